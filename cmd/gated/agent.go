@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/agents/agent"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -294,8 +294,9 @@ func tokenNotKept(err, givingBack error) string {
 }
 
 func tokenFileExists(path string) error {
-	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token names " +
-		"no agent any more")
+	return refusal.New(refusal.Conflict, "%s exists", path).
+		WithHint("name a new file, or remove this one if its token names " +
+			"no agent any more")
 }
 
 // shells are programs that run one command and end when they were told so.

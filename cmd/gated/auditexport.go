@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -91,7 +92,7 @@ func (t *tool) export(ctx context.Context, cl *client.Client, after int64, f ent
 }
 
 func noSuchEntryYet(after, head int64) error {
-	return op.Refuse(op.UnknownTarget, "the log has no entry %d: it ends at %d", after, head).
+	return refusal.New(refusal.UnknownTarget, "the log has no entry %d: it ends at %d", after, head).
 		WithHint("if it had one, it was cut off: gated audit verify --witness FILE on the gate's host")
 }
 
@@ -194,16 +195,17 @@ func isEntry(ctx context.Context, cl *client.Client, path string, last api.Entry
 }
 
 func notAnExport(path, why string) error {
-	return op.Refuse(op.Malformed, "%s is no export of an audit log: %s", op.Shown(path), why).
+	return refusal.New(refusal.Malformed, "%s is no export of an audit log: %s", op.Shown(path), why).
 		WithHint("it was left as it is: name a new file")
 }
 
 func exportLocked(path string) error {
-	return op.Refuse(op.Conflict, "%s is being written by another export", op.Shown(path)).WithHint("wait for its end")
+	return refusal.New(refusal.Conflict, "%s is being written by another export", op.Shown(path)).
+		WithHint("wait for its end")
 }
 
 func otherLog(path string, seq int64) error {
-	return op.Refuse(op.Conflict, "the last entry in %s is not entry %d of this log: the file was left as it is",
+	return refusal.New(refusal.Conflict, "the last entry in %s is not entry %d of this log: the file was left as it is",
 		op.Shown(path), seq).
 		WithHint("it is of another gate, or the log was cut or rewritten since: keep the file, and see gated audit " +
 			"verify on the gate's host")

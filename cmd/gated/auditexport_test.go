@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -80,13 +80,13 @@ func TestAnExportIsWholeOrSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, text)
 	_, err = exportOf(t, logOf(t, 7, all...), 0)
-	require.ErrorIs(t, err, op.Conflict, "cut off at the end")
+	require.ErrorIs(t, err, refusal.Conflict, "cut off at the end")
 	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 4, 5)...), 0)
-	require.ErrorIs(t, err, op.Conflict, "cut out in the middle")
+	require.ErrorIs(t, err, refusal.Conflict, "cut out in the middle")
 	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 2, 3)...), 0)
-	require.ErrorIs(t, err, op.Conflict, "the same again")
+	require.ErrorIs(t, err, refusal.Conflict, "the same again")
 	_, err = exportOf(t, logOf(t, 5, all...), 6)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // TestNewestReadsBackwards and counts what is wanted alone.
@@ -128,7 +128,7 @@ func TestLastEntry(t *testing.T) {
 	for _, text := range []string{"x", "\n", two + "\n", two + "notes\n", numbered(1)[0], `{"seq":0,"time":"2026-01-02T03:04:05Z","kind":"x"}` + "\n",
 		"\n" + strings.Repeat("x", 2*maxEntry+1) + "\n"} {
 		_, _, err := last(t, text)
-		require.ErrorIs(t, err, op.Malformed)
+		require.ErrorIs(t, err, refusal.Malformed)
 	}
 }
 

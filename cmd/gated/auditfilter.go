@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -191,6 +191,6 @@ func notAMoment(flag, text string) string {
 }
 
 func entryMissing(missing, next int64) error {
-	return op.Refuse(op.Conflict, "entry %d is missing, but there is a %d", missing, next).
+	return refusal.New(refusal.Conflict, "entry %d is missing, but there is a %d", missing, next).
 		WithHint("this is not the whole log: gated audit verify on the gate's host says what is wrong")
 }

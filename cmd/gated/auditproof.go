@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
@@ -80,7 +81,7 @@ before. gated audit check checks the document anywhere, without a gate.`,
 		defer cl.Close()
 		in, err := cl.Inclusion(c.Context(), seq)
 		if err != nil {
-			return hinted(err, "gated audit tail shows which there are", op.UnknownTarget)
+			return hinted(err, "gated audit tail shows which there are", refusal.UnknownTarget)
 		}
 		p := proof{Type: proofType, Seq: in.Seq, Entry: in.Entry, Proof: in.Proof, Note: in.Note, Key: in.Key}
 		head, e, err := p.check()
@@ -206,16 +207,16 @@ func signedHead(ctx context.Context, cl *client.Client) (api.Head, error) {
 }
 
 func noProof(why string) error {
-	return op.Refuse(op.Malformed, "this is no proof of an entry: %s", why)
+	return refusal.New(refusal.Malformed, "this is no proof of an entry: %s", why)
 }
 
 func otherKey(is, want string) error {
-	return op.Refuse(op.BadSignature, "the proof is signed with another key:\nit has %s\nand not %s", op.Shown(is),
+	return refusal.New(refusal.BadSignature, "the proof is signed with another key:\nit has %s\nand not %s", op.Shown(is),
 		op.Shown(want)).
 		WithHint("it is of another gate, or forged")
 }
 
 func noSignedHead(seq int64) error {
-	return op.Refuse(op.Unavailable, "the gate signs no head of its log of %d entries", seq).
+	return refusal.New(refusal.Unavailable, "the gate signs no head of its log of %d entries", seq).
 		WithHint("gated audit verify on its host says whether the log is whole")
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/wire/api"
 )
@@ -42,20 +43,20 @@ func TestOneFieldOfAProofWrong(t *testing.T) {
 	require.Equal(t, good, again)
 
 	for name, c := range map[string]struct {
-		code op.Code
+		code refusal.Code
 		edit func(*proof)
 	}{
-		"type":             {op.Malformed, func(p *proof) { p.Type = "gated/audit-proof/v2" }},
-		"number":           {op.BindingMismatch, func(p *proof) { p.Seq = 2 }},
-		"entry":            {op.BindingMismatch, func(p *proof) { p.Entry = strings.Replace(p.Entry, "started", "stopped", 1) }},
-		"more proof":       {op.BindingMismatch, func(p *proof) { p.Proof = []string{tlog.Hash{}.String()} }},
-		"no hash":          {op.Malformed, func(p *proof) { p.Proof = []string{"x"} }},
-		"note":             {op.BadSignature, func(p *proof) { p.Note = strings.Replace(p.Note, "\n1\n", "\n2\n", 1) }},
-		"no note":          {op.BadSignature, func(p *proof) { p.Note = "" }},
-		"key":              {op.BadSignature, func(p *proof) { p.Key = proven(t, "x").Key }},
-		"no key":           {op.Malformed, func(p *proof) { p.Key = "" }},
-		"entry's own":      {op.Malformed, func(p *proof) { *p = proven(t, numbered(2)[0]) }},
-		"what is no entry": {op.Malformed, func(p *proof) { *p = proven(t, "x") }},
+		"type":             {refusal.Malformed, func(p *proof) { p.Type = "gated/audit-proof/v2" }},
+		"number":           {refusal.BindingMismatch, func(p *proof) { p.Seq = 2 }},
+		"entry":            {refusal.BindingMismatch, func(p *proof) { p.Entry = strings.Replace(p.Entry, "started", "stopped", 1) }},
+		"more proof":       {refusal.BindingMismatch, func(p *proof) { p.Proof = []string{tlog.Hash{}.String()} }},
+		"no hash":          {refusal.Malformed, func(p *proof) { p.Proof = []string{"x"} }},
+		"note":             {refusal.BadSignature, func(p *proof) { p.Note = strings.Replace(p.Note, "\n1\n", "\n2\n", 1) }},
+		"no note":          {refusal.BadSignature, func(p *proof) { p.Note = "" }},
+		"key":              {refusal.BadSignature, func(p *proof) { p.Key = proven(t, "x").Key }},
+		"no key":           {refusal.Malformed, func(p *proof) { p.Key = "" }},
+		"entry's own":      {refusal.Malformed, func(p *proof) { *p = proven(t, numbered(2)[0]) }},
+		"what is no entry": {refusal.Malformed, func(p *proof) { *p = proven(t, "x") }},
 	} {
 		bad := good
 		c.edit(&bad)
@@ -64,7 +65,7 @@ func TestOneFieldOfAProofWrong(t *testing.T) {
 	}
 	for name, text := range map[string]string{"more members": `{"x":1}`, "two": string(text) + string(text), "null": `{"key":null}`} {
 		_, err := parseProof([]byte(text))
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 	}
 }
 
@@ -116,7 +117,7 @@ func FuzzParseProof(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := parseProof(text)
 		if err != nil {
-			require.NotEqual(t, op.Internal, op.CodeOf(err))
+			require.NotEqual(t, refusal.Internal, refusal.CodeOf(err))
 			return
 		}
 		if head, e, err := p.check(); err == nil {
@@ -131,7 +132,7 @@ func FuzzLastEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		e, end, err := last(t, text)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.Equal(t, e == nil, text == "")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -124,7 +125,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
 	if r.Gate != status.Gate || r.Host != status.Host {
-		return r, op.Refuse(op.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
+		return r, refusal.New(refusal.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
 			r.Gate, r.Host, status.Gate, status.Host)
 	}
 	return r, settled(part, path)
@@ -159,5 +160,5 @@ func removed(path string) error {
 
 // fileTaken refuses to write over a file.
 func fileTaken(path string) error {
-	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+	return refusal.New(refusal.Conflict, "%s exists", path).WithHint("name a new file")
 }

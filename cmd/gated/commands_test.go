@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -16,7 +17,7 @@ func TestDescribeCommand(t *testing.T) {
 	tl := testTool()
 	tl.Stdout = &out
 	require.NoError(t, tl.showCommand(api.Command{Name: "drop-db", Program: "/usr/bin/dropdb", Class: op.Destructive, State: api.CommandUnknown,
-		Probe: "/usr/bin/psql", TimeoutSeconds: 60, Error: &api.Error{Code: op.Unavailable, Detail: "it is \x1b[31mgone"},
+		Probe: "/usr/bin/psql", TimeoutSeconds: 60, Error: &api.Error{Code: refusal.Unavailable, Detail: "it is \x1b[31mgone"},
 		Params: []api.CommandParam{{Name: "db", Type: "string", Doc: "string that matches [a-z]+, at most 63 bytes"},
 			{Name: "force", Type: "bool", Doc: "true or false"}, {Name: "n", Type: "integer", Min: 2, Doc: "integer, 2 to 9"},
 			{Name: "of", Type: "enum", Values: []string{"two words", "b"}, Doc: "one of two words, b"}, {Name: "to", Type: "path"}}}))

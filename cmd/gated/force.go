@@ -11,6 +11,7 @@ import (
 	"gated/internal/agents/glob"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -136,7 +137,8 @@ func reservation(ctx context.Context, cl *client.Client, id op.ReservationID) (a
 }
 
 func noReservation(id op.ReservationID) error {
-	return op.Refuse(op.UnknownTarget, "there is no reservation %s", id).WithHint("gated reservations --all lists them")
+	return refusal.New(refusal.UnknownTarget, "there is no reservation %s", id).
+		WithHint("gated reservations --all lists them")
 }
 
 // What nobody could carry out is refused before somebody is asked to sign it.
@@ -262,12 +264,12 @@ func overlap(some, others []glob.Pattern) bool {
 const mostNamed = 10
 
 func noAgent(name string) error {
-	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).
+	return refusal.New(refusal.UnknownTarget, "no agent %q is registered", name).
 		WithHint("gated agent list shows the registered agents")
 }
 
 func hasItAlready(r api.Reservation) error {
-	return op.Refuse(op.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("name another agent with --to")
+	return refusal.New(refusal.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("name another agent with --to")
 }
 
 // cannotBeSeparated says which reservations of its holder's keep r with it.
@@ -276,8 +278,9 @@ func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
 	for i, o := range tied {
 		names[i] = fmt.Sprintf("%s (%s)", o.ID, list(o.Patterns))
 	}
-	return op.Refuse(op.Conflict, "%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two "+
-		"agents would have the same paths",
+	return refusal.New(refusal.Conflict,
+		"%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two "+
+			"agents would have the same paths",
 		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
 		WithHint("%s releases that first; or all of the directory is taken away: gated release-all --scope %s", r.Agent,
 			argument(r.Scope))
@@ -285,9 +288,9 @@ func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
 
 // nothingReserved refuses to ask for nothing.
 func nothingReserved(path string, below []string) error {
-	refusal := op.Refuse(op.UnknownTarget, "nothing is reserved in %s", path)
+	refused := refusal.New(refusal.UnknownTarget, "nothing is reserved in %s", path)
 	if len(below) == 0 {
-		return refusal.WithHint("gated reservations --all lists all reservations")
+		return refused.WithHint("gated reservations --all lists all reservations")
 	}
 	shown := below[:min(len(below), mostNamed)]
 	lines := make([]string, len(shown))
@@ -298,7 +301,7 @@ func nothingReserved(path string, below []string) error {
 	if n := len(below) - len(shown); n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	return refusal.WithHint("scopes below it have reservations: %s", text)
+	return refused.WithHint("scopes below it have reservations: %s", text)
 }
 
 // reservedBefore says that what is reserved is of a directory that is gone.
@@ -307,8 +310,9 @@ func reservedBefore(path string, of []api.Reservation) error {
 	for i, r := range of {
 		names[i] = r.ID
 	}
-	return op.Refuse(op.UnknownTarget, "nothing is reserved in %s as it is now: %s is of another directory that was "+
-		"there before", path,
+	return refusal.New(refusal.UnknownTarget,
+		"nothing is reserved in %s as it is now: %s is of another directory that was "+
+			"there before", path,
 		strings.Join(names, ", ")).WithHint("it ends by its time, or its holder releases it")
 }
 

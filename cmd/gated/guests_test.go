@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -24,7 +25,7 @@ func TestGuestsFitAScreen(t *testing.T) {
 	long := strings.Repeat("a-long-name-", 10)
 	guests := []api.Guest{{Name: long, State: "running", Protected: true, Backend: "local",
 		Spec: op.Params{"labels": map[string]any{"tier": long, "zone": long}, "memory": int64(1024)}},
-		{Name: "web", State: "unknown", Backend: "local", Error: &api.Error{Code: op.Unavailable, Detail: strings.Repeat("away ", 50)}}}
+		{Name: "web", State: "unknown", Backend: "local", Error: &api.Error{Code: refusal.Unavailable, Detail: strings.Repeat("away ", 50)}}}
 	text := testTool().guestsText(guests, 79)
 	eachFits(t, text)
 	require.Contains(t, text, "\nweb ")

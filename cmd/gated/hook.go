@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -63,7 +64,7 @@ func (t *tool) guard(name string, f hookFlags) hook.Guard {
 	cl, err := t.Client()
 	if err != nil {
 		g.Check = func(context.Context, api.Check) (api.Checked, error) {
-			return api.Checked{}, op.Refuse(op.BadParams, "%v", err)
+			return api.Checked{}, refusal.New(refusal.BadParams, "%v", err)
 		}
 		return g
 	}

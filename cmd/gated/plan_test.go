@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -35,7 +35,7 @@ func TestDocumentsOfADirectory(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("host: [\n"), 0o600))
 	_, err = testTool().documents(dir, "")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	require.ErrorContains(t, err, "a.yaml:")
 }
 
@@ -43,8 +43,8 @@ func TestDocumentSizes(t *testing.T) {
 	tl := testTool()
 	tl.stdin = bytes.NewReader(make([]byte, maxDocument+1))
 	_, err := tl.documents("-", "s")
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	tl.stdin = strings.NewReader("apiVersion: gated/v1\nhost: h\nguests: []\n#" + strings.Repeat(" ", maxDocument-43) + "\n")
 	_, err = tl.documents("-", "s")
-	require.NotErrorIs(t, err, op.Oversized)
+	require.NotErrorIs(t, err, refusal.Oversized)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -117,7 +117,7 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 
 func TestRefusalSaysWhoIsInTheWay(t *testing.T) {
 	t.Chdir(t.TempDir())
-	p := api.ProblemOf(op.Refuse(op.Conflict, "others have it").WithHint("wait"))
+	p := api.ProblemOf(refusal.New(refusal.Conflict, "others have it").WithHint("wait"))
 	p.Conflicts = []api.Conflict{met}
 	socket := standIn(t, map[string]http.HandlerFunc{"POST /v1/reservations": answers(t, 0, p)})
 	for _, args := range [][]string{{}, {"--json"}} {
@@ -228,9 +228,9 @@ func TestPatternsThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink("loop", filepath.Join(root, "loop")))
 	tl := testTool()
-	for arg, code := range map[string]op.Code{"../x": op.BadParams, "": op.BadParams, ".": op.BadParams, "/etc/passwd": op.BadParams,
-		"[": op.BadParams, strings.Repeat("*/", 11): op.TooComplex, strings.Repeat("a", 5000): op.TooComplex,
-		root + strings.Repeat("/a", 2500): op.TooComplex, "a\nb": op.Malformed} {
+	for arg, code := range map[string]refusal.Code{"../x": refusal.BadParams, "": refusal.BadParams, ".": refusal.BadParams, "/etc/passwd": refusal.BadParams,
+		"[": refusal.BadParams, strings.Repeat("*/", 11): refusal.TooComplex, strings.Repeat("a", 5000): refusal.TooComplex,
+		root + strings.Repeat("/a", 2500): refusal.TooComplex, "a\nb": refusal.Malformed} {
 		_, err := tl.patterns(api.Place{Path: root}, []string{"fine", arg})
 		require.ErrorIs(t, err, code, arg)
 	}
@@ -299,6 +299,6 @@ func TestTokenFileThatCannotBeRead(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	require.NoError(t, os.WriteFile(open, nil, 0o644))
 	_, err = readToken(open)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.False(t, errors.Is(err, cli.Usage("")))
 }

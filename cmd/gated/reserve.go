@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -244,7 +245,7 @@ func notATime(flag string, d, least time.Duration) string {
 // refused is how a program sees who is in the way.
 type refused struct {
 	Error struct {
-		Code      op.Code        `json:"code"`
+		Code      refusal.Code   `json:"code"`
 		Detail    string         `json:"detail"`
 		Hint      string         `json:"hint,omitempty"`
 		Conflicts []api.Conflict `json:"conflicts"`
@@ -263,7 +264,7 @@ func (t *tool) inTheWay(err error, scope string) error {
 	if !errors.As(err, &other) || len(other.Conflicts) == 0 {
 		return err
 	}
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	for _, c := range other.Conflicts {
 		t.Say(wordsInTheWay, op.Shown(string(r.Code)), conflict(c, scope))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/wire/cli"
@@ -37,7 +38,8 @@ that were removed since the backup stay removed. Guests are not part of a backup
 		}
 		r, err := restore(c.Context(), args[0], stateDir(dir))
 		if err != nil {
-			return hinted(err, "gated backup verify FILE says whether a gate can be restored from it", op.Conflict, op.BadParams)
+			return hinted(err, "gated backup verify FILE says whether a gate can be restored from it", refusal.Conflict,
+				refusal.BadParams)
 		}
 		if t.JSON {
 			return t.Emit(restoredOf(r))

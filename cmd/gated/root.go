@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/wire/cli"
 )
@@ -59,8 +60,8 @@ func (t *tool) stateOf(c *cobra.Command, to *string) {
 // elsewhere adds, where no state directory was named and the default one has no
 // gate, that there is a gate whose state is somewhere else.
 func (t *tool) elsewhere(err error, dir string) error {
-	r := (*op.Refusal)(nil)
-	if !errors.As(err, &r) || r.Code != op.UnknownTarget || hasDatabase(dir) {
+	r := (*refusal.Refusal)(nil)
+	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget || hasDatabase(dir) {
 		return err
 	}
 	o, where := t.Where()
@@ -93,8 +94,8 @@ func stateFlag(c *cobra.Command, to *string) {
 // hinted adds to a refusal that does not say itself what to do the words for that
 // of this command: those of its code alone are about signing. With codes, to one of
 // these.
-func hinted(err error, hint string, codes ...op.Code) error {
-	r := (*op.Refusal)(nil)
+func hinted(err error, hint string, codes ...refusal.Code) error {
+	r := (*refusal.Refusal)(nil)
 	if !errors.As(err, &r) || r.Hint != "" || len(codes) > 0 && !slices.Contains(codes, r.Code) {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
 )
@@ -35,8 +35,8 @@ func withDatabase(t *testing.T) string {
 // A state directory without a gate is not the end of it where one answers.
 func TestElsewhere(t *testing.T) {
 	empty, socket := t.TempDir(), filepath.Join(t.TempDir(), "s")
-	none := func() error { return op.Refuse(op.UnknownTarget, "there is no gate in d").WithHint("make one") }
-	hint := func(err error) string { return op.AsRefusal(err).Hint }
+	none := func() error { return refusal.New(refusal.UnknownTarget, "there is no gate in d").WithHint("make one") }
+	hint := func(err error) string { return refusal.As(err).Hint }
 	require.Equal(t, "make one", hint(at(socket).elsewhere(none(), empty)), "nobody listens")
 
 	l, err := net.Listen("unix", socket)
@@ -45,7 +45,7 @@ func TestElsewhere(t *testing.T) {
 	require.Equal(t, "a gate answers at "+socket+": name the directory of its state with --state DIR, as its gated serve has it\nmake one",
 		hint(at(socket).elsewhere(none(), empty)))
 	require.Equal(t, "make one", hint(at(socket).elsewhere(none(), withDatabase(t))), "it is about something else")
-	require.Empty(t, hint(at(socket).elsewhere(op.Refuse(op.Conflict, "x"), empty)))
+	require.Empty(t, hint(at(socket).elsewhere(refusal.New(refusal.Conflict, "x"), empty)))
 	require.NoError(t, at(socket).elsewhere(nil, empty))
 	other := errors.New("disk on fire")
 	require.Equal(t, other, at(socket).elsewhere(other, empty))
@@ -62,11 +62,11 @@ func TestHinted(t *testing.T) {
 	disk := errors.New("disk on fire")
 	require.Equal(t, disk, hinted(disk, "h"))
 	require.NoError(t, hinted(nil, "h"))
-	hint := func(err error) string { return op.AsRefusal(err).Hint }
-	require.Equal(t, "100 % of it", hint(hinted(op.Refuse(op.Conflict, "x"), "100 % of it")))
-	require.Equal(t, "own", hint(hinted(op.Refuse(op.Conflict, "x").WithHint("own"), "h")))
-	require.Empty(t, hint(hinted(op.Refuse(op.Conflict, "x"), "h", op.UnknownTarget)), "another code")
-	require.Equal(t, "h", hint(hinted(op.Refuse(op.UnknownTarget, "x"), "h", op.UnknownTarget)))
+	hint := func(err error) string { return refusal.As(err).Hint }
+	require.Equal(t, "100 % of it", hint(hinted(refusal.New(refusal.Conflict, "x"), "100 % of it")))
+	require.Equal(t, "own", hint(hinted(refusal.New(refusal.Conflict, "x").WithHint("own"), "h")))
+	require.Empty(t, hint(hinted(refusal.New(refusal.Conflict, "x"), "h", refusal.UnknownTarget)), "another code")
+	require.Equal(t, "h", hint(hinted(refusal.New(refusal.UnknownTarget, "x"), "h", refusal.UnknownTarget)))
 }
 
 func TestReadable(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -43,7 +43,7 @@ func place(c *cobra.Command, scope string) (api.Place, error) {
 
 // unlessRefused makes a usage error of one of the file system.
 func unlessRefused(err error) error {
-	var refused *op.Refusal
+	var refused *refusal.Refusal
 	if err == nil || errors.As(err, &refused) {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -112,7 +113,7 @@ func (s settling) note(ctx context.Context, e api.Entry) error {
 // left that gated could do by itself.
 func (s settling) look(ctx context.Context, out *applied) (done bool, err error) {
 	plan, err := s.cl.Plan(ctx, s.doc.set, s.doc.body)
-	if errors.Is(err, op.OverLimit) {
+	if errors.Is(err, refusal.OverLimit) {
 		return false, nil // another plan of this user is being made; look again later
 	}
 	if err != nil {
@@ -184,7 +185,7 @@ func (s settling) stuck(ctx context.Context, out *applied) error {
 		if works || known || g.Action == api.ActionNone {
 			continue
 		}
-		failure := api.Error{Code: op.Unavailable, Detail: "gated does nothing about it; gated status may say why"}
+		failure := api.Error{Code: refusal.Unavailable, Detail: "gated does nothing about it; gated status may say why"}
 		if j, ok := ended[target]; ok && j.Error != nil {
 			failure = *j.Error
 		}

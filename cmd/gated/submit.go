@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -233,5 +234,5 @@ func ask(name, target string, given cli.Pairs) (op.Ask, error) {
 }
 
 func notAnOp(name string) error {
-	return op.Refuse(op.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
+	return refusal.New(refusal.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -38,7 +39,7 @@ func TestHeldBackIsSaid(t *testing.T) {
 	job := func(why string) api.Job {
 		s := step
 		if why != "" {
-			s.Code, s.Detail, s.RetryAt = op.Unavailable, why, at
+			s.Code, s.Detail, s.RetryAt = refusal.Unavailable, why, at
 		}
 		return api.JobOf(op.Job{ID: 12, Steps: []op.Step{s}, CreatedAt: at})
 	}
@@ -68,10 +69,10 @@ func TestAsk(t *testing.T) {
 
 	for _, c := range []struct {
 		name, target string
-		code         op.Code
+		code         refusal.Code
 	}{
-		{"start", "web-1", op.UnknownOp}, {"Guest.start", "web-1", op.UnknownOp}, {"guest.start", "web-*", op.Malformed},
-		{"guest.start", "../web-1", op.Malformed}, {"guest.start", "", op.Malformed},
+		{"start", "web-1", refusal.UnknownOp}, {"Guest.start", "web-1", refusal.UnknownOp}, {"guest.start", "web-*", refusal.Malformed},
+		{"guest.start", "../web-1", refusal.Malformed}, {"guest.start", "", refusal.Malformed},
 	} {
 		_, err := ask(c.name, c.target, nil)
 		require.ErrorIs(t, err, c.code, c)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
@@ -157,6 +158,6 @@ func timeApart(d time.Duration) string {
 }
 
 func notAccepted() error {
-	return op.Refuse(op.Cancelled, "nothing was changed").
+	return refusal.New(refusal.Cancelled, "nothing was changed").
 		WithHint("set the clock right, and the gate goes on by itself; or answer yes if it is right")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/wire/cli"
@@ -213,14 +214,14 @@ takes the file over within a second. For root, and for the daemon's own user. On
 }
 
 // agree asks whether to go on; only "yes" is one, and anything else is refused.
-func (t *tool) agree(yes bool, question string, refusal error) error {
+func (t *tool) agree(yes bool, question string, refused error) error {
 	if yes {
 		return nil
 	}
 	t.Say("%s", question)
 	line, err := bufio.NewReader(t.stdin).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "yes" {
-		return refusal
+		return refused
 	}
 	return nil
 }
@@ -238,5 +239,5 @@ func emptiedMeans(role op.Role) string {
 }
 
 func notAgreed() error {
-	return op.Refuse(op.Cancelled, "nothing was taken over").WithHint("to take it over, answer yes")
+	return refusal.New(refusal.Cancelled, "nothing was taken over").WithHint("to take it over, answer yes")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
 )
@@ -128,6 +129,6 @@ func unlike(a, b []op.Fact, same func(x, y op.Fact) bool) (gone, come []op.Fact)
 }
 
 func changedRefusal(id string) error {
-	return op.Refuse(op.StaleTarget, "%s changed after it was shown, and was not signed", id).
+	return refusal.New(refusal.StaleTarget, "%s changed after it was shown, and was not signed", id).
 		WithHint("read it again: opsign review, or opsign approve %s", id)
 }

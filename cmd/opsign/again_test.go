@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -60,7 +61,7 @@ func TestApproveNeverSignsWhatChanged(t *testing.T) {
 		c.change(&now)
 		a, _ := approvalOf(t, now)
 		_, err := a.sign(context.Background(), shown, op.Operational)
-		require.ErrorIs(t, err, op.StaleTarget, what)
+		require.ErrorIs(t, err, refusal.StaleTarget, what)
 		require.Equal(t, api.ExitRefused, api.Exit(err), what)
 		var differ *changed
 		require.ErrorAs(t, err, &differ, what)
@@ -82,7 +83,7 @@ func TestApproveNeverSignsWhatWasDecided(t *testing.T) {
 	now.request.State = op.StateRejected
 	a, _ := approvalOf(t, now)
 	_, err := a.sign(context.Background(), shown, op.Operational)
-	require.ErrorIs(t, err, op.Rejected)
+	require.ErrorIs(t, err, refusal.Rejected)
 }
 
 // What differs is made safe to show, and one line of it cannot pass for another.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
@@ -194,18 +195,18 @@ func usefulRoles(r api.Request, k keyFlags) []op.Role {
 // answered refuses to ask for a signature that no gate would take: the request
 // is decided. The codes are those with which the gate would refuse.
 func answered(r api.Request) error {
-	code := op.Replayed
+	code := refusal.Replayed
 	switch r.State {
 	case op.StatePending:
 		return nil
 	case op.StateRejected:
-		code = op.Rejected
+		code = refusal.Rejected
 	case op.StateCancelled:
-		code = op.Cancelled
+		code = refusal.Cancelled
 	case op.StateSuperseded:
-		code = op.Superseded
+		code = refusal.Superseded
 	case op.StateExpired:
-		code = op.Expired
+		code = refusal.Expired
 	}
 	return decided(code, r)
 }
@@ -216,7 +217,7 @@ func maybeCounted(id string) string {
 	return fmt.Sprintf("the approval was handed in; whether it counted is not known: opsign show %s says", op.Shown(id))
 }
 
-func decided(code op.Code, r api.Request) error {
-	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
+func decided(code refusal.Code, r api.Request) error {
+	return refusal.New(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
 		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }

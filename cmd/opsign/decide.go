@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -99,5 +100,6 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
 
 func notConfirmed() error {
-	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed").WithHint("to sign, run it again and type yes")
+	return refusal.New(refusal.Cancelled, "not confirmed, nothing was signed").
+		WithHint("to sign, run it again and type yes")
 }

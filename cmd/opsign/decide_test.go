@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -34,7 +35,7 @@ func TestTypeAheadConfirmsNothing(t *testing.T) {
 	go func() { answer <- a.confirm(wordsConfirmApprove, "guest.destroy", "guest/web-1", op.Operational) }()
 	require.Equal(t, "Sign guest.destroy of guest/web-1 as operational? Type yes: ", shownOn(t, person, "yes: "))
 	typed(t, person, "no\n")
-	require.ErrorIs(t, <-answer, op.Cancelled)
+	require.ErrorIs(t, <-answer, refusal.Cancelled)
 }
 
 func TestConfirm(t *testing.T) {
@@ -48,7 +49,7 @@ func TestConfirm(t *testing.T) {
 		if err := <-answer; yes {
 			require.NoError(t, err, "%q", text)
 		} else {
-			require.ErrorIs(t, err, op.Cancelled, "%q", text)
+			require.ErrorIs(t, err, refusal.Cancelled, "%q", text)
 		}
 	}
 	require.NoError(t, (&asker{}).confirm(wordsConfirmApprove, "guest.wipe", "guest/web-1", op.Operational), "with --yes")

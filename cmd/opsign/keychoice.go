@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
 )
@@ -183,7 +184,7 @@ func agentCanSign(ctx context.Context, socket string) bool {
 }
 
 func roleNotAsked(role op.Role, may []op.Role) error {
-	return op.Refuse(op.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
+	return refusal.New(refusal.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
 }
 
 func whichRole(may []op.Role) string {

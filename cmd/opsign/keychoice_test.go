@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/test/mint"
 	"gated/internal/wire/api"
@@ -47,7 +48,7 @@ func TestRoleFor(t *testing.T) {
 	_, err := keyFlags{}.roleFor([]op.Role{"manager", "security"})
 	require.ErrorContains(t, err, "manager, security")
 	_, err = keyFlags{role: "recovery"}.roleFor([]op.Role{op.Operational})
-	require.ErrorIs(t, err, op.RoleDenied)
+	require.ErrorIs(t, err, refusal.RoleDenied)
 }
 
 func TestOfflineRoles(t *testing.T) {
@@ -88,16 +89,16 @@ func TestCertificateGoesWithItsKey(t *testing.T) {
 	require.Equal(t, "ssh-ed25519", s.PublicKey().Type(), "never without being named")
 
 	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: otherPath})
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	_, err = tl.keySigner(t.Context(), keyFlags{cert: path + ".pub", key: path})
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	require.Equal(t, api.ExitUsage, api.Exit(tl.check(keyFlags{cert: filepath.Join(dir, "none")})))
 	require.NoError(t, os.Remove(path))
 	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert})
-	require.ErrorIs(t, err, op.Unavailable, "no key, no agent")
+	require.ErrorIs(t, err, refusal.Unavailable, "no key, no agent")
 	tl, _, _ = toolWith(nil, now.Add(time.Second))
 	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: path})
-	require.ErrorIs(t, err, op.SignerExpired)
+	require.ErrorIs(t, err, refusal.SignerExpired)
 }
 
 // signerStub signs without a key.

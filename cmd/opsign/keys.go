@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
 )
@@ -255,7 +256,7 @@ func listedRoles(trust *authz.Trust, k key, now time.Time) []listedRole {
 		switch {
 		case err == nil:
 			out = append(out, listedRole{principal, role, true})
-		case errors.Is(err, op.SignerExpired):
+		case errors.Is(err, refusal.SignerExpired):
 			out = append(out, listedRole{k.owner(trust, role), role, false})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
@@ -169,13 +170,14 @@ opsign remembers of the gate's audit log stays, as evidence (opsign witness).`,
 }
 
 func cannotPin(at client.Address, not *client.NotPinned) error {
-	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
+	return refusal.New(refusal.NotAllowed, "%s is met first: %v", at, not).
 		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
 }
 
 func metUnasked(at client.Address, s api.Status) error {
-	return op.Refuse(op.NotAllowed, "%s is met first, as gate %s on %s, and --yes does not accept a new gate: nothing was "+
-		"signed", at, s.Gate, cli.Inline(s.Host)).
+	return refusal.New(refusal.NotAllowed,
+		"%s is met first, as gate %s on %s, and --yes does not accept a new gate: nothing was "+
+			"signed", at, s.Gate, cli.Inline(s.Host)).
 		WithHint("compare the id with what gated status prints on that host, and pin it: opsign -H %s list; opsign "+
 			"known lists what is pinned", at)
 }

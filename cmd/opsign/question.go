@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -65,11 +66,11 @@ func jobGiven(ctx context.Context, cl *client.Client, id string) error {
 			has = append(has, *s.Request+" ("+string(s.State)+")")
 		}
 	}
-	refusal := op.Refuse(op.Malformed, "%s is a job, and operators decide on its requests", id)
+	refused := refusal.New(refusal.Malformed, "%s is a job, and operators decide on its requests", id)
 	if len(has) == 0 {
-		return refusal.WithHint("it has none, as none of its steps needs a signature: gated jobs %s", id)
+		return refused.WithHint("it has none, as none of its steps needs a signature: gated jobs %s", id)
 	}
-	return refusal.WithHint("name one of its requests: %s", strings.Join(has, ", "))
+	return refused.WithHint("name one of its requests: %s", strings.Join(has, ", "))
 }
 
 func questionOnce(ctx context.Context, cl *client.Client, id string) (q question, err error) {
@@ -113,12 +114,14 @@ func (q question) together(id string) error {
 }
 
 func notThisGate(p op.Payload, s api.Status) error {
-	return op.Refuse(op.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate, p.Host,
+	return refusal.New(refusal.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate,
+		p.Host,
 		s.Gate, s.Host).WithHint("do not sign it")
 }
 
 func notTogether(id, what string) error {
-	return op.Refuse(op.BindingMismatch, "the gate's answer for %s and the bytes to sign differ in %s: nothing was "+
-		"signed", id, what).
+	return refusal.New(refusal.BindingMismatch,
+		"the gate's answer for %s and the bytes to sign differ in %s: nothing was "+
+			"signed", id, what).
 		WithHint("try again; if it stays, sign nothing of this gate, and tell its administrator")
 }

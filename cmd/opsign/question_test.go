@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -100,13 +101,13 @@ func TestRequestAndBytesAreOne(t *testing.T) {
 		r := requestOf(t, b)
 		change(&r)
 		_, err := ask1(t, gateWith(t, b, r))
-		require.ErrorIs(t, err, op.BindingMismatch, name)
+		require.ErrorIs(t, err, refusal.BindingMismatch, name)
 		require.ErrorContains(t, err, "differ in "+name)
 		r.State = op.StateSucceeded
 		if _, err := ask1(t, gateWith(t, b, r)); name == "incarnation" || name == "state" {
 			require.NoError(t, err, name)
 		} else {
-			require.ErrorIs(t, err, op.BindingMismatch, name)
+			require.ErrorIs(t, err, refusal.BindingMismatch, name)
 		}
 	}
 }
@@ -117,7 +118,7 @@ func TestBytesForAnotherGateAreNotSigned(t *testing.T) {
 		"host": func(p *op.Payload) { p.Host = "pve2" },
 	} {
 		_, err := ask1(t, gateWith(t, payload(t, change), api.Request{ID: "j1.1", State: op.StatePending}))
-		require.ErrorIs(t, err, op.TargetMismatch, name)
+		require.ErrorIs(t, err, refusal.TargetMismatch, name)
 	}
 }
 
@@ -126,7 +127,7 @@ func TestBytesThatDoNotDecodeAreNotShown(t *testing.T) {
 	for _, b := range [][]byte{append(bytes.Clone(good), '\n'), []byte("{}"), nil,
 		bytes.Replace(good, []byte(`"guest.destroy"`), []byte(`"guest.destroy\u202e"`), 1)} {
 		_, err := ask1(t, gateWith(t, b, api.Request{ID: "j1.1", State: op.StatePending}))
-		require.ErrorIs(t, err, op.Malformed, "%q", b)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", b)
 	}
 }
 
@@ -155,16 +156,16 @@ func TestLongFieldsAreShownWhole(t *testing.T) {
 }
 
 func TestAnsweredRequestsHaveTheGatesCodes(t *testing.T) {
-	for state, code := range map[op.State]op.Code{op.StateRejected: op.Rejected, op.StateCancelled: op.Cancelled,
-		op.StateSuperseded: op.Superseded, op.StateExpired: op.Expired, op.StateSucceeded: op.Replayed, op.StateFailed: op.Replayed,
-		op.StateAuthorized: op.Replayed, op.StateDispatched: op.Replayed, op.StateInterrupted: op.Replayed} {
+	for state, code := range map[op.State]refusal.Code{op.StateRejected: refusal.Rejected, op.StateCancelled: refusal.Cancelled,
+		op.StateSuperseded: refusal.Superseded, op.StateExpired: refusal.Expired, op.StateSucceeded: refusal.Replayed, op.StateFailed: refusal.Replayed,
+		op.StateAuthorized: refusal.Replayed, op.StateDispatched: refusal.Replayed, op.StateInterrupted: refusal.Replayed} {
 		require.ErrorIs(t, answered(api.Request{ID: "j1.1", State: state}), code, state)
 	}
 	require.NoError(t, answered(api.Request{State: op.StatePending}))
 }
 
 func TestOutcome(t *testing.T) {
-	gone := &api.Error{Code: op.StaleTarget, Detail: "it changed"}
+	gone := &api.Error{Code: refusal.StaleTarget, Detail: "it changed"}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := now.Add(10 * time.Minute)
 	for _, c := range []struct {
@@ -227,7 +228,7 @@ func TestNextStepsAreCommands(t *testing.T) {
 	}
 	named := 0
 	for _, m := range api.Codes {
-		for _, c := range regexp.MustCompile(`opsign ([a-z]+)`).FindAllStringSubmatch(cli.Why("x", op.Refuse(m.Code, "y")), -1) {
+		for _, c := range regexp.MustCompile(`opsign ([a-z]+)`).FindAllStringSubmatch(cli.Why("x", refusal.New(m.Code, "y")), -1) {
 			require.True(t, commands[c[1]], "%s: %s", m.Code, c[1])
 			named++
 		}

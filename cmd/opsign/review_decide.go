@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -223,11 +224,11 @@ func (r *review) failed(it *item, err error) error {
 }
 
 func refusalLine(err error) string {
-	var refusal *op.Refusal
-	if !errors.As(err, &refusal) {
+	var refused *refusal.Refusal
+	if !errors.As(err, &refused) {
 		return cli.Inline(err.Error())
 	}
-	return fmt.Sprintf("%s: %s", cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
+	return fmt.Sprintf("%s: %s", cli.Inline(string(refused.Code)), cli.Inline(refused.Detail))
 }
 
 // reviewed is one line of a summary as JSON.

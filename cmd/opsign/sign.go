@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -214,6 +215,6 @@ func (d draft) publish() error {
 func (d draft) discard() { _ = os.Remove(d.temporary) }
 
 func fileThere(path string) error {
-	return op.Refuse(op.Conflict, "%s exists, and nothing is written over it", path).
+	return refusal.New(refusal.Conflict, "%s exists, and nothing is written over it", path).
 		WithHint("name a new file with -o, or remove the old one and its .sig")
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -39,8 +39,8 @@ func TestWritePair(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 		require.NoError(t, os.RemoveAll(path+".sig"))
 		require.NoError(t, os.WriteFile(taken, []byte("mine"), 0o600))
-		require.ErrorIs(t, free(path, path+".sig"), op.Conflict)
-		require.ErrorIs(t, writePair(path, []byte("payload"), path+".sig", []byte("signature")), op.Conflict)
+		require.ErrorIs(t, free(path, path+".sig"), refusal.Conflict)
+		require.ErrorIs(t, writePair(path, []byte("payload"), path+".sig", []byte("signature")), refusal.Conflict)
 		require.Equal(t, []string{filepath.Base(taken)}, names())
 		got, err := os.ReadFile(taken)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWritePair(t *testing.T) {
 	require.NoError(t, free(filepath.Join(dir, "new")))
 	// A link that leads nowhere is something, too.
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
-	require.ErrorIs(t, free(filepath.Join(dir, "link")), op.Conflict)
+	require.ErrorIs(t, free(filepath.Join(dir, "link")), refusal.Conflict)
 	err := writePair(filepath.Join(dir, "none", "x"), nil, filepath.Join(dir, "none", "x.sig"), nil)
 	require.Equal(t, api.ExitUsage, api.Exit(err))
 }

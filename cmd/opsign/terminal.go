@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -101,6 +101,6 @@ func readLine(f *os.File) ([]byte, error) {
 var errLongLine = errors.New("the line is too long")
 
 func nobodyToAsk(path string) error {
-	return op.Refuse(op.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
+	return refusal.New(refusal.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
 		WithHint("load it with ssh-add and use --agent")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -167,7 +168,7 @@ stays, as evidence.`,
 		was, is, err := t.witnesses().Replace(c.Context(), gate, key)
 		var not *witness.NotKept
 		if errors.As(err, &not) {
-			return op.Refuse(op.NotAllowed, "%v", not)
+			return refusal.New(refusal.NotAllowed, "%v", not)
 		}
 		if err != nil {
 			return err
@@ -198,12 +199,12 @@ func (t *tool) witnessOf(gate op.GateID) ([]witness.Memory, error) {
 }
 
 func nothingRemembered() error {
-	return op.Refuse(op.UnknownTarget, "nothing is remembered of such a gate's audit log").
+	return refusal.New(refusal.UnknownTarget, "nothing is remembered of such a gate's audit log").
 		WithHint("opsign witness lists what is")
 }
 
 func noGateID(text string) error {
-	return op.Refuse(op.Malformed, "%q is not a gate's id, which has 32 lower-case hex digits", text).
+	return refusal.New(refusal.Malformed, "%q is not a gate's id, which has 32 lower-case hex digits", text).
 		WithHint("opsign witness lists them")
 }
 
@@ -253,7 +254,7 @@ func (g gateLog) Consistency(ctx context.Context, old, size int64) ([]string, er
 }
 
 func cannotRemember(at client.Address, not *witness.NotKept) error {
-	return op.Refuse(op.NotAllowed, "%s: %v", at, not).
+	return refusal.New(refusal.NotAllowed, "%s: %v", at, not).
 		WithHint("nothing was signed. Make room for it, or set XDG_STATE_HOME to a directory where it may be written")
 }
 
@@ -346,18 +347,19 @@ func (t *tool) compared(checked witness.Checked, found []witness.Finding) error 
 }
 
 func nothingToCompare(gate op.GateID) error {
-	return op.Refuse(op.BindingMismatch, "gate %s signs no head of its audit log: there is nothing to compare with", gate).
+	return refusal.New(refusal.BindingMismatch,
+		"gate %s signs no head of its audit log: there is nothing to compare with", gate).
 		WithHint("gated audit verify and gated --version on its host say why")
 }
 
 func noHeadOf(gate op.GateID) error {
-	return op.Refuse(op.UnknownTarget, "the file has no head of gate %s, which answers", gate).
+	return refusal.New(refusal.UnknownTarget, "the file has no head of gate %s, which answers", gate).
 		WithHint("a gate that was restored has a new id; opsign -H ADDRESS witness check names another one")
 }
 
 func logsDiffer(checked witness.Checked, f witness.Finding) error {
 	was, is := f.Record.Head(), checked.Head
-	return op.Refuse(op.BindingMismatch, "the log of gate %s that is shown here is not the one that the other "+
+	return refusal.New(refusal.BindingMismatch, "the log of gate %s that is shown here is not the one that the other "+
 		"witness was shown: %s\nthere: %d entries, root %s, seen %s\nhere:  %d entries, root %s",
 		is.Gate, f.Why, was.Size, was.Root, cli.Moment(f.Record.Seen), is.Size, is.Root).
 		WithHint("sign nothing of this gate. One of you was shown a log that is not the gate's, or it was changed in " +

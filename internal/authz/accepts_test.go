@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -26,18 +27,18 @@ func TestAccepts(t *testing.T) {
 		blob []byte
 		role op.Role
 		want string
-		code op.Code
+		code refusal.Code
 	}{
 		"a key":                           {key.Blob(), op.Operational, "alice", ""},
-		"for another role":                {key.Blob(), op.Recovery, "", op.UnknownSigner},
-		"whose line expired":              {other.Blob(), op.Recovery, "", op.SignerExpired},
-		"not listed":                      {mint.Ed25519(t, "x").Blob(), op.Operational, "", op.UnknownSigner},
-		"a CA is not a signer":            {ca.Blob(), op.Operational, "", op.UnknownSigner},
+		"for another role":                {key.Blob(), op.Recovery, "", refusal.UnknownSigner},
+		"whose line expired":              {other.Blob(), op.Recovery, "", refusal.SignerExpired},
+		"not listed":                      {mint.Ed25519(t, "x").Blob(), op.Operational, "", refusal.UnknownSigner},
+		"a CA is not a signer":            {ca.Blob(), op.Operational, "", refusal.UnknownSigner},
 		"a certificate":                   {certified("alice@example.com"), "manager", "alice@example.com", ""},
-		"that the pattern does not match": {certified("alice@example.org"), "manager", "", op.UnknownSigner},
-		"by an unlisted CA":               {mint.Certify(other, key, "alice@example.com").Blob(t), op.Operational, "", op.UnknownSigner},
-		"that expired":                    {expired.Blob(t), op.Operational, "", op.SignerExpired},
-		"no key":                          {[]byte("x"), op.Operational, "", op.Malformed},
+		"that the pattern does not match": {certified("alice@example.org"), "manager", "", refusal.UnknownSigner},
+		"by an unlisted CA":               {mint.Certify(other, key, "alice@example.com").Blob(t), op.Operational, "", refusal.UnknownSigner},
+		"that expired":                    {expired.Blob(t), op.Operational, "", refusal.SignerExpired},
+		"no key":                          {[]byte("x"), op.Operational, "", refusal.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := trust.Accepts(c.blob, c.role, at)

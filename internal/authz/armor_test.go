@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestDearmor(t *testing.T) {
@@ -62,7 +62,7 @@ func TestDearmorRefusals(t *testing.T) { // S12
 		t.Run(name, func(t *testing.T) {
 			require.NotEqual(t, good, bad)
 			_, err := dearmor(bad)
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 		})
 	}
 }

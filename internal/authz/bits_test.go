@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -36,7 +36,7 @@ func attested(t testing.TB) (*authz.Trust, map[string]mint.Signature) {
 func TestEveryBitOfAttestedSignatureCounts(t *testing.T) { // S04, S08, S10
 	t.Parallel()
 	trust, signatures := attested(t)
-	codes := []op.Code{op.Malformed, op.BadSignature, op.NamespaceMismatch, op.UnknownSigner, op.SignerExpired, op.WeakKey, op.TouchRequired}
+	codes := []refusal.Code{refusal.Malformed, refusal.BadSignature, refusal.NamespaceMismatch, refusal.UnknownSigner, refusal.SignerExpired, refusal.WeakKey, refusal.TouchRequired}
 	for name, s := range signatures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestEveryBitOfAttestedSignatureCounts(t *testing.T) { // S04, S08, S10
 				changed := slices.Clone(blob)
 				changed[i/8] ^= 1 << (i % 8)
 				_, err := v.Approval(authz.Envelope{Payload: payload, Signatures: []string{mint.Armor(changed, 70)}}, noon)
-				require.Contains(t, codes, op.CodeOf(err), "bit %d: %v", i, err)
+				require.Contains(t, codes, refusal.CodeOf(err), "bit %d: %v", i, err)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestEveryByteOfAttestedSignatureCounts(t *testing.T) {
 					continue
 				}
 				_, err := v.Approval(authz.Envelope{Payload: payload, Signatures: []string{mint.Armor(changed, 70)}}, noon)
-				require.ErrorIs(t, err, op.Malformed, "%s: byte %d %s", name, i, what)
+				require.ErrorIs(t, err, refusal.Malformed, "%s: byte %d %s", name, i, what)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func TestEveryFieldOfCertificateCounts(t *testing.T) {
 	for _, n := range []int{0, 15} {
 		short := slices.Insert(without(1), 1, mint.String(make([]byte, n)))
 		_, err = approves(t, trust, certified(short), noon)
-		refusedAs(t, err, op.Malformed, op.StageDecode)
+		refusedAs(t, err, refusal.Malformed, refusal.StageDecode)
 	}
 	_, err = approves(t, trust, certified(slices.Insert(without(1), 1, mint.String(make([]byte, 16)))), noon)
 	require.NoError(t, err)

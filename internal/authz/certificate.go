@@ -7,6 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // certifies names the types of certificates. Each has the type of the certified key,
@@ -108,7 +109,7 @@ func (c *certificate) parseKeys(keyBlob, signature []byte) (err error) {
 	// Certificates do not nest. So this refuses a CA key that is a certificate,
 	// before it parses it.
 	if c.ca, err = parseKey(c.caBlob); err != nil {
-		r := *op.AsRefusal(err)
+		r := *refusal.As(err)
 		r.Detail = "the certificate's CA: " + r.Detail
 		return &r
 	}
@@ -161,10 +162,10 @@ func (c *certificate) verifiesUser() bool {
 func (c *certificate) validAt(at time.Time) error {
 	switch now := at.Unix(); {
 	case now < 0 || uint64(now) < c.after:
-		return op.Refuse(op.SignerExpired, "the certificate of key %s is not valid yet", c.keyPrint).
+		return refusal.New(refusal.SignerExpired, "the certificate of key %s is not valid yet", c.keyPrint).
 			WithHint("sign with a key that is valid now")
 	case uint64(now) >= c.before:
-		return op.Refuse(op.SignerExpired, "the certificate of key %s has expired", c.keyPrint).
+		return refusal.New(refusal.SignerExpired, "the certificate of key %s has expired", c.keyPrint).
 			WithHint("have the CA sign a new one")
 	default:
 		return nil
@@ -174,17 +175,18 @@ func (c *certificate) validAt(at time.Time) error {
 // authentic returns nil if the CA signed the certificate.
 func (c *certificate) authentic() error {
 	if c.ca.Verify(c.signed, c.signature) != nil {
-		return op.Refuse(op.BadSignature, "the certificate of key %s is not signed by the CA %s that it names", c.keyPrint, c.caPrint)
+		return refusal.New(refusal.BadSignature, "the certificate of key %s is not signed by the CA %s that it names",
+			c.keyPrint, c.caPrint)
 	}
 	return touched(c.ca, c.signature)
 }
 
-func (c *certificate) unknown(format string, args ...any) *op.Refusal {
-	r := op.Refuse(op.UnknownSigner, format, args...)
+func (c *certificate) unknown(format string, args ...any) *refusal.Refusal {
+	r := refusal.New(refusal.UnknownSigner, format, args...)
 	r.Detail = "the certificate of key " + c.keyPrint + " " + r.Detail
 	return r
 }
 
 func badCertificate(why string) error {
-	return op.Refuse(op.Malformed, "the certificate does not decode: %s", why)
+	return refusal.New(refusal.Malformed, "the certificate does not decode: %s", why)
 }

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -35,61 +36,61 @@ func TestCertificateAccepted(t *testing.T) {
 var certificateRefusals = []struct {
 	name   string
 	change func(t mint.TB, c *mint.Cert)
-	code   op.Code
-	stage  op.Stage
+	code   refusal.Code
+	stage  refusal.Stage
 }{
-	{"S10 SHA-1 by the CA", func(t mint.TB, c *mint.Cert) { c.CA, c.Algorithm = mint.RSA(t, "ca", 3072), "ssh-rsa" }, op.WeakKey, op.StageDecode},
-	{"S10 forged by one bit", func(t mint.TB, c *mint.Cert) { *c = c.Forged(t) }, op.BadSignature, op.StageCrypto},
-	{"S10 signed by another", func(t mint.TB, c *mint.Cert) { c.CABlob, c.CA = c.CA.Blob(), mint.Ed25519(t, "mallory") }, op.BadSignature, op.StageCrypto},
-	{"S10 CA not listed", func(t mint.TB, c *mint.Cert) { c.CA = mint.Ed25519(t, "mallory") }, op.UnknownSigner, op.StageAllowList},
-	{"S10 CA of 2048 bits", func(t mint.TB, c *mint.Cert) { c.CA = mint.RSA(t, "weak", 2048) }, op.WeakKey, op.StageDecode},
-	{"S10 DSA CA", func(t mint.TB, c *mint.Cert) { c.CABlob = mint.DSA(t, "old").Blob() }, op.WeakKey, op.StageDecode},
-	{"S10 RSA key of 2048 bits", func(t mint.TB, c *mint.Cert) { c.Key = mint.RSA(t, "weak", 2048) }, op.WeakKey, op.StageDecode},
-	{"S11 expired", func(_ mint.TB, c *mint.Cert) { c.ValidBefore = noon }, op.SignerExpired, op.StageAllowList},
-	{"S11 not yet valid", func(_ mint.TB, c *mint.Cert) { c.ValidAfter = noon.Add(time.Second) }, op.SignerExpired, op.StageAllowList},
-	{"S11 never valid", func(_ mint.TB, c *mint.Cert) { c.ValidAfter, c.ValidBefore = noon, noon }, op.SignerExpired, op.StageAllowList},
-	{"S11 host type", func(_ mint.TB, c *mint.Cert) { c.Kind = mint.HostCert }, op.UnknownSigner, op.StageAllowList},
-	{"S11 no principals", func(_ mint.TB, c *mint.Cert) { c.Principals = nil }, op.UnknownSigner, op.StageAllowList},
-	{"S11 wrong principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.org"} }, op.UnknownSigner, op.StageAllowList},
-	{"S11 negated principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"root@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"S11 unknown critical option", func(_ mint.TB, c *mint.Cert) { c.Critical = []mint.Option{{Name: "x@example.com"}} }, op.UnknownSigner, op.StageAllowList},
+	{"S10 SHA-1 by the CA", func(t mint.TB, c *mint.Cert) { c.CA, c.Algorithm = mint.RSA(t, "ca", 3072), "ssh-rsa" }, refusal.WeakKey, refusal.StageDecode},
+	{"S10 forged by one bit", func(t mint.TB, c *mint.Cert) { *c = c.Forged(t) }, refusal.BadSignature, refusal.StageCrypto},
+	{"S10 signed by another", func(t mint.TB, c *mint.Cert) { c.CABlob, c.CA = c.CA.Blob(), mint.Ed25519(t, "mallory") }, refusal.BadSignature, refusal.StageCrypto},
+	{"S10 CA not listed", func(t mint.TB, c *mint.Cert) { c.CA = mint.Ed25519(t, "mallory") }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S10 CA of 2048 bits", func(t mint.TB, c *mint.Cert) { c.CA = mint.RSA(t, "weak", 2048) }, refusal.WeakKey, refusal.StageDecode},
+	{"S10 DSA CA", func(t mint.TB, c *mint.Cert) { c.CABlob = mint.DSA(t, "old").Blob() }, refusal.WeakKey, refusal.StageDecode},
+	{"S10 RSA key of 2048 bits", func(t mint.TB, c *mint.Cert) { c.Key = mint.RSA(t, "weak", 2048) }, refusal.WeakKey, refusal.StageDecode},
+	{"S11 expired", func(_ mint.TB, c *mint.Cert) { c.ValidBefore = noon }, refusal.SignerExpired, refusal.StageAllowList},
+	{"S11 not yet valid", func(_ mint.TB, c *mint.Cert) { c.ValidAfter = noon.Add(time.Second) }, refusal.SignerExpired, refusal.StageAllowList},
+	{"S11 never valid", func(_ mint.TB, c *mint.Cert) { c.ValidAfter, c.ValidBefore = noon, noon }, refusal.SignerExpired, refusal.StageAllowList},
+	{"S11 host type", func(_ mint.TB, c *mint.Cert) { c.Kind = mint.HostCert }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S11 no principals", func(_ mint.TB, c *mint.Cert) { c.Principals = nil }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S11 wrong principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.org"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S11 negated principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"root@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S11 unknown critical option", func(_ mint.TB, c *mint.Cert) { c.Critical = []mint.Option{{Name: "x@example.com"}} }, refusal.UnknownSigner, refusal.StageAllowList},
 	{"S11 force-command", func(_ mint.TB, c *mint.Cert) {
 		c.Critical = []mint.Option{{Name: "force-command", Value: "/bin/true"}}
-	}, op.UnknownSigner, op.StageAllowList},
+	}, refusal.UnknownSigner, refusal.StageAllowList},
 	{"S11 source-address", func(_ mint.TB, c *mint.Cert) {
 		c.Critical = []mint.Option{{Name: "source-address", Value: "192.0.2.0/24"}}
-	}, op.UnknownSigner, op.StageAllowList},
+	}, refusal.UnknownSigner, refusal.StageAllowList},
 	{"S11 verify-required with a value", func(_ mint.TB, c *mint.Cert) {
 		c.Critical = []mint.Option{{Name: "verify-required", Value: "no"}}
-	}, op.UnknownSigner, op.StageAllowList},
+	}, refusal.UnknownSigner, refusal.StageAllowList},
 	{"S11 verify-required of a software key", func(_ mint.TB, c *mint.Cert) {
 		c.Critical = []mint.Option{{Name: "verify-required"}}
-	}, op.TouchRequired, op.StageCrypto},
-	{"S21 two principals", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.com", "bob@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"S21 one principal twice", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.com", "alice@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"empty principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{""} }, op.UnknownSigner, op.StageAllowList},
-	{"pattern for a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"*@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"list for a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice,bob@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"newline in a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice\n@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"NUL in a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice\x00@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"long principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{strings.Repeat("a", 256) + "@example.com"} }, op.UnknownSigner, op.StageAllowList},
-	{"NUL in the key id", func(_ mint.TB, c *mint.Cert) { c.ID = "a\x00b" }, op.Malformed, op.StageDecode},
-	{"neither user nor host", func(_ mint.TB, c *mint.Cert) { c.Kind = 3 }, op.Malformed, op.StageDecode},
-	{"reserved bytes", func(_ mint.TB, c *mint.Cert) { c.Reserved = "r" }, op.Malformed, op.StageDecode},
-	{"bytes after it", func(_ mint.TB, c *mint.Cert) { c.Trailing = []byte{0} }, op.Malformed, op.StageDecode},
-	{"bytes after the CA's signature", func(_ mint.TB, c *mint.Cert) { c.InnerRest = []byte{0} }, op.Malformed, op.StageDecode},
-	{"extensions out of order", func(_ mint.TB, c *mint.Cert) { slices.Reverse(c.Extensions) }, op.Malformed, op.StageDecode},
-	{"extension twice", func(_ mint.TB, c *mint.Cert) { c.Extensions = append(c.Extensions, c.Extensions[4]) }, op.Malformed, op.StageDecode},
+	}, refusal.TouchRequired, refusal.StageCrypto},
+	{"S21 two principals", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.com", "bob@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"S21 one principal twice", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice@example.com", "alice@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"empty principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{""} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"pattern for a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"*@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"list for a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice,bob@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"newline in a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice\n@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"NUL in a principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{"alice\x00@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"long principal", func(_ mint.TB, c *mint.Cert) { c.Principals = []string{strings.Repeat("a", 256) + "@example.com"} }, refusal.UnknownSigner, refusal.StageAllowList},
+	{"NUL in the key id", func(_ mint.TB, c *mint.Cert) { c.ID = "a\x00b" }, refusal.Malformed, refusal.StageDecode},
+	{"neither user nor host", func(_ mint.TB, c *mint.Cert) { c.Kind = 3 }, refusal.Malformed, refusal.StageDecode},
+	{"reserved bytes", func(_ mint.TB, c *mint.Cert) { c.Reserved = "r" }, refusal.Malformed, refusal.StageDecode},
+	{"bytes after it", func(_ mint.TB, c *mint.Cert) { c.Trailing = []byte{0} }, refusal.Malformed, refusal.StageDecode},
+	{"bytes after the CA's signature", func(_ mint.TB, c *mint.Cert) { c.InnerRest = []byte{0} }, refusal.Malformed, refusal.StageDecode},
+	{"extensions out of order", func(_ mint.TB, c *mint.Cert) { slices.Reverse(c.Extensions) }, refusal.Malformed, refusal.StageDecode},
+	{"extension twice", func(_ mint.TB, c *mint.Cert) { c.Extensions = append(c.Extensions, c.Extensions[4]) }, refusal.Malformed, refusal.StageDecode},
 	{"critical option twice", func(_ mint.TB, c *mint.Cert) {
 		c.Critical = []mint.Option{{Name: "verify-required"}, {Name: "verify-required"}}
-	}, op.Malformed, op.StageDecode},
-	{"S17 CA that is a certificate", func(t mint.TB, c *mint.Cert) { c.CABlob = mint.Certify(c.CA, c.CA, "ca").Blob(t) }, op.Malformed, op.StageDecode},
-	{"CA without a key", func(_ mint.TB, c *mint.Cert) { c.CABlob = []byte{} }, op.Malformed, op.StageDecode},
-	{"CA of an unknown type", func(_ mint.TB, c *mint.Cert) { c.CABlob = mint.String("ssh-xmss@openssh.com") }, op.UnknownSigner, op.StageAllowList},
+	}, refusal.Malformed, refusal.StageDecode},
+	{"S17 CA that is a certificate", func(t mint.TB, c *mint.Cert) { c.CABlob = mint.Certify(c.CA, c.CA, "ca").Blob(t) }, refusal.Malformed, refusal.StageDecode},
+	{"CA without a key", func(_ mint.TB, c *mint.Cert) { c.CABlob = []byte{} }, refusal.Malformed, refusal.StageDecode},
+	{"CA of an unknown type", func(_ mint.TB, c *mint.Cert) { c.CABlob = mint.String("ssh-xmss@openssh.com") }, refusal.UnknownSigner, refusal.StageAllowList},
 	{"CA's signature in another format", func(_ mint.TB, c *mint.Cert) {
 		c.Signature = mint.Strings("rsa-sha2-512", strings.Repeat("s", 64))
-	}, op.Malformed, op.StageDecode},
-	{"CA's security key not touched", func(t mint.TB, c *mint.Cert) { c.CA = mint.SKEd25519(t, "ca", said(0)) }, op.TouchRequired, op.StageCrypto},
+	}, refusal.Malformed, refusal.StageDecode},
+	{"CA's security key not touched", func(t mint.TB, c *mint.Cert) { c.CA = mint.SKEd25519(t, "ca", said(0)) }, refusal.TouchRequired, refusal.StageCrypto},
 }
 
 func TestCertificateRefusals(t *testing.T) { // S10, S11, S17, S21
@@ -129,23 +130,23 @@ func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and the p
 		name  string
 		trust string
 		s     mint.Signature
-		code  op.Code
-		stage op.Stage
+		code  refusal.Code
+		stage refusal.Stage
 	}{
-		{"S10 SHA-1 inside", authority, mint.Unsigned(rsaCert.Blob(t), nsOperational).As(t, erin, "ssh-rsa", payload), op.WeakKey, op.StageDecode},
-		{"another key signed", authority, mint.SignWith(t, cert, mint.Ed25519(t, "mallory"), nsOperational, payload), op.BadSignature, op.StageCrypto},
-		{"the CA signed", authority, mint.SignWith(t, cert, ca, nsOperational, payload), op.BadSignature, op.StageCrypto},
-		{"other bytes", authority, mint.SignWith(t, cert, alice, nsOperational, []byte("other")), op.BadSignature, op.StageCrypto},
-		{"other role", authority, mint.SignWith(t, cert, alice, nsRecovery, payload), op.UnknownSigner, op.StageAllowList},
-		{"S12 bytes inside", authority, changed(func(s *mint.Signature) { s.Rest = []byte{0} }), op.Malformed, op.StageDecode},
-		{"format of a certificate", authority, changed(func(s *mint.Signature) { s.Format = cert.Type() }), op.Malformed, op.StageDecode},
-		{"CA as a plain signer", authority, mint.Sign(t, ca, nsOperational, payload), op.UnknownSigner, op.StageAllowList},
-		{"certified key as a plain signer", authority, mint.Sign(t, alice, nsOperational, payload), op.UnknownSigner, op.StageAllowList},
-		{"certificate of a plain line's key", alice.Line("alice@example.com", asOperator), good, op.UnknownSigner, op.StageAllowList},
-		{"CA listed as a plain key", ca.Line("alice@example.com", asOperator), good, op.UnknownSigner, op.StageAllowList},
-		{"CA's line has ended", ca.Line(anybody, asAuthority+`,valid-before="20310504115959Z"`), good, op.SignerExpired, op.StageAllowList},
-		{"CA's line is for another role", ca.Line(anybody, `cert-authority,namespaces="recovery@gated"`), good, op.UnknownSigner, op.StageAllowList},
-		{"no line lists it", "", good, op.UnknownSigner, op.StageAllowList},
+		{"S10 SHA-1 inside", authority, mint.Unsigned(rsaCert.Blob(t), nsOperational).As(t, erin, "ssh-rsa", payload), refusal.WeakKey, refusal.StageDecode},
+		{"another key signed", authority, mint.SignWith(t, cert, mint.Ed25519(t, "mallory"), nsOperational, payload), refusal.BadSignature, refusal.StageCrypto},
+		{"the CA signed", authority, mint.SignWith(t, cert, ca, nsOperational, payload), refusal.BadSignature, refusal.StageCrypto},
+		{"other bytes", authority, mint.SignWith(t, cert, alice, nsOperational, []byte("other")), refusal.BadSignature, refusal.StageCrypto},
+		{"other role", authority, mint.SignWith(t, cert, alice, nsRecovery, payload), refusal.UnknownSigner, refusal.StageAllowList},
+		{"S12 bytes inside", authority, changed(func(s *mint.Signature) { s.Rest = []byte{0} }), refusal.Malformed, refusal.StageDecode},
+		{"format of a certificate", authority, changed(func(s *mint.Signature) { s.Format = cert.Type() }), refusal.Malformed, refusal.StageDecode},
+		{"CA as a plain signer", authority, mint.Sign(t, ca, nsOperational, payload), refusal.UnknownSigner, refusal.StageAllowList},
+		{"certified key as a plain signer", authority, mint.Sign(t, alice, nsOperational, payload), refusal.UnknownSigner, refusal.StageAllowList},
+		{"certificate of a plain line's key", alice.Line("alice@example.com", asOperator), good, refusal.UnknownSigner, refusal.StageAllowList},
+		{"CA listed as a plain key", ca.Line("alice@example.com", asOperator), good, refusal.UnknownSigner, refusal.StageAllowList},
+		{"CA's line has ended", ca.Line(anybody, asAuthority+`,valid-before="20310504115959Z"`), good, refusal.SignerExpired, refusal.StageAllowList},
+		{"CA's line is for another role", ca.Line(anybody, `cert-authority,namespaces="recovery@gated"`), good, refusal.UnknownSigner, refusal.StageAllowList},
+		{"no line lists it", "", good, refusal.UnknownSigner, refusal.StageAllowList},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := approves(t, loaded(t, c.trust), c.s, noon)
@@ -173,8 +174,8 @@ func TestCertificateValidity(t *testing.T) { // S11, S13: as in OpenSSH, after i
 			require.NoError(t, still)
 			continue
 		}
-		require.ErrorIs(t, err, op.SignerExpired, "%s", at)
-		require.ErrorIs(t, still, op.SignerExpired, "%s", at)
+		require.ErrorIs(t, err, refusal.SignerExpired, "%s", at)
+		require.ErrorIs(t, still, refusal.SignerExpired, "%s", at)
 	}
 }
 
@@ -210,19 +211,19 @@ func TestStillOfCertificate(t *testing.T) { // S23
 	} {
 		other := signed
 		change(&other)
-		require.ErrorIs(t, trust.Still(other, noon), op.UnknownSigner, name)
+		require.ErrorIs(t, trust.Still(other, noon), refusal.UnknownSigner, name)
 	}
-	require.ErrorIs(t, loaded(t).Still(signed, noon), op.UnknownSigner)
-	require.ErrorIs(t, loaded(t, alice.Line("alice@example.com", asOperator)).Still(signed, noon), op.UnknownSigner)
-	require.ErrorIs(t, loaded(t, ca.Line("bob@*", asAuthority)).Still(signed, noon), op.UnknownSigner)
-	require.ErrorIs(t, (*authz.Trust)(nil).Still(signed, noon), op.UnknownSigner)
+	require.ErrorIs(t, loaded(t).Still(signed, noon), refusal.UnknownSigner)
+	require.ErrorIs(t, loaded(t, alice.Line("alice@example.com", asOperator)).Still(signed, noon), refusal.UnknownSigner)
+	require.ErrorIs(t, loaded(t, ca.Line("bob@*", asAuthority)).Still(signed, noon), refusal.UnknownSigner)
+	require.ErrorIs(t, (*authz.Trust)(nil).Still(signed, noon), refusal.UnknownSigner)
 	for _, key := range []mint.Key{alice, ca} {
-		require.ErrorIs(t, trust.WithRevoked(revoking(t, key.Fingerprint())).Still(signed, noon), op.SignerRevoked)
+		require.ErrorIs(t, trust.WithRevoked(revoking(t, key.Fingerprint())).Still(signed, noon), refusal.SignerRevoked)
 	}
 
 	plain := op.Signed{Principal: "alice@example.com", Role: op.Operational, Key: alice.Fingerprint(), Armor: armor}
 	require.NoError(t, loaded(t, alice.Line("alice@example.com", asOperator)).Still(plain, noon))
-	require.ErrorIs(t, loaded(t, alice.Line("alice@example.com", asAuthority)).Still(plain, noon), op.UnknownSigner)
+	require.ErrorIs(t, loaded(t, alice.Line("alice@example.com", asAuthority)).Still(plain, noon), refusal.UnknownSigner)
 }
 
 // TestLongestCertificate: keys of 16,384 bits fit into the limits, even in a
@@ -244,5 +245,5 @@ func TestLongestCertificate(t *testing.T) {
 	require.Less(t, len(s.Armored()), authz.MaxArmor-2048)
 	trust := loaded(t, `* `+asAuthority+` `+mint.Text("ssh-rsa", huge(3))+"\n")
 	_, err := approves(t, trust, s, noon)
-	refusedAs(t, err, op.BadSignature, op.StageCrypto)
+	refusedAs(t, err, refusal.BadSignature, refusal.StageCrypto)
 }

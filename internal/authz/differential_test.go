@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The promise of protocol section 3: gated never accepts a signature that ssh-keygen
@@ -133,7 +134,7 @@ func (c *comparison) agree(armored string, trust *authz.Trust, at time.Time, wan
 	v.Trust = trust
 	approval, err := v.Approval(authz.Envelope{Payload: c.payload, Signatures: []string{armored}}, at)
 	if wantErr != nil {
-		require.ErrorIs(c.t, err, op.CodeOf(wantErr))
+		require.ErrorIs(c.t, err, refusal.CodeOf(wantErr))
 		return
 	}
 	require.NoError(c.t, err)

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -23,7 +24,7 @@ func TestRotationTakesASCIINamesAlone(t *testing.T) {
 	for _, name := range []string{cyrillic, "al\u0131ce@example.com", "bj\u00f6rn", "\u05d0", "a\u00a0b"} {
 		for _, what := range []string{asOperator, asAuthority} {
 			_, err := trust.Rotate([]string{bare(eve.Line(`"`+name+`"`, what))}, nil, noon)
-			refusedAs(t, err, op.BadParams, "")
+			refusedAs(t, err, refusal.BadParams, "")
 			require.NotContains(t, err.Error(), name)
 		}
 	}

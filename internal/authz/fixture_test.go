@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -176,10 +177,10 @@ func envelope(t testing.TB, payload []byte, keys ...ssh.Signer) Envelope {
 }
 
 // refused asserts the exact code and stage, and that there is a text for people.
-func refused(t testing.TB, err error, code op.Code, stage op.Stage) {
+func refused(t testing.TB, err error, code refusal.Code, stage refusal.Stage) {
 	t.Helper()
 	require.Error(t, err)
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	require.Equal(t, code, r.Code, "%v", err)
 	require.Equal(t, stage, r.Stage, "%v", err)
 	require.NotEmpty(t, r.Detail)

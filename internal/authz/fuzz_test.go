@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	minted "gated/internal/test/mint"
 )
 
@@ -75,7 +76,7 @@ func FuzzLoadTrust(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		trust, err := LoadTrust(data)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.Equal(t, data, append([]byte{}, trust.Text()...))
@@ -110,7 +111,7 @@ func FuzzRevoked(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := LoadRevoked(data)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.LessOrEqual(t, list.Count(), 1+bytes.Count(data, []byte("\n")))
@@ -144,7 +145,7 @@ func FuzzCertificate(f *testing.F) {
 		}
 		c, err := parseCertificate(blob)
 		if err != nil {
-			require.Contains(t, []op.Code{op.Malformed, op.WeakKey, op.UnknownSigner}, op.CodeOf(err), "%v", err)
+			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.WeakKey, refusal.UnknownSigner}, refusal.CodeOf(err), "%v", err)
 			return
 		}
 		require.True(t, bytes.HasPrefix(blob, c.signed))
@@ -152,7 +153,7 @@ func FuzzCertificate(f *testing.F) {
 			require.True(t, signed[string(c.signed)] || c.authentic() != nil)
 		}
 		_, err = c.principal()
-		require.True(t, err == nil || op.CodeOf(err) == op.UnknownSigner, "%v", err)
+		require.True(t, err == nil || refusal.CodeOf(err) == refusal.UnknownSigner, "%v", err)
 		require.False(t, c.validAt(issued) == nil && c.before <= c.after)
 		parsed, err := ssh.ParsePublicKey(blob)
 		if err != nil {
@@ -197,7 +198,7 @@ func FuzzEnvelope(f *testing.F) {
 		if fileErr != nil {
 			require.Error(t, err)
 			require.Error(t, rejErr)
-			require.NotEqual(t, op.Internal, op.CodeOf(fileErr))
+			require.NotEqual(t, refusal.Internal, refusal.CodeOf(fileErr))
 			return
 		}
 		if err == nil {

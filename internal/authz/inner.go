@@ -3,7 +3,7 @@ package authz
 import (
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // parseInner reads a plain signature, inside an SSHSIG or at the end of a
@@ -16,7 +16,7 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 		rest = w.take(5) // flags and counter
 	}
 	if !w.ended() {
-		return nil, op.Refuse(op.Malformed, "the inner signature is cut short or followed by other bytes")
+		return nil, refusal.New(refusal.Malformed, "the inner signature is cut short or followed by other bytes")
 	}
 	var fits bool
 	switch key.Type() {
@@ -24,7 +24,7 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 		fits = format == key.Type() && len(value) == 64
 	case ssh.KeyAlgoRSA:
 		if format == ssh.KeyAlgoRSA {
-			return nil, op.Refuse(op.WeakKey, "the signature is ssh-rsa, which uses SHA-1").
+			return nil, refusal.New(refusal.WeakKey, "the signature is ssh-rsa, which uses SHA-1").
 				WithHint("sign with rsa-sha2-512, as ssh-keygen does")
 		}
 		fits = (format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256) &&
@@ -35,7 +35,7 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 		fits = format == key.Type() && pair.ended() && positive(r) && positive(s)
 	}
 	if !fits {
-		return nil, op.Refuse(op.Malformed, "the inner signature has not the form of one by a %s key", key.Type())
+		return nil, refusal.New(refusal.Malformed, "the inner signature has not the form of one by a %s key", key.Type())
 	}
 	return &ssh.Signature{Format: format, Blob: value, Rest: rest}, nil
 }

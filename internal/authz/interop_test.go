@@ -13,7 +13,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func sshKeygen(t testing.TB) string {
@@ -113,6 +113,6 @@ func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 		allowed := strings.ReplaceAll(line, "KEY", publicText(t, "alice"))
 		require.NoError(t, opensshVerifies(t, dir, allowed, armored, "alice", "operational@gated", payload, issued.AddDate(0, 1, 0)), line)
 		_, err := LoadTrust([]byte(allowed))
-		require.ErrorIs(t, err, op.Malformed, line)
+		require.ErrorIs(t, err, refusal.Malformed, line)
 	}
 }

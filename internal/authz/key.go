@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MinRSABits is the smallest accepted RSA modulus.
@@ -25,7 +25,7 @@ const (
 func parseKey(blob []byte) (ssh.PublicKey, error) {
 	typ := keyType(blob)
 	if _, ok := certifies[typ]; ok {
-		return nil, op.Refuse(op.Malformed, "a certificate (%s) stands where a key should", typ).
+		return nil, refusal.New(refusal.Malformed, "a certificate (%s) stands where a key should", typ).
 			WithHint("name the key itself, or the CA's key with cert-authority")
 	}
 	switch typ {
@@ -34,11 +34,12 @@ func parseKey(blob []byte) (ssh.PublicKey, error) {
 	case ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
 		return parseSecurityKey(blob)
 	case dsaKey, dsaCert:
-		return nil, op.Refuse(op.WeakKey, "a DSA key is too weak").WithHint("make an ed25519 key: ssh-keygen -t ed25519")
+		return nil, refusal.New(refusal.WeakKey, "a DSA key is too weak").
+			WithHint("make an ed25519 key: ssh-keygen -t ed25519")
 	case "":
-		return nil, op.Refuse(op.Malformed, "the key does not decode")
+		return nil, refusal.New(refusal.Malformed, "the key does not decode")
 	default:
-		return nil, op.Refuse(op.UnknownSigner, "keys of type %s are not supported", typ).
+		return nil, refusal.New(refusal.UnknownSigner, "keys of type %s are not supported", typ).
 			WithHint("use an ed25519, ecdsa or rsa key, or a security key")
 	}
 }
@@ -46,14 +47,14 @@ func parseKey(blob []byte) (ssh.PublicKey, error) {
 func parsePlainKey(blob []byte) (ssh.PublicKey, error) {
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil {
-		return nil, op.Refuse(op.Malformed, "the key does not decode")
+		return nil, refusal.New(refusal.Malformed, "the key does not decode")
 	}
 	// A key must have only one spelling, because bytes are compared in its place.
 	if !bytes.Equal(key.Marshal(), blob) {
-		return nil, op.Refuse(op.Malformed, "the key is not in its one canonical encoding")
+		return nil, refusal.New(refusal.Malformed, "the key is not in its one canonical encoding")
 	}
 	if n := rsaModulusBits(key); n != 0 && n < MinRSABits {
-		return nil, op.Refuse(op.WeakKey, "an RSA key of %d bits is too weak, %d is the least", max(n, 0), MinRSABits).
+		return nil, refusal.New(refusal.WeakKey, "an RSA key of %d bits is too weak, %d is the least", max(n, 0), MinRSABits).
 			WithHint("make an ed25519 key: ssh-keygen -t ed25519")
 	}
 	return key, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -56,7 +56,7 @@ func TestCertifiedBySSHKeygen(t *testing.T) {
 			require.NoError(t, err)
 			armored := keygen("-Y", "sign", "-q", "-n", nsOperational, "-f", key.Name+"-cert.pub")
 			_, err = verifier(trust.WithRevoked(revoking(t, string(text)))).Approval(authz.Envelope{Payload: payload, Signatures: []string{string(armored)}}, noon)
-			refusedAs(t, err, op.SignerRevoked, op.StageAllowList)
+			refusedAs(t, err, refusal.SignerRevoked, refusal.StageAllowList)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -74,13 +74,13 @@ func changed(s mint.Signature, change func(*mint.Signature)) mint.Signature {
 
 // refusedEverywhere asserts the code and the stage, for the check of a file and of a
 // gate.
-func refusedEverywhere(t *testing.T, c cast, armored string, code op.Code, stage op.Stage) {
+func refusedEverywhere(t *testing.T, c cast, armored string, code refusal.Code, stage refusal.Stage) {
 	t.Helper()
 	_, fileErr := authz.VerifyFile(c.payload, armored, c.trust, noon)
 	_, gateErr := verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: []string{armored}}, noon)
 	for _, err := range []error{fileErr, gateErr} {
 		require.ErrorIs(t, err, code)
-		require.Equal(t, stage, op.AsRefusal(err).Stage, "%v", err)
+		require.Equal(t, stage, refusal.As(err).Stage, "%v", err)
 	}
 }
 
@@ -114,34 +114,34 @@ func TestWhatTheLibrariesLeaveOpen(t *testing.T) {
 		name      string
 		armored   string
 		namespace string
-		code      op.Code
-		stage     op.Stage
+		code      refusal.Code
+		stage     refusal.Stage
 	}{
-		{"trailing bytes inside the inner signature", changed(good, func(s *mint.Signature) { s.Rest = []byte("x") }).Armored(), nsOperational, op.Malformed, op.StageDecode},
-		{"the same of ECDSA", changed(c.by(t, c.erin), func(s *mint.Signature) { s.Rest = []byte{0} }).Armored(), nsOperational, op.Malformed, op.StageDecode},
-		{"the same of RSA", changed(c.by(t, c.rolf), func(s *mint.Signature) { s.Rest = make([]byte, 5) }).Armored(), nsOperational, op.Malformed, op.StageDecode},
-		{"the blob's hash differs from the one verified with", changed(good, func(s *mint.Signature) { s.Hash = mint.SHA256 }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
-		{"an RSA certificate with a SHA-1 signature", sha1.Armored(), nsOperational, op.WeakKey, op.StageDecode},
-		{"a certificate whose CA signature is wrong", c.certified(t, c.alice, func(x *mint.Cert) { *x = x.Forged(t) }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
-		{"a certificate that says another CA signed it", c.certified(t, c.alice, func(x *mint.Cert) { x.CABlob, x.CA = c.ca.Blob(), mint.Ed25519(t, "mallory") }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
-		{"a certificate that is expired", c.certified(t, c.alice, func(x *mint.Cert) { x.ValidBefore = noon }).Armored(), nsOperational, op.SignerExpired, op.StageAllowList},
-		{"a host certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Kind = mint.HostCert }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
-		{"a certificate without principals", c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = nil }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
-		{"an empty namespace", unnamed.Armored(), "", op.NamespaceMismatch, op.StageNamespace},
-		{"text before the armor", "signed by me\n" + armored, nsOperational, op.Malformed, op.StageDecode},
-		{"text after the armor", armored + "thanks\n", nsOperational, op.Malformed, op.StageDecode},
-		{"PEM headers", strings.Replace(armored, begin, begin+"Comment: x\n\n", 1), nsOperational, op.Malformed, op.StageDecode},
-		{"leading blank lines", "\n\n" + armored, nsOperational, op.Malformed, op.StageDecode},
-		{"blank lines inside", strings.Replace(armored, begin, begin+"\n", 1), nsOperational, op.Malformed, op.StageDecode},
-		{"a reserved field that is not empty", changed(good, func(s *mint.Signature) { s.Reserved = "r" }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		{"trailing bytes inside the inner signature", changed(good, func(s *mint.Signature) { s.Rest = []byte("x") }).Armored(), nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"the same of ECDSA", changed(c.by(t, c.erin), func(s *mint.Signature) { s.Rest = []byte{0} }).Armored(), nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"the same of RSA", changed(c.by(t, c.rolf), func(s *mint.Signature) { s.Rest = make([]byte, 5) }).Armored(), nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"the blob's hash differs from the one verified with", changed(good, func(s *mint.Signature) { s.Hash = mint.SHA256 }).Armored(), nsOperational, refusal.BadSignature, refusal.StageCrypto},
+		{"an RSA certificate with a SHA-1 signature", sha1.Armored(), nsOperational, refusal.WeakKey, refusal.StageDecode},
+		{"a certificate whose CA signature is wrong", c.certified(t, c.alice, func(x *mint.Cert) { *x = x.Forged(t) }).Armored(), nsOperational, refusal.BadSignature, refusal.StageCrypto},
+		{"a certificate that says another CA signed it", c.certified(t, c.alice, func(x *mint.Cert) { x.CABlob, x.CA = c.ca.Blob(), mint.Ed25519(t, "mallory") }).Armored(), nsOperational, refusal.BadSignature, refusal.StageCrypto},
+		{"a certificate that is expired", c.certified(t, c.alice, func(x *mint.Cert) { x.ValidBefore = noon }).Armored(), nsOperational, refusal.SignerExpired, refusal.StageAllowList},
+		{"a host certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Kind = mint.HostCert }).Armored(), nsOperational, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a certificate without principals", c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = nil }).Armored(), nsOperational, refusal.UnknownSigner, refusal.StageAllowList},
+		{"an empty namespace", unnamed.Armored(), "", refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"text before the armor", "signed by me\n" + armored, nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"text after the armor", armored + "thanks\n", nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"PEM headers", strings.Replace(armored, begin, begin+"Comment: x\n\n", 1), nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"leading blank lines", "\n\n" + armored, nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"blank lines inside", strings.Replace(armored, begin, begin+"\n", 1), nsOperational, refusal.Malformed, refusal.StageDecode},
+		{"a reserved field that is not empty", changed(good, func(s *mint.Signature) { s.Reserved = "r" }).Armored(), nsOperational, refusal.Malformed, refusal.StageDecode},
 		// The list does not have these, and the libraries accept them too.
-		{"RSA with 2,048 bits", c.by(t, c.weak).Armored(), nsOperational, op.WeakKey, op.StageDecode},
-		{"DSA", c.by(t, mint.DSA(t, "old")).Armored(), nsOperational, op.WeakKey, op.StageDecode},
-		{"a CA's signature with SHA-1", c.certified(t, c.alice, func(x *mint.Cert) { x.CA, x.Algorithm = c.rsaCA, "ssh-rsa" }).Armored(), nsOperational, op.WeakKey, op.StageDecode},
-		{"a CA with 2,048 bits", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = c.weak }).Armored(), nsOperational, op.WeakKey, op.StageDecode},
-		{"a certificate of an unknown CA", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = mint.Ed25519(t, "mallory") }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
-		{"a certificate with an unknown critical option", c.certified(t, c.alice, func(x *mint.Cert) { x.Critical = []mint.Option{{Name: "riddle@example.com"}} }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
-		{"a certificate with a reserved field", c.certified(t, c.alice, func(x *mint.Cert) { x.Reserved = "r" }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		{"RSA with 2,048 bits", c.by(t, c.weak).Armored(), nsOperational, refusal.WeakKey, refusal.StageDecode},
+		{"DSA", c.by(t, mint.DSA(t, "old")).Armored(), nsOperational, refusal.WeakKey, refusal.StageDecode},
+		{"a CA's signature with SHA-1", c.certified(t, c.alice, func(x *mint.Cert) { x.CA, x.Algorithm = c.rsaCA, "ssh-rsa" }).Armored(), nsOperational, refusal.WeakKey, refusal.StageDecode},
+		{"a CA with 2,048 bits", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = c.weak }).Armored(), nsOperational, refusal.WeakKey, refusal.StageDecode},
+		{"a certificate of an unknown CA", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = mint.Ed25519(t, "mallory") }).Armored(), nsOperational, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a certificate with an unknown critical option", c.certified(t, c.alice, func(x *mint.Cert) { x.Critical = []mint.Option{{Name: "riddle@example.com"}} }).Armored(), nsOperational, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a certificate with a reserved field", c.certified(t, c.alice, func(x *mint.Cert) { x.Reserved = "r" }).Armored(), nsOperational, refusal.Malformed, refusal.StageDecode},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			require.NoError(t, libraryAccepts(x.armored, x.namespace, c.payload), "the bare library accepted this once: see whether it is still to be closed here")
@@ -160,18 +160,18 @@ func TestWhatTheLibrariesRefuseToo(t *testing.T) {
 	swapped := changed(c.by(t, c.sk), func(s *mint.Signature) { s.Rest = []byte{mint.UserPresent | mint.UserVerified, 0, 0, 0, 7} })
 	for _, x := range []struct {
 		name, armored, says string
-		code                op.Code
-		stage               op.Stage
+		code                refusal.Code
+		stage               refusal.Stage
 	}{
-		{"S08 security key without a touch", c.by(t, mint.SKEd25519(t, "sk", untouched)).Armored(), "user presence", op.TouchRequired, op.StageCrypto},
-		{"S08 security key without a touch, ECDSA", c.by(t, mint.SKECDSA(t, "sk", untouched)).Armored(), "user presence", op.TouchRequired, op.StageCrypto},
-		{"flags changed afterwards", swapped.Armored(), "did not verify", op.BadSignature, op.StageCrypto},
-		{"S09 ssh-rsa", mint.Unsigned(c.rolf.Blob(), nsOperational).As(t, c.rolf, "ssh-rsa", c.payload).Armored(), "ssh-rsa", op.WeakKey, op.StageDecode},
-		{"bytes after the blob", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Trailing = []byte{0} }).Armored(), "parse error", op.Malformed, op.StageDecode},
-		{"bytes after a certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Trailing = []byte{0} }).Armored(), "parse error", op.Malformed, op.StageDecode},
-		{"bytes after the CA's signature", c.certified(t, c.alice, func(x *mint.Cert) { x.InnerRest = []byte{0} }).Armored(), "signature parse error", op.Malformed, op.StageDecode},
-		{"S17 a certificate signed by a certificate", nested.Armored(), "invalid for certificates", op.Malformed, op.StageDecode},
-		{"S12 reserved field that was signed", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Reserved = "r" }).By(t, c.alice, c.payload).Armored(), "did not verify", op.Malformed, op.StageDecode},
+		{"S08 security key without a touch", c.by(t, mint.SKEd25519(t, "sk", untouched)).Armored(), "user presence", refusal.TouchRequired, refusal.StageCrypto},
+		{"S08 security key without a touch, ECDSA", c.by(t, mint.SKECDSA(t, "sk", untouched)).Armored(), "user presence", refusal.TouchRequired, refusal.StageCrypto},
+		{"flags changed afterwards", swapped.Armored(), "did not verify", refusal.BadSignature, refusal.StageCrypto},
+		{"S09 ssh-rsa", mint.Unsigned(c.rolf.Blob(), nsOperational).As(t, c.rolf, "ssh-rsa", c.payload).Armored(), "ssh-rsa", refusal.WeakKey, refusal.StageDecode},
+		{"bytes after the blob", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Trailing = []byte{0} }).Armored(), "parse error", refusal.Malformed, refusal.StageDecode},
+		{"bytes after a certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Trailing = []byte{0} }).Armored(), "parse error", refusal.Malformed, refusal.StageDecode},
+		{"bytes after the CA's signature", c.certified(t, c.alice, func(x *mint.Cert) { x.InnerRest = []byte{0} }).Armored(), "signature parse error", refusal.Malformed, refusal.StageDecode},
+		{"S17 a certificate signed by a certificate", nested.Armored(), "invalid for certificates", refusal.Malformed, refusal.StageDecode},
+		{"S12 reserved field that was signed", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Reserved = "r" }).By(t, c.alice, c.payload).Armored(), "did not verify", refusal.Malformed, refusal.StageDecode},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			require.ErrorContains(t, libraryAccepts(x.armored, nsOperational, c.payload), x.says)
@@ -192,8 +192,8 @@ func TestOneKeyIsOneKey(t *testing.T) {
 	require.Equal(t, approval.Signers[0].Key, approval.Signers[1].Key)
 	require.NotEqual(t, approval.Signers[0].Principal, approval.Signers[1].Principal)
 	two := c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = []string{"alice@example.com", "amy@example.com"} })
-	refusedEverywhere(t, c, two.Armored(), op.UnknownSigner, op.StageAllowList)
+	refusedEverywhere(t, c, two.Armored(), refusal.UnknownSigner, refusal.StageAllowList)
 	// A good signature does not make up for a bad one.
 	_, err = verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: append(slices.Clone(both), two.Armored())}, noon)
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 }

@@ -10,11 +10,14 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const blanks = " \t"
 
-func badLine(format string, args ...any) error { return op.Refuse(op.Malformed, format, args...) }
+func badLine(format string, args ...any) error {
+	return refusal.New(refusal.Malformed, format, args...)
+}
 
 // parseLine parses one line without its newline; ok is false for a blank line or a
 // comment. It never reads a line differently from ssh-keygen: it refuses what the
@@ -137,7 +140,7 @@ func cutOption(s string) (name, value, rest string, err error) {
 		return name, "", s[end:], nil
 	default:
 		// The name is not shown, because it may be a key in the wrong place.
-		return "", "", "", op.Refuse(op.Malformed, "an unknown option").
+		return "", "", "", refusal.New(refusal.Malformed, "an unknown option").
 			WithHint("the options are cert-authority, namespaces, valid-after and valid-before, in lower case")
 	}
 	quoted, ok := strings.CutPrefix(s[end:], `="`)
@@ -219,7 +222,7 @@ func parseTime(name, value string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, op.Refuse(op.Malformed, "the value of %s is not a time", name).
+	return time.Time{}, refusal.New(refusal.Malformed, "the value of %s is not a time", name).
 		WithHint("write YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ; the Z is required")
 }
 
@@ -262,6 +265,6 @@ func isKeyType(s string) bool {
 }
 
 func missingNamespaces() error {
-	return op.Refuse(op.Malformed, "the option namespaces is missing").
+	return refusal.New(refusal.Malformed, "the option namespaces is missing").
 		WithHint(`say what the key may sign, as in: alice@example.com namespaces="operational@gated" ssh-ed25519 …`)
 }

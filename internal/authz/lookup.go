@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // find returns the first line that accepts a plain key for the role at that time. It
@@ -43,7 +44,8 @@ func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (ent
 	listed := t.byCA[string(c.caBlob)]
 	lines := t.pick(listed, principal)
 	if len(listed) > 0 && len(lines) == 0 {
-		return entry{}, op.Refuse(op.UnknownSigner, "the CA %s is not listed for the principal %s", c.caPrint, quotedName(principal)).
+		return entry{}, refusal.New(refusal.UnknownSigner, "the CA %s is not listed for the principal %s", c.caPrint,
+			quotedName(principal)).
 			WithHint("the certificate's principal has to match the patterns of the CA's line")
 	}
 	e, err := firstAccepting(lines, "the CA "+c.caPrint, role, at)
@@ -73,7 +75,7 @@ func (t *Trust) pick(indexes []int, principal string) []entry {
 // the first line whose namespaces and times both fit. The refusal names the key by
 // what.
 func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (entry, error) {
-	var expired *op.Refusal
+	var expired *refusal.Refusal
 	var others, flags []string
 	for _, e := range lines {
 		if !e.lists(role) {
@@ -92,11 +94,11 @@ func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (ent
 	case expired != nil:
 		return entry{}, expired
 	case len(others) > 0:
-		return entry{}, op.Refuse(op.UnknownSigner, "%s is not listed for %s, only for %s",
+		return entry{}, refusal.New(refusal.UnknownSigner, "%s is not listed for %s, only for %s",
 			what, role.Namespace(), strings.Join(others, ", ")).
 			WithHint("sign as what the key is listed for, if that may sign this: %s; or with another key", strings.Join(flags, " or "))
 	default:
-		return entry{}, op.Refuse(op.UnknownSigner, "%s is not in allowed_signers for %s", what, role.Namespace()).
+		return entry{}, refusal.New(refusal.UnknownSigner, "%s is not in allowed_signers for %s", what, role.Namespace()).
 			WithHint("sign with a listed key; opsign keys shows yours")
 	}
 }
@@ -133,7 +135,7 @@ func (t *Trust) Still(s op.Signed, at time.Time) error {
 func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	parsed, err := parseSignature(s.Armor)
 	if err != nil || parsed.cert == nil || parsed.cert.keyPrint != s.Key || parsed.cert.caPrint != s.CA {
-		return op.Refuse(op.UnknownSigner, "the signature by key %s does not hold its certificate any more", s.Key)
+		return refusal.New(refusal.UnknownSigner, "the signature by key %s does not hold its certificate any more", s.Key)
 	}
 	// The armor comes from a database. A certificate's own times count only if its
 	// CA signed them.
@@ -142,7 +144,7 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	}
 	e, err := t.findCertificate(parsed.cert, s.Role, at)
 	if err == nil && e.Principal != s.Principal {
-		return op.Refuse(op.UnknownSigner, "the certificate of key %s is not for %s", s.Key, quotedName(s.Principal))
+		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is not for %s", s.Key, quotedName(s.Principal))
 	}
 	return err
 }
@@ -178,14 +180,16 @@ func quotedName(name string) string { return strconv.QuoteToASCII(name) }
 func (l Listed) lists(role op.Role) bool { return slices.Contains(l.Roles, role) }
 
 // validAt compares whole seconds as ssh-keygen does. Both ends are valid.
-func (l Listed) validAt(at time.Time) *op.Refusal {
+func (l Listed) validAt(at time.Time) *refusal.Refusal {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
 	case !l.ValidAfter.IsZero() && at.Unix() < l.ValidAfter.Unix():
-		return op.Refuse(op.SignerExpired, "key %s of %s is valid only from %s", l.Key, op.ShownName(l.Principal), l.ValidAfter.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "key %s of %s is valid only from %s", l.Key, op.ShownName(l.Principal),
+			l.ValidAfter.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	case !l.ValidBefore.IsZero() && at.Unix() > l.ValidBefore.Unix():
-		return op.Refuse(op.SignerExpired, "key %s of %s was valid only until %s", l.Key, op.ShownName(l.Principal), l.ValidBefore.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "key %s of %s was valid only until %s", l.Key, op.ShownName(l.Principal),
+			l.ValidBefore.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	default:
 		return nil

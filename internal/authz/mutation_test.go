@@ -11,7 +11,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // These tests take the one valid envelope, change one thing, and expect a refusal.
@@ -26,21 +26,21 @@ func TestEveryBitOfPayloadCounts(t *testing.T) { // S04
 		changed := Envelope{Payload: slices.Clone(e.Payload), Signatures: e.Signatures}
 		changed.Payload[i/8] ^= 1 << (i % 8)
 		_, err := v.Approval(changed, issued)
-		require.Contains(t, []op.Code{op.Malformed, op.BadSignature}, op.CodeOf(err), "bit %d: %v", i, err)
+		require.Contains(t, []refusal.Code{refusal.Malformed, refusal.BadSignature}, refusal.CodeOf(err), "bit %d: %v", i, err)
 	}
 }
 
 func TestEveryBitOfSignatureCounts(t *testing.T) { // S04
 	t.Parallel()
 	v, payload := testVerifier(t), encode(t, testPayload)
-	codes := []op.Code{op.Malformed, op.BadSignature, op.NamespaceMismatch, op.UnknownSigner, op.WeakKey}
+	codes := []refusal.Code{refusal.Malformed, refusal.BadSignature, refusal.NamespaceMismatch, refusal.UnknownSigner, refusal.WeakKey}
 	for _, name := range mutatedKeys {
 		blob := mint(t, testKey(t, name), "operational@gated", sshsig.HashSHA512, payload).blob()
 		for i := range len(blob) * 8 {
 			changed := slices.Clone(blob)
 			changed[i/8] ^= 1 << (i % 8)
 			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armorLines(changed, 70)}}, issued)
-			require.Contains(t, codes, op.CodeOf(err), "%s bit %d: %v", name, i, err)
+			require.Contains(t, codes, refusal.CodeOf(err), "%s bit %d: %v", name, i, err)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestEveryPartOfSignatureCounts(t *testing.T) {
 		for i, blob := range blobs {
 			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armorLines(blob, 70)}}, issued)
 			require.Error(t, err, "%s, mutation %d", name, i)
-			require.NotEqual(t, op.Internal, op.CodeOf(err))
+			require.NotEqual(t, refusal.Internal, refusal.CodeOf(err))
 		}
 	}
 }
@@ -151,14 +151,14 @@ func TestEveryMemberOfPayloadCounts(t *testing.T) {
 			// In another form it is refused although it is signed.
 			for what, changed := range reshaped(all, i) {
 				err := c.verify(envelope(t, []byte(join(changed)), alice))
-				require.Equal(t, op.Malformed, op.CodeOf(err), "%s %s", m.name, what)
+				require.Equal(t, refusal.Malformed, refusal.CodeOf(err), "%s %s", m.name, what)
 			}
 			// With another value it is refused under the old signature.
 			other := slices.Clone(all)
 			other[i].value = another(m)
 			require.NotEqual(t, m.value, other[i].value)
 			err := c.verify(Envelope{Payload: []byte(join(other)), Signatures: old.Signatures})
-			require.Contains(t, []op.Code{op.BadSignature, op.Malformed}, op.CodeOf(err), "%s changed", m.name)
+			require.Contains(t, []refusal.Code{refusal.BadSignature, refusal.Malformed}, refusal.CodeOf(err), "%s changed", m.name)
 		}
 	}
 }

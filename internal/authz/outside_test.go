@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -51,10 +52,10 @@ func approves(t testing.TB, trust *authz.Trust, s mint.Signature, at time.Time) 
 
 // refusedAs asserts the exact code and stage, and that there is a text for people
 // without a key in it.
-func refusedAs(t testing.TB, err error, code op.Code, stage op.Stage) {
+func refusedAs(t testing.TB, err error, code refusal.Code, stage refusal.Stage) {
 	t.Helper()
 	require.Error(t, err)
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	require.Equal(t, code, r.Code, "%v", err)
 	require.Equal(t, stage, r.Stage, "%v", err)
 	require.NotEmpty(t, r.Detail)

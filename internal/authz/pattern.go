@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxPattern bounds principals, namespaces and patterns in bytes. maxPatterns bounds
@@ -38,7 +39,8 @@ func CheckNewPrincipal(name string) error {
 	if op.ShownName(name) == name || !strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 		return nil
 	}
-	return op.Refuse(op.BadParams, "the principal %s is not in ASCII alone, and could look like another", op.ShownName(name)).
+	return refusal.New(refusal.BadParams, "the principal %s is not in ASCII alone, and could look like another",
+		op.ShownName(name)).
 		WithHint("write the name in ASCII")
 }
 

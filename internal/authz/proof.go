@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // additions are the lines that a payload asks to add to the file. Nil adds nothing.
@@ -30,7 +31,7 @@ func (a *additions) proves(s signature, role op.Role, refused error) (entry, boo
 	if a == nil || s.barred != nil || s.cert != nil {
 		return entry{}, false
 	}
-	if !errors.Is(refused, op.UnknownSigner) && !errors.Is(refused, op.SignerExpired) {
+	if !errors.Is(refused, refusal.UnknownSigner) && !errors.Is(refused, refusal.SignerExpired) {
 		return entry{}, false
 	}
 	a.parse()

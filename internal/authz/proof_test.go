@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -65,7 +66,7 @@ func TestProofs(t *testing.T) { // S18
 	require.Equal(t, proofs[1:2], got.Proofs)
 
 	_, err = authz.VerifyFile(payload, proofs[1].Armor, v.Trust, noon)
-	refusedAs(t, err, op.UnknownSigner, op.StageAllowList)
+	refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 }
 
 // TestAcceptedIsNoProof: a key that may sign already counts, and gives no proof.
@@ -93,24 +94,24 @@ func TestProofRefusals(t *testing.T) { // S18
 		name  string
 		trust *authz.Trust
 		s     mint.Signature
-		code  op.Code
-		stage op.Stage
+		code  refusal.Code
+		stage refusal.Stage
 	}{
-		{"key that is not added", trust, sign(mallory, nsOperational), op.UnknownSigner, op.StageAllowList},
-		{"added for another role", trust, sign(bob, nsRecovery), op.UnknownSigner, op.StageAllowList},
-		{"added for git too", trust, sign(bob, "git"), op.NamespaceMismatch, op.StageNamespace},
-		{"role that the gate has not", trust, sign(sk, "manager@gated"), op.NamespaceMismatch, op.StageNamespace},
-		{"forged", trust, forged, op.BadSignature, op.StageCrypto},
-		{"over other bytes", trust, mint.Sign(t, bob, nsOperational, adding(t, bob.Line("bob", asOperator))), op.BadSignature, op.StageCrypto},
-		{"not touched", trust, sign(untouched, nsOperational), op.TouchRequired, op.StageCrypto},
-		{"revoked", trust.WithRevoked(revoking(t, bob.Fingerprint())), sign(bob, nsOperational), op.SignerRevoked, op.StageAllowList},
-		{"revocation file unreadable", trust.WithRevoked(authz.UnreadableRevoked(nil)), sign(bob, nsOperational), op.Unavailable, op.StageAllowList},
-		{"certificate of an added key", trust, mint.SignWith(t, mint.Certify(alice, bob, "bob"), bob, nsOperational, payload), op.UnknownSigner, op.StageAllowList},
-		{"certificate by an added CA", trust, mint.SignWith(t, mint.Certify(ca, bob, "bob"), bob, nsOperational, payload), op.UnknownSigner, op.StageAllowList},
+		{"key that is not added", trust, sign(mallory, nsOperational), refusal.UnknownSigner, refusal.StageAllowList},
+		{"added for another role", trust, sign(bob, nsRecovery), refusal.UnknownSigner, refusal.StageAllowList},
+		{"added for git too", trust, sign(bob, "git"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"role that the gate has not", trust, sign(sk, "manager@gated"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"forged", trust, forged, refusal.BadSignature, refusal.StageCrypto},
+		{"over other bytes", trust, mint.Sign(t, bob, nsOperational, adding(t, bob.Line("bob", asOperator))), refusal.BadSignature, refusal.StageCrypto},
+		{"not touched", trust, sign(untouched, nsOperational), refusal.TouchRequired, refusal.StageCrypto},
+		{"revoked", trust.WithRevoked(revoking(t, bob.Fingerprint())), sign(bob, nsOperational), refusal.SignerRevoked, refusal.StageAllowList},
+		{"revocation file unreadable", trust.WithRevoked(authz.UnreadableRevoked(nil)), sign(bob, nsOperational), refusal.Unavailable, refusal.StageAllowList},
+		{"certificate of an added key", trust, mint.SignWith(t, mint.Certify(alice, bob, "bob"), bob, nsOperational, payload), refusal.UnknownSigner, refusal.StageAllowList},
+		{"certificate by an added CA", trust, mint.SignWith(t, mint.Certify(ca, bob, "bob"), bob, nsOperational, payload), refusal.UnknownSigner, refusal.StageAllowList},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := verifier(c.trust).Approval(sent(payload, sign(alice, nsOperational), c.s), noon)
-			if op.CodeOf(err) == op.Unavailable {
+			if refusal.CodeOf(err) == refusal.Unavailable {
 				refusedAs(t, err, c.code, c.stage)
 				return
 			}
@@ -139,7 +140,7 @@ func TestProofsOfRotationAlone(t *testing.T) {
 	}
 	for name, payload := range payloads {
 		_, err := v.Approval(sent(payload, mint.Sign(t, bob, nsOperational, payload)), noon)
-		refusedAs(t, err, op.UnknownSigner, op.StageAllowList)
+		refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 		_, err = v.Approval(sent(payload, mint.Sign(t, alice, nsOperational, payload)), noon)
 		require.NoError(t, err, name)
 	}
@@ -148,7 +149,7 @@ func TestProofsOfRotationAlone(t *testing.T) {
 	b, err := rejection.Encode()
 	require.NoError(t, err)
 	_, err = v.Rejection(sent(b, mint.Sign(t, bob, nsOperational, b)), noon)
-	refusedAs(t, err, op.UnknownSigner, op.StageAllowList)
+	refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 }
 
 func TestRolesOfTheConfiguration(t *testing.T) {
@@ -158,13 +159,13 @@ func TestRolesOfTheConfiguration(t *testing.T) {
 	require.Equal(t, []op.Role{op.Operational, op.Recovery, "manager", "zoo"}, v.Trust.Signers()[0].Roles)
 	s := mint.Sign(t, alice, "manager@gated", payloadOf(t))
 	_, err := v.Approval(sent(payloadOf(t), s), noon)
-	refusedAs(t, err, op.NamespaceMismatch, op.StageNamespace)
+	refusedAs(t, err, refusal.NamespaceMismatch, refusal.StageNamespace)
 	v.Roles = []op.Role{"clerk", "manager"}
 	got, err := v.Approval(sent(payloadOf(t), s), noon)
 	require.NoError(t, err)
 	require.Equal(t, op.Role("manager"), got.Signers[0].Role)
 	_, err = v.Approval(sent(payloadOf(t), mint.Sign(t, alice, "clerk@gated", payloadOf(t))), noon)
-	refusedAs(t, err, op.UnknownSigner, op.StageAllowList)
+	refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	who, err := authz.VerifyFile(payloadOf(t), s.Armored(), v.Trust, noon)
 	require.NoError(t, err)
 	require.Equal(t, op.Role("manager"), who.Role)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MaxRevoked is the largest revocation file in bytes.
@@ -21,9 +22,9 @@ const MaxRevoked = 1 << 20
 // never changes. Nil revokes nothing.
 type Revoked struct {
 	digest     string
-	keys       map[string]bool // by SHA256 fingerprint
-	unreadable *op.Refusal     // why every key is refused
-	harmless   bool            // of an unreadable list: no key was revoked before
+	keys       map[string]bool  // by SHA256 fingerprint
+	unreadable *refusal.Refusal // why every key is refused
+	harmless   bool             // of an unreadable list: no key was revoked before
 }
 
 // LoadRevoked parses a revocation file. A line is a public key as OpenSSH writes it,
@@ -32,14 +33,14 @@ type Revoked struct {
 // Malformed. The detail starts with "line N: " and has no key material.
 func LoadRevoked(data []byte) (*Revoked, error) {
 	if len(data) > MaxRevoked {
-		return nil, op.Refuse(op.Malformed, "the revocation file has %d bytes, more than %d", len(data), MaxRevoked)
+		return nil, refusal.New(refusal.Malformed, "the revocation file has %d bytes, more than %d", len(data), MaxRevoked)
 	}
 	r := &Revoked{digest: op.SHA256(data), keys: map[string]bool{}}
 	for i, line := range strings.Split(string(data), "\n") {
 		key, err := parseRevoked(line)
 		if err != nil {
-			refusal := op.AsRefusal(err)
-			return nil, op.Refuse(op.Malformed, "line %d: %s", i+1, refusal.Detail).WithHint("%s", refusal.Hint)
+			refused := refusal.As(err)
+			return nil, refusal.New(refusal.Malformed, "line %d: %s", i+1, refused.Detail).WithHint("%s", refused.Hint)
 		}
 		if key != "" {
 			r.keys[key] = true
@@ -52,13 +53,13 @@ func LoadRevoked(data []byte) (*Revoked, error) {
 // does not load. A Trust with it refuses every key, as Unavailable, because any key
 // may be revoked.
 func UnreadableRevoked(err error) *Revoked {
-	refusal := op.Refuse(op.Unavailable, "the revocation file cannot be read, so no signature counts").
+	refused := refusal.New(refusal.Unavailable, "the revocation file cannot be read, so no signature counts").
 		WithHint("repair the revocation file; nothing that is authorized is lost")
-	var why *op.Refusal
+	var why *refusal.Refusal
 	if errors.As(err, &why) {
-		refusal.Detail += ": " + why.Detail
+		refused.Detail += ": " + why.Detail
 	}
-	return &Revoked{unreadable: refusal.At(op.StageAllowList)}
+	return &Revoked{unreadable: refused.At(refusal.StageAllowList)}
 }
 
 // MissingRevoked returns the list for a required revocation file that never existed,
@@ -181,9 +182,9 @@ func (t *Trust) checkRevoked(key, ca string) error {
 	}
 	switch {
 	case t.revoked.holds(key):
-		return op.Refuse(op.SignerRevoked, "key %s is revoked", key).WithHint("sign with another key")
+		return refusal.New(refusal.SignerRevoked, "key %s is revoked", key).WithHint("sign with another key")
 	case ca != "" && t.revoked.holds(ca):
-		return op.Refuse(op.SignerRevoked, "the CA %s of key %s is revoked", ca, key).WithHint("sign with another key")
+		return refusal.New(refusal.SignerRevoked, "the CA %s of key %s is revoked", ca, key).WithHint("sign with another key")
 	default:
 		return nil
 	}
@@ -209,7 +210,7 @@ func parseRevoked(s string) (string, error) {
 		}
 		return s, nil
 	case !isKeyType(s):
-		return "", op.Refuse(op.Malformed, "it is neither a public key nor a fingerprint").
+		return "", refusal.New(refusal.Malformed, "it is neither a public key nor a fingerprint").
 			WithHint("write a line of a .pub file, or SHA256:…, as ssh-keygen -lf prints it")
 	default:
 		return revokedKey(s)
@@ -231,7 +232,7 @@ func revokedKey(s string) (string, error) {
 	}
 	key, err := parseKey(blob)
 	switch {
-	case errors.Is(err, op.WeakKey):
+	case errors.Is(err, refusal.WeakKey):
 		sum := sha256.Sum256(blob)
 		return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
 	case err != nil:

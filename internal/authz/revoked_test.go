@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -54,8 +55,8 @@ func TestRevokedKeys(t *testing.T) { // S14
 			_, err = approves(t, revoked, s, noon)
 			still := revoked.Still(signed, noon)
 			if strings.Contains(", "+c.revoked+",", ", "+name+",") {
-				refusedAs(t, err, op.SignerRevoked, op.StageAllowList)
-				require.ErrorIs(t, still, op.SignerRevoked)
+				refusedAs(t, err, refusal.SignerRevoked, refusal.StageAllowList)
+				require.ErrorIs(t, still, refusal.SignerRevoked)
 			} else {
 				require.NoError(t, err, "%s with %q", name, c.list)
 				require.NoError(t, still)
@@ -75,9 +76,9 @@ func TestRevokedComesFirst(t *testing.T) {
 		"wrong bytes": mint.Sign(t, alice, nsOperational, []byte("other")),
 	} {
 		_, err := approves(t, loaded(t).WithRevoked(list), s, noon)
-		require.ErrorIs(t, err, op.SignerRevoked, name)
+		require.ErrorIs(t, err, refusal.SignerRevoked, name)
 		_, err = approves(t, (*authz.Trust)(nil).WithRevoked(list), s, noon)
-		require.ErrorIs(t, err, op.SignerRevoked, name)
+		require.ErrorIs(t, err, refusal.SignerRevoked, name)
 	}
 }
 
@@ -116,8 +117,8 @@ func TestRevokedRefusals(t *testing.T) {
 		"bidirectional comment":  "# \u202e",
 	} {
 		list, err := authz.LoadRevoked([]byte("# one\n" + line + "\n" + print + "\n"))
-		refusedAs(t, err, op.Malformed, "")
-		require.True(t, strings.HasPrefix(op.AsRefusal(err).Detail, "line 2: "), "%s: %v", name, err)
+		refusedAs(t, err, refusal.Malformed, "")
+		require.True(t, strings.HasPrefix(refusal.As(err).Detail, "line 2: "), "%s: %v", name, err)
 		require.NotContains(t, err.Error(), strings.Fields(alice.Text())[1][30:40], "%s: no key material", name)
 		require.Nil(t, list)
 	}
@@ -134,7 +135,7 @@ func TestUnreadableRevoked(t *testing.T) {
 	_, malformed := authz.LoadRevoked([]byte("\nnonsense"))
 	for _, err := range []error{malformed, errors.New("open /secret/path: no such file"), nil} {
 		blocked := trust.WithRevoked(authz.UnreadableRevoked(err))
-		refusedAs(t, blocked.Blocked(), op.Unavailable, op.StageAllowList)
+		refusedAs(t, blocked.Blocked(), refusal.Unavailable, refusal.StageAllowList)
 		require.NotContains(t, blocked.Blocked().Error(), "secret")
 		require.Equal(t, err == malformed, strings.Contains(blocked.Blocked().Error(), "line 2: "))
 		for _, s := range []mint.Signature{
@@ -142,17 +143,17 @@ func TestUnreadableRevoked(t *testing.T) {
 			mint.SignWith(t, mint.Certify(ca, alice, "alice"), alice, nsOperational, payloadOf(t)),
 		} {
 			_, err := approves(t, blocked, s, noon)
-			refusedAs(t, err, op.Unavailable, op.StageAllowList)
+			refusedAs(t, err, refusal.Unavailable, refusal.StageAllowList)
 		}
 		for _, s := range []op.Signed{
 			{Principal: "alice", Role: op.Operational, Key: alice.Fingerprint()},
 			{Principal: "alice", Role: op.Operational, Key: alice.Fingerprint(), CA: ca.Fingerprint()},
 		} {
-			refusedAs(t, blocked.Still(s, noon), op.Unavailable, op.StageAllowList)
+			refusedAs(t, blocked.Still(s, noon), refusal.Unavailable, refusal.StageAllowList)
 		}
 		require.Empty(t, blocked.Could(op.Operational, op.TouchNone, noon))
 		_, err := blocked.Rotate(nil, []string{alice.Fingerprint()}, noon)
-		refusedAs(t, err, op.Unavailable, op.StageAllowList)
+		refusedAs(t, err, refusal.Unavailable, refusal.StageAllowList)
 		require.NoError(t, blocked.WithRevoked(nil).Blocked(), "and back")
 	}
 	require.NoError(t, trust.Blocked())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Rotation is a checked change of a trust file.
@@ -36,7 +37,7 @@ func (t *Trust) Rotate(add, remove []string, at time.Time) (Rotation, error) {
 		return Rotation{}, err
 	}
 	if len(add) == 0 && len(remove) == 0 {
-		return Rotation{}, op.Refuse(op.BadParams, "the rotation neither adds nor removes a key")
+		return Rotation{}, refusal.New(refusal.BadParams, "the rotation neither adds nor removes a key")
 	}
 	var r Rotation
 	gone, err := t.remove(&r, remove)
@@ -49,7 +50,7 @@ func (t *Trust) Rotate(add, remove []string, at time.Time) (Rotation, error) {
 	r.Text = t.rewritten(gone, add)
 	after, err := LoadTrust(r.Text)
 	if err != nil {
-		return Rotation{}, op.Refuse(op.BadParams, "the file would not load: %s", op.AsRefusal(err).Detail)
+		return Rotation{}, refusal.New(refusal.BadParams, "the file would not load: %s", refusal.As(err).Detail)
 	}
 	if t != nil {
 		after.revoked = t.revoked
@@ -69,9 +70,10 @@ func (t *Trust) remove(r *Rotation, keys []string) (gone map[int]bool, err error
 		lines := t.linesOf(key)
 		switch {
 		case len(lines) == 0:
-			return nil, op.Refuse(op.BadParams, "no line lists the key %.64q", key).WithHint("gated trust show lists the keys")
+			return nil, refusal.New(refusal.BadParams, "no line lists the key %.64q", key).
+				WithHint("gated trust show lists the keys")
 		case slices.Contains(keys[:i], key):
-			return nil, op.Refuse(op.BadParams, "the key %s is to be removed twice", key)
+			return nil, refusal.New(refusal.BadParams, "the key %s is to be removed twice", key)
 		}
 		for _, l := range lines {
 			gone[l.Line] = true
@@ -88,18 +90,18 @@ func (t *Trust) add(r *Rotation, lines []string, gone map[int]bool, at time.Time
 	for i, line := range lines {
 		e, err := addition(line)
 		if err != nil {
-			refusal := op.AsRefusal(err)
-			return op.Refuse(op.BadParams, "line %d to add: %s", i+1, refusal.Detail).WithHint("%s", refusal.Hint)
+			refused := refusal.As(err)
+			return refusal.New(refusal.BadParams, "line %d to add: %s", i+1, refused.Detail).WithHint("%s", refused.Hint)
 		}
 		before := t.linesOf(e.Key)
 		switch {
 		case slices.ContainsFunc(before, func(old Listed) bool { return !gone[old.Line] }):
-			return op.Refuse(op.BadParams, "the key %s is listed already", e.Key).
+			return refusal.New(refusal.BadParams, "the key %s is listed already", e.Key).
 				WithHint("to change its line, remove the key in the same rotation")
 		case t != nil && t.revoked.holds(e.Key):
-			return op.Refuse(op.BadParams, "the key %s is revoked", e.Key).WithHint("add another key")
+			return refusal.New(refusal.BadParams, "the key %s is revoked", e.Key).WithHint("add another key")
 		case !e.ValidBefore.IsZero() && at.Unix() > e.ValidBefore.Unix():
-			return op.Refuse(op.BadParams, "line %d to add: its valid-before has passed", i+1)
+			return refusal.New(refusal.BadParams, "line %d to add: its valid-before has passed", i+1)
 		}
 		r.Added = append(r.Added, e.Listed)
 		for _, role := range e.Roles {
@@ -121,7 +123,7 @@ func addition(line string) (entry, error) {
 	case err != nil:
 		return entry{}, err
 	case !ok || len(e.Roles) == 0:
-		return entry{}, op.Refuse(op.BadParams, "it lists no key for a role")
+		return entry{}, refusal.New(refusal.BadParams, "it lists no key for a role")
 	default:
 		return e, CheckNewPrincipal(e.Principal)
 	}
@@ -173,7 +175,7 @@ func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 		now := t.keeps(role, at, at) && !r.Trust.keeps(role, at, at)
 		soon := t.keeps(role, at, at.Add(lasting)) && !r.Trust.keeps(role, at, at.Add(lasting))
 		if now || soon {
-			return op.Refuse(op.BadParams, "the last key of the role %s cannot go", role).
+			return refusal.New(refusal.BadParams, "the last key of the role %s cannot go", role).
 				WithHint("add its successor in the same rotation, valid for a day at the least")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -37,12 +38,12 @@ func TestRotate(t *testing.T) {
 	require.Equal(t, bob.Fingerprint(), r.Added[0].Key)
 	require.Equal(t, []authz.Owed{{Key: bob.Fingerprint(), Role: op.Operational}, {Key: bob.Fingerprint(), Role: op.Coordination}}, r.Owed())
 	_, err = r.Trust.Rotate([]string{bare(ca.Line("*", asAuthority))}, nil, noon)
-	refusedAs(t, err, op.BadParams, "")
+	refusedAs(t, err, refusal.BadParams, "")
 	require.Contains(t, err.Error(), "revoked", "the list goes along")
 	require.Equal(t, text, string(trust.Text()), "the file in force is as it was")
 
 	r, err = trust.Rotate(nil, []string{carol.Fingerprint()}, noon)
-	refusedAs(t, err, op.BadParams, "")
+	refusedAs(t, err, refusal.BadParams, "")
 	require.Nil(t, r.Trust, "what is refused hands out nothing")
 
 	first, err := (*authz.Trust)(nil).Rotate([]string{add}, nil, noon)
@@ -121,7 +122,7 @@ func TestRotateRefusals(t *testing.T) { // S18
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := trust.Rotate(c.add, c.remove, noon)
-			refusedAs(t, err, op.BadParams, "")
+			refusedAs(t, err, refusal.BadParams, "")
 			require.Contains(t, err.Error(), c.says)
 		})
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	minted "gated/internal/test/mint"
 )
 
@@ -33,7 +33,7 @@ func FuzzRotate(f *testing.F) {
 		}
 		r, err := trust.Rotate([]string{line}, remove, issued)
 		if err != nil {
-			require.Equal(t, op.BadParams, op.CodeOf(err), "%v", err)
+			require.Equal(t, refusal.BadParams, refusal.CodeOf(err), "%v", err)
 			return
 		}
 		require.Len(t, r.Added, 1, "one line became several")

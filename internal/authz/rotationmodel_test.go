@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -131,7 +132,7 @@ func TestRotateMachine(t *testing.T) {
 			r, err := trust.Rotate(lines, fingerprints(remove), noon.Add(time.Duration(hour)*time.Hour))
 			require.Equal(t, may, err == nil, "%v", err)
 			if err != nil {
-				require.ErrorIs(t, err, op.BadParams)
+				require.ErrorIs(t, err, refusal.BadParams)
 				require.Nil(t, r.Trust)
 				refused++
 				continue

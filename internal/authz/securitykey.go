@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // securityKey is the public half of a key in a FIDO authenticator (OpenSSH's
@@ -58,11 +59,11 @@ func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
 	}
 	k.application = string(w.next())
 	if err != nil || !w.ended() || k.ecdsa == nil && len(k.ed25519) != ed25519.PublicKeySize {
-		return nil, op.Refuse(op.Malformed, "the key does not decode")
+		return nil, refusal.New(refusal.Malformed, "the key does not decode")
 	}
 	// Other applications are web sites, and browsers sign for them.
 	if !strings.HasPrefix(k.application, "ssh:") || op.CheckText("the application", k.application) != nil {
-		return nil, op.Refuse(op.Malformed, "the security key's application does not start with ssh:").
+		return nil, refusal.New(refusal.Malformed, "the security key's application does not start with ssh:").
 			WithHint("make one for ssh: ssh-keygen -t ed25519-sk")
 	}
 	return k, nil
@@ -100,7 +101,7 @@ func attestedBy(key ssh.PublicKey, sig *ssh.Signature) *op.Attested {
 // needed.
 func touched(key ssh.PublicKey, sig *ssh.Signature) error {
 	if a := attestedBy(key, sig); a != nil && a.Touch() == op.TouchNone {
-		return op.Refuse(op.TouchRequired, "the security key %s signed without a touch", ssh.FingerprintSHA256(key)).
+		return refusal.New(refusal.TouchRequired, "the security key %s signed without a touch", ssh.FingerprintSHA256(key)).
 			WithHint("make the key again without no-touch-required")
 	}
 	return nil

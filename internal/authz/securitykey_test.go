@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -23,7 +24,7 @@ func TestTouch(t *testing.T) { // S08
 			key := make(t, "frank", said(flags))
 			got, err := approves(t, loaded(t, key.Line("frank", asOperator)), mint.Sign(t, key, nsOperational, payloadOf(t)), noon)
 			if touch == op.TouchNone {
-				refusedAs(t, err, op.TouchRequired, op.StageCrypto)
+				refusedAs(t, err, refusal.TouchRequired, refusal.StageCrypto)
 				continue
 			}
 			require.NoError(t, err, "%s %#x", name, flags)
@@ -42,24 +43,24 @@ func TestSecurityKeyRefusals(t *testing.T) { // S08, S12
 			name   string
 			key    mint.Key
 			change func(*mint.Signature)
-			code   op.Code
-			stage  op.Stage
+			code   refusal.Code
+			stage  refusal.Stage
 		}{
-			{"forged, without a touch", untouched, func(s *mint.Signature) { s.Value[10] ^= 1 }, op.BadSignature, op.StageCrypto},
-			{"touch added", untouched, func(s *mint.Signature) { s.Rest[0] = mint.UserPresent }, op.BadSignature, op.StageCrypto},
-			{"touch taken away", touched, func(s *mint.Signature) { s.Rest[0] = 0 }, op.BadSignature, op.StageCrypto},
-			{"verification added", touched, func(s *mint.Signature) { s.Rest[0] |= mint.UserVerified }, op.BadSignature, op.StageCrypto},
-			{"other counter", touched, func(s *mint.Signature) { s.Rest[4]++ }, op.BadSignature, op.StageCrypto},
-			{"no counter", touched, func(s *mint.Signature) { s.Rest = s.Rest[:1] }, op.Malformed, op.StageDecode},
-			{"no flags", touched, func(s *mint.Signature) { s.Rest = nil }, op.Malformed, op.StageDecode},
-			{"trailing", touched, func(s *mint.Signature) { s.Rest = append(s.Rest, 0) }, op.Malformed, op.StageDecode},
-			{"trailing string", touched, func(s *mint.Signature) { s.Rest = append(s.Rest, 0, 0, 0, 0) }, op.Malformed, op.StageDecode},
-			{"value cut short", touched, func(s *mint.Signature) { s.Value = s.Value[:len(s.Value)-1] }, op.Malformed, op.StageDecode},
-			{"value longer", touched, func(s *mint.Signature) { s.Value = append(s.Value, 0) }, op.Malformed, op.StageDecode},
-			{"webauthn", touched, func(s *mint.Signature) { s.Format = "webauthn-" + s.Format }, op.Malformed, op.StageDecode},
-			{"plain format", touched, func(s *mint.Signature) { s.Format = "ssh-ed25519" }, op.Malformed, op.StageDecode},
-			{"other application", make(t, "frank", mint.Authenticator{Application: "ssh:x", Flags: 1}), func(*mint.Signature) {}, op.UnknownSigner, op.StageAllowList},
-			{"a web site's", make(t, "frank", mint.Authenticator{Application: "https://example.com", Flags: 1}), func(*mint.Signature) {}, op.Malformed, op.StageDecode},
+			{"forged, without a touch", untouched, func(s *mint.Signature) { s.Value[10] ^= 1 }, refusal.BadSignature, refusal.StageCrypto},
+			{"touch added", untouched, func(s *mint.Signature) { s.Rest[0] = mint.UserPresent }, refusal.BadSignature, refusal.StageCrypto},
+			{"touch taken away", touched, func(s *mint.Signature) { s.Rest[0] = 0 }, refusal.BadSignature, refusal.StageCrypto},
+			{"verification added", touched, func(s *mint.Signature) { s.Rest[0] |= mint.UserVerified }, refusal.BadSignature, refusal.StageCrypto},
+			{"other counter", touched, func(s *mint.Signature) { s.Rest[4]++ }, refusal.BadSignature, refusal.StageCrypto},
+			{"no counter", touched, func(s *mint.Signature) { s.Rest = s.Rest[:1] }, refusal.Malformed, refusal.StageDecode},
+			{"no flags", touched, func(s *mint.Signature) { s.Rest = nil }, refusal.Malformed, refusal.StageDecode},
+			{"trailing", touched, func(s *mint.Signature) { s.Rest = append(s.Rest, 0) }, refusal.Malformed, refusal.StageDecode},
+			{"trailing string", touched, func(s *mint.Signature) { s.Rest = append(s.Rest, 0, 0, 0, 0) }, refusal.Malformed, refusal.StageDecode},
+			{"value cut short", touched, func(s *mint.Signature) { s.Value = s.Value[:len(s.Value)-1] }, refusal.Malformed, refusal.StageDecode},
+			{"value longer", touched, func(s *mint.Signature) { s.Value = append(s.Value, 0) }, refusal.Malformed, refusal.StageDecode},
+			{"webauthn", touched, func(s *mint.Signature) { s.Format = "webauthn-" + s.Format }, refusal.Malformed, refusal.StageDecode},
+			{"plain format", touched, func(s *mint.Signature) { s.Format = "ssh-ed25519" }, refusal.Malformed, refusal.StageDecode},
+			{"other application", make(t, "frank", mint.Authenticator{Application: "ssh:x", Flags: 1}), func(*mint.Signature) {}, refusal.UnknownSigner, refusal.StageAllowList},
+			{"a web site's", make(t, "frank", mint.Authenticator{Application: "https://example.com", Flags: 1}), func(*mint.Signature) {}, refusal.Malformed, refusal.StageDecode},
 		} {
 			s := mint.Sign(t, c.key, nsOperational, payloadOf(t))
 			c.change(&s)
@@ -83,12 +84,12 @@ func TestCertifiedSecurityKey(t *testing.T) { // S08: a certificate's options ta
 		}
 		noTouch := func(c *mint.Cert) { c.Extensions = []mint.Option{{Name: "no-touch-required"}} }
 		require.NoError(t, approve(mint.UserPresent, noTouch))
-		refusedAs(t, approve(0, noTouch), op.TouchRequired, op.StageCrypto)
+		refusedAs(t, approve(0, noTouch), refusal.TouchRequired, refusal.StageCrypto)
 
 		verify := func(c *mint.Cert) { c.Critical = []mint.Option{{Name: "verify-required"}} }
 		require.NoError(t, approve(mint.UserPresent|mint.UserVerified, verify))
-		refusedAs(t, approve(mint.UserPresent, verify), op.TouchRequired, op.StageCrypto)
-		refusedAs(t, approve(mint.UserVerified, verify), op.TouchRequired, op.StageCrypto)
+		refusedAs(t, approve(mint.UserPresent, verify), refusal.TouchRequired, refusal.StageCrypto)
+		refusedAs(t, approve(mint.UserVerified, verify), refusal.TouchRequired, refusal.StageCrypto)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // malformedSecurityKeys returns a good blob of each type, and blobs with one wrong
@@ -79,8 +79,8 @@ func TestMalformedSecurityKeys(t *testing.T) {
 	}
 	for name, blob := range bad {
 		_, err := securityKeyOf(nil, blob)
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 		_, err = LoadTrust(line(blob))
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // signature is one parsed SSHSIG. decode checks only its form, so all its parts are
 // still unproved.
 type signature struct {
 	armor     string
-	blob      []byte        // the key's bytes as they were sent
-	key       ssh.PublicKey // the key that signed, certified or not; nil if the type is not supported
-	cert      *certificate  // nil for a plain key
-	barred    *op.Refusal   // why key is nil
+	blob      []byte           // the key's bytes as they were sent
+	key       ssh.PublicKey    // the key that signed, certified or not; nil if the type is not supported
+	cert      *certificate     // nil for a plain key
+	barred    *refusal.Refusal // why key is nil
 	namespace string
 	hash      sshsig.HashAlgorithm
 	inner     *ssh.Signature // nil if key is nil
@@ -39,19 +39,19 @@ func parseSignature(armored string) (signature, error) {
 	hash, inner := sshsig.HashAlgorithm(w.next()), w.next()
 	switch {
 	case !w.ended():
-		return signature{}, op.Refuse(op.Malformed, "the signature is cut short or followed by other bytes")
+		return signature{}, refusal.New(refusal.Malformed, "the signature is cut short or followed by other bytes")
 	case magic != "SSHSIG" || version != 1:
-		return signature{}, op.Refuse(op.Malformed, "this is not an SSHSIG of version 1")
+		return signature{}, refusal.New(refusal.Malformed, "this is not an SSHSIG of version 1")
 	case len(reserved) != 0:
-		return signature{}, op.Refuse(op.Malformed, "the signature's reserved field is not empty")
+		return signature{}, refusal.New(refusal.Malformed, "the signature's reserved field is not empty")
 	case hash != sshsig.HashSHA512 && hash != sshsig.HashSHA256:
-		return signature{}, op.Refuse(op.Malformed, "the signature's hash is neither sha512 nor sha256")
+		return signature{}, refusal.New(refusal.Malformed, "the signature's hash is neither sha512 nor sha256")
 	}
 	s := signature{armor: armored, blob: key, namespace: string(namespace), hash: hash}
 	err = s.parseSigner()
-	if errors.Is(err, op.UnknownSigner) {
+	if errors.Is(err, refusal.UnknownSigner) {
 		// The allow-list refuses this key later, after the namespace stage.
-		s.key, s.cert, s.barred = nil, nil, op.AsRefusal(err)
+		s.key, s.cert, s.barred = nil, nil, refusal.As(err)
 		return s, nil
 	}
 	if err != nil {
@@ -92,7 +92,7 @@ const (
 // headers and blank lines.
 func dearmor(s string) ([]byte, error) {
 	if len(s) > MaxArmor {
-		return nil, op.Refuse(op.Oversized, "the armored signature has %d bytes, more than %d", len(s), MaxArmor)
+		return nil, refusal.New(refusal.Oversized, "the armored signature has %d bytes, more than %d", len(s), MaxArmor)
 	}
 	body, ok := strings.CutPrefix(s, armorBegin)
 	if !ok {
@@ -127,6 +127,6 @@ func joinLines(body string) (string, bool) {
 }
 
 func notArmor(why string) error {
-	return op.Refuse(op.Malformed, "this is not an armored SSH signature: %s", why).
+	return refusal.New(refusal.Malformed, "this is not an armored SSH signature: %s", why).
 		WithHint("give the file that ssh-keygen -Y sign wrote, unchanged")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestSignatureRefusals(t *testing.T) {
@@ -35,50 +35,50 @@ func TestSignatureRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		sig   forge
-		code  op.Code
-		stage op.Stage
+		code  refusal.Code
+		stage refusal.Stage
 	}{
-		{"S03 key not listed", mint(t, testKey(t, "bob"), "operational@gated", sshsig.HashSHA512, payload), op.UnknownSigner, op.StageAllowList},
-		{"S04 other bytes", mint(t, alice, "operational@gated", sshsig.HashSHA512, []byte("other")), op.BadSignature, op.StageCrypto},
-		{"S05 git", inNamespace("git"), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 file", inNamespace("file"), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 empty", inNamespace(""), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 space", inNamespace("operational@gated "), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 case", inNamespace("Operational@gated"), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 NUL", inNamespace("operational@gated\x00"), op.NamespaceMismatch, op.StageNamespace},
-		{"S05 only the suffix", inNamespace("@gated"), op.NamespaceMismatch, op.StageNamespace},
-		{"S06 role the key is not listed for", inNamespace("recovery@gated"), op.UnknownSigner, op.StageAllowList},
-		{"S06 namespace relabelled", with(func(f *forge) { f.namespace = "coordination@gated" }), op.UnknownSigner, op.StageAllowList},
-		{"S09 RSA 2048", mint(t, weakKey, "operational@gated", sshsig.HashSHA512, payload), op.WeakKey, op.StageDecode},
-		{"S09 SHA-1", mint(t, rolf, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, rolf, ssh.KeyAlgoRSA, payload), op.WeakKey, op.StageDecode},
-		{"S09 DSA", with(func(f *forge) { f.key = sshString("ssh-dss") }), op.WeakKey, op.StageDecode},
-		{"S09 DSA certificate", with(func(f *forge) { f.key = sshString(dsaCert) }), op.WeakKey, op.StageDecode},
-		{"S12 inner trailing", with(func(f *forge) { f.innerTrailing = "x" }), op.Malformed, op.StageDecode},
-		{"S12 inner trailing string", with(func(f *forge) { f.innerTrailing = "\x00\x00\x00\x00" }), op.Malformed, op.StageDecode},
-		{"S12 outer trailing", with(func(f *forge) { f.outerTrailing = "x" }), op.Malformed, op.StageDecode},
-		{"S12 hash differs", with(func(f *forge) { f.hash = "sha256" }), op.BadSignature, op.StageCrypto},
-		{"S12 hash unknown", with(func(f *forge) { f.hash = "sha1" }), op.Malformed, op.StageDecode},
-		{"S12 hash empty", with(func(f *forge) { f.hash = "" }), op.Malformed, op.StageDecode},
-		{"S12 hash in capitals", with(func(f *forge) { f.hash = "SHA512" }), op.Malformed, op.StageDecode},
-		{"S12 reserved, unsigned", with(func(f *forge) { f.reserved = "r" }), op.Malformed, op.StageDecode},
-		{"S12 reserved, signed", resigned(func(f *forge) { f.reserved = "r" }), op.Malformed, op.StageDecode},
-		{"magic", with(func(f *forge) { f.magic = "SSHSIg" }), op.Malformed, op.StageDecode},
-		{"version 0", with(func(f *forge) { f.version = 0 }), op.Malformed, op.StageDecode},
-		{"version 2", with(func(f *forge) { f.version = 2 }), op.Malformed, op.StageDecode},
-		{"key trailing", with(func(f *forge) { f.key = slices.Concat(f.key, []byte{0}) }), op.Malformed, op.StageDecode},
-		{"key empty", with(func(f *forge) { f.key = nil }), op.Malformed, op.StageDecode},
-		{"key of another", with(func(f *forge) { f.key = testKey(t, "bob").PublicKey().Marshal() }), op.UnknownSigner, op.StageAllowList},
-		{"key of another type", with(func(f *forge) { f.key = rolf.PublicKey().Marshal() }), op.Malformed, op.StageDecode},
-		{"key of an unknown type", with(func(f *forge) { f.key = sshString("ssh-xmss@openssh.com") }), op.UnknownSigner, op.StageAllowList},
-		{"security key, signature of a plain one", with(func(f *forge) { f.key = sk }), op.Malformed, op.StageDecode},
+		{"S03 key not listed", mint(t, testKey(t, "bob"), "operational@gated", sshsig.HashSHA512, payload), refusal.UnknownSigner, refusal.StageAllowList},
+		{"S04 other bytes", mint(t, alice, "operational@gated", sshsig.HashSHA512, []byte("other")), refusal.BadSignature, refusal.StageCrypto},
+		{"S05 git", inNamespace("git"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 file", inNamespace("file"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 empty", inNamespace(""), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 space", inNamespace("operational@gated "), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 case", inNamespace("Operational@gated"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 NUL", inNamespace("operational@gated\x00"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S05 only the suffix", inNamespace("@gated"), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"S06 role the key is not listed for", inNamespace("recovery@gated"), refusal.UnknownSigner, refusal.StageAllowList},
+		{"S06 namespace relabelled", with(func(f *forge) { f.namespace = "coordination@gated" }), refusal.UnknownSigner, refusal.StageAllowList},
+		{"S09 RSA 2048", mint(t, weakKey, "operational@gated", sshsig.HashSHA512, payload), refusal.WeakKey, refusal.StageDecode},
+		{"S09 SHA-1", mint(t, rolf, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, rolf, ssh.KeyAlgoRSA, payload), refusal.WeakKey, refusal.StageDecode},
+		{"S09 DSA", with(func(f *forge) { f.key = sshString("ssh-dss") }), refusal.WeakKey, refusal.StageDecode},
+		{"S09 DSA certificate", with(func(f *forge) { f.key = sshString(dsaCert) }), refusal.WeakKey, refusal.StageDecode},
+		{"S12 inner trailing", with(func(f *forge) { f.innerTrailing = "x" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 inner trailing string", with(func(f *forge) { f.innerTrailing = "\x00\x00\x00\x00" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 outer trailing", with(func(f *forge) { f.outerTrailing = "x" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 hash differs", with(func(f *forge) { f.hash = "sha256" }), refusal.BadSignature, refusal.StageCrypto},
+		{"S12 hash unknown", with(func(f *forge) { f.hash = "sha1" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 hash empty", with(func(f *forge) { f.hash = "" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 hash in capitals", with(func(f *forge) { f.hash = "SHA512" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 reserved, unsigned", with(func(f *forge) { f.reserved = "r" }), refusal.Malformed, refusal.StageDecode},
+		{"S12 reserved, signed", resigned(func(f *forge) { f.reserved = "r" }), refusal.Malformed, refusal.StageDecode},
+		{"magic", with(func(f *forge) { f.magic = "SSHSIg" }), refusal.Malformed, refusal.StageDecode},
+		{"version 0", with(func(f *forge) { f.version = 0 }), refusal.Malformed, refusal.StageDecode},
+		{"version 2", with(func(f *forge) { f.version = 2 }), refusal.Malformed, refusal.StageDecode},
+		{"key trailing", with(func(f *forge) { f.key = slices.Concat(f.key, []byte{0}) }), refusal.Malformed, refusal.StageDecode},
+		{"key empty", with(func(f *forge) { f.key = nil }), refusal.Malformed, refusal.StageDecode},
+		{"key of another", with(func(f *forge) { f.key = testKey(t, "bob").PublicKey().Marshal() }), refusal.UnknownSigner, refusal.StageAllowList},
+		{"key of another type", with(func(f *forge) { f.key = rolf.PublicKey().Marshal() }), refusal.Malformed, refusal.StageDecode},
+		{"key of an unknown type", with(func(f *forge) { f.key = sshString("ssh-xmss@openssh.com") }), refusal.UnknownSigner, refusal.StageAllowList},
+		{"security key, signature of a plain one", with(func(f *forge) { f.key = sk }), refusal.Malformed, refusal.StageDecode},
 		{"security key that is not listed", with(func(f *forge) {
 			f.key, f.format, f.innerTrailing = sk, ssh.KeyAlgoSKED25519, "\x01\x00\x00\x00\x01"
-		}), op.UnknownSigner, op.StageAllowList},
-		{"key of an unknown type in a foreign namespace", resigned(func(f *forge) { f.key, f.namespace = sshString("ssh-xmss@openssh.com"), "git" }), op.NamespaceMismatch, op.StageNamespace},
-		{"certificate that is a name alone", with(func(f *forge) { f.key = sshString(ssh.CertAlgoED25519v01) }), op.Malformed, op.StageDecode},
-		{"inner format of another type", with(func(f *forge) { f.format = ssh.KeyAlgoRSASHA512 }), op.Malformed, op.StageDecode},
-		{"inner value short", with(func(f *forge) { f.value = f.value[:63] }), op.Malformed, op.StageDecode},
-		{"inner value empty", with(func(f *forge) { f.value = nil }), op.Malformed, op.StageDecode},
+		}), refusal.UnknownSigner, refusal.StageAllowList},
+		{"key of an unknown type in a foreign namespace", resigned(func(f *forge) { f.key, f.namespace = sshString("ssh-xmss@openssh.com"), "git" }), refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"certificate that is a name alone", with(func(f *forge) { f.key = sshString(ssh.CertAlgoED25519v01) }), refusal.Malformed, refusal.StageDecode},
+		{"inner format of another type", with(func(f *forge) { f.format = ssh.KeyAlgoRSASHA512 }), refusal.Malformed, refusal.StageDecode},
+		{"inner value short", with(func(f *forge) { f.value = f.value[:63] }), refusal.Malformed, refusal.StageDecode},
+		{"inner value empty", with(func(f *forge) { f.value = nil }), refusal.Malformed, refusal.StageDecode},
 	} {
 		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{c.sig.armored()}}, issued)
 		t.Run(c.name, func(t *testing.T) { refused(t, err, c.code, c.stage) })
@@ -132,17 +132,17 @@ func TestInnerForms(t *testing.T) {
 		"key type that ends in a delete": keyed(erin, "ssh-ed25519\x7f"),
 	} {
 		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
-		t.Run(name, func(t *testing.T) { refused(t, err, op.Malformed, op.StageDecode) })
+		t.Run(name, func(t *testing.T) { refused(t, err, refusal.Malformed, refusal.StageDecode) })
 	}
 	for name, f := range map[string]forge{
 		"rsa, the other hash":    format(rolf, ssh.KeyAlgoRSASHA256),
 		"ecdsa, r and s swapped": value(erin, sshString(s), sshString(r)),
 	} {
 		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
-		t.Run(name, func(t *testing.T) { refused(t, err, op.BadSignature, op.StageCrypto) })
+		t.Run(name, func(t *testing.T) { refused(t, err, refusal.BadSignature, refusal.StageCrypto) })
 	}
 	_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{keyed(erin, strings.Repeat("k", 64)).armored()}}, issued)
-	refused(t, err, op.UnknownSigner, op.StageAllowList)
+	refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 }
 
 // TestUselessListedKey: a key that can make no signature may be listed, and does no
@@ -161,6 +161,6 @@ func TestUselessListedKey(t *testing.T) {
 		v := testVerifier(t)
 		v.Trust = loadTrust(t, wireLine(keyType(f.key), f.key))
 		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
-		refused(t, err, op.BadSignature, op.StageCrypto)
+		refused(t, err, refusal.BadSignature, refusal.StageCrypto)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // VerifyStored returns nil if a stored signature is a signature over the payload and
@@ -19,21 +20,22 @@ import (
 func VerifyStored(payload []byte, stored op.Signed) error {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{stored.Armor}})
 	if err != nil {
-		return atStage(op.StageDecode, err)
+		return atStage(refusal.StageDecode, err)
 	}
 	s := sigs[0]
 	if _, err := checkNamespaces(sigs, func(r op.Role) bool { return r == stored.Role }); err != nil {
-		return atStage(op.StageNamespace, err)
+		return atStage(refusal.StageNamespace, err)
 	}
 	if err := s.isOf(stored); err != nil {
-		return atStage(op.StageAllowList, err)
+		return atStage(refusal.StageAllowList, err)
 	}
 	if err := s.checkCrypto(payload); err != nil {
-		return atStage(op.StageCrypto, err)
+		return atStage(refusal.StageCrypto, err)
 	}
 	// Only a verified signature tells what its key attested.
 	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {
-		return atStage(op.StageCrypto, op.Refuse(op.BadSignature, "the key %s attested something else than is stored", stored.Key))
+		return atStage(refusal.StageCrypto, refusal.New(refusal.BadSignature,
+			"the key %s attested something else than is stored", stored.Key))
 	}
 	return nil
 }
@@ -45,11 +47,13 @@ func (s signature) isOf(stored op.Signed) error {
 		return s.barred
 	}
 	if key := ssh.FingerprintSHA256(s.key); key != stored.Key {
-		return op.Refuse(op.UnknownSigner, "the signature is by the key %s, and is stored as one by %s", key, op.Shown(stored.Key))
+		return refusal.New(refusal.UnknownSigner, "the signature is by the key %s, and is stored as one by %s", key,
+			op.Shown(stored.Key))
 	}
 	if s.cert == nil {
 		if stored.CA != "" {
-			return op.Refuse(op.UnknownSigner, "the signature by key %s holds no certificate, and is stored with one", stored.Key)
+			return refusal.New(refusal.UnknownSigner, "the signature by key %s holds no certificate, and is stored with one",
+				stored.Key)
 		}
 		return nil
 	}
@@ -57,9 +61,11 @@ func (s signature) isOf(stored op.Signed) error {
 	case err != nil:
 		return err
 	case s.cert.caPrint != stored.CA:
-		return op.Refuse(op.UnknownSigner, "the certificate of key %s is by the CA %s, and is stored as one by %q", stored.Key, s.cert.caPrint, op.Shown(stored.CA))
+		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is by the CA %s, and is stored as one by %q",
+			stored.Key, s.cert.caPrint, op.Shown(stored.CA))
 	case principal != stored.Principal:
-		return op.Refuse(op.UnknownSigner, "the certificate of key %s is for %q, and is stored as one for %q", stored.Key, principal, op.Shown(stored.Principal))
+		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is for %q, and is stored as one for %q",
+			stored.Key, principal, op.Shown(stored.Principal))
 	default:
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -62,33 +63,33 @@ func TestStoredMismatch(t *testing.T) {
 		name   string
 		of     op.Signed
 		change func(s *op.Signed)
-		code   op.Code
-		stage  op.Stage
+		code   refusal.Code
+		stage  refusal.Stage
 	}{
-		{"no armor", plain, func(s *op.Signed) { s.Armor = "x" }, op.Malformed, op.StageDecode},
-		{"bytes after the armor", plain, func(s *op.Signed) { s.Armor += "x" }, op.Malformed, op.StageDecode},
+		{"no armor", plain, func(s *op.Signed) { s.Armor = "x" }, refusal.Malformed, refusal.StageDecode},
+		{"bytes after the armor", plain, func(s *op.Signed) { s.Armor += "x" }, refusal.Malformed, refusal.StageDecode},
 		{"over other bytes", plain, func(s *op.Signed) {
 			s.Armor = mint.Sign(t, sk, nsOperational, []byte("other")).Armored()
-		}, op.BadSignature, op.StageCrypto},
-		{"another role", plain, func(s *op.Signed) { s.Role = op.Recovery }, op.NamespaceMismatch, op.StageNamespace},
-		{"no role", plain, func(s *op.Signed) { s.Role = "" }, op.NamespaceMismatch, op.StageNamespace},
-		{"another key", plain, func(s *op.Signed) { s.Key = other.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
+		}, refusal.BadSignature, refusal.StageCrypto},
+		{"another role", plain, func(s *op.Signed) { s.Role = op.Recovery }, refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"no role", plain, func(s *op.Signed) { s.Role = "" }, refusal.NamespaceMismatch, refusal.StageNamespace},
+		{"another key", plain, func(s *op.Signed) { s.Key = other.Fingerprint() }, refusal.UnknownSigner, refusal.StageAllowList},
 		{"by another key", plain, func(s *op.Signed) {
 			s.Armor = mint.Sign(t, other, nsOperational, payload).Armored()
-		}, op.UnknownSigner, op.StageAllowList},
-		{"a CA that is none", plain, func(s *op.Signed) { s.CA = ca.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
+		}, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a CA that is none", plain, func(s *op.Signed) { s.CA = ca.Fingerprint() }, refusal.UnknownSigner, refusal.StageAllowList},
 		{"a key of an unknown type", plain, func(s *op.Signed) {
 			s.Armor = mint.Unsigned(mint.String("ssh-xmss@openssh.com"), nsOperational).Armored()
-		}, op.UnknownSigner, op.StageAllowList},
-		{"other flags", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 5, Counter: 42} }, op.BadSignature, op.StageCrypto},
-		{"another counter", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1, Counter: 43} }, op.BadSignature, op.StageCrypto},
-		{"flags of a software key", certified, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1} }, op.BadSignature, op.StageCrypto},
-		{"another person", certified, func(s *op.Signed) { s.Principal = "bob@example.com" }, op.UnknownSigner, op.StageAllowList},
-		{"another CA", certified, func(s *op.Signed) { s.CA = other.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
-		{"no CA", certified, func(s *op.Signed) { s.CA = "" }, op.UnknownSigner, op.StageAllowList},
-		{"a CA that did not sign", certified, func(s *op.Signed) { s.Armor = with(forged) }, op.BadSignature, op.StageCrypto},
-		{"a certificate of two", certified, func(s *op.Signed) { s.Armor = with(two) }, op.UnknownSigner, op.StageAllowList},
-		{"a certificate of a host", certified, func(s *op.Signed) { s.Armor = with(host) }, op.UnknownSigner, op.StageAllowList},
+		}, refusal.UnknownSigner, refusal.StageAllowList},
+		{"other flags", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 5, Counter: 42} }, refusal.BadSignature, refusal.StageCrypto},
+		{"another counter", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1, Counter: 43} }, refusal.BadSignature, refusal.StageCrypto},
+		{"flags of a software key", certified, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1} }, refusal.BadSignature, refusal.StageCrypto},
+		{"another person", certified, func(s *op.Signed) { s.Principal = "bob@example.com" }, refusal.UnknownSigner, refusal.StageAllowList},
+		{"another CA", certified, func(s *op.Signed) { s.CA = other.Fingerprint() }, refusal.UnknownSigner, refusal.StageAllowList},
+		{"no CA", certified, func(s *op.Signed) { s.CA = "" }, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a CA that did not sign", certified, func(s *op.Signed) { s.Armor = with(forged) }, refusal.BadSignature, refusal.StageCrypto},
+		{"a certificate of two", certified, func(s *op.Signed) { s.Armor = with(two) }, refusal.UnknownSigner, refusal.StageAllowList},
+		{"a certificate of a host", certified, func(s *op.Signed) { s.Armor = with(host) }, refusal.UnknownSigner, refusal.StageAllowList},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.of
@@ -100,8 +101,8 @@ func TestStoredMismatch(t *testing.T) {
 	untouched := mint.SKECDSA(t, "sk", said(0))
 	s := plain
 	s.Armor, s.Attested = mint.Sign(t, untouched, nsOperational, payload).Armored(), &op.Attested{Counter: 42}
-	refusedAs(t, authz.VerifyStored(payload, s), op.TouchRequired, op.StageCrypto)
-	refusedAs(t, authz.VerifyStored([]byte(strings.Repeat("x", op.MaxPayload+1)), plain), op.Oversized, op.StageDecode)
+	refusedAs(t, authz.VerifyStored(payload, s), refusal.TouchRequired, refusal.StageCrypto)
+	refusedAs(t, authz.VerifyStored([]byte(strings.Repeat("x", op.MaxPayload+1)), plain), refusal.Oversized, refusal.StageDecode)
 }
 
 // TestStoredWithoutWhatAKeySaid: proofs are stored without an attestation.

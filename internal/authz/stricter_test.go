@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // pages have such rows.
@@ -124,12 +124,12 @@ func rowsOf(t *testing.T, pages ...string) []string {
 
 // of returns the row of a refusal, or "".
 func (r rows) of(err error) string {
-	var refusal *op.Refusal
-	if !errors.As(err, &refusal) {
+	var refused *refusal.Refusal
+	if !errors.As(err, &refused) {
 		return ""
 	}
 	for i, part := range r.parts {
-		if strings.Contains(refusal.Detail, part) {
+		if strings.Contains(refused.Detail, part) {
 			return r.rows[i]
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MaxTrust is the largest allowed_signers file in bytes.
@@ -69,14 +70,14 @@ func (l Listed) String() string {
 // no signer.
 func LoadTrust(data []byte) (*Trust, error) {
 	if len(data) > MaxTrust {
-		return nil, op.Refuse(op.Malformed, "the allowed_signers file has %d bytes, more than %d", len(data), MaxTrust)
+		return nil, refusal.New(refusal.Malformed, "the allowed_signers file has %d bytes, more than %d", len(data), MaxTrust)
 	}
 	t := &Trust{text: bytes.Clone(data), digest: op.SHA256(data), byKey: map[string][]int{}, byCA: map[string][]int{}}
 	for i, text := range strings.Split(string(data), "\n") {
 		e, ok, err := parseLine(text)
 		if err != nil {
-			r := op.AsRefusal(err)
-			return nil, op.Refuse(op.Malformed, "line %d: %s", i+1, r.Detail).WithHint("%s", r.Hint)
+			r := refusal.As(err)
+			return nil, refusal.New(refusal.Malformed, "line %d: %s", i+1, r.Detail).WithHint("%s", r.Hint)
 		}
 		if !ok {
 			continue

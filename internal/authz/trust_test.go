@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func publicText(t testing.TB, name string) string {
@@ -60,7 +61,7 @@ func TestTrustMayBeEmpty(t *testing.T) {
 	var none *Trust
 	require.Empty(t, none.Signers())
 	require.Empty(t, none.Digest())
-	require.ErrorIs(t, none.Still(op.Signed{Principal: "alice", Key: "SHA256:x", Role: op.Operational}, issued), op.UnknownSigner)
+	require.ErrorIs(t, none.Still(op.Signed{Principal: "alice", Key: "SHA256:x", Role: op.Operational}, issued), refusal.UnknownSigner)
 }
 
 // lineRefusals are lines for which the whole file is refused (S15, S20). KEY stands
@@ -160,9 +161,9 @@ func TestLineRefusals(t *testing.T) { // S15, S20
 		t.Run(c.name, func(t *testing.T) {
 			line := strings.ReplaceAll(c.line, "KEY", key)
 			trust, err := LoadTrust([]byte(good + "# two\n" + line + "\n" + good))
-			refused(t, err, op.Malformed, "")
+			refused(t, err, refusal.Malformed, "")
 			require.Nil(t, trust)
-			detail := op.AsRefusal(err).Detail
+			detail := refusal.As(err).Detail
 			require.True(t, strings.HasPrefix(detail, "line 3: "), detail)
 			require.Contains(t, detail, c.says)
 			require.NotContains(t, detail, strings.Fields(key)[1][30:50], "no key material")
@@ -218,7 +219,7 @@ func TestKeyRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := LoadTrust([]byte("\n" + wireLine(c.typ, c.blob)))
-			refused(t, err, op.Malformed, "")
+			refused(t, err, refusal.Malformed, "")
 			require.Contains(t, err.Error(), "line 2: ")
 			require.Contains(t, err.Error(), c.says)
 		})
@@ -241,7 +242,7 @@ func TestKeyHasOneBase64(t *testing.T) {
 		good[:end] + "=A\n",
 	} {
 		_, err := LoadTrust([]byte(bad))
-		refused(t, err, op.Malformed, "")
+		refused(t, err, refusal.Malformed, "")
 		require.Contains(t, err.Error(), "not base64")
 	}
 }
@@ -272,7 +273,7 @@ func TestFirstAcceptingLineWins(t *testing.T) {
 	require.Equal(t, "first", find(2032))
 	require.Equal(t, "second", find(2033))
 	_, err := trust.find(bob, op.Coordination, issued)
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 }
 
 func TestStill(t *testing.T) {
@@ -290,13 +291,13 @@ func TestStill(t *testing.T) {
 	require.NoError(t, still("bob", key, op.Operational, from))
 	require.NoError(t, still("bob", key, op.Operational, to))
 	require.NoError(t, still("bob", key, op.Recovery, from.AddDate(-9, 0, 0)))
-	require.ErrorIs(t, still("bob", key, op.Operational, from.Add(-time.Second)), op.SignerExpired)
-	require.ErrorIs(t, still("bob", key, op.Operational, to.Add(time.Second)), op.SignerExpired)
-	require.ErrorIs(t, still("bob", key, op.Coordination, from), op.UnknownSigner)
-	require.ErrorIs(t, still("robert", key, op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, still("Bob", key, op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, still("bob", key+"x", op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, still("bob", key, "", from), op.UnknownSigner)
+	require.ErrorIs(t, still("bob", key, op.Operational, from.Add(-time.Second)), refusal.SignerExpired)
+	require.ErrorIs(t, still("bob", key, op.Operational, to.Add(time.Second)), refusal.SignerExpired)
+	require.ErrorIs(t, still("bob", key, op.Coordination, from), refusal.UnknownSigner)
+	require.ErrorIs(t, still("robert", key, op.Operational, from), refusal.UnknownSigner)
+	require.ErrorIs(t, still("Bob", key, op.Operational, from), refusal.UnknownSigner)
+	require.ErrorIs(t, still("bob", key+"x", op.Operational, from), refusal.UnknownSigner)
+	require.ErrorIs(t, still("bob", key, "", from), refusal.UnknownSigner)
 }
 
 func TestCould(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // vectorDir has OpenSSH's own signature vectors beside a checkout, if the machine
@@ -54,7 +55,7 @@ func (v vector) verify(armored, message string) (signature, error) {
 	case s.barred != nil:
 		return s, s.barred
 	case s.namespace != v.namespace:
-		return s, op.Refuse(op.NamespaceMismatch, "another namespace")
+		return s, refusal.New(refusal.NamespaceMismatch, "another namespace")
 	}
 	return s, s.checkCrypto([]byte(message))
 }
@@ -72,18 +73,18 @@ func TestVectors(t *testing.T) {
 			require.Equal(t, &op.Attested{Flags: op.FlagPresent, Counter: 0x12345678}, attestedBy(s.key, s.inner), name)
 		}
 		_, err = VerifyFile(encode(t, testPayload), v.armored, trust, issued)
-		require.ErrorIs(t, err, op.NamespaceMismatch, "%s: it is good, and no approval", name)
+		require.ErrorIs(t, err, refusal.NamespaceMismatch, "%s: it is good, and no approval", name)
 	}
 }
 
 func TestVectorsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	codes := map[string]op.Code{"dsa": op.WeakKey, "ecdsa_sk_webauthn": op.Malformed, "mldsa44-ed25519": op.UnknownSigner}
+	codes := map[string]refusal.Code{"dsa": refusal.WeakKey, "ecdsa_sk_webauthn": refusal.Malformed, "mldsa44-ed25519": refusal.UnknownSigner}
 	for name, v := range vectors(t, "dsa", "ecdsa_sk_webauthn", "mldsa44-ed25519") {
 		_, err := v.verify(v.armored, v.message)
 		require.ErrorIs(t, err, codes[name], name)
 		_, err = LoadTrust([]byte(`unit namespaces="` + v.namespace + `" ` + v.public))
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 	}
 }
 
@@ -99,13 +100,13 @@ func TestEveryBitOfVectorsCounts(t *testing.T) {
 				flipped[i/8] ^= 1 << (i % 8)
 				_, err := v.verify(armorLines(flipped, 70), v.message)
 				require.Error(t, err, "bit %d", i)
-				require.NotEqual(t, op.Internal, op.CodeOf(err), "bit %d", i)
+				require.NotEqual(t, refusal.Internal, refusal.CodeOf(err), "bit %d", i)
 			}
 			for i := range len(v.message) * 8 {
 				flipped := []byte(v.message)
 				flipped[i/8] ^= 1 << (i % 8)
 				_, err := v.verify(v.armored, string(flipped))
-				require.ErrorIs(t, err, op.BadSignature, "bit %d of the message", i)
+				require.ErrorIs(t, err, refusal.BadSignature, "bit %d of the message", i)
 			}
 		})
 	}

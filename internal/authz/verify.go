@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Envelope is payload bytes and the armored signatures over them, 1 to
@@ -64,11 +65,11 @@ type Verifier struct {
 func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 	sigs, err := decode(e)
 	if err != nil {
-		return Approval{}, atStage(op.StageDecode, err)
+		return Approval{}, atStage(refusal.StageDecode, err)
 	}
 	p, err := op.DecodePayload(e.Payload)
 	if err != nil {
-		return Approval{}, atStage(op.StageDecode, err)
+		return Approval{}, atStage(refusal.StageDecode, err)
 	}
 	parties, err := v.verify(e.Payload, sigs, claims{p.Gate, p.Host, p.IssuedAt, p.ExpiresAt}, additionsOf(p), now)
 	if err != nil {
@@ -90,11 +91,11 @@ func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	sigs, err := decode(e)
 	if err != nil {
-		return Rejection{}, atStage(op.StageDecode, err)
+		return Rejection{}, atStage(refusal.StageDecode, err)
 	}
 	r, err := op.DecodeRejection(e.Payload)
 	if err != nil {
-		return Rejection{}, atStage(op.StageDecode, err)
+		return Rejection{}, atStage(refusal.StageDecode, err)
 	}
 	parties, err := v.verify(e.Payload, sigs, claims{r.Gate, r.Host, r.IssuedAt, r.ExpiresAt}, nil, now)
 	if err != nil {
@@ -113,7 +114,7 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Signer, error) {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{armored}})
 	if err != nil {
-		return Signer{}, atStage(op.StageDecode, err)
+		return Signer{}, atStage(refusal.StageDecode, err)
 	}
 	// "type" sorts last, so the canonical form of a rejection ends like this.
 	if bytes.HasSuffix(payload, []byte(`"type":"`+op.TypeRejection+`"}`)) {
@@ -122,7 +123,7 @@ func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Si
 		_, err = op.DecodePayload(payload)
 	}
 	if err != nil {
-		return Signer{}, atStage(op.StageDecode, err)
+		return Signer{}, atStage(refusal.StageDecode, err)
 	}
 	parties, err := authenticate(payload, sigs, trust, op.Role.Valid, nil, now)
 	if err != nil {
@@ -152,10 +153,10 @@ func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *addit
 		return nil, err
 	}
 	if err := v.checkTarget(c); err != nil {
-		return nil, atStage(op.StageTarget, err)
+		return nil, atStage(refusal.StageTarget, err)
 	}
 	if err := v.checkTime(c, now); err != nil {
-		return nil, atStage(op.StageTime, err)
+		return nil, atStage(refusal.StageTime, err)
 	}
 	return parties, nil
 }
@@ -166,15 +167,15 @@ func (v Verifier) has(role op.Role) bool { return role.BuiltIn() || slices.Conta
 func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Role) bool, adds *additions, now time.Time) ([]party, error) {
 	roles, err := checkNamespaces(sigs, has)
 	if err != nil {
-		return nil, atStage(op.StageNamespace, err)
+		return nil, atStage(refusal.StageNamespace, err)
 	}
 	parties, err := checkListed(sigs, roles, trust, adds, now)
 	if err != nil {
-		return nil, atStage(op.StageAllowList, err)
+		return nil, atStage(refusal.StageAllowList, err)
 	}
 	for i, s := range sigs {
 		if err := s.checkCrypto(payload); err != nil {
-			return nil, atStage(op.StageCrypto, ofSignature(i, len(sigs), err))
+			return nil, atStage(refusal.StageCrypto, ofSignature(i, len(sigs), err))
 		}
 		by := &parties[i]
 		by.Role, by.Armor, by.Attested = roles[i], s.armor, attestedBy(s.key, s.inner)
@@ -190,11 +191,11 @@ func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Ro
 func decode(e Envelope) ([]signature, error) {
 	switch n := len(e.Signatures); {
 	case n == 0:
-		return nil, op.Refuse(op.Malformed, "the envelope has no signature")
+		return nil, refusal.New(refusal.Malformed, "the envelope has no signature")
 	case n > op.MaxSignatures:
-		return nil, op.Refuse(op.Oversized, "the envelope has %d signatures, more than %d", n, op.MaxSignatures)
+		return nil, refusal.New(refusal.Oversized, "the envelope has %d signatures, more than %d", n, op.MaxSignatures)
 	case len(e.Payload) > op.MaxPayload:
-		return nil, op.Refuse(op.Oversized, "the payload has %d bytes, more than %d", len(e.Payload), op.MaxPayload)
+		return nil, refusal.New(refusal.Oversized, "the payload has %d bytes, more than %d", len(e.Payload), op.MaxPayload)
 	}
 	sigs := make([]signature, len(e.Signatures))
 	for i, armored := range e.Signatures {
@@ -214,7 +215,8 @@ func checkNamespaces(sigs []signature, has func(op.Role) bool) ([]op.Role, error
 	for i, s := range sigs {
 		role, ok := op.RoleOfNamespace(s.namespace)
 		if !ok || !has(role) {
-			err := op.Refuse(op.NamespaceMismatch, "the signature's namespace %.64q is not that of a role here", s.namespace).
+			err := refusal.New(refusal.NamespaceMismatch, "the signature's namespace %.64q is not that of a role here",
+				s.namespace).
 				WithHint("sign with ssh-keygen -Y sign -n %s", op.Operational.Namespace())
 			return nil, ofSignature(i, len(sigs), err)
 		}
@@ -257,7 +259,8 @@ func (s signature) listed(trust *Trust, role op.Role, now time.Time) (entry, err
 func (s signature) checkCrypto(payload []byte) error {
 	parsed := &sshsig.Signature{Version: 1, PublicKey: s.key, Namespace: s.namespace, HashAlgorithm: s.hash, Signature: s.inner}
 	if err := sshsig.Verify(bytes.NewReader(payload), parsed, s.key, s.hash, s.namespace); err != nil {
-		return op.Refuse(op.BadSignature, "the signature by %s is not one over these bytes", ssh.FingerprintSHA256(s.key)).
+		return refusal.New(refusal.BadSignature, "the signature by %s is not one over these bytes",
+			ssh.FingerprintSHA256(s.key)).
 			WithHint("sign exactly the bytes that are sent, without a newline at the end")
 	}
 	if s.cert != nil {
@@ -265,7 +268,8 @@ func (s signature) checkCrypto(payload []byte) error {
 			return err
 		}
 		if s.cert.verifiesUser() && attestedBy(s.key, s.inner).Touch() != op.TouchVerified {
-			return op.Refuse(op.TouchRequired, "the certificate of key %s asks for %s, and the signature does not say that its user was verified",
+			return refusal.New(refusal.TouchRequired,
+				"the certificate of key %s asks for %s, and the signature does not say that its user was verified",
 				s.cert.keyPrint, verifyRequired).WithHint("use a security key with a PIN or a fingerprint: ssh-keygen -O verify-required")
 		}
 	}
@@ -276,10 +280,10 @@ func (s signature) checkCrypto(payload []byte) error {
 func (v Verifier) checkTarget(c claims) error {
 	switch {
 	case c.host != v.Host:
-		return op.Refuse(op.TargetMismatch, "the payload is for host %q, this is %q", c.host, v.Host).
+		return refusal.New(refusal.TargetMismatch, "the payload is for host %q, this is %q", c.host, v.Host).
 			WithHint("send it to the gate of that host")
 	case c.gate != v.Gate:
-		return op.Refuse(op.TargetMismatch, "the payload is for gate %s, this is %s", c.gate, v.Gate).
+		return refusal.New(refusal.TargetMismatch, "the payload is for gate %s, this is %s", c.gate, v.Gate).
 			WithHint("a restored or new gate has a new id: sign the request as it is now")
 	default:
 		return nil
@@ -290,13 +294,13 @@ func (v Verifier) checkTarget(c claims) error {
 func (v Verifier) checkTime(c claims, now time.Time) error {
 	switch validity := c.expires.Sub(c.issued); {
 	case validity > v.MaxValidity:
-		return op.Refuse(op.ValidityTooLong, "the payload is valid for %s, more than %s", validity, v.MaxValidity).
+		return refusal.New(refusal.ValidityTooLong, "the payload is valid for %s, more than %s", validity, v.MaxValidity).
 			WithHint("sign one with an earlier expires_at")
 	case now.Before(c.issued.Add(-v.Skew)):
-		return op.Refuse(op.NotYetValid, "the payload is issued at %s", c.issued.Format(time.RFC3339)).
+		return refusal.New(refusal.NotYetValid, "the payload is issued at %s", c.issued.Format(time.RFC3339)).
 			WithHint("compare the clocks of the signer and of this host")
 	case now.After(c.expires.Add(v.Skew)):
-		return op.Refuse(op.Expired, "the payload expired at %s", c.expires.Format(time.RFC3339)).
+		return refusal.New(refusal.Expired, "the payload expired at %s", c.expires.Format(time.RFC3339)).
 			WithHint("sign the request as it is now")
 	default:
 		return nil
@@ -304,14 +308,14 @@ func (v Verifier) checkTime(c claims, now time.Time) error {
 }
 
 // atStage names the stage of a refusal.
-func atStage(s op.Stage, err error) error {
-	r := *op.AsRefusal(err)
+func atStage(s refusal.Stage, err error) error {
+	r := *refusal.As(err)
 	return r.At(s)
 }
 
 // ofSignature adds to a refusal which of several signatures it is about.
 func ofSignature(i, n int, err error) error {
-	r := *op.AsRefusal(err)
+	r := *refusal.As(err)
 	if n > 1 {
 		r.Detail = "signature " + strconv.Itoa(i+1) + ": " + r.Detail
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestApprovalAccepted(t *testing.T) {
@@ -52,13 +53,13 @@ func TestEverySignatureHasToPass(t *testing.T) {
 	require.Len(t, got.Signers, 3, "who counts twice is for the gate to say")
 
 	_, err = v.Approval(envelope(t, payload, alice, mallory), issued)
-	refused(t, err, op.UnknownSigner, op.StageAllowList)
+	refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	require.Contains(t, err.Error(), "signature 2: ")
 
 	e := envelope(t, payload, alice, rolf)
 	e.Signatures[1] = envelope(t, []byte("other bytes"), rolf).Signatures[0]
 	_, err = v.Approval(e, issued)
-	refused(t, err, op.BadSignature, op.StageCrypto)
+	refused(t, err, refusal.BadSignature, refusal.StageCrypto)
 }
 
 func TestRejectionAndApprovalAreNotEachOther(t *testing.T) { // S19
@@ -73,9 +74,9 @@ func TestRejectionAndApprovalAreNotEachOther(t *testing.T) { // S19
 	require.Len(t, got.Signers, 1)
 
 	_, err = v.Approval(rejection, issued)
-	refused(t, err, op.Malformed, op.StageDecode)
+	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	_, err = v.Rejection(approval, issued)
-	refused(t, err, op.Malformed, op.StageDecode)
+	refused(t, err, refusal.Malformed, refusal.StageDecode)
 }
 
 func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
@@ -87,9 +88,9 @@ func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
 		sig := mint(t, key, role.Namespace(), sshsig.HashSHA512, payload).armored()
 		got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{sig}}, issued)
 		if role == op.Operational {
-			refused(t, err, op.UnknownSigner, op.StageAllowList)
+			refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 			require.Contains(t, err.Error(), "only for coordination@gated, recovery@gated")
-			require.Contains(t, op.AsRefusal(err).Hint, ": --role coordination or --role recovery; ")
+			require.Contains(t, refusal.As(err).Hint, ": --role coordination or --role recovery; ")
 			continue
 		}
 		require.NoError(t, err)
@@ -105,22 +106,22 @@ func TestTimeAndTarget(t *testing.T) { // T01, and the target stage
 		name   string
 		change func(*op.Payload)
 		now    time.Time
-		code   op.Code
+		code   refusal.Code
 	}{
 		{"at issue", hour, issued, ""},
 		{"skew before issue", hour, issued.Add(-time.Minute), ""},
-		{"more than the skew before", hour, issued.Add(-time.Minute - time.Nanosecond), op.NotYetValid},
+		{"more than the skew before", hour, issued.Add(-time.Minute - time.Nanosecond), refusal.NotYetValid},
 		{"skew after expiry", hour, issued.Add(time.Hour + time.Minute), ""},
-		{"more than the skew after", hour, issued.Add(time.Hour + time.Minute + time.Nanosecond), op.Expired},
-		{"years before", hour, issued.AddDate(-70, 0, 0), op.NotYetValid},
-		{"years after", hour, issued.AddDate(70, 0, 0), op.Expired},
+		{"more than the skew after", hour, issued.Add(time.Hour + time.Minute + time.Nanosecond), refusal.Expired},
+		{"years before", hour, issued.AddDate(-70, 0, 0), refusal.NotYetValid},
+		{"years after", hour, issued.AddDate(70, 0, 0), refusal.Expired},
 		{"longest validity", func(p *op.Payload) { p.ExpiresAt = issued.Add(24 * time.Hour) }, issued, ""},
-		{"longer validity", func(p *op.Payload) { p.ExpiresAt = issued.Add(24*time.Hour + time.Second) }, issued, op.ValidityTooLong},
-		{"centuries", func(p *op.Payload) { p.ExpiresAt = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }, issued, op.ValidityTooLong},
-		{"other host", func(p *op.Payload) { p.Host = "pve2" }, issued, op.TargetMismatch},
-		{"host in other case", func(p *op.Payload) { p.Host = "PVE1" }, issued, op.TargetMismatch},
-		{"other gate", func(p *op.Payload) { p.Gate = "10112233445566778899aabbccddeeff" }, issued, op.TargetMismatch},
-		{"other gate and expired", func(p *op.Payload) { p.Gate = "10112233445566778899aabbccddeeff" }, issued.AddDate(1, 0, 0), op.TargetMismatch},
+		{"longer validity", func(p *op.Payload) { p.ExpiresAt = issued.Add(24*time.Hour + time.Second) }, issued, refusal.ValidityTooLong},
+		{"centuries", func(p *op.Payload) { p.ExpiresAt = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }, issued, refusal.ValidityTooLong},
+		{"other host", func(p *op.Payload) { p.Host = "pve2" }, issued, refusal.TargetMismatch},
+		{"host in other case", func(p *op.Payload) { p.Host = "PVE1" }, issued, refusal.TargetMismatch},
+		{"other gate", func(p *op.Payload) { p.Gate = "10112233445566778899aabbccddeeff" }, issued, refusal.TargetMismatch},
+		{"other gate and expired", func(p *op.Payload) { p.Gate = "10112233445566778899aabbccddeeff" }, issued.AddDate(1, 0, 0), refusal.TargetMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := testPayload
@@ -132,12 +133,12 @@ func TestTimeAndTarget(t *testing.T) { // T01, and the target stage
 			switch c.code {
 			case "":
 				require.NoError(t, errors.Join(err, rejErr))
-			case op.TargetMismatch:
-				refused(t, err, c.code, op.StageTarget)
-				refused(t, rejErr, c.code, op.StageTarget)
+			case refusal.TargetMismatch:
+				refused(t, err, c.code, refusal.StageTarget)
+				refused(t, rejErr, c.code, refusal.StageTarget)
 			default:
-				refused(t, err, c.code, op.StageTime)
-				refused(t, rejErr, c.code, op.StageTime)
+				refused(t, err, c.code, refusal.StageTime)
+				refused(t, rejErr, c.code, refusal.StageTime)
 			}
 		})
 	}
@@ -158,12 +159,12 @@ func TestKeyValidity(t *testing.T) { // S13
 	require.NoError(t, check(options, from), "exactly on valid-after")
 	require.NoError(t, check(options, to), "exactly on valid-before")
 	require.NoError(t, check(options, to.Add(999*time.Millisecond)), "seconds are whole, as in ssh-keygen")
-	refused(t, check(options, from.Add(-time.Nanosecond)), op.SignerExpired, op.StageAllowList)
-	refused(t, check(options, from.Add(-time.Second)), op.SignerExpired, op.StageAllowList)
-	refused(t, check(options, to.Add(time.Second)), op.SignerExpired, op.StageAllowList)
+	refused(t, check(options, from.Add(-time.Nanosecond)), refusal.SignerExpired, refusal.StageAllowList)
+	refused(t, check(options, from.Add(-time.Second)), refusal.SignerExpired, refusal.StageAllowList)
+	refused(t, check(options, to.Add(time.Second)), refusal.SignerExpired, refusal.StageAllowList)
 	require.NoError(t, check(`valid-before="20310505Z"`, from))
-	refused(t, check(`valid-before="20310504Z"`, from), op.SignerExpired, op.StageAllowList)
-	refused(t, check(`valid-after="20310505Z"`, from), op.SignerExpired, op.StageAllowList)
+	refused(t, check(`valid-before="20310504Z"`, from), refusal.SignerExpired, refusal.StageAllowList)
+	refused(t, check(`valid-after="20310505Z"`, from), refusal.SignerExpired, refusal.StageAllowList)
 }
 
 func TestPayloadRefusals(t *testing.T) { // B10, B11, B13, B16, T10: validly signed, and still not a payload
@@ -206,9 +207,9 @@ func TestPayloadRefusals(t *testing.T) { // B10, B11, B13, B16, T10: validly sig
 			bad := strings.Replace(good, c.old, c.new, 1)
 			require.NotEqual(t, good, bad)
 			_, err := v.Approval(envelope(t, []byte(bad), alice), issued)
-			refused(t, err, op.Malformed, op.StageDecode)
+			refused(t, err, refusal.Malformed, refusal.StageDecode)
 			_, err = VerifyFile([]byte(bad), envelope(t, []byte(bad), alice).Signatures[0], v.Trust, issued)
-			refused(t, err, op.Malformed, op.StageDecode)
+			refused(t, err, refusal.Malformed, refusal.StageDecode)
 		})
 	}
 }
@@ -225,49 +226,49 @@ func TestLimits(t *testing.T) {
 		return e
 	}
 	_, err := v.Approval(times(0), issued)
-	refused(t, err, op.Malformed, op.StageDecode)
+	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	for _, n := range []int{1, 15, 16} {
 		_, err := v.Approval(times(n), issued)
 		require.NoError(t, err, n)
 	}
 	for _, n := range []int{17, 10_000} {
 		_, err := v.Approval(times(n), issued)
-		refused(t, err, op.Oversized, op.StageDecode)
+		refused(t, err, refusal.Oversized, refusal.StageDecode)
 	}
 
 	e := times(1)
 	for _, n := range []int{MaxArmor + 1, 16 << 20} {
 		e.Signatures[0] = one + strings.Repeat("A", n-len(one))
 		_, err = v.Approval(e, issued)
-		refused(t, err, op.Oversized, op.StageDecode)
+		refused(t, err, refusal.Oversized, refusal.StageDecode)
 	}
 	for _, n := range []int{MaxArmor - 1, MaxArmor} {
 		e.Signatures[0] = one + strings.Repeat("A", n-len(one))
 		_, err = v.Approval(e, issued)
-		refused(t, err, op.Malformed, op.StageDecode)
+		refused(t, err, refusal.Malformed, refusal.StageDecode)
 	}
 
 	big := Envelope{Payload: make([]byte, op.MaxPayload+1), Signatures: []string{one}}
 	_, err = v.Approval(big, issued)
-	refused(t, err, op.Oversized, op.StageDecode)
+	refused(t, err, refusal.Oversized, refusal.StageDecode)
 	deep := []byte(strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000))
 	_, err = v.Approval(Envelope{Payload: deep, Signatures: []string{one}}, issued)
-	refused(t, err, op.Malformed, op.StageDecode)
+	refused(t, err, refusal.Malformed, refusal.StageDecode)
 }
 
 func TestZeroVerifierRefuses(t *testing.T) {
 	t.Parallel()
 	e := envelope(t, encode(t, testPayload), testKey(t, "alice"))
 	_, err := Verifier{}.Approval(e, issued)
-	refused(t, err, op.UnknownSigner, op.StageAllowList)
+	refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	v := testVerifier(t)
 	v.MaxValidity = 0
 	_, err = v.Approval(e, issued)
-	refused(t, err, op.ValidityTooLong, op.StageTime)
+	refused(t, err, refusal.ValidityTooLong, refusal.StageTime)
 	v = testVerifier(t)
 	v.Gate, v.Host = "", ""
 	_, err = v.Approval(e, issued)
-	refused(t, err, op.TargetMismatch, op.StageTarget)
+	refused(t, err, refusal.TargetMismatch, refusal.StageTarget)
 }
 
 func BenchmarkApproval(b *testing.B) {
@@ -296,9 +297,9 @@ func TestVerifyFile(t *testing.T) {
 		require.Equal(t, ssh.FingerprintSHA256(alice.PublicKey()), got.Key)
 
 		_, err = VerifyFile(append(e.Payload, '\n'), e.Signatures[0], v.Trust, later)
-		refused(t, err, op.Malformed, op.StageDecode)
+		refused(t, err, refusal.Malformed, refusal.StageDecode)
 		_, err = VerifyFile(e.Payload, e.Signatures[0], nil, later)
-		refused(t, err, op.UnknownSigner, op.StageAllowList)
+		refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	}
 
 	// A label may be called type. The type of a payload is its own last member.

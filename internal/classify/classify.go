@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 )
 
@@ -69,9 +70,9 @@ func mayRun(in Input) error {
 		return nil
 	}
 	if len(in.Policy.CommandGuests[name]) > 0 {
-		return op.Refuse(op.NotAllowed, "the configuration does not name the command %q for %s", name, t).
+		return refusal.New(refusal.NotAllowed, "the configuration does not name the command %q for %s", name, t).
 			WithHint("an operator adds the guest to guests of local.commands.%s in gated.yaml", name)
 	}
-	return op.Refuse(op.NotAllowed, "the configuration names no command %q", name).
+	return refusal.New(refusal.NotAllowed, "the configuration names no command %q", name).
 		WithHint("an operator adds it under local.commands in gated.yaml")
 }

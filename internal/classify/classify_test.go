@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/classify"
 	"gated/internal/people/policy"
 )
@@ -264,11 +265,11 @@ func TestCommandIsTheOperators(t *testing.T) {
 		require.NoError(t, err)
 		in.Step.Params = op.Params{"command": "evil"}
 		_, err = classify.Classify(in)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		in.Step.Params = op.Params{"command": "web"}
 		in.Policy.Commands = nil
 		_, err = classify.Classify(in)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		in.Step.Params = op.Params{"command": ""}
 		_, err = classify.Classify(in)
 		require.NoError(t, err, "a step without a command needs no entry")

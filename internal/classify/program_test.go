@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/classify"
 	"gated/internal/people/policy"
 )
@@ -71,7 +72,7 @@ func TestAProgramIsForGuests(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		require.ErrorIs(t, err, op.NotAllowed, name)
+		require.ErrorIs(t, err, refusal.NotAllowed, name)
 	}
 	p := policy.Default()
 	p.Commands = []string{"a"}

@@ -1,6 +1,9 @@
 package driver
 
-import "gated/internal/base/op"
+import (
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+)
 
 // Fits refuses a step on a target if Permit.Use would refuse it too. A driver calls it first,
 // because its own error would say less about a target that changed. The codes are Conflict,
@@ -12,15 +15,16 @@ func Fits(step op.Step, now op.Observed) error {
 	case err != nil:
 		return err
 	case spec.Creates && now.Present:
-		return op.Refuse(op.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t)
 	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:
-		return op.Refuse(op.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).At(op.StageBinding)
+		return refusal.New(refusal.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).
+			At(refusal.StageBinding)
 	case !spec.Creates && !now.Present:
-		return op.Refuse(op.UnknownTarget, "there is no %s", t)
+		return refusal.New(refusal.UnknownTarget, "there is no %s", t)
 	case now.Missing != "" && step.State == op.StateAuthorized:
-		return op.Refuse(op.StaleTarget, "%s", now.Missing).At(op.StageBinding)
+		return refusal.New(refusal.StaleTarget, "%s", now.Missing).At(refusal.StageBinding)
 	case now.Missing != "":
-		return op.Refuse(op.UnknownTarget, "%s", now.Missing)
+		return refusal.New(refusal.UnknownTarget, "%s", now.Missing)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestFits(t *testing.T) {
@@ -21,14 +22,14 @@ func TestFits(t *testing.T) {
 		want error
 	}{
 		"a free name":                {name: "guest.create", now: free},
-		"a name that is taken":       {name: "guest.create", now: there, want: op.Conflict},
+		"a name that is taken":       {name: "guest.create", now: there, want: refusal.Conflict},
 		"the one that was meant":     {name: "guest.stop", inc: "a", now: there},
 		"whatever has the name":      {name: "guest.stop", now: there},
-		"another one":                {name: "guest.stop", inc: "b", now: there, want: op.StaleTarget},
-		"one that is gone":           {name: "guest.stop", inc: "a", now: free, want: op.StaleTarget},
-		"none":                       {name: "guest.stop", now: free, want: op.UnknownTarget},
-		"a part that is not there":   {name: "guest.disk-delete", inc: "a", now: missing, want: op.UnknownTarget},
-		"a part that went meanwhile": {name: "guest.disk-delete", inc: "a", now: missing, auth: true, want: op.StaleTarget},
+		"another one":                {name: "guest.stop", inc: "b", now: there, want: refusal.StaleTarget},
+		"one that is gone":           {name: "guest.stop", inc: "a", now: free, want: refusal.StaleTarget},
+		"none":                       {name: "guest.stop", now: free, want: refusal.UnknownTarget},
+		"a part that is not there":   {name: "guest.disk-delete", inc: "a", now: missing, want: refusal.UnknownTarget},
+		"a part that went meanwhile": {name: "guest.disk-delete", inc: "a", now: missing, auth: true, want: refusal.StaleTarget},
 	} {
 		step := op.Step{Op: c.name, Target: web, Incarnation: c.inc, State: op.StatePlanned}
 		if c.auth {

@@ -3,7 +3,7 @@ package driver
 import (
 	"errors"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Incomplete is the error of a List that also returns the targets that it saw. The caller knows
@@ -16,9 +16,10 @@ type Incomplete struct {
 // Error returns why.
 func (e *Incomplete) Error() string { return e.Why }
 
-// Unwrap marks the error as one that may go away: op.Unavailable.
+// Unwrap marks the error as one that may go away: refusal.Unavailable.
 func (e *Incomplete) Unwrap() error {
-	return op.Refuse(op.Unavailable, "%s", e.Why).WithHint("gated status and gated doctor say what is the matter with it")
+	return refusal.New(refusal.Unavailable, "%s", e.Why).
+		WithHint("gated status and gated doctor say what is the matter with it")
 }
 
 // Missing returns the reason if err leaves open that a target exists which is not in the list.

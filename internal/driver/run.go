@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -45,7 +46,7 @@ func Around(act Action, fn func(ctx context.Context, do Work) (Result, error)) A
 		did := false
 		return fn(ctx, func(ctx context.Context) (Result, error) {
 			if did {
-				return Result{}, op.Refuse(op.Internal, "the action of %s was done already", used.Step().ID)
+				return Result{}, refusal.New(refusal.Internal, "the action of %s was done already", used.Step().ID)
 			}
 			did = true
 			return act.do(ctx, used)
@@ -69,7 +70,7 @@ type permit interface {
 func run(ctx context.Context, p permit, d Preparer, used gate.Permit) (Result, error) {
 	step := p.Step()
 	if step.ID == (op.StepID{}) {
-		return Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
+		return Result{}, refusal.New(refusal.NotAllowed, "there is no permit for this")
 	}
 	spec, err := op.Lookup(step.Op)
 	if err == nil {
@@ -89,7 +90,7 @@ func run(ctx context.Context, p permit, d Preparer, used gate.Permit) (Result, e
 		return Result{}, err
 	}
 	if act.do == nil {
-		return Result{}, op.Refuse(op.Internal, "the driver has no action for %s", step.ID)
+		return Result{}, refusal.New(refusal.Internal, "the driver has no action for %s", step.ID)
 	}
 	if err := p.Use(ctx, now); err != nil {
 		return Result{}, err

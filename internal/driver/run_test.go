@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -38,7 +39,7 @@ func (s *stage) Prepare(_ context.Context, _ op.Step, cleanup func(func())) (op.
 func TestNoPermitNoEffect(t *testing.T) {
 	s := &stage{}
 	_, err := Run(t.Context(), gate.Permit{}, s)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.Empty(t, s.did)
 }
 
@@ -92,7 +93,7 @@ func TestAnActionAroundAnother(t *testing.T) {
 		return do(ctx)
 	})
 	_, err = twice.do(t.Context(), gate.Permit{})
-	require.ErrorIs(t, err, op.Internal)
+	require.ErrorIs(t, err, refusal.Internal)
 	require.Equal(t, []string{"prepare", "before", "act"}, s.did, "what a permit is for is done once")
 	require.Nil(t, Around(Action{}, nil).do)
 	require.Nil(t, Does(nil).do, "Run refuses it before it uses the permit")
@@ -101,7 +102,7 @@ func TestAnActionAroundAnother(t *testing.T) {
 // If a driver returns no action, Run does not use the permit.
 func TestNoActionUsesNoPermit(t *testing.T) {
 	_, err := run(t.Context(), destroys{errors.New("it was used")}, forgetful{}, gate.Permit{})
-	require.ErrorIs(t, err, op.Internal)
+	require.ErrorIs(t, err, refusal.Internal)
 }
 
 type forgetful struct{}

@@ -9,6 +9,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -136,7 +137,8 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 		return r, err
 	}
 	if !bytes.Equal(r.Payload, a.Bytes) || !g.binds(a.Payload, r.Step) {
-		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
+		return r, refusal.New(refusal.BindingMismatch, "what was signed is not what %s asks for", id).
+			At(refusal.StageBinding).
 			About(id, r.Step.State)
 	}
 	if err := each(a.Signers, need, touched); err != nil {
@@ -147,7 +149,8 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 		return r, err
 	}
 	if r.Step.State != op.StatePending {
-		return r, op.Refuse(op.Replayed, "%s is %s already", id, r.Step.State).At(op.StageNonce).About(id, r.Step.State)
+		return r, refusal.New(refusal.Replayed, "%s is %s already", id, r.Step.State).At(refusal.StageNonce).
+			About(id, r.Step.State)
 	}
 	return r, inTimeToRun(need, r, now.Now)
 }
@@ -164,7 +167,7 @@ func (g *Gate) timely(a approval) error {
 
 func inTime(expires time.Time, m nonce.Moment) error {
 	if m.Now.After(expires.Add(Skew)) {
-		return op.Refuse(op.Expired, "the payload expired at %s", expires.Format(time.RFC3339)).At(op.StageTime).
+		return refusal.New(refusal.Expired, "the payload expired at %s", expires.Format(time.RFC3339)).At(refusal.StageTime).
 			WithHint("sign the request as it is now")
 	}
 	return nil
@@ -174,20 +177,22 @@ func inTime(expires time.Time, m nonce.Moment) error {
 const ClockRemedy = "set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon and run gated time accept"
 
 // clockDoubted refuses signed work while the gate does not trust its clock.
-func clockDoubted(m nonce.Moment) *op.Refusal {
-	return op.Refuse(op.Unavailable, "signed work waits: %s", m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
+func clockDoubted(m nonce.Moment) *refusal.Refusal {
+	return refusal.New(refusal.Unavailable, "signed work waits: %s", m.Why).At(refusal.StageTime).
+		WithHint("%s", ClockRemedy)
 }
 
 // inDoubt turns a time refusal into "unavailable" while the gate does not trust its
 // clock, because signing again would not help. A payload that expired by a trusted
 // clock stays expired.
 func inDoubt(m nonce.Moment, err error) error {
-	var r *op.Refusal
-	if m.Trusted || !errors.As(err, &r) || r.Stage != op.StageTime || errors.Is(err, op.ValidityTooLong) {
+	var r *refusal.Refusal
+	if m.Trusted || !errors.As(err, &r) || r.Stage != refusal.StageTime || errors.Is(err, refusal.ValidityTooLong) {
 		return err
 	}
-	if errors.Is(err, op.Expired) {
-		return op.Refuse(op.Expired, "%s, and signed work waits: %s", r.Detail, m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
+	if errors.Is(err, refusal.Expired) {
+		return refusal.New(refusal.Expired, "%s, and signed work waits: %s", r.Detail, m.Why).At(refusal.StageTime).
+			WithHint("%s", ClockRemedy)
 	}
 	return clockDoubted(m)
 }
@@ -201,40 +206,41 @@ func checkNonce(tx *store.Tx, n, sha string, id op.RequestID) error {
 		return err
 	}
 	if !known || rec.Request != id && rec.Fate == nonce.Unspent {
-		return op.Refuse(op.BindingMismatch, "this payload was not issued for %s", id).At(op.StageNonce).
+		return refusal.New(refusal.BindingMismatch, "this payload was not issued for %s", id).At(refusal.StageNonce).
 			WithHint("sign what opsign show %s --payload prints", id)
 	}
 	if rec.Fate == nonce.Unspent {
 		if rec.Payload != sha {
-			return op.Refuse(op.BindingMismatch, "the nonce of %s is in another payload", rec.Request).At(op.StageNonce)
+			return refusal.New(refusal.BindingMismatch, "the nonce of %s is in another payload", rec.Request).
+				At(refusal.StageNonce)
 		}
 		return nil
 	}
-	refusal := op.Refuse(op.Replayed, "this nonce was spent").At(op.StageNonce)
+	refused := refusal.New(refusal.Replayed, "this nonce was spent").At(refusal.StageNonce)
 	if rec.Payload == sha {
-		refusal = spentRefusal(rec)
+		refused = spentRefusal(rec)
 	}
 	if rec.Request.Job != 0 {
 		if s, err := journal.ReadStep(tx, rec.Request); err == nil {
-			refusal = refusal.About(rec.Request, s.State)
+			refused = refused.About(rec.Request, s.State)
 		}
 	}
-	return refusal
+	return refused
 }
 
-func spentRefusal(rec nonce.Record) *op.Refusal {
-	code, words := op.Replayed, "was decided already, and an approval counts once"
+func spentRefusal(rec nonce.Record) *refusal.Refusal {
+	code, words := refusal.Replayed, "was decided already, and an approval counts once"
 	switch rec.Fate {
 	case nonce.Rejected:
-		code, words = op.Rejected, "was rejected by an operator"
+		code, words = refusal.Rejected, "was rejected by an operator"
 	case nonce.Cancelled:
-		code, words = op.Cancelled, "was cancelled by its requester"
+		code, words = refusal.Cancelled, "was cancelled by its requester"
 	case nonce.Superseded:
-		code, words = op.Superseded, "was replaced: the wish or the target is another one now"
+		code, words = refusal.Superseded, "was replaced: the wish or the target is another one now"
 	case nonce.Expired:
-		code, words = op.Expired, "expired before it was approved"
+		code, words = refusal.Expired, "expired before it was approved"
 	}
-	return op.Refuse(code, "this payload of %s %s", rec.Request, words).At(op.StageNonce).
+	return refusal.New(code, "this payload of %s %s", rec.Request, words).At(refusal.StageNonce).
 		WithHint("opsign list shows what waits now")
 }
 
@@ -262,13 +268,14 @@ func (g *Gate) fresh(ctx context.Context, s op.Step) error {
 func stale(s op.Step, o op.Observed) error {
 	switch {
 	case o.Incarnation != s.Incarnation:
-		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: %s", s.Target, another(s.Target)).
-			At(op.StageBinding).WithHint("%s", afterAnother(s.Target))
+		return refusal.New(refusal.StaleTarget, "%s is not the one that was meant: %s", s.Target, another(s.Target)).
+			At(refusal.StageBinding).WithHint("%s", afterAnother(s.Target))
 	case o.Missing != "":
-		return op.Refuse(op.StaleTarget, "what %s is about has ended, or is not in %s any more", s.Op, s.Target).At(op.StageBinding)
+		return refusal.New(refusal.StaleTarget, "what %s is about has ended, or is not in %s any more", s.Op, s.Target).
+			At(refusal.StageBinding)
 	case o.Fingerprint != s.Fingerprint:
-		return op.Refuse(op.StaleTarget, "%s changed since the request was made", s.Target).
-			At(op.StageBinding).WithHint("%s", afterChange(s.Op))
+		return refusal.New(refusal.StaleTarget, "%s changed since the request was made", s.Target).
+			At(refusal.StageBinding).WithHint("%s", afterChange(s.Op))
 	}
 	return nil
 }

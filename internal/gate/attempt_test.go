@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
@@ -41,7 +42,7 @@ func TestPermitOfABenignStepIsJudgedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, op.Benign, p.Step().Verdict.Class)
 		c(o)
-		require.ErrorIs(t, p.Use(w.ctx, w.back.get("tmp")), op.PendingSignature, name)
+		require.ErrorIs(t, p.Use(w.ctx, w.back.get("tmp")), refusal.PendingSignature, name)
 		if name == "clock doubted" {
 			w.setClock(time.Hour)
 		}
@@ -106,10 +107,10 @@ func TestCopiesOfAPermitAreOne(t *testing.T) {
 			require.NoError(t, err)
 			permits[k] = p
 		}
-		require.Equal(t, 1, race(t, len(permits), op.Conflict, func(k int) error { return permits[k].Use(w.ctx, now) }))
+		require.Equal(t, 1, race(t, len(permits), refusal.Conflict, func(k int) error { return permits[k].Use(w.ctx, now) }))
 		require.Equal(t, 1, w.job(r.ID.Job).Steps[0].Attempts)
 		_, err := w.gate.Permit(w.ctx, r.ID)
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 	}
 }
 
@@ -121,7 +122,7 @@ func TestNoCallerSubmitsAsTheGate(t *testing.T) {
 	for _, source := range []op.Source{op.SourceGate, op.SourceDesired, op.SourceOffline, "", "API"} {
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: source, Agent: "builder"},
 			Steps: []op.Ask{ask("guest.destroy", "tmp")}})
-		require.ErrorIs(t, err, op.NotAllowed, "%q", source)
+		require.ErrorIs(t, err, refusal.NotAllowed, "%q", source)
 	}
 	w.run()
 	require.True(t, w.back.has("tmp"))
@@ -130,7 +131,7 @@ func TestNoCallerSubmitsAsTheGate(t *testing.T) {
 func TestTheZeroPermitAndItsCopies(t *testing.T) {
 	var p gate.Permit
 	q := p
-	require.ErrorIs(t, q.Use(t.Context(), op.Observed{}), op.NotAllowed)
+	require.ErrorIs(t, q.Use(t.Context(), op.Observed{}), refusal.NotAllowed)
 	require.Equal(t, op.Step{}, p.Step())
 }
 
@@ -143,7 +144,7 @@ func TestUseAfterTheStepEnded(t *testing.T) {
 	}{
 		"cancelled": {func(r op.Request) { _, err := w.gate.Cancel(w.ctx, hub, r.ID.Job); require.NoError(t, err) }, op.StateCancelled},
 		"rejected":  {func(r op.Request) { w.mustReject(r) }, op.StateRejected},
-		"refused":   {func(r op.Request) { _, err := w.gate.Refuse(w.ctx, r.ID, op.StaleTarget); require.NoError(t, err) }, op.StateRefused},
+		"refused":   {func(r op.Request) { _, err := w.gate.Refuse(w.ctx, r.ID, refusal.StaleTarget); require.NoError(t, err) }, op.StateRefused},
 	} {
 		w.back.put("a")
 		r := w.request(ask("guest.destroy", "a"))
@@ -151,7 +152,7 @@ func TestUseAfterTheStepEnded(t *testing.T) {
 		p, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(t, err)
 		c.end(r)
-		require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Conflict, name)
+		require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Conflict, name)
 		require.Equal(t, c.want, w.job(r.ID.Job).State(), name)
 	}
 	w.back.put("b")
@@ -162,7 +163,7 @@ func TestUseAfterTheStepEnded(t *testing.T) {
 	p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
 	require.NoError(t, err)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
-	require.ErrorIs(t, p.Use(w.ctx, w.back.get("b")), op.Conflict)
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("b")), refusal.Conflict)
 	require.Equal(t, op.StateCancelled, w.job(j.ID).State())
 	w.run()
 	require.Empty(t, w.back.did())
@@ -198,7 +199,7 @@ func TestTwoStepsOfOneTargetAtOnce(t *testing.T) {
 	p, err := w.gate.Permit(w.ctx, two.ID)
 	require.NoError(t, err)
 	w.use(one.ID)
-	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Unavailable)
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.job(two.ID.Job).State(), "it is tried again")
 	_, ok, err := w.gate.Runnable(w.ctx, one.Step.Target)
 	require.NoError(t, err)
@@ -234,16 +235,16 @@ func TestDispatchedIsNeverRunAgain(t *testing.T) {
 	w.use(r.ID)
 	for range 2 {
 		_, err := w.gate.Permit(w.ctx, r.ID)
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
-		require.ErrorIs(t, err, op.Replayed)
+		require.ErrorIs(t, err, refusal.Replayed)
 		_, err = w.offline(e)
-		require.ErrorIs(t, err, op.Replayed)
-		_, err = w.gate.Refuse(w.ctx, r.ID, op.StaleTarget)
+		require.ErrorIs(t, err, refusal.Replayed)
+		_, err = w.gate.Refuse(w.ctx, r.ID, refusal.StaleTarget)
 		require.NoError(t, err)
 		require.Equal(t, op.StateDispatched, w.job(r.ID.Job).State(), "only its end ends it")
 		_, err = w.gate.Cancel(w.ctx, root, r.ID.Job)
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 		require.NoError(t, w.gate.Tick(w.ctx))
 		w.run()
@@ -278,16 +279,16 @@ func TestConfigurationIsAskedAgain(t *testing.T) {
 	waiting := w.request(ask("guest.set-config", "a", "protected", false, "command", "web"))
 	second := w.request(ask("guest.destroy", "a"))
 	noCommands()
-	require.ErrorIs(t, w.execute(signed.ID), op.NotAllowed)
+	require.ErrorIs(t, w.execute(signed.ID), refusal.NotAllowed)
 	require.Equal(t, op.StateRefused, w.job(signed.ID.Job).State())
-	require.ErrorIs(t, w.execute(benign.Steps[0].ID), op.NotAllowed)
+	require.ErrorIs(t, w.execute(benign.Steps[0].ID), refusal.NotAllowed)
 	w.run()
 	require.Empty(t, w.back.did())
 
 	w.pass(policy.MaxValidity + gate.Skew + time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx), "one that cannot be issued anew keeps no other from it")
 	require.Equal(t, op.StateRefused, w.job(waiting.ID.Job).State())
-	require.Equal(t, op.NotAllowed, w.job(waiting.ID.Job).Steps[0].Code)
+	require.Equal(t, refusal.NotAllowed, w.job(waiting.ID.Job).Steps[0].Code)
 	again := w.requestOf(w.job(second.ID.Job), 1)
 	require.NotEqual(t, second.Nonce, again.Nonce)
 	w.mustApprove(again)
@@ -305,17 +306,17 @@ func TestShorterValidityCountsForWhatWaits(t *testing.T) {
 	p.MaxValidity = time.Hour
 	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	_, err := w.approve(waiting)
-	require.ErrorIs(t, err, op.ValidityTooLong)
+	require.ErrorIs(t, err, refusal.ValidityTooLong)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	again, err := w.gate.Request(w.ctx, waiting.ID)
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, again.ExpiresAt.Sub(again.IssuedAt))
 	_, err = w.approve(waiting)
-	require.ErrorIs(t, err, op.ValidityTooLong)
+	require.ErrorIs(t, err, refusal.ValidityTooLong)
 	w.mustApprove(again)
 
 	w.pass(time.Hour + gate.Skew + time.Second)
-	require.ErrorIs(t, w.execute(authorized.ID), op.Expired)
+	require.ErrorIs(t, w.execute(authorized.ID), refusal.Expired)
 	require.True(t, w.back.has("a"))
 }
 
@@ -331,10 +332,10 @@ func TestTimePassesWhileTheTargetIsLookedAt(t *testing.T) {
 	offline := alice.envelope(t, w.payload(ask("guest.wipe", "a")))
 	slow.during = func() { w.pass(policy.MaxValidity + gate.Skew + time.Second) }
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	require.Empty(t, w.fate(r.Nonce))
 	_, err = w.offline(offline)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	w.run()
 	require.Empty(t, back.did())
 }
@@ -363,14 +364,16 @@ func TestBackEndThatCannotBeLookedAt(t *testing.T) {
 	r := w.request(ask("guest.destroy", "a"))
 	for name, c := range map[string]struct {
 		observe func(op.Observed) (op.Observed, error)
-		want    op.Code
+		want    refusal.Code
 	}{
-		"an error":   {func(o op.Observed) (op.Observed, error) { return o, errors.New("no connection") }, op.Unavailable},
-		"a refusal":  {func(o op.Observed) (op.Observed, error) { return o, op.Refuse(op.StaleTarget, "two have one id") }, op.StaleTarget},
-		"another":    {func(o op.Observed) (op.Observed, error) { o.Target.Name = "b"; return o, nil }, op.Unavailable},
-		"no id":      {func(o op.Observed) (op.Observed, error) { o.Incarnation = ""; return o, nil }, op.Unavailable},
-		"no print":   {func(o op.Observed) (op.Observed, error) { o.Fingerprint = ""; return o, nil }, op.StaleTarget},
-		"other kind": {func(o op.Observed) (op.Observed, error) { o.Target.Kind = "scope"; return o, nil }, op.Unavailable},
+		"an error": {func(o op.Observed) (op.Observed, error) { return o, errors.New("no connection") }, refusal.Unavailable},
+		"a refusal": {func(o op.Observed) (op.Observed, error) {
+			return o, refusal.New(refusal.StaleTarget, "two have one id")
+		}, refusal.StaleTarget},
+		"another":    {func(o op.Observed) (op.Observed, error) { o.Target.Name = "b"; return o, nil }, refusal.Unavailable},
+		"no id":      {func(o op.Observed) (op.Observed, error) { o.Incarnation = ""; return o, nil }, refusal.Unavailable},
+		"no print":   {func(o op.Observed) (op.Observed, error) { o.Fingerprint = ""; return o, nil }, refusal.StaleTarget},
+		"other kind": {func(o op.Observed) (op.Observed, error) { o.Target.Kind = "scope"; return o, nil }, refusal.Unavailable},
 	} {
 		blind.change = c.observe
 		_, err := w.approve(r)
@@ -378,7 +381,7 @@ func TestBackEndThatCannotBeLookedAt(t *testing.T) {
 		require.Empty(t, w.fate(r.Nonce), name)
 		if name == "no print" {
 			_, err = w.submit(ask("guest.wipe", "a"))
-			require.ErrorIs(t, err, op.Malformed, name)
+			require.ErrorIs(t, err, refusal.Malformed, name)
 			continue
 		}
 		_, err = w.submit(ask("guest.wipe", "a"))
@@ -456,12 +459,12 @@ func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 		require.NoError(t, err)
 		for _, e := range late {
 			require.False(t, decided[e.Kind], "%s of %s came after Reload returned", e.Kind, e.Step)
-			require.NotEqual(t, op.Internal, e.Code, "a race is no internal error: %s", e.Detail)
+			require.NotEqual(t, refusal.Internal, e.Code, "a race is no internal error: %s", e.Detail)
 		}
 		for _, r := range requests {
 			_, err := w.approve(r)
 			require.Error(t, err)
-			require.NotEqual(t, op.Internal, op.CodeOf(err))
+			require.NotEqual(t, refusal.Internal, refusal.CodeOf(err))
 		}
 		require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 	}
@@ -485,7 +488,7 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 		}
 	}
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	require.Empty(t, w.fate(r.Nonce))
 	moved = true
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
@@ -500,5 +503,5 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 	require.NoError(t, err)
 	loose := w.gate.Policy()
 	loose.MaxValidity = policy.MaxValidity + 1
-	require.ErrorIs(t, w.gate.Reload(w.ctx, nil, loose), op.BadParams)
+	require.ErrorIs(t, w.gate.Reload(w.ctx, nil, loose), refusal.BadParams)
 }

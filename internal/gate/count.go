@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -25,7 +26,8 @@ func counts(need op.Requirement, s op.Signed) error {
 // inRole refuses, as RoleDenied, a signature in a role that no demand names.
 func inRole(need op.Requirement, s op.Signed) error {
 	if !need.Accepts(s.Role) {
-		return op.Refuse(op.RoleDenied, "%s signed as %s, a role that does not count for this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
+		return refusal.New(refusal.RoleDenied, "%s signed as %s, a role that does not count for this",
+			op.ShownName(s.Principal), s.Role).At(refusal.StageRole)
 	}
 	return nil
 }
@@ -34,8 +36,9 @@ func inRole(need op.Requirement, s op.Signed) error {
 // demands of its role ask for.
 func touched(need op.Requirement, s op.Signed) error {
 	if touch := need.Touch(s.Role); !s.Attested.Touch().Satisfies(touch) {
-		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", op.ShownName(s.Principal), s.Key, touchWords[touch]).
-			At(op.StagePolicy).WithHint("sign with a security key (ssh-keygen -t ed25519-sk); opsign keys shows yours")
+		return refusal.New(refusal.TouchRequired, "%s signed with the key %s, and this needs a security key with %s",
+			op.ShownName(s.Principal), s.Key, touchWords[touch]).
+			At(refusal.StagePolicy).WithHint("sign with a security key (ssh-keygen -t ed25519-sk); opsign keys shows yours")
 	}
 	return nil
 }
@@ -57,16 +60,17 @@ func signedBy(s authz.Signer, at time.Time) op.Signed {
 }
 
 // stillCounted checks the stored signatures against the trust and policy in force.
-func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
+func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Time) *refusal.Refusal {
 	kept, last := split(inForce, need, r.Signatures, now)
 	if need.Met(kept) {
 		return nil
 	}
 	if last != nil {
-		return op.AsRefusal(last)
+		return refusal.As(last)
 	}
-	return op.Refuse(op.ThresholdUnmet, "%s has %d of the signatures that it needs, and %d are missing now", r.ID, len(kept), need.Missing(kept)).
-		At(op.StagePolicy)
+	return refusal.New(refusal.ThresholdUnmet, "%s has %d of the signatures that it needs, and %d are missing now", r.ID,
+		len(kept), need.Missing(kept)).
+		At(refusal.StagePolicy)
 }
 
 // split returns the signatures that count by the rules in force. last is why the
@@ -109,8 +113,8 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 	}
 	r.Need = need
 	if !added {
-		return r, op.Refuse(op.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
-			At(op.StagePolicy).About(r.ID, r.Step.State)
+		return r, refusal.New(refusal.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
+			At(refusal.StagePolicy).About(r.ID, r.Step.State)
 	}
 	e := signedEntry(a, r)
 	if !need.Met(r.Signatures) {
@@ -177,9 +181,9 @@ func (g *Gate) uncount(tx *store.Tx, inForce *rules, need op.Requirement, r op.R
 	if why == nil {
 		return kept, nil
 	}
-	refusal := op.AsRefusal(why)
+	refused := refusal.As(why)
 	e := about(audit.Uncounted, "gate", r.Step)
-	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail
+	e.Code, e.Stage, e.Detail = refused.Code, refused.Stage, refused.Detail
 	for _, s := range r.Signatures {
 		if slices.Contains(kept, s) {
 			continue
@@ -199,8 +203,10 @@ func (inForce *rules) proved(r op.Request, now time.Time) error {
 	if err != nil || len(owed) == 0 {
 		return err
 	}
-	return op.Refuse(op.BadParams, "the new key %s did not sign this as %s, so it is not proved that its holder has it", owed[0].Key, owed[0].Role).
-		At(op.StagePolicy).WithHint("its holder signs the same request first: opsign approve %s --role %s --key FILE", r.ID, owed[0].Role)
+	return refusal.New(refusal.BadParams,
+		"the new key %s did not sign this as %s, so it is not proved that its holder has it", owed[0].Key, owed[0].Role).
+		At(refusal.StagePolicy).
+		WithHint("its holder signs the same request first: opsign approve %s --role %s --key FILE", r.ID, owed[0].Role)
 }
 
 // owed returns the proofs of possession that a request still needs.
@@ -241,7 +247,7 @@ func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Tim
 		return r, err
 	}
 	if !moved {
-		return r, op.Refuse(op.Replayed, "%s was decided already", r.ID).At(op.StageNonce)
+		return r, refusal.New(refusal.Replayed, "%s was decided already", r.ID).At(refusal.StageNonce)
 	}
 	r.Step.State, r.AuthorizedAt = t.To, now
 	e.Kind = audit.Approved

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -17,10 +18,11 @@ func delayed(need op.Requirement, r op.Request, now time.Time) error {
 	from := r.AuthorizedAt.Add(need.CoolOff)
 	switch {
 	case now.Before(from):
-		return op.Refuse(op.Unavailable, "%s cools off until %s", r.ID, from.UTC().Format(time.RFC3339)).At(op.StagePolicy).
+		return refusal.New(refusal.Unavailable, "%s cools off until %s", r.ID, from.UTC().Format(time.RFC3339)).
+			At(refusal.StagePolicy).
 			WithHint("opsign reject %s --reason TEXT stops it", r.ID)
 	case !need.Open(now):
-		return op.Refuse(op.Unavailable, "%s waits until its window opens", r.ID).At(op.StagePolicy)
+		return refusal.New(refusal.Unavailable, "%s waits until its window opens", r.ID).At(refusal.StagePolicy)
 	default:
 		return nil
 	}
@@ -31,8 +33,10 @@ func delayed(need op.Requirement, r op.Request, now time.Time) error {
 // run.
 func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
 	if until := expiry(need, r).Add(Skew); !runsBetween(need, now.Add(need.CoolOff), until) {
-		return op.Refuse(op.Expired, "the payload expires at %s, and after the last signature its step could not run before that", until.Add(-Skew).UTC().Format(time.RFC3339)).
-			At(op.StageTime).WithHint("look at the request again; if it was issued anew, sign it as it is now; else sign closer to its window")
+		return refusal.New(refusal.Expired,
+			"the payload expires at %s, and after the last signature its step could not run before that", until.Add(-Skew).UTC().Format(time.RFC3339)).
+			At(refusal.StageTime).
+			WithHint("look at the request again; if it was issued anew, sign it as it is now; else sign closer to its window")
 	}
 	return nil
 }

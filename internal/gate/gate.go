@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/turns"
 	"gated/internal/log/audit"
@@ -172,34 +173,34 @@ func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, f
 }
 
 // decideOr is decide for work without a signature, which may not use the reserve.
-// refused, if not nil, writes more if fn refuses.
+// more, if not nil, writes more if fn refuses.
 func (g *Gate) decideOr(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error,
-	refused func(*store.Tx, error) error) error {
-	return g.decideBy(ctx, g.store.Update, by, about, fn, refused)
+	more func(*store.Tx, error) error) error {
+	return g.decideBy(ctx, g.store.Update, by, about, fn, more)
 }
 
 func (g *Gate) decideBy(ctx context.Context, update func(context.Context, func(*store.Tx) error) error, by op.Requester,
-	about audit.Entry, fn func(*store.Tx) error, refused func(*store.Tx, error) error) error {
-	var refusal error
+	about audit.Entry, fn func(*store.Tx) error, more func(*store.Tx, error) error) error {
+	var refused error
 	err := update(ctx, func(tx *store.Tx) error {
-		refusal = tx.Savepoint(func() error { return fn(tx) })
-		if refusal == nil || errors.Is(refusal, errRulesMoved) || errors.Is(refusal, store.ErrUnavailable) {
-			return refusal
+		refused = tx.Savepoint(func() error { return fn(tx) })
+		if refused == nil || errors.Is(refused, errRulesMoved) || errors.Is(refused, store.ErrUnavailable) {
+			return refused
 		}
-		if refused != nil {
-			if err := refused(tx, refusal); err != nil {
+		if more != nil {
+			if err := more(tx, refused); err != nil {
 				return err
 			}
 		}
-		return g.note(tx, by, about, refusal)
+		return g.note(tx, by, about, refused)
 	})
-	if refusal != nil && errors.Is(err, refusal) {
-		return g.machine(refusal)
+	if refused != nil && errors.Is(err, refused) {
+		return g.machine(refused)
 	}
 	if err != nil {
 		return g.machine(err)
 	}
-	return g.machine(refusal)
+	return g.machine(refused)
 }
 
 // noteTime is the longest time that the gate tries to write a refusal.
@@ -208,10 +209,10 @@ const noteTime = 10 * time.Second
 // refuse writes a refusal that was found before any transaction, and returns it. If
 // it cannot write the refusal, it returns Unavailable. It writes the refusal also if
 // the caller hangs up.
-func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refusal error) error {
+func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refused error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	return g.decideOr(ctx, by, about, func(*store.Tx) error { return g.machine(refusal) }, nil)
+	return g.decideOr(ctx, by, about, func(*store.Tx) error { return g.machine(refused) }, nil)
 }
 
 // view reads in one snapshot.
@@ -222,7 +223,7 @@ func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
 // machine turns a failure of the machine into the refusal that callers see, and logs
 // the failure. Refusals pass unchanged.
 func (g *Gate) machine(err error) error {
-	var refusal *op.Refusal
+	var refused *refusal.Refusal
 	switch {
 	case err == nil, errors.Is(err, errRulesMoved):
 		return err
@@ -232,13 +233,13 @@ func (g *Gate) machine(err error) error {
 			level = slog.LevelDebug // the caller left or the daemon stops, which is no fault
 		}
 		g.log.Log(context.Background(), level, "not decided", "error", err)
-		return op.Refuse(op.Unavailable, "the gate cannot write its journal now, so nothing was decided").
+		return refusal.New(refusal.Unavailable, "the gate cannot write its journal now, so nothing was decided").
 			WithHint("see the daemon's log; try again when the disk has space and works")
-	case errors.As(err, &refusal):
+	case errors.As(err, &refused):
 		return err
 	default:
 		g.log.Error("internal error", "error", err)
-		return op.Refuse(op.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
+		return refusal.New(refusal.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
@@ -55,7 +56,7 @@ func TestTheLogHasRequesterStepAndReason(t *testing.T) {
 
 func TestZeroPermitIsRefused(t *testing.T) {
 	err := gate.Permit{}.Use(t.Context(), op.Observed{})
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 func TestPermitWorksOnce(t *testing.T) {
@@ -68,8 +69,8 @@ func TestPermitWorksOnce(t *testing.T) {
 	now, err := w.back.Observe(w.ctx, op.At(p1.Step().Target))
 	require.NoError(t, err)
 	require.NoError(t, p1.Use(w.ctx, now))
-	require.ErrorIs(t, p1.Use(w.ctx, now), op.Conflict)
-	require.ErrorIs(t, p2.Use(w.ctx, now), op.Conflict, "a second permit for the same step does not dispatch it again")
+	require.ErrorIs(t, p1.Use(w.ctx, now), refusal.Conflict)
+	require.ErrorIs(t, p2.Use(w.ctx, now), refusal.Conflict, "a second permit for the same step does not dispatch it again")
 }
 
 func TestUnauthorizedStepHasNoPermit(t *testing.T) {
@@ -77,7 +78,7 @@ func TestUnauthorizedStepHasNoPermit(t *testing.T) {
 	w.back.put("web")
 	r := w.request(ask("guest.destroy", "web"))
 	_, err := w.gate.Permit(w.ctx, r.ID)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 }
 
 func TestApprovalCountsOnce(t *testing.T) {
@@ -96,19 +97,19 @@ func TestApprovalCountsOnce(t *testing.T) {
 		if err == nil {
 			accepted++
 		} else {
-			require.ErrorIs(t, err, op.Replayed)
+			require.ErrorIs(t, err, refusal.Replayed)
 		}
 	}
 	require.Equal(t, 1, accepted)
 	w.run()
 	w.restart()
 	_, err := w.gate.Approve(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	_, err = w.gate.ApproveOffline(w.ctx, hub, e)
-	require.ErrorIs(t, err, op.Replayed)
-	refusal := op.AsRefusal(err)
-	require.Equal(t, r.ID, *refusal.Request, "a caller whose answer was lost can tell")
-	require.Equal(t, op.StateSucceeded, refusal.State)
+	require.ErrorIs(t, err, refusal.Replayed)
+	refused := refusal.As(err)
+	require.Equal(t, r.ID.String(), refused.Request, "a caller whose answer was lost can tell")
+	require.Equal(t, op.StateSucceeded.String(), refused.State)
 }
 
 func TestUnlistedKeyIsRefusedAndSpendsNothing(t *testing.T) {
@@ -116,8 +117,8 @@ func TestUnlistedKeyIsRefusedAndSpendsNothing(t *testing.T) {
 	w.back.put("web")
 	r := w.request(ask("guest.destroy", "web"))
 	_, err := w.gate.Approve(w.ctx, hub, r.ID, mallory.envelope(t, r.Payload))
-	require.ErrorIs(t, err, op.UnknownSigner)
-	require.Equal(t, op.UnknownSigner, w.lastRefusal().Code)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
+	require.Equal(t, refusal.UnknownSigner, w.lastRefusal().Code)
 	_, err = w.approve(r)
 	require.NoError(t, err, "the refused try spent nothing")
 }
@@ -133,23 +134,23 @@ func TestBindingIsExact(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(*op.Payload)
-		want   op.Code
+		want   refusal.Code
 	}{
-		"host":        {func(p *op.Payload) { p.Host = "pve2" }, op.TargetMismatch},
-		"gate":        {func(p *op.Payload) { p.Gate = "f123456789abcdef0123456789abcdef" }, op.TargetMismatch},
-		"op":          {func(p *op.Payload) { p.Op = "guest.wipe" }, op.BindingMismatch},
-		"target":      {func(p *op.Payload) { p.Target.Name = "db" }, op.BindingMismatch},
-		"incarnation": {func(p *op.Payload) { p.Incarnation += "y" }, op.BindingMismatch},
-		"state":       {func(p *op.Payload) { p.State = op.FingerprintOf(nil) }, op.BindingMismatch},
-		"param added": {func(p *op.Payload) { p.Params = op.Params{"x": true} }, op.BindingMismatch},
-		"reason":      {func(p *op.Payload) { p.Reason += "!" }, op.BindingMismatch},
-		"fresh nonce": {func(p *op.Payload) { p.Nonce = nonce.New() }, op.BindingMismatch},
-		"longer":      {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(time.Second) }, op.ValidityTooLong},
-		"shorter":     {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(-time.Second) }, op.BindingMismatch},
+		"host":        {func(p *op.Payload) { p.Host = "pve2" }, refusal.TargetMismatch},
+		"gate":        {func(p *op.Payload) { p.Gate = "f123456789abcdef0123456789abcdef" }, refusal.TargetMismatch},
+		"op":          {func(p *op.Payload) { p.Op = "guest.wipe" }, refusal.BindingMismatch},
+		"target":      {func(p *op.Payload) { p.Target.Name = "db" }, refusal.BindingMismatch},
+		"incarnation": {func(p *op.Payload) { p.Incarnation += "y" }, refusal.BindingMismatch},
+		"state":       {func(p *op.Payload) { p.State = op.FingerprintOf(nil) }, refusal.BindingMismatch},
+		"param added": {func(p *op.Payload) { p.Params = op.Params{"x": true} }, refusal.BindingMismatch},
+		"reason":      {func(p *op.Payload) { p.Reason += "!" }, refusal.BindingMismatch},
+		"fresh nonce": {func(p *op.Payload) { p.Nonce = nonce.New() }, refusal.BindingMismatch},
+		"longer":      {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(time.Second) }, refusal.ValidityTooLong},
+		"shorter":     {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(-time.Second) }, refusal.BindingMismatch},
 		"issued earlier": {func(p *op.Payload) {
 			p.IssuedAt = p.IssuedAt.Add(-time.Second)
 			p.ExpiresAt = p.ExpiresAt.Add(-time.Second)
-		}, op.BindingMismatch},
+		}, refusal.BindingMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := base
@@ -170,7 +171,7 @@ func TestEnvelopeOfAnotherRequest(t *testing.T) {
 	w.back.put("db")
 	a, b := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
 	_, err := w.gate.Approve(w.ctx, hub, a.ID, alice.envelope(t, b.Payload))
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	_, err = w.approve(a)
 	require.NoError(t, err)
 	_, err = w.approve(b)
@@ -188,11 +189,11 @@ func TestPendingNonceUnderOtherBytesAtOps(t *testing.T) { // T12
 	b, err := p.Encode()
 	require.NoError(t, err)
 	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	_, err = w.approve(r)
 	require.NoError(t, err)
 	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
-	require.ErrorIs(t, err, op.Replayed, "T05: spent nonce, other payload")
+	require.ErrorIs(t, err, refusal.Replayed, "T05: spent nonce, other payload")
 }
 
 func TestRemadeTargetIsStaleAtApproval(t *testing.T) { // B07
@@ -202,11 +203,11 @@ func TestRemadeTargetIsStaleAtApproval(t *testing.T) { // B07
 	w.back.remove("web")
 	w.back.put("web")
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), "nothing was spent")
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Superseded)
+	require.ErrorIs(t, err, refusal.Superseded)
 	require.True(t, w.back.has("web"))
 }
 
@@ -218,11 +219,11 @@ func TestRemadeTargetIsStaleAtExecution(t *testing.T) { // B08
 	require.NoError(t, err)
 	w.back.remove("web")
 	w.back.put("web")
-	require.ErrorIs(t, w.execute(r.ID), op.StaleTarget)
+	require.ErrorIs(t, w.execute(r.ID), refusal.StaleTarget)
 	require.Equal(t, op.StateRefused, w.job(r.ID.Job).State())
 	require.True(t, w.back.has("web"))
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Replayed, "the nonce stays spent")
+	require.ErrorIs(t, err, refusal.Replayed, "the nonce stays spent")
 }
 
 func TestChangedStateIsStaleThenIssuedAnew(t *testing.T) { // B09
@@ -231,10 +232,10 @@ func TestChangedStateIsStaleThenIssuedAnew(t *testing.T) { // B09
 	r := w.request(ask("guest.destroy", "web"))
 	w.back.change("web", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Superseded, "the old bytes are no approval of the new state")
+	require.ErrorIs(t, err, refusal.Superseded, "the old bytes are no approval of the new state")
 	again, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.NotEqual(t, r.Nonce, again.Nonce)
@@ -255,14 +256,14 @@ func TestExpiredPayloadIsIssuedAnewUnderTheSameID(t *testing.T) {
 	r = w.request(ask("guest.destroy", "db"))
 	w.pass(policy.MaxValidity + gate.Skew + time.Second)
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	again, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.Equal(t, op.StatePending, again.Step.State)
 	require.NotEqual(t, r.Nonce, again.Nonce)
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	_, err = w.approve(again)
 	require.NoError(t, err)
 }
@@ -278,7 +279,7 @@ func TestAPayloadFromTheFutureIsIssuedAnew(t *testing.T) {
 	r := w.request(ask("guest.destroy", "web"))
 	w.restart()
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.NotYetValid)
+	require.ErrorIs(t, err, refusal.NotYetValid)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	again, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
@@ -296,7 +297,7 @@ func TestAuthorizedButNotRunInTimeExpires(t *testing.T) {
 	_, err := w.approve(r)
 	require.NoError(t, err)
 	w.pass(policy.MaxValidity + gate.Skew + time.Second)
-	require.ErrorIs(t, w.execute(r.ID), op.Expired)
+	require.ErrorIs(t, w.execute(r.ID), refusal.Expired)
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State())
 	require.True(t, w.back.has("web"))
 }
@@ -310,7 +311,7 @@ func TestKeyTakenAwayBetweenApprovalAndExecution(t *testing.T) {
 	other, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
 	require.NoError(t, err)
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, other))
-	require.ErrorIs(t, w.execute(r.ID), op.UnknownSigner)
+	require.ErrorIs(t, w.execute(r.ID), refusal.UnknownSigner)
 	require.True(t, w.back.has("web"))
 	require.Equal(t, op.StateRefused, w.job(r.ID.Job).State())
 }
@@ -327,10 +328,10 @@ func TestClockSetBackRefusesReplay(t *testing.T) { // T04
 	w.setClock(-policy.MaxValidity - 3*time.Hour)
 	w.back.put("web")
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	w.restart()
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	require.True(t, w.back.has("web"))
 }
 
@@ -344,8 +345,8 @@ func TestClockFarAheadAndBack(t *testing.T) { // T15
 	w.setClock(70 * 365 * 24 * time.Hour)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Unavailable, "signed work waits")
-	require.ErrorIs(t, w.execute(r2.ID), op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable, "signed work waits")
+	require.ErrorIs(t, w.execute(r2.ID), refusal.Unavailable)
 	w.setClock(-70 * 365 * 24 * time.Hour)
 	_, err = w.approve(r)
 	require.NoError(t, err, "and recovers")
@@ -353,7 +354,7 @@ func TestClockFarAheadAndBack(t *testing.T) { // T15
 	require.False(t, w.back.has("web"))
 	require.False(t, w.back.has("db"))
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 }
 
 func TestIdempotencyKey(t *testing.T) { // T09
@@ -367,7 +368,7 @@ func TestIdempotencyKey(t *testing.T) { // T09
 	require.Equal(t, a.ID, b.ID)
 	sub.Steps = []op.Ask{ask("guest.create", "db")}
 	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	sub.Requester.UID = 1001
 	c, err := w.gate.Submit(w.ctx, sub)
 	require.NoError(t, err, "keys are per caller")
@@ -392,14 +393,14 @@ func TestSameWishIsOneRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), "the other one still wants it")
 	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	_, err = w.gate.Cancel(w.ctx, other, r.ID.Job)
 	require.NoError(t, err)
 	require.Equal(t, op.StateCancelled, w.job(r.ID.Job).State())
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Cancelled) // T08
+	require.ErrorIs(t, err, refusal.Cancelled) // T08
 	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, r.Payload))
-	require.ErrorIs(t, err, op.Cancelled) // T11
+	require.ErrorIs(t, err, refusal.Cancelled) // T11
 }
 
 func TestOpenRequestsAreCapped(t *testing.T) { // P11
@@ -414,7 +415,7 @@ func TestOpenRequestsAreCapped(t *testing.T) { // P11
 		w.request(ask("guest.destroy", n))
 	}
 	_, err := w.submit(ask("guest.destroy", "d"))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.submit(ask("guest.destroy", "a"))
 	require.NoError(t, err, "the same wish again is not one more")
 }
@@ -424,7 +425,7 @@ func TestRefusalFloodIsBounded(t *testing.T) { // H11
 	before := len(w.kinds())
 	for range 500 {
 		_, err := w.submit(ask("guest.nonsense", "web"))
-		require.ErrorIs(t, err, op.UnknownOp)
+		require.ErrorIs(t, err, refusal.UnknownOp)
 	}
 	require.LessOrEqual(t, len(w.kinds())-before, 10)
 	w.pass(2 * time.Minute)
@@ -443,9 +444,9 @@ func TestWantRejectedIsNotAskedAgainUntilWithdrawn(t *testing.T) {
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
 	require.NoError(t, err)
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Rejected)
+	require.ErrorIs(t, err, refusal.Rejected)
 	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, op.Rejected)
+	require.ErrorIs(t, err, refusal.Rejected)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	j2, err := w.gate.Want(w.ctx, "fleet", a)
 	require.NoError(t, err)
@@ -472,15 +473,15 @@ func TestRejectionChecks(t *testing.T) {
 	r := w.request(ask("guest.destroy", "web"))
 	e := w.rejection(r, alice)
 	_, err := w.gate.Approve(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, op.Malformed) // S19
+	require.ErrorIs(t, err, refusal.Malformed) // S19
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, alice.envelope(t, r.Payload))
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, mallory))
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, e)
 	require.NoError(t, err)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 }
 
 func TestAuthorizedIsRejectedBeforeDispatch(t *testing.T) {
@@ -570,5 +571,5 @@ func TestBackEndThatLies(t *testing.T) { // H09
 	require.NoError(t, err)
 	require.Equal(t, op.StateFailed, w.job(r.ID.Job).State(), "said to be done, but still there")
 	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{After: &op.Observed{}})
-	require.ErrorIs(t, err, op.Conflict, "a second answer changes nothing")
+	require.ErrorIs(t, err, refusal.Conflict, "a second answer changes nothing")
 }

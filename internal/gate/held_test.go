@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 )
 
@@ -31,7 +32,7 @@ func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
 	p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
 	require.NoError(t, err)
 	_, err = w.back.execute(w.ctx, p)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 
 	w.pass(20 * time.Hour)
 	w.wakes("x")
@@ -75,7 +76,7 @@ func TestUnreadableRevocationsEndNoRotation(t *testing.T) {
 	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(nil), w.gate.Policy()))
 	o, err := w.observer.Observe(w.ctx, op.At(signers))
 	require.NoError(t, err)
-	require.ErrorIs(t, p.Use(w.ctx, o), op.Unavailable)
+	require.ErrorIs(t, p.Use(w.ctx, o), refusal.Unavailable)
 	w.pass(25 * time.Hour)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	for id, state := range map[op.StepID]op.State{r.ID: op.StateAuthorized, waits.ID: op.StatePending} {
@@ -96,14 +97,14 @@ func TestRotationsAreBounded(t *testing.T) {
 		many = append(many, newKey("dave").line("operational@gated"))
 	}
 	_, err := w.submit(rotate(2, many, nil))
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.submit(rotate(2, []string{strings.Repeat("x", op.MaxPayload)}, nil))
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	for range 4 {
 		w.request(rotate(2, []string{newKey("dave").line("operational@gated")}, nil))
 	}
 	_, err = w.submit(rotate(2, []string{newKey("dave").line("operational@gated")}, nil))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 }
 
 func TestASuccessorThatIsSoonOverIsNone(t *testing.T) {
@@ -113,7 +114,7 @@ func TestASuccessorThatIsSoonOverIsNone(t *testing.T) {
 		return strings.Replace(newKey("dora").line("recovery@gated"), "namespaces", `valid-before="`+w.wall.Add(d).Format("20060102150405Z")+`",namespaces`, 1)
 	}
 	_, err := w.submit(rotate(2, []string{until(time.Minute)}, []string{rita.print()}))
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	w.request(rotate(2, []string{until(48 * time.Hour)}, []string{rita.print()}))
 }
 
@@ -129,7 +130,7 @@ func TestAPersonWithTwoRolesSignsInTheOneThatIsNeeded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"mona"}, r.Could["manager"])
 	_, err = w.approveAs(r, "manager", mona)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "it would be no step forward: the operator would be missing then")
+	require.ErrorIs(t, err, refusal.ThresholdUnmet, "it would be no step forward: the operator would be missing then")
 	_, err = w.approveAs(r, op.Operational, alice)
 	require.NoError(t, err)
 	r, err = w.approveAs(r, "manager", mona)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -73,13 +74,13 @@ func TestNothingStartsBeforeAllIsAuthorized(t *testing.T) {
 	require.Empty(t, w.back.did(), "one of two is authorized")
 	for i := 1; i <= 4; i++ {
 		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
-		require.ErrorIs(t, err, op.Conflict, "step %d", i)
+		require.ErrorIs(t, err, refusal.Conflict, "step %d", i)
 	}
 	w.pass(7 * time.Hour)
 	w.mustApprove(w.requestOf(j, 2))
 	for i := 2; i <= 4; i++ {
 		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
-		require.ErrorIs(t, err, op.Conflict, "step %d goes after the first", i)
+		require.ErrorIs(t, err, refusal.Conflict, "step %d goes after the first", i)
 	}
 	w.run()
 	require.Equal(t, []string{"guest.create new", "guest.destroy a", "guest.start b", "guest.destroy b"}, w.back.did())
@@ -225,7 +226,7 @@ func TestBenignStepThatBecomesDestructiveAsks(t *testing.T) {
 	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
 	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
 	second := op.StepID{Job: j.ID, Index: 2}
-	require.ErrorIs(t, w.execute(second), op.PendingSignature)
+	require.ErrorIs(t, w.execute(second), refusal.PendingSignature)
 	require.Equal(t, op.StatePending, w.job(j.ID).State())
 	require.Equal(t, "running", w.back.get("a").Running)
 	w.run()
@@ -251,7 +252,7 @@ func TestApprovedAfterItBecameDestructive(t *testing.T) {
 	w.back.put("a")
 	j := w.mustSubmit(ask("guest.stop", "a"))
 	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
-	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature)
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.PendingSignature)
 	w.mustApprove(w.requestOf(j, 1))
 	w.run()
 	require.Equal(t, "stopped", w.back.get("a").Running)
@@ -291,7 +292,7 @@ func TestNoSignatureForWhatAnEarlierStepChanges(t *testing.T) {
 		"create, create":    {ask("guest.create", "x"), ask("guest.create", "a")},
 	} {
 		_, err := w.submit(asks...)
-		require.ErrorIs(t, err, op.Conflict, name)
+		require.ErrorIs(t, err, refusal.Conflict, name)
 	}
 	j, err := w.submit(ask("guest.start", "a"), ask("guest.stop", "a"), ask("guest.destroy", "a"))
 	require.NoError(t, err, "running or not is no part of the signed state")
@@ -306,7 +307,7 @@ func TestStepOnWhatTheJobMakesRunsOnlyOnThat(t *testing.T) {
 	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
 	w.back.remove("new")
 	w.back.put("new")
-	require.ErrorIs(t, w.execute(op.StepID{Job: j.ID, Index: 2}), op.StaleTarget)
+	require.ErrorIs(t, w.execute(op.StepID{Job: j.ID, Index: 2}), refusal.StaleTarget)
 	w.run()
 	require.True(t, w.back.has("new"), "the compensation does not touch another one under the name")
 	require.Equal(t, []op.State{op.StateSucceeded, op.StateRefused, op.StateRefused}, w.states(j.ID))
@@ -327,9 +328,9 @@ func TestSizesOfAJob(t *testing.T) {
 	}
 	w.back.put("a")
 	_, err := w.submit()
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.submit(asks(op.MaxSteps + 1)...)
-	require.ErrorIs(t, err, op.TooComplex)
+	require.ErrorIs(t, err, refusal.TooComplex)
 	j, err := w.submit(asks(op.MaxSteps)...)
 	require.NoError(t, err)
 	require.Len(t, j.Steps, op.MaxSteps)
@@ -340,7 +341,7 @@ func TestSizesOfAJob(t *testing.T) {
 	}
 	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "a")}, Reason: string(reason)}
 	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	sub.Reason = sub.Reason[1:]
 	j, err = w.gate.Submit(w.ctx, sub)
 	require.NoError(t, err)
@@ -349,10 +350,10 @@ func TestSizesOfAJob(t *testing.T) {
 	require.Equal(t, sub.Reason, p.Reason)
 	sub.Reason = "\u202e"
 	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	sub.Reason, sub.IdempotencyKey = "", string(reason[:256])
 	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	sub.IdempotencyKey = sub.IdempotencyKey[1:]
 	_, err = w.gate.Submit(w.ctx, sub)
 	require.NoError(t, err)
@@ -363,26 +364,26 @@ func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
 	w.back.put("a")
 	for name, c := range map[string]struct {
 		ask  op.Ask
-		want op.Code
+		want refusal.Code
 	}{
-		"unknown op":     {ask("guest.frobnicate", "a"), op.UnknownOp},
-		"other case":     {ask("guest.Destroy", "a"), op.UnknownOp},
-		"unknown param":  {ask("guest.destroy", "a", "force", true), op.BadParams},
-		"class":          {ask("guest.destroy", "a", "class", "benign"), op.BadParams},
-		"scratch":        {ask("guest.destroy", "a", "scratch", true), op.BadParams},
-		"provenance":     {ask("guest.set-config", "a", "provenance", "gate"), op.BadParams},
-		"scratch later":  {ask("guest.set-config", "a", "scratch", true), op.BadParams},
-		"environment":    {ask("guest.create", "x", "environment", "A=1"), op.NotAllowed},
-		"user":           {ask("guest.create", "x", "user", "root"), op.NotAllowed},
-		"mounts":         {ask("guest.set-config", "a", "mounts", "/"), op.NotAllowed},
-		"a path":         {ask("guest.create", "x", "path", "/etc"), op.NotAllowed},
-		"other command":  {ask("guest.create", "x", "command", "sh"), op.NotAllowed},
-		"name with dots": {ask("guest.destroy", ".."), op.Malformed},
-		"wildcard":       {ask("guest.destroy", "*"), op.Malformed},
-		"other kind":     {op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "gate", Name: "self"}}, op.BadParams},
-		"nothing there":  {ask("guest.destroy", "nobody"), op.UnknownTarget},
-		"taken":          {ask("guest.create", "a"), op.Conflict},
-		"empty trash":    {ask("guest.undelete", "x"), op.UnknownTarget},
+		"unknown op":     {ask("guest.frobnicate", "a"), refusal.UnknownOp},
+		"other case":     {ask("guest.Destroy", "a"), refusal.UnknownOp},
+		"unknown param":  {ask("guest.destroy", "a", "force", true), refusal.BadParams},
+		"class":          {ask("guest.destroy", "a", "class", "benign"), refusal.BadParams},
+		"scratch":        {ask("guest.destroy", "a", "scratch", true), refusal.BadParams},
+		"provenance":     {ask("guest.set-config", "a", "provenance", "gate"), refusal.BadParams},
+		"scratch later":  {ask("guest.set-config", "a", "scratch", true), refusal.BadParams},
+		"environment":    {ask("guest.create", "x", "environment", "A=1"), refusal.NotAllowed},
+		"user":           {ask("guest.create", "x", "user", "root"), refusal.NotAllowed},
+		"mounts":         {ask("guest.set-config", "a", "mounts", "/"), refusal.NotAllowed},
+		"a path":         {ask("guest.create", "x", "path", "/etc"), refusal.NotAllowed},
+		"other command":  {ask("guest.create", "x", "command", "sh"), refusal.NotAllowed},
+		"name with dots": {ask("guest.destroy", ".."), refusal.Malformed},
+		"wildcard":       {ask("guest.destroy", "*"), refusal.Malformed},
+		"other kind":     {op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "gate", Name: "self"}}, refusal.BadParams},
+		"nothing there":  {ask("guest.destroy", "nobody"), refusal.UnknownTarget},
+		"taken":          {ask("guest.create", "a"), refusal.Conflict},
+		"empty trash":    {ask("guest.undelete", "x"), refusal.UnknownTarget},
 	} {
 		_, err := w.submit(c.ask)
 		require.ErrorIs(t, err, c.want, name)
@@ -392,7 +393,7 @@ func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
 		require.ErrorIs(t, err, c.want, "%s as a second step", name)
 	}
 	_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "x", "scratch", true))
-	require.ErrorIs(t, err, op.BadParams, "desired state does not make scratch")
+	require.ErrorIs(t, err, refusal.BadParams, "desired state does not make scratch")
 	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
 	require.NoError(t, err)
 	require.Empty(t, jobs)

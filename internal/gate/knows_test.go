@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // copies is a back end that says when each snapshot was made.
@@ -138,6 +139,6 @@ func TestARotationNamesNewPeople(t *testing.T) {
 
 	odd := line[3:]
 	_, err := w.submit(op.Ask{Op: op.Rotate, Target: signers, Params: op.Params{"epoch": int64(2), "add": []any{"\u0435ve" + odd[:len(odd)-1]}}})
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	require.Contains(t, err.Error(), `"\u0435ve" is not in ASCII alone`)
 }

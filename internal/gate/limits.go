@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -33,7 +34,7 @@ func checkRotations(tx *store.Tx, by op.Requester, more int) error {
 		return err
 	}
 	if mine+more > maxRotations {
-		return op.Refuse(op.OverLimit, "%s has %d rotations open, and %d is the most", by, mine, maxRotations).
+		return refusal.New(refusal.OverLimit, "%s has %d rotations open, and %d is the most", by, mine, maxRotations).
 			WithHint("approve or reject some (opsign list), or cancel some (gated cancel)")
 	}
 	return nil
@@ -99,7 +100,7 @@ func (g *Gate) checkTarget(tx *store.Tx, by op.Requester, t op.Target, n, more i
 // targetFull refuses another step on a target with n open steps. of says, in words,
 // which steps n counts.
 func targetFull(t op.Target, n int, of string, limit int) error {
-	return op.Refuse(op.OverLimit, "%s has %d open steps%s, and %d is the most", t, n, of, limit).
+	return refusal.New(refusal.OverLimit, "%s has %d open steps%s, and %d is the most", t, n, of, limit).
 		WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
 }
 
@@ -127,7 +128,7 @@ func (g *Gate) checkPending(tx *store.Tx, by op.Requester, more int) error {
 	limit := g.rules.Load().policy.OpenPerSource
 	n, err := journal.PendingOf(tx, by.String())
 	if err == nil && n+more > limit {
-		err = op.Refuse(op.OverLimit, "%s has %d requests open, and %d is the most", by, n, limit).
+		err = refusal.New(refusal.OverLimit, "%s has %d requests open, and %d is the most", by, n, limit).
 			WithHint("approve or reject some (opsign list), or cancel some (gated cancel)")
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -27,7 +28,7 @@ func (g *Gate) lookTurn(ctx context.Context, by op.Requester) (end func(), err e
 	}
 	end, err = g.looks.Take(ctx, by.UID)
 	if err != nil {
-		return nil, op.Refuse(op.OverLimit, "too many looks at targets at once for uid %d", by.UID).
+		return nil, refusal.New(refusal.OverLimit, "too many looks at targets at once for uid %d", by.UID).
 			WithHint("end some, or try again later")
 	}
 	return end, nil

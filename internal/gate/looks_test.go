@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // probing is a back end of commands. If release is set, its probes do not end before
@@ -68,9 +69,9 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 		}
 		before := p.begun.Load()
 		_, err := w.submitFor(1, runs(3))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		_, err = w.submitFor(1, runs(4), runs(5))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		require.Equal(t, before, p.begun.Load(), "a probe ran before the limit was looked at")
 		j, err := w.submitFor(1, runs(2))
 		require.NoError(t, err, "what waits already takes no room")
@@ -86,7 +87,7 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 		}
 		before := p.begun.Load()
 		_, err := w.submitFor(200, runs(128))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		require.Equal(t, before, p.begun.Load())
 	})
 	t.Run("steps of one job on a target", func(t *testing.T) {
@@ -97,7 +98,7 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 		}
 		before := p.begun.Load()
 		_, err := w.submitFor(200, runs(200), runs(201))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		require.Equal(t, before+1, p.begun.Load(), "there was room for the first alone")
 	})
 }
@@ -121,7 +122,7 @@ func TestLooksOfAUIDAreBounded(t *testing.T) {
 			switch {
 			case err == nil:
 				admitted.Add(1)
-			case op.CodeOf(err) == op.OverLimit:
+			case refusal.CodeOf(err) == refusal.OverLimit:
 				refused.Add(1)
 			}
 		})
@@ -161,9 +162,9 @@ func TestACallerGivesUpItsTurn(t *testing.T) {
 	leave()
 	by := op.Requester{Source: op.SourceAPI, UID: 1}
 	_, err := w.gate.Submit(gone, op.Submission{Requester: by, Steps: []op.Ask{runs(9)}})
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, _, err = w.gate.Explain(gone, by, runs(9))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.EqualValues(t, 8, p.begun.Load())
 	close(p.release)
 	flood.Wait()

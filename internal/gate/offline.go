@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -66,11 +67,13 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return planned{}, err
 	}
 	if len(a.Signers) == 0 {
-		return planned{}, op.Refuse(op.UnknownSigner, "no signature is by a key that may approve anything").At(op.StageAllowList)
+		return planned{}, refusal.New(refusal.UnknownSigner, "no signature is by a key that may approve anything").
+			At(refusal.StageAllowList)
 	}
 	for _, s := range a.Signers {
 		if s.Role.BuiltIn() && !spec.MayApprove(s.Role) {
-			return planned{}, op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
+			return planned{}, refusal.New(refusal.RoleDenied, "%s signed as %s, which may not approve this",
+				op.ShownName(s.Principal), s.Role).At(refusal.StageRole)
 		}
 	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
@@ -87,8 +90,9 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return p, err
 	}
 	if life := a.Payload.ExpiresAt.Sub(a.Payload.IssuedAt); life > need.MaxValidity {
-		return p, op.Refuse(op.ValidityTooLong, "the payload is valid for %s, and for this at most %s is allowed", life, need.MaxValidity).
-			At(op.StageTime).WithHint("sign one with an earlier expires_at")
+		return p, refusal.New(refusal.ValidityTooLong, "the payload is valid for %s, and for this at most %s is allowed",
+			life, need.MaxValidity).
+			At(refusal.StageTime).WithHint("sign one with an earlier expires_at")
 	}
 	now := g.clock.Now().Now
 	if err := inTimeToRun(need, op.Request{ID: p.step.ID, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt}, now); err != nil {
@@ -161,7 +165,7 @@ func proofsOf(a approval, now time.Time) []op.Signed {
 
 // known returns how a payload was decided if that happened between the look and this
 // decision.
-func known(tx *store.Tx, a approval, refusal error) error {
+func known(tx *store.Tx, a approval, refused error) error {
 	rec, ok, err := nonce.Lookup(tx, a.Payload.Nonce)
 	if err == nil && ok {
 		err = checkNonce(tx, a.Payload.Nonce, a.sha, rec.Request)
@@ -169,5 +173,5 @@ func known(tx *store.Tx, a approval, refusal error) error {
 	if err != nil {
 		return err
 	}
-	return refusal
+	return refused
 }

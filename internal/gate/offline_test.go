@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
@@ -68,8 +69,8 @@ func TestOfflineRunsOnce(t *testing.T) {
 		require.Equal(t, []string{a.Op + " " + a.Target.Name}, w.back.did())
 		require.Equal(t, op.StateSucceeded, w.job(r.ID.Job).State())
 		_, err = w.offline(e)
-		require.ErrorIs(t, err, op.Replayed)
-		require.Equal(t, r.ID, *op.AsRefusal(err).Request)
+		require.ErrorIs(t, err, refusal.Replayed)
+		require.Equal(t, r.ID.String(), refusal.As(err).Request)
 	}
 	w.back.remove("a")
 	require.True(t, w.back.trash["a"].Present)
@@ -94,33 +95,33 @@ func TestOfflineRefusals(t *testing.T) {
 		ask    op.Ask
 		change func(*op.Payload)
 		sign   func([]byte) authz.Envelope
-		want   op.Code
-		stage  op.Stage
+		want   refusal.Code
+		stage  refusal.Stage
 	}{
-		"S07: coordination": {destroy, nil, signedAs(carol, op.Coordination), op.RoleDenied, op.StageRole},
-		"S07: recovery":     {destroy, nil, signedAs(rita, op.Recovery), op.RoleDenied, op.StageRole},
-		"S06: other role":   {destroy, nil, signedAs(carol, op.Operational), op.UnknownSigner, op.StageAllowList},
-		"S03: not listed":   {destroy, nil, signedAs(mallory, op.Operational), op.UnknownSigner, op.StageAllowList},
-		"role before state": {destroy, func(p *op.Payload) { p.Incarnation = "other" }, signedAs(carol, op.Coordination), op.RoleDenied, op.StageRole},
+		"S07: coordination": {destroy, nil, signedAs(carol, op.Coordination), refusal.RoleDenied, refusal.StageRole},
+		"S07: recovery":     {destroy, nil, signedAs(rita, op.Recovery), refusal.RoleDenied, refusal.StageRole},
+		"S06: other role":   {destroy, nil, signedAs(carol, op.Operational), refusal.UnknownSigner, refusal.StageAllowList},
+		"S03: not listed":   {destroy, nil, signedAs(mallory, op.Operational), refusal.UnknownSigner, refusal.StageAllowList},
+		"role before state": {destroy, func(p *op.Payload) { p.Incarnation = "other" }, signedAs(carol, op.Coordination), refusal.RoleDenied, refusal.StageRole},
 		"one of two wrong": {destroy, nil, func(b []byte) authz.Envelope {
 			return authz.Envelope{Payload: b, Signatures: []string{alice.sign(t, op.Operational.Namespace(), b), carol.sign(t, op.Coordination.Namespace(), b)}}
-		}, op.RoleDenied, op.StageRole},
+		}, refusal.RoleDenied, refusal.StageRole},
 		"T01: expired": {destroy, func(p *op.Payload) {
 			p.IssuedAt, p.ExpiresAt = p.IssuedAt.Add(-time.Hour), p.IssuedAt.Add(-gate.Skew-time.Second)
-		}, asAlice, op.Expired, op.StageTime},
-		"T01: not yet": {destroy, func(p *op.Payload) { p.IssuedAt = p.IssuedAt.Add(gate.Skew + time.Second) }, asAlice, op.NotYetValid, op.StageTime},
+		}, asAlice, refusal.Expired, refusal.StageTime},
+		"T01: not yet": {destroy, func(p *op.Payload) { p.IssuedAt = p.IssuedAt.Add(gate.Skew + time.Second) }, asAlice, refusal.NotYetValid, refusal.StageTime},
 		"T01: too long": {destroy, func(p *op.Payload) { p.ExpiresAt = p.IssuedAt.Add(policy.MaxValidity + time.Second) }, asAlice,
-			op.ValidityTooLong, op.StageTime},
-		"other incarnation": {destroy, func(p *op.Payload) { p.Incarnation += "y" }, asAlice, op.StaleTarget, op.StageBinding},
-		"other state":       {destroy, func(p *op.Payload) { p.State = op.FingerprintOf([]byte("x")) }, asAlice, op.StaleTarget, op.StageBinding},
-		"other host":        {destroy, func(p *op.Payload) { p.Host = "pve2" }, asAlice, op.TargetMismatch, op.StageTarget},
-		"other gate":        {destroy, func(p *op.Payload) { p.Gate = op.GateID(strings.Repeat("f", 32)) }, asAlice, op.TargetMismatch, op.StageTarget},
-		"unknown op":        {destroy, func(p *op.Payload) { p.Op = "guest.frobnicate" }, asAlice, op.UnknownOp, ""},
-		"unknown param":     {ask("guest.destroy", "a", "force", true), nil, asAlice, op.BadParams, ""},
-		"a command":         {ask("guest.create", "x", "command", "sh"), nil, asAlice, op.NotAllowed, ""},
-		"nothing there":     {ask("guest.destroy", "nobody"), nil, asAlice, op.UnknownTarget, ""},
-		"taken name":        {ask("guest.create", "a"), nil, asAlice, op.Conflict, ""},
-		"empty trash":       {ask("guest.undelete", "x"), nil, asAlice, op.UnknownTarget, ""},
+			refusal.ValidityTooLong, refusal.StageTime},
+		"other incarnation": {destroy, func(p *op.Payload) { p.Incarnation += "y" }, asAlice, refusal.StaleTarget, refusal.StageBinding},
+		"other state":       {destroy, func(p *op.Payload) { p.State = op.FingerprintOf([]byte("x")) }, asAlice, refusal.StaleTarget, refusal.StageBinding},
+		"other host":        {destroy, func(p *op.Payload) { p.Host = "pve2" }, asAlice, refusal.TargetMismatch, refusal.StageTarget},
+		"other gate":        {destroy, func(p *op.Payload) { p.Gate = op.GateID(strings.Repeat("f", 32)) }, asAlice, refusal.TargetMismatch, refusal.StageTarget},
+		"unknown op":        {destroy, func(p *op.Payload) { p.Op = "guest.frobnicate" }, asAlice, refusal.UnknownOp, ""},
+		"unknown param":     {ask("guest.destroy", "a", "force", true), nil, asAlice, refusal.BadParams, ""},
+		"a command":         {ask("guest.create", "x", "command", "sh"), nil, asAlice, refusal.NotAllowed, ""},
+		"nothing there":     {ask("guest.destroy", "nobody"), nil, asAlice, refusal.UnknownTarget, ""},
+		"taken name":        {ask("guest.create", "a"), nil, asAlice, refusal.Conflict, ""},
+		"empty trash":       {ask("guest.undelete", "x"), nil, asAlice, refusal.UnknownTarget, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b []byte
@@ -131,7 +132,7 @@ func TestOfflineRefusals(t *testing.T) {
 			}
 			_, err := w.offline(c.sign(b))
 			require.ErrorIs(t, err, c.want)
-			require.Equal(t, c.stage, op.AsRefusal(err).Stage)
+			require.Equal(t, c.stage, refusal.As(err).Stage)
 			last := w.lastRefusal()
 			require.Equal(t, c.want, last.Code)
 			require.Equal(t, c.stage, last.Stage)
@@ -166,10 +167,10 @@ func TestOfflineExpiresBeforeItRuns(t *testing.T) {
 	r, err := w.offline(e)
 	require.NoError(t, err)
 	w.pass(time.Hour + gate.Skew + time.Second)
-	require.ErrorIs(t, w.execute(r.ID), op.Expired)
+	require.ErrorIs(t, w.execute(r.ID), refusal.Expired)
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State())
 	_, err = w.offline(e)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State(), "nothing issues an operator's own payload anew")
 	require.True(t, w.back.has("a"))
@@ -179,7 +180,7 @@ func TestConcurrentDoubleSubmitHasOneWinner(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	e := alice.envelope(t, w.payload(ask("guest.destroy", "a")))
-	accepted := race(t, 64, op.Replayed, func(int) error { _, err := w.offline(e); return err })
+	accepted := race(t, 64, refusal.Replayed, func(int) error { _, err := w.offline(e); return err })
 	require.Equal(t, 1, accepted)
 	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
 	require.NoError(t, err)
@@ -190,7 +191,7 @@ func TestConcurrentDoubleSubmitHasOneWinner(t *testing.T) {
 
 // race runs fn n times at once and returns how often it succeeded. The other runs
 // must be refused with want.
-func race(t *testing.T, n int, want op.Code, fn func(int) error) (ok int) {
+func race(t *testing.T, n int, want refusal.Code, fn func(int) error) (ok int) {
 	t.Helper()
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -230,10 +231,10 @@ func TestSpentNonceUnderOtherBytes(t *testing.T) { // T05, T06
 		for name, e := range map[string]authz.Envelope{"T05: other payload, same signer": alice.envelope(t, other), "T06: signed again": resigned,
 			"T06: signed twice": both, "T06: other line ends": wrapped} {
 			_, err := w.offline(e)
-			if name == "T06: other line ends" && !isCode(err, op.Replayed) {
-				require.ErrorIs(t, err, op.Malformed, name)
+			if name == "T06: other line ends" && !isCode(err, refusal.Replayed) {
+				require.ErrorIs(t, err, refusal.Malformed, name)
 			} else {
-				require.ErrorIs(t, err, op.Replayed, name)
+				require.ErrorIs(t, err, refusal.Replayed, name)
 			}
 			_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
 			require.Error(t, err, name)
@@ -249,7 +250,7 @@ func TestSpentNonceUnderOtherBytes(t *testing.T) { // T05, T06
 	require.True(t, w.back.has("b"))
 }
 
-func isCode(err error, c op.Code) bool { return op.CodeOf(err) == c }
+func isCode(err error, c refusal.Code) bool { return refusal.CodeOf(err) == c }
 
 // rewrap changes an armored signature's line ends.
 func rewrap(armor string) string { return strings.ReplaceAll(armor, "\n", "\r\n") }
@@ -265,7 +266,7 @@ func TestRejectionsNonceIsNoApprovals(t *testing.T) {
 	require.NoError(t, err)
 	b := w.payload(ask("guest.destroy", "a"), func(p *op.Payload) { p.Nonce = rej.Nonce })
 	_, err = w.offline(alice.envelope(t, b))
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	require.True(t, w.back.has("a"))
 
 	// The reverse: a rejection with an approval's nonce.
@@ -277,9 +278,9 @@ func TestRejectionsNonceIsNoApprovals(t *testing.T) {
 	p, err := op.DecodePayload(used)
 	require.NoError(t, err)
 	_, err = w.gate.Reject(w.ctx, hub, r2.ID, w.rejectionWith(r2, alice, func(r *op.Rejection) { r.Nonce = p.Nonce }))
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	_, err = w.gate.Reject(w.ctx, hub, r2.ID, w.rejectionWith(r2, alice, func(r *op.Rejection) { r.Nonce = r2.Nonce }))
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	require.Equal(t, op.StatePending, w.job(r2.ID.Job).State())
 }
 
@@ -289,25 +290,25 @@ func TestEndsOfARequest(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		end  func(op.Request)
-		want op.Code
+		want refusal.Code
 	}{
-		"rejected":  {func(r op.Request) { w.mustReject(r) }, op.Rejected},
-		"cancelled": {func(r op.Request) { _, err := w.gate.Cancel(w.ctx, hub, r.ID.Job); require.NoError(t, err) }, op.Cancelled},
+		"rejected":  {func(r op.Request) { w.mustReject(r) }, refusal.Rejected},
+		"cancelled": {func(r op.Request) { _, err := w.gate.Cancel(w.ctx, hub, r.ID.Job); require.NoError(t, err) }, refusal.Cancelled},
 		"superseded": {func(r op.Request) {
 			w.back.remove("a")
 			w.back.put("a")
 			require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
-		}, op.Superseded},
+		}, refusal.Superseded},
 		"gone": {func(r op.Request) {
 			w.back.remove("a")
 			require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
-		}, op.Superseded},
+		}, refusal.Superseded},
 		"expired": {func(op.Request) {
 			w.pass(policy.MaxValidity + gate.Skew + time.Second)
 			require.NoError(t, w.gate.Tick(w.ctx))
-		}, op.Expired},
-		"approved": {func(r op.Request) { w.mustApprove(r) }, op.Replayed},
-		"done":     {func(r op.Request) { w.mustApprove(r); w.run() }, op.Replayed},
+		}, refusal.Expired},
+		"approved": {func(r op.Request) { w.mustApprove(r) }, refusal.Replayed},
+		"done":     {func(r op.Request) { w.mustApprove(r); w.run() }, refusal.Replayed},
 	} {
 		w.back.put("a")
 		w.back.done = nil
@@ -345,14 +346,14 @@ func TestOldApprovalForANewRequest(t *testing.T) {
 	next := w.request(ask("guest.wipe", "a"))
 	require.NotEqual(t, old.ID, next.ID)
 	_, err := w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, old.Payload))
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	p, err := op.DecodePayload(old.Payload)
 	require.NoError(t, err)
 	p.Nonce = nonce.New()
 	b, err := p.Encode()
 	require.NoError(t, err)
 	_, err = w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, b))
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	w.run()
 	require.Empty(t, w.back.did())
 	w.mustApprove(next)
@@ -371,12 +372,12 @@ func TestRequestsOfAnotherGateAreIssuedAnew(t *testing.T) {
 	w.id = op.GateID(strings.Repeat("9", 32))
 	w.open()
 	_, err := w.approve(waiting)
-	require.ErrorIs(t, err, op.TargetMismatch)
-	require.ErrorIs(t, w.execute(authorized.ID), op.BindingMismatch, "what was approved for the old one does not run")
+	require.ErrorIs(t, err, refusal.TargetMismatch)
+	require.ErrorIs(t, w.execute(authorized.ID), refusal.BindingMismatch, "what was approved for the old one does not run")
 	for range 2 {
 		require.NoError(t, w.gate.Tick(w.ctx))
 		_, err = w.approve(waiting)
-		require.ErrorIs(t, err, op.TargetMismatch)
+		require.ErrorIs(t, err, refusal.TargetMismatch)
 	}
 	again, err := w.gate.Request(w.ctx, waiting.ID)
 	require.NoError(t, err)

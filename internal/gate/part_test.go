@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 )
@@ -118,17 +119,17 @@ func TestAPartThatChanged(t *testing.T) {
 	one := w.request(give("r1"))
 	p.set("r1", "bert")
 	_, err := w.approve(one)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	r := w.again(one)
 	require.Equal(t, op.StatePending, r.Step.State)
 	require.Equal(t, []op.Fact{{Name: "r1", Text: "bert"}}, r.Facts)
 	_, err = w.approve(one)
-	require.ErrorIs(t, err, op.Superseded)
+	require.ErrorIs(t, err, refusal.Superseded)
 	_, err = w.approve(r)
 	require.NoError(t, err)
 	p.set("r1", "alma")
-	require.ErrorIs(t, w.uses(r), op.StaleTarget)
+	require.ErrorIs(t, w.uses(r), refusal.StaleTarget)
 	require.Equal(t, op.StateRefused, w.again(r).Step.State)
 }
 
@@ -137,10 +138,10 @@ func TestAPartThatChanged(t *testing.T) {
 func TestAPartThatIsNotThere(t *testing.T) {
 	w, p := newPartsWorld(t)
 	_, err := w.submit(give("r9"))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.ErrorContains(t, err, "there is no r9 in scope/s3: it has ended, or is another scope's")
 	_, _, err = w.gate.Explain(w.ctx, hub, give("r9"))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 
 	waits, approved := w.request(give("r1")), w.request(give("r2"))
 	_, err = w.approve(approved)
@@ -148,7 +149,7 @@ func TestAPartThatIsNotThere(t *testing.T) {
 	p.set("r1", "")
 	p.set("r2", "")
 	_, err = w.approve(waits)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.True(t, w.wakesScope(), "so that it is looked at again")
 	shown, err := w.gate.Shown(w.ctx, waits.ID)
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestAPartThatIsNotThere(t *testing.T) {
 	require.Equal(t, op.StateSuperseded, w.again(waits).Step.State)
 	n, _ := w.nonceOf(waits.Nonce)
 	require.Equal(t, nonce.Superseded, n.Fate)
-	require.ErrorIs(t, w.uses(approved), op.StaleTarget)
+	require.ErrorIs(t, w.uses(approved), refusal.StaleTarget)
 	require.Equal(t, op.StateRefused, w.again(approved).Step.State)
 	w.verifyLog()
 }
@@ -184,7 +185,7 @@ func TestAPartOfAnotherIncarnation(t *testing.T) {
 	one := w.request(give("r1"))
 	p.anew = true
 	_, err := w.approve(one)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
 }
@@ -205,9 +206,9 @@ func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 	}
 	whole, err := w.observer.Observe(w.ctx, op.At(theScope))
 	require.NoError(t, err)
-	require.ErrorIs(t, offline(func(b *op.Payload) { b.State = whole.Fingerprint }), op.StaleTarget)
-	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r2" }), op.StaleTarget)
-	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r9" }), op.UnknownTarget)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.State = whole.Fingerprint }), refusal.StaleTarget)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r2" }), refusal.StaleTarget)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r9" }), refusal.UnknownTarget)
 	require.NoError(t, offline(func(*op.Payload) { p.set("r3", "dora") }))
 }
 
@@ -217,8 +218,8 @@ func TestWhatToDoAboutABusyScope(t *testing.T) {
 	all := w.request(takeAll)
 	p.set("r3", "dora")
 	_, err := w.approve(all)
-	require.ErrorIs(t, err, op.StaleTarget)
-	require.Contains(t, op.AsRefusal(err).Hint, "end the agents")
+	require.ErrorIs(t, err, refusal.StaleTarget)
+	require.Contains(t, refusal.As(err).Hint, "end the agents")
 	_, err = w.approve(w.request(give("r1")))
 	require.NoError(t, err, "one of them waits for no request")
 }

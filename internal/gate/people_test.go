@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
@@ -77,14 +78,14 @@ func TestTwoPeopleSignOneAfterTheOther(t *testing.T) {
 	require.True(t, w.back.has("g"))
 
 	_, err = w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "the same signature again adds no person")
+	require.ErrorIs(t, err, refusal.ThresholdUnmet, "the same signature again adds no person")
 	w.restart()
 	w.setRules(two())
 	r, err = w.approveAs(r, op.Operational, bob)
 	require.NoError(t, err)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 	_, err = w.approveAs(r, op.Operational, bob)
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	w.run()
 	require.False(t, w.back.has("g"))
 	w.verifyLog()
@@ -99,12 +100,12 @@ func TestOnePersonIsOnePrincipalWithOneKey(t *testing.T) {
 	_, err := w.approveAs(r, op.Operational, alice, second)
 	require.NoError(t, err)
 	_, err = w.approveAs(r, op.Operational, second)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "one person with two keys")
+	require.ErrorIs(t, err, refusal.ThresholdUnmet, "one person with two keys")
 
 	// The first line wins, so one key is never two people.
 	w.setTrust(string(w.trust.Text()) + shared.line("operational@gated"))
 	_, err = w.approveAs(r, op.Operational, shared)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "one key under two names")
+	require.ErrorIs(t, err, refusal.ThresholdUnmet, "one key under two names")
 	got, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Missing())
@@ -129,9 +130,9 @@ func TestAnOperatorAndAManager(t *testing.T) {
 	r := w.request(ask("guest.destroy", "g"))
 	require.Equal(t, 2, r.Missing())
 	_, err := w.approveAs(r, op.Coordination, carol)
-	require.ErrorIs(t, err, op.RoleDenied)
+	require.ErrorIs(t, err, refusal.RoleDenied)
 	_, err = w.approveAs(r, op.Operational, mona)
-	require.ErrorIs(t, err, op.UnknownSigner, "a manager is no operator")
+	require.ErrorIs(t, err, refusal.UnknownSigner, "a manager is no operator")
 	r, err = w.approveAs(r, op.Operational, alice, bob)
 	require.NoError(t, err)
 	require.Equal(t, op.StatePending, r.Step.State, "two operators are no manager")
@@ -144,9 +145,9 @@ func TestAnOperatorAndAManager(t *testing.T) {
 	w.back.put("h")
 	h := w.request(ask("guest.destroy", "h"))
 	_, err = w.approveAs(h, "manager", mona)
-	require.ErrorIs(t, err, op.RoleDenied)
+	require.ErrorIs(t, err, refusal.RoleDenied)
 	_, err = w.approveAs(h, "nobody", mona)
-	require.ErrorIs(t, err, op.NamespaceMismatch)
+	require.ErrorIs(t, err, refusal.NamespaceMismatch)
 }
 
 func TestTouchIsAskedFor(t *testing.T) {
@@ -157,7 +158,7 @@ func TestTouchIsAskedFor(t *testing.T) {
 		verified.Line("vera", `namespaces="operational@gated"`) + "\n")
 	r := w.request(ask("guest.destroy", "g"))
 	_, err := w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.TouchRequired, "a software key")
+	require.ErrorIs(t, err, refusal.TouchRequired, "a software key")
 	for _, c := range []struct {
 		key mint.Key
 		ok  bool
@@ -165,7 +166,7 @@ func TestTouchIsAskedFor(t *testing.T) {
 		e := authz.Envelope{Payload: r.Payload, Signatures: []string{mint.Sign(t, c.key, op.Operational.Namespace(), r.Payload).Armored()}}
 		got, err := w.gate.Approve(w.ctx, hub, r.ID, e)
 		if !c.ok {
-			require.ErrorIs(t, err, op.TouchRequired)
+			require.ErrorIs(t, err, refusal.TouchRequired)
 			continue
 		}
 		require.NoError(t, err)
@@ -198,7 +199,7 @@ func TestCoolOffDelaysAndMayBeStopped(t *testing.T) {
 	p, err := w.gate.Permit(w.ctx, runs.ID)
 	require.NoError(t, err)
 	_, err = w.back.execute(w.ctx, p)
-	require.ErrorIs(t, err, op.Unavailable, "a driver in a hurry waits too")
+	require.ErrorIs(t, err, refusal.Unavailable, "a driver in a hurry waits too")
 
 	// A start of the same guest does not wait for that step.
 	j := w.mustSubmit(ask("guest.start", "h"))
@@ -240,17 +241,17 @@ func TestStricterPolicyDuringCoolOff(t *testing.T) {
 	cool := policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: time.Minute}
 	for name, c := range map[string]struct {
 		change func(w *world)
-		code   op.Code // empty: it waits longer
+		code   refusal.Code // empty: it waits longer
 	}{
-		"a second person":   {func(w *world) { w.setRules(cool, two()) }, op.ThresholdUnmet},
-		"a touch":           {func(w *world) { w.setRules(policy.Rule{Threshold: 1, Touch: op.TouchPresent}) }, op.TouchRequired},
+		"a second person":   {func(w *world) { w.setRules(cool, two()) }, refusal.ThresholdUnmet},
+		"a touch":           {func(w *world) { w.setRules(policy.Rule{Threshold: 1, Touch: op.TouchPresent}) }, refusal.TouchRequired},
 		"a longer cool-off": {func(w *world) { w.setRules(policy.Rule{Threshold: 1, CoolOff: time.Hour}) }, ""},
 		"the key revoked": {func(w *world) {
 			revoked, err := authz.LoadRevoked([]byte(ssh.FingerprintSHA256(alice.signer.PublicKey()) + "\n"))
 			require.NoError(w.t, err)
 			require.NoError(w.t, w.gate.Reload(w.ctx, revoked, w.gate.Policy()))
-		}, op.SignerRevoked},
-		"the key taken out": {func(w *world) { w.setTrust(bob.line("operational@gated")) }, op.UnknownSigner},
+		}, refusal.SignerRevoked},
+		"the key taken out": {func(w *world) { w.setTrust(bob.line("operational@gated")) }, refusal.UnknownSigner},
 		"no rules any more": {func(w *world) { w.setRules() }, "succeeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,11 +308,11 @@ func TestUnreadableRevocationsHoldSignedWork(t *testing.T) {
 	r, h := w.request(ask("guest.destroy", "g")), w.request(ask("guest.destroy", "h"))
 	_, err := w.approve(r)
 	require.NoError(t, err)
-	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.gate.Policy()))
+	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(refusal.Unavailable), w.gate.Policy()))
 	w.run()
 	require.True(t, w.back.has("g"), "alice's key may be revoked")
 	_, err = w.approve(h)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.NoError(t, w.gate.Reload(w.ctx, nil, w.gate.Policy()))
 	w.run()
 	require.False(t, w.back.has("g"), "it goes on when they are readable again")
@@ -340,7 +341,7 @@ func TestAnApprovalThatCouldNotRunIsNotCounted(t *testing.T) {
 	r = w.request(ask("guest.destroy", "h"))
 	w.pass(51*time.Minute + time.Second)
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	again, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.NotEqual(t, r.Nonce, again.Nonce, "it was issued anew at once")
@@ -355,7 +356,7 @@ func TestAWindowThatDoesNotOpenInTime(t *testing.T) {
 	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, Window: &night, MaxValidity: time.Hour})
 	r := w.request(ask("guest.destroy", "g")) // at noon
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Expired)
+	require.ErrorIs(t, err, refusal.Expired)
 	same, err := w.gate.Request(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.Equal(t, r.Nonce, same.Nonce, "a new one would not help now")

@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -56,10 +57,10 @@ func (p Permit) Step() op.Step {
 // acts only if the error is nil. A permit works once; the zero permit never works.
 func (p Permit) Use(ctx context.Context, now op.Observed) error {
 	if p.core == nil {
-		return op.Refuse(op.NotAllowed, "there is no permit for this")
+		return refusal.New(refusal.NotAllowed, "there is no permit for this")
 	}
 	if p.core.used.Swap(true) {
-		return op.Refuse(op.Conflict, "the permit for %s was used already", p.core.step.ID)
+		return refusal.New(refusal.Conflict, "the permit for %s was used already", p.core.step.ID)
 	}
 	err := p.core.gate.dispatch(ctx, p.core.step.ID, completed(now))
 	p.core.dispatched.Store(err == nil)
@@ -75,23 +76,23 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		}
 	}
 	if s.ID != id {
-		return s, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+		return s, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
 	}
 	if s.State != op.StatePlanned && s.State != op.StateAuthorized {
-		return s, op.Refuse(op.Conflict, "step %s is %s", id, s.State).About(id, s.State)
+		return s, refusal.New(refusal.Conflict, "step %s is %s", id, s.State).About(id, s.State)
 	}
 	for _, x := range steps {
 		// A compensation that waits for an operator does not delay other compensations.
 		asks := s.Undoes != 0 && x.Undoes != 0 && x.State == op.StatePending
 		if x.ID.Index < id.Index && x.State.Open() && !asks {
-			return s, op.Refuse(op.Conflict, "step %s waits for %s", id, x.ID)
+			return s, refusal.New(refusal.Conflict, "step %s waits for %s", id, x.ID)
 		}
 		if s.Undoes == 0 && fellThrough(x) {
-			return s, op.Refuse(op.Conflict, "step %s does not run: %s of its job is %s", id, x.ID, x.State)
+			return s, refusal.New(refusal.Conflict, "step %s does not run: %s of its job is %s", id, x.ID, x.State)
 		}
 		waits := x.Verdict.Class == op.Destructive && x.Undoes == 0 && (x.State == op.StatePending || x.State == op.StatePlanned)
 		if waits && s.Undoes == 0 {
-			return s, op.Refuse(op.Conflict, "step %s waits until %s is authorized", id, x.ID)
+			return s, refusal.New(refusal.Conflict, "step %s waits until %s is authorized", id, x.ID)
 		}
 	}
 	return s, nil
@@ -119,7 +120,7 @@ func fellThrough(s op.Step) bool {
 
 // ended says that the dispatching transaction ended the step, or asked the operators
 // instead. The transaction commits, and the driver gets the refusal.
-type ended struct{ refusal *op.Refusal }
+type ended struct{ refusal *refusal.Refusal }
 
 // dispatch is the compare-and-set that lets a step run.
 func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) error {
@@ -142,7 +143,7 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		if by, held, err := g.heldUp(tx, steps, s); err != nil {
 			return err
 		} else if held {
-			return op.Refuse(op.Unavailable, "step %s waits until %s may run", s.ID, by)
+			return refusal.New(refusal.Unavailable, "step %s waits until %s may run", s.ID, by)
 		}
 		if err := g.alone(tx, s, now); err != nil {
 			return err
@@ -150,7 +151,7 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		if wait, waits, err := g.waitsFor(tx, s); err != nil {
 			return err
 		} else if waits {
-			return op.Refuse(op.Unavailable, "step %s: %s", s.ID, wait.Why())
+			return refusal.New(refusal.Unavailable, "step %s: %s", s.ID, wait.Why())
 		}
 		if s.State == op.StateAuthorized {
 			end, err = g.dispatchSigned(tx, s, now)
@@ -182,7 +183,8 @@ func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
 		return err
 	}
 	if busy {
-		return op.Refuse(op.Unavailable, "another step on %s is under way", s.Target).WithHint("it is tried again when that has ended")
+		return refusal.New(refusal.Unavailable, "another step on %s is under way", s.Target).
+			WithHint("it is tried again when that has ended")
 	}
 	return nil
 }
@@ -204,10 +206,10 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	}
 	need, err := inForce.requirement(r, moment.Now)
 	if err != nil {
-		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, refusal.As(err))
 	}
 	if moment.Now.After(expiry(need, r).Add(Skew)) {
-		return g.end(tx, s, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
+		return g.end(tx, s, audit.Expired, refusal.New(refusal.Expired, "the approval of %s expired before it ran", s.ID))
 	}
 	if err := delayed(need, r, moment.Now); err != nil {
 		return ended{}, err // it waits
@@ -215,18 +217,18 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	p, err := op.DecodePayload(r.Payload)
 	if err != nil || !g.binds(p, s) {
 		return g.end(tx, s, audit.Refused,
-			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
+			refusal.New(refusal.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(refusal.StageBinding))
 	}
-	if refusal := stillCounted(inForce, need, r, moment.Now); refusal != nil {
-		return g.end(tx, s, audit.Refused, refusal)
+	if refused := stillCounted(inForce, need, r, moment.Now); refused != nil {
+		return g.end(tx, s, audit.Refused, refused)
 	}
 	if err := stale(s, now); err != nil {
-		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, refusal.As(err))
 	}
 	// A signature does not allow a step that the present configuration refuses.
-	var refusal *op.Refusal
-	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refusal) {
-		return g.end(tx, s, audit.Refused, refusal)
+	var refused *refusal.Refusal
+	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refused) {
+		return g.end(tx, s, audit.Refused, refused)
 	} else if err != nil {
 		return ended{}, err
 	}
@@ -241,13 +243,13 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return ended{}, err
 	}
 	if err := applies(spec, s, now); err != nil {
-		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, refusal.As(err))
 	}
-	if refusal, err := g.sameIncarnation(tx, s, spec, now); err != nil || refusal != nil {
+	if refused, err := g.sameIncarnation(tx, s, spec, now); err != nil || refused != nil {
 		if err != nil {
 			return ended{}, err
 		}
-		return g.end(tx, s, audit.Refused, refusal)
+		return g.end(tx, s, audit.Refused, refused)
 	}
 	who, err := g.requester(tx, s)
 	if err != nil {
@@ -256,15 +258,15 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	planned := s
 	s.Incarnation, s.Fingerprint = now.Incarnation, now.Fingerprint
 	s.Verdict, err = g.classify(tx, who, s, now)
-	var refusal *op.Refusal
-	if errors.As(err, &refusal) {
-		return g.end(tx, planned, audit.Refused, refusal)
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) {
+		return g.end(tx, planned, audit.Refused, refused)
 	}
 	if err != nil {
 		return ended{}, err
 	}
-	if err := g.snapshotFits(tx, who, s, now); errors.As(err, &refusal) {
-		return g.end(tx, planned, audit.Refused, refusal)
+	if err := g.snapshotFits(tx, who, s, now); errors.As(err, &refused) {
+		return g.end(tx, planned, audit.Refused, refused)
 	} else if err != nil {
 		return ended{}, err
 	}
@@ -280,10 +282,10 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 // sameIncarnation refuses a target that is not the one that the step was planned on.
 // If an earlier step of the job made the target, the step runs only on that
 // incarnation.
-func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (*op.Refusal, error) {
+func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (*refusal.Refusal, error) {
 	if spec.Creates || s.Incarnation != "" {
 		if now.Incarnation != s.Incarnation {
-			return op.AsRefusal(stale(s, now)), nil
+			return refusal.As(stale(s, now)), nil
 		}
 		return nil, nil
 	}
@@ -292,7 +294,8 @@ func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Obs
 		return nil, err
 	}
 	if p == nil || p.Job != s.ID.Job || p.Target != s.Target {
-		return op.Refuse(op.StaleTarget, "%s is not the one that this job made", s.Target).At(op.StageBinding), nil
+		return refusal.New(refusal.StaleTarget, "%s is not the one that this job made", s.Target).
+			At(refusal.StageBinding), nil
 	}
 	return nil, nil
 }
@@ -304,7 +307,7 @@ func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
 	}
 	who, err := journal.Requesters(tx, s.ID.Job)
 	if err != nil || len(who) == 0 {
-		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "no requester asks for %s any more", s.ID))
+		return op.Requester{}, errors.Join(err, refusal.New(refusal.Cancelled, "no requester asks for %s any more", s.ID))
 	}
 	return who[0], nil
 }
@@ -316,7 +319,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	at, t := g.clock.Now().Now, op.TransitionOf(string(audit.Requested))
 	moved, err := journal.Move(tx, s.ID, op.StatePlanned, t, t.Code, s.Verdict.Why, at)
 	if err != nil || !moved {
-		return ended{}, errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer planned", s.ID))
+		return ended{}, errors.Join(err, refusal.New(refusal.Conflict, "step %s is no longer planned", s.ID))
 	}
 	job, err := journal.ReadJob(tx, s.ID.Job)
 	if err != nil {
@@ -332,9 +335,10 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	if err != nil {
 		return ended{}, err
 	}
-	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
+	refused := refusal.New(refusal.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).
+		About(s.ID, op.StatePending)
 	e := asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason)
-	return ended{refusal}, g.append(tx, issued(e, r))
+	return ended{refused}, g.append(tx, issued(e, r))
 }
 
 // run commits the dispatch of the step. It stores how to take the step back, and
@@ -345,7 +349,7 @@ func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 		return ended{}, err
 	}
 	if !moved {
-		return ended{}, op.Refuse(op.Conflict, "step %s is no longer %s", s.ID, s.State)
+		return ended{}, refusal.New(refusal.Conflict, "step %s is no longer %s", s.ID, s.State)
 	}
 	e := about(audit.Dispatched, "gate", s)
 	if s.Undoes > 0 {
@@ -367,8 +371,8 @@ func beforeOf(s op.Step, now op.Observed) []string {
 }
 
 // end closes a step that may not run, and the transaction commits that.
-func (g *Gate) end(tx *store.Tx, s op.Step, kind audit.Kind, refusal *op.Refusal) (ended, error) {
+func (g *Gate) end(tx *store.Tx, s op.Step, kind audit.Kind, refused *refusal.Refusal) (ended, error) {
 	e := about(kind, "gate", s)
-	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail
-	return ended{refusal.About(s.ID, op.TransitionOf(string(kind)).To)}, g.close(tx, s, e)
+	e.Code, e.Stage, e.Detail = refused.Code, refused.Stage, refused.Detail
+	return ended{refused.About(s.ID, op.TransitionOf(string(kind)).To)}, g.close(tx, s, e)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/classify"
 	"gated/internal/log/journal"
@@ -41,12 +42,12 @@ func (g *Gate) see(ctx context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	o, err := g.observer.Observe(ctx, l)
 	if err != nil {
-		var r *op.Refusal
+		var r *refusal.Refusal
 		if errors.As(err, &r) {
 			return o, r
 		}
 		g.log.Warn("cannot look at a target", "target", t.String(), "error", err)
-		return o, op.Refuse(op.Unavailable, "%s cannot be looked at now", t).WithHint("see the daemon's log")
+		return o, refusal.New(refusal.Unavailable, "%s cannot be looked at now", t).WithHint("see the daemon's log")
 	}
 	return completed(o), identified(o, t)
 }
@@ -56,9 +57,9 @@ func (g *Gate) see(ctx context.Context, l op.Look) (op.Observed, error) {
 func identified(o op.Observed, t op.Target) error {
 	switch {
 	case o.Target != t:
-		return op.Refuse(op.Unavailable, "the back end answered for %s when asked for %s", o.Target, t)
+		return refusal.New(refusal.Unavailable, "the back end answered for %s when asked for %s", o.Target, t)
 	case o.Present && o.Incarnation == "":
-		return op.Refuse(op.Unavailable, "the back end does not say which %s this is", t)
+		return refusal.New(refusal.Unavailable, "the back end does not say which %s this is", t)
 	}
 	return nil
 }
@@ -85,7 +86,7 @@ func check(by op.Requester, ask op.Ask) (op.Spec, error) {
 	if by.Source == op.SourceDesired {
 		for _, p := range spec.Params {
 			if p.JobOnly && ask.Params.Has(p.Name) {
-				return spec, op.Refuse(op.BadParams, "desired state may not say %q", p.Name)
+				return spec, refusal.New(refusal.BadParams, "desired state may not say %q", p.Name)
 			}
 		}
 	}
@@ -97,16 +98,17 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	t := s.Target
 	switch {
 	case spec.Creates && o.Present:
-		return op.Refuse(op.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t)
 	case spec.Identity == op.Revives && len(s.Revivable(o.Trash)) == 0:
-		return op.Refuse(op.UnknownTarget, "the trash holds no such guest/%s", s.Look().TrashName()).
+		return refusal.New(refusal.UnknownTarget, "the trash holds no such guest/%s", s.Look().TrashName()).
 			WithHint("gated guests NAME lists what the trash has of a name; from says the name, if it comes back under another one")
 	case !spec.Creates && !o.Present:
-		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
+		return refusal.New(refusal.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	case o.Missing != "":
-		return op.Refuse(op.UnknownTarget, "%s", o.Missing)
+		return refusal.New(refusal.UnknownTarget, "%s", o.Missing)
 	case o.Ops != nil && !slices.Contains(o.Ops, s.Op):
-		return op.Refuse(op.UnknownOp, "the back end of %s has no %s", t, s.Op).WithHint("gated ops lists the operations; the page of its driver says which of them it has")
+		return refusal.New(refusal.UnknownOp, "the back end of %s has no %s", t, s.Op).
+			WithHint("gated ops lists the operations; the page of its driver says which of them it has")
 	}
 	return nil
 }
@@ -156,7 +158,8 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		return err
 	})
 	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
-		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
+		err = refusal.New(refusal.Conflict,
+			"%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
 			WithHint("submit this step by itself when the others are done")
 	}
 	return p, err

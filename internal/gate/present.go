@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -119,7 +120,7 @@ func (g *Gate) maker(ctx context.Context, t op.Target, c op.Copy) string {
 		return err
 	})
 	switch {
-	case errors.Is(err, op.UnknownTarget):
+	case errors.Is(err, refusal.UnknownTarget):
 		return "other hands than this gate's: it has no record of a step that made it"
 	case err != nil:
 		return "not known: this gate's records cannot be read"

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
@@ -253,10 +254,10 @@ func TestBackEndThatShowsAnother(t *testing.T) {
 		_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: c.after()})
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, w.job(j.ID).State(), name)
-		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: op.Conflict})
-		require.ErrorIs(t, err, op.Conflict, "an end is recorded once")
+		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.Conflict})
+		require.ErrorIs(t, err, refusal.Conflict, "an end is recorded once")
 		require.Equal(t, c.want, w.job(j.ID).State(), name)
 	}
 	_, err := w.gate.Record(w.ctx, op.StepID{Job: 99, Index: 1}, gate.Outcome{})
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }

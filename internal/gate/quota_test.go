@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
@@ -68,17 +69,17 @@ func TestJournalQuotaBelowAtAndAbove(t *testing.T) {
 	require.NoError(t, err, "at")
 	require.Equal(t, 3*one, w.spent("uid:1000"))
 	_, err = w.gate.Submit(w.ctx, heavy(hub, 3, 16<<10))
-	require.ErrorIs(t, err, op.OverLimit, "above")
-	require.NotEmpty(t, op.AsRefusal(err).Hint)
+	require.ErrorIs(t, err, refusal.OverLimit, "above")
+	require.NotEmpty(t, refusal.As(err).Hint)
 	w.restart()
 	_, err = w.gate.Submit(w.ctx, heavy(hub, 3, 0))
-	require.ErrorIs(t, err, op.OverLimit, "a restart gives no new quota")
+	require.ErrorIs(t, err, refusal.OverLimit, "a restart gives no new quota")
 
 	for _, agent := range []string{"a#1", "b#2"} {
 		by := hub
 		by.Agent = agent
 		_, err = w.gate.Submit(w.ctx, heavy(by, 3, 0))
-		require.ErrorIs(t, err, op.OverLimit, "an agent has a part of its uid's quota")
+		require.ErrorIs(t, err, refusal.OverLimit, "an agent has a part of its uid's quota")
 	}
 	other := op.Requester{Source: op.SourceAPI, UID: 1001}
 	_, err = w.gate.Submit(w.ctx, heavy(other, 4, 16<<10))
@@ -98,7 +99,7 @@ func TestNoLookForACallerWithoutQuota(t *testing.T) {
 	w.observer = nil // a look would panic
 	w.restart()
 	_, err := w.submit(ask("guest.create", "web"))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 }
 
 // The counted bytes are at least the bytes that the disk loses.
@@ -143,7 +144,7 @@ func TestApprovalsNeedNoQuota(t *testing.T) {
 	r, rejected := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
 	for i := 0; ; i++ {
 		if _, err := w.gate.Submit(w.ctx, heavy(hub, i, 16<<10)); err != nil {
-			require.ErrorIs(t, err, op.OverLimit)
+			require.ErrorIs(t, err, refusal.OverLimit)
 			break
 		}
 	}
@@ -172,7 +173,7 @@ func TestRefusalsCountForTheUID(t *testing.T) {
 		by := hub
 		by.Agent = fmt.Sprintf("a#%d", i+1)
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{ask("guest.start", "none")}})
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 	}
 	require.Equal(t, 10, entries())
 
@@ -203,13 +204,13 @@ func TestSnapshotsOfARequesterAreBounded(t *testing.T) {
 		w.run()
 	}
 	require.NoError(t, take(hub, "web", "s2"), "at the bound")
-	require.ErrorIs(t, take(hub, "web", "s3"), op.OverLimit, "one that waits counts")
+	require.ErrorIs(t, take(hub, "web", "s3"), refusal.OverLimit, "one that waits counts")
 	w.run()
 	w.restart()
-	require.ErrorIs(t, take(hub, "web", "s3"), op.OverLimit, "above")
+	require.ErrorIs(t, take(hub, "web", "s3"), refusal.OverLimit, "above")
 	by := hub
 	by.Agent = "a#1"
-	require.ErrorIs(t, take(by, "web", "s3"), op.OverLimit, "an agent counts for its uid")
+	require.ErrorIs(t, take(by, "web", "s3"), refusal.OverLimit, "an agent counts for its uid")
 	require.NoError(t, take(hub, "db", "s3"), "another guest")
 	require.NoError(t, take(op.Requester{Source: op.SourceAPI, UID: 1001}, "web", "s3"), "another uid")
 	w.run()
@@ -220,7 +221,7 @@ func TestSnapshotsOfARequesterAreBounded(t *testing.T) {
 	w.run()
 	require.NoError(t, take(hub, "web", "s4"), "one less, one more")
 	w.run()
-	require.ErrorIs(t, take(hub, "web", "s5"), op.OverLimit)
+	require.ErrorIs(t, take(hub, "web", "s5"), refusal.OverLimit)
 }
 
 func TestSnapshotsOfOneJobAreBounded(t *testing.T) {
@@ -229,7 +230,7 @@ func TestSnapshotsOfOneJobAreBounded(t *testing.T) {
 	three := []op.Ask{ask("guest.snapshot", "web", "snapshot", "a"), ask("guest.snapshot", "web", "snapshot", "b"),
 		ask("guest.snapshot", "web", "snapshot", "c")}
 	_, err := w.submit(three...)
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.submit(three[:2]...)
 	require.NoError(t, err)
 }
@@ -243,7 +244,7 @@ type tight struct {
 
 func (r *tight) Admit(int64) error {
 	if r.asked++; r.low {
-		return op.Refuse(op.Unavailable, "the disk is low")
+		return refusal.New(refusal.Unavailable, "the disk is low")
 	}
 	return nil
 }
@@ -259,14 +260,14 @@ func TestUnsignedWorkWaitsForRoom(t *testing.T) {
 	begun := w.mustSubmit(ask("guest.start", "db"))
 	room.low = true
 	_, err := w.submit(ask("guest.create", "more"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, err = w.submit(ask("guest.destroy", "db"))
-	require.ErrorIs(t, err, op.Unavailable, "it is unsigned")
+	require.ErrorIs(t, err, refusal.Unavailable, "it is unsigned")
 	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, err = w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x"))
-	require.ErrorIs(t, err, op.Unavailable)
-	require.ErrorIs(t, w.execute(begun.Steps[0].ID), op.Unavailable, "a benign step waits")
+	require.ErrorIs(t, err, refusal.Unavailable)
+	require.ErrorIs(t, w.execute(begun.Steps[0].ID), refusal.Unavailable, "a benign step waits")
 	require.Equal(t, op.StatePlanned, w.job(begun.ID).Steps[0].State)
 
 	_, err = w.approve(r)
@@ -286,12 +287,12 @@ func TestNothingUnsignedTakesFromTheReserve(t *testing.T) {
 	r := w.back.put("web")
 	room.made = 0
 	_, err := w.submit(ask("guest.snapshot", "web", "snapshot", "s"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, err = w.gate.Cancel(w.ctx, hub, 99)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.gate.Approve(w.ctx, hub, op.RequestID{Job: 9, Index: 1}, mallory.envelope(t, []byte("x")))
 	require.Error(t, err)
-	w.gate.NoteRefused(context.Background(), hub, "GET /", op.Refuse(op.Malformed, "x"))
+	w.gate.NoteRefused(context.Background(), hub, "GET /", refusal.New(refusal.Malformed, "x"))
 	require.Zero(t, room.made)
 	require.True(t, r.Present)
 }

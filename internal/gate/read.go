@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -147,11 +148,11 @@ func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string
 			return err
 		}
 		old, err := journal.ReadSet(tx, name)
-		if err != nil && !errors.Is(err, op.UnknownTarget) {
+		if err != nil && !errors.Is(err, refusal.UnknownTarget) {
 			return err
 		}
 		if ifMatch != "" && (err != nil || ifMatch != "*" && ifMatch != old.ETag) {
-			return op.Refuse(op.Conflict, "the set %s is another version by now", name).
+			return refusal.New(refusal.Conflict, "the set %s is another version by now", name).
 				WithHint("read it again, then put your change on top of it")
 		}
 		s.UpdatedAt = g.clock.Now().Now
@@ -187,7 +188,7 @@ func (g *Gate) DeleteSet(ctx context.Context, by op.Requester, name string) erro
 	return g.decide(ctx, by, e, func(tx *store.Tx) error {
 		found, err := journal.DeleteSet(tx, name)
 		if err == nil && !found {
-			err = op.Refuse(op.UnknownTarget, "there is no desired set %q", clip(name))
+			err = refusal.New(refusal.UnknownTarget, "there is no desired set %q", clip(name))
 		}
 		if err != nil {
 			return err

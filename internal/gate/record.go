@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -49,7 +50,7 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 			return err
 		}
 		if s.State != op.StateDispatched {
-			return op.Refuse(op.Conflict, "step %s is %s, not dispatched", id, s.State).About(id, s.State)
+			return refusal.New(refusal.Conflict, "step %s is %s, not dispatched", id, s.State).About(id, s.State)
 		}
 		known, err := journal.ReadProvenance(tx, incarnationAfter(out))
 		if err != nil {
@@ -81,7 +82,7 @@ func inJob(tx *store.Tx, id op.StepID) (op.Step, []op.Step, error) {
 			return s, steps, nil
 		}
 	}
-	return op.Step{}, nil, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+	return op.Step{}, nil, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
 }
 
 func incarnationAfter(out Outcome) op.Incarnation {
@@ -115,7 +116,8 @@ func confirmed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 		denied = s.Target.String() + " is one that was made before"
 	}
 	if denied != "" {
-		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", denied), Output: out.Output, After: out.After}
+		return Outcome{Err: refusal.New(refusal.Internal, "the back end says that it is done, but %s", denied),
+			Output: out.Output, After: out.After}
 	}
 	if spec.Silent(s, *out.After) {
 		out.Unknown, out.Detail = true, "the back end says that it is done, and a look cannot tell; look at the target, then ask again"
@@ -146,25 +148,25 @@ func untilWhen(s op.Step, after op.Observed) string {
 // record ends the step s. steps are all steps of its job.
 func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) error {
 	now := g.clock.Now().Now
-	kind, code := audit.Succeeded, op.Code("")
+	kind, code := audit.Succeeded, refusal.Code("")
 	detail := clipTo(out.Detail, maxDetail)
 	again := s.Verdict.Class == op.Benign && s.Attempts < maxAttempts && (s.Undoes != 0 || !over(steps))
 	switch {
 	case out.Unknown:
-		kind, code = audit.Interrupted, op.Unavailable
+		kind, code = audit.Interrupted, refusal.Unavailable
 		if detail == "" {
 			detail = "the gate cannot tell whether it was done; look at the target, then ask again"
 		}
 	case out.Err != nil && out.Transient && again:
-		kind, code, detail = audit.Retried, op.CodeOf(out.Err), words(out.Err)
+		kind, code, detail = audit.Retried, refusal.CodeOf(out.Err), words(out.Err)
 	case out.Err != nil:
-		kind, code, detail = audit.Failed, op.CodeOf(out.Err), words(out.Err)
+		kind, code, detail = audit.Failed, refusal.CodeOf(out.Err), words(out.Err)
 	}
 	t := op.TransitionOf(string(kind))
 	to := t.To
 	moved, err := journal.Move(tx, s.ID, op.StateDispatched, t, code, detail, now)
 	if err != nil || !moved {
-		return errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer dispatched", s.ID))
+		return errors.Join(err, refusal.New(refusal.Conflict, "step %s is no longer dispatched", s.ID))
 	}
 	e := about(kind, "gate", s)
 	e.Code, e.Detail = code, detail
@@ -226,7 +228,7 @@ func over(steps []op.Step) bool {
 // words is what people read of an error: a refusal's sentence, or the text of a
 // driver's error.
 func words(err error) string {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
 		return clipTo(r.Detail, maxDetail)
 	}
@@ -284,9 +286,9 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 
 // Refuse ends a step that its driver refused before it used the permit. A step that
 // does not wait to run stays unchanged.
-func (g *Gate) Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error) {
+func (g *Gate) Refuse(ctx context.Context, id op.StepID, refused error) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
-	r := op.AsRefusal(refusal)
+	r := refusal.As(refused)
 	var s op.Step
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
 		if s, err = journal.ReadStep(tx, id); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -124,17 +125,17 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		switch {
 		case dead != "" && r.Offline:
 			e := about(audit.Expired, "gate", r.Step)
-			e.Code = op.Expired
+			e.Code = refusal.Expired
 			return g.close(tx, r.Step, e)
 		case r.Offline || gone(r.Step, o):
 			e := about(audit.Superseded, "gate", r.Step)
-			e.Code, e.Detail = op.Superseded, overtaken(r.Step, o)
+			e.Code, e.Detail = refusal.Superseded, overtaken(r.Step, o)
 			return g.close(tx, r.Step, e)
 		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
-		var refusal *op.Refusal
-		if !errors.Is(err, store.ErrUnavailable) && errors.As(err, &refusal) {
-			_, err = g.end(tx, r.Step, audit.Refused, refusal)
+		var refused *refusal.Refusal
+		if !errors.Is(err, store.ErrUnavailable) && errors.As(err, &refused) {
+			_, err = g.end(tx, r.Step, audit.Refused, refused)
 			return err
 		}
 		ended = false
@@ -209,9 +210,9 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 // renewLate issues a request anew if its approval came too late for its delays, and
 // a new payload would be in time. So its people do not wait until the old payload
 // has expired.
-func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
+func (g *Gate) renewLate(ctx context.Context, r op.Request, refused error) {
 	now := g.clock.Now()
-	if !errors.Is(refusal, op.Expired) || r.Step.State != op.StatePending || r.Offline || !now.Trusted {
+	if !errors.Is(refused, refusal.Expired) || r.Step.State != op.StatePending || r.Offline || !now.Trusted {
 		return
 	}
 	need, err := g.rules.Load().requirement(r, now.Now)

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
@@ -35,23 +36,23 @@ func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
 	otherBytes := changed(func(q *op.Payload) { q.Reason += "!" })
 	for name, c := range map[string]struct {
 		e     authz.Envelope
-		want  op.Code
-		stage op.Stage
+		want  refusal.Code
+		stage refusal.Stage
 	}{
-		"no signature": {authz.Envelope{Payload: r.Payload}, op.Malformed, op.StageDecode},
-		"no payload":   {authz.Envelope{Signatures: alice.envelope(t, r.Payload).Signatures}, op.Malformed, op.StageDecode},
-		"not armored":  {authz.Envelope{Payload: r.Payload, Signatures: []string{"x"}}, op.Malformed, op.StageDecode},
+		"no signature": {authz.Envelope{Payload: r.Payload}, refusal.Malformed, refusal.StageDecode},
+		"no payload":   {authz.Envelope{Signatures: alice.envelope(t, r.Payload).Signatures}, refusal.Malformed, refusal.StageDecode},
+		"not armored":  {authz.Envelope{Payload: r.Payload, Signatures: []string{"x"}}, refusal.Malformed, refusal.StageDecode},
 		"other namespace": {authz.Envelope{Payload: r.Payload, Signatures: []string{alice.sign(t, "git", r.Payload)}},
-			op.NamespaceMismatch, op.StageNamespace},
-		"not listed":       {mallory.envelope(t, r.Payload), op.UnknownSigner, op.StageAllowList},
-		"over other bytes": {authz.Envelope{Payload: r.Payload, Signatures: alice.envelope(t, otherBytes).Signatures}, op.BadSignature, op.StageCrypto},
-		"other host":       {alice.envelope(t, changed(func(q *op.Payload) { q.Host = "pve2" })), op.TargetMismatch, op.StageTarget},
-		"another request":  {alice.envelope(t, r2.Payload), op.BindingMismatch, op.StageNonce},
-		"T12: other bytes": {alice.envelope(t, otherBytes), op.BindingMismatch, op.StageNonce},
+			refusal.NamespaceMismatch, refusal.StageNamespace},
+		"not listed":       {mallory.envelope(t, r.Payload), refusal.UnknownSigner, refusal.StageAllowList},
+		"over other bytes": {authz.Envelope{Payload: r.Payload, Signatures: alice.envelope(t, otherBytes).Signatures}, refusal.BadSignature, refusal.StageCrypto},
+		"other host":       {alice.envelope(t, changed(func(q *op.Payload) { q.Host = "pve2" })), refusal.TargetMismatch, refusal.StageTarget},
+		"another request":  {alice.envelope(t, r2.Payload), refusal.BindingMismatch, refusal.StageNonce},
+		"T12: other bytes": {alice.envelope(t, otherBytes), refusal.BindingMismatch, refusal.StageNonce},
 		"S07: coordination": {authz.Envelope{Payload: r.Payload, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), r.Payload)}},
-			op.RoleDenied, op.StageRole},
+			refusal.RoleDenied, refusal.StageRole},
 		"S07: recovery": {authz.Envelope{Payload: r.Payload, Signatures: []string{rita.sign(t, op.Recovery.Namespace(), r.Payload)}},
-			op.RoleDenied, op.StageRole},
+			refusal.RoleDenied, refusal.StageRole},
 	} {
 		_, err := w.gate.Approve(w.ctx, other, r.ID, c.e)
 		require.ErrorIs(t, err, c.want, name)
@@ -66,7 +67,7 @@ func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
 	}
 	for name, id := range map[string]op.RequestID{"no such request": {Job: 99, Index: 1}, "no such step": {Job: r.ID.Job, Index: 2}} {
 		_, err = w.gate.Approve(w.ctx, hub, id, alice.envelope(t, r.Payload))
-		require.ErrorIs(t, err, op.BindingMismatch, name)
+		require.ErrorIs(t, err, refusal.BindingMismatch, name)
 	}
 	w.run()
 	require.Empty(t, w.back.did())
@@ -85,22 +86,22 @@ func TestRejectionNeedsAnApproversRole(t *testing.T) {
 		role op.Role
 	}{{carol, op.Coordination}, {rita, op.Recovery}} {
 		_, err := w.gate.Reject(w.ctx, hub, r.ID, authz.Envelope{Payload: b, Signatures: []string{c.k.sign(t, c.role.Namespace(), b)}})
-		require.ErrorIs(t, err, op.RoleDenied)
+		require.ErrorIs(t, err, refusal.RoleDenied)
 	}
 	_, err := w.gate.Reject(w.ctx, hub, op.RequestID{Job: 99, Index: 1}, w.rejection(r, alice))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.PayloadSHA256 = op.SHA256(nil) }))
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.Request.Index = 2 }))
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.Host = "pve2" }))
-	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.TargetMismatch)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
 
 	w.mustApprove(r)
 	w.use(r.ID)
 	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
-	require.ErrorIs(t, err, op.Conflict, "it is too late once it is dispatched")
+	require.ErrorIs(t, err, refusal.Conflict, "it is too late once it is dispatched")
 	require.Equal(t, op.StateDispatched, w.job(r.ID.Job).State())
 }
 
@@ -112,7 +113,7 @@ func TestOldRejectionIsNoneOfANewerPayload(t *testing.T) {
 	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 	_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
 }
 
@@ -158,13 +159,13 @@ func TestStoreFailure(t *testing.T) {
 		"cancel":  func() error { _, err := w.gate.Cancel(w.ctx, hub, aborted.ID); return err },
 		"use":     func() error { return permit.Use(w.ctx, w.back.get("b")) },
 		"record":  func() error { _, err := w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c}); return err },
-		"refuse":  func() error { _, err := w.gate.Refuse(w.ctx, authorized.ID, op.StaleTarget); return err },
+		"refuse":  func() error { _, err := w.gate.Refuse(w.ctx, authorized.ID, refusal.StaleTarget); return err },
 		"task":    func() error { return w.gate.SetTask(w.ctx, running.ID, "t") },
 		"put set": func() error { _, err := w.gate.PutSet(w.ctx, root, "s", "", []byte("x")); return err },
 		"reload":  func() error { return w.gate.Reload(w.ctx, nil, w.gate.Policy()) },
 		"log":     func() error { return w.gate.Log(w.ctx, audit.Entry{Kind: audit.Stopped}) },
 	} {
-		require.ErrorIs(t, fn(), op.Unavailable, name)
+		require.ErrorIs(t, fn(), refusal.Unavailable, name)
 		require.Equal(t, before, w.dump(), name)
 	}
 	require.Len(t, w.kinds(), entries)
@@ -174,7 +175,7 @@ func TestStoreFailure(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c})
 	require.NoError(t, err)
-	require.ErrorIs(t, permit.Use(w.ctx, w.back.get("b")), op.Conflict, "a permit is used by trying")
+	require.ErrorIs(t, permit.Use(w.ctx, w.back.get("b")), refusal.Conflict, "a permit is used by trying")
 	w.run()
 	require.False(t, w.back.has("a"))
 	require.False(t, w.back.has("b"))
@@ -205,11 +206,11 @@ func TestClosedStore(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.store.Close())
 	_, err = w.submit(ask("guest.destroy", "a"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, err = w.approve(r)
-	require.ErrorIs(t, err, op.Unavailable)
-	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Unavailable)
-	require.ErrorIs(t, w.gate.Tick(w.ctx), op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Unavailable)
+	require.ErrorIs(t, w.gate.Tick(w.ctx), refusal.Unavailable)
 	require.True(t, w.back.has("a"))
 }
 
@@ -220,14 +221,14 @@ func TestCancelledCaller(t *testing.T) {
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
 	_, err := w.gate.Approve(gone, hub, r.ID, alice.envelope(t, r.Payload))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Empty(t, w.fate(r.Nonce))
 	w.mustApprove(r)
 	p, err := w.gate.Permit(w.ctx, r.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, p.Use(gone, w.back.get("a")), op.Unavailable)
+	require.ErrorIs(t, p.Use(gone, w.back.get("a")), refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.job(r.ID.Job).State(), "nothing was dispatched")
-	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Conflict, "and that permit is gone")
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Conflict, "and that permit is gone")
 	w.run()
 	require.False(t, w.back.has("a"), "a new one works")
 }
@@ -238,7 +239,7 @@ func TestWordsOfOthersAreBoundedText(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	_, err := w.submit(op.Ask{Op: strings.Repeat("x", 199) + "ä" + strings.Repeat("y", 1<<20), Target: op.Target{Kind: "guest", Name: "a"}})
-	require.ErrorIs(t, err, op.UnknownOp)
+	require.ErrorIs(t, err, refusal.UnknownOp)
 	last := w.lastRefusal()
 	require.LessOrEqual(t, len(last.Op), 200)
 	require.LessOrEqual(t, len(last.Detail), 1024)
@@ -260,16 +261,16 @@ func TestFloodIsCountedPerCallerAndCode(t *testing.T) {
 	for i := range 40 {
 		by := hub
 		by.UID = uint32(2000 + i%2)
-		code, a := op.UnknownOp, ask("guest.nonsense", "a")
+		code, a := refusal.UnknownOp, ask("guest.nonsense", "a")
 		if i%4 >= 2 {
-			code, a = op.UnknownTarget, ask("guest.start", "nobody")
+			code, a = refusal.UnknownTarget, ask("guest.start", "nobody")
 		}
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{a}})
 		require.ErrorIs(t, err, code)
 	}
 	require.Len(t, w.kinds(), before+40, "ten of each of two callers and two codes")
 	_, err := w.submit(ask("guest.nonsense", "a"))
-	require.ErrorIs(t, err, op.UnknownOp)
+	require.ErrorIs(t, err, refusal.UnknownOp)
 	require.Len(t, w.kinds(), before+41)
 	w.pass(61 * time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -26,7 +27,7 @@ const (
 
 type refusalKey struct {
 	who  string
-	code op.Code
+	code refusal.Code
 }
 
 type refusalCount struct {
@@ -96,14 +97,14 @@ func (r *refusals) ended(now time.Time) map[refusalKey]int {
 }
 
 // note writes a refusal to the audit log, within the bounds on floods.
-func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refusal error) error {
-	r := op.AsRefusal(refusal)
+func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refused error) error {
+	r := refusal.As(refused)
 	// The key has no agent, because a caller could choose a new name for each refusal.
 	k := refusalKey{cmp.Or(payer(by), by.String()), r.Code}
 	write, withheld := g.refusals.admit(k, g.clock.Now().Now)
 	if write {
 		err := g.Spend(tx, by, rowCost+int64(min(len(r.Detail), maxDetail)+len(e.Op)+len(e.Target)))
-		if errors.As(err, new(*op.Refusal)) {
+		if errors.As(err, new(*refusal.Refusal)) {
 			g.refusals.withhold(k)
 			write = false
 		} else if err != nil {
@@ -140,7 +141,7 @@ func countEntry(k refusalKey, n int) audit.Entry {
 
 // NoteRefused writes a refusal that was found before the gate was asked, such as a
 // caller that may not ask at all. The text what has the method and path.
-func (g *Gate) NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal) {
+func (g *Gate) NoteRefused(ctx context.Context, by op.Requester, what string, r *refusal.Refusal) {
 	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, audit.Entry{Op: clip(what)}, r) })
 	if err != nil {
 		g.log.Error("a refusal is not in the audit log", "error", err)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestAHubHasNoUIDOnThisMachine: the journal has the name that the hub gave. No
@@ -20,9 +21,9 @@ func TestAHubHasNoUIDOnThisMachine(t *testing.T) {
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 	require.Equal(t, []op.Requester{relayed}, w.job(r.ID.Job).Requesters)
 	_, err = w.gate.Cancel(w.ctx, op.Requester{Source: op.SourceAPI, UID: 1000}, r.ID.Job)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	_, err = w.gate.Submit(w.ctx, op.Submission{Requester: relayed, Steps: []op.Ask{ask("guest.stop", "a")}})
-	require.ErrorIs(t, err, op.NotAllowed, "a hub submits nothing")
+	require.ErrorIs(t, err, refusal.NotAllowed, "a hub submits nothing")
 	w.run()
 	require.Equal(t, []string{"guest.destroy a"}, w.back.did())
 }

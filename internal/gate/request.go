@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -111,7 +112,7 @@ func (g *Gate) shut(tx *store.Tx, s op.Step, e audit.Entry) error {
 		return err
 	}
 	if !moved {
-		return op.Refuse(op.Conflict, "step %s is no longer %s", s.ID, s.State)
+		return refusal.New(refusal.Conflict, "step %s is no longer %s", s.ID, s.State)
 	}
 	if s.State == op.StatePending {
 		r, err := journal.ReadRequest(tx, s.ID)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -31,7 +32,7 @@ func TestTwoSubmitsAtOnceAreOneRequest(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	ids := make([]op.JobID, 32)
-	n := race(t, len(ids), op.Conflict, func(i int) error {
+	n := race(t, len(ids), refusal.Conflict, func(i int) error {
 		by := hub
 		by.UID += uint32(i % 4)
 		j, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{ask("guest.destroy", "a")}})
@@ -53,7 +54,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 	w.back.put("a")
 	for _, a := range []op.Ask{ask("guest.create", "new"), ask("guest.start", "a"), ask("guest.destroy", "a")} {
 		ids := make([]op.JobID, 64)
-		n := race(t, len(ids), op.Conflict, func(i int) error {
+		n := race(t, len(ids), refusal.Conflict, func(i int) error {
 			j, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, IdempotencyKey: "key of " + a.Op})
 			ids[i] = j.ID
 			return err
@@ -72,19 +73,19 @@ func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
 	w := newWorld(t)
 	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "a")}, IdempotencyKey: "k"}
 	_, err := w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	w.back.put("a")
 	_, again := w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, again, op.UnknownTarget, "the same key and body get the first answer")
-	require.Equal(t, op.AsRefusal(err).Detail, op.AsRefusal(again).Detail)
+	require.ErrorIs(t, again, refusal.UnknownTarget, "the same key and body get the first answer")
+	require.Equal(t, refusal.As(err).Detail, refusal.As(again).Detail)
 	other := sub
 	other.Reason = "another body"
 	_, err = w.gate.Submit(w.ctx, other)
-	require.ErrorIs(t, err, op.Conflict)
-	require.Equal(t, op.Conflict, w.lastRefusal().Code)
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.Equal(t, refusal.Conflict, w.lastRefusal().Code)
 	w.restart()
 	_, err = w.gate.Submit(w.ctx, other)
-	require.ErrorIs(t, err, op.Conflict, "the key is known after a restart")
+	require.ErrorIs(t, err, refusal.Conflict, "the key is known after a restart")
 	sub.IdempotencyKey = "k2"
 	_, err = w.gate.Submit(w.ctx, sub)
 	require.NoError(t, err)
@@ -101,17 +102,17 @@ func TestOpenStepsOfATargetAreCapped(t *testing.T) {
 		w.mustSubmit(ask("guest.start", "a"))
 	}
 	_, err := w.submit(ask("guest.start", "a"))
-	require.ErrorIs(t, err, op.OverLimit, "one uid")
+	require.ErrorIs(t, err, refusal.OverLimit, "one uid")
 	for range 16 {
 		require.NoError(t, by(2000))
 	}
-	require.ErrorIs(t, by(3000), op.OverLimit, "all uids, but for operators")
+	require.ErrorIs(t, by(3000), refusal.OverLimit, "all uids, but for operators")
 	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.stop", "a"))
 	require.NoError(t, err, "desired state has room")
 	for range 31 {
 		require.NoError(t, by(0), "an operator has room")
 	}
-	require.ErrorIs(t, by(0), op.OverLimit)
+	require.ErrorIs(t, by(0), refusal.OverLimit)
 	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "a"})
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -145,8 +146,8 @@ func TestHangingUpKeepsNoRefusalOutOfTheLog(t *testing.T) {
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
 	_, err := w.gate.Approve(gone, hub, r.ID, mallory.envelope(t, r.Payload))
-	require.ErrorIs(t, err, op.UnknownSigner)
-	require.Equal(t, op.UnknownSigner, w.lastRefusal().Code)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
+	require.Equal(t, refusal.UnknownSigner, w.lastRefusal().Code)
 }
 
 // TestDesiredStateAndAJobWantTheSame: there is one request, and each requester
@@ -192,7 +193,7 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	require.Equal(t, j.ID, joined.ID)
 	_, err = w.gate.Cancel(w.ctx, builder, j.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "no requester is left that may destroy it unsigned")
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.PendingSignature, "no requester is left that may destroy it unsigned")
 	w.run()
 	require.True(t, w.back.has("tmp"))
 }
@@ -221,12 +222,12 @@ func TestRightToCancel(t *testing.T) { // H13
 			require.Equal(t, op.StateCancelled, w.job(j.ID).State(), name)
 			continue
 		}
-		require.ErrorIs(t, err, op.NotAllowed, name)
-		require.Equal(t, op.NotAllowed, w.lastRefusal().Code)
+		require.ErrorIs(t, err, refusal.NotAllowed, name)
+		require.Equal(t, refusal.NotAllowed, w.lastRefusal().Code)
 		require.Equal(t, op.StatePending, w.job(j.ID).State(), name)
 	}
 	_, err := w.gate.Cancel(w.ctx, root, 999)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 func TestAnAgentsJobIsNotItsUidsToCancel(t *testing.T) {
@@ -235,7 +236,7 @@ func TestAnAgentsJobIsNotItsUidsToCancel(t *testing.T) {
 	j := w.submitAs(builder, ask("guest.destroy", "a"))
 	for _, by := range []op.Requester{hub, neighbour} {
 		_, err := w.gate.Cancel(w.ctx, by, j.ID)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 	}
 	_, err := w.gate.Cancel(w.ctx, builder, j.ID)
 	require.NoError(t, err)
@@ -249,11 +250,11 @@ func TestTooLateToCancel(t *testing.T) {
 	w.mustApprove(r)
 	w.use(r.ID)
 	_, err := w.gate.Cancel(w.ctx, root, r.ID.Job)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	j := w.mustSubmit(ask("guest.start", "b"), ask("guest.stop", "b"))
 	require.NoError(t, w.execute(j.Steps[0].ID))
 	_, err = w.gate.Cancel(w.ctx, root, j.ID)
-	require.ErrorIs(t, err, op.Conflict, "part of it is done")
+	require.ErrorIs(t, err, refusal.Conflict, "part of it is done")
 	r = w.request(ask("guest.wipe", "b"))
 	w.mustApprove(r)
 	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
@@ -275,15 +276,15 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 		asks = append(asks, ask("guest.destroy", n))
 	}
 	_, err := w.submit(asks[:4]...)
-	require.ErrorIs(t, err, op.OverLimit, "one job of four")
+	require.ErrorIs(t, err, refusal.OverLimit, "one job of four")
 	j, err := w.submit(asks[:3]...)
 	require.NoError(t, err, "exactly the limit")
 	_, err = w.submit(asks[3])
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.submit(ask("guest.start", "g3"))
 	require.NoError(t, err, "a benign step needs no signature")
 	_, err = w.submit(ask("guest.start", "g3"), asks[3])
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	w.submitAs(other, asks[3])
 	_, err = w.submit(asks[3])
 	require.NoError(t, err, "joining what waits already asks nothing more")
@@ -294,7 +295,7 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 	_, err = w.submit(asks[0], asks[1])
 	require.NoError(t, err, "there is room again: one of three is what was joined")
 	_, err = w.submit(asks[2])
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 }
 
 func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
@@ -305,7 +306,7 @@ func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
 	for i := range 20 {
 		w.back.put(fmt.Sprintf("g%d", i))
 	}
-	n := race(t, 20, op.OverLimit, func(i int) error { _, err := w.submit(ask("guest.destroy", fmt.Sprintf("g%d", i))); return err })
+	n := race(t, 20, refusal.OverLimit, func(i int) error { _, err := w.submit(ask("guest.destroy", fmt.Sprintf("g%d", i))); return err })
 	require.Equal(t, 5, n)
 }
 
@@ -320,7 +321,7 @@ func TestAnotherSetDoesNotForgetARejection(t *testing.T) {
 	w.mustReject(w.requestOf(j, 1))
 	require.NoError(t, w.gate.Withdraw(w.ctx, "other", a.Target, nil))
 	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, op.Rejected)
+	require.ErrorIs(t, err, refusal.Rejected)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	_, err = w.gate.Want(w.ctx, "fleet", a)
 	require.NoError(t, err)
@@ -335,7 +336,7 @@ func TestARejectedWishIsAnotherOnAnotherIncarnation(t *testing.T) {
 	w.mustReject(w.requestOf(j, 1))
 	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
 	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, op.Rejected, "the same guest, however it looks")
+	require.ErrorIs(t, err, refusal.Rejected, "the same guest, however it looks")
 	w.back.remove("a")
 	w.back.put("a")
 	_, err = w.gate.Want(w.ctx, "fleet", a)
@@ -351,7 +352,7 @@ func TestWakes(t *testing.T) {
 	require.NoError(t, w.execute(j.Steps[0].ID))
 	require.True(t, w.wakes("a"), "the next step's target")
 	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
-	require.ErrorIs(t, w.execute(j.Steps[1].ID), op.PendingSignature)
+	require.ErrorIs(t, w.execute(j.Steps[1].ID), refusal.PendingSignature)
 	w.wakes("")
 	w.mustReject(w.requestOf(j, 2))
 	require.True(t, w.wakes("new"), "what was made is to be taken back")
@@ -365,7 +366,7 @@ func TestWakes(t *testing.T) {
 	w.back.change("c", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
 	w.wakes("")
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.True(t, w.wakes("c"), "so that it is issued anew")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
@@ -107,16 +108,16 @@ func TestPlannedRotation(t *testing.T) {
 	require.Equal(t, []string{dave.print() + " operational"}, r.Owed)
 
 	_, err := w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.BadParams, "it is not proved that dave has his key")
+	require.ErrorIs(t, err, refusal.BadParams, "it is not proved that dave has his key")
 	_, err = w.approveAs(r, op.Coordination, dave)
-	require.ErrorIs(t, err, op.UnknownSigner, "under another namespace it is no proof")
+	require.ErrorIs(t, err, refusal.UnknownSigner, "under another namespace it is no proof")
 	r, err = w.approveAs(r, op.Operational, dave)
 	require.NoError(t, err)
 	require.Empty(t, r.Owed)
 	require.Empty(t, r.Signatures, "a proof counts for nothing")
 	require.Equal(t, op.StatePending, r.Step.State)
 	_, err = w.approveAs(r, op.Operational, dave)
-	require.ErrorIs(t, err, op.ThresholdUnmet)
+	require.ErrorIs(t, err, refusal.ThresholdUnmet)
 
 	r, err = w.approveAs(r, op.Operational, alice)
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ func TestPlannedRotation(t *testing.T) {
 	w.back.put("g")
 	g := w.request(ask("guest.destroy", "g"))
 	_, err = w.approveAs(g, op.Operational, bob)
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	_, err = w.approveAs(g, op.Operational, dave)
 	require.NoError(t, err)
 	last := w.entryOf(audit.Rotated)
@@ -164,12 +165,12 @@ func TestRightToRotate(t *testing.T) {
 	caLine := ca.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)
 	for name, c := range map[string]struct {
 		ask         op.Ask
-		operational op.Code // what an operator's signature gets
+		operational refusal.Code // what an operator's signature gets
 	}{
-		"a recovery key":         {rotate(2, []string{dave.line("recovery@gated")}, nil), op.RoleDenied},
-		"a recovery key's end":   {rotate(2, []string{dave.line("recovery@gated")}, []string{rita.print()}), op.RoleDenied},
-		"a CA":                   {rotate(2, []string{caLine}, nil), op.RoleDenied},
-		"both in one line":       {rotate(2, []string{dave.line("operational@gated,recovery@gated")}, nil), op.RoleDenied},
+		"a recovery key":         {rotate(2, []string{dave.line("recovery@gated")}, nil), refusal.RoleDenied},
+		"a recovery key's end":   {rotate(2, []string{dave.line("recovery@gated")}, []string{rita.print()}), refusal.RoleDenied},
+		"a CA":                   {rotate(2, []string{caLine}, nil), refusal.RoleDenied},
+		"both in one line":       {rotate(2, []string{dave.line("operational@gated,recovery@gated")}, nil), refusal.RoleDenied},
 		"an operator":            {rotate(2, []string{dave.line("operational@gated")}, nil), ""},
 		"a coordinator":          {rotate(2, []string{dave.line("coordination@gated")}, nil), ""},
 		"an operator for bob":    {rotate(2, []string{dave.line("operational@gated")}, []string{bob.print()}), ""},
@@ -181,7 +182,7 @@ func TestRightToRotate(t *testing.T) {
 			w := rotating(t)
 			r := w.request(c.ask)
 			_, err := w.approveAs(r, op.Coordination, carol)
-			require.ErrorIs(t, err, op.RoleDenied)
+			require.ErrorIs(t, err, refusal.RoleDenied)
 			proofs := w.proofs(r, dave)
 			if strings.Contains(name, "CA") {
 				proofs = []string{mint.Sign(t, ca, op.Operational.Namespace(), r.Payload).Armored()}
@@ -236,7 +237,7 @@ func TestRotationsThatCannotBe(t *testing.T) {
 	} {
 		_, err := w.submit(a)
 		require.Error(t, err, name)
-		require.Contains(t, []op.Code{op.BadParams, op.Malformed}, op.CodeOf(err), name)
+		require.Contains(t, []refusal.Code{refusal.BadParams, refusal.Malformed}, refusal.CodeOf(err), name)
 	}
 	require.Equal(t, int64(1), w.gate.Epoch())
 }
@@ -287,7 +288,7 @@ func TestOfTwoRotationsOneIsStale(t *testing.T) {
 	got, err := w.gate.Request(w.ctx, second.ID)
 	require.NoError(t, err)
 	require.Equal(t, op.StateRefused, got.Step.State)
-	require.Contains(t, []op.Code{op.BadParams, op.StaleTarget}, got.Step.Code)
+	require.Contains(t, []refusal.Code{refusal.BadParams, refusal.StaleTarget}, got.Step.Code)
 	require.Equal(t, int64(2), w.gate.Epoch())
 	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, w.wall))
 }
@@ -303,7 +304,7 @@ func TestOnlyAUsedPermitRotates(t *testing.T) {
 	require.NoError(t, err)
 	refused, err := w.gate.Permit(w.ctx, r.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, refused.Use(w.ctx, op.Observed{Target: signers, Present: true, Incarnation: "other"}), op.StaleTarget)
+	require.ErrorIs(t, refused.Use(w.ctx, op.Observed{Target: signers, Present: true, Incarnation: "other"}), refusal.StaleTarget)
 	d := w.request(ask("guest.destroy", "g"))
 	_, err = w.approve(d)
 	require.NoError(t, err)
@@ -312,7 +313,7 @@ func TestOnlyAUsedPermitRotates(t *testing.T) {
 	require.NoError(t, other.Use(w.ctx, w.back.get("g")))
 	for name, p := range map[string]gate.Permit{"the zero one": {}, "one not used": unused, "one that was refused": refused, "another step's": other} {
 		_, err := w.gate.Rotate(w.ctx, p)
-		require.ErrorIs(t, err, op.NotAllowed, name)
+		require.ErrorIs(t, err, refusal.NotAllowed, name)
 	}
 	require.Equal(t, int64(1), w.gate.Epoch())
 }
@@ -327,7 +328,7 @@ func TestProofsAloneMakeNoRequest(t *testing.T) {
 	payload, err := p.Encode()
 	require.NoError(t, err)
 	_, err = w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory))
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	got, err := w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory, alice))
 	require.NoError(t, err)
 	require.Equal(t, op.StateAuthorized, got.Step.State)

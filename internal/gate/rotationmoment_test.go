@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/journal"
@@ -38,7 +39,7 @@ func TestRotationIsCheckedAtTheMomentItIsMade(t *testing.T) {
 			require.NoError(w.t, w.gate.Reload(w.ctx, revoked, w.gate.Policy()))
 		}, "the last key of the role operational cannot go"},
 		"the revocation list cannot be read": {func(w *world) {
-			require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.gate.Policy()))
+			require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(refusal.Unavailable), w.gate.Policy()))
 		}, "revo"},
 		"another file came into force": {func(w *world) {
 			text := append(w.gate.Trust().Text(), mallory.line("coordination@gated")...)
@@ -110,7 +111,7 @@ func TestRotationToKeysThatAreNotValid(t *testing.T) {
 		"a CA that is not valid yet": rotate(2, []string{strings.Replace(within(line, "valid-after", w.wall.Add(time.Minute)), " ", " cert-authority,", 1)}, all),
 	} {
 		_, err := w.submit(a)
-		require.ErrorIs(t, err, op.BadParams, name)
+		require.ErrorIs(t, err, refusal.BadParams, name)
 	}
 	require.Equal(t, int64(1), w.gate.Epoch())
 
@@ -128,6 +129,6 @@ func TestRotationToKeysThatAreNotValid(t *testing.T) {
 			require.NoError(t, err, line)
 			continue
 		}
-		require.ErrorIs(t, err, op.BadParams, line)
+		require.ErrorIs(t, err, refusal.BadParams, line)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -74,7 +75,7 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 		e.Detail += fmt.Sprintf("; policy %.12s in force, was %.12s", is, was)
 	}
 	if err := next.trust.Blocked(); err != nil {
-		e.Detail = op.AsRefusal(err).Detail // the gate cannot tell how many
+		e.Detail = refusal.As(err).Detail // the gate cannot tell how many
 	}
 	if err := g.Log(ctx, e); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 // NotAllowed. If the file changed meanwhile, it is BadParams.
 func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 	if p.core == nil || p.core.gate != g || !p.core.dispatched.Load() || p.core.step.Op != op.Rotate {
-		return authz.Rotation{}, op.Refuse(op.NotAllowed, "there is no used permit for this rotation")
+		return authz.Rotation{}, refusal.New(refusal.NotAllowed, "there is no used permit for this rotation")
 	}
 	g.changing.Lock()
 	defer g.changing.Unlock()
@@ -175,7 +176,8 @@ func (inForce *rules) requirement(r op.Request, now time.Time) (op.Requirement, 
 // rotation checks the parameters of a trust.rotate against the file in force.
 func (inForce *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) {
 	if n := p.Int("epoch"); n != inForce.epoch+1 {
-		return authz.Rotation{}, op.Refuse(op.BadParams, "the rotation makes epoch %d, and the file is at %d", n, inForce.epoch).
+		return authz.Rotation{}, refusal.New(refusal.BadParams, "the rotation makes epoch %d, and the file is at %d", n,
+			inForce.epoch).
 			WithHint("the epoch goes up by one: %d", inForce.epoch+1)
 	}
 	r, err := inForce.trust.Rotate(p.Lines("add"), p.Lines("remove"), now)
@@ -185,7 +187,8 @@ func (inForce *rules) rotation(p op.Params, now time.Time) (authz.Rotation, erro
 	for _, l := range r.Added {
 		for _, role := range l.Roles {
 			if !role.BuiltIn() && !slices.Contains(inForce.policy.Roles, role) {
-				return r, op.Refuse(op.BadParams, "the rotation adds a key for %s, and this gate has no such role", role.Namespace()).
+				return r, refusal.New(refusal.BadParams, "the rotation adds a key for %s, and this gate has no such role",
+					role.Namespace()).
 					WithHint("name the role under policy.roles first")
 			}
 		}

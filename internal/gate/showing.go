@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -93,7 +94,8 @@ func (g *Gate) Still(tx *store.Tx, t op.Target) error {
 	if err != nil || !waits {
 		return err
 	}
-	return op.Refuse(op.Unavailable, "an operator decides about %s by who holds which paths now, so nothing is granted until %s at the latest",
+	return refusal.New(refusal.Unavailable,
+		"an operator decides about %s by who holds which paths now, so nothing is granted until %s at the latest",
 		w.For, w.Until.UTC().Format(time.RFC3339)).WithHint("try again then; gated jobs %s shows its state", w.For.Job)
 }
 

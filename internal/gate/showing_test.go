@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // others is another requester than that of the request.
@@ -37,7 +38,7 @@ func TestWhatAnOperatorReadsStaysAsItIs(t *testing.T) {
 			j := w.add(a)
 			w.run()
 			require.Equal(t, op.StatePlanned, w.job(j.ID).State(), "it waits")
-			require.ErrorIs(t, w.execute(j.Steps[0].ID), op.Unavailable, "also for a driver that has its permit")
+			require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.Unavailable, "also for a driver that has its permit")
 			wait, waits, err := w.gate.WaitsFor(w.ctx, w.job(j.ID).Steps[0])
 			require.NoError(t, err)
 			require.True(t, waits)
@@ -170,7 +171,7 @@ func TestASignedStepKeepsItsTarget(t *testing.T) {
 	require.NoError(t, err)
 	j, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "web", "labels", map[string]any{"a": "b"}))
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.Unavailable, "desired state waits like everybody")
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.Unavailable, "desired state waits like everybody")
 	require.NoError(t, w.execute(r.ID))
 	require.False(t, w.back.has("web"))
 }
@@ -204,5 +205,5 @@ func TestUnreadRequestsHoldNothing(t *testing.T) {
 	}
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 	_, err := w.approve(r)
-	require.ErrorIs(t, err, op.Superseded)
+	require.ErrorIs(t, err, refusal.Superseded)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -44,7 +45,8 @@ func (g *Gate) checkSnapshots(tx *store.Tx, by op.Requester, steps []planned) er
 }
 
 func (g *Gate) tooManySnapshots(by op.Requester, t op.Target) error {
-	return op.Refuse(op.OverLimit, "%s has %d snapshots of %s, and that is the most", payer(by), g.quotas.Snapshots, t).
+	return refusal.New(refusal.OverLimit, "%s has %d snapshots of %s, and that is the most", payer(by),
+		g.quotas.Snapshots, t).
 		WithHint("delete some (gated submit guest.snapshot-delete, which an operator signs); limits.snapshots_per_guest in gated.yaml is the bound")
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -110,7 +111,8 @@ func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
 	if err != nil || n+bytes <= most {
 		return err
 	}
-	return op.Refuse(op.OverLimit, "%s had the gate write %d KiB within an hour; with %d KiB more that is over its quota of %d KiB",
+	return refusal.New(refusal.OverLimit,
+		"%s had the gate write %d KiB within an hour; with %d KiB more that is over its quota of %d KiB",
 		who, n>>10, (bytes+1023)>>10, most>>10).
 		WithHint("wait some minutes and ask less often or with less; limits.journal_quota in gated.yaml is the bound; approvals go on meanwhile")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -24,9 +25,9 @@ func TestStaleSaysWhatBecameOfTheTarget(t *testing.T) {
 	} {
 		now := op.Observed{Incarnation: "two", Fingerprint: "a"}
 		err := gate.Stale(c.step, now)
-		require.ErrorIs(t, err, op.StaleTarget)
+		require.ErrorIs(t, err, refusal.StaleTarget)
 		require.ErrorContains(t, err, c.says)
-		require.Contains(t, op.AsRefusal(err).Hint, c.hint)
+		require.Contains(t, refusal.As(err).Hint, c.hint)
 		require.Contains(t, gate.Overtaken(c.step, now), c.over)
 		require.NoError(t, gate.Stale(c.step, op.Observed{Incarnation: "one", Fingerprint: "a"}))
 	}

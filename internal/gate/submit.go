@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -26,7 +27,8 @@ func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 		e.Op, e.Target = clip(sub.Steps[0].Op), clip(sub.Steps[0].Target.String())
 	}
 	if sub.Requester.Source != op.SourceAPI {
-		return op.Job{}, g.refuse(ctx, sub.Requester, e, op.Refuse(op.NotAllowed, "%s does not submit jobs", sub.Requester))
+		return op.Job{}, g.refuse(ctx, sub.Requester, e, refusal.New(refusal.NotAllowed, "%s does not submit jobs",
+			sub.Requester))
 	}
 	body := digest(sub)
 	if sub.IdempotencyKey != "" {
@@ -48,22 +50,22 @@ func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 
 // refuseKeyed is refuse for a submission. If the submission has an idempotency key,
 // a repeat gets the same refusal.
-func (g *Gate) refuseKeyed(ctx context.Context, sub op.Submission, body string, e audit.Entry, refusal error) error {
+func (g *Gate) refuseKeyed(ctx context.Context, sub op.Submission, body string, e audit.Entry, refused error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	return g.decideOr(ctx, sub.Requester, e, func(*store.Tx) error { return g.machine(refusal) }, g.answerWith(sub, body))
+	return g.decideOr(ctx, sub.Requester, e, func(*store.Tx) error { return g.machine(refused) }, g.answerWith(sub, body))
 }
 
 // answerWith stores a refusal as the answer to a submission's key. Unavailable and
 // Internal are not stored, because they decide nothing.
 func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error) error {
-	return func(tx *store.Tx, refusal error) error {
-		r := op.AsRefusal(refusal)
-		if sub.IdempotencyKey == "" || r.Code == op.Unavailable || r.Code == op.Internal {
+	return func(tx *store.Tx, refused error) error {
+		r := refusal.As(refused)
+		if sub.IdempotencyKey == "" || r.Code == refusal.Unavailable || r.Code == refusal.Internal {
 			return nil
 		}
 		if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey)+len(r.Detail)+len(r.Hint))); err != nil {
-			if errors.As(err, new(*op.Refusal)) {
+			if errors.As(err, new(*refusal.Refusal)) {
 				return nil // the gate decides a repeat anew
 			}
 			return err
@@ -93,7 +95,7 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	err = g.view(ctx, func(tx *store.Tx) error {
 		s, ok, err := journal.ByWish(tx, journal.Wish(steps[0].step))
 		if err == nil && ok && s.State == op.StateRejected {
-			rejected = op.Refuse(op.Rejected, "an operator rejected this (%s)", s.ID).About(s.ID, s.State)
+			rejected = refusal.New(refusal.Rejected, "an operator rejected this (%s)", s.ID).About(s.ID, s.State)
 		}
 		return err
 	})
@@ -108,24 +110,24 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) ([]planned, error) {
 	switch n := len(sub.Steps); {
 	case n == 0:
-		return nil, op.Refuse(op.BadParams, "a job has at least one step")
+		return nil, refusal.New(refusal.BadParams, "a job has at least one step")
 	case n > op.MaxSteps:
-		return nil, op.Refuse(op.TooComplex, "a job has at most %d steps, not %d", op.MaxSteps, n)
+		return nil, refusal.New(refusal.TooComplex, "a job has at most %d steps, not %d", op.MaxSteps, n)
 	}
 	if len(sub.Reason) > op.MaxReason {
-		return nil, op.Refuse(op.BadParams, "the reason has %d bytes, more than %d", len(sub.Reason), op.MaxReason)
+		return nil, refusal.New(refusal.BadParams, "the reason has %d bytes, more than %d", len(sub.Reason), op.MaxReason)
 	}
 	if err := op.CheckText("reason", sub.Reason); err != nil {
 		return nil, err
 	}
 	if len(sub.IdempotencyKey) > 255 {
-		return nil, op.Refuse(op.BadParams, "the idempotency key has more than 255 bytes")
+		return nil, refusal.New(refusal.BadParams, "the idempotency key has more than 255 bytes")
 	}
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)
 		if err != nil {
-			if r := op.AsRefusal(err); len(sub.Steps) > 1 && errors.Is(err, r) {
+			if r := refusal.As(err); len(sub.Steps) > 1 && errors.Is(err, r) {
 				r.Detail = fmt.Sprintf("step %d: %s", i+1, r.Detail)
 			}
 			return nil, err
@@ -253,7 +255,7 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 		if r.Offline {
 			// The gate cannot issue an operator's own payload anew, so this is another wish.
 			e := about(audit.Superseded, "gate", s)
-			e.Code, e.Detail = op.Superseded, "the target is not as it was when an operator signed"
+			e.Code, e.Detail = refusal.Superseded, "the target is not as it was when an operator signed"
 			return 0, g.close(tx, s, e)
 		}
 	}

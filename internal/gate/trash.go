@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -20,7 +21,8 @@ func revives(by op.Requester, spec op.Spec, s op.Step, trash []op.Trashed) (op.S
 	found := s.Revivable(trash)
 	if len(found) != 1 {
 		newest := slices.MaxFunc(found, func(a, b op.Trashed) int { return a.Until.Compare(b.Until) })
-		return s, op.Refuse(op.Conflict, "the trash has %d guests that were guest/%s", len(found), s.Look().TrashName()).
+		return s, refusal.New(refusal.Conflict, "the trash has %d guests that were guest/%s", len(found),
+			s.Look().TrashName()).
 			WithHint("say which with -p incarnation=%s", newest.Incarnation)
 	}
 	s.Params = maps.Clone(s.Params)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 )
@@ -136,7 +137,7 @@ func TestAnUndeleteIsOfOneGuest(t *testing.T) {
 	require.Equal(t, op.StateRefused, w.job(j.ID).State())
 	require.False(t, w.back.has("back"))
 	_, err := w.submit(ask("guest.undelete", "back", "from", "web", "incarnation", string(was.Incarnation)))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // TestATrashThatChangesBeforeTheDispatch: a step was benign when it was submitted.

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -69,7 +70,7 @@ func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
 
 func (g *Gate) cancelRest(tx *store.Tx, s, cause op.Step) error {
 	e := about(audit.Cancelled, "gate", s)
-	e.Code, e.Detail = op.Cancelled, fmt.Sprintf("%s did not succeed", cause.ID)
+	e.Code, e.Detail = refusal.Cancelled, fmt.Sprintf("%s did not succeed", cause.ID)
 	return g.shut(tx, s, e)
 }
 

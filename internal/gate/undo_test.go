@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -59,8 +60,8 @@ func (f *fleet) answer() {
 		switch rapid.IntRange(0, 3).Draw(f.rt, "answer") {
 		case 0, 1:
 			// The rejection of another step of its job may have cancelled it.
-			if _, err := f.approve(r); err != nil && !errors.Is(err, op.StaleTarget) && !errors.Is(err, op.Cancelled) &&
-				!errors.Is(err, op.Expired) {
+			if _, err := f.approve(r); err != nil && !errors.Is(err, refusal.StaleTarget) && !errors.Is(err, refusal.Cancelled) &&
+				!errors.Is(err, refusal.Expired) {
 				f.rt.Fatal(err)
 			}
 		case 2:
@@ -71,7 +72,7 @@ func (f *fleet) answer() {
 
 func (f *fleet) reject(r op.Request) {
 	_, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, alice))
-	if err != nil && (!errors.Is(err, op.Conflict) || f.job(r.ID.Job).Steps[r.ID.Index-1].State.Open()) {
+	if err != nil && (!errors.Is(err, refusal.Conflict) || f.job(r.ID.Job).Steps[r.ID.Index-1].State.Open()) {
 		f.rt.Fatal(err)
 	}
 }
@@ -357,5 +358,5 @@ func TestTransientErrorsEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.StateFailed, w.job(r.ID.Job).State(), "a signed step is dispatched once, whatever its driver says")
 	_, err = w.gate.Permit(w.ctx, r.ID)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 }

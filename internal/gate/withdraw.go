@@ -10,6 +10,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
@@ -49,7 +50,7 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 			return err
 		}
 		e := about(audit.Rejected, by.String(), r.Step)
-		e.PID, e.Detail, e.Payload, e.Code = by.PID, rej.Rejection.Reason, entry.Payload, op.Rejected
+		e.PID, e.Detail, e.Payload, e.Code = by.PID, rej.Rejection.Reason, entry.Payload, refusal.Rejected
 		for _, s := range rej.Signers {
 			e.Signers = append(e.Signers, signedBy(s, time.Time{}).String())
 		}
@@ -80,15 +81,17 @@ func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection,
 	}
 	switch {
 	case rej.Rejection.Nonce == r.Nonce:
-		return r, op.Refuse(op.Malformed, "a rejection has a nonce of its own, not the request's").At(op.StageNonce)
+		return r, refusal.New(refusal.Malformed, "a rejection has a nonce of its own, not the request's").
+			At(refusal.StageNonce)
 	case rej.Rejection.Request != id || rej.Rejection.PayloadSHA256 != op.SHA256(r.Payload):
-		return r, op.Refuse(op.BindingMismatch, "the rejection is of another request or of an older payload").
-			At(op.StageBinding).About(id, r.Step.State)
+		return r, refusal.New(refusal.BindingMismatch, "the rejection is of another request or of an older payload").
+			At(refusal.StageBinding).About(id, r.Step.State)
 	}
 	if _, known, err := nonce.Lookup(tx, rej.Rejection.Nonce); err != nil {
 		return r, err
 	} else if known {
-		return r, op.Refuse(op.Replayed, "this rejection was used already").At(op.StageNonce).About(id, r.Step.State)
+		return r, refusal.New(refusal.Replayed, "this rejection was used already").At(refusal.StageNonce).
+			About(id, r.Step.State)
 	}
 	need, err := inForce.requirement(r, g.clock.Now().Now)
 	if err != nil {
@@ -99,7 +102,7 @@ func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection,
 		return r, err
 	}
 	if r.Step.State != op.StatePending && r.Step.State != op.StateAuthorized {
-		return r, op.Refuse(op.Conflict, "%s is %s already", id, r.Step.State).About(id, r.Step.State)
+		return r, refusal.New(refusal.Conflict, "%s is %s already", id, r.Step.State).About(id, r.Step.State)
 	}
 	return r, nil
 }
@@ -119,11 +122,11 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 		}
 		// Only a caller on the socket has a uid that means anything.
 		if !mine && (by.Source != op.SourceAPI || by.UID != 0 && by.UID != g.uid) {
-			return op.Refuse(op.NotAllowed, "%s did not ask for %s", by, id)
+			return refusal.New(refusal.NotAllowed, "%s did not ask for %s", by, id)
 		}
 		for _, s := range job.Steps {
 			if s.State == op.StateDispatched || !s.State.Open() {
-				return op.Refuse(op.Conflict, "%s is %s: it is too late to cancel it", s.ID, s.State)
+				return refusal.New(refusal.Conflict, "%s is %s: it is too late to cancel it", s.ID, s.State)
 			}
 		}
 		if mine {
@@ -139,7 +142,7 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 			}
 		}
 		e := withPID(about(audit.Cancelled, by.String(), job.Steps[0]), by)
-		e.Code = op.Cancelled
+		e.Code = refusal.Cancelled
 		if err := g.close(tx, job.Steps[0], e); err != nil {
 			return err
 		}

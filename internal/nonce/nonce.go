@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -77,7 +78,7 @@ func Issue(tx *store.Tx, r Record) error {
 		return fmt.Errorf("issue nonce: %w", err)
 	}
 	if n != 1 {
-		return op.Refuse(op.Replayed, "the nonce is known already").At(op.StageNonce)
+		return refusal.New(refusal.Replayed, "the nonce is known already").At(refusal.StageNonce)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func Spend(tx *store.Tx, nonce string, fate Fate) error {
 		return fmt.Errorf("spend nonce: %w", err)
 	}
 	if n != 1 {
-		return op.Refuse(op.Replayed, "the nonce was spent").At(op.StageNonce)
+		return refusal.New(refusal.Replayed, "the nonce was spent").At(refusal.StageNonce)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
@@ -54,7 +55,7 @@ func TestIssueSpendLookup(t *testing.T) {
 	s := newStore(t)
 	_, ok := lookup(t, s, "a")
 	require.False(t, ok)
-	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", nonce.Used) }), op.Replayed,
+	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", nonce.Used) }), refusal.Replayed,
 		"what was never issued cannot be spent")
 	require.NoError(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, record("a")) }))
 	got, ok := lookup(t, s, "a")
@@ -63,17 +64,17 @@ func TestIssueSpendLookup(t *testing.T) {
 
 	other := record("a")
 	other.Payload = op.SHA256(nil)
-	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, other) }), op.Replayed)
+	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, other) }), refusal.Replayed)
 	got, _ = lookup(t, s, "a")
 	require.Equal(t, record("a"), got, "a second issue changes nothing")
 
 	require.NoError(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", nonce.Cancelled) }))
 	for _, fate := range []nonce.Fate{nonce.Used, nonce.Cancelled} {
-		require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", fate) }), op.Replayed)
+		require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", fate) }), refusal.Replayed)
 	}
 	got, _ = lookup(t, s, "a")
 	require.Equal(t, nonce.Cancelled, got.Fate, "the first fate stays")
-	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, record("a")) }), op.Replayed,
+	require.ErrorIs(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, record("a")) }), refusal.Replayed,
 		"a spent nonce is not issued again")
 }
 
@@ -95,7 +96,7 @@ func TestConcurrentSpendHasOneWinner(t *testing.T) {
 			require.Equal(t, -1, winner, "two spent one nonce")
 			winner = i
 		} else {
-			require.ErrorIs(t, err, op.Replayed)
+			require.ErrorIs(t, err, refusal.Replayed)
 		}
 	}
 	got, _ := lookup(t, s, "a")
@@ -107,7 +108,7 @@ func TestSpendIsTakenBackWithItsTransaction(t *testing.T) {
 	require.NoError(t, update(t, s, func(tx *store.Tx) error { return nonce.Issue(tx, record("a")) }))
 	require.Error(t, update(t, s, func(tx *store.Tx) error {
 		require.NoError(t, nonce.Spend(tx, "a", nonce.Used))
-		return op.Refuse(op.Conflict, "something later fails")
+		return refusal.New(refusal.Conflict, "something later fails")
 	}))
 	require.NoError(t, update(t, s, func(tx *store.Tx) error { return nonce.Spend(tx, "a", nonce.Used) }))
 }

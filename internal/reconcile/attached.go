@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -62,7 +63,7 @@ func (r *Reconciler) find(ctx context.Context, d driver.Driver, a *attached) (ou
 			return out, false, nil
 		case err == nil:
 			return r.outcome(ctx, d, a.step, driver.Result{}, p.Err), true, nil
-		case !errors.Is(err, op.UnknownTarget):
+		case !errors.Is(err, refusal.UnknownTarget):
 			return out, false, err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/inotify"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -70,10 +70,10 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 	dir, err := ownfile.Own().OpenDir(d.path)
 	if err != nil {
 		d.scanned = time.Time{}
-		if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+		if refused := (*refusal.Refusal)(nil); errors.As(err, &refused) {
 			return nil, mendable("desired state", refused)
 		}
-		return nil, op.Refuse(op.Unavailable, "desired state: %v", err)
+		return nil, refusal.New(refusal.Unavailable, "desired state: %v", err)
 	}
 	defer func() { _ = dir.Close() }()
 	events, fresh := d.watch.Take(d.path, dir)
@@ -97,8 +97,8 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 }
 
 // mendable adds the remedy to a refusal's sentence, because status shows only that sentence.
-func mendable(what string, r *op.Refusal) error {
-	return op.Refuse(r.Code, "%s: %s: %s", what, r.Detail, r.Hint).WithHint("%s", r.Hint)
+func mendable(what string, r *refusal.Refusal) error {
+	return refusal.New(r.Code, "%s: %s: %s", what, r.Detail, r.Hint).WithHint("%s", r.Hint)
 }
 
 // scanAll looks at every file. An unchanged file costs one stat.
@@ -143,12 +143,12 @@ func (d *Dir) scanAll(ctx context.Context, s scan) error {
 func (d *Dir) list(s scan) (changed bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
-		return false, op.Refuse(op.Unavailable, "desired state: %v", err)
+		return false, refusal.New(refusal.Unavailable, "desired state: %v", err)
 	}
 	if now := statOf(&st); now != d.listed || s.now.Sub(now.touched()) < settle {
 		names, err := s.dir.Readdirnames(-1)
 		if err != nil {
-			return false, op.Refuse(op.Unavailable, "desired state: %v", err)
+			return false, refusal.New(refusal.Unavailable, "desired state: %v", err)
 		}
 		d.names = slices.DeleteFunc(names, func(name string) bool { return !document(name) })
 		d.listed = now
@@ -183,11 +183,12 @@ func (d *Dir) result() ([]SetDoc, error) {
 		return d.docs, nil
 	}
 	if len(d.files) == 0 {
-		return nil, op.Refuse(op.Unavailable, "desired state: %s has no *.yaml file", d.path).
+		return nil, refusal.New(refusal.Unavailable, "desired state: %s has no *.yaml file", d.path).
 			WithHint("to wish for nothing, say so: guests: []")
 	}
 	if len(d.files) > MaxFiles {
-		return nil, op.Refuse(op.Oversized, "desired state: %s has %d files, more than %d", d.path, len(d.files), MaxFiles)
+		return nil, refusal.New(refusal.Oversized, "desired state: %s has %d files, more than %d", d.path, len(d.files),
+			MaxFiles)
 	}
 	names := make([]string, 0, len(d.files))
 	for name := range d.files {

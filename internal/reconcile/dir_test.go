@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // folder is a directory source over files that tests write. Its clock is ahead
@@ -61,7 +62,7 @@ func (f *folder) require(want map[string][]string) {
 	require.Equal(f.t, want, got)
 }
 
-func (f *folder) refused(code op.Code, text string) {
+func (f *folder) refused(code refusal.Code, text string) {
 	f.t.Helper()
 	got, err := f.sets()
 	require.ErrorIs(f.t, err, code)
@@ -213,7 +214,7 @@ func TestDirWaitsUntilAFileSettles(t *testing.T) {
 	}
 	f.write("a.yaml", document1("a1"))
 	f.ahead = settle / 2
-	f.refused(op.Unavailable, "a.yaml: it may still be written to")
+	f.refused(refusal.Unavailable, "a.yaml: it may still be written to")
 	require.NotNil(t, announce)
 	f.ahead = time.Hour
 	announce()
@@ -225,28 +226,28 @@ func TestDirRefusesWhatItCannotRead(t *testing.T) {
 	good := document1("a1")
 	for name, c := range map[string]struct {
 		make func(f *folder)
-		code op.Code
+		code refusal.Code
 		text string
 	}{
-		"no directory": {func(f *folder) { require.NoError(f.t, os.RemoveAll(f.path)) }, op.Unavailable, "no such file"},
+		"no directory": {func(f *folder) { require.NoError(f.t, os.RemoveAll(f.path)) }, refusal.Unavailable, "no such file"},
 		"a file": {func(f *folder) {
 			require.NoError(f.t, os.Remove(f.path))
 			require.NoError(f.t, os.WriteFile(f.path, nil, 0o644))
-		}, op.Unavailable, "not a directory"},
-		"no files":      {func(*folder) {}, op.Unavailable, "has no *.yaml file"},
-		"empty file":    {func(f *folder) { f.write("b.yaml", "") }, op.Malformed, "b.yaml:1:1: the file is empty"},
-		"broken":        {func(f *folder) { f.write("b.yaml", "apiVersion: gated/v1\nhost: [\n") }, op.Malformed, "b.yaml:2:1"},
-		"html":          {func(f *folder) { f.write("b.yaml", "<html>502</html>") }, op.Malformed, "b.yaml:1:1"},
-		"unknown field": {func(f *folder) { f.write("b.yaml", strings.Replace(good, "}", ", scratch: true}", 1)) }, op.BadParams, "b.yaml:4:"},
+		}, refusal.Unavailable, "not a directory"},
+		"no files":      {func(*folder) {}, refusal.Unavailable, "has no *.yaml file"},
+		"empty file":    {func(f *folder) { f.write("b.yaml", "") }, refusal.Malformed, "b.yaml:1:1: the file is empty"},
+		"broken":        {func(f *folder) { f.write("b.yaml", "apiVersion: gated/v1\nhost: [\n") }, refusal.Malformed, "b.yaml:2:1"},
+		"html":          {func(f *folder) { f.write("b.yaml", "<html>502</html>") }, refusal.Malformed, "b.yaml:1:1"},
+		"unknown field": {func(f *folder) { f.write("b.yaml", strings.Replace(good, "}", ", scratch: true}", 1)) }, refusal.BadParams, "b.yaml:4:"},
 		"too large": {func(f *folder) {
 			f.write("b.yaml", "")
 			require.NoError(f.t, os.Truncate(filepath.Join(f.path, "b.yaml"), 2<<30))
-		}, op.Oversized, "b.yaml"},
-		"directory":     {func(f *folder) { require.NoError(f.t, os.Mkdir(filepath.Join(f.path, "b.yaml"), 0o755)) }, op.Malformed, "not a regular file"},
-		"FIFO":          {func(f *folder) { require.NoError(f.t, unix.Mkfifo(filepath.Join(f.path, "b.yaml"), 0o644)) }, op.Malformed, "not a regular file"},
-		"symlink":       {func(f *folder) { require.NoError(f.t, os.Symlink("/etc/passwd", filepath.Join(f.path, "b.yaml"))) }, op.Malformed, "not a regular file"},
-		"dangling link": {func(f *folder) { require.NoError(f.t, os.Symlink("nowhere", filepath.Join(f.path, "b.yaml"))) }, op.Malformed, "not a regular file"},
-		"name":          {func(f *folder) { f.write("b\u202e.yaml", good) }, op.Malformed, "is not a name for a set"},
+		}, refusal.Oversized, "b.yaml"},
+		"directory":     {func(f *folder) { require.NoError(f.t, os.Mkdir(filepath.Join(f.path, "b.yaml"), 0o755)) }, refusal.Malformed, "not a regular file"},
+		"FIFO":          {func(f *folder) { require.NoError(f.t, unix.Mkfifo(filepath.Join(f.path, "b.yaml"), 0o644)) }, refusal.Malformed, "not a regular file"},
+		"symlink":       {func(f *folder) { require.NoError(f.t, os.Symlink("/etc/passwd", filepath.Join(f.path, "b.yaml"))) }, refusal.Malformed, "not a regular file"},
+		"dangling link": {func(f *folder) { require.NoError(f.t, os.Symlink("nowhere", filepath.Join(f.path, "b.yaml"))) }, refusal.Malformed, "not a regular file"},
+		"name":          {func(f *folder) { f.write("b\u202e.yaml", good) }, refusal.Malformed, "is not a name for a set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
@@ -266,7 +267,7 @@ func TestDirRecovers(t *testing.T) {
 	f.require(map[string][]string{"a.yaml": {"a1"}})
 	f.write("a.yaml", "broken")
 	f.awaitChange()
-	f.refused(op.Malformed, "a.yaml:1:1")
+	f.refused(refusal.Malformed, "a.yaml:1:1")
 	f.write("a.yaml", document1("a1"))
 	f.awaitChange()
 	f.require(map[string][]string{"a.yaml": {"a1"}})
@@ -274,7 +275,7 @@ func TestDirRecovers(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(f.path, "a.yaml")))
 	require.NoError(t, os.Remove(f.path))
 	f.awaitChange()
-	f.refused(op.Unavailable, "no such file")
+	f.refused(refusal.Unavailable, "no such file")
 	require.NoError(t, os.Mkdir(f.path, 0o755))
 	f.write("b.yaml", document1("b1"))
 	f.require(map[string][]string{"b.yaml": {"b1"}})

@@ -24,7 +24,7 @@ type Gate interface {
 	Permit(ctx context.Context, id op.StepID) (gate.Permit, error)
 	SetTask(ctx context.Context, id op.StepID, task string) error
 	Record(ctx context.Context, id op.StepID, out gate.Outcome) (op.Step, error)
-	Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error)
+	Refuse(ctx context.Context, id op.StepID, refused error) (op.Step, error)
 	RefreshAfter(ctx context.Context, t op.Target, after op.StepID) (next op.StepID, more bool, err error)
 	Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	Withdraw(ctx context.Context, set string, t op.Target, keep []op.Ask) error

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/inotify"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/desired"
 )
 
@@ -84,13 +85,13 @@ func (s scan) load(name string, old *file) (f *file, changed bool) {
 	if s.watch.Writing(name) || errors.Is(f.err, unix.ENOENT) {
 		return old, false // it changed during the read; an event follows when the writer closes it
 	}
-	var r *op.Refusal
+	var r *refusal.Refusal
 	switch {
 	case errors.Is(f.err, errUnsettled):
 		f.unsettled = true
-		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err).WithHint("it is read when its writer closes it")
+		f.err = refusal.New(refusal.Unavailable, "%s: %v", name, f.err).WithHint("it is read when its writer closes it")
 	case f.err != nil && !errors.As(f.err, &r):
-		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err)
+		f.err = refusal.New(refusal.Unavailable, "%s: %v", name, f.err)
 	}
 	return f, true
 }
@@ -99,14 +100,14 @@ func (s scan) load(name string, old *file) (f *file, changed bool) {
 func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	switch {
 	case op.CheckName(name) != nil:
-		return op.Refuse(op.Malformed, "%s: %q is not a name for a set", filepath.Base(s.dir.Name()), name).
+		return refusal.New(refusal.Malformed, "%s: %q is not a name for a set", filepath.Base(s.dir.Name()), name).
 			WithHint("rename the file: letters and digits, then also . _ and -")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		// The daemon must not follow a link: it could show lines of a file that the directory's owner may not read. A
 		// FIFO would block for ever.
-		return op.Refuse(op.Malformed, "%s: not a regular file", name)
+		return refusal.New(refusal.Malformed, "%s: not a regular file", name)
 	case st.Size > desired.MaxBytes:
-		return op.Refuse(op.Oversized, "%s: %d bytes, more than %d", name, st.Size, desired.MaxBytes)
+		return refusal.New(refusal.Oversized, "%s: %d bytes, more than %d", name, st.Size, desired.MaxBytes)
 	}
 	if age := s.now.Sub(f.stat.touched()); !s.events[name] && age >= 0 && age < settle {
 		return errUnsettled
@@ -118,7 +119,7 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	h := os.NewFile(uintptr(fd), filepath.Join(s.dir.Name(), name))
 	defer func() { _ = h.Close() }()
 	err = ownfile.Own().CheckOpen(h)
-	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+	if refused := (*refusal.Refusal)(nil); errors.As(err, &refused) {
 		return mendable(name, refused)
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/wire/desired"
 )
@@ -110,7 +111,7 @@ func (f *fleet) Task(_ context.Context, task string) (driver.Progress, error) {
 	f.asked = append(f.asked, task)
 	p, ok := f.tasks[task]
 	if !ok {
-		return p, op.Refuse(op.UnknownTarget, "there is no task %s", task)
+		return p, refusal.New(refusal.UnknownTarget, "there is no task %s", task)
 	}
 	return p, nil
 }

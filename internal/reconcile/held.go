@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxReason is how many bytes are kept of the reason why a step waits.
@@ -21,7 +22,7 @@ type held struct {
 // heldBack remembers why and when a step is tried again. The caller holds r.mu.
 func (m *target) heldBack(id op.StepID, err error, next time.Time) {
 	why := err.Error()
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
 		why = r.Detail
 		if r.Hint != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -117,18 +118,19 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 		return true
 	}
 	_, err := r.Gate.Want(ctx, w.set(), ask)
-	switch code := op.CodeOf(err); {
+	switch code := refusal.CodeOf(err); {
 	case err == nil:
-	case code == op.OverLimit && ask.Op == "guest.destroy":
+	case code == refusal.OverLimit && ask.Op == "guest.destroy":
 		r.mu.Lock()
 		r.limited[w.set()] = r.Now().Add(r.Interval / 2)
 		r.mu.Unlock()
-	case code == op.OverLimit || code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled):
+	case code == refusal.OverLimit || code == refusal.Unavailable || code == refusal.Internal || errors.Is(err,
+		context.Canceled):
 		return r.later(o.Target, key, err)
 	default:
 		r.mu.Lock()
 		r.target(o.Target).stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: o.Incarnation,
-			fingerprint: o.Fingerprint, op: ask.Op, code: code, detail: op.AsRefusal(err).Detail})
+			fingerprint: o.Fingerprint, op: ask.Op, code: code, detail: refusal.As(err).Detail})
 		r.mu.Unlock()
 		r.queue.add(o.Target) // another step of the plan may still be possible
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) read(ctx context.Context) {
 func (r *Reconciler) checkHost(docs []SetDoc) error {
 	for _, d := range docs {
 		if d.Doc.Host != r.Host {
-			return op.Refuse(op.TargetMismatch, "%s is for the host %q, and this one is %q", d.Set, d.Doc.Host, r.Host).
+			return refusal.New(refusal.TargetMismatch, "%s is for the host %q, and this one is %q", d.Set, d.Doc.Host, r.Host).
 				WithHint("nothing of this source is taken until it is moved or corrected")
 		}
 	}

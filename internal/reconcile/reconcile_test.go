@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -128,7 +129,7 @@ func TestARejectedWishStaysRejectedUntilItIsAnother(t *testing.T) {
 		w.look()
 	}
 	require.Empty(t, w.requests())
-	require.Equal(t, []Stopped{{Target: guestTarget("a"), Op: "guest.destroy", Code: op.Rejected,
+	require.Equal(t, []Stopped{{Target: guestTarget("a"), Op: "guest.destroy", Code: refusal.Rejected,
 		Detail: "an operator rejected this (j1.1)"}}, w.r.Status().Stopped)
 	require.Equal(t, []string{"guest.destroy a rejected"}, w.steps(), "asking again makes no job")
 
@@ -311,7 +312,7 @@ func TestSignedWorkWaitsForTheClock(t *testing.T) {
 	w.fleet.make("a", running, nil)
 	w.wish("[{name: a, state: absent}]")
 	w.approve(w.request())
-	w.fleet.before = func(op.Step) error { return op.Refuse(op.Unavailable, "signed work waits") }
+	w.fleet.before = func(op.Step) error { return refusal.New(refusal.Unavailable, "signed work waits") }
 	for range 600 {
 		w.work()
 		w.time.pass(time.Second)
@@ -390,7 +391,7 @@ func TestApprovedButChangedIsRefusedAndAskedAnew(t *testing.T) {
 	w.work()
 	require.Empty(t, w.fleet.took())
 	require.Equal(t, op.StateRefused, w.job(1).Steps[0].State)
-	require.Equal(t, op.StaleTarget, w.job(1).Steps[0].Code)
+	require.Equal(t, refusal.StaleTarget, w.job(1).Steps[0].Code)
 	w.time.pass(firstDelay)
 	w.work()
 	require.NotEqual(t, first.ID, w.request().ID, "the wish stands, and is asked of the target as it is now")

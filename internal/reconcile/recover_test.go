@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -31,7 +32,7 @@ func (w *world) die(withTheWorkDone bool) {
 type cutOff struct{ Gate }
 
 func (cutOff) Record(context.Context, op.StepID, gate.Outcome) (op.Step, error) {
-	return op.Step{}, op.Refuse(op.Unavailable, "dead")
+	return op.Step{}, refusal.New(refusal.Unavailable, "dead")
 }
 
 func TestRecover(t *testing.T) {
@@ -287,7 +288,7 @@ func TestAnErrorWhileTheJournalCannotBeRead(t *testing.T) {
 type unreadable struct{ Gate }
 
 func (unreadable) Job(context.Context, op.JobID) (op.Job, error) {
-	return op.Job{}, op.Refuse(op.Unavailable, "the disk is gone")
+	return op.Job{}, refusal.New(refusal.Unavailable, "the disk is gone")
 }
 
 func TestRecoverReportsAJournalThatCannotBeRead(t *testing.T) {
@@ -302,15 +303,15 @@ func (noDispatched) Dispatched(context.Context) ([]op.Step, error) { return nil,
 
 func TestAStepThatItsDriverRefusesIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.fleet.before = func(op.Step) error { return op.Refuse(op.Conflict, "a mount is below it") }
+	w.fleet.before = func(op.Step) error { return refusal.New(refusal.Conflict, "a mount is below it") }
 	destroyA(w)
 	s := w.job(1).Steps[0]
 	require.Equal(t, op.StateRefused, s.State)
-	require.Equal(t, op.Conflict, s.Code)
-	require.Equal(t, op.Conflict, w.r.Status().Stopped[0].Code)
+	require.Equal(t, refusal.Conflict, s.Code)
+	require.Equal(t, refusal.Conflict, w.r.Status().Stopped[0].Code)
 
 	w.fleet.make("b", running, nil)
-	w.fleet.before = func(op.Step) error { return op.Refuse(op.Unavailable, "the back end is away") }
+	w.fleet.before = func(op.Step) error { return refusal.New(refusal.Unavailable, "the back end is away") }
 	w.submit(ask("guest.stop", "b", nil))
 	w.work()
 	require.Equal(t, op.StatePlanned, w.job(2).Steps[0].State, "what may go away is waited for")

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -30,11 +31,12 @@ func Resolve(s op.Step, o op.Observed) gate.Outcome {
 	case e == op.ShowsDone:
 		out.Detail = "its end was not seen; the target shows that it was done"
 	case e == op.ShowsTaken:
-		out.Err = op.Refuse(op.Conflict, "%s was made by somebody else meanwhile", s.Target)
+		out.Err = refusal.New(refusal.Conflict, "%s was made by somebody else meanwhile", s.Target)
 	case e == op.ShowsAnother && benign:
-		out.Err = op.Refuse(op.StaleTarget, "%s is not the one that was meant any more", s.Target)
+		out.Err = refusal.New(refusal.StaleTarget, "%s is not the one that was meant any more", s.Target)
 	case benign:
-		out.Err, out.Transient = driver.Transient(op.Refuse(op.Unavailable, "it was cut off before its end was seen")), true
+		out.Err, out.Transient = driver.Transient(refusal.New(refusal.Unavailable,
+			"it was cut off before its end was seen")), true
 	default:
 		out.Unknown = true
 		out.Detail = "it was cut off, and nobody saw whether it was done; look at the target, then ask again"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -230,7 +231,7 @@ func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 func observe(ctx context.Context, d driver.Driver, l op.Look) (op.Observed, error) {
 	o, err := d.Observe(ctx, l)
 	if err == nil && o.Present && l.Target.Kind == wished && o.Running != running && o.Running != stopped {
-		err = op.Refuse(op.StaleTarget, "%s: %s", l.Target, unknownWhy(o))
+		err = refusal.New(refusal.StaleTarget, "%s: %s", l.Target, unknownWhy(o))
 	}
 	return o, err
 }

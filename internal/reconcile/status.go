@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Status is the state of reconcile.
@@ -24,13 +25,13 @@ type Status struct {
 
 // SourceStatus is the result of the last read of one source.
 type SourceStatus struct {
-	Name   string    `json:"name"`
-	OK     bool      `json:"ok"`
-	Code   op.Code   `json:"code,omitempty"`  // of the error
-	Error  string    `json:"error,omitempty"` // the sentence alone, with file:line:column if it is about a document
-	Sets   int       `json:"sets"`
-	Guests int       `json:"guests"`
-	ReadAt time.Time `json:"read_at"`
+	Name   string       `json:"name"`
+	OK     bool         `json:"ok"`
+	Code   refusal.Code `json:"code,omitempty"`  // of the error
+	Error  string       `json:"error,omitempty"` // the sentence alone, with file:line:column if it is about a document
+	Sets   int          `json:"sets"`
+	Guests int          `json:"guests"`
+	ReadAt time.Time    `json:"read_at"`
 }
 
 // DriverStatus says whether a driver could list its targets.
@@ -61,10 +62,10 @@ type Conflict struct {
 
 // Stopped is a step that desired state asks for and that is not tried again.
 type Stopped struct {
-	Target op.Target `json:"target"`
-	Op     string    `json:"op"`
-	Code   op.Code   `json:"code"`
-	Detail string    `json:"detail"`
+	Target op.Target    `json:"target"`
+	Op     string       `json:"op"`
+	Code   refusal.Code `json:"code"`
+	Detail string       `json:"detail"`
 }
 
 // Status returns the present state. Its lists are sorted and never nil.
@@ -117,8 +118,8 @@ func (r *Reconciler) Status() Status {
 func (st sourceState) status(name string) SourceStatus {
 	out := SourceStatus{Name: name, OK: st.err == nil && !st.readAt.IsZero(), Sets: len(st.docs), ReadAt: st.readAt}
 	if st.err != nil {
-		out.Code, out.Error = op.CodeOf(st.err), st.err.Error()
-		if r := (*op.Refusal)(nil); errors.As(st.err, &r) {
+		out.Code, out.Error = refusal.CodeOf(st.err), st.err.Error()
+		if r := (*refusal.Refusal)(nil); errors.As(st.err, &r) {
 			out.Error = r.Detail // the error's text would say the code twice
 		}
 	}

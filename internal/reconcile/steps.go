@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -66,7 +67,7 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 func (r *Reconciler) dispatch(ctx context.Context, d driver.Driver, t op.Target, id op.StepID) bool {
 	permit, err := r.Gate.Permit(ctx, id)
 	switch {
-	case errors.Is(err, op.Conflict):
+	case errors.Is(err, refusal.Conflict):
 		return false // it changed since; whatever changed it wakes the target
 	case err != nil:
 		r.later(t, "run", err)
@@ -131,7 +132,7 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
 		r.ended(now) // Permit.Use ended it, or it waits for a signature now
 		return true
-	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || wasCutOff(err):
+	case driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) || wasCutOff(err):
 		r.holdBack(step, err, maxWait)
 		return false
 	}
@@ -153,7 +154,7 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 			return s, nil
 		}
 	}
-	return op.Step{}, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+	return op.Step{}, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
 }
 
 // outcome looks at the target again and says how a dispatched step ended: as the driver says or, if the driver does not
@@ -189,7 +190,7 @@ func wasCutOff(err error) bool {
 // is dispatched, and nothing else of its target runs.
 func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome) bool {
 	now, err := r.Gate.Record(ctx, step.ID, out)
-	if errors.Is(err, op.Conflict) || errors.Is(err, op.UnknownTarget) {
+	if errors.Is(err, refusal.Conflict) || errors.Is(err, refusal.UnknownTarget) {
 		// It was not dispatched, or another call recorded its end: the journal is right.
 		r.attach(step, nil)
 		r.Logger.Warn("a step is not dispatched any more", "step", step.ID.String(), "error", err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/desired"
 )
 
@@ -14,7 +15,7 @@ type stop struct {
 	incarnation op.Incarnation
 	fingerprint op.Fingerprint
 	op          string
-	code        op.Code
+	code        refusal.Code
 	detail      string
 }
 

@@ -1,6 +1,6 @@
 package agent
 
-import "gated/internal/base/op"
+import "gated/internal/base/refusal"
 
 // entry is one registration. Before it is committed, it takes its name and process, but names no caller.
 type entry struct {
@@ -16,7 +16,7 @@ func (r *Registry) enter(e *entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil {
-		return op.Refuse(op.Unavailable, "the daemon is stopping")
+		return refusal.New(refusal.Unavailable, "the daemon is stopping")
 	}
 	if e.committed {
 		r.epoch++

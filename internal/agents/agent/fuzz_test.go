@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // FuzzTokenFile: a file holds a token or is refused without a word of what is in
@@ -24,7 +24,7 @@ func FuzzTokenFile(f *testing.F) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		token, err := ReadTokenFile(path)
 		if err != nil {
-			require.Equal(t, op.Malformed, op.CodeOf(err), "%v", err)
+			require.Equal(t, refusal.Malformed, refusal.CodeOf(err), "%v", err)
 			if len(b) > 8 {
 				require.NotContains(t, err.Error(), string(b))
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestWhoDescends(t *testing.T) {
@@ -34,16 +34,16 @@ func TestWhoDescends(t *testing.T) {
 	// A sibling is nobody.
 	sibling := s.start("sibling")
 	sibling.is(r, "")
-	require.ErrorIs(t, sibling.register(r, "builder", sibling.pid), op.Conflict, "the name of a live one")
-	require.ErrorIs(t, sibling.register(r, "mine", builder.pid), op.NotAllowed, "a sibling's process")
-	require.ErrorIs(t, builder.register(r, "mine", shell.pid), op.NotAllowed, "a descendant")
+	require.ErrorIs(t, sibling.register(r, "builder", sibling.pid), refusal.Conflict, "the name of a live one")
+	require.ErrorIs(t, sibling.register(r, "mine", builder.pid), refusal.NotAllowed, "a sibling's process")
+	require.ErrorIs(t, builder.register(r, "mine", shell.pid), refusal.NotAllowed, "a descendant")
 	sibling.is(r, "")
 	require.NoError(t, sibling.register(r, "sibling", sibling.pid))
 	sibling.is(r, "sibling")
 
 	// The same again is no error; another name for the same process is one.
 	require.NoError(t, builder.register(r, "builder", builder.pid))
-	require.ErrorIs(t, builder.register(r, "another", builder.pid), op.Conflict)
+	require.ErrorIs(t, builder.register(r, "another", builder.pid), refusal.Conflict)
 }
 
 // TestRegisterAParent: a tool that an agent starts registers the agent, and then
@@ -65,7 +65,7 @@ func TestA01(t *testing.T) {
 	left, right := multiplexer.start("left", "setsid"), multiplexer.start("right", "setsid")
 	check := func(err error, why string) {
 		t.Helper()
-		require.ErrorIs(t, err, op.NotAllowed, why)
+		require.ErrorIs(t, err, refusal.NotAllowed, why)
 		require.ErrorContains(t, err, why)
 	}
 	refused := func(a *actor, pid int, why string) {
@@ -105,10 +105,10 @@ func TestA01(t *testing.T) {
 	check(sub.measure().register(r, "x", sub.pid), "is a subreaper")
 
 	_, err := r.Register(t.Context(), left.peer, Wish{Name: "x", PID: left.pid}, granted)
-	require.ErrorIs(t, err, op.Malformed, "nothing was measured")
+	require.ErrorIs(t, err, refusal.Malformed, "nothing was measured")
 	_, err = r.Register(t.Context(), left.peer, Wish{Name: "x", PID: left.pid, Reaper: right.pid}, granted)
-	require.ErrorIs(t, err, op.NotAllowed, "no ancestor gets no orphans")
-	require.ErrorIs(t, left.register(r, "a b", left.pid), op.Malformed)
+	require.ErrorIs(t, err, refusal.NotAllowed, "no ancestor gets no orphans")
+	require.ErrorIs(t, left.register(r, "a b", left.pid), refusal.Malformed)
 	if os.Geteuid() == 0 {
 		other := s.start("another-uid", "nobody")
 		own := other.start("its-own")
@@ -128,7 +128,7 @@ func TestA02(t *testing.T) {
 	orphan := builder.start("orphan", "orphan")
 	require.NotEqual(t, builder.pid, orphan.number("parent"))
 	orphan.is(r, "")
-	require.ErrorIs(t, orphan.register(r, "another", builder.pid), op.NotAllowed)
+	require.ErrorIs(t, orphan.register(r, "another", builder.pid), refusal.NotAllowed)
 
 	// One whose parent ends later. Nobody tells it, and nobody has to.
 	parent := builder.start("parent")
@@ -157,7 +157,7 @@ func TestA02(t *testing.T) {
 		require.Greater(t, inside.peer.PID, 1, "as it is seen")
 		inside.is(r, "", "another PID namespace")
 		_, err := r.Register(t.Context(), inside.peer, Wish{Name: "x", PID: inside.peer.PID, Reaper: 1}, granted)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		require.ErrorContains(t, err, "namespace")
 	}
 }
@@ -178,7 +178,7 @@ func TestA02Connections(t *testing.T) {
 			require.NoError(t, child.peer.handle.Wait(t.Context()))
 			child.is(r, "", "who opened it has ended")
 			_, err := r.Register(t.Context(), child.peer, Wish{Name: "x", PID: child.pid, Reaper: 1}, granted)
-			require.ErrorIs(t, err, op.NotAllowed)
+			require.ErrorIs(t, err, refusal.NotAllowed)
 			require.ErrorContains(t, err, "has ended")
 		} else {
 			child.is(r, "builder")

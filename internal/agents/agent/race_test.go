@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // pids are the ones of the fake table, few enough to be given again at once.
@@ -195,8 +195,8 @@ func (w *world) register(events int) {
 		})
 	w.table.look = func() {}
 	if err != nil {
-		code := op.CodeOf(err)
-		require.Contains(w.t, []op.Code{op.NotAllowed, op.Conflict}, code, err)
+		code := refusal.CodeOf(err)
+		require.Contains(w.t, []refusal.Code{refusal.NotAllowed, refusal.Conflict}, code, err)
 		return
 	}
 	require.True(w.t, line[q], "a stranger was registered: %+v", got)

@@ -5,6 +5,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 )
 
 // Wish is what a caller of Register asks for.
@@ -31,7 +32,8 @@ func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit Commit
 		return Registration{}, err
 	}
 	if r.blind != "" {
-		return Registration{}, op.Refuse(op.Unavailable, "processes cannot be recognised: %s", r.blind).WithHint(withToken)
+		return Registration{}, refusal.New(refusal.Unavailable, "processes cannot be recognised: %s", r.blind).
+			WithHint(withToken)
 	}
 	e, err := r.admit(by, w)
 	if err != nil || e.committed {
@@ -131,11 +133,12 @@ func (r *Registry) confirm(by *Peer, w Wish, start uint64, handle Handle) error 
 }
 
 func errNotThere(pid int) error {
-	return op.Refuse(op.NotAllowed, "process %d has ended", pid).WithHint(nameTheAgent)
+	return refusal.New(refusal.NotAllowed, "process %d has ended", pid).WithHint(nameTheAgent)
 }
 
 func errEnded() error {
-	return op.Refuse(op.NotAllowed, "the calling process has ended").WithHint("call again, from a process that is there until the answer")
+	return refusal.New(refusal.NotAllowed, "the calling process has ended").
+		WithHint("call again, from a process that is there until the answer")
 }
 
 // ancestry returns the caller and all its visible ancestors.
@@ -144,11 +147,12 @@ func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 		return nil, errEnded()
 	}
 	if by.PID <= 1 {
-		return nil, op.Refuse(op.NotAllowed, "process %d cannot be told from others", by.PID).WithHint(withToken)
+		return nil, refusal.New(refusal.NotAllowed, "process %d cannot be told from others", by.PID).WithHint(withToken)
 	}
 	chain, err := climb(r.cfg.Table, by.PID, func(proc.Process) bool { return false })
 	if err != nil {
-		return nil, op.Refuse(op.NotAllowed, "the lineage of process %d cannot be told: %v", by.PID, err).WithHint("try again")
+		return nil, refusal.New(refusal.NotAllowed, "the lineage of process %d cannot be told: %v", by.PID, err).
+			WithHint("try again")
 	}
 	return chain, nil
 }
@@ -156,23 +160,24 @@ func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 // mayRegister returns the place in the caller's chain of the process, if the caller may register it.
 func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
 	if pid <= 1 {
-		return 0, op.Refuse(op.NotAllowed, "process %d cannot be registered", pid).WithHint(nameTheAgent)
+		return 0, refusal.New(refusal.NotAllowed, "process %d cannot be registered", pid).WithHint(nameTheAgent)
 	}
 	if chain[0].Foreign {
-		return 0, op.Refuse(op.NotAllowed, "the caller is in another PID namespace").WithHint(withToken)
+		return 0, refusal.New(refusal.NotAllowed, "the caller is in another PID namespace").WithHint(withToken)
 	}
 	at := index(chain[:unbroken(chain, uid)], pid)
 	if at < 0 {
-		return 0, op.Refuse(op.NotAllowed, "process %d is neither the caller nor an ancestor of it under uid %d", pid, uid).
+		return 0, refusal.New(refusal.NotAllowed, "process %d is neither the caller nor an ancestor of it under uid %d",
+			pid, uid).
 			WithHint(nameTheAgent)
 	}
 	own, p := chain[0], chain[at]
 	if p.Session == p.PID && own.Session != p.Session {
-		return 0, op.Refuse(op.NotAllowed, "process %d leads another session than the caller's", pid).
+		return 0, refusal.New(refusal.NotAllowed, "process %d leads another session than the caller's", pid).
 			WithHint("a terminal multiplexer or a login is not an agent; name a process below it")
 	}
 	if p.Terminal != 0 && own.Terminal != 0 && p.Terminal != own.Terminal {
-		return 0, op.Refuse(op.NotAllowed, "process %d is on another terminal than the caller", pid).
+		return 0, refusal.New(refusal.NotAllowed, "process %d is on another terminal than the caller", pid).
 			WithHint("a terminal multiplexer is not an agent; name a process below it, or call without a terminal: setsid -w")
 	}
 	return at, nil
@@ -188,7 +193,7 @@ func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error
 		if e.Name == name && e.UID == uid && e.committed {
 			return e, nil
 		}
-		return nil, op.Refuse(op.Conflict, "process %d is registered as %q", p.PID, e.Name).
+		return nil, refusal.New(refusal.Conflict, "process %d is registered as %q", p.PID, e.Name).
 			WithHint("it goes by that name; to have another one, it gives that up first: gated agent unregister %s", e.Name)
 	}
 	return nil, r.room(name, uid, false)
@@ -199,12 +204,14 @@ func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error
 func (r *Registry) room(name string, uid uint32, token bool) error {
 	if e := r.byName[name]; e != nil {
 		if e.alive() {
-			return op.Refuse(op.Conflict, "the name %q is taken", name).WithHint("gated agent list shows by whom")
+			return refusal.New(refusal.Conflict, "the name %q is taken", name).WithHint("gated agent list shows by whom")
 		}
-		return op.Refuse(op.Conflict, "the process of %q has just ended, and its name is being freed", name).WithHint("try again")
+		return refusal.New(refusal.Conflict, "the process of %q has just ended, and its name is being freed", name).
+			WithHint("try again")
 	}
 	if len(r.byName) >= MaxAgents {
-		return op.Refuse(op.OverLimit, "%d agents are registered, the most there may be", len(r.byName)).WithHint(giveUp)
+		return refusal.New(refusal.OverLimit, "%d agents are registered, the most there may be", len(r.byName)).
+			WithHint(giveUp)
 	}
 	of, tokens := 0, 0
 	for _, e := range r.byName {
@@ -216,10 +223,12 @@ func (r *Registry) room(name string, uid uint32, token bool) error {
 		}
 	}
 	if of >= MaxAgentsOfUID {
-		return op.Refuse(op.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of).WithHint(giveUp)
+		return refusal.New(refusal.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of).
+			WithHint(giveUp)
 	}
 	if token && tokens >= MaxTokensOfUID {
-		return op.Refuse(op.OverLimit, "uid %d has %d agents with tokens, the most that one uid may have", uid, tokens).WithHint(giveUp)
+		return refusal.New(refusal.OverLimit, "uid %d has %d agents with tokens, the most that one uid may have", uid,
+			tokens).WithHint(giveUp)
 	}
 	return nil
 }
@@ -244,11 +253,12 @@ func (r *Registry) notAbove(p proc.Process) error {
 			continue // and p may have its pid now
 		}
 		if above {
-			return op.Refuse(op.NotAllowed, "%q, which is registered, descends from process %d", e.Name, p.PID).
+			return refusal.New(refusal.NotAllowed, "%q, which is registered, descends from process %d", e.Name, p.PID).
 				WithHint("what several agents descend from is none of them; name a process of this agent alone")
 		}
 		if err != nil {
-			return op.Refuse(op.NotAllowed, "whether %q descends from process %d cannot be told: %v", e.Name, p.PID, err).WithHint("try again")
+			return refusal.New(refusal.NotAllowed, "whether %q descends from process %d cannot be told: %v", e.Name, p.PID, err).
+				WithHint("try again")
 		}
 	}
 	return nil
@@ -279,7 +289,7 @@ func (o once) Read(pid int) (proc.Process, error) {
 // The same holds for registered ancestors of the process, which would take in its orphans.
 func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
 	if reaper <= 0 {
-		return op.Refuse(op.Malformed, "it is not said which process gets the caller's orphans").
+		return refusal.New(refusal.Malformed, "it is not said which process gets the caller's orphans").
 			WithHint("make an orphan and read its parent's pid; gated agent register does")
 	}
 	if reaper == 1 {
@@ -287,7 +297,7 @@ func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
 	}
 	taker := index(chain, reaper)
 	if taker < 0 {
-		return op.Refuse(op.NotAllowed, "process %d is no ancestor of the caller and gets no orphans of it", reaper).
+		return refusal.New(refusal.NotAllowed, "process %d is no ancestor of the caller and gets no orphans of it", reaper).
 			WithHint("make an orphan and read its parent's pid; gated agent register does")
 	}
 	r.mu.RLock()
@@ -299,7 +309,8 @@ func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
 		}
 	}
 	if taker <= highest {
-		return op.Refuse(op.NotAllowed, "process %d is a subreaper: it takes in orphans that it did not start", reaper).
+		return refusal.New(refusal.NotAllowed, "process %d is a subreaper: it takes in orphans that it did not start",
+			reaper).
 			WithHint("register an agent that is none and is below none that is registered")
 	}
 	return nil

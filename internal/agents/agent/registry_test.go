@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 )
@@ -47,7 +47,7 @@ func TestAnEnd(t *testing.T) {
 		child.is(r, "", "who was known by it")
 		require.False(t, r.Alive(name))
 		b := s.start("next" + name)
-		require.ErrorIs(t, b.register(r, name, b.pid), op.Conflict)
+		require.ErrorIs(t, b.register(r, name, b.pid), refusal.Conflict)
 		require.Equal(t, name, (<-ended).Name)
 		freed(t, r, name)
 		require.NoError(t, b.register(r, name, b.pid))
@@ -123,7 +123,7 @@ func TestAPidThatIsGivenAgainWithinOneTick(t *testing.T) {
 			looks = n
 			continue
 		}
-		require.ErrorIs(t, err, op.NotAllowed, "replaced before look %d of %d", at, looks)
+		require.ErrorIs(t, err, refusal.NotAllowed, "replaced before look %d of %d", at, looks)
 		require.Empty(t, r.All())
 	}
 	require.Greater(t, looks, 4)
@@ -143,7 +143,7 @@ func TestAPidOfAnEndedAgentWithinOneTick(t *testing.T) {
 	second := table.fork(table.init, 5)
 	require.Equal(t, first.Start, second.Start)
 	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
-	require.ErrorIs(t, err, op.Conflict, "the name is being freed")
+	require.ErrorIs(t, err, refusal.Conflict, "the name is being freed")
 	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted)
 	require.NoError(t, err)
 	require.Equal(t, "first", (<-ended).Name)
@@ -219,7 +219,7 @@ func TestCommitDecides(t *testing.T) {
 		require.False(t, ok, name)
 		require.Empty(t, r.All())
 		_, err := r.Register(t.Context(), p.peer(), wish, granted)
-		require.ErrorIs(t, err, op.Conflict, "it is being registered")
+		require.ErrorIs(t, err, refusal.Conflict, "it is being registered")
 		return 0, no
 	})
 	require.ErrorIs(t, err, no)
@@ -229,23 +229,23 @@ func TestCommitDecides(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = r.Unregister(t.Context(), "a", "b#1", false, dropped)
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	_, err = r.Unregister(t.Context(), "a", "a#1", false, func(context.Context, Registration) error { return no })
 	require.ErrorIs(t, err, no)
 	require.True(t, r.Alive("a"))
 	_, err = r.Unregister(t.Context(), "a", "a#2", false, dropped)
-	require.ErrorIs(t, err, op.UnknownTarget, "another registration of the name")
+	require.ErrorIs(t, err, refusal.UnknownTarget, "another registration of the name")
 	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
-	require.ErrorIs(t, err, op.NotHolder, "a process's name is not an operator's to take")
+	require.ErrorIs(t, err, refusal.NotHolder, "a process's name is not an operator's to take")
 	require.True(t, r.Alive("a"))
 	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
 	require.NoError(t, err)
 	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.False(t, r.Alive("a"))
 }
 
@@ -256,10 +256,10 @@ func TestUnregisterOfAToken(t *testing.T) {
 	_, _, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
 	require.NoError(t, err)
 	_, err = r.Unregister(t.Context(), "a", "b#2", false, dropped)
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
-	require.ErrorIs(t, err, op.NotHolder)
-	held := func(context.Context, Registration) error { return op.Refuse(op.NotHolder, "it holds r1") }
+	require.ErrorIs(t, err, refusal.NotHolder)
+	held := func(context.Context, Registration) error { return refusal.New(refusal.NotHolder, "it holds r1") }
 	_, err = r.Unregister(t.Context(), "a", "", true, held)
 	require.ErrorContains(t, err, "r1")
 	require.True(t, r.Alive("a"))
@@ -295,7 +295,7 @@ func TestBlind(t *testing.T) {
 	require.Contains(t, r.Blind(), "another PID namespace")
 	p := table.fork(table.init, 5)
 	_, err = r.Register(t.Context(), p.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, token, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
 	require.NoError(t, err)
 	name, ok := r.WhoByToken(&Peer{UID: 7}, token)
@@ -314,7 +314,7 @@ func TestLimits(t *testing.T) {
 	for i := range MaxAgents {
 		require.NoError(t, add(i/MaxTokensOfUID, i))
 	}
-	require.ErrorIs(t, add(MaxAgents, 1), op.OverLimit)
+	require.ErrorIs(t, add(MaxAgents, 1), refusal.OverLimit)
 	_, err := r.Unregister(t.Context(), "a0.0", "", true, dropped)
 	require.NoError(t, err)
 	require.NoError(t, add(MaxAgents, 1))
@@ -341,17 +341,17 @@ func TestTokensLeaveRoomForProcesses(t *testing.T) {
 		require.NoError(t, token(7, i))
 	}
 	err = token(7, MaxTokensOfUID)
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.ErrorContains(t, err, "tokens")
 	require.NoError(t, token(8, 0))
 	for i := range MaxAgentsOfUID - MaxTokensOfUID {
 		require.NoError(t, process(i))
 	}
-	require.ErrorIs(t, process(MaxAgentsOfUID), op.OverLimit)
+	require.ErrorIs(t, process(MaxAgentsOfUID), refusal.OverLimit)
 	_, err = r.Unregister(t.Context(), "t7.0", "", true, dropped)
 	require.NoError(t, err)
 	require.NoError(t, token(7, MaxTokensOfUID))
-	require.ErrorIs(t, token(7, 0), op.OverLimit)
+	require.ErrorIs(t, token(7, 0), refusal.OverLimit)
 }
 
 func TestRows(t *testing.T) {
@@ -372,7 +372,7 @@ func TestRows(t *testing.T) {
 		for _, twice := range []Registration{a, b, {Name: "c", Process: a.Process}, {Name: "c", Token: b.Token},
 			{Name: "c"}, {Name: "c", Process: proc.ID{PID: 8}, Token: "x"}} {
 			_, err := Add(tx, twice)
-			require.ErrorIs(t, err, op.Conflict, "%+v", twice)
+			require.ErrorIs(t, err, refusal.Conflict, "%+v", twice)
 		}
 		stands(t, tx, "a", a.ID, true)
 		stands(t, tx, "b", a.ID, false)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -34,7 +34,7 @@ func Add(tx *store.Tx, r Registration) (id int64, err error) {
 	id, err = tx.Insert(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
 		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
 	if errors.Is(err, store.ErrConstraint) {
-		return 0, op.Refuse(op.Conflict, "the name %q, its process or its token is registered", r.Name)
+		return 0, refusal.New(refusal.Conflict, "the name %q, its process or its token is registered", r.Name)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("register agent: %w", err)

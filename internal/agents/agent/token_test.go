@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestTokens(t *testing.T) {
@@ -34,9 +34,9 @@ func TestTokens(t *testing.T) {
 	name, ok = r.WhoByToken(other, token)
 	require.False(t, ok, name)
 	_, _, err = r.RegisterToken(t.Context(), other, "inside", granted)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	_, _, err = r.RegisterToken(t.Context(), other, "not a name", granted)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	no := errors.New("no")
 	_, lost, err := r.RegisterToken(t.Context(), me, "lost", func(context.Context, Registration) (int64, error) { return 0, no })
 	require.ErrorIs(t, err, no)
@@ -68,7 +68,7 @@ func TestTokenFiles(t *testing.T) {
 	link := path + ".link"
 	require.NoError(t, os.Symlink(path, link))
 	_, err = ReadTokenFile(link)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorIs(t, WriteTokenFile(link, token), fs.ErrExist)
 	dangling := path + ".dangling"
 	require.NoError(t, os.Symlink(path+".nowhere", dangling))
@@ -76,19 +76,19 @@ func TestTokenFiles(t *testing.T) {
 	fifo := path + ".fifo"
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	_, err = ReadTokenFile(fifo)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	_, err = ReadTokenFile(path + ".nowhere")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
 		require.NoError(t, os.Chmod(path, mode))
 		_, err = ReadTokenFile(path)
-		require.ErrorIs(t, err, op.NotAllowed, mode)
+		require.ErrorIs(t, err, refusal.NotAllowed, mode)
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
 	for _, bad := range []string{"", "secret\n", token + "\nmore", token + "aa"} {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
 		_, err = ReadTokenFile(path)
-		require.ErrorIs(t, err, op.Malformed)
+		require.ErrorIs(t, err, refusal.Malformed)
 		require.NotContains(t, err.Error(), "secret")
 	}
 }

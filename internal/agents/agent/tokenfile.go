@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // WriteTokenFile stores a token in a new file that only its owner may read. An existing file or link is an error
@@ -33,7 +33,7 @@ const madeAnew = "gated agent register NAME --token-file FILE makes one"
 func ReadTokenFile(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
+		return "", refusal.New(refusal.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
 	}
 	if err != nil {
 		return "", err
@@ -45,11 +45,11 @@ func ReadTokenFile(path string) (string, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path).WithHint(madeAnew)
+		return "", refusal.New(refusal.NotAllowed, "%s is no regular file", path).WithHint(madeAnew)
 	case st.Uid != uint32(os.Geteuid()):
-		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, st.Uid).WithHint(madeAnew)
+		return "", refusal.New(refusal.NotAllowed, "%s is uid %d's", path, st.Uid).WithHint(madeAnew)
 	case st.Mode&0o077 != 0:
-		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
+		return "", refusal.New(refusal.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, TokenLen+2))
 	if err != nil {
@@ -57,7 +57,7 @@ func ReadTokenFile(path string) (string, error) {
 	}
 	token := strings.TrimSuffix(string(b), "\n")
 	if len(token) != TokenLen {
-		return "", op.Refuse(op.Malformed, "%s holds no token", path).WithHint(madeAnew)
+		return "", refusal.New(refusal.Malformed, "%s holds no token", path).WithHint(madeAnew)
 	}
 	return token, nil
 }

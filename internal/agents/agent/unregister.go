@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Unregister takes a name away from its process or token. commit stores that; the name counts until commit returned
@@ -16,7 +17,8 @@ import (
 func (r *Registry) Unregister(ctx context.Context, name, as string, operator bool, commit func(context.Context, Registration) error) (Registration, error) {
 	own := name == op.AgentName(as)
 	if !own && !operator {
-		return Registration{}, op.Refuse(op.NotHolder, "the caller is not %q", name).WithHint("an agent gives up its own name alone")
+		return Registration{}, refusal.New(refusal.NotHolder, "the caller is not %q", name).
+			WithHint("an agent gives up its own name alone")
 	}
 	r.mu.RLock()
 	e := r.byName[name]
@@ -24,9 +26,11 @@ func (r *Registry) Unregister(ctx context.Context, name, as string, operator boo
 	r.mu.RUnlock()
 	switch {
 	case !known:
-		return Registration{}, op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
+		return Registration{}, refusal.New(refusal.UnknownTarget, "no agent %q is registered", name).
+			WithHint("gated agent list shows who is")
 	case !own && e.Token == "":
-		return Registration{}, op.Refuse(op.NotHolder, "%q is bound to process %d, which alone may give the name up", name, e.Process.PID).
+		return Registration{}, refusal.New(refusal.NotHolder, "%q is bound to process %d, which alone may give the name up",
+			name, e.Process.PID).
 			WithHint("the name goes when that process ends")
 	}
 	if err := commit(ctx, e.Registration); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -134,7 +134,7 @@ func TestPathThatIsNoText(t *testing.T) {
 	root := tree(t, "a\xffb/", "plain/")
 	for _, find := range []func(string) (api.Place, error){Top, At} {
 		_, err := find(root + "/a\xffb")
-		require.ErrorIs(t, err, op.Malformed)
+		require.ErrorIs(t, err, refusal.Malformed)
 	}
 	_, rel, err := File(root + "/plain/\xff")
 	require.NoError(t, err)

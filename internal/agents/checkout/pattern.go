@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"gated/internal/agents/glob"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -59,11 +59,11 @@ func rooted(p api.Place, pattern, path, rest string) (string, error) {
 }
 
 func outside(p api.Place, pattern, real string) error {
-	refusal := op.Refuse(op.BadParams, "%s leads to %s, which is outside the scope %s", pattern, real, p.Path)
+	refused := refusal.New(refusal.BadParams, "%s leads to %s, which is outside the scope %s", pattern, real, p.Path)
 	if other, _, err := File(real); err == nil && other.Path != p.Path {
-		return refusal.WithHint("name its scope: --scope %s", other.Path)
+		return refused.WithHint("name its scope: --scope %s", other.Path)
 	}
-	return refusal.WithHint("name a directory around it: --scope DIR")
+	return refused.WithHint("name a directory around it: --scope DIR")
 }
 
 // spelled returns the names before a pattern's first wildcard or alternative, and the rest, which is empty or begins

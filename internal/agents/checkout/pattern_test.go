@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/agents/glob"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestPattern(t *testing.T) {
@@ -39,15 +39,15 @@ func TestPattern(t *testing.T) {
 			require.NoError(t, err) // it has no name; glob.Parse refuses it
 			continue
 		}
-		require.ErrorIs(t, err, op.BadParams, pattern)
-		require.NotEmpty(t, op.AsRefusal(err).Hint)
+		require.ErrorIs(t, err, refusal.BadParams, pattern)
+		require.NotEmpty(t, refusal.As(err).Hint)
 	}
 	_, err = Pattern(p, "/*")
 	require.NoError(t, err)
 	got, err := Pattern(p, "/*/x")
 	require.NoError(t, err)
 	_, err = glob.Parse(got, glob.Options{Scope: p.Path})
-	require.ErrorIs(t, err, op.BadParams, "absolute, and not below the scope by its letters")
+	require.ErrorIs(t, err, refusal.BadParams, "absolute, and not below the scope by its letters")
 }
 
 // Where there are no links, the relative and the absolute spelling of a pattern

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -24,7 +25,7 @@ func (d Doctor) backends(ctx context.Context, r *Report) {
 	defer g.Close()
 	list, err := g.Backends(ctx)
 	switch {
-	case errors.Is(err, op.Malformed):
+	case errors.Is(err, refusal.Malformed):
 		r.add(whatBackends, Note, wordsOlder).hint(hintOlder)
 		return
 	case err != nil:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -37,7 +37,7 @@ func TestBackEndsAreSaid(t *testing.T) {
 func TestBackEndsThatAreNotSaid(t *testing.T) {
 	p := newPatient(t)
 	p.installGit(p.program(judge + "exit 1\n"))
-	p.hasErr = op.Refuse(op.Malformed, "there is no such path")
+	p.hasErr = refusal.New(refusal.Malformed, "there is no such path")
 	r := p.examine()
 	require.Equal(t, Note, r.of("back ends").State, "a daemon from before")
 	require.True(t, r.Sound)

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -40,7 +41,7 @@ type Doctor struct {
 	Reserved func(context.Context) bool
 	// Config reads the daemon's configuration as the daemon does. It returns the path, "" if the caller cannot tell,
 	// and why it is refused.
-	Config   func() (path string, refusal error)
+	Config   func() (path string, refused error)
 	Settings []string                      // files of agents' settings that count here
 	Home     func(socket string) hook.Home // of this user's hooks
 	Env      []string                      // of the caller; see environment
@@ -158,7 +159,7 @@ func (d Doctor) configuration(r *Report) {
 	path, err := d.Config()
 	switch {
 	case err != nil:
-		why := op.AsRefusal(err)
+		why := refusal.As(err)
 		r.add(whatConfig, Bad, fmt.Sprintf(wordsConfigRefused, why.Code, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
 	case path != "":
 		r.add(whatConfig, OK, fmt.Sprintf(wordsConfigTaken, op.Shown(path)))

@@ -17,7 +17,7 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/snapshot"
 	"gated/internal/wire/api"
 )
@@ -308,12 +308,12 @@ func TestWhatCannotBeTried(t *testing.T) {
 	require.Contains(t, r.of("git pre-commit").Detail, "no daemon answers at the socket that its environment names")
 	require.Nil(t, r.Caller)
 
-	p.statusErr, p.reserveErr = nil, op.Refuse(op.Conflict, "others have it")
+	p.statusErr, p.reserveErr = nil, refusal.New(refusal.Conflict, "others have it")
 	r = p.examine()
 	require.False(t, r.Sound)
 	require.Contains(t, r.of(whatTrial).Detail, "holds everything here")
 
-	p.reserveErr = op.Refuse(op.OverLimit, "too many")
+	p.reserveErr = refusal.New(refusal.OverLimit, "too many")
 	require.Contains(t, p.examine().of(whatTrial).Detail, "over_limit")
 
 	p.reserveErr, p.unregister = nil, errors.New("it broke")

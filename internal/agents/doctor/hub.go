@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -34,13 +35,13 @@ func (r *Report) hub(h *api.Hub) {
 }
 
 // hubHint says what to do about an error of an exchange with a hub.
-func hubHint(c op.Code) string {
+func hubHint(c refusal.Code) string {
 	switch c {
-	case op.NotAllowed:
+	case refusal.NotAllowed:
 		return hintHubTrust
-	case op.Unavailable:
+	case refusal.Unavailable:
 		return hintHubReach
-	case op.UnknownTarget:
+	case refusal.UnknownTarget:
 		return hintHubHost
 	}
 	return hintHubAnswer

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -21,8 +21,8 @@ func TestTheHubIsSaid(t *testing.T) {
 	require.True(t, r.Sound, "%+v", r.Findings)
 	require.Equal(t, Finding{What: "hub", State: OK, Detail: "https://hub.example.com: revision r1, read 2026-03-01T12:00:00Z"}, r.of("hub"))
 
-	for code, hint := range map[op.Code]string{op.NotAllowed: "chmod 600", op.Unavailable: "is running", op.UnknownTarget: "a directory",
-		op.Malformed: "guides/hub.md"} {
+	for code, hint := range map[refusal.Code]string{refusal.NotAllowed: "chmod 600", refusal.Unavailable: "is running", refusal.UnknownTarget: "a directory",
+		refusal.Malformed: "guides/hub.md"} {
 		p.hub.Error = &api.Error{Code: code, Detail: "what \x1b[2J is wrong"}
 		r = p.examine()
 		require.False(t, r.Sound)
@@ -37,8 +37,8 @@ func TestTheHubIsSaid(t *testing.T) {
 	r = p.examine()
 	require.True(t, r.Sound)
 	require.Equal(t, Note, r.of("hub").State, "it was not asked yet")
-	p.hub.ReadAt, p.hub.RelayError = &read, &api.Error{Code: op.Oversized, Detail: "too many"}
-	p.hub.ReportError = &api.Error{Code: op.NotAllowed, Detail: "the hub answered 401"}
+	p.hub.ReadAt, p.hub.RelayError = &read, &api.Error{Code: refusal.Oversized, Detail: "too many"}
+	p.hub.ReportError = &api.Error{Code: refusal.NotAllowed, Detail: "the hub answered 401"}
 	r = p.examine()
 	require.Equal(t, "too many", r.of(whatHubRelays).Detail)
 	require.Equal(t, "the hub answered 401", r.of(whatHubReports).Detail)

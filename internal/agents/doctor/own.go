@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"gated/internal/agents/hook"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // own is the rule for every file that the doctor reads: it trusts files of the caller and of root. Any other user with
@@ -22,21 +22,21 @@ func own() ownfile.StrictModes {
 }
 
 // foreign says why the caller must not trust a path. It is nil if the caller may, or if the path does not exist.
-func foreign(path string) *op.Refusal {
+func foreign(path string) *refusal.Refusal {
 	err := own().Check(path)
-	var r *op.Refusal
+	var r *refusal.Refusal
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR): // .git is a file in a linked work tree
 		return nil
 	case errors.As(err, &r):
 		return r
 	}
-	return op.Refuse(op.NotAllowed, "%v", err)
+	return refusal.New(refusal.NotAllowed, "%v", err)
 }
 
 // foreignCheckout says why the checkout is not the caller's own: because of its directory, those above it, or the files
 // that git reads there first.
-func (d Doctor) foreignCheckout() *op.Refusal {
+func (d Doctor) foreignCheckout() *refusal.Refusal {
 	paths := []string{d.Place.Path}
 	for dir := d.Place.Path; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
@@ -96,7 +96,7 @@ func (d Doctor) foreignConfiguration() bool {
 
 // foreignHooks says why the caller must not trust the hooks of a repository: because of its configuration, which names
 // their directory, that directory, or one of them.
-func foreignHooks(dir hook.HooksDir) *op.Refusal {
+func foreignHooks(dir hook.HooksDir) *refusal.Refusal {
 	for _, path := range append([]string{dir.WorkTree, dir.Config, dir.Path}, dir.Paths()...) {
 		if r := foreign(path); r != nil {
 			return r

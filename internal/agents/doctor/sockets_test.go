@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/hook"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -62,7 +62,7 @@ func TestEachHookIsTriedAtItsOwnSocket(t *testing.T) {
 func TestACallerThatCannotAskIsSaidAndTheRestGoesOn(t *testing.T) {
 	p := newPatient(t)
 	p.Caller = func(context.Context) (api.Caller, error) {
-		return api.Caller{}, op.Refuse(op.NotAllowed, "t may be read by others")
+		return api.Caller{}, refusal.New(refusal.NotAllowed, "t may be read by others")
 	}
 	p.installGit(p.program(judge + "exit 1\n"))
 	r := p.examine()
@@ -71,12 +71,12 @@ func TestACallerThatCannotAskIsSaidAndTheRestGoesOn(t *testing.T) {
 	require.Equal(t, OK, r.of("git pre-commit").State)
 
 	connect := p.Connect
-	p.Connect = func(string, string) (Gate, error) { return nil, op.Refuse(op.Malformed, "GATED_UID is x") }
+	p.Connect = func(string, string) (Gate, error) { return nil, refusal.New(refusal.Malformed, "GATED_UID is x") }
 	require.Contains(t, p.examine().of("git pre-commit").Detail, "GATED_UID is x")
 	n := 0
 	p.Connect = func(socket, token string) (Gate, error) {
 		if n++; n > 3 { // how it is, its back ends, one git hook
-			return nil, op.Refuse(op.Malformed, "GATED_UID is y")
+			return nil, refusal.New(refusal.Malformed, "GATED_UID is y")
 		}
 		return connect(socket, token)
 	}
@@ -108,7 +108,7 @@ func TestWhatKilledDoctorsLeftIsTakenAway(t *testing.T) {
 	require.True(t, r.Sound, "%+v", r.Findings)
 	require.Equal(t, Note, r.of(whatLeft).State)
 	require.Contains(t, r.of(whatLeft).Detail, "doctor-0123456789ab")
-	p.as, p.unregister = nil, op.Refuse(op.NotHolder, "no")
+	p.as, p.unregister = nil, refusal.New(refusal.NotHolder, "no")
 	require.Contains(t, p.examine().of(whatLeft).Detail, "not_holder: no")
 	require.Len(t, p.left, 1)
 }

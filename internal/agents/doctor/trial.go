@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -131,7 +132,7 @@ func (d Doctor) try(ctx context.Context, r *Report, g group) {
 	defer release(context.WithoutCancel(ctx))
 	if err != nil {
 		words, hint := wordsNoTrial, ""
-		if errors.Is(err, op.Conflict) {
+		if errors.Is(err, refusal.Conflict) {
 			words, hint = wordsProbeHeld, hintProbeHeld
 		}
 		r.add(what, Bad, fmt.Sprintf(words, short(err))).hint(hint)

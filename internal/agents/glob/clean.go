@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var (
@@ -23,7 +23,8 @@ func clean(pattern string, elements []element, o Options) ([]element, error) {
 	if len(segments) > 1 && len(segments[0]) == 0 {
 		rest, ok := below(segments, o)
 		if !ok {
-			return nil, op.Refuse(op.BadParams, "the pattern %.80q is absolute and not below the scope %q", pattern, o.Scope).
+			return nil, refusal.New(refusal.BadParams, "the pattern %.80q is absolute and not below the scope %q", pattern,
+				o.Scope).
 				WithHint("write it relative to the scope")
 		}
 		segments = append([][]element{within}, rest...)
@@ -45,7 +46,8 @@ func clean(pattern string, elements []element, o Options) ([]element, error) {
 }
 
 func namesNothing(pattern string) error {
-	return op.Refuse(op.BadParams, "the pattern %.80q, or one of its alternatives, is empty or the scope itself", pattern).
+	return refusal.New(refusal.BadParams, "the pattern %.80q, or one of its alternatives, is empty or the scope itself",
+		pattern).
 		WithHint("write ** for everything in the scope")
 }
 

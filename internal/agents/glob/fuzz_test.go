@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func FuzzPatterns(f *testing.F) {
@@ -46,5 +46,5 @@ func FuzzPatterns(f *testing.F) {
 
 func requireRefused(t *testing.T, err error) {
 	t.Helper()
-	require.Contains(t, []op.Code{op.BadParams, op.Malformed, op.TooComplex}, op.CodeOf(err))
+	require.Contains(t, []refusal.Code{refusal.BadParams, refusal.Malformed, refusal.TooComplex}, refusal.CodeOf(err))
 }

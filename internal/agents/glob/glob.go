@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The limits of one pattern. A pattern beyond them is TooComplex.
@@ -43,7 +44,7 @@ type Pattern struct {
 //     path at all. For one with alternatives, each combination of them counts.
 func Parse(pattern string, o Options) (Pattern, error) {
 	if len(pattern) > MaxBytes {
-		return Pattern{}, op.Refuse(op.TooComplex, "a pattern of %d bytes is longer than %d", len(pattern), MaxBytes)
+		return Pattern{}, refusal.New(refusal.TooComplex, "a pattern of %d bytes is longer than %d", len(pattern), MaxBytes)
 	}
 	if err := op.CheckText("the pattern", pattern); err != nil {
 		return Pattern{}, err

@@ -3,7 +3,7 @@ package glob
 import (
 	"slices"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // node is a place in a pattern after it has read some text of a path.
@@ -57,7 +57,7 @@ func build(pattern string, elements []element, fold bool) ([]node, error) {
 		return nil, b.err
 	}
 	if b.prune(); len(b.nodes[0].edges) == 0 {
-		return nil, op.Refuse(op.BadParams, "the pattern %.80q matches no path at all", pattern).
+		return nil, refusal.New(refusal.BadParams, "the pattern %.80q matches no path at all", pattern).
 			WithHint("no path has a segment that is empty, . or ..")
 	}
 	return b.nodes, nil

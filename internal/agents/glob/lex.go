@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // kind says what an element of a pattern is.
@@ -49,11 +49,11 @@ func lex(pattern string, fold bool) ([]element, error) {
 			return nil, err
 		}
 		if l.tokens > MaxTokens {
-			return nil, op.Refuse(op.TooComplex, "the pattern %.80q has more than %d tokens", pattern, MaxTokens).
+			return nil, refusal.New(refusal.TooComplex, "the pattern %.80q has more than %d tokens", pattern, MaxTokens).
 				WithHint("a run of literal characters, a wildcard and an alternative are one token each: use several patterns")
 		}
 		if l.wildcards > MaxWildcards {
-			return nil, op.Refuse(op.TooComplex, "the pattern %.80q has more than %d wildcards", pattern, MaxWildcards).
+			return nil, refusal.New(refusal.TooComplex, "the pattern %.80q has more than %d wildcards", pattern, MaxWildcards).
 				WithHint("use several patterns")
 		}
 	}
@@ -63,8 +63,8 @@ func lex(pattern string, fold bool) ([]element, error) {
 	return l.out, nil
 }
 
-func (l *lexer) refuse(what string) *op.Refusal {
-	return op.Refuse(op.BadParams, "the pattern %.80q %s", l.pattern, what)
+func (l *lexer) refuse(what string) *refusal.Refusal {
+	return refusal.New(refusal.BadParams, "the pattern %.80q %s", l.pattern, what)
 }
 
 func (l *lexer) next() error {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // family is a kind of random patterns, small enough that trying every path of a
@@ -188,7 +188,7 @@ func try(t *testing.T, f family, pattern string, paths []string) (tried, bool) {
 	p, err := Parse(pattern, Options{FoldCase: f.fold})
 	slow, ok := slowRead(pattern, f.fold)
 	if !ok {
-		require.ErrorIs(t, err, op.BadParams, "%q", pattern)
+		require.ErrorIs(t, err, refusal.BadParams, "%q", pattern)
 		return tried{}, false
 	}
 	out := tried{p, make([]uint64, (len(paths)+63)/64)}
@@ -207,7 +207,7 @@ func try(t *testing.T, f family, pattern string, paths []string) (tried, bool) {
 		}
 	}
 	if !some {
-		require.ErrorIs(t, err, op.BadParams, "%q matches nothing", pattern)
+		require.ErrorIs(t, err, refusal.BadParams, "%q matches nothing", pattern)
 		return tried{}, false
 	}
 	require.NoError(t, err, "%q", pattern)

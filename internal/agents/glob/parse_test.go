@@ -8,54 +8,54 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern string
-		code    op.Code
+		code    refusal.Code
 		says    string
 	}{
-		{"", op.BadParams, "empty or the scope itself"},
-		{".", op.BadParams, "the scope itself"},
-		{"././.", op.BadParams, "the scope itself"},
-		{"{,a}", op.BadParams, "one of its alternatives, is empty"},
-		{"{.,a}", op.BadParams, "the scope itself"},
-		{"/", op.BadParams, "absolute"},
-		{"/etc/passwd", op.BadParams, "absolute"},
-		{"/src", op.BadParams, "absolute"},
-		{"{/a,b}", op.BadParams, "absolute"},
-		{"{,a}/b", op.BadParams, "absolute"},
-		{"..", op.BadParams, "a segment .."},
-		{"../a", op.BadParams, "a segment .."},
-		{"a/../b", op.BadParams, "a segment .."},
-		{"a/..", op.BadParams, "a segment .."},
-		{`a/\.\./b`, op.BadParams, "a segment .."},
-		{"{a,..}/b", op.BadParams, "a segment .."},
-		{"{.,a}./b", op.BadParams, "a segment .."},
-		{"**/../a", op.BadParams, "a segment .."},
-		{"[.]", op.BadParams, "matches no path"},
-		{"a/[.][.]/b", op.BadParams, "matches no path"},
-		{"[abc", op.BadParams, "[ without its ]"},
-		{"[]", op.BadParams, "[ without its ]"},
-		{"[!]", op.BadParams, "[ without its ]"},
-		{"[a-", op.BadParams, "[ without its ]"},
-		{`[\`, op.BadParams, "ends with a backslash"},
-		{"[z-a]", op.BadParams, "the wrong way round"},
-		{"[a-c-e]", op.BadParams, "a range or not"},
-		{"[a/b]", op.BadParams, "a / between"},
-		{`[a\/b]`, op.BadParams, "an escaped /"},
-		{"[[:alpha:]]", op.BadParams, "a named class"},
-		{`a\/b`, op.BadParams, "an escaped /"},
-		{`a\`, op.BadParams, "ends with a backslash"},
-		{"{a,b", op.BadParams, "{ without its }"},
-		{"a}", op.BadParams, "} without its {"},
-		{"a\x00b", op.Malformed, "U+0000"},
-		{"a\nb", op.Malformed, "U+000A"},
-		{"a\u202eb", op.Malformed, "U+202E"},
-		{"a\xffb", op.Malformed, "UTF-8"},
+		{"", refusal.BadParams, "empty or the scope itself"},
+		{".", refusal.BadParams, "the scope itself"},
+		{"././.", refusal.BadParams, "the scope itself"},
+		{"{,a}", refusal.BadParams, "one of its alternatives, is empty"},
+		{"{.,a}", refusal.BadParams, "the scope itself"},
+		{"/", refusal.BadParams, "absolute"},
+		{"/etc/passwd", refusal.BadParams, "absolute"},
+		{"/src", refusal.BadParams, "absolute"},
+		{"{/a,b}", refusal.BadParams, "absolute"},
+		{"{,a}/b", refusal.BadParams, "absolute"},
+		{"..", refusal.BadParams, "a segment .."},
+		{"../a", refusal.BadParams, "a segment .."},
+		{"a/../b", refusal.BadParams, "a segment .."},
+		{"a/..", refusal.BadParams, "a segment .."},
+		{`a/\.\./b`, refusal.BadParams, "a segment .."},
+		{"{a,..}/b", refusal.BadParams, "a segment .."},
+		{"{.,a}./b", refusal.BadParams, "a segment .."},
+		{"**/../a", refusal.BadParams, "a segment .."},
+		{"[.]", refusal.BadParams, "matches no path"},
+		{"a/[.][.]/b", refusal.BadParams, "matches no path"},
+		{"[abc", refusal.BadParams, "[ without its ]"},
+		{"[]", refusal.BadParams, "[ without its ]"},
+		{"[!]", refusal.BadParams, "[ without its ]"},
+		{"[a-", refusal.BadParams, "[ without its ]"},
+		{`[\`, refusal.BadParams, "ends with a backslash"},
+		{"[z-a]", refusal.BadParams, "the wrong way round"},
+		{"[a-c-e]", refusal.BadParams, "a range or not"},
+		{"[a/b]", refusal.BadParams, "a / between"},
+		{`[a\/b]`, refusal.BadParams, "an escaped /"},
+		{"[[:alpha:]]", refusal.BadParams, "a named class"},
+		{`a\/b`, refusal.BadParams, "an escaped /"},
+		{`a\`, refusal.BadParams, "ends with a backslash"},
+		{"{a,b", refusal.BadParams, "{ without its }"},
+		{"a}", refusal.BadParams, "} without its {"},
+		{"a\x00b", refusal.Malformed, "U+0000"},
+		{"a\nb", refusal.Malformed, "U+000A"},
+		{"a\u202eb", refusal.Malformed, "U+202E"},
+		{"a\xffb", refusal.Malformed, "UTF-8"},
 	} {
 		_, err := Parse(c.pattern, Options{})
 		require.ErrorIs(t, err, c.code, "%q", c.pattern)
@@ -85,7 +85,7 @@ func TestLimits(t *testing.T) {
 		_, err := Parse(c.at, Options{})
 		require.NoError(t, err, c.name)
 		_, err = Parse(c.above, Options{})
-		require.ErrorIs(t, err, op.TooComplex, c.name)
+		require.ErrorIs(t, err, refusal.TooComplex, c.name)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestLimitsComeFirst(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{strings.Repeat("\x00", MaxBytes+1), "../" + strings.Repeat("?", 11) + "[", strings.Repeat("{a,", 40)} {
 		_, err := Parse(p, Options{})
-		require.ErrorIs(t, err, op.TooComplex)
+		require.ErrorIs(t, err, refusal.TooComplex)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestCleaned(t *testing.T) {
 	for _, outside := range []string{"/", "/home/alice", "/home/alice/projects/a", `/home/alice/proj\[1]`, `/home/alice/proj\[1]x/a`,
 		"/home/alice/proj[1]/a", "/home/*/proj\\[1]/a", `/home/alice/proj\[1]/../b`, `/HOME/alice/proj\[1]/a`, `{/home/alice/proj\[1]/a,b}`} {
 		_, err := Parse(outside, Options{Scope: scope})
-		require.ErrorIs(t, err, op.BadParams, "%q", outside)
+		require.ErrorIs(t, err, refusal.BadParams, "%q", outside)
 	}
 	p, err := Parse(`/HOME/alice/PROJ\[1]/A`, Options{Scope: scope, FoldCase: true})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 package glob
 
-import "gated/internal/base/op"
+import "gated/internal/base/refusal"
 
 // context is what was read of the segment that a place in a pattern is in.
 //
@@ -144,12 +144,12 @@ func (b *builder) segmentEnds(n *node, s spot, k kind) {
 		if k == end {
 			b.refuse(namesNothing(b.pattern))
 		} else {
-			b.refuse(op.Refuse(op.BadParams, "the pattern %.80q has an alternative that is absolute", b.pattern).
+			b.refuse(refusal.New(refusal.BadParams, "the pattern %.80q has an alternative that is absolute", b.pattern).
 				WithHint("write alternatives relative to the scope"))
 		}
 		return
 	case twoDots:
-		b.refuse(op.Refuse(op.BadParams, "the pattern %.80q, or one of its alternatives, has a segment ..", b.pattern).
+		b.refuse(refusal.New(refusal.BadParams, "the pattern %.80q, or one of its alternatives, has a segment ..", b.pattern).
 			WithHint("write it relative to the scope, without .."))
 		return
 	case bareDot:

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // witness returns a path that both patterns match, found by going through pairs
@@ -124,7 +124,7 @@ func TestAPathIsAPattern(t *testing.T) {
 		require.True(t, met)
 		q, err := Parse(Quote(path), Options{})
 		if err != nil { // a path with a character that no pattern can spell
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.Equal(t, path, q.Literal())

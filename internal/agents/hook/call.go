@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxCall is the largest tool call that is read, in bytes. It is read as a stream that keeps at most its longest string
@@ -42,9 +43,10 @@ func ParseCall(in io.Reader) (Call, error) {
 	}
 	switch {
 	case c.tool == "":
-		return Call{}, op.Refuse(op.Malformed, "the call has no tool_name")
+		return Call{}, refusal.New(refusal.Malformed, "the call has no tool_name")
 	case c.event != "" && c.event != preToolUse:
-		return Call{}, op.Refuse(op.Malformed, "the call comes with the event %s, and only %s can be stopped", op.Shown(c.event), preToolUse)
+		return Call{}, refusal.New(refusal.Malformed, "the call comes with the event %s, and only %s can be stopped",
+			op.Shown(c.event), preToolUse)
 	}
 	member, ours := Tools[c.tool]
 	if !ours {
@@ -53,12 +55,12 @@ func ParseCall(in io.Reader) (Call, error) {
 	path := c.paths[member]
 	switch {
 	case path == "":
-		return Call{}, op.Refuse(op.Malformed, "the call's tool_input has no %s", member)
+		return Call{}, refusal.New(refusal.Malformed, "the call's tool_input has no %s", member)
 	case strings.ContainsRune(path, 0):
-		return Call{}, op.Refuse(op.Malformed, "the call's %s has a NUL, which no path can have", member)
+		return Call{}, refusal.New(refusal.Malformed, "the call's %s has a NUL, which no path can have", member)
 	case !strings.HasPrefix(path, "/"):
 		if !strings.HasPrefix(c.dir, "/") {
-			return Call{}, op.Refuse(op.Malformed, "the call names a relative path and no cwd")
+			return Call{}, refusal.New(refusal.Malformed, "the call names a relative path and no cwd")
 		}
 		path = c.dir + "/" + path // not Join, which removes ".." before links are resolved
 	}
@@ -170,7 +172,7 @@ type atMost struct {
 func (r *atMost) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	if r.left -= int64(n); r.left < 0 {
-		return 0, op.Refuse(op.Oversized, "the call has more than %d bytes", maxCall)
+		return 0, refusal.New(refusal.Oversized, "the call has more than %d bytes", maxCall)
 	}
 	return n, err
 }
@@ -180,9 +182,9 @@ func unreadable(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &syntax):
-		return op.Refuse(op.Malformed, "the call is not JSON after byte %d", syntax.ByteOffset)
+		return refusal.New(refusal.Malformed, "the call is not JSON after byte %d", syntax.ByteOffset)
 	case errors.Is(err, errNotText):
-		return op.Refuse(op.Malformed, "the call is not a JSON object with text in tool_name, cwd and hook_event_name")
+		return refusal.New(refusal.Malformed, "the call is not a JSON object with text in tool_name, cwd and hook_event_name")
 	default:
 		return err
 	}

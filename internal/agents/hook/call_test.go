@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestParseCall(t *testing.T) {
@@ -48,14 +48,14 @@ func TestParseCallRefuses(t *testing.T) {
 		`{"tool_name":"Edit","hook_event_name":"PostToolUse","tool_input":{"file_path":"/a"}}`,
 	} {
 		_, err := ParseCall(strings.NewReader(text))
-		require.ErrorIs(t, err, op.Malformed, text)
+		require.ErrorIs(t, err, refusal.Malformed, text)
 	}
 	for _, text := range []string{"", " \n\t"} {
 		_, err := ParseCall(strings.NewReader(text))
 		require.ErrorIs(t, err, errEmptyCall)
 	}
 	_, err := ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000)))
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 // FuzzParseCall: no input ends the hook, and a call that is read names a file

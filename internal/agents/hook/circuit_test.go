@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -147,8 +147,8 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, found.Conflicts, 1)
 	}
-	for _, code := range []op.Code{op.TooComplex, op.Malformed, op.BadParams, op.OverLimit, op.NotAllowed} {
-		g.err = op.Refuse(code, "no")
+	for _, code := range []refusal.Code{refusal.TooComplex, refusal.Malformed, refusal.BadParams, refusal.OverLimit, refusal.NotAllowed} {
+		g.err = refusal.New(code, "no")
 		for range tripAt {
 			require.Equal(t, KindRefused, g.ask(t))
 		}
@@ -161,8 +161,8 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 	require.Empty(t, g.ask(t))
 	require.EqualValues(t, 7*tripAt, g.home.Status(g.now, 1).Failures)
 
-	for _, code := range []op.Code{op.Unavailable, op.Internal} {
-		g.err = op.Refuse(code, "no")
+	for _, code := range []refusal.Code{refusal.Unavailable, refusal.Internal} {
+		g.err = refusal.New(code, "no")
 		require.Equal(t, KindBroken, g.ask(t))
 	}
 	g.err = context.DeadlineExceeded

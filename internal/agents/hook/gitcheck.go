@@ -12,6 +12,7 @@ import (
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -80,12 +81,14 @@ func (g Guard) about(ctx context.Context, f found, err error, out *GitAnswer) er
 	var vague error
 	switch {
 	case errors.Is(err, errTooMany), errors.Is(err, context.DeadlineExceeded):
-		vague = op.Refuse(op.OverLimit, "it changes more than %d paths or %d refs, or git needed longer than %s to list them, and others have reservations here",
+		vague = refusal.New(refusal.OverLimit,
+			"it changes more than %d paths or %d refs, or git needed longer than %s to list them, and others have reservations here",
 			maxChanged, maxRefs, gitTime).WithHint("do it in smaller parts")
 	case err != nil:
 		return g.Failed(KindPath, err)
 	case f.unseen:
-		vague = op.Refuse(op.UnknownTarget, "the remote has a commit that is not here: nobody can say what is taken away, and others have reservations here").
+		vague = refusal.New(refusal.UnknownTarget,
+			"the remote has a commit that is not here: nobody can say what is taken away, and others have reservations here").
 			WithHint("fetch first")
 	default:
 		return g.each(ctx, f, out)
@@ -104,7 +107,7 @@ func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
 	if len(f.list) > batch {
 		// If there is no reservation, this one question suffices.
 		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
-		if err != nil && !errors.Is(err, op.TooComplex) || err == nil && len(answer.Conflicts) == 0 && !answer.More {
+		if err != nil && !errors.Is(err, refusal.TooComplex) || err == nil && len(answer.Conflicts) == 0 && !answer.More {
 			return err
 		}
 	}
@@ -216,7 +219,7 @@ func (r Repository) top(ctx context.Context) (api.Place, error) {
 	}
 	place, err := checkout.At(dir)
 	if err == nil && !utf8.ValidString(place.Path) {
-		err = op.Refuse(op.Malformed, "the work tree's path is not valid UTF-8: %s", op.Shown(place.Path))
+		err = refusal.New(refusal.Malformed, "the work tree's path is not valid UTF-8: %s", op.Shown(place.Path))
 	}
 	return place, err
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -228,7 +228,7 @@ func TestQuestionsComeInBatches(t *testing.T) {
 	ask := guard.Check
 	guard.Check = func(ctx context.Context, c api.Check) (api.Checked, error) {
 		if c.Patterns[0] == "**" {
-			return api.Checked{}, op.Refuse(op.TooComplex, "too many reservations lie there")
+			return api.Checked{}, refusal.New(refusal.TooComplex, "too many reservations lie there")
 		}
 		return ask(ctx, c)
 	}
@@ -274,7 +274,7 @@ func TestTooManyPaths(t *testing.T) {
 
 	h = &holder{held: []string{"x"}}
 	a, err := h.guard("pre-commit").gitHook(t.Context(), r.seen(), many)
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	var f *Failure
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, KindPath, f.Kind)
@@ -293,13 +293,13 @@ func TestWhatCannotBeLookedAtIsAFailure(t *testing.T) {
 	r.git("init", "-q", "--bare")
 	_, err = (&holder{}).guard("pre-commit").PreCommit(t.Context(), r.seen())
 	require.ErrorAs(t, err, &f, "no work tree")
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 
 	r = newRepo(t)
 	r.commit("base", "a")
 	r.write("a", "2")
 	r.git("add", "a")
-	h := &holder{err: op.Refuse(op.Unavailable, "a full disk")}
+	h := &holder{err: refusal.New(refusal.Unavailable, "a full disk")}
 	_, err = h.guard("pre-commit").PreCommit(t.Context(), r.seen())
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, KindBroken, f.Kind)

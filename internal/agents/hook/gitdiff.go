@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxChanged is how many paths of one commit or push are checked one by one.
@@ -72,7 +72,7 @@ func (c changes) read(in io.Reader) error {
 }
 
 func notRaw(meta string) error {
-	return op.Refuse(op.Unavailable, "git printed a change that is not understood: %.80q", meta)
+	return refusal.New(refusal.Unavailable, "git printed a change that is not understood: %.80q", meta)
 }
 
 // untilNUL reads up to the next NUL. A last text without NUL is an error.

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxScript is the largest hook that is read, in bytes. A larger one is not gated's.
@@ -91,7 +92,8 @@ func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) 
 func (o GitOptions) findHooks(ctx context.Context, top string) (HooksDir, error) {
 	d, err := FindHooks(ctx, top, o.Env)
 	if err == nil && d.outside != "" && !o.Shared {
-		err = op.Refuse(op.NotAllowed, "git looks for hooks in %s, outside of this repository (%s): a hook there is run for others, too",
+		err = refusal.New(refusal.NotAllowed,
+			"git looks for hooks in %s, outside of this repository (%s): a hook there is run for others, too",
 			op.Shown(d.Path), op.Shown(d.outside)).
 			WithHint("for hooks of this repository alone: git config --local core.hooksPath %s; or say --shared-hooks", Quote(d.own))
 	}
@@ -142,7 +144,7 @@ func lookAt(dir, name string) (gitHook, error) {
 		return h, err
 	}
 	if h.info.IsDir() {
-		return h, op.Refuse(op.Conflict, "%s is a directory", op.Shown(h.path))
+		return h, refusal.New(refusal.Conflict, "%s is a directory", op.Shown(h.path))
 	}
 	if h.info.Mode().IsRegular() && h.info.Size() <= maxScript {
 		if h.content, err = os.ReadFile(h.path); err != nil {

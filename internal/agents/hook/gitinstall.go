@@ -11,6 +11,7 @@ import (
 	"regexp"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -145,7 +146,8 @@ func (h gitHook) plan(script []byte) (Change, error) {
 	case h.by == asWritten && bytes.Equal(h.content, script) && h.info.Mode().Perm()&0o111 == 0o111:
 		c.Action = Unchanged
 	case h.by == foreign && h.chained != nil && !os.SameFile(h.info, h.chained):
-		return c, op.Refuse(op.Conflict, "%s is not gated's, and %s from before is there, too", op.Shown(h.path), op.Shown(filepath.Base(h.path)+chainedSuffix)).
+		return c, refusal.New(refusal.Conflict, "%s is not gated's, and %s from before is there, too", op.Shown(h.path),
+			op.Shown(filepath.Base(h.path)+chainedSuffix)).
 			WithHint("something has put its own hook over gated's: keep one of the two as %s, remove the other, install again", op.Shown(filepath.Base(h.path)))
 	case h.by == foreign:
 		c.Backup = h.path + chainedSuffix
@@ -155,7 +157,7 @@ func (h gitHook) plan(script []byte) (Change, error) {
 
 func (h gitHook) wasEdited() error {
 	name := op.Shown(filepath.Base(h.path))
-	return op.Refuse(op.Conflict, "%s was edited since gated wrote it", op.Shown(h.path)).
+	return refusal.New(refusal.Conflict, "%s was edited since gated wrote it", op.Shown(h.path)).
 		WithHint("move the lines that are not gated's to %s%s (mode 0755), remove %s, and try again", name, chainedSuffix, name)
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // stub makes a program in the place of gated that writes down how it was called
@@ -267,9 +267,9 @@ func TestWhatSomebodyWroteIntoItIsNotLost(t *testing.T) {
 		o := r.options(program)
 		o.OnFailure = Block
 		_, err := InstallGit(t.Context(), r.dir, o)
-		require.ErrorIs(t, err, op.Conflict, name)
+		require.ErrorIs(t, err, refusal.Conflict, name)
 		_, err = UninstallGit(t.Context(), r.dir, o)
-		require.ErrorIs(t, err, op.Conflict, name)
+		require.ErrorIs(t, err, refusal.Conflict, name)
 		require.Equal(t, before, r.snapshot(), "%s: not even the other hook was touched", name)
 	}
 }
@@ -283,7 +283,7 @@ func TestAHookThatWasPutOverOurs(t *testing.T) {
 	r.install(r.options(program))
 	r.writeHook("pre-commit", "#!/bin/sh\n# of another tool\n", 0o755)
 	_, err := InstallGit(t.Context(), r.dir, r.options(program))
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	report, err := UninstallGit(t.Context(), r.dir, r.options(program))
 	require.NoError(t, err)
 	require.Equal(t, Unchanged, report.Changes[0].Action)
@@ -339,10 +339,10 @@ func TestHooksThatServeOthersAreLeftAlone(t *testing.T) {
 	global := t.TempDir()
 	r.git("config", "core.hooksPath", global)
 	_, err := InstallGit(t.Context(), r.dir, r.options(program))
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "core.hooksPath")
 	_, err = UninstallGit(t.Context(), r.dir, r.options(program))
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	entries, err := os.ReadDir(global)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -356,7 +356,7 @@ func TestHooksThatServeOthersAreLeftAlone(t *testing.T) {
 	require.NoError(t, os.RemoveAll(r.hook("")))
 	require.NoError(t, os.Symlink(t.TempDir(), strings.TrimSuffix(r.hook(""), "/")))
 	_, err = InstallGit(t.Context(), r.dir, r.options(program))
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "symbolic link")
 
 }
@@ -381,7 +381,7 @@ func TestProgramsThatCannotBeWrittenDown(t *testing.T) {
 	r := newRepo(t)
 	for _, program := range []string{"gated", "", "/a\nb/gated", "/a\x1b/gated"} {
 		_, err := InstallGit(t.Context(), r.dir, r.options(program))
-		require.ErrorIs(t, err, op.BadParams, program)
+		require.ErrorIs(t, err, refusal.BadParams, program)
 	}
 	require.NoFileExists(t, r.hook("pre-commit"))
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -69,7 +69,7 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 
 // whatFailed returns an error's text and its hint.
 func whatFailed(err error) string {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) && r.Hint != "" {
 		return err.Error() + "; " + r.Hint
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -54,7 +55,7 @@ func TestAConflictIsNoFailure(t *testing.T) {
 // TestADaemonThatIsAway: every failure is counted, and after five nobody asks.
 func TestADaemonThatIsAway(t *testing.T) {
 	r, commit := judged(t, "a")
-	h := &holder{held: []string{"a"}, err: op.Refuse(op.Unavailable, "a full disk")}
+	h := &holder{held: []string{"a"}, err: refusal.New(refusal.Unavailable, "a full disk")}
 	for i := range tripAt {
 		o := commit(h, Warn)
 		require.Zero(t, o.Code)
@@ -89,7 +90,7 @@ func TestWordsOfOthersInGitsHooks(t *testing.T) {
 
 	// So are the daemon's and the system's, in which somebody may have chosen a
 	// name.
-	o = commit(&holder{err: op.Refuse(op.BadParams, evil)}, Warn)
+	o = commit(&holder{err: refusal.New(refusal.BadParams, evil)}, Warn)
 	require.Zero(t, o.Code)
 	for _, line := range strings.Split(o.Stderr, "\n") {
 		require.NoError(t, op.CheckText("the line", line))
@@ -142,7 +143,7 @@ func TestWhatGitSaysIsSaid(t *testing.T) {
 // TestTooMuchIsReservedToTell: whoever reserves so much that the daemon cannot
 // tell who holds what does not switch hooks off.
 func TestTooMuchIsReservedToTell(t *testing.T) {
-	unclear := op.Refuse(op.TooComplex, "too many reservations lie there")
+	unclear := refusal.New(refusal.TooComplex, "too many reservations lie there")
 	_, commit := judged(t, "a")
 	o := commit(&holder{err: unclear}, Warn)
 	require.Equal(t, exitRefused, o.Code)

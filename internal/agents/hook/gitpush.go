@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -31,7 +31,7 @@ func updates(in io.Reader) ([]refUpdate, error) {
 	for s.Scan() {
 		f := strings.Split(s.Text(), " ")
 		if len(f) != 4 || !isObjectID(f[1]) || !isObjectID(f[3]) {
-			return nil, op.Refuse(op.Malformed, "pre-push was given a line that git does not write: %.80q", s.Text()).
+			return nil, refusal.New(refusal.Malformed, "pre-push was given a line that git does not write: %.80q", s.Text()).
 				WithHint("git writes: LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID")
 		}
 		if isZero(f[1]) {
@@ -47,7 +47,7 @@ func updates(in io.Reader) ([]refUpdate, error) {
 		list = append(list, u)
 	}
 	if err := s.Err(); err != nil {
-		return nil, op.Refuse(op.Malformed, "what git writes to pre-push cannot be read: %v", err)
+		return nil, refusal.New(refusal.Malformed, "what git writes to pre-push cannot be read: %v", err)
 	}
 	return list, nil
 }

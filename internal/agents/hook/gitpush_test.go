@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const zero = "0000000000000000000000000000000000000000"
@@ -110,7 +110,7 @@ func TestTheRemoteHasWhatIsNotHere(t *testing.T) {
 	require.Equal(t, []string{"**"}, h.patterns())
 	h = &holder{held: []string{"x"}}
 	_, err = h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", tip, gone))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // TestMerges: what a merge took as it was from either side was changed
@@ -199,11 +199,11 @@ func TestWhatGitDoesNotWriteToPrePush(t *testing.T) {
 	for _, line := range []string{"nonsense\n", "a b c d\n", "refs/heads/main " + tip + " refs/heads/main\n",
 		"refs/heads/main --all refs/heads/main " + zero + "\n", "refs/heads/main " + tip + " refs/heads/main " + strings.Repeat("0", maxRefLine) + "\n"} {
 		_, err := (&holder{}).guard("pre-push").PrePush(t.Context(), r.seen(), "origin", strings.NewReader(line))
-		require.ErrorIs(t, err, op.Malformed, "%.80q", line)
+		require.ErrorIs(t, err, refusal.Malformed, "%.80q", line)
 	}
 	// A commit that is not here cannot be looked at.
 	_, err := (&holder{}).guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", strings.Repeat("ab", 20), zero))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 }
 
 func TestTooManyRefs(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // gitTime bounds all of git's work for one hook.
@@ -82,12 +83,12 @@ func gitFailed(ctx context.Context, verb, words string, err error) error {
 	if words = strings.TrimSpace(words); words != "" {
 		detail += ": " + op.Shown(words)
 	}
-	return &gitError{err: err, Refusal: op.Refuse(op.Unavailable, "%s", detail)}
+	return &gitError{err: err, Refusal: refusal.New(refusal.Unavailable, "%s", detail)}
 }
 
 // gitError is a refusal that keeps the exit code.
 type gitError struct {
-	*op.Refusal
+	*refusal.Refusal
 	err error
 }
 

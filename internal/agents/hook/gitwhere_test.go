@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestWhereThereIsNoWorkTree: hooks are installed where somebody works, and it
@@ -33,9 +33,9 @@ func TestWhereThereIsNoWorkTree(t *testing.T) {
 	var none *NoWorkTree
 	_, err := InstallGit(t.Context(), inside.dir, inside.options("/usr/bin/gated"))
 	require.NotErrorAs(t, err, &none)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.ErrorContains(t, err, "bad config")
-	var r *op.Refusal
+	var r *refusal.Refusal
 	require.ErrorAs(t, err, &r)
 	require.Contains(t, r.Hint, "git")
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -83,7 +83,7 @@ func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
 // others by reserving enough.
 func (g Guard) refuses(err error) (because string, refused bool) {
 	switch {
-	case errors.Is(err, op.TooComplex):
+	case errors.Is(err, refusal.TooComplex):
 		return wordsTooMuch, true
 	case g.OnFailure == Block:
 		return wordsBlocked, true
@@ -106,7 +106,7 @@ func (g Guard) failed(kind Kind, err error, socket string) error {
 
 // kindOf returns the kind of an error of the daemon's client.
 func kindOf(err error) Kind {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked) || errors.Is(err, context.Canceled):
@@ -115,7 +115,7 @@ func kindOf(err error) Kind {
 		return KindTimeout
 	case !errors.As(err, &r):
 		return KindUnreachable
-	case r.Code == op.Unavailable || r.Code == op.Internal || r.Code == op.SchemaTooNew:
+	case r.Code == refusal.Unavailable || r.Code == refusal.Internal || r.Code == refusal.SchemaTooNew:
 		return KindBroken
 	default:
 		return KindRefused
@@ -160,7 +160,7 @@ func within[T any](ctx context.Context, limit time.Duration, fn func(context.Con
 func readAll(in io.Reader, limit int64, what string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = op.Refuse(op.Oversized, "%s has more than %d bytes", what, limit)
+		err = refusal.New(refusal.Oversized, "%s has more than %d bytes", what, limit)
 	}
 	return b, err
 }

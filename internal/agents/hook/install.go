@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -39,7 +40,7 @@ type Settings struct {
 // BadParams if a person could not read the path in a file of settings.
 func Command(program string, args ...string) (string, error) {
 	if err := op.CheckText("the path of this program", program); err != nil || !filepath.IsAbs(program) {
-		return "", op.Refuse(op.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
+		return "", refusal.New(refusal.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
 			WithHint("move it to a path of plain characters")
 	}
 	words := []string{Quote(program)}
@@ -157,9 +158,9 @@ func (s Settings) Uninstall() (Report, error) {
 
 // named adds the file's name to an error.
 func named(path string, err error) error {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
-		return op.Refuse(r.Code, "%s: %s", op.Shown(path), r.Detail).WithHint("%s", r.Hint)
+		return refusal.New(r.Code, "%s: %s", op.Shown(path), r.Detail).WithHint("%s", r.Hint)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

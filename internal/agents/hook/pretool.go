@@ -11,6 +11,7 @@ import (
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -88,7 +89,8 @@ func (ToolHook) read(in io.Reader) (wish, error) {
 		return wish{}, &Failure{Kind: KindPath, Err: err}
 	}
 	if !utf8.ValidString(place.Path) { // on its way to the daemon it would become another path
-		return wish{}, &Failure{Kind: KindPath, Err: op.Refuse(op.Malformed, "the path %s is not valid UTF-8", op.Shown(place.Path))}
+		return wish{}, &Failure{Kind: KindPath, Err: refusal.New(refusal.Malformed, "the path %s is not valid UTF-8",
+			op.Shown(place.Path))}
 	}
 	pattern := change{path: rel}.pattern(glob.Options{Scope: place.Path, FoldCase: place.Fold})
 	return wish{path: call.Path, check: api.Check{Scope: place, Patterns: []string{pattern}}}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -157,9 +157,11 @@ func failing(e *edits) map[string]func() Outcome {
 	never, writer := io.Pipe()
 	e.t.Cleanup(func() { _ = writer.Close() })
 	out := map[string]func() Outcome{
-		"away":     answering(func(context.Context) (api.Checked, error) { return api.Checked{}, errAway }),
-		"refusing": answering(func(context.Context) (api.Checked, error) { return api.Checked{}, op.Refuse(op.NotAllowed, "no") }),
-		"internal": answering(func(context.Context) (api.Checked, error) { return api.Checked{}, op.Refuse(op.Internal, "no") }),
+		"away": answering(func(context.Context) (api.Checked, error) { return api.Checked{}, errAway }),
+		"refusing": answering(func(context.Context) (api.Checked, error) {
+			return api.Checked{}, refusal.New(refusal.NotAllowed, "no")
+		}),
+		"internal": answering(func(context.Context) (api.Checked, error) { return api.Checked{}, refusal.New(refusal.Internal, "no") }),
 		"fault":    answering(func(context.Context) (api.Checked, error) { panic("fault") }),
 		"slow": func() Outcome {
 			h := e.ToolHook
@@ -286,7 +288,7 @@ func TestALargeCallIsJudged(t *testing.T) {
 
 	// An endless one ends there, and not with the memory.
 	_, err := ParseCall(io.MultiReader(strings.NewReader(first), endless{}))
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 }
 
 type endless struct{}

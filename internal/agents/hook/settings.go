@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // matcher matches the tools of Tools in an agent's settings.
@@ -49,13 +49,14 @@ type tree struct {
 func readTree(text []byte) (tree, error) {
 	t := tree{text: text}
 	if !jsontext.Value(text).IsValid() {
-		return t, op.Refuse(op.Malformed, "it is not valid JSON").WithHint("correct it first: nothing was changed")
+		return t, refusal.New(refusal.Malformed, "it is not valid JSON").WithHint("correct it first: nothing was changed")
 	}
 	var ok bool
 	if t.root, ok = members(text, whole(text)); !ok {
-		return t, op.Refuse(op.Malformed, "it is not a JSON object").WithHint("correct it first: nothing was changed")
+		return t, refusal.New(refusal.Malformed, "it is not a JSON object").WithHint("correct it first: nothing was changed")
 	}
-	other := op.Refuse(op.Conflict, "its hooks have a form that is not known").WithHint("add the hook by hand, or correct it: nothing was changed")
+	other := refusal.New(refusal.Conflict, "its hooks have a form that is not known").
+		WithHint("add the hook by hand, or correct it: nothing was changed")
 	if t.hooks, t.hasHooks = memberOf(t.root, "hooks"); !t.hasHooks {
 		return t, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const program = "/usr/bin/gated"
@@ -178,14 +178,14 @@ func TestOurs(t *testing.T) {
 	}
 	for _, program := range []string{"gated", "", "/a\nb/gated", "/\x1b/gated"} {
 		_, err := Command(program)
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 }
 
 func TestSettingsThatAreLeftAlone(t *testing.T) {
-	for content, code := range map[string]op.Code{
-		"{": op.Malformed, `{"a":1,}`: op.Malformed, "// x\n{}": op.Malformed, `{"hooks":{},"hooks":{}}`: op.Malformed, "[]": op.Malformed, "\xef\xbb\xbf{}": op.Malformed,
-		`{"hooks":[]}`: op.Conflict, `{"hooks":{"PreToolUse":{}}}`: op.Conflict, `{"hooks":null}`: op.Conflict,
+	for content, code := range map[string]refusal.Code{
+		"{": refusal.Malformed, `{"a":1,}`: refusal.Malformed, "// x\n{}": refusal.Malformed, `{"hooks":{},"hooks":{}}`: refusal.Malformed, "[]": refusal.Malformed, "\xef\xbb\xbf{}": refusal.Malformed,
+		`{"hooks":[]}`: refusal.Conflict, `{"hooks":{"PreToolUse":{}}}`: refusal.Conflict, `{"hooks":null}`: refusal.Conflict,
 	} {
 		s := settings(t, content)
 		_, err := s.Install(program, Setup{})
@@ -197,7 +197,7 @@ func TestSettingsThatAreLeftAlone(t *testing.T) {
 	}
 	s := settings(t, string(bytes.Repeat([]byte(" "), maxSettings+1)))
 	_, err := s.Install(program, Setup{})
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 }
 
 func TestSettingsBehindALink(t *testing.T) {
@@ -209,14 +209,14 @@ func TestSettingsBehindALink(t *testing.T) {
 	for _, path := range []string{"file", "dangling", "dir/settings.json"} {
 		linked := Settings{Path: filepath.Join(dir, path)}
 		_, err := linked.Install(program, Setup{})
-		require.ErrorIs(t, err, op.Conflict, path)
+		require.ErrorIs(t, err, refusal.Conflict, path)
 		_, err = linked.Uninstall()
-		require.ErrorIs(t, err, op.Conflict, path)
+		require.ErrorIs(t, err, refusal.Conflict, path)
 	}
 	require.Equal(t, `{"a":1}`, s.content(t))
 	require.NoFileExists(t, filepath.Join(dir, "none"))
 	_, err := Settings{Path: dir}.Install(program, Setup{})
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 }
 
 func TestSettingsThatChangeMeanwhile(t *testing.T) {
@@ -232,14 +232,14 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 		func() error { return os.Symlink("/dev/null", s.Path) },
 	} {
 		require.NoError(t, change())
-		require.ErrorIs(t, old.replace([]byte("{}")), op.Conflict)
-		require.ErrorIs(t, old.remove(), op.Conflict)
+		require.ErrorIs(t, old.replace([]byte("{}")), refusal.Conflict)
+		require.ErrorIs(t, old.remove(), refusal.Conflict)
 	}
 	require.NoError(t, os.Remove(s.Path))
 	missing, err := readSettings(s.Path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(s.Path, []byte(`{"a":3}`), 0o600))
-	require.ErrorIs(t, missing.replace([]byte("{}")), op.Conflict)
+	require.ErrorIs(t, missing.replace([]byte("{}")), refusal.Conflict)
 	require.Equal(t, `{"a":3}`, s.content(t))
 	entries, err := os.ReadDir(filepath.Dir(s.Path))
 	require.NoError(t, err)

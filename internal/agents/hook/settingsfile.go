@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // settingsFile is a file and its state when it was read.
@@ -30,7 +31,8 @@ func readSettings(path string) (settingsFile, error) {
 			return s, err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return s, op.Refuse(op.Conflict, "%s is a symbolic link", op.Shown(p)).WithHint("name the file that it leads to with --agent-settings")
+			return s, refusal.New(refusal.Conflict, "%s is a symbolic link", op.Shown(p)).
+				WithHint("name the file that it leads to with --agent-settings")
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -43,7 +45,7 @@ func readSettings(path string) (settingsFile, error) {
 		return s, err
 	}
 	if !info.Mode().IsRegular() {
-		return s, op.Refuse(op.Conflict, "%s is no regular file", op.Shown(path))
+		return s, refusal.New(refusal.Conflict, "%s is no regular file", op.Shown(path))
 	}
 	s.info = info
 	if s.content, err = readAll(f, maxSettings, "it"); err != nil {
@@ -126,7 +128,7 @@ func (s settingsFile) unchanged() error {
 }
 
 func (s settingsFile) meanwhile() error {
-	return op.Refuse(op.Conflict, "%s was changed meanwhile", op.Shown(s.path)).WithHint("do it again")
+	return refusal.New(refusal.Conflict, "%s was changed meanwhile", op.Shown(s.path)).WithHint("do it again")
 }
 
 // beside writes content to a new file in a path's directory, with the mode and owner of the file that was read.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // FuzzSettings: an agent's settings are refused untouched, or ask us once after
@@ -30,7 +30,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		in, _, err := installed([]byte(text), want)
 		if err != nil {
-			require.Contains(t, []op.Code{op.Malformed, op.Conflict}, op.CodeOf(err), "%v", err)
+			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Conflict}, refusal.CodeOf(err), "%v", err)
 			return
 		}
 		tree, err := readTree(in)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestInstallingAgainWeakensNothing: what is not said stays as it is, and what
@@ -93,7 +94,7 @@ func TestALineIsReadAsItWasWritten(t *testing.T) {
 		program := path.Draw(t, "program")
 		line, err := want.line(program, "pre-commit")
 		if op.CheckText("", program) != nil {
-			require.ErrorIs(t, err, op.BadParams)
+			require.ErrorIs(t, err, refusal.BadParams)
 			return
 		}
 		require.NoError(t, err)

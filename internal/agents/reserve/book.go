@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/turns"
 	"gated/internal/log/audit"
@@ -116,7 +117,7 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		}
 		err = tx.Savepoint(func() error { return fn(tx, out) })
 		crashpoint.Here(crashpoint.BookWritten)
-		if _, ok := errors.AsType[*op.Refusal](err); ok {
+		if _, ok := errors.AsType[*refusal.Refusal](err); ok {
 			out.refuse = err
 			return nil
 		}
@@ -148,18 +149,18 @@ func (b *Book) settle(o *outcome) {
 
 // shown turns an error into one that a caller may see.
 func (b *Book) shown(err error) error {
-	switch _, refused := errors.AsType[*op.Refusal](err); {
+	switch _, refused := errors.AsType[*refusal.Refusal](err); {
 	case err == nil, refused:
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, store.ErrUnavailable):
 		b.log.Error("reservations: not decided", "error", err)
-		return op.Refuse(op.Unavailable, "the database cannot be written or read now, so nothing was decided").
+		return refusal.New(refusal.Unavailable, "the database cannot be written or read now, so nothing was decided").
 			WithHint("see the daemon's log; try again when the disk has space and works")
 	default:
 		b.log.Error("reservations: internal error", "error", err)
-		return op.Refuse(op.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
+		return refusal.New(refusal.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -62,7 +63,8 @@ func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (
 	}
 	r, err := read(tx, id, now)
 	if err == nil && !r.Holder.Same(holder) {
-		err = op.Refuse(op.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder, holder.UID).
+		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder,
+			holder.UID).
 			WithHint("its holder can release or transfer it; operators can by a signature")
 	}
 	return r, err
@@ -106,7 +108,7 @@ func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) 
 	// A claim that begins to wait from now on sees that the reservation is gone.
 	if waiting := b.queue.before(nil); len(waiting) > 0 {
 		in, err := b.regionOf(r, &out.wakeLeft)
-		if errors.Is(err, op.TooComplex) {
+		if errors.Is(err, refusal.TooComplex) {
 			in, err = region{}, nil // then the entry names all claims that wait, and all of them look again
 		}
 		if err != nil {

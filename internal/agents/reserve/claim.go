@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/glob"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Claim is what a requester wants to reserve. An empty Mode is Exclusive, a TTL of 0 the default, a Wait of 0 no wait.
@@ -63,10 +64,10 @@ func readClaim(c Claim) (*wish, error) {
 	}
 	switch {
 	case c.Wait < 0 || c.Wait > MaxWait:
-		return nil, op.Refuse(op.BadParams, "a wait of %v is outside 0 to %v", c.Wait, MaxWait).
+		return nil, refusal.New(refusal.BadParams, "a wait of %v is outside 0 to %v", c.Wait, MaxWait).
 			WithHint("give a time up to 24h, as in 10m; none at all is no wait")
 	case len(c.Reason) > op.MaxReason:
-		return nil, op.Refuse(op.BadParams, "a reason of %d bytes is longer than %d", len(c.Reason), op.MaxReason).
+		return nil, refusal.New(refusal.BadParams, "a reason of %d bytes is longer than %d", len(c.Reason), op.MaxReason).
 			WithHint("give a shorter one")
 	}
 	if err := op.CheckText("the reason", c.Reason); err != nil {
@@ -91,7 +92,7 @@ func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*
 		m = Exclusive
 	}
 	if m != Exclusive && m != Shared {
-		return nil, op.Refuse(op.BadParams, "the mode %.20q is neither %s nor %s", string(m), Exclusive, Shared).
+		return nil, refusal.New(refusal.BadParams, "the mode %.20q is neither %s nor %s", string(m), Exclusive, Shared).
 			WithHint("give one of them, or none for exclusive")
 	}
 	if err := checkPath(p.Path); err != nil {
@@ -99,9 +100,9 @@ func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*
 	}
 	switch {
 	case len(patterns) == 0:
-		return nil, op.Refuse(op.BadParams, "no pattern was given").WithHint("write ** for everything in the scope")
+		return nil, refusal.New(refusal.BadParams, "no pattern was given").WithHint("write ** for everything in the scope")
 	case len(patterns) > limit:
-		return nil, op.Refuse(op.OverLimit, "%d patterns are more than %d", len(patterns), limit).
+		return nil, refusal.New(refusal.OverLimit, "%d patterns are more than %d", len(patterns), limit).
 			WithHint("use wildcards, or ask several times")
 	}
 	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Path, fold: p.Fold}, known: new(survey)}
@@ -154,7 +155,7 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 	case ttl == 0:
 		return DefaultTTL, nil
 	case ttl < MinTTL || ttl > MaxTTL:
-		return 0, op.Refuse(op.BadParams, "a time to live of %v is outside %v to %v", ttl, MinTTL, MaxTTL).
+		return 0, refusal.New(refusal.BadParams, "a time to live of %v is outside %v to %v", ttl, MinTTL, MaxTTL).
 			WithHint("give a time from 10s to 24h, as in 30m; none at all is 15m")
 	}
 	return ttl, nil
@@ -164,14 +165,14 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 // tell it from another.
 func checkPath(p string) error {
 	if len(p) > MaxPath {
-		return op.Refuse(op.BadParams, "the scope's path of %d bytes is longer than %d", len(p), MaxPath).
+		return refusal.New(refusal.BadParams, "the scope's path of %d bytes is longer than %d", len(p), MaxPath).
 			WithHint("give a directory further up, and patterns below it")
 	}
 	if err := op.CheckText("the scope's path", p); err != nil {
 		return err
 	}
 	if !path.IsAbs(p) || path.Clean(p) != p {
-		return op.Refuse(op.BadParams, "the scope %q is no absolute path without detours", p).
+		return refusal.New(refusal.BadParams, "the scope %q is no absolute path without detours", p).
 			WithHint("give the directory's path as realpath(1) prints it")
 	}
 	return nil
@@ -180,7 +181,7 @@ func checkPath(p string) error {
 // holderOf returns a requester as a holder of reservations.
 func holderOf(by op.Requester) (Holder, error) {
 	if by.Source == op.SourceDesired || by.Source == op.SourceGate {
-		return Holder{}, op.Refuse(op.NotAllowed, "%s reserves nothing", by)
+		return Holder{}, refusal.New(refusal.NotAllowed, "%s reserves nothing", by)
 	}
 	h := Holder{Name: op.AgentName(by.Agent), UID: by.UID}
 	if h.Name == "" {
@@ -189,7 +190,7 @@ func holderOf(by op.Requester) (Holder, error) {
 	_, number, _ := strings.Cut(by.Agent, "#")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 {
-		return Holder{}, op.Refuse(op.NotHolder, "%.200q is not one registration of an agent", by.Agent)
+		return Holder{}, refusal.New(refusal.NotHolder, "%.200q is not one registration of an agent", by.Agent)
 	}
 	h.Registration = n
 	return h, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gated/internal/agents/glob"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // inTheWay says why a claim cannot be granted now. It has the reservations of others. If there are none, it has an
@@ -44,7 +44,8 @@ func (b *Book) living(list []Reservation) []Reservation {
 func (in inTheWay) refusal() error {
 	if len(in.conflicts) == 0 {
 		w := in.before
-		return op.Refuse(op.Conflict, "%s has been waiting since %s for paths that overlap, and comes first", w.holder, moment(w.since)).
+		return refusal.New(refusal.Conflict, "%s has been waiting since %s for paths that overlap, and comes first",
+			w.holder, moment(w.since)).
 			WithHint("wait in line behind it: --wait D")
 	}
 	c := in.conflicts[0]
@@ -57,7 +58,7 @@ func (in inTheWay) refusal() error {
 	case n > 1:
 		text += fmt.Sprintf("; %d others are in the way", n)
 	}
-	return op.Refuse(op.Conflict, "%s", text).WithHint("%s", in.wayOut())
+	return refusal.New(refusal.Conflict, "%s", text).WithHint("%s", in.wayOut())
 }
 
 // wayOut is the hint for conflicts. It names only holders that live, and advises to narrow only patterns of more than

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -91,7 +91,7 @@ func TestWhatRenewsWhatCoversIt(t *testing.T) {
 
 	// What another has does not count, nor what has ended.
 	b := w.register("b", 2)
-	w.refused(claim(b, "src/c"), op.Conflict)
+	w.refused(claim(b, "src/c"), refusal.Conflict)
 	w.pass(DefaultTTL)
 	require.False(t, w.reserve(claim(b, "src/c")).Renewed)
 	require.False(t, w.reserve(claim(a, "x")).Renewed)
@@ -106,5 +106,5 @@ func TestWhoHasFiftyMayAskForWhatItHas(t *testing.T) {
 		w.reserve(claim(a, "d"+scopeID(int64(i))+"/**"))
 	}
 	require.True(t, w.reserve(claim(a, "ds1/x")).Renewed)
-	w.refused(claim(a, "e/x"), op.OverLimit)
+	w.refused(claim(a, "e/x"), refusal.OverLimit)
 }

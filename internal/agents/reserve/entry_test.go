@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -99,5 +100,5 @@ func TestARenewalOfLessThanASecondIsNotWritten(t *testing.T) {
 
 func (w *world) refusedRenewal(by op.Requester, id op.ReservationID) {
 	_, err := w.Renew(w.t.Context(), by, id, time.Hour)
-	require.ErrorIs(w.t, err, op.NotHolder)
+	require.ErrorIs(w.t, err, refusal.NotHolder)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Who always has one of two files cannot keep a claim to both waiting for ever:
@@ -19,7 +19,7 @@ func TestAWaitIsNotStarvedByTurns(t *testing.T) {
 		_, err := w.Release(t.Context(), a, first.ID)
 		require.NoError(t, err)
 		has(t, false, out)
-		w.refused(lasting(a, "src/a"), op.Conflict)
+		w.refused(lasting(a, "src/a"), refusal.Conflict)
 		again := w.asks(t.Context(), waiting(a, "src/a"))
 		has(t, false, again)
 		require.True(t, w.reserve(lasting(a, "src/b")).Renewed, "what it has it may ask for again")
@@ -43,10 +43,10 @@ func TestAWaitIsNotStarvedBetweenTwo(t *testing.T) {
 		second := w.reserve(lasting(a, "src/b"))
 		_, err := w.Transfer(t.Context(), a, second.ID, "c")
 		require.NoError(t, err)
-		w.refused(lasting(c, "src/c"), op.Conflict)
+		w.refused(lasting(c, "src/c"), refusal.Conflict)
 		_, err = w.Release(t.Context(), a, first.ID)
 		require.NoError(t, err)
-		w.refused(lasting(a, "src/a"), op.Conflict)
+		w.refused(lasting(a, "src/a"), refusal.Conflict)
 		_, err = w.Release(t.Context(), c, second.ID)
 		require.NoError(t, err)
 		has(t, true, out)
@@ -65,7 +65,7 @@ func TestAStrongerModeWaitsItsTurn(t *testing.T) {
 		weak.Mode = Shared
 		w.reserve(weak) // both are shared
 		require.True(t, w.reserve(weak).Renewed)
-		w.refused(lasting(a, "y"), op.Conflict) // b would have to wait for a too
+		w.refused(lasting(a, "y"), refusal.Conflict) // b would have to wait for a too
 		_, err := w.Release(t.Context(), c, held.ID)
 		require.NoError(t, err)
 		has(t, true, out)

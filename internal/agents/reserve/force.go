@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -80,7 +81,7 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 			return err
 		}
 		if v.Fingerprint() != seen {
-			return op.Refuse(op.StaleTarget, "the reservations of %s are not those that were seen", v.Scope.Target()).
+			return refusal.New(refusal.StaleTarget, "the reservations of %s are not those that were seen", v.Scope.Target()).
 				WithHint("end the agents that work there, or have them stop; then ask again")
 		}
 		if err := forced(tx, out, step, v.Scope); err != nil {
@@ -109,10 +110,10 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	if err != nil {
 		return Reservation{}, err
 	}
-	stale := op.Refuse(op.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
+	stale := refusal.New(refusal.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
 		WithHint("gated reservations shows what is in force; a new request is about that")
 	w, err := b.handover(ctx, id, receiver)
-	if errors.Is(err, op.UnknownTarget) {
+	if errors.Is(err, refusal.UnknownTarget) {
 		err = stale
 	}
 	if err != nil {
@@ -125,7 +126,7 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 		}
 		r, err := read(tx, id, out.now)
 		switch {
-		case errors.Is(err, op.UnknownTarget):
+		case errors.Is(err, refusal.UnknownTarget):
 			err = stale
 		case err != nil:
 		case r.Scope.ID != s.ID || r.Handover(receiver) != seen:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -23,7 +24,7 @@ func TestWhatHasLapsedIsGoneAtOnce(t *testing.T) {
 	c.TTL = MinTTL
 	g := w.reserve(c)
 	w.pass(MinTTL - 1)
-	w.refused(claim(b, "x"), op.Conflict)
+	w.refused(claim(b, "x"), refusal.Conflict)
 	w.pass(1)
 	require.Empty(t, w.all())
 	require.Empty(t, w.view("s1").Reservations)
@@ -31,7 +32,7 @@ func TestWhatHasLapsedIsGoneAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, conflicts)
 	_, err = w.Renew(t.Context(), a, g.ID, 0)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.False(t, w.reserve(claim(b, "x")).Renewed)
 	lapsed := w.entries(audit.Lapsed)
 	require.Len(t, lapsed, 1)
@@ -201,9 +202,9 @@ func TestWhatIsDueAndWaitsForItsTurn(t *testing.T) {
 	g := w.reserve(c)
 	w.pass(MaxTTL)
 	_, err := w.Renew(t.Context(), a, g.ID, 0)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.Transfer(t.Context(), a, g.ID, "b")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.Greater(t, w.rows(), 1)
 	require.Empty(t, w.all())
 	w.sound()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -36,7 +37,7 @@ const (
 func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 	switch {
 	case q.Limit < 0 || q.Limit > MaxList:
-		return nil, op.Refuse(op.BadParams, "a limit of %d is outside 1 to %d", q.Limit, MaxList)
+		return nil, refusal.New(refusal.BadParams, "a limit of %d is outside 1 to %d", q.Limit, MaxList)
 	case q.Limit == 0:
 		q.Limit = DefaultList
 	}
@@ -73,7 +74,7 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 		return nil, false, err
 	}
 	in, err := b.checked(ctx, w, b.inside)
-	if errors.Is(err, op.TooComplex) {
+	if errors.Is(err, refusal.TooComplex) {
 		var done func()
 		if done, err = b.turn(ctx, by.UID); err == nil {
 			defer done()
@@ -95,7 +96,7 @@ func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, e
 		s := b.search(tx, now, &work, w, MaxConflicts)
 		s.only = w.excludes
 		unseen := s.near()
-		if unseen != nil && !(full && errors.Is(unseen, op.TooComplex) && len(s.hits) > 0) {
+		if unseen != nil && !(full && errors.Is(unseen, refusal.TooComplex) && len(s.hits) > 0) {
 			return unseen
 		}
 		s.more = s.more || unseen != nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -45,7 +46,7 @@ func TestList(t *testing.T) {
 	}
 	for _, id := range []string{"s3", "3", "s", "s01", "s-1", "s+1"} {
 		_, err := w.List(t.Context(), Query{Scope: id})
-		require.ErrorIs(t, err, op.UnknownTarget, id)
+		require.ErrorIs(t, err, refusal.UnknownTarget, id)
 	}
 }
 
@@ -60,7 +61,7 @@ func TestWhetherAHolderIsAlive(t *testing.T) {
 	all := w.all()
 	require.False(t, all[0].Alive)
 	require.True(t, all[1].Alive, "nobody can tell")
-	conflicts := w.refused(claim(b, "x"), op.Conflict)
+	conflicts := w.refused(claim(b, "x"), refusal.Conflict)
 	require.False(t, conflicts[0].Alive)
 	_, _, err := w.Reserve(t.Context(), claim(b, "x"))
 	require.ErrorContains(t, err, "a (uid 1, ended)")
@@ -87,14 +88,14 @@ func TestScopes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, other, got)
 	_, err = w.Scope(t.Context(), "s3")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	all, err := w.Scopes(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []Scope{s, other}, all)
 
 	// The directory's path is one, whatever it is by now.
 	w.reserve(claim(w.register("a", 1), "x"))
-	w.refused(Claim{By: w.register("b", 1), Place: anew, Patterns: []string{"x"}}, op.Conflict)
+	w.refused(Claim{By: w.register("b", 1), Place: anew, Patterns: []string{"x"}}, refusal.Conflict)
 }
 
 // The oldest scope that nobody needs makes room; one that somebody needs does not.
@@ -114,7 +115,7 @@ func TestScopesAreBounded(t *testing.T) {
 	c := claim(a, "x")
 	c.Place.Path = "/new"
 	require.Equal(t, fmt.Sprintf("s%d", MaxScopes+1), w.reserve(c).Scope.ID)
-	for id, err := range map[string]error{"s1": nil, "s2": nil, "s3": op.UnknownTarget, "s4": nil} {
+	for id, err := range map[string]error{"s1": nil, "s2": nil, "s3": refusal.UnknownTarget, "s4": nil} {
 		_, got := w.Scope(t.Context(), id)
 		require.ErrorIs(t, got, err)
 	}
@@ -123,7 +124,7 @@ func TestScopesAreBounded(t *testing.T) {
 		return err
 	}))
 	c.Place.Path = "/newer"
-	w.refused(c, op.OverLimit)
+	w.refused(c, refusal.OverLimit)
 }
 
 // A path means the scopes below it too, and no other that only begins like it.
@@ -182,7 +183,7 @@ func TestAScopeThatMadeRoomIsNobodyElse(t *testing.T) {
 	c := claim(a, "x")
 	c.Place.Path = "/new"
 	other := w.reserve(c)
-	again := w.refused(claim(a, "x"), op.OverLimit)
+	again := w.refused(claim(a, "x"), refusal.OverLimit)
 	require.Empty(t, again, "/new is not empty, and operators acted in all others")
 	_, err = w.Release(t.Context(), a, other.ID)
 	require.NoError(t, err)
@@ -191,10 +192,10 @@ func TestAScopeThatMadeRoomIsNobodyElse(t *testing.T) {
 	require.Equal(t, empty.Incarnation(), back.Scope.Incarnation())
 
 	_, err = w.ForceRelease(t.Context(), step, empty.ID, asked)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.ForceTransfer(t.Context(), step, empty.ID, asked, back.ID, "a")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.ForceRelease(t.Context(), step, back.Scope.ID, asked)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Equal(t, []Reservation{back.Reservation}, w.all())
 }

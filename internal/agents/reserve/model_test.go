@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/agents/glob"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // universe is every path that decides whether two patterns of the model overlap:
@@ -150,7 +151,7 @@ func (m *model) reserves(t *rapid.T) {
 	set, texts := pathsOf(c.Place, c.Patterns)
 	g, conflicts, err := m.Reserve(m.t.Context(), c)
 	if want := m.inTheWay(h, c.Mode, set, 0); len(want) > 0 {
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		require.Equal(t, want, idsOf(conflicts))
 		return
 	}
@@ -235,9 +236,9 @@ func (m *model) drawOne(t *rapid.T) (op.ReservationID, op.Requester, Holder, *he
 func refusedAs(t *rapid.T, err error, h Holder, found *held) bool {
 	switch {
 	case found == nil:
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 	case !found.Holder.Same(h):
-		require.ErrorIs(t, err, op.NotHolder)
+		require.ErrorIs(t, err, refusal.NotHolder)
 	default:
 		return false
 	}
@@ -282,12 +283,12 @@ func (m *model) transfers(t *rapid.T) {
 	}
 	switch {
 	case name == "nobody":
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 	case refusedAs(t, err, h, found):
 	case receiver.Same(found.Holder):
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	case len(m.inTheWay(receiver, found.Mode, found.paths, id)) > 0:
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 	default:
 		require.NoError(t, err)
 		found.Holder, found.Keep = receiver, false

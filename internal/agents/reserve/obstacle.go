@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -70,7 +71,7 @@ func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter
 		}
 		if ok && held == nil {
 			var err error
-			if held, err = b.holdings(tx, out, w.holder); err != nil && !errors.Is(err, op.TooComplex) {
+			if held, err = b.holdings(tx, out, w.holder); err != nil && !errors.Is(err, refusal.TooComplex) {
 				return nil, err
 			}
 			ok = err == nil

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // waiter is a claim that waits.
@@ -56,18 +56,22 @@ func (q *queue) room(w *wish) error {
 	heft := w.weight()
 	switch {
 	case own.reservations >= MaxWaitersPerHolder:
-		return op.Refuse(op.OverLimit, "%s waits for %d claims already", w.holder, own.reservations).WithHint("let one of them end first")
+		return refusal.New(refusal.OverLimit, "%s waits for %d claims already", w.holder, own.reservations).
+			WithHint("let one of them end first")
 	case own.weight+heft > MaxWeight:
-		return op.Refuse(op.OverLimit, "%s would wait with patterns that weigh %d bytes, and may with %d", w.holder, own.weight+heft, MaxWeight).
+		return refusal.New(refusal.OverLimit, "%s would wait with patterns that weigh %d bytes, and may with %d", w.holder,
+			own.weight+heft, MaxWeight).
 			WithHint("let one of the claims that wait end first, or use wildcards, as in dir/**")
 	case all.reservations >= MaxWaitersPerUID:
-		return op.Refuse(op.OverLimit, "uid %d waits for %d claims already, under all its names", w.holder.UID, all.reservations).
+		return refusal.New(refusal.OverLimit, "uid %d waits for %d claims already, under all its names", w.holder.UID,
+			all.reservations).
 			WithHint("let one of them end first")
 	case all.weight+heft > MaxWeightPerUID:
-		return op.Refuse(op.OverLimit, "uid %d would wait with patterns that weigh %d bytes, under all its names, and may with %d", w.holder.UID,
+		return refusal.New(refusal.OverLimit,
+			"uid %d would wait with patterns that weigh %d bytes, under all its names, and may with %d", w.holder.UID,
 			all.weight+heft, MaxWeightPerUID).WithHint("let one of the claims that wait end first")
 	case len(q.all) >= MaxWaiters:
-		return op.Refuse(op.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
+		return refusal.New(refusal.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
 	}
 	return nil
 }

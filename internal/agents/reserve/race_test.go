@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // raced are the patterns of these tests, as they are kept, and what they mean in
@@ -140,7 +141,7 @@ func TestNoTwoHoldersEverHaveWhatOverlaps(t *testing.T) {
 				}
 				g, conflicts, err := w.Reserve(ctx, c)
 				if err != nil {
-					require.ErrorIs(t, err, op.Conflict)
+					require.ErrorIs(t, err, refusal.Conflict)
 					require.Zero(t, c.Wait)
 					continue
 				}
@@ -152,7 +153,7 @@ func TestNoTwoHoldersEverHaveWhatOverlaps(t *testing.T) {
 				w.requireApart(w.all())
 				if rnd.IntN(4) == 0 {
 					if _, err := w.Transfer(ctx, by, g.ID, fmt.Sprintf("a%d", rnd.IntN(8))); err != nil {
-						require.Contains(t, []op.Code{op.Conflict, op.BadParams, op.UnknownTarget}, op.CodeOf(err))
+						require.Contains(t, []refusal.Code{refusal.Conflict, refusal.BadParams, refusal.UnknownTarget}, refusal.CodeOf(err))
 					} else {
 						continue // it is another's to release, below
 					}
@@ -169,7 +170,7 @@ func TestNoTwoHoldersEverHaveWhatOverlaps(t *testing.T) {
 				by := op.Requester{Source: op.SourceAPI, UID: 1, Agent: fmt.Sprintf("%s#%d", r.Holder.Name, r.Holder.Registration)}
 				_, err := w.Release(context.WithoutCancel(ctx), by, r.ID)
 				if err != nil {
-					require.Contains(t, []op.Code{op.UnknownTarget, op.NotHolder}, op.CodeOf(err))
+					require.Contains(t, []refusal.Code{refusal.UnknownTarget, refusal.NotHolder}, refusal.CodeOf(err))
 				}
 			}
 		}
@@ -205,12 +206,12 @@ func TestNothingIsLeftWithAnAgentThatEnded(t *testing.T) {
 		var both sync.WaitGroup
 		both.Go(func() {
 			if _, _, err := w.Reserve(t.Context(), c); err != nil {
-				require.ErrorIs(t, err, op.NotHolder)
+				require.ErrorIs(t, err, refusal.NotHolder)
 			}
 		})
 		both.Go(func() {
 			if _, err := w.Transfer(t.Context(), giver, given.ID, "a"); err != nil {
-				require.ErrorIs(t, err, op.UnknownTarget)
+				require.ErrorIs(t, err, refusal.UnknownTarget)
 			}
 		})
 		both.Go(func() { w.ends(by) })

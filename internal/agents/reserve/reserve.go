@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -38,7 +39,7 @@ func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error
 		return Granted{}, nil, err
 	}
 	g, conflicts, err := b.attempt(ctx, w, nil)
-	if c.Wait > 0 && errors.Is(err, op.Conflict) {
+	if c.Wait > 0 && errors.Is(err, refusal.Conflict) {
 		return b.wait(ctx, w, c.Wait)
 	}
 	return g, conflicts, err
@@ -56,7 +57,7 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 	case err == nil:
 		g.Alive = b.alive(g.Holder)
 		return g, nil, nil
-	case errors.Is(err, op.Conflict) && in.any():
+	case errors.Is(err, refusal.Conflict) && in.any():
 		b.lives(in.conflicts)
 		return Granted{}, in.conflicts, in.refusal()
 	}
@@ -79,7 +80,7 @@ func (b *Book) decide(tx *store.Tx, out *outcome, w *wish, near *search, me *wai
 	switch {
 	case err != nil:
 	case len(in.conflicts) > 0, in.before != nil && same == 0 && cover == 0:
-		err = op.Refuse(op.Conflict, "")
+		err = refusal.New(refusal.Conflict, "")
 	case same != 0:
 		g, err = b.again(tx, out, w, same, in.before != nil)
 	case cover != 0:
@@ -102,7 +103,7 @@ func (b *Book) stands(tx *store.Tx, h Holder) error {
 	}
 	ok, err := b.cfg.Registered(tx, h)
 	if err == nil && !ok {
-		err = op.Refuse(op.NotHolder, "the agent %q is not registered any more", h.Name).WithHint("register it again")
+		err = refusal.New(refusal.NotHolder, "the agent %q is not registered any more", h.Name).WithHint("register it again")
 	}
 	return err
 }
@@ -131,7 +132,8 @@ func full(s Place, h Holder, n int) error {
 	if n < MaxPerHolder {
 		return nil
 	}
-	return op.Refuse(op.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path, MaxPerHolder).
+	return refusal.New(refusal.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path,
+		MaxPerHolder).
 		WithHint("release some, or reserve several patterns at once")
 }
 
@@ -164,7 +166,7 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID, behind bool) (Granted, error) {
 	r, err := read(tx, id, out.now)
 	if err == nil && behind && r.Mode == Shared && w.mode == Exclusive {
-		err = op.Refuse(op.Conflict, "")
+		err = refusal.New(refusal.Conflict, "")
 	}
 	if err != nil {
 		return Granted{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -22,22 +23,22 @@ func TestWhatIsReservedIsNobodyElses(t *testing.T) {
 		Mode: Exclusive, Holder: Holder{"builder", 1000, 1}, Alive: true, Reason: "renames", CreatedAt: noon, ExpiresAt: noon.Add(DefaultTTL)}}, g)
 
 	_, conflicts, err := w.Reserve(t.Context(), claim(tester, "lib/x", "src/a/b.go"))
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, `"src/a/b.go" overlaps "src/**" of r1, which builder (uid 1000, alive) has had since 2026-03-01T12:00:00Z, till 2026-03-01T12:15:00Z`)
 	require.NotContains(t, err.Error(), "renames", "the reason is another agent's text")
 	require.Equal(t, []Conflict{{Pattern: "src/a/b.go", Overlaps: "src/**", Reservation: g.Reservation}}, conflicts)
 	require.Equal(t, []Reservation{g.Reservation}, w.all(), "all or nothing")
 
 	w.reserve(claim(tester, "lib/x"))
-	w.refused(claim(op.Requester{Source: op.SourceAPI, UID: 1000}, "docs/x"), op.Conflict)
+	w.refused(claim(op.Requester{Source: op.SourceAPI, UID: 1000}, "docs/x"), refusal.Conflict)
 	_, err = w.Release(t.Context(), tester, g.ID)
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	r, err := w.Release(t.Context(), builder, g.ID)
 	require.NoError(t, err)
 	require.Equal(t, g.Reservation, r)
 	w.reserve(claim(tester, "src/a/b.go"))
 	_, err = w.Release(t.Context(), builder, g.ID)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	w.sound()
 
 	reserved := w.entries(audit.Reserved)
@@ -63,9 +64,9 @@ func TestTheWayOutOfAConflict(t *testing.T) {
 		"wait in line for it: --wait D; or ask tester to release it; or reserve something narrower": {
 			conflict("src/*.go", "builder", false), conflict("src/a.go", "tester", true)},
 	} {
-		require.Equal(t, want, op.AsRefusal(inTheWay{conflicts: in}.refusal()).Hint)
+		require.Equal(t, want, refusal.As(inTheWay{conflicts: in}.refusal()).Hint)
 	}
-	require.NotContains(t, op.AsRefusal(inTheWay{before: &waiter{wish: &wish{}}}.refusal()).Hint, "narrower")
+	require.NotContains(t, refusal.As(inTheWay{before: &waiter{wish: &wish{}}}.refusal()).Hint, "narrower")
 }
 
 func TestSharedOnesStandBesideEachOther(t *testing.T) {
@@ -76,10 +77,10 @@ func TestSharedOnesStandBesideEachOther(t *testing.T) {
 	g := w.reserve(shared)
 	shared.By = b
 	w.reserve(shared)
-	w.refused(claim(b, "x"), op.Conflict)
+	w.refused(claim(b, "x"), refusal.Conflict)
 
 	mine := claim(a, "**") // the same patterns, now exclusive
-	w.refused(mine, op.Conflict)
+	w.refused(mine, refusal.Conflict)
 	_, err := w.ReleaseMine(t.Context(), b)
 	require.NoError(t, err)
 	again := w.reserve(mine)
@@ -87,7 +88,7 @@ func TestSharedOnesStandBesideEachOther(t *testing.T) {
 	require.Equal(t, g.ID, again.ID)
 	require.Equal(t, Exclusive, again.Mode)
 	require.Equal(t, Exclusive, w.all()[0].Mode)
-	w.refused(claim(b, "x"), op.Conflict)
+	w.refused(claim(b, "x"), refusal.Conflict)
 }
 
 func TestAHoldersOwnDoNotConflictAndDoNotStack(t *testing.T) {
@@ -113,8 +114,8 @@ func TestAHoldersOwnDoNotConflictAndDoNotStack(t *testing.T) {
 	// A name of another uid is another holder; a later registration is the same.
 	other := a
 	other.UID = 2
-	w.refused(Claim{By: other, Place: repo, Patterns: []string{"src/a"}}, op.NotHolder)
-	w.refused(claim(w.register("b", 2), "src/a"), op.Conflict)
+	w.refused(Claim{By: other, Place: repo, Patterns: []string{"src/a"}}, refusal.NotHolder)
+	w.refused(claim(w.register("b", 2), "src/a"), refusal.Conflict)
 	require.True(t, w.reserve(claim(w.register("a", 1), "src/**")).Renewed)
 }
 
@@ -131,12 +132,12 @@ func TestRenewCountsFromNow(t *testing.T) {
 	require.Equal(t, noon.Add(time.Minute+DefaultTTL), r.ExpiresAt)
 	require.Equal(t, []Reservation{r}, w.all())
 	_, err = w.Renew(t.Context(), b, g.ID, 0)
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	_, err = w.Renew(t.Context(), a, 99, 0)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	for _, ttl := range []time.Duration{MinTTL - 1, MaxTTL + 1, -1} {
 		_, err = w.Renew(t.Context(), a, g.ID, ttl)
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 }
 
@@ -152,55 +153,55 @@ func TestWhatIsWrongIsRefusedWithoutTheDatabase(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*Claim)
-		code   op.Code
+		code   refusal.Code
 	}{
-		"no pattern":        {func(c *Claim) { c.Patterns = nil }, op.BadParams},
-		"an empty pattern":  {func(c *Claim) { c.Patterns = []string{""} }, op.BadParams},
-		"too many patterns": {func(c *Claim) { c.Patterns = many }, op.OverLimit},
-		"long":              {func(c *Claim) { c.Patterns = []string{strings.Repeat("a", 4097)} }, op.TooComplex},
-		"wildcards":         {func(c *Claim) { c.Patterns = []string{strings.Repeat("*a", 11)} }, op.TooComplex},
-		"tokens":            {func(c *Claim) { c.Patterns = []string{"{" + strings.Repeat("a,", 26) + "a}"} }, op.TooComplex},
-		"above the scope":   {func(c *Claim) { c.Patterns = []string{"../x"} }, op.BadParams},
-		"outside the scope": {func(c *Claim) { c.Patterns = []string{"/srv/other/x"} }, op.BadParams},
-		"ttl too short":     {func(c *Claim) { c.TTL = MinTTL - 1 }, op.BadParams},
-		"ttl too long":      {func(c *Claim) { c.TTL = MaxTTL + 1 }, op.BadParams},
-		"ttl below 0":       {func(c *Claim) { c.TTL = -1 }, op.BadParams},
-		"wait below 0":      {func(c *Claim) { c.Wait = -1 }, op.BadParams},
-		"wait too long":     {func(c *Claim) { c.Wait = MaxWait + 1 }, op.BadParams},
-		"mode":              {func(c *Claim) { c.Mode = "mine" }, op.BadParams},
-		"reason too long":   {func(c *Claim) { c.Reason = strings.Repeat("a", op.MaxReason+1) }, op.BadParams},
-		"reason":            {func(c *Claim) { c.Reason = "a\x1b[2J" }, op.Malformed},
-		"relative path":     {func(c *Claim) { c.Place.Path = "srv/repo" }, op.BadParams},
-		"empty path":        {func(c *Claim) { c.Place.Path = "" }, op.BadParams},
-		"unclean path":      {func(c *Claim) { c.Place.Path = "/srv/../repo" }, op.BadParams},
-		"slash at the end":  {func(c *Claim) { c.Place.Path = "/srv/" }, op.BadParams},
-		"odd path":          {func(c *Claim) { c.Place.Path = "/srv/\xff" }, op.Malformed},
-		"control path":      {func(c *Claim) { c.Place.Path = "/srv/a\nb" }, op.Malformed},
-		"long path":         {func(c *Claim) { c.Place.Path = "/" + strings.Repeat("a", 4096) }, op.BadParams},
-		"the gate":          {func(c *Claim) { c.By = theGate }, op.NotAllowed},
-		"a set":             {func(c *Claim) { c.By = op.Requester{Source: op.SourceDesired, Set: "x"} }, op.NotAllowed},
-		"no registration":   {func(c *Claim) { c.By.Agent = "a" }, op.NotHolder},
+		"no pattern":        {func(c *Claim) { c.Patterns = nil }, refusal.BadParams},
+		"an empty pattern":  {func(c *Claim) { c.Patterns = []string{""} }, refusal.BadParams},
+		"too many patterns": {func(c *Claim) { c.Patterns = many }, refusal.OverLimit},
+		"long":              {func(c *Claim) { c.Patterns = []string{strings.Repeat("a", 4097)} }, refusal.TooComplex},
+		"wildcards":         {func(c *Claim) { c.Patterns = []string{strings.Repeat("*a", 11)} }, refusal.TooComplex},
+		"tokens":            {func(c *Claim) { c.Patterns = []string{"{" + strings.Repeat("a,", 26) + "a}"} }, refusal.TooComplex},
+		"above the scope":   {func(c *Claim) { c.Patterns = []string{"../x"} }, refusal.BadParams},
+		"outside the scope": {func(c *Claim) { c.Patterns = []string{"/srv/other/x"} }, refusal.BadParams},
+		"ttl too short":     {func(c *Claim) { c.TTL = MinTTL - 1 }, refusal.BadParams},
+		"ttl too long":      {func(c *Claim) { c.TTL = MaxTTL + 1 }, refusal.BadParams},
+		"ttl below 0":       {func(c *Claim) { c.TTL = -1 }, refusal.BadParams},
+		"wait below 0":      {func(c *Claim) { c.Wait = -1 }, refusal.BadParams},
+		"wait too long":     {func(c *Claim) { c.Wait = MaxWait + 1 }, refusal.BadParams},
+		"mode":              {func(c *Claim) { c.Mode = "mine" }, refusal.BadParams},
+		"reason too long":   {func(c *Claim) { c.Reason = strings.Repeat("a", op.MaxReason+1) }, refusal.BadParams},
+		"reason":            {func(c *Claim) { c.Reason = "a\x1b[2J" }, refusal.Malformed},
+		"relative path":     {func(c *Claim) { c.Place.Path = "srv/repo" }, refusal.BadParams},
+		"empty path":        {func(c *Claim) { c.Place.Path = "" }, refusal.BadParams},
+		"unclean path":      {func(c *Claim) { c.Place.Path = "/srv/../repo" }, refusal.BadParams},
+		"slash at the end":  {func(c *Claim) { c.Place.Path = "/srv/" }, refusal.BadParams},
+		"odd path":          {func(c *Claim) { c.Place.Path = "/srv/\xff" }, refusal.Malformed},
+		"control path":      {func(c *Claim) { c.Place.Path = "/srv/a\nb" }, refusal.Malformed},
+		"long path":         {func(c *Claim) { c.Place.Path = "/" + strings.Repeat("a", 4096) }, refusal.BadParams},
+		"the gate":          {func(c *Claim) { c.By = theGate }, refusal.NotAllowed},
+		"a set":             {func(c *Claim) { c.By = op.Requester{Source: op.SourceDesired, Set: "x"} }, refusal.NotAllowed},
+		"no registration":   {func(c *Claim) { c.By.Agent = "a" }, refusal.NotHolder},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := claim(a, "x")
 			c.change(&asked)
 			_, _, err := w.Reserve(t.Context(), asked)
 			require.ErrorIs(t, err, c.code)
-			if c.code == op.BadParams {
-				require.NotEmpty(t, op.AsRefusal(err).Hint, "else a hint about operations is shown")
+			if c.code == refusal.BadParams {
+				require.NotEmpty(t, refusal.As(err).Hint, "else a hint about operations is shown")
 			}
 		})
 	}
 	_, _, err := w.Reserve(t.Context(), claim(a, "x"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, _, err = w.Check(t.Context(), a, repo, make([]string, MaxCheck+1), Exclusive)
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.Register(t.Context(), Place{Path: "x"})
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.List(t.Context(), Query{Limit: MaxList + 1})
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.Transfer(t.Context(), a, 1, "../x")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
@@ -234,14 +235,14 @@ func TestFiftyAHolderAndScope(t *testing.T) {
 		}
 		w.reserve(c)
 	}
-	w.refused(claim(a, "more"), op.OverLimit)
+	w.refused(claim(a, "more"), refusal.OverLimit)
 	require.True(t, w.reserve(claim(a, name(1))).Renewed, "no more than before")
 	w.reserve(claim(b, "b"))
 	elsewhere := claim(a, "more")
 	elsewhere.Place.Path = "/srv/other"
 	w.reserve(elsewhere)
 	_, err := w.Transfer(t.Context(), b, op.ReservationID(MaxPerHolder+1), "a")
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	w.pass(time.Minute) // the first one's time is up
 	w.reserve(claim(a, "more"))
 	w.sound()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -30,7 +31,8 @@ func (r region) weight() int { return weightOf(r.texts()) }
 // light refuses patterns that weigh more than a holder may ever have.
 func (w *wish) light() error {
 	if n := w.weight(); n > MaxWeight {
-		return op.Refuse(op.OverLimit, "the patterns weigh %d bytes (their text, and %d for each), and one holder's may weigh %d", n, weightOfPattern, MaxWeight).
+		return refusal.New(refusal.OverLimit,
+			"the patterns weigh %d bytes (their text, and %d for each), and one holder's may weigh %d", n, weightOfPattern, MaxWeight).
 			WithHint("use wildcards, as in dir/**, or shorter patterns")
 	}
 	return nil
@@ -45,16 +47,20 @@ func room(tx *store.Tx, h Holder, weight int, but op.ReservationID, now time.Tim
 	case err != nil:
 		return err
 	case own.reservations >= MaxReservations:
-		return op.Refuse(op.OverLimit, "%s has %d reservations on this host already, and may have %d", h, own.reservations, MaxReservations).
+		return refusal.New(refusal.OverLimit, "%s has %d reservations on this host already, and may have %d", h,
+			own.reservations, MaxReservations).
 			WithHint("release some, or reserve several patterns at once")
 	case own.weight+weight > MaxWeight:
-		return op.Refuse(op.OverLimit, "%s would have patterns that weigh %d bytes (their text, and %d for each), and may have %d", h, own.weight+weight,
+		return refusal.New(refusal.OverLimit,
+			"%s would have patterns that weigh %d bytes (their text, and %d for each), and may have %d", h, own.weight+weight,
 			weightOfPattern, MaxWeight).WithHint("release some, or use wildcards, as in dir/**")
 	case all.reservations >= MaxPerUID:
-		return op.Refuse(op.OverLimit, "uid %d has %d reservations on this host already, under all its names, and may have %d", h.UID, all.reservations, MaxPerUID).
+		return refusal.New(refusal.OverLimit,
+			"uid %d has %d reservations on this host already, under all its names, and may have %d", h.UID, all.reservations, MaxPerUID).
 			WithHint("gated reservations --all shows whose they are; let some of them be released")
 	case all.weight+weight > MaxWeightPerUID:
-		return op.Refuse(op.OverLimit, "uid %d would have patterns that weigh %d bytes, under all its names, and may have %d", h.UID, all.weight+weight, MaxWeightPerUID).
+		return refusal.New(refusal.OverLimit,
+			"uid %d would have patterns that weigh %d bytes, under all its names, and may have %d", h.UID, all.weight+weight, MaxWeightPerUID).
 			WithHint("gated reservations --all shows whose they are; let some of them be released")
 	}
 	return nil

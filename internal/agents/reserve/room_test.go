@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -31,10 +32,10 @@ func TestLongPatternsKeepNobodyOut(t *testing.T) {
 	b := w.register("b", 2)
 	for i := range 4 {
 		c := Claim{By: w.register(fmt.Sprintf("a%d", i), 1), Place: root, Patterns: heavy(MaxPatterns), Mode: Shared}
-		w.refused(c, op.OverLimit)
+		w.refused(c, refusal.OverLimit)
 		c.Patterns = c.Patterns[:MaxWeight/(4096+weightOfPattern)]
 		if _, _, err := w.Reserve(t.Context(), c); err != nil {
-			require.ErrorIs(t, err, op.OverLimit)
+			require.ErrorIs(t, err, refusal.OverLimit)
 		}
 	}
 	require.NotEmpty(t, w.all())
@@ -62,9 +63,9 @@ func TestWhatPatternsWeighIsBounded(t *testing.T) {
 		return left
 	}
 	left := fill(first)
-	w.refused(claim(first, "x", strings.Repeat("a", left-2*weightOfPattern)), op.OverLimit)
+	w.refused(claim(first, "x", strings.Repeat("a", left-2*weightOfPattern)), refusal.OverLimit)
 	w.reserve(claim(first, strings.Repeat("a", left-weightOfPattern))) // the last byte
-	w.refused(claim(first, "x"), op.OverLimit)
+	w.refused(claim(first, "x"), refusal.OverLimit)
 	require.True(t, w.reserve(claim(first, strings.Repeat("a", left-weightOfPattern))).Renewed, "no more than before")
 
 	for n := MaxWeight; n+MaxWeight <= MaxWeightPerUID; n += MaxWeight {
@@ -72,14 +73,14 @@ func TestWhatPatternsWeighIsBounded(t *testing.T) {
 	}
 	last := next()
 	_, _, err := w.Reserve(t.Context(), claim(last, heavy(1)...))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.ErrorContains(t, err, "uid 1 would have patterns that weigh")
 	w.reserve(claim(w.register("b", 2), "other")) // of another uid
 
 	// Neither is there room for what is given, but within a uid it weighs nothing.
 	g := w.reserve(claim(w.register("c", 2), heavy(1)...))
 	_, err = w.Transfer(t.Context(), w.who("c"), g.ID, "a1")
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.Transfer(t.Context(), first, 1, fmt.Sprintf("a%d", names))
 	require.NoError(t, err)
 	w.reserve(claim(first, "x"))
@@ -128,17 +129,17 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			by := w.register(fmt.Sprintf("b%d", i), 2)
 			all = append(all, w.asks(ctx, waiting(by, heavy(each)...)))
 			_, _, err := w.Reserve(ctx, waiting(by, heavy(1)...))
-			require.ErrorIs(t, err, op.OverLimit)
+			require.ErrorIs(t, err, refusal.OverLimit)
 			require.ErrorContains(t, err, "would wait with patterns")
 		}
 		_, _, err := w.Reserve(ctx, waiting(w.register("c", 2), heavy(2)...))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		require.ErrorContains(t, err, "uid 2 would wait with patterns")
 		for i := range MaxWaitersPerUID {
 			all = append(all, w.asks(ctx, waiting(w.register(fmt.Sprintf("d%d", i), 3), "x")))
 		}
 		_, _, err = w.Reserve(ctx, waiting(w.register("e", 3), "x"))
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 		require.ErrorContains(t, err, "uid 3 waits for 256 claims already")
 		has(t, false, w.asks(ctx, waiting(w.register("f", 4), "x")))
 		_, err = w.ReleaseMine(t.Context(), w.who("a"))
@@ -159,12 +160,12 @@ func TestReservationsAreBoundedOnTheHost(t *testing.T) {
 	w.fills(h, MaxReservations-1)
 	w.reserve(claim(a, "x"))
 	_, _, err := w.Reserve(t.Context(), claim(a, "more"))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.ErrorContains(t, err, "a has 500 reservations on this host already")
 	require.True(t, w.reserve(claim(a, "x")).Renewed, "no more than before")
 	g := w.reserve(claim(b, "y"))
 	_, err = w.Transfer(t.Context(), b, g.ID, "a")
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 
 	for i := range MaxPerUID/MaxReservations - 1 {
 		n := MaxReservations
@@ -177,12 +178,12 @@ func TestReservationsAreBoundedOnTheHost(t *testing.T) {
 		w.fills(h, n)
 	}
 	_, _, err = w.Reserve(t.Context(), claim(b, "more"))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.ErrorContains(t, err, "uid 1 has 2000 reservations on this host already")
 	other := w.register("d", 2)
 	g = w.reserve(claim(other, "z"))
 	_, err = w.Transfer(t.Context(), other, g.ID, "b")
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	_, err = w.Transfer(t.Context(), a, MaxReservations, "b") // within the uid
 	require.NoError(t, err)
 	_, err = w.Release(t.Context(), a, 1)

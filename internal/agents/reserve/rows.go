@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -38,7 +39,7 @@ const (
 func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error) {
 	r, err := scan(tx.QueryRow(sqlByID, int64(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !r.ExpiresAt.After(now) {
-		return Reservation{}, op.Refuse(op.UnknownTarget, "there is no reservation %s in force", id).
+		return Reservation{}, refusal.New(refusal.UnknownTarget, "there is no reservation %s in force", id).
 			WithHint("it may have ended; gated reservations lists what is in force")
 	}
 	return r, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -57,7 +57,7 @@ func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Sc
 	var from int64
 	if digits, ok := strings.CutPrefix(after, "s"); after != "" {
 		if from, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || scopeID(from) != after {
-			return nil, false, op.Refuse(op.Malformed, "%.80q is not the id of a scope, like s3", after)
+			return nil, false, refusal.New(refusal.Malformed, "%.80q is not the id of a scope, like s3", after)
 		}
 	}
 	weight := 0
@@ -94,7 +94,8 @@ func (b *Book) Scope(ctx context.Context, id string) (s Scope, err error) {
 }
 
 func readScope(tx *store.Tx, id string) (Scope, error) {
-	unknown := op.Refuse(op.UnknownTarget, "there is no scope %.80q", id).WithHint("gated reservations --all --json has the ids of scopes")
+	unknown := refusal.New(refusal.UnknownTarget, "there is no scope %.80q", id).
+		WithHint("gated reservations --all --json has the ids of scopes")
 	digits, ok := strings.CutPrefix(id, "s")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || err != nil || scopeID(n) != id {
@@ -132,7 +133,7 @@ func placeScope(tx *store.Tx, p Place, now time.Time) (Scope, error) {
 			return s, err
 		}
 		if dropped == 0 {
-			return s, op.Refuse(op.OverLimit, "there are reservations in %d scopes already", n).WithHint("release some")
+			return s, refusal.New(refusal.OverLimit, "there are reservations in %d scopes already", n).WithHint("release some")
 		}
 	}
 	id, err := tx.Insert(sqlNewScope, p.Path, int64(p.Device), int64(p.Inode), p.Fold, now.UnixNano())

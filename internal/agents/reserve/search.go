@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -166,7 +167,7 @@ func (s *search) compare(i int, p pattern, c candidate) error {
 func (s *search) overlap(p pattern, c candidate) (bool, error) {
 	q, err := s.cache.read(reading{c.pattern, c.fold}, s.left)
 	switch {
-	case errors.Is(err, op.TooComplex):
+	case errors.Is(err, refusal.TooComplex):
 		return false, tooComplex(p.asked)
 	case err != nil:
 		return false, fmt.Errorf("pattern of %v: %w", c.id, err)
@@ -179,6 +180,6 @@ func (s *search) overlap(p pattern, c candidate) (bool, error) {
 }
 
 func tooComplex(asked string) error {
-	return op.Refuse(op.TooComplex, "too many reservations lie where %.80q could match", asked).
+	return refusal.New(refusal.TooComplex, "too many reservations lie where %.80q could match", asked).
 		WithHint("narrow the pattern: begin it with the directory that is meant")
 }

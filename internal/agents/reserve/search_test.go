@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 )
@@ -76,7 +76,7 @@ func TestSearchAcrossScopesAndBytes(t *testing.T) {
 			require.Equal(t, c.overlap, len(conflicts) == 1, "%+v", conflicts)
 			_, _, err = w.Reserve(t.Context(), Claim{By: b, Place: c.asked, Patterns: []string{c.want}})
 			if c.overlap {
-				require.ErrorIs(t, err, op.Conflict)
+				require.ErrorIs(t, err, refusal.Conflict)
 			} else {
 				require.NoError(t, err)
 			}
@@ -185,12 +185,12 @@ func TestASearchIsBounded(t *testing.T) {
 			INSERT INTO reservation_patterns(prefix, reservation, pattern) SELECT '/srv/repo/d/x' || i, 1, 'd/x' || i FROM n`, maxWork/workOfRow)
 		return err
 	}))
-	w.refused(claim(a, "d/*.c"), op.TooComplex)
+	w.refused(claim(a, "d/*.c"), refusal.TooComplex)
 	_, _, err := w.Check(t.Context(), a, repo, []string{"d/*.c"}, Exclusive)
-	require.ErrorIs(t, err, op.TooComplex)
+	require.ErrorIs(t, err, refusal.TooComplex)
 	w.reserve(claim(a, "d/one/file.c", "e/*.c"))
 	// What is in the way is told even so.
-	require.Len(t, w.refused(claim(a, "d/x0", "d/*.c"), op.Conflict), 1)
+	require.Len(t, w.refused(claim(a, "d/x0", "d/*.c"), refusal.Conflict), 1)
 }
 
 func TestTheWorkOfADecisionIsBounded(t *testing.T) {
@@ -199,7 +199,7 @@ func TestTheWorkOfADecisionIsBounded(t *testing.T) {
 	a := w.register("a", 1)
 	long := func(i int) string { return "d/" + strings.Repeat("*a", 9) + strings.Repeat("b", 4000) + fmt.Sprint(i) }
 	w.others(repo, 140, long)
-	w.refused(claim(a, "d/*"+strings.Repeat("c", 4000)), op.TooComplex)
+	w.refused(claim(a, "d/*"+strings.Repeat("c", 4000)), refusal.TooComplex)
 	w.reserve(claim(a, "e/*"+strings.Repeat("c", 4000)))
 }
 
@@ -225,7 +225,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	_, err = c.read(reading{"A", true}, &left)
 	require.NoError(t, err, "it is known")
 	_, err = c.read(reading{"B", true}, &left)
-	require.ErrorIs(t, err, op.TooComplex)
+	require.ErrorIs(t, err, refusal.TooComplex)
 }
 
 // A commit of many files can be checked beside a holder that has much.

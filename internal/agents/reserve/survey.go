@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -41,7 +42,7 @@ func (b *Book) deciding(ctx context.Context, w *wish, fn func(*store.Tx, *outcom
 		late := false
 		err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
 			s, err := b.present(tx, out, w)
-			if late = errors.Is(err, op.TooComplex); err != nil {
+			if late = errors.Is(err, refusal.TooComplex); err != nil {
 				return err
 			}
 			return fn(tx, out, s)
@@ -88,7 +89,7 @@ func (b *Book) look(ctx context.Context, w *wish, work int64) error {
 		if s.more {
 			err = tooComplex(w.patterns[0].asked)
 		}
-		if err != nil && !errors.Is(err, op.TooComplex) {
+		if err != nil && !errors.Is(err, refusal.TooComplex) {
 			return err
 		}
 		*w.known = survey{s.hits, newest, true, err}
@@ -110,7 +111,7 @@ func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
 	if err == nil {
 		err = w.known.unseen
 	}
-	if errors.Is(err, op.TooComplex) && len(w.inTheWay(s.hits)) > 0 {
+	if errors.Is(err, refusal.TooComplex) && len(w.inTheWay(s.hits)) > 0 {
 		s.more, err = true, nil
 	}
 	return s, err

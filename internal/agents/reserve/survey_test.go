@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -76,7 +77,7 @@ func TestADecisionSeesWhatASurveyCouldNot(t *testing.T) {
 			}
 			require.Equal(t, want, conflicts)
 			if want != nil {
-				require.ErrorIs(t, err, op.Conflict)
+				require.ErrorIs(t, err, refusal.Conflict)
 				require.Zero(t, g)
 			} else {
 				require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestADecisionSeesAModeThatChanged(t *testing.T) {
 	require.NoError(t, w.survey(t.Context(), asked))
 	require.True(t, w.reserve(claim(b, "src/x")).Renewed)
 	_, conflicts, err := w.decides(asked)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.Len(t, conflicts, 1)
 }
 
@@ -135,7 +136,7 @@ func TestASurveyGoesOnWithWhatIsNew(t *testing.T) {
 
 	w.others(Place{Path: "/srv"}, many, func(i int) string { return fmt.Sprintf("repo/src/g%d", i) })
 	_, _, err = w.decides(asked)
-	require.ErrorIs(t, err, op.TooComplex)
+	require.ErrorIs(t, err, refusal.TooComplex)
 	g, _, err := w.attempt(t.Context(), asked, nil)
 	require.NoError(t, err)
 	require.Equal(t, op.ReservationID(2*many), asked.known.through)
@@ -154,11 +155,11 @@ func TestASurveyIsBounded(t *testing.T) {
 	a := w.register("a", 1)
 	w.inside = 0
 	w.others(repo, maxSurveyed+1, func(i int) string { return fmt.Sprintf("src/f%d", i) })
-	require.Len(t, w.refused(claim(a, "src/**"), op.Conflict), MaxConflicts)
+	require.Len(t, w.refused(claim(a, "src/**"), refusal.Conflict), MaxConflicts)
 	shared := claim(a, "src/**")
 	shared.Mode = Shared
 	require.NoError(t, w.setModes(Shared))
-	w.refused(shared, op.TooComplex)
+	w.refused(shared, refusal.TooComplex)
 }
 
 func (w *world) setModes(m Mode) error {
@@ -177,6 +178,6 @@ func TestADecisionSeesTheFirstOfAll(t *testing.T) {
 	require.NoError(t, w.survey(t.Context(), asked))
 	first := w.reserve(claim(b, "src/x"))
 	_, conflicts, err := w.decides(asked)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.Equal(t, []op.ReservationID{first.ID}, conflicts)
 }

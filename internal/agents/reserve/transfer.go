@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -95,14 +96,14 @@ func (b *Book) receiver(name string) (Holder, error) {
 }
 
 func noAgent(name string) error {
-	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
+	return refusal.New(refusal.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 }
 
 // handOver gives r to another holder, unless two holders would then overlap or the receiver would exceed its limit.
 func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, near *search) (in inTheWay, err error) {
 	to := w.holder
 	if r.Holder.Same(to) {
-		return in, op.Refuse(op.BadParams, "%s has %v already", to, r.ID)
+		return in, refusal.New(refusal.BadParams, "%s has %v already", to, r.ID)
 	}
 	if ok, err := b.cfg.Registered(tx, to); err != nil || !ok {
 		if err == nil {
@@ -125,7 +126,7 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, nea
 		return in, err
 	}
 	if in.any() {
-		return in, op.Refuse(op.Conflict, "")
+		return in, refusal.New(refusal.Conflict, "")
 	}
 	r.Holder, r.Keep = to, false // the receiver did not ask that it outlives its process
 	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
@@ -148,11 +149,12 @@ func handedOver(e audit.Entry, r Reservation) audit.Entry {
 
 // contested words the refusal of a transfer.
 func (b *Book) contested(err error, in inTheWay, to Holder) error {
-	if !in.any() || op.CodeOf(err) != op.Conflict {
+	if !in.any() || refusal.CodeOf(err) != refusal.Conflict {
 		return err
 	}
 	b.lives(in.conflicts)
 	c := in.conflicts[0]
-	return op.Refuse(op.Conflict, "%s would have what overlaps with another's: %s overlaps %s", to, shownPattern(c.Pattern), described(c)).
+	return refusal.New(refusal.Conflict, "%s would have what overlaps with another's: %s overlaps %s", to,
+		shownPattern(c.Pattern), described(c)).
 		WithHint("transfer or release that one first")
 }

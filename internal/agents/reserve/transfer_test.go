@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -23,7 +24,7 @@ func TestTransfer(t *testing.T) {
 	want.Holder = Holder{"b", 2, 2}
 	require.Equal(t, want, r)
 	require.Equal(t, []Reservation{want}, w.all())
-	w.refused(claim(a, "src/x"), op.Conflict)
+	w.refused(claim(a, "src/x"), refusal.Conflict)
 	w.reserve(claim(b, "src/x*"))
 	e := w.entries(audit.Transferred)
 	require.Len(t, e, 1)
@@ -47,12 +48,12 @@ func TestTransferIsRefused(t *testing.T) {
 		_, err := w.Transfer(t.Context(), by, id, to)
 		return err
 	}
-	require.ErrorIs(t, transfer(a, g.ID, "nobody"), op.UnknownTarget)
-	require.ErrorIs(t, transfer(a, 99, "b"), op.UnknownTarget)
-	require.ErrorIs(t, transfer(b, g.ID, "b"), op.NotHolder)
-	require.ErrorIs(t, transfer(a, g.ID, "a"), op.BadParams)
+	require.ErrorIs(t, transfer(a, g.ID, "nobody"), refusal.UnknownTarget)
+	require.ErrorIs(t, transfer(a, 99, "b"), refusal.UnknownTarget)
+	require.ErrorIs(t, transfer(b, g.ID, "b"), refusal.NotHolder)
+	require.ErrorIs(t, transfer(a, g.ID, "a"), refusal.BadParams)
 	err := transfer(a, g.ID, "b") // a would still have src/x
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, `"src/**" overlaps "src/x" of r2, which a (uid 1, alive)`)
 	require.Equal(t, before, w.all())
 
@@ -60,12 +61,12 @@ func TestTransferIsRefused(t *testing.T) {
 	stale, _ := w.agent("c")
 	w.ends(c)
 	w.cfg.Agent = func(string) (Holder, bool) { return stale, true }
-	require.ErrorIs(t, transfer(a, second.ID, "c"), op.UnknownTarget)
+	require.ErrorIs(t, transfer(a, second.ID, "c"), refusal.UnknownTarget)
 	w.cfg.Agent = w.agent
 	w.pass(DefaultTTL)
-	require.ErrorIs(t, transfer(a, g.ID, "b"), op.UnknownTarget)
+	require.ErrorIs(t, transfer(a, g.ID, "b"), refusal.UnknownTarget)
 	_, err = w.Renew(t.Context(), a, g.ID, 0)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.Len(t, w.entries(audit.Lapsed), 2, "what was due was dealt with, though the call was refused")
 }
 
@@ -91,11 +92,11 @@ func TestForceRelease(t *testing.T) {
 
 	w.reserve(claim(b, "z"))
 	_, err := w.ForceRelease(t.Context(), step, "s1", seen.Fingerprint())
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Len(t, w.all(), 4)
 	require.Empty(t, w.view("s1").Last)
 	_, err = w.ForceRelease(t.Context(), step, "s9", seen.Fingerprint())
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 
 	seen = w.view("s1")
 	ended, err := w.ForceRelease(t.Context(), step, "s1", seen.Fingerprint())
@@ -110,7 +111,7 @@ func TestForceRelease(t *testing.T) {
 	require.Equal(t, "gate", released[0].By)
 	require.Equal(t, []string{"a"}, released[0].For)
 	_, err = w.ForceRelease(t.Context(), step, "s1", seen.Fingerprint())
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 }
 
 func TestForceTransfer(t *testing.T) {
@@ -126,18 +127,18 @@ func TestForceTransfer(t *testing.T) {
 		_, err := w.ForceTransfer(t.Context(), step, "s1", seen, id, to)
 		return err
 	}
-	require.ErrorIs(t, force(seen, g.ID, "b"), op.Conflict, "a signature does not make holders overlap")
-	require.ErrorIs(t, force(seen, g.ID, "nobody"), op.UnknownTarget)
-	require.ErrorIs(t, force(g.Handover(w.Receiver("a")), g.ID, "a"), op.BadParams)
-	require.ErrorIs(t, force(seen, second.ID, "b"), op.StaleTarget, "another one was seen")
+	require.ErrorIs(t, force(seen, g.ID, "b"), refusal.Conflict, "a signature does not make holders overlap")
+	require.ErrorIs(t, force(seen, g.ID, "nobody"), refusal.UnknownTarget)
+	require.ErrorIs(t, force(g.Handover(w.Receiver("a")), g.ID, "a"), refusal.BadParams)
+	require.ErrorIs(t, force(seen, second.ID, "b"), refusal.StaleTarget, "another one was seen")
 	w.register("c", 3)
-	require.ErrorIs(t, force(seen, g.ID, "c"), op.StaleTarget, "another one was to get it")
-	require.ErrorIs(t, force(g.Handover(Holder{"b", 2, 1}), g.ID, "b"), op.StaleTarget, "an earlier one of that name")
-	require.ErrorIs(t, force(g.Handover(Holder{"b", 1, 2}), g.ID, "b"), op.StaleTarget, "one of another uid")
-	require.ErrorIs(t, force(g.Handover(Holder{Name: "b"}), g.ID, "b"), op.StaleTarget, "nobody had that name")
-	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), op.StaleTarget)
-	require.ErrorIs(t, force(elsewhere.Handover(w.Receiver("b")), elsewhere.ID, "b"), op.StaleTarget, "of another scope")
-	require.ErrorIs(t, force(seen, 99, "b"), op.StaleTarget)
+	require.ErrorIs(t, force(seen, g.ID, "c"), refusal.StaleTarget, "another one was to get it")
+	require.ErrorIs(t, force(g.Handover(Holder{"b", 2, 1}), g.ID, "b"), refusal.StaleTarget, "an earlier one of that name")
+	require.ErrorIs(t, force(g.Handover(Holder{"b", 1, 2}), g.ID, "b"), refusal.StaleTarget, "one of another uid")
+	require.ErrorIs(t, force(g.Handover(Holder{Name: "b"}), g.ID, "b"), refusal.StaleTarget, "nobody had that name")
+	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), refusal.StaleTarget)
+	require.ErrorIs(t, force(elsewhere.Handover(w.Receiver("b")), elsewhere.ID, "b"), refusal.StaleTarget, "of another scope")
+	require.ErrorIs(t, force(seen, 99, "b"), refusal.StaleTarget)
 	require.Empty(t, w.view("s1").Last)
 	_, err := w.Release(t.Context(), a, second.ID)
 	require.NoError(t, err)
@@ -153,16 +154,16 @@ func TestForceTransfer(t *testing.T) {
 	require.Len(t, e, 1)
 	require.Equal(t, []string{"b", "a"}, e[0].For)
 	require.Equal(t, "j12.1", e[0].Step)
-	require.ErrorIs(t, force(seen, g.ID, "a"), op.StaleTarget, "it has another holder")
+	require.ErrorIs(t, force(seen, g.ID, "a"), refusal.StaleTarget, "it has another holder")
 	w.sound()
 
 	// The receiver's limit holds against operators too.
 	for i := range MaxPerHolder - 1 {
 		w.reserve(claim(a, "doc/"+scopeID(int64(i))))
 	}
-	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), op.OverLimit)
+	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), refusal.OverLimit)
 	w.pass(time.Hour)
-	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), op.StaleTarget, "its time is up")
+	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), refusal.StaleTarget, "its time is up")
 }
 
 // Operators sign for who has what, not for how long or why.

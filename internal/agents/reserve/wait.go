@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -26,7 +26,7 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 	defer stop()
 	for {
 		g, conflicts, err := b.attempt(ctx, w, me)
-		if !errors.Is(err, op.Conflict) {
+		if !errors.Is(err, refusal.Conflict) {
 			return g, conflicts, err
 		}
 		if len(w.known.hits) > MaxConflicts {
@@ -59,7 +59,7 @@ func (b *Book) arrive(ctx context.Context, me *waiter) error {
 
 // waited adds to a refusal that it came after a wait.
 func waited(err error, limit time.Duration) error {
-	r := *op.AsRefusal(err)
+	r := *refusal.As(err)
 	r.Detail += fmt.Sprintf(" (after a wait of %v)", limit)
 	return &r
 }

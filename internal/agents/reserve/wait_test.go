@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -119,14 +120,14 @@ func TestTheEndOfAWait(t *testing.T) {
 
 		// Behind it, for something else that it waits for.
 		behind := w.asks(t.Context(), waiting(c, "y"))
-		w.refused(claim(c, "y"), op.Conflict)
+		w.refused(claim(c, "y"), refusal.Conflict)
 		_, _, err := w.Reserve(t.Context(), claim(a, "z"))
 		require.NoError(t, err)
 		has(t, false, behind)
 
 		got := <-late
 		require.Equal(t, time.Minute, time.Since(began))
-		require.ErrorIs(t, got.err, op.Conflict)
+		require.ErrorIs(t, got.err, refusal.Conflict)
 		require.ErrorContains(t, got.err, "after a wait of 1m0s")
 		require.Equal(t, held.ID, got.conflicts[0].ID)
 		has(t, true, behind) // what kept it waiting is gone
@@ -150,7 +151,7 @@ func TestWhoCameFirstIsServedFirst(t *testing.T) {
 		}
 		out := w.asks(t.Context(), waiting(big, "src/**"))
 		for i, s := range small {
-			w.refused(claim(w.register("late", 1), fmt.Sprintf("src/g%d", i)), op.Conflict) // the queue is not jumped
+			w.refused(claim(w.register("late", 1), fmt.Sprintf("src/g%d", i)), refusal.Conflict) // the queue is not jumped
 			_, err := w.Release(t.Context(), s, held[i].ID)
 			require.NoError(t, err)
 		}
@@ -228,7 +229,7 @@ func TestAnAgentsEndEndsItsWaitAndOthers(t *testing.T) {
 		ending := w.asks(t.Context(), waiting(b, "x"))
 		behind := w.asks(t.Context(), waiting(c, "x"))
 		w.ends(b)
-		require.ErrorIs(t, (<-ending).err, op.NotHolder)
+		require.ErrorIs(t, (<-ending).err, refusal.NotHolder)
 		has(t, false, behind)
 		w.ends(a)
 		has(t, true, behind)
@@ -237,8 +238,8 @@ func TestAnAgentsEndEndsItsWaitAndOthers(t *testing.T) {
 		orphaned := w.entries(audit.Orphaned)
 		require.Len(t, orphaned, 1)
 		require.Equal(t, []string{"a", "c"}, orphaned[0].For)
-		w.refused(claim(a, "y"), op.NotHolder)
-		w.refused(waiting(a, "y"), op.NotHolder)
+		w.refused(claim(a, "y"), refusal.NotHolder)
+		w.refused(waiting(a, "y"), refusal.NotHolder)
 	})
 }
 
@@ -256,11 +257,11 @@ func TestWaitersAreBounded(t *testing.T) {
 				}
 			}
 			if i == 0 {
-				require.ErrorIs(t, (<-all[MaxWaitersPerHolder]).err, op.OverLimit)
+				require.ErrorIs(t, (<-all[MaxWaitersPerHolder]).err, refusal.OverLimit)
 			}
 		}
-		w.refused(waiting(w.register("last", 99), "x"), op.OverLimit)
-		w.refused(claim(w.register("last", 99), "x"), op.Conflict)
+		w.refused(waiting(w.register("last", 99), "x"), refusal.OverLimit)
+		w.refused(claim(w.register("last", 99), "x"), refusal.Conflict)
 		cancel()
 		synctest.Wait()
 		require.Empty(t, w.queue.before(nil))

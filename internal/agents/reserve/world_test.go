@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/log/audit"
@@ -143,7 +144,7 @@ func (w *world) reserve(c Claim) Granted {
 }
 
 // refused asserts that a claim is refused with a code.
-func (w *world) refused(c Claim, code op.Code) []Conflict {
+func (w *world) refused(c Claim, code refusal.Code) []Conflict {
 	g, conflicts, err := w.Reserve(w.t.Context(), c)
 	require.ErrorIs(w.t, err, code)
 	require.Zero(w.t, g)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The defaults are a part of the file system's size, but at most these bytes.
@@ -65,7 +65,8 @@ func Open(dir, path string, o Options) (*Room, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, op.Refuse(op.NotAllowed, "%s is not an ordinary file", path).WithHint("move it away; the daemon makes it anew")
+		return nil, refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).
+			WithHint("move it away; the daemon makes it anew")
 	default:
 		r.left = info.Size()
 	}
@@ -95,12 +96,13 @@ func (r *Room) Configure(o Options) error {
 func (r *Room) Admit(bytes int64) error {
 	free, _, err := r.free(r.dir)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "the free space of %s cannot be read: %v", r.dir, err)
+		return refusal.New(refusal.Unavailable, "the free space of %s cannot be read: %v", r.dir, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if need := growth * bytes; free-r.pending-need < r.keep {
-		return op.Refuse(op.Unavailable, "%s has %d MiB of free space, and below %d MiB the gate takes only signed work", r.dir, free>>20, r.keep>>20).
+		return refusal.New(refusal.Unavailable,
+			"%s has %d MiB of free space, and below %d MiB the gate takes only signed work", r.dir, free>>20, r.keep>>20).
 			WithHint("free some space on that disk; approvals and rejections go on meanwhile (gated status)")
 	}
 	r.pending += growth * bytes

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // disk is a test's file system, with a real reserve file.
@@ -39,12 +39,12 @@ func TestUnsignedWorkStopsAtTheThreshold(t *testing.T) {
 	const bytes = 1 << 20
 	d.free = 10<<20 + growth*bytes
 	require.NoError(t, r.Admit(bytes), "at the threshold")
-	require.ErrorIs(t, r.Admit(1), op.Unavailable, "what was admitted counts before the disk shows it")
+	require.ErrorIs(t, r.Admit(1), refusal.Unavailable, "what was admitted counts before the disk shows it")
 	r.Committed()
 	require.NoError(t, r.Admit(bytes))
 	r.Committed()
 	d.free--
-	require.ErrorIs(t, r.Admit(bytes), op.Unavailable, "one byte below")
+	require.ErrorIs(t, r.Admit(bytes), refusal.Unavailable, "one byte below")
 	d.free += 2
 	require.NoError(t, r.Admit(bytes), "above")
 }
@@ -103,7 +103,7 @@ func TestTheReserveIsAnOrdinaryFile(t *testing.T) {
 	path := filepath.Join(dir, "reserve")
 	require.NoError(t, os.Symlink("/etc/passwd", path))
 	_, err := Open(dir, path, Options{})
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 // This uses the kernel's own answer, and space that is really allocated.

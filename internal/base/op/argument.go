@@ -3,6 +3,8 @@ package op
 import (
 	"strconv"
 	"strings"
+
+	"gated/internal/base/refusal"
 )
 
 // mebibytes are the units in which a parameter of unit MiB may be written on a
@@ -28,7 +30,7 @@ func (s Spec) ParseArgs(args []string) (Params, error) {
 		}
 		name, text, ok := strings.Cut(arg, "=")
 		if !ok || name == "" {
-			return nil, Refuse(BadParams, "%q is not name=value", arg)
+			return nil, refusal.New(refusal.BadParams, "%q is not name=value", arg)
 		}
 		outer, label, isLabel := strings.Cut(name, ".")
 		d, known := s.Param(name)
@@ -39,7 +41,7 @@ func (s Spec) ParseArgs(args []string) (Params, error) {
 			continue
 		}
 		if p.Has(name) && !(known && (d.Type == TLabels || d.Type == TLines)) {
-			return nil, Refuse(BadParams, "%s is given twice", name)
+			return nil, refusal.New(refusal.BadParams, "%s is given twice", name)
 		}
 		if !known {
 			p[name] = text
@@ -63,13 +65,13 @@ func (p Params) addArg(d Param, text string) error {
 		p[d.Name] = n
 	case TBool:
 		if text != "true" && text != "false" {
-			return Refuse(BadParams, "%s is %q, neither true nor false", d.Name, text)
+			return refusal.New(refusal.BadParams, "%s is %q, neither true nor false", d.Name, text)
 		}
 		p[d.Name] = text == "true"
 	case TLabels:
 		given, err := ParseParams([]byte(text))
 		if err != nil {
-			return Refuse(BadParams, "%s is not a JSON object of strings", d.Name).
+			return refusal.New(refusal.BadParams, "%s is not a JSON object of strings", d.Name).
 				WithHint(`write %s.KEY=VALUE, or %s='{"KEY":"VALUE"}'`, d.Name, d.Name)
 		}
 		if !p.Has(d.Name) {
@@ -78,7 +80,7 @@ func (p Params) addArg(d Param, text string) error {
 		for _, k := range sortedKeys(given) {
 			v, ok := given[k].(string)
 			if !ok {
-				return Refuse(BadParams, "the value of %s.%s is not a string", d.Name, k)
+				return refusal.New(refusal.BadParams, "the value of %s.%s is not a string", d.Name, k)
 			}
 			if err := p.addLabel(d.Name, k, v); err != nil {
 				return err
@@ -100,7 +102,7 @@ func (p Params) addLabel(name, key, value string) error {
 		p[name] = m
 	}
 	if _, twice := m[key]; twice {
-		return Refuse(BadParams, "%s.%s is given twice", name, key)
+		return refusal.New(refusal.BadParams, "%s.%s is given twice", name, key)
 	}
 	m[key] = value
 	return nil
@@ -116,7 +118,7 @@ func (d Param) number(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > MaxInt/factor || n < -MaxInt/factor {
-		r := Refuse(BadParams, "%s is %q, not an integer", d.Name, text)
+		r := refusal.New(refusal.BadParams, "%s is %q, not an integer", d.Name, text)
 		if d.Unit != "" {
 			r = r.WithHint("the unit is %s", d.Unit)
 		}

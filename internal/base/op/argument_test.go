@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/refusal"
 )
 
 func TestParseArgs(t *testing.T) {
@@ -46,16 +48,16 @@ func TestParseArgsOfLines(t *testing.T) {
 	// Check decides what a line is. ParseArgs refuses only what could not be sent.
 	for _, args := range [][]string{{"epoch=2", "epoch=3"}, {"epoch=two"}, {"add"}} {
 		_, err := rotate.ParseArgs(args)
-		require.ErrorIs(t, err, BadParams, args)
+		require.ErrorIs(t, err, refusal.BadParams, args)
 	}
 	_, err = rotate.ParseArgs([]string{"add=a\nb"})
-	require.ErrorIs(t, err, Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	p, err = rotate.ParseArgs([]string{"epoch=2", "remove="})
 	require.NoError(t, err)
-	require.ErrorIs(t, rotate.Check(Signers, p), BadParams)
+	require.ErrorIs(t, rotate.Check(Signers, p), refusal.BadParams)
 	p, err = rotate.ParseArgs([]string{"epoch=2", "remove=a", "remove=a"})
 	require.NoError(t, err)
-	require.ErrorIs(t, rotate.Check(Signers, p), BadParams)
+	require.ErrorIs(t, rotate.Check(Signers, p), refusal.BadParams)
 }
 
 func TestParseArgsRefuses(t *testing.T) {
@@ -68,7 +70,7 @@ func TestParseArgsRefuses(t *testing.T) {
 		{"labels.a=1", "labels.a=1"}, {"labels.a=1", `labels={"a":"2"}`}, {"unknown=1", "unknown=2"},
 	} {
 		_, err := create.ParseArgs(args)
-		require.ErrorIs(t, err, BadParams, args)
+		require.ErrorIs(t, err, refusal.BadParams, args)
 	}
 }
 
@@ -78,7 +80,7 @@ func TestParseArgsOfTextThatDoesNotShow(t *testing.T) {
 	require.NoError(t, err)
 	for _, arg := range []string{"command=\xff", "labels.a=\xff", "labels.\xff=a", "unknown=\x1b[2J", "\xff=1", "state=a\u202eb"} {
 		_, err := create.ParseArgs([]string{arg})
-		require.ErrorIs(t, err, Malformed, "%q", arg)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", arg)
 	}
 }
 

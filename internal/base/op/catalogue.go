@@ -1,6 +1,10 @@
 package op
 
-import "sort"
+import (
+	"sort"
+
+	"gated/internal/base/refusal"
+)
 
 // Type is the type of a parameter.
 type Type string
@@ -121,7 +125,7 @@ var catalogue = func() map[string]Spec {
 func Lookup(name string) (Spec, error) {
 	s, ok := catalogue[name]
 	if !ok {
-		return Spec{}, Refuse(UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
+		return Spec{}, refusal.New(refusal.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
 	}
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var web1 = op.Target{Kind: "guest", Name: "web-1"}
@@ -54,7 +55,7 @@ func TestUnknownOps(t *testing.T) {
 	for _, s := range []string{"", "guest", "guest.", ".destroy", "destroy", "guest.explode", "Guest.destroy", "guest.Destroy",
 		"GUEST.DESTROY", "guest.destroy ", " guest.destroy", "guest.destroy\x00", "guest/destroy", "guest.destr0y", "guest.*"} {
 		_, err := op.Lookup(s)
-		requireRefusal(t, err, op.UnknownOp, s)
+		requireRefusal(t, err, refusal.UnknownOp, s)
 	}
 }
 
@@ -108,26 +109,26 @@ func TestRotationParams(t *testing.T) {
 	s := lookup(t, "trust.rotate")
 	for _, c := range []struct {
 		params string
-		want   op.Code // or ""
+		want   refusal.Code // or ""
 	}{
 		{`{"epoch":1}`, ""}, // the trust file decides what it would change
 		{`{"epoch":9007199254740991,"add":[],"remove":[]}`, ""},
 		{`{"epoch":2,"add":["a \"b\" c","x"],"remove":["SHA256:x"]}`, ""},
-		{`{}`, op.BadParams},
-		{`{"add":["x"]}`, op.BadParams},
-		{`{"epoch":0}`, op.BadParams},
-		{`{"epoch":-1}`, op.BadParams},
-		{`{"epoch":"2"}`, op.BadParams},
-		{`{"epoch":2,"add":"x"}`, op.BadParams},
-		{`{"epoch":2,"add":{"x":"y"}}`, op.BadParams},
-		{`{"epoch":2,"add":[1]}`, op.BadParams},
-		{`{"epoch":2,"add":[["x"]]}`, op.BadParams},
-		{`{"epoch":2,"add":["x",true]}`, op.BadParams},
-		{`{"epoch":2,"add":[""]}`, op.BadParams},
-		{`{"epoch":2,"remove":["x",""]}`, op.BadParams},
-		{`{"epoch":2,"remove":["x","y","x"]}`, op.BadParams},
-		{`{"epoch":2,"keys":["x"]}`, op.BadParams},
-		{`{"epoch":2,"path":"/etc/passwd"}`, op.NotAllowed},
+		{`{}`, refusal.BadParams},
+		{`{"add":["x"]}`, refusal.BadParams},
+		{`{"epoch":0}`, refusal.BadParams},
+		{`{"epoch":-1}`, refusal.BadParams},
+		{`{"epoch":"2"}`, refusal.BadParams},
+		{`{"epoch":2,"add":"x"}`, refusal.BadParams},
+		{`{"epoch":2,"add":{"x":"y"}}`, refusal.BadParams},
+		{`{"epoch":2,"add":[1]}`, refusal.BadParams},
+		{`{"epoch":2,"add":[["x"]]}`, refusal.BadParams},
+		{`{"epoch":2,"add":["x",true]}`, refusal.BadParams},
+		{`{"epoch":2,"add":[""]}`, refusal.BadParams},
+		{`{"epoch":2,"remove":["x",""]}`, refusal.BadParams},
+		{`{"epoch":2,"remove":["x","y","x"]}`, refusal.BadParams},
+		{`{"epoch":2,"keys":["x"]}`, refusal.BadParams},
+		{`{"epoch":2,"path":"/etc/passwd"}`, refusal.NotAllowed},
 	} {
 		p, err := op.ParseParams([]byte(c.params))
 		require.NoError(t, err, c.params)
@@ -137,16 +138,16 @@ func TestRotationParams(t *testing.T) {
 			requireRefusal(t, err, c.want, c.params)
 		}
 	}
-	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\u202eb"}}), op.Malformed)
-	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\nb"}}), op.Malformed)
-	refusal := requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(0)}), op.BadParams)
-	require.Equal(t, "trust.rotate: epoch is 0, outside 1 to 9007199254740991", refusal.Detail)
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\u202eb"}}), refusal.Malformed)
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\nb"}}), refusal.Malformed)
+	refused := requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(0)}), refusal.BadParams)
+	require.Equal(t, "trust.rotate: epoch is 0, outside 1 to 9007199254740991", refused.Detail)
 }
 
 func TestThereIsOneTrustFile(t *testing.T) {
 	for _, name := range []string{"signer", "Signers", "signers2", "allowed_signers"} {
 		err := lookup(t, "trust.rotate").Check(op.Target{Kind: op.KindTrust, Name: name}, op.Params{"epoch": int64(2)})
-		requireRefusal(t, err, op.BadParams, name)
+		requireRefusal(t, err, refusal.BadParams, name)
 	}
 	_, err := op.ParseTarget(op.Signers.String())
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestLabelsHaveALimit(t *testing.T) {
 		p := op.Params{"labels": map[string]any{"tier": "prod", "x": strings.Repeat("\"", n-len("tierprodx"))}}
 		err := lookup(t, "guest.set-config").Check(web1, p)
 		if !fits {
-			require.ErrorIs(t, err, op.Oversized)
+			require.ErrorIs(t, err, refusal.Oversized)
 			continue
 		}
 		require.NoError(t, err)
@@ -168,63 +169,63 @@ func TestLabelsHaveALimit(t *testing.T) {
 func TestParamsThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		op, params string
-		want       op.Code
+		want       refusal.Code
 	}{
 		// The second half of P08: a known operation with an unknown parameter.
-		{"guest.destroy", `{"force":true}`, op.BadParams},
-		{"guest.create", `{"Memory":512}`, op.BadParams},
-		{"guest.destroy", `{"memory":512}`, op.BadParams},
+		{"guest.destroy", `{"force":true}`, refusal.BadParams},
+		{"guest.create", `{"Memory":512}`, refusal.BadParams},
+		{"guest.destroy", `{"memory":512}`, refusal.BadParams},
 		// P01: provenance is ours.
-		{"guest.destroy", `{"scratch":true}`, op.BadParams},
-		{"guest.set-config", `{"scratch":true}`, op.BadParams},
-		{"guest.create", `{"provenance":"mine"}`, op.BadParams},
-		{"guest.create", `{"created_by":"uid:0"}`, op.BadParams},
-		{"guest.create", `{"class":"benign"}`, op.BadParams},
-		{"guest.create", `{"benign":true}`, op.BadParams},
+		{"guest.destroy", `{"scratch":true}`, refusal.BadParams},
+		{"guest.set-config", `{"scratch":true}`, refusal.BadParams},
+		{"guest.create", `{"provenance":"mine"}`, refusal.BadParams},
+		{"guest.create", `{"created_by":"uid:0"}`, refusal.BadParams},
+		{"guest.create", `{"class":"benign"}`, refusal.BadParams},
+		{"guest.create", `{"benign":true}`, refusal.BadParams},
 		// P13: only the operator's configuration may say this.
-		{"guest.create", `{"environment":{"A":"b"}}`, op.NotAllowed},
-		{"guest.create", `{"env":{}}`, op.NotAllowed},
-		{"guest.create", `{"user":"root"}`, op.NotAllowed},
-		{"guest.create", `{"argv":["sh"]}`, op.NotAllowed},
-		{"guest.set-config", `{"mounts":[]}`, op.NotAllowed},
-		{"guest.set-config", `{"disk":"/dev/sda"}`, op.NotAllowed},
-		{"guest.start", `{"path":"/"}`, op.NotAllowed},
+		{"guest.create", `{"environment":{"A":"b"}}`, refusal.NotAllowed},
+		{"guest.create", `{"env":{}}`, refusal.NotAllowed},
+		{"guest.create", `{"user":"root"}`, refusal.NotAllowed},
+		{"guest.create", `{"argv":["sh"]}`, refusal.NotAllowed},
+		{"guest.set-config", `{"mounts":[]}`, refusal.NotAllowed},
+		{"guest.set-config", `{"disk":"/dev/sda"}`, refusal.NotAllowed},
+		{"guest.start", `{"path":"/"}`, refusal.NotAllowed},
 		// A command is a name, never a line for a shell.
-		{"guest.create", `{"command":"/bin/sh"}`, op.BadParams},
-		{"guest.create", `{"command":"web; rm -r x"}`, op.BadParams},
-		{"guest.create", `{"command":["web"]}`, op.BadParams},
+		{"guest.create", `{"command":"/bin/sh"}`, refusal.BadParams},
+		{"guest.create", `{"command":"web; rm -r x"}`, refusal.BadParams},
+		{"guest.create", `{"command":["web"]}`, refusal.BadParams},
 		// Below and above the limits.
-		{"guest.create", `{"memory":0}`, op.BadParams},
-		{"guest.create", `{"memory":-1}`, op.BadParams},
-		{"guest.create", `{"memory":67108865}`, op.BadParams},
-		{"guest.create", `{"cpus":0}`, op.BadParams},
-		{"guest.create", `{"cpus":4097}`, op.BadParams},
+		{"guest.create", `{"memory":0}`, refusal.BadParams},
+		{"guest.create", `{"memory":-1}`, refusal.BadParams},
+		{"guest.create", `{"memory":67108865}`, refusal.BadParams},
+		{"guest.create", `{"cpus":0}`, refusal.BadParams},
+		{"guest.create", `{"cpus":4097}`, refusal.BadParams},
 		// Types.
-		{"guest.create", `{"memory":"512MiB"}`, op.BadParams},
-		{"guest.create", `{"memory":true}`, op.BadParams},
-		{"guest.create", `{"cpus":[2]}`, op.BadParams},
-		{"guest.create", `{"protected":"true"}`, op.BadParams},
-		{"guest.create", `{"protected":1}`, op.BadParams},
-		{"guest.create", `{"scratch":{}}`, op.BadParams},
-		{"guest.create", `{"command":7}`, op.BadParams},
-		{"guest.create", `{"labels":"tier=prod"}`, op.BadParams},
-		{"guest.create", `{"labels":["tier"]}`, op.BadParams},
-		{"guest.create", `{"labels":{"tier":1}}`, op.BadParams},
-		{"guest.create", `{"labels":{"tier":{}}}`, op.BadParams},
-		{"guest.create", `{"labels":{"":"x"}}`, op.BadParams},
-		{"guest.create", `{"labels":{"../x":"y"}}`, op.BadParams},
-		{"guest.create", `{"state":"absent"}`, op.BadParams},
-		{"guest.create", `{"state":"Running"}`, op.BadParams},
-		{"guest.create", `{"state":""}`, op.BadParams},
+		{"guest.create", `{"memory":"512MiB"}`, refusal.BadParams},
+		{"guest.create", `{"memory":true}`, refusal.BadParams},
+		{"guest.create", `{"cpus":[2]}`, refusal.BadParams},
+		{"guest.create", `{"protected":"true"}`, refusal.BadParams},
+		{"guest.create", `{"protected":1}`, refusal.BadParams},
+		{"guest.create", `{"scratch":{}}`, refusal.BadParams},
+		{"guest.create", `{"command":7}`, refusal.BadParams},
+		{"guest.create", `{"labels":"tier=prod"}`, refusal.BadParams},
+		{"guest.create", `{"labels":["tier"]}`, refusal.BadParams},
+		{"guest.create", `{"labels":{"tier":1}}`, refusal.BadParams},
+		{"guest.create", `{"labels":{"tier":{}}}`, refusal.BadParams},
+		{"guest.create", `{"labels":{"":"x"}}`, refusal.BadParams},
+		{"guest.create", `{"labels":{"../x":"y"}}`, refusal.BadParams},
+		{"guest.create", `{"state":"absent"}`, refusal.BadParams},
+		{"guest.create", `{"state":"Running"}`, refusal.BadParams},
+		{"guest.create", `{"state":""}`, refusal.BadParams},
 		// A required parameter, and misleading names.
-		{"guest.snapshot", `{}`, op.BadParams},
-		{"guest.restore", `{}`, op.BadParams},
-		{"guest.snapshot-delete", `{}`, op.BadParams},
-		{"guest.snapshot", `{"snapshot":""}`, op.BadParams},
-		{"guest.snapshot", `{"snapshot":"../web-2"}`, op.BadParams},
-		{"guest.snapshot", `{"snapshot":"a/b"}`, op.BadParams},
-		{"guest.snapshot-delete", `{"snapshot":"*"}`, op.BadParams},
-		{"guest.restore", `{"snapshot":["a"]}`, op.BadParams},
+		{"guest.snapshot", `{}`, refusal.BadParams},
+		{"guest.restore", `{}`, refusal.BadParams},
+		{"guest.snapshot-delete", `{}`, refusal.BadParams},
+		{"guest.snapshot", `{"snapshot":""}`, refusal.BadParams},
+		{"guest.snapshot", `{"snapshot":"../web-2"}`, refusal.BadParams},
+		{"guest.snapshot", `{"snapshot":"a/b"}`, refusal.BadParams},
+		{"guest.snapshot-delete", `{"snapshot":"*"}`, refusal.BadParams},
+		{"guest.restore", `{"snapshot":["a"]}`, refusal.BadParams},
 	} {
 		p, err := op.ParseParams([]byte(c.params))
 		require.NoError(t, err, c.params)
@@ -239,7 +240,7 @@ func TestOpIsForItsKindOnly(t *testing.T) {
 				continue
 			}
 			err := s.Check(op.Target{Kind: kind, Name: "web-1"}, op.Params{})
-			requireRefusal(t, err, op.BadParams, s.Name, kind)
+			requireRefusal(t, err, refusal.BadParams, s.Name, kind)
 		}
 	}
 }
@@ -249,7 +250,7 @@ func TestOpIsForItsKindOnly(t *testing.T) {
 func TestCheckLooksAtTheTargetsName(t *testing.T) {
 	for _, name := range []string{"", "..", "a/b", "/etc", "*", "web-1 ", "wеb-1"} {
 		err := lookup(t, "guest.destroy").Check(op.Target{Kind: "guest", Name: name}, op.Params{})
-		requireRefusal(t, err, op.Malformed, name)
+		requireRefusal(t, err, refusal.Malformed, name)
 	}
 }
 
@@ -258,8 +259,21 @@ func TestCheckLooksAtTheTargetsName(t *testing.T) {
 func TestTextThatDoesNotShowAsItIs(t *testing.T) {
 	for _, bad := range []string{"\x1b[2J", "a\nb", "a\u200bb", "a\u202eb", "a\u2028b", "\xff", "\x00", "\ufeff"} {
 		err := lookup(t, "guest.create").Check(web1, op.Params{"labels": map[string]any{"tier": bad}})
-		requireRefusal(t, err, op.Malformed, bad)
+		requireRefusal(t, err, refusal.Malformed, bad)
 		err = lookup(t, "guest.undelete").Check(web1, op.Params{"incarnation": bad})
-		requireRefusal(t, err, op.Malformed, bad)
+		requireRefusal(t, err, refusal.Malformed, bad)
 	}
+}
+
+// requireRefusal asserts that err is a refusal of exactly that code, with a
+// sentence for people.
+func requireRefusal(t require.TestingT, err error, code refusal.Code, what ...any) *refusal.Refusal {
+	if h, ok := t.(interface{ Helper() }); ok {
+		h.Helper()
+	}
+	var r *refusal.Refusal
+	require.ErrorAs(t, err, &r, what...)
+	require.Equal(t, code, r.Code, "%v: %s", what, r.Detail)
+	require.NotEmpty(t, r.Detail, what...)
+	return r
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"gated/internal/base/refusal"
 )
 
 // MaxParams bounds the parameters of a step whose target names them.
@@ -28,14 +30,14 @@ var operatorOnly = map[string]bool{"environment": true, "env": true, "user": tru
 // is, are Malformed. Labels beyond MaxLabels are Oversized.
 func (s Spec) Check(t Target, p Params) error {
 	if t.Kind != s.Kind {
-		return Refuse(BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
+		return refusal.New(refusal.BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
 	}
 	// The name of a target that was not parsed is not checked yet.
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
 	if t.Kind == KindTrust && t != Signers {
-		return Refuse(BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
+		return refusal.New(refusal.BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
 	}
 	if s.Free {
 		return s.checkFree(p)
@@ -48,15 +50,16 @@ func (s Spec) Check(t Target, p Params) error {
 				return err
 			}
 		case operatorOnly[name]:
-			return Refuse(NotAllowed, "%s: %q is for the operator's configuration alone", s.Name, name).
+			return refusal.New(refusal.NotAllowed, "%s: %q is for the operator's configuration alone", s.Name, name).
 				WithHint("name an entry of local.commands with command")
 		default:
-			return Refuse(BadParams, "%s has no parameter %q", s.Name, name).WithHint("gated ops lists the parameters")
+			return refusal.New(refusal.BadParams, "%s has no parameter %q", s.Name, name).
+				WithHint("gated ops lists the parameters")
 		}
 	}
 	for _, d := range s.Params {
 		if d.Required && !p.Has(d.Name) {
-			return Refuse(BadParams, "%s needs the parameter %q", s.Name, d.Name)
+			return refusal.New(refusal.BadParams, "%s needs the parameter %q", s.Name, d.Name)
 		}
 	}
 	return nil
@@ -66,15 +69,16 @@ func (s Spec) Check(t Target, p Params) error {
 // terminal shows as it is. The driver checks the rest.
 func (s Spec) checkFree(p Params) error {
 	if len(p) > MaxParams {
-		return Refuse(BadParams, "%s has %d parameters, more than %d", s.Name, len(p), MaxParams)
+		return refusal.New(refusal.BadParams, "%s has %d parameters, more than %d", s.Name, len(p), MaxParams)
 	}
 	for _, name := range sortedKeys(p) {
 		if CheckName(name) != nil {
-			return Refuse(BadParams, "%s: %q is not the name of a parameter", s.Name, Shown(name))
+			return refusal.New(refusal.BadParams, "%s: %q is not the name of a parameter", s.Name, Shown(name))
 		}
 		str, ok := p[name].(string)
 		if !ok {
-			return Refuse(BadParams, "%s: %s is not a string", s.Name, name).WithHint("numbers are written as text too: \"42\"")
+			return refusal.New(refusal.BadParams, "%s: %s is not a string", s.Name, name).
+				WithHint("numbers are written as text too: \"42\"")
 		}
 		if err := CheckText(s.Name+": "+name, str); err != nil {
 			return err
@@ -84,7 +88,7 @@ func (s Spec) checkFree(p Params) error {
 }
 
 func (d Param) check(op string, v any) error {
-	bad := func(why string) error { return Refuse(BadParams, "%s: %s %s", op, d.Name, why) }
+	bad := func(why string) error { return refusal.New(refusal.BadParams, "%s: %s %s", op, d.Name, why) }
 	switch d.Type {
 	case TString:
 		str, ok := v.(string)
@@ -119,7 +123,7 @@ func (d Param) check(op string, v any) error {
 			size += len(k) + len(str)
 		}
 		if size > MaxLabels {
-			return Refuse(Oversized, "%s: %s have %d bytes of text, more than %d", op, d.Name, size, MaxLabels)
+			return refusal.New(refusal.Oversized, "%s: %s have %d bytes of text, more than %d", op, d.Name, size, MaxLabels)
 		}
 	case TLines:
 		return checkLines(op+": "+d.Name, v, bad)
@@ -172,7 +176,7 @@ func checkLines(what string, v any, bad func(string) error) error {
 		}
 		seen[line] = true
 		if size += len(line); size > maxLinesText {
-			return Refuse(Oversized, "%s has more than %d bytes", what, maxLinesText)
+			return refusal.New(refusal.Oversized, "%s has more than %d bytes", what, maxLinesText)
 		}
 		if err := CheckText(what, line); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func FuzzPayload(f *testing.F) {
@@ -34,7 +35,7 @@ func FuzzPayload(f *testing.F) {
 			require.NoError(t, op.CheckText("a shown field", shown))
 		}
 		_, err = op.DecodeRejection(b)
-		requireRefusal(t, err, op.Malformed)
+		requireRefusal(t, err, refusal.Malformed)
 	})
 }
 
@@ -54,7 +55,7 @@ func FuzzRejection(f *testing.F) {
 		require.Positive(t, r.Request.Index)
 		require.NoError(t, op.CheckText("reason", r.Reason))
 		_, err = op.DecodePayload(b)
-		requireRefusal(t, err, op.Malformed)
+		requireRefusal(t, err, refusal.Malformed)
 	})
 }
 
@@ -66,7 +67,7 @@ func FuzzParams(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := op.ParseParams(b)
 		if err != nil {
-			requireRefusal(t, err, op.Malformed, string(b))
+			requireRefusal(t, err, refusal.Malformed, string(b))
 			return
 		}
 		canonical := p.Canonical()
@@ -76,7 +77,7 @@ func FuzzParams(f *testing.F) {
 		require.True(t, p.Equal(again))
 		for _, s := range op.Catalogue() {
 			if err := s.Check(op.Target{Kind: s.Kind, Name: "x"}, p); err != nil {
-				require.Contains(t, []op.Code{op.BadParams, op.NotAllowed}, op.CodeOf(err))
+				require.Contains(t, []refusal.Code{refusal.BadParams, refusal.NotAllowed}, refusal.CodeOf(err))
 			}
 		}
 	})
@@ -93,7 +94,7 @@ func FuzzTarget(f *testing.F) {
 		target, err := op.ParseTarget(s)
 		require.Equal(t, targetForm.MatchString(s), err == nil, "%q", s)
 		if err != nil {
-			requireRefusal(t, err, op.Malformed, s)
+			requireRefusal(t, err, refusal.Malformed, s)
 			return
 		}
 		require.Equal(t, s, target.String())
@@ -103,11 +104,11 @@ func FuzzTarget(f *testing.F) {
 
 func requireDecodeRefusal(t *testing.T, err error, b []byte) {
 	t.Helper()
-	want := op.Malformed
+	want := refusal.Malformed
 	if len(b) > op.MaxPayload {
-		want = op.Oversized
+		want = refusal.Oversized
 	}
-	require.Equal(t, op.StageDecode, requireRefusal(t, err, want).Stage)
+	require.Equal(t, refusal.StageDecode, requireRefusal(t, err, want).Stage)
 }
 
 func requireCanonical(t *testing.T, b []byte) {

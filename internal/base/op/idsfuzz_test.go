@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // FuzzIDs: an id of a job, a step, a reservation, a gate or a nonce has one
@@ -28,7 +29,7 @@ func FuzzIDs(f *testing.F) {
 			n    int64
 		}{{jobErr, job.String(), int64(job)}, {stepErr, step.String(), int64(step.Index)}, {resErr, res.String(), int64(res)}} {
 			if x.err != nil {
-				requireRefusal(t, x.err, op.Malformed)
+				requireRefusal(t, x.err, refusal.Malformed)
 				continue
 			}
 			read++
@@ -59,7 +60,7 @@ func FuzzWindow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		w, err := op.ParseWindow(s)
 		if err != nil {
-			requireRefusal(t, err, op.BadParams)
+			requireRefusal(t, err, refusal.BadParams)
 			return
 		}
 		again, err := op.ParseWindow(w.String())
@@ -87,12 +88,12 @@ func FuzzArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		spec, err := op.Lookup(name)
 		if err != nil {
-			requireRefusal(t, err, op.UnknownOp)
+			requireRefusal(t, err, refusal.UnknownOp)
 			return
 		}
 		p, err := spec.ParseArgs(strings.Split(text, "\n"))
 		if err != nil {
-			require.Contains(t, []op.Code{op.BadParams, op.Malformed}, op.CodeOf(err), "%v", err)
+			require.Contains(t, []refusal.Code{refusal.BadParams, refusal.Malformed}, refusal.CodeOf(err), "%v", err)
 			return
 		}
 		back, err := op.ParseParams(p.Canonical())

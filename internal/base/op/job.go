@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gated/internal/base/refusal"
 )
 
 // JobID is a short counter, written "j12".
@@ -21,7 +23,7 @@ func ParseJobID(s string) (JobID, error) {
 	digits, ok := strings.CutPrefix(s, "j")
 	n, err := parseCounter(digits)
 	if !ok || err != nil {
-		return 0, Refuse(Malformed, "%q is not a job id like j12", s)
+		return 0, refusal.New(refusal.Malformed, "%q is not a job id like j12", s)
 	}
 	return JobID(n), nil
 }
@@ -55,15 +57,15 @@ func (id *StepID) UnmarshalText(b []byte) error {
 func ParseStepID(s string) (StepID, error) {
 	job, index, ok := strings.Cut(s, ".")
 	if !ok {
-		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+		return StepID{}, refusal.New(refusal.Malformed, "%q is not an id like j12.1", s)
 	}
 	j, err := ParseJobID(job)
 	if err != nil {
-		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+		return StepID{}, refusal.New(refusal.Malformed, "%q is not an id like j12.1", s)
 	}
 	n, err := parseCounter(index)
 	if err != nil || n > 1<<20 {
-		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+		return StepID{}, refusal.New(refusal.Malformed, "%q is not an id like j12.1", s)
 	}
 	return StepID{Job: j, Index: int(n)}, nil
 }
@@ -72,13 +74,16 @@ func ParseStepID(s string) (StepID, error) {
 // id has only one spelling.
 func parseCounter(s string) (int64, error) {
 	if s == "" || s[0] < '1' || s[0] > '9' || len(s) > 18 {
-		return 0, Malformed
+		return 0, refusal.Malformed
 	}
 	return strconv.ParseInt(s, 10, 64)
 }
 
 // State is a step's state (design section 6).
 type State string
+
+// String returns the state as callers read it.
+func (s State) String() string { return string(s) }
 
 // The step states. Planned, Pending, Authorized and Dispatched are open. A step
 // never leaves the others.
@@ -200,14 +205,14 @@ type Step struct {
 	Fingerprint Fingerprint // the target's, when the step was planned
 	Params      Params
 	Verdict     Verdict
-	Birth       string   // for a create: the token that marks its work
-	Undoes      int      // the index of the step that this one compensates, or 0
-	Task        string   // the back end's task id, or ""
-	Attempts    int      // how often a benign step was dispatched
-	Before      []string // what the row keeps of the look at the dispatch; nil: nothing, or the look did not have it
-	Code        Code     // why it ended, or ""
-	Detail      string   // the sentence for Code, or what was done
-	Output      string   // what it printed; read only with ReadShownJob
+	Birth       string       // for a create: the token that marks its work
+	Undoes      int          // the index of the step that this one compensates, or 0
+	Task        string       // the back end's task id, or ""
+	Attempts    int          // how often a benign step was dispatched
+	Before      []string     // what the row keeps of the look at the dispatch; nil: nothing, or the look did not have it
+	Code        refusal.Code // why it ended, or ""
+	Detail      string       // the sentence for Code, or what was done
+	Output      string       // what it printed; read only with ReadShownJob
 	// RetryAt is when the gate tries a delayed step again; Code and Detail say why.
 	// It is set only for people, while the step could run and waits; else it is
 	// zero.

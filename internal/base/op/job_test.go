@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestIDsHaveOneSpelling(t *testing.T) {
@@ -39,9 +40,9 @@ var badJobIDs = []string{"", "j", "12", "J12", "j0", "j012", "j-1", "j+1", "j1 "
 func TestJobIDRefusesAllElse(t *testing.T) {
 	for _, s := range badJobIDs {
 		_, err := op.ParseJobID(s)
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 		_, err = op.ParseStepID(s + ".1")
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 	}
 }
 
@@ -49,9 +50,9 @@ func TestStepIDRefusesAllElse(t *testing.T) {
 	for _, s := range []string{"", ".", "j1", "j1.", ".1", "j1.0", "j1.01", "j1.-1", "j1.1.1", "j1. 1", "j1.1\n",
 		"j1.1048577", "j1.99999999999999999999"} {
 		_, err := op.ParseStepID(s)
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 		var id op.StepID
-		requireRefusal(t, id.UnmarshalText([]byte(s)), op.Malformed, s)
+		requireRefusal(t, id.UnmarshalText([]byte(s)), refusal.Malformed, s)
 		require.Zero(t, id)
 	}
 	id, err := op.ParseStepID("j1.1048576")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // object is a JSON object as text, so that a test can break it.
@@ -78,8 +79,8 @@ var signables = []signable{
 func (s signable) requireMalformed(t *testing.T, doc string, what ...any) {
 	t.Helper()
 	_, err := s.decode([]byte(doc))
-	r := requireRefusal(t, err, op.Malformed, append(what, doc)...)
-	require.Equal(t, op.StageDecode, r.Stage, what...)
+	r := requireRefusal(t, err, refusal.Malformed, append(what, doc)...)
+	require.Equal(t, refusal.StageDecode, r.Stage, what...)
 }
 
 // TestEveryMemberMutated takes the one valid object and changes one member at a
@@ -154,9 +155,9 @@ func TestBytesAround(t *testing.T) {
 // TestOneIsNeverTheOther is matrix row S19 at this level.
 func TestOneIsNeverTheOther(t *testing.T) {
 	_, err := op.DecodePayload([]byte(exampleRejectionBytes))
-	requireRefusal(t, err, op.Malformed)
+	requireRefusal(t, err, refusal.Malformed)
 	_, err = op.DecodeRejection([]byte(examplePayloadBytes))
-	requireRefusal(t, err, op.Malformed)
+	requireRefusal(t, err, refusal.Malformed)
 
 	for _, s := range signables {
 		o := parseObject(t, s.bytes)
@@ -179,7 +180,7 @@ func TestEveryBitFlipped(t *testing.T) {
 			b[i/8] ^= 1 << (i % 8)
 			reencode, err := s.decode(b)
 			if err != nil {
-				requireRefusal(t, err, op.Malformed, string(b))
+				requireRefusal(t, err, refusal.Malformed, string(b))
 				continue
 			}
 			accepted++
@@ -224,7 +225,7 @@ func TestMembersOfTheWrongForm(t *testing.T) {
 				s.requireMalformed(t, o.with(name, quote(t, v)).String(), name)
 			}
 			_, err := s.decode([]byte(o.with(name, `"`+long+`"`).String()))
-			requireRefusal(t, err, op.Oversized, name)
+			requireRefusal(t, err, refusal.Oversized, name)
 			for _, raw := range []string{`"\ud800"`, `"\udc00\ud800"`, "\"\xff\"", "\"\xed\xa0\x80\"", "\"\xc0\xaf\"", "\"a\nb\"", `"\u001b[31m"`, `"\n"`, `"\u0000"`} {
 				s.requireMalformed(t, o.with(name, raw).String(), name)
 			}
@@ -272,9 +273,9 @@ func TestNonceLimits(t *testing.T) {
 			require.NoError(t, err, "%d bytes", n)
 			continue
 		}
-		requireRefusal(t, err, op.Malformed, n)
+		requireRefusal(t, err, refusal.Malformed, n)
 	}
 	for _, s := range badNonces {
-		requireRefusal(t, op.CheckNonce(s), op.Malformed, s)
+		requireRefusal(t, op.CheckNonce(s), refusal.Malformed, s)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"gated/internal/base/refusal"
 )
 
 // Params are a step's parameters: strings, booleans, int64 within ±MaxInt, and
@@ -26,21 +28,21 @@ func ParseParams(raw []byte) (Params, error) {
 	}
 	p, ok := v.(map[string]any)
 	if !ok {
-		return nil, Refuse(Malformed, "params is not an object")
+		return nil, refusal.New(refusal.Malformed, "params is not an object")
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, Refuse(Malformed, "params is followed by other data")
+		return nil, refusal.New(refusal.Malformed, "params is followed by other data")
 	}
 	return p, nil
 }
 
 func parseValue(d *jsontext.Decoder, depth int) (any, error) {
 	if depth > MaxDepth+1 {
-		return nil, Refuse(Malformed, "params are nested deeper than %d", MaxDepth)
+		return nil, refusal.New(refusal.Malformed, "params are nested deeper than %d", MaxDepth)
 	}
 	tok, err := d.ReadToken()
 	if err != nil {
-		return nil, Refuse(Malformed, "params: %v", err)
+		return nil, refusal.New(refusal.Malformed, "params: %v", err)
 	}
 	switch tok.Kind() {
 	case '"':
@@ -52,16 +54,16 @@ func parseValue(d *jsontext.Decoder, depth int) (any, error) {
 		return parseInt(tok.String())
 	case '{':
 		if depth > MaxDepth {
-			return nil, Refuse(Malformed, "params are nested deeper than %d", MaxDepth)
+			return nil, refusal.New(refusal.Malformed, "params are nested deeper than %d", MaxDepth)
 		}
 		return parseObject(d, depth)
 	case '[':
 		if depth > MaxDepth {
-			return nil, Refuse(Malformed, "params are nested deeper than %d", MaxDepth)
+			return nil, refusal.New(refusal.Malformed, "params are nested deeper than %d", MaxDepth)
 		}
 		return parseArray(d, depth)
 	default:
-		return nil, Refuse(Malformed, "params have a null").WithHint("leave the member out")
+		return nil, refusal.New(refusal.Malformed, "params have a null").WithHint("leave the member out")
 	}
 }
 
@@ -70,7 +72,7 @@ func parseObject(d *jsontext.Decoder, depth int) (map[string]any, error) {
 	for d.PeekKind() != '}' {
 		tok, err := d.ReadToken()
 		if err != nil {
-			return nil, Refuse(Malformed, "params: %v", err)
+			return nil, refusal.New(refusal.Malformed, "params: %v", err)
 		}
 		name := tok.String()
 		if err := CheckText("a parameter's name", name); err != nil {
@@ -81,7 +83,7 @@ func parseObject(d *jsontext.Decoder, depth int) (map[string]any, error) {
 		}
 	}
 	if _, err := d.ReadToken(); err != nil {
-		return nil, Refuse(Malformed, "params: %v", err)
+		return nil, refusal.New(refusal.Malformed, "params: %v", err)
 	}
 	return m, nil
 }
@@ -96,7 +98,7 @@ func parseArray(d *jsontext.Decoder, depth int) ([]any, error) {
 		a = append(a, v)
 	}
 	if _, err := d.ReadToken(); err != nil {
-		return nil, Refuse(Malformed, "params: %v", err)
+		return nil, refusal.New(refusal.Malformed, "params: %v", err)
 	}
 	return a, nil
 }
@@ -105,7 +107,7 @@ func parseArray(d *jsontext.Decoder, depth int) ([]any, error) {
 func parseInt(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n > MaxInt || n < -MaxInt || text == "-0" {
-		return 0, Refuse(Malformed, "number %s is not an integer within ±(2^53-1)", text)
+		return 0, refusal.New(refusal.Malformed, "number %s is not an integer within ±(2^53-1)", text)
 	}
 	return n, nil
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // visible draws text that a payload may have. It often draws characters that an
@@ -101,10 +102,10 @@ var badParams = []string{
 func TestParamsRefusesAllElse(t *testing.T) {
 	for _, s := range badParams {
 		_, err := op.ParseParams([]byte(s))
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 
 		kept := op.Params{"kept": true}
-		requireRefusal(t, kept.UnmarshalJSON([]byte(s)), op.Malformed, s)
+		requireRefusal(t, kept.UnmarshalJSON([]byte(s)), refusal.Malformed, s)
 		require.Equal(t, op.Params{"kept": true}, kept)
 	}
 }
@@ -120,16 +121,16 @@ func TestParamsDepthLimit(t *testing.T) {
 		}
 		for _, depth := range []int{op.MaxDepth + 1, op.MaxDepth + 2, 9000, 30000} {
 			_, err := op.ParseParams([]byte(nested(c.open, c.close, depth)))
-			requireRefusal(t, err, op.Malformed, depth)
+			requireRefusal(t, err, refusal.Malformed, depth)
 		}
 	}
 	// Empty at the limit, and one level deeper.
 	_, err := op.ParseParams([]byte(`{"a":[[[]]]}`))
 	require.NoError(t, err)
 	_, err = op.ParseParams([]byte(`{"a":[[[[]]]]}`))
-	requireRefusal(t, err, op.Malformed)
+	requireRefusal(t, err, refusal.Malformed)
 	_, err = op.ParseParams([]byte(`{"a":[[[{}]]]}`))
-	requireRefusal(t, err, op.Malformed)
+	requireRefusal(t, err, refusal.Malformed)
 }
 
 func TestParamsIntegerLimits(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"gated/internal/base/refusal"
 )
 
 // The type members of the two kinds of signed payload.
@@ -111,12 +113,12 @@ func DecodePayload(b []byte) (Payload, error) {
 func OriginOf(payload []byte) (g GateID, host string, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(payload))
 	if _, err := d.ReadToken(); err != nil {
-		return "", "", Refuse(Malformed, "the payload: %v", err)
+		return "", "", refusal.New(refusal.Malformed, "the payload: %v", err)
 	}
 	for g == "" || host == "" {
 		name, err := d.ReadToken()
 		if err != nil || name.Kind() != '"' {
-			return "", "", Refuse(Malformed, "the payload names no gate and host")
+			return "", "", refusal.New(refusal.Malformed, "the payload names no gate and host")
 		}
 		to := new(string)
 		switch name.String() {
@@ -127,12 +129,12 @@ func OriginOf(payload []byte) (g GateID, host string, err error) {
 		}
 		v, err := d.ReadValue()
 		if err != nil {
-			return "", "", Refuse(Malformed, "the payload: %v", err)
+			return "", "", refusal.New(refusal.Malformed, "the payload: %v", err)
 		}
 		if v.Kind() == '"' {
 			text, err := jsontext.AppendUnquote(nil, v)
 			if err != nil {
-				return "", "", Refuse(Malformed, "the payload: %v", err)
+				return "", "", refusal.New(refusal.Malformed, "the payload: %v", err)
 			}
 			*to = string(text)
 		}
@@ -202,7 +204,7 @@ func encodeObject(members []member) ([]byte, error) {
 		case string:
 			q, err := jsontext.AppendQuote(b, v)
 			if err != nil {
-				return nil, Refuse(Malformed, "%s is not valid UTF-8", m.name)
+				return nil, refusal.New(refusal.Malformed, "%s is not valid UTF-8", m.name)
 			}
 			b = q
 		}
@@ -220,30 +222,32 @@ type fields struct {
 // exactly the named members, and no null.
 func openObject(b []byte, typ string, names ...string) (*fields, error) {
 	if len(b) > MaxPayload {
-		return nil, Refuse(Oversized, "the payload has %d bytes, more than %d", len(b), MaxPayload).At(StageDecode)
+		return nil, refusal.New(refusal.Oversized, "the payload has %d bytes, more than %d", len(b), MaxPayload).
+			At(refusal.StageDecode)
 	}
 	canonical := jsontext.Value(bytes.Clone(b))
 	if err := canonical.Canonicalize(); err != nil {
-		return nil, Refuse(Malformed, "the payload is not one strict JSON value: %v", err).At(StageDecode)
+		return nil, refusal.New(refusal.Malformed, "the payload is not one strict JSON value: %v", err).
+			At(refusal.StageDecode)
 	}
 	if !bytes.Equal(canonical, b) {
-		return nil, Refuse(Malformed, "the payload is not in canonical form (RFC 8785)").At(StageDecode).
+		return nil, refusal.New(refusal.Malformed, "the payload is not in canonical form (RFC 8785)").At(refusal.StageDecode).
 			WithHint("sign the bytes that opsign show --payload prints, without a newline at the end")
 	}
 	f := &fields{members: make(map[string]jsontext.Value, len(names))}
 	d := jsontext.NewDecoder(bytes.NewReader(b))
 	if tok, err := d.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, Refuse(Malformed, "the payload is not an object").At(StageDecode)
+		return nil, refusal.New(refusal.Malformed, "the payload is not an object").At(refusal.StageDecode)
 	}
 	for d.PeekKind() == '"' {
 		tok, err := d.ReadToken()
 		if err != nil {
-			return nil, Refuse(Malformed, "the payload: %v", err).At(StageDecode)
+			return nil, refusal.New(refusal.Malformed, "the payload: %v", err).At(refusal.StageDecode)
 		}
 		name := tok.String()
 		v, err := d.ReadValue()
 		if err != nil {
-			return nil, Refuse(Malformed, "the payload: %v", err).At(StageDecode)
+			return nil, refusal.New(refusal.Malformed, "the payload: %v", err).At(refusal.StageDecode)
 		}
 		f.members[name] = v.Clone()
 	}
@@ -259,13 +263,13 @@ func openObject(b []byte, typ string, names ...string) (*fields, error) {
 
 func (f *fields) try(err error) {
 	if f.err == nil && err != nil {
-		f.err = AsRefusal(err).At(StageDecode)
+		f.err = refusal.As(err).At(refusal.StageDecode)
 	}
 }
 
 func (f *fields) check(ok bool, what string) {
 	if !ok {
-		f.try(Refuse(Malformed, "%s", what))
+		f.try(refusal.New(refusal.Malformed, "%s", what))
 	}
 }
 
@@ -309,7 +313,7 @@ func (f *fields) time(name string) time.Time {
 func CheckNonce(s string) error {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || strings.ContainsAny(s, "\r\n") || len(b) < 16 || len(b) > 32 {
-		return Refuse(Malformed, "the nonce is not unpadded base64url of 16 to 32 bytes").At(StageDecode)
+		return refusal.New(refusal.Malformed, "the nonce is not unpadded base64url of 16 to 32 bytes").At(refusal.StageDecode)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var (
@@ -182,8 +183,8 @@ func TestReasonLimit(t *testing.T) {
 			require.NoError(t, errR)
 			continue
 		}
-		requireRefusal(t, errP, op.Malformed)
-		requireRefusal(t, errR, op.Malformed)
+		requireRefusal(t, errP, refusal.Malformed)
+		requireRefusal(t, errR, refusal.Malformed)
 	}
 }
 
@@ -204,14 +205,14 @@ func TestPayloadSizeLimit(t *testing.T) {
 	}
 	p.Params = op.Params{"a": strings.Repeat("x", room+1)}
 	_, err = p.Encode()
-	requireRefusal(t, err, op.Oversized)
+	requireRefusal(t, err, refusal.Oversized)
 
 	// The size is checked first, so a text that is too large is not parsed.
 	for _, big := range []string{strings.Repeat("[", op.MaxPayload+1), examplePayloadBytes + strings.Repeat(" ", op.MaxPayload)} {
 		_, err = op.DecodePayload([]byte(big))
-		requireRefusal(t, err, op.Oversized)
+		requireRefusal(t, err, refusal.Oversized)
 		_, err = op.DecodeRejection([]byte(big))
-		requireRefusal(t, err, op.Oversized)
+		requireRefusal(t, err, refusal.Oversized)
 	}
 }
 
@@ -238,9 +239,9 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		p := examplePayload()
 		spoil(&p)
 		_, err := p.Encode()
-		r := requireRefusal(t, err, op.Malformed, name)
+		r := requireRefusal(t, err, refusal.Malformed, name)
 		if name != "invalid UTF-8" { // found while writing, before there are bytes to decode
-			require.Equal(t, op.StageDecode, r.Stage, name)
+			require.Equal(t, refusal.StageDecode, r.Stage, name)
 		}
 	}
 }
@@ -261,6 +262,6 @@ func TestOriginOf(t *testing.T) {
 	require.Equal(t, "h1", host)
 	for _, bad := range []string{``, `{}`, `[]`, `null`, `{"gate":"g"}`, `{"host":"h","gate":1}`, `{"params":{"gate":"g","host":"h"}}`, `{"gate"`} {
 		_, _, err := op.OriginOf([]byte(bad))
-		require.ErrorIs(t, err, op.Malformed, bad)
+		require.ErrorIs(t, err, refusal.Malformed, bad)
 	}
 }

@@ -3,6 +3,8 @@ package op
 import (
 	"strconv"
 	"strings"
+
+	"gated/internal/base/refusal"
 )
 
 // KindScope is the kind of a directory in which agents reserve paths. The name of
@@ -26,7 +28,7 @@ func ParseReservationID(s string) (ReservationID, error) {
 	digits, ok := strings.CutPrefix(s, "r")
 	n, err := parseCounter(digits)
 	if !ok || err != nil {
-		return 0, Refuse(Malformed, "%q is not the id of a reservation like r12", s)
+		return 0, refusal.New(refusal.Malformed, "%q is not the id of a reservation like r12", s)
 	}
 	return ReservationID(n), nil
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var repo = op.Target{Kind: op.KindScope, Name: "s3"}
@@ -24,7 +25,7 @@ func TestReservationIDs(t *testing.T) {
 	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",
 		"r9999999999999999999", "r" + strings.Repeat("1", 19)} {
 		_, err := op.ParseReservationID(s)
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 	}
 	require.Equal(t, "r9223372036854775807", op.ReservationID(math.MaxInt64).String())
 }
@@ -53,34 +54,34 @@ func TestRolesThatTakeReservations(t *testing.T) {
 func TestParamsOfAdminActions(t *testing.T) {
 	for _, c := range []struct {
 		op, params string
-		want       op.Code // or ""
+		want       refusal.Code // or ""
 	}{
 		{op.ReleaseAll, `{}`, ""},
-		{op.ReleaseAll, `{"force":true}`, op.BadParams},
-		{op.ReleaseAll, `{"reservation":"r12"}`, op.BadParams},
-		{op.ReleaseAll, `{"to":"builder"}`, op.BadParams},
-		{op.ReleaseAll, `{"path":"/"}`, op.NotAllowed},
+		{op.ReleaseAll, `{"force":true}`, refusal.BadParams},
+		{op.ReleaseAll, `{"reservation":"r12"}`, refusal.BadParams},
+		{op.ReleaseAll, `{"to":"builder"}`, refusal.BadParams},
+		{op.ReleaseAll, `{"path":"/"}`, refusal.NotAllowed},
 		{op.ForceTransfer, `{"reservation":"r12","to":"builder"}`, ""},
 		{op.ForceTransfer, `{"reservation":"r999999999999999999","to":"A.b_c-9"}`, ""},
-		{op.ForceTransfer, `{}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12"}`, op.BadParams},
-		{op.ForceTransfer, `{"to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"12","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r0","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"R12","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"*","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r1,r2","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":12,"to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":["r12"],"to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"","to":"builder"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":""}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"*"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"builder#7"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"uid:0"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"../x"}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":["a","b"]}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"builder","force":true}`, op.BadParams},
-		{op.ForceTransfer, `{"reservation":"r12","to":"builder","holder":"x"}`, op.BadParams},
+		{op.ForceTransfer, `{}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"12","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r0","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"R12","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"*","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r1,r2","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":12,"to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":["r12"],"to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"","to":"builder"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":""}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"*"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder#7"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"uid:0"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"../x"}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":["a","b"]}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder","force":true}`, refusal.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder","holder":"x"}`, refusal.BadParams},
 	} {
 		p, err := op.ParseParams([]byte(c.params))
 		require.NoError(t, err, c.params)
@@ -91,7 +92,7 @@ func TestParamsOfAdminActions(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "*", "s1,s2", "s*", "../s1", "s 1"} {
-		requireRefusal(t, lookup(t, op.ReleaseAll).Check(op.Target{Kind: op.KindScope, Name: name}, op.Params{}), op.Malformed, name)
+		requireRefusal(t, lookup(t, op.ReleaseAll).Check(op.Target{Kind: op.KindScope, Name: name}, op.Params{}), refusal.Malformed, name)
 	}
-	requireRefusal(t, lookup(t, op.ReleaseAll).Check(web1, op.Params{}), op.BadParams)
+	requireRefusal(t, lookup(t, op.ReleaseAll).Check(web1, op.Params{}), refusal.BadParams)
 }

@@ -43,3 +43,18 @@ func TestRoleHasOneForm(t *testing.T) {
 		require.Equal(t, form.MatchString(s), op.Role(s).Valid(), "%q", s)
 	})
 }
+
+func TestRolesAreNamespacesByTheByte(t *testing.T) {
+	for _, r := range op.Roles {
+		got, ok := op.RoleOfNamespace(r.Namespace())
+		require.True(t, ok)
+		require.Equal(t, r, got)
+	}
+	require.Equal(t, "operational@gated", op.Operational.Namespace())
+	// Matrix row S05.
+	for _, ns := range []string{"", "git", "file", "operational", "@gated", "operational@gated ", " operational@gated",
+		"Operational@gated", "operational@Gated", "operational@gated@gated", "operational@gated\x00"} {
+		_, ok := op.RoleOfNamespace(ns)
+		require.False(t, ok, "%q", ns)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"gated/internal/base/refusal"
 )
 
 // Target names one thing that steps act on, written "kind/name". The catalogue has
@@ -34,10 +36,10 @@ func (t *Target) UnmarshalText(b []byte) error {
 func ParseTarget(s string) (Target, error) {
 	kind, name, ok := strings.Cut(s, "/")
 	if !ok {
-		return Target{}, Refuse(Malformed, "target %q is not kind/name", s)
+		return Target{}, refusal.New(refusal.Malformed, "target %q is not kind/name", s)
 	}
 	if !isWord(kind) {
-		return Target{}, Refuse(Malformed, "target %q: the kind is not lower-case letters", s)
+		return Target{}, refusal.New(refusal.Malformed, "target %q: the kind is not lower-case letters", s)
 	}
 	if err := CheckName(name); err != nil {
 		return Target{}, err
@@ -49,13 +51,13 @@ func ParseTarget(s string) (Target, error) {
 // [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
 func CheckName(name string) error {
 	if len(name) == 0 || len(name) > 128 {
-		return Refuse(Malformed, "a name has 1 to 128 characters, not %d", len(name))
+		return refusal.New(refusal.Malformed, "a name has 1 to 128 characters, not %d", len(name))
 	}
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return Refuse(Malformed, "name %q: character %d is not allowed", name, i+1).
+			return refusal.New(refusal.Malformed, "name %q: character %d is not allowed", name, i+1).
 				WithHint("names are ASCII letters and digits, then also . _ and -")
 		}
 	}

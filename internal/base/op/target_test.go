@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestTargetHasOneSpelling(t *testing.T) {
@@ -41,20 +42,20 @@ var badTargets = []string{
 func TestTargetRefusesAllElse(t *testing.T) {
 	for _, s := range badTargets {
 		_, err := op.ParseTarget(s)
-		requireRefusal(t, err, op.Malformed, s)
+		requireRefusal(t, err, refusal.Malformed, s)
 
 		kept := op.Target{Kind: "guest", Name: "kept"}
-		requireRefusal(t, kept.UnmarshalText([]byte(s)), op.Malformed, s)
+		requireRefusal(t, kept.UnmarshalText([]byte(s)), refusal.Malformed, s)
 		require.Equal(t, op.Target{Kind: "guest", Name: "kept"}, kept)
 	}
 }
 
 func TestNameLimits(t *testing.T) {
-	requireRefusal(t, op.CheckName(""), op.Malformed)
+	requireRefusal(t, op.CheckName(""), refusal.Malformed)
 	require.NoError(t, op.CheckName("x"))
 	require.NoError(t, op.CheckName(strings.Repeat("x", 127)))
 	require.NoError(t, op.CheckName(strings.Repeat("x", 128)))
-	requireRefusal(t, op.CheckName(strings.Repeat("x", 129)), op.Malformed)
+	requireRefusal(t, op.CheckName(strings.Repeat("x", 129)), refusal.Malformed)
 }
 
 // TestNameAlphabet tries every byte at the first and at a later place.

@@ -3,6 +3,8 @@ package op
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"gated/internal/base/refusal"
 )
 
 // Limits on what a step may have. They hold at every entry.
@@ -34,11 +36,12 @@ func CheckText(what, s string) error {
 		return nil
 	}
 	if !utf8.ValidString(s) {
-		return Refuse(Malformed, "%s is not valid UTF-8", what)
+		return refusal.New(refusal.Malformed, "%s is not valid UTF-8", what)
 	}
 	for i, r := range s {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return Refuse(Malformed, "%s has the character %U at byte %d, which does not show on a terminal as it is", what, r, i).
+			return refusal.New(refusal.Malformed,
+				"%s has the character %U at byte %d, which does not show on a terminal as it is", what, r, i).
 				WithHint("remove control, format and line-separator characters")
 		}
 	}

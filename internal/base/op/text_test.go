@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestTextByClass tries every code point against the Unicode classes of
@@ -24,7 +25,7 @@ func TestTextByClass(t *testing.T) {
 }
 
 func TestTextRefusalNamesFieldAndPlace(t *testing.T) {
-	r := requireRefusal(t, op.CheckText("reason", "ok\x1b[31m"), op.Malformed)
+	r := requireRefusal(t, op.CheckText("reason", "ok\x1b[31m"), refusal.Malformed)
 	require.Contains(t, r.Detail, "reason")
 	require.Contains(t, r.Detail, "U+001B")
 	require.Contains(t, r.Detail, "byte 2")
@@ -32,7 +33,7 @@ func TestTextRefusalNamesFieldAndPlace(t *testing.T) {
 	require.NotEmpty(t, r.Hint)
 
 	for _, bad := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\x80", "\xf5\x80\x80\x80"} {
-		requireRefusal(t, op.CheckText("reason", bad), op.Malformed, bad)
+		requireRefusal(t, op.CheckText("reason", bad), refusal.Malformed, bad)
 	}
 	require.NoError(t, op.CheckText("reason", ""))
 	require.NoError(t, op.CheckText("reason", "naïve — €5, 日本語 😀 \u00a0"))
@@ -57,7 +58,7 @@ func TestRefusalsAreSafeToShow(t *testing.T) {
 	errKey := spec.Check(op.Target{Kind: "guest", Name: "a"}, op.Params{"labels": map[string]any{bad: "x"}})
 	errAway := spec.Check(op.Target{Kind: bad, Name: bad}, op.Params{})
 	for _, err := range []error{errTarget, errKind, errJob, errStep, errOp, errParams, errTwice, errPayload, errDoubled, errParam, errKey, errAway} {
-		var r *op.Refusal
+		var r *refusal.Refusal
 		require.ErrorAs(t, err, &r)
 		require.NoError(t, op.CheckText("detail", r.Detail), "%q", r.Detail)
 		require.NoError(t, op.CheckText("hint", r.Hint), "%q", r.Hint)

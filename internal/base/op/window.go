@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gated/internal/base/refusal"
 )
 
 // Window is a part of each week in UTC: from one time of day to another, on certain
@@ -24,7 +26,7 @@ const everyDay = 1<<7 - 1
 // means UTC and is required. Refusals are BadParams.
 func ParseWindow(s string) (Window, error) {
 	w := Window{days: everyDay}
-	bad := Refuse(BadParams, "%q is not a window such as 22:00-06:00Z or mon-fri 08:00-18:00Z", s)
+	bad := refusal.New(refusal.BadParams, "%q is not a window such as 22:00-06:00Z or mon-fri 08:00-18:00Z", s)
 	hours := s
 	if days, rest, ok := strings.Cut(s, " "); ok {
 		hours = rest

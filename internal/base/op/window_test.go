@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func parseWindow(t require.TestingT, s string) op.Window {
@@ -77,9 +78,9 @@ func TestWindowRefusesAllElse(t *testing.T) {
 		"mon- 08:00-18:00Z", "-fri 08:00-18:00Z", "mon-fri-sun 08:00-18:00Z", "1-5 08:00-18:00Z", "mon-fri 08:00-18:00+02:00",
 		"mon-fri 08:00-18:00Z 20:00-22:00Z", "mon\t08:00-18:00Z", "０8:00-18:00Z"} {
 		_, err := op.ParseWindow(s)
-		requireRefusal(t, err, op.BadParams, s)
+		requireRefusal(t, err, refusal.BadParams, s)
 		w := parseWindow(t, "mon 08:00-18:00Z")
-		require.ErrorIs(t, w.UnmarshalText([]byte(s)), op.BadParams)
+		require.ErrorIs(t, w.UnmarshalText([]byte(s)), refusal.BadParams)
 		require.Equal(t, "mon 08:00-18:00Z", w.String(), "it is left as it was")
 	}
 }

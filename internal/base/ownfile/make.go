@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Made is a directory that MakeDir opened or made. All work in it uses the open directory, so a
@@ -119,7 +120,8 @@ func (s StrictModes) openBelow(above int, path string) (*os.File, error) {
 	dir := os.NewFile(uintptr(fd), path)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && st.Uid != s.UID {
-		err = op.Refuse(op.NotAllowed, "%s belongs to %s, and gated runs as uid %d", op.Shown(path), Owner(st.Uid), s.UID).
+		err = refusal.New(refusal.NotAllowed, "%s belongs to %s, and gated runs as uid %d", op.Shown(path), Owner(st.Uid),
+			s.UID).
 			WithHint("find out who made it, and choose another directory")
 	}
 	if err != nil {
@@ -129,7 +131,8 @@ func (s StrictModes) openBelow(above int, path string) (*os.File, error) {
 }
 
 func appeared(path string) error {
-	return op.Refuse(op.NotAllowed, "%s is a symbolic link or no directory, or appeared while it was made", op.Shown(path)).
+	return refusal.New(refusal.NotAllowed, "%s is a symbolic link or no directory, or appeared while it was made",
+		op.Shown(path)).
 		WithHint("find out who made it, remove it, and try again; or choose another directory")
 }
 
@@ -147,7 +150,8 @@ func (m *Made) Create(name string) (*os.File, error) {
 func (m *Made) Open(name string) (*os.File, error) {
 	f, err := m.open(name, unix.O_RDWR|unix.O_CREAT)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) {
-		return nil, op.Refuse(op.NotAllowed, "%s is a symbolic link or a directory", op.Shown(filepath.Join(m.Path, name))).
+		return nil, refusal.New(refusal.NotAllowed, "%s is a symbolic link or a directory", op.Shown(filepath.Join(m.Path,
+			name))).
 			WithHint("find out who made it, remove it, and try again")
 	}
 	return f, err
@@ -178,7 +182,7 @@ func (m *Made) Still() error {
 	}
 	now, err := os.Lstat(m.Path)
 	if err != nil || !os.SameFile(held, now) {
-		return op.Refuse(op.NotAllowed, "%s was replaced while gated worked in it", op.Shown(m.Path)).
+		return refusal.New(refusal.NotAllowed, "%s was replaced while gated worked in it", op.Shown(m.Path)).
 			WithHint("find out who did, and choose another directory")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // File is one such file. Only Lock waits for another process.
@@ -38,7 +38,7 @@ func (f File) Read() ([]byte, error) {
 	case absent(f.Path, err):
 		return nil, nil
 	case errors.Is(err, syscall.ELOOP):
-		return nil, op.Refuse(op.NotAllowed, "%s is a symbolic link, and opsign writes a file of its own", f.Path).
+		return nil, refusal.New(refusal.NotAllowed, "%s is a symbolic link, and opsign writes a file of its own", f.Path).
 			WithHint("put the file itself there; to have it elsewhere, set %s", f.Moved)
 	case err != nil:
 		return nil, f.unread(err)
@@ -49,7 +49,8 @@ func (f File) Read() ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, op.Refuse(op.NotAllowed, "%s is not an ordinary file", f.Path).WithHint("find out whose it is, and move it away")
+		return nil, refusal.New(refusal.NotAllowed, "%s is not an ordinary file", f.Path).
+			WithHint("find out whose it is, and move it away")
 	}
 	if err := f.own(f.Path, info); err != nil {
 		return nil, err
@@ -62,11 +63,11 @@ func (f File) Read() ([]byte, error) {
 }
 
 func (f File) unread(err error) error {
-	return op.Refuse(op.NotAllowed, "%s cannot be read: %v", f.What, err)
+	return refusal.New(refusal.NotAllowed, "%s cannot be read: %v", f.What, err)
 }
 
 func (f File) oversized(verb string) error {
-	return op.Refuse(op.Oversized, "%s %s more than %d bytes", f.Path, verb, f.Max)
+	return refusal.New(refusal.Oversized, "%s %s more than %d bytes", f.Path, verb, f.Max)
 }
 
 // CheckDir refuses a directory in which another user could replace the file, as Read does. A
@@ -88,14 +89,15 @@ func (f File) CheckDir() error {
 func (f File) own(path string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return op.Refuse(op.NotAllowed, "the owner of %s is not known, so that it proves nothing", path)
+		return refusal.New(refusal.NotAllowed, "the owner of %s is not known, so that it proves nothing", path)
 	}
 	if uid := os.Geteuid(); st.Uid != 0 && int(st.Uid) != uid {
-		return op.Refuse(op.NotAllowed, "%s belongs to %s, who is neither root nor you (uid %d), so that it proves nothing", path, Owner(st.Uid), uid).
+		return refusal.New(refusal.NotAllowed,
+			"%s belongs to %s, who is neither root nor you (uid %d), so that it proves nothing", path, Owner(st.Uid), uid).
 			WithHint("look at what is in it, then move it away; or set %s to a directory of your own", f.Moved)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return op.Refuse(op.NotAllowed, "%s may be written by others, so that it proves nothing", path).
+		return refusal.New(refusal.NotAllowed, "%s may be written by others, so that it proves nothing", path).
 			WithHint("look at what is in it, then chmod go-w %s", path)
 	}
 	return nil

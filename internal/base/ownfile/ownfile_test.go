@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // fileOf is a file with another owner.
@@ -36,14 +36,14 @@ func TestWhoseFilesAreBelieved(t *testing.T) {
 	require.NoError(t, f.own(path, fileOf{info, &syscall.Stat_t{Uid: 0}}))
 	other := uint32(os.Geteuid()) + 12345
 	err = f.own(path, fileOf{info, &syscall.Stat_t{Uid: other}})
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, Owner(other))
-	require.ErrorIs(t, f.own(path, fileOf{info, nil}), op.NotAllowed)
+	require.ErrorIs(t, f.own(path, fileOf{info, nil}), refusal.NotAllowed)
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o777} {
 		require.NoError(t, os.Chmod(path, mode))
 		info, err := os.Lstat(path)
 		require.NoError(t, err)
-		require.ErrorIs(t, f.own(path, info), op.NotAllowed)
+		require.ErrorIs(t, f.own(path, info), refusal.NotAllowed)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestReadAndReplace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
-	require.ErrorIs(t, f.Replace(make([]byte, 17)), op.Oversized)
+	require.ErrorIs(t, f.Replace(make([]byte, 17)), refusal.Oversized)
 	info, err := os.Lstat(f.Path)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
@@ -71,7 +71,7 @@ func TestReadAndReplace(t *testing.T) {
 	require.Len(t, entries, 1, "nothing is left beside it")
 	require.NoError(t, os.WriteFile(f.Path, make([]byte, 17), 0o600))
 	_, err = f.Read()
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 }
 
 func TestWhatIsNoFile(t *testing.T) {
@@ -79,19 +79,19 @@ func TestWhatIsNoFile(t *testing.T) {
 	require.NoError(t, f.MakeDir())
 	require.NoError(t, syscall.Mkfifo(f.Path, 0o600))
 	_, err := f.Read()
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Symlink("elsewhere", f.Path))
 	_, err = f.Read()
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Symlink("elsewhere", f.Path+".lock"))
 	_, err = f.Lock(context.Background())
 	require.Error(t, err, "nor is a lock made elsewhere")
 	require.NoError(t, os.Chmod(filepath.Dir(f.Path), 0o777))
 	_, err = f.Read()
-	require.ErrorIs(t, err, op.NotAllowed)
-	require.ErrorIs(t, f.MakeDir(), op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
+	require.ErrorIs(t, f.MakeDir(), refusal.NotAllowed)
 }
 
 // TestALockIsOnes: no other process writes between a read and a write under the lock.

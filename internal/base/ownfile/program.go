@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -31,12 +32,14 @@ func (s StrictModes) CheckProgram(path string) error {
 			return nil
 		}
 		if !strings.HasPrefix(next, "/") {
-			return op.Refuse(op.NotAllowed, "%s is run by %s, which is looked for in the directory that it runs in", op.Shown(path), op.Shown(next)).
+			return refusal.New(refusal.NotAllowed, "%s is run by %s, which is looked for in the directory that it runs in",
+				op.Shown(path), op.Shown(next)).
 				WithHint("begin its first line with #! and an absolute path")
 		}
 		path = next
 	}
-	return op.Refuse(op.NotAllowed, "%s is run by a script that is run by others", op.Shown(path)).WithHint("name the interpreter itself")
+	return refusal.New(refusal.NotAllowed, "%s is run by a script that is run by others", op.Shown(path)).
+		WithHint("name the interpreter itself")
 }
 
 // head returns the beginning of a program, or nothing if it may not be read.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s StrictModes) Open(path string) (*os.File, error) {
 		return nil, err
 	}
 	if f.stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, op.Refuse(op.NotAllowed, "%s is not an ordinary file", path).WithHint("put the file itself there")
+		return nil, refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).WithHint("put the file itself there")
 	}
 	return f.open(path, unix.O_NONBLOCK|unix.O_NOCTTY)
 }
@@ -162,7 +163,7 @@ func (f *found) open(path string, flags int) (*os.File, error) {
 	}
 	if now.Dev != f.stat.Dev || now.Ino != f.stat.Ino || now.Mode != f.stat.Mode || now.Uid != f.stat.Uid || now.Gid != f.stat.Gid {
 		_ = file.Close() // no data was read
-		return nil, op.Refuse(op.NotAllowed, "%s was replaced while it was looked at", path).WithHint("try again")
+		return nil, refusal.New(refusal.NotAllowed, "%s was replaced while it was looked at", path).WithHint("try again")
 	}
 	return file, nil
 }
@@ -259,7 +260,8 @@ func readLink(f *found) (string, error) {
 // last checks the file at the end of a path, or a link on the way.
 func (s StrictModes) last(path string, f *found) error {
 	if f.sticky && f.stat.Mode&unix.S_IFMT != unix.S_IFDIR && f.stat.Nlink > 1 {
-		return op.Refuse(op.NotAllowed, "%s has %d names (hard links), and any user may make names in %s", saying(path, f.path), f.stat.Nlink,
+		return refusal.New(refusal.NotAllowed, "%s has %d names (hard links), and any user may make names in %s",
+			saying(path, f.path), f.stat.Nlink,
 			filepath.Dir(f.path)).WithHint("put a file of its own into a directory that root or the daemon's user alone may write to")
 	}
 	return s.believed(path, f.path, &f.stat)
@@ -289,7 +291,7 @@ func (s StrictModes) believed(path, at string, st *unix.Stat_t) error {
 	if mode == unix.S_IWGRP {
 		who = fmt.Sprintf("the group %d", st.Gid)
 	}
-	return op.Refuse(op.NotAllowed, "%s may be written by %s (mode %04o)", saying(path, at), who, st.Mode&0o7777).
+	return refusal.New(refusal.NotAllowed, "%s may be written by %s (mode %04o)", saying(path, at), who, st.Mode&0o7777).
 		WithHint("look at what is in it, then: chmod go-w %s", op.Shown(at))
 }
 
@@ -297,7 +299,8 @@ func (s StrictModes) owned(path, at string, st *unix.Stat_t) error {
 	if st.Uid == 0 || st.Uid == s.UID {
 		return nil
 	}
-	return op.Refuse(op.NotAllowed, "%s belongs to %s, who is neither root nor uid %d (mode %04o)", saying(path, at), Owner(st.Uid), s.UID,
+	return refusal.New(refusal.NotAllowed, "%s belongs to %s, who is neither root nor uid %d (mode %04o)", saying(path,
+		at), Owner(st.Uid), s.UID,
 		st.Mode&0o7777).WithHint("look at what is in it, then: chown -h root %s", op.Shown(at))
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // tree is a file two directories below a directory of the test: a/b/f.
@@ -56,8 +56,8 @@ func (x *tree) refused(path, at, mends string) {
 	_, open := x.own.Open(path)
 	_, read := x.own.Read(path, 16)
 	for how, err := range map[string]error{"check": x.own.Check(path), "open": open, "read": read, "program": x.own.CheckProgram(path)} {
-		require.ErrorIs(x.t, err, op.NotAllowed, how)
-		r := op.AsRefusal(err)
+		require.ErrorIs(x.t, err, refusal.NotAllowed, how)
+		r := refusal.As(err)
 		require.Contains(x.t, r.Detail, at, how)
 		require.Contains(x.t, r.Detail, "mode ", how)
 		require.True(x.t, strings.HasSuffix(r.Hint, mends+" "+at), "%s: %s", how, r.Hint)
@@ -162,14 +162,14 @@ func TestStickyDirectories(t *testing.T) {
 	require.NoError(t, unix.Chmod(x.b, 0o1777))
 	require.NoError(t, unix.Chmod(x.a, 0o1777))
 	x.believed(x.f)
-	require.ErrorIs(t, x.own.Check(x.b), op.NotAllowed, "others may put files into it")
+	require.ErrorIs(t, x.own.Check(x.b), refusal.NotAllowed, "others may put files into it")
 	_, err := x.own.OpenDir(x.b)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 
 	second := filepath.Join(x.b, "second")
 	require.NoError(t, os.Link(x.f, second))
 	err = x.own.Check(second)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "2 names")
 	require.NoError(t, unix.Chmod(x.b, 0o755))
 	require.NoError(t, x.own.Check(second), "nobody else can make names here")
@@ -183,19 +183,19 @@ func TestWhatIsThereAndWhatIsNot(t *testing.T) {
 	require.NoError(t, x.own.Check("/"))
 	for _, dir := range []string{x.a, x.b} {
 		x.chmod(dir, 0o777)
-		require.ErrorIs(t, x.own.CheckAbove(filepath.Join(x.b, "none", "nor", "this")), op.NotAllowed)
-		require.ErrorIs(t, x.own.CheckAbove(x.f), op.NotAllowed)
+		require.ErrorIs(t, x.own.CheckAbove(filepath.Join(x.b, "none", "nor", "this")), refusal.NotAllowed)
+		require.ErrorIs(t, x.own.CheckAbove(x.f), refusal.NotAllowed)
 		x.chmod(dir, 0o755)
 	}
 	require.ErrorIs(t, x.own.CheckAbove(filepath.Join(x.f, "below")), unix.ENOTDIR)
 	_, err := x.own.Open(x.b)
-	require.ErrorIs(t, err, op.NotAllowed, "a directory is no ordinary file")
+	require.ErrorIs(t, err, refusal.NotAllowed, "a directory is no ordinary file")
 	_, err = x.own.OpenDir(x.f)
 	require.ErrorIs(t, err, unix.ENOTDIR)
 	require.ErrorIs(t, x.own.Check(filepath.Join(x.f, "below")), unix.ENOTDIR)
 	require.NoError(t, unix.Mkfifo(filepath.Join(x.b, "fifo"), 0o600))
 	_, err = x.own.Open(filepath.Join(x.b, "fifo"))
-	require.ErrorIs(t, err, op.NotAllowed, "and nothing waits for its writer")
+	require.ErrorIs(t, err, refusal.NotAllowed, "and nothing waits for its writer")
 	require.NoError(t, os.Symlink("loop", filepath.Join(x.b, "loop")))
 	require.ErrorIs(t, x.own.Check(filepath.Join(x.b, "loop")), unix.ELOOP)
 	dir, err := x.own.OpenDir(x.b)
@@ -219,7 +219,7 @@ func TestWhatWasCheckedIsRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(next, []byte("else"), 0o666))
 	require.NoError(t, os.Rename(next, x.f))
 	_, err = f.open(x.f, 0)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "replaced")
 }
 
@@ -233,7 +233,7 @@ func TestAFileThatWasOpened(t *testing.T) {
 	x.chmod(x.f, 0o666)
 	require.NoError(t, os.Rename(x.f, x.f+".old"))
 	require.NoError(t, os.WriteFile(x.f, nil, 0o600))
-	require.ErrorIs(t, x.own.CheckOpen(f), op.NotAllowed)
+	require.ErrorIs(t, x.own.CheckOpen(f), refusal.NotAllowed)
 }
 
 // TestAGroupOfOnesOwn: such a group may write if the rule allows it, and other groups never.
@@ -241,15 +241,15 @@ func TestAGroupOfOnesOwn(t *testing.T) {
 	x := newTree(t)
 	x.chmod(x.f, 0o664)
 	x.chmod(x.b, 0o775)
-	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
+	require.ErrorIs(t, x.own.Check(x.f), refusal.NotAllowed)
 	gid := uint32(os.Getegid())
 	x.own.Private = func(g uint32) bool { return g == gid }
 	x.believed(x.f)
 	x.chmod(x.f, 0o666)
-	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
+	require.ErrorIs(t, x.own.Check(x.f), refusal.NotAllowed)
 	x.chmod(x.f, 0o664)
 	x.own.Private = func(g uint32) bool { return g != gid }
-	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
+	require.ErrorIs(t, x.own.Check(x.f), refusal.NotAllowed)
 }
 
 // TestAnotherUid: for another uid, its own files and root's are trusted, and this user's are not.
@@ -262,7 +262,7 @@ func TestAnotherUid(t *testing.T) {
 		x.believed(x.f)
 		return
 	}
-	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
+	require.ErrorIs(t, x.own.Check(x.f), refusal.NotAllowed)
 }
 
 // TestPrograms: the interpreter of a script is checked as the script is.
@@ -278,15 +278,15 @@ func TestPrograms(t *testing.T) {
 	}
 	write("#! " + reader + " -x\nmore")
 	x.chmod(reader, 0o757)
-	require.ErrorIs(t, x.own.CheckProgram(script), op.NotAllowed)
+	require.ErrorIs(t, x.own.CheckProgram(script), refusal.NotAllowed)
 	x.chmod(reader, 0o755)
 	x.chmod(x.a, 0o777)
-	require.ErrorIs(t, x.own.CheckProgram(script), op.NotAllowed)
+	require.ErrorIs(t, x.own.CheckProgram(script), refusal.NotAllowed)
 	x.chmod(x.a, 0o755)
 	write("#!bin/sh\n")
-	require.ErrorIs(t, x.own.CheckProgram(script), op.NotAllowed)
+	require.ErrorIs(t, x.own.CheckProgram(script), refusal.NotAllowed)
 	write("#!" + script + "\n")
-	require.ErrorIs(t, x.own.CheckProgram(script), op.NotAllowed, "it would never end")
+	require.ErrorIs(t, x.own.CheckProgram(script), refusal.NotAllowed, "it would never end")
 	write("#!" + reader + ".none\n")
 	require.ErrorIs(t, x.own.CheckProgram(script), fs.ErrNotExist)
 }

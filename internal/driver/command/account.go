@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // account is the user that a command runs as.
@@ -29,7 +29,8 @@ func (d *Driver) accountOf(name string) (account, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		if u, err = user.LookupId(name); err != nil {
-			return account{}, op.Refuse(op.Unavailable, "there is no user %q", name).WithHint("add the user, or name another in gated.yaml")
+			return account{}, refusal.New(refusal.Unavailable, "there is no user %q", name).
+				WithHint("add the user, or name another in gated.yaml")
 		}
 	}
 	a := account{Name: u.Username}
@@ -37,17 +38,18 @@ func (d *Driver) accountOf(name string) (account, error) {
 		a.GID, err = number(u.Gid)
 	}
 	if err != nil {
-		return account{}, op.Refuse(op.Unavailable, "the user %q has no numbers for uid and gid", name)
+		return account{}, refusal.New(refusal.Unavailable, "the user %q has no numbers for uid and gid", name)
 	}
 	switch {
 	case int(a.UID) == own && !d.cfg.SingleUser:
-		return account{}, op.Refuse(op.NotAllowed, "it would run as gated's own user, %s, and could change the gate itself", u.Username).
+		return account{}, refusal.New(refusal.NotAllowed,
+			"it would run as gated's own user, %s, and could change the gate itself", u.Username).
 			WithHint("give it a user of its own in gated.yaml")
 	case int(a.UID) == own:
 		a.Own = true
 		return a, nil
 	case own != 0:
-		return account{}, op.Refuse(op.Unavailable, "only root can run it as %s", name).WithHint("run gated as root")
+		return account{}, refusal.New(refusal.Unavailable, "only root can run it as %s", name).WithHint("run gated as root")
 	}
 	return a, a.join(u)
 }
@@ -56,12 +58,12 @@ func (d *Driver) accountOf(name string) (account, error) {
 func (a *account) join(u *user.User) error {
 	ids, err := u.GroupIds()
 	if err != nil {
-		return op.Refuse(op.Unavailable, "the groups of %s are not known: %v", u.Username, err)
+		return refusal.New(refusal.Unavailable, "the groups of %s are not known: %v", u.Username, err)
 	}
 	for _, id := range ids {
 		n, err := number(id)
 		if err != nil {
-			return op.Refuse(op.Unavailable, "a group of %s is %q", u.Username, id)
+			return refusal.New(refusal.Unavailable, "a group of %s is %q", u.Username, id)
 		}
 		a.Groups = append(a.Groups, n)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -32,7 +33,7 @@ func (d *Driver) checkEntry(ctx context.Context, name string) driver.Finding {
 	f := driver.Finding{What: t.String(), State: driver.OK}
 	seen, err := d.look(ctx, op.At(t), nil)
 	if err != nil {
-		f.State, f.Detail, f.Hint = driver.Bad, detail(err), op.AsRefusal(err).Hint
+		f.State, f.Detail, f.Hint = driver.Bad, detail(err), refusal.As(err).Hint
 		return f
 	}
 	defer seen.close()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
@@ -49,7 +50,7 @@ func TestNeverAsGatedItself(t *testing.T) {
 		b.entry("own", []string{"/bin/true"}, func(e *catalogue.Entry) { e.User = user })
 		strict := command.New(command.Config{Entries: b.entries})
 		_, err := strict.Observe(t.Context(), op.At(target("own")))
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		require.Equal(t, driver.Bad, strict.Check(t.Context())[0].State)
 		loose := command.New(command.Config{Entries: b.entries, SingleUser: true})
 		o, err := loose.Observe(t.Context(), asking("own"))
@@ -64,7 +65,7 @@ func TestNeverAsGatedItself(t *testing.T) {
 func TestNoTask(t *testing.T) {
 	b := newBench(t)
 	_, err := b.Task(t.Context(), "1")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.Equal(t, "command", b.Name())
 	require.Equal(t, "command", b.Kind())
 	require.Len(t, b.Check(t.Context()), map[bool]int{false: 1, true: 2}[b.own])

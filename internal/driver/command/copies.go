@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxCopies is the most bytes of copies that all looks hold at the same time. All runs have the
@@ -33,7 +33,7 @@ func (c *copies) take(ctx context.Context, n int64) (giveBack func(), err error)
 	c.mu.Lock()
 	if n > c.most {
 		c.mu.Unlock()
-		return nil, op.Refuse(op.Unavailable, "its programs have %d bytes, more than %d", n, c.most)
+		return nil, refusal.New(refusal.Unavailable, "its programs have %d bytes, more than %d", n, c.most)
 	}
 	giveBack = sync.OnceFunc(func() { c.give(n) })
 	if len(c.waiting) == 0 && c.held+n <= c.most {
@@ -63,7 +63,7 @@ func (c *copies) take(ctx context.Context, n int64) (giveBack func(), err error)
 		}
 	}
 	c.admit()
-	return nil, op.Refuse(op.Unavailable, "too many programs are looked at just now: %v", ctx.Err())
+	return nil, refusal.New(refusal.Unavailable, "too many programs are looked at just now: %v", ctx.Err())
 }
 
 func (c *copies) give(n int64) {
@@ -105,11 +105,11 @@ func sizeOf(path string) (int64, []byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, nil, op.Refuse(op.Unavailable, "%s cannot be looked at: %v", path, err)
+		return 0, nil, refusal.New(refusal.Unavailable, "%s cannot be looked at: %v", path, err)
 	}
 	head, err := headOf(f)
 	if err != nil {
-		return 0, nil, op.Refuse(op.Unavailable, "%s cannot be read: %v", path, err)
+		return 0, nil, refusal.New(refusal.Unavailable, "%s cannot be read: %v", path, err)
 	}
 	return info.Size(), head, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 )
@@ -47,7 +48,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_, err := b.Observe(gone, asking("quick"))
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 	})
 	b.waiting(1)
 	cancel()
@@ -71,7 +72,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 
 	b.Room(size("/bin/true") - 1)
 	_, err = b.Observe(t.Context(), asking("quick"))
-	require.ErrorIs(t, err, op.Unavailable, "what never fits does not wait")
+	require.ErrorIs(t, err, refusal.Unavailable, "what never fits does not wait")
 }
 
 // waiting returns when n looks wait for room.
@@ -90,7 +91,7 @@ func TestProgramsAreNotLarge(t *testing.T) {
 	require.NoError(t, os.Truncate(b.path("large"), 128<<20+1))
 	for _, l := range []op.Look{asking("large"), op.At(target("large"))} {
 		_, err := b.Observe(t.Context(), l)
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		require.ErrorContains(t, err, "more than 134217728")
 	}
 	held, _, _ := b.Held()

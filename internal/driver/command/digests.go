@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // digests remembers the digests of files by path, for looks without a step. A list shows them;
@@ -65,7 +65,7 @@ func (d *digests) hashed(path string) (*program, []byte, error) {
 			return p, head, nil
 		}
 	}
-	return nil, nil, op.Refuse(op.Unavailable, "%s cannot be read: %v", path, err)
+	return nil, nil, refusal.New(refusal.Unavailable, "%s cannot be read: %v", path, err)
 }
 
 func (d *digests) recall(path string, is identity) (digest, bool) {

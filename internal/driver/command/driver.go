@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 )
@@ -55,5 +56,5 @@ func (*Driver) Name() string { return "command" }
 
 // Task reports that there is no such task, because a command is over when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "there is no task %q", task)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
@@ -102,7 +103,7 @@ func TestExampleDropdb(t *testing.T) {
 	require.Contains(t, fact(o, "runs"), bin+"dropdb --no-password -- doomed")
 
 	sql("doomed", "INSERT INTO orders VALUES (0)")
-	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "a row more than the operator saw")
+	require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "a row more than the operator saw")
 	r, _ = b.approved(g, ask)
 	require.NoError(t, g.Execute(r.ID))
 	require.Equal(t, "bystander", sql("postgres", "SELECT string_agg(datname, ',') FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"))
@@ -110,7 +111,7 @@ func TestExampleDropdb(t *testing.T) {
 	require.Contains(t, fact(b.look(ask), "probe ended with"), "exit status", "there is no such database any more")
 	for _, bad := range []string{"--help", "doomed; drop", "dbname=x", "A"} {
 		_, err := b.Observe(t.Context(), asking("drop-db", "database", bad))
-		require.ErrorIs(t, err, op.BadParams, bad)
+		require.ErrorIs(t, err, refusal.BadParams, bad)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestExampleGitBranchDelete(t *testing.T) {
 	require.Contains(t, says, "commits that are nowhere else: 2\n")
 	require.Contains(t, says, "alice: work of a week")
 	git("-C", "repo", "branch", "keeps", "topic~1")
-	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "one of the two is elsewhere by now")
+	require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "one of the two is elsewhere by now")
 	r, o = b.approved(g, ask)
 	require.Contains(t, fact(o, "probe says"), "commits that are nowhere else: 1\n")
 	require.NoError(t, g.Execute(r.ID))
@@ -182,7 +183,7 @@ func TestExampleGitBranchDelete(t *testing.T) {
 	require.Equal(t, "there is no branch topic", fact(b.look(ask), "probe says"))
 	for _, bad := range []op.Look{asking("delete-branch", "repository", "/etc", "branch", "main"), asking("delete-branch", "repository", "repo", "branch", "-a")} {
 		_, err := b.Observe(t.Context(), bad)
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 }
 
@@ -202,7 +203,7 @@ func TestExampleGitForcePush(t *testing.T) {
 	require.Contains(t, says, "alice: and of another")
 	require.Contains(t, says, "commits that would come: 0")
 	git("-C", "repo", "push", "-q", "--force", "origin", "main:topic")
-	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "the remote's branch is elsewhere by now")
+	require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "the remote's branch is elsewhere by now")
 	require.Equal(t, git("-C", "repo", "rev-parse", "main"), git("-C", "remote", "rev-parse", "topic"))
 	require.Contains(t, fact(b.look(ask), "probe says"), "the push will be refused")
 
@@ -231,7 +232,7 @@ func TestExampleGitForcePushElsewhere(t *testing.T) {
 		t.Helper()
 		r, _ := b.approved(g, ask)
 		change()
-		require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget)
+		require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget)
 		require.Contains(t, says(), then)
 	}
 	elsewhere := b.path("work", "elsewhere")
@@ -288,13 +289,13 @@ func TestExampleBtrfsSubvolumeDelete(t *testing.T) {
 	require.Contains(t, fact(o, "probe says"), "files: 1\nbytes: 9\nnewest change: ")
 	require.Contains(t, fact(o, "probe says"), "\n  file")
 	b.as(worker, nil, "/bin/sh", "-c", "echo more > "+filepath.Join(at, "doomed", "more"))
-	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "a file more than the operator saw")
+	require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "a file more than the operator saw")
 	r, _ = b.approved(g, ask)
 	require.NoError(t, g.Execute(r.ID))
 	require.NoDirExists(t, filepath.Join(at, "doomed"))
 	require.FileExists(t, filepath.Join(at, "bystander", "file"))
 	require.Contains(t, fact(b.look(asking("delete-subvolume", "subvolume", "plain")), "probe says"), "is no subvolume")
 	_, err = b.Observe(t.Context(), asking("delete-subvolume", "subvolume", "."))
-	require.ErrorIs(t, err, op.BadParams, "the root itself")
+	require.ErrorIs(t, err, refusal.BadParams, "the root itself")
 	require.Equal(t, catalogue.Path, b.entries["delete-subvolume"].Params["subvolume"].Type)
 }

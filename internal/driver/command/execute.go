@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -12,7 +13,7 @@ import (
 // changed since.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	if step.Op != op.Run {
-		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the command driver does not know %q", step.Op)
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the command driver does not know %q", step.Op)
 	}
 	seen, err := d.look(ctx, step.Look(), &d.runs)
 	if err != nil {
@@ -36,7 +37,7 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 // gone lets the gate decide about an entry that no longer exists.
 func gone(t op.Target) (op.Observed, driver.Action) {
 	return op.Observed{Target: t, Running: "absent"}, driver.Does(func(context.Context) (driver.Result, error) {
-		return driver.Result{}, op.Refuse(op.UnknownTarget, "the catalogue has no %s", t)
+		return driver.Result{}, refusal.New(refusal.UnknownTarget, "the catalogue has no %s", t)
 	})
 }
 
@@ -45,13 +46,14 @@ func (e ending) result(t op.Target) (driver.Result, error) {
 	done := driver.Result{Output: e.printed.text()}
 	switch {
 	case e.err != nil:
-		return done, op.Refuse(op.Unavailable, "%s was not started: %v", t, e.err)
+		return done, refusal.New(refusal.Unavailable, "%s was not started: %v", t, e.err)
 	case e.cut != "":
 		return done, driver.Unknown(fmt.Errorf("%s %s", t, e.cut))
 	case e.signal != 0:
 		return done, driver.Unknown(fmt.Errorf("%s was ended by a signal from elsewhere: %s", t, e.signal))
 	case e.status != 0:
-		return done, op.Refuse(op.Conflict, "%s ended with exit status %d", t, e.status).WithHint("what it printed is kept with the job")
+		return done, refusal.New(refusal.Conflict, "%s ended with exit status %d", t, e.status).
+			WithHint("what it printed is kept with the job")
 	}
 	done.Detail = "ran to its end, exit status 0"
 	return done, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 )
 
@@ -136,5 +137,5 @@ func TestFacts(t *testing.T) {
 	absent := b.look(op.At(target("nothing")))
 	require.False(t, absent.Present)
 	_, err := b.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "does"}))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 )
 
@@ -57,7 +58,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 // The copies take their room from room. The caller closes the look.
 func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, err error) {
 	if l.Target.Kind != d.Kind() {
-		return nil, op.Refuse(op.UnknownTarget, "%s is no command", l.Target)
+		return nil, refusal.New(refusal.UnknownTarget, "%s is no command", l.Target)
 	}
 	e, ok := d.cfg.Entries[l.Target.Name]
 	if !ok {
@@ -126,7 +127,8 @@ func (d *Driver) open(ctx context.Context, seen *look, l op.Look, all *copies) (
 
 func checkDir(e catalogue.Entry) error {
 	if info, err := os.Stat(directory(e)); err != nil || !info.IsDir() {
-		return op.Refuse(op.Unavailable, "its directory %s is not there", directory(e)).WithHint("make it, or correct dir in gated.yaml")
+		return refusal.New(refusal.Unavailable, "its directory %s is not there", directory(e)).
+			WithHint("make it, or correct dir in gated.yaml")
 	}
 	return nil
 }
@@ -140,7 +142,7 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if p := e.Params[name]; p.Type == catalogue.Path {
 			if values[name], err = below(p.Below, values[name]); err != nil {
-				r := *op.AsRefusal(err)
+				r := *refusal.As(err)
 				r.Detail = name + ": " + r.Detail
 				return nil, &r
 			}
@@ -163,13 +165,14 @@ func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) err
 		timeout: l.entry.ProbeTimeout, limit: l.entry.Output})
 	switch {
 	case e.err != nil:
-		return op.Refuse(op.Unavailable, "the probe of %s cannot be run: %v", l.target, e.err)
+		return refusal.New(refusal.Unavailable, "the probe of %s cannot be run: %v", l.target, e.err)
 	case e.cut != "":
-		return op.Refuse(op.Unavailable, "the probe of %s %s", l.target, e.cut).WithHint("probe_timeout in gated.yaml says how long it has")
+		return refusal.New(refusal.Unavailable, "the probe of %s %s", l.target, e.cut).
+			WithHint("probe_timeout in gated.yaml says how long it has")
 	case e.signal != 0:
-		return op.Refuse(op.Unavailable, "the probe of %s was ended by %s", l.target, e.signal)
+		return refusal.New(refusal.Unavailable, "the probe of %s was ended by %s", l.target, e.signal)
 	case e.printed.dropped > 0:
-		return op.Refuse(op.Unavailable, "the probe of %s prints more than %d bytes", l.target, l.entry.Output).
+		return refusal.New(refusal.Unavailable, "the probe of %s prints more than %d bytes", l.target, l.entry.Output).
 			WithHint("output in gated.yaml is the limit; or let the probe count instead of list")
 	}
 	l.answer = &answer{e.status, e.printed.bytes()}
@@ -198,7 +201,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 const unknown = "unknown"
 
 func detail(err error) string {
-	if r := op.AsRefusal(err); r.Code != op.Internal {
+	if r := refusal.As(err); r.Code != refusal.Internal {
 		return r.Detail
 	}
 	return err.Error()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 )
 
@@ -73,14 +74,14 @@ func TestParameters(t *testing.T) {
 		{"other", "x", "there is no parameter"},
 	} {
 		_, err := b.Observe(t.Context(), with(c.name, c.value))
-		require.ErrorIs(t, err, op.BadParams, "%s=%q", c.name, c.value)
+		require.ErrorIs(t, err, refusal.BadParams, "%s=%q", c.name, c.value)
 		require.ErrorContains(t, err, c.why, "%s=%q", c.name, c.value)
 		require.ErrorContains(t, err, c.name)
 	}
 	l := with()
 	delete(l.Params, "n")
 	_, err := b.Observe(t.Context(), l)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	require.ErrorContains(t, err, "the parameter n is missing")
 	l.Params["n"] = int64(7)
 	_, err = b.Observe(t.Context(), l)
@@ -101,7 +102,7 @@ func TestValuesStayWords(t *testing.T) {
 		require.Equal(t, want, fact(b.look(asking("words", "a", v, "z", "secret")), "probe says"))
 	}
 	_, err := b.Observe(t.Context(), asking("words", "a", "-x", "z", ""))
-	require.ErrorIs(t, err, op.BadParams, "before --, though it would do after it")
+	require.ErrorIs(t, err, refusal.BadParams, "before --, though it would do after it")
 	did, err := b.run(asking("words", "a", "$(touch owned)", "z", "-rf"))
 	require.NoError(t, err)
 	require.Equal(t, "<$(touch owned)>\n<x$(touch owned)y>\n<-->\n<$(touch owned)>\n<-rf>\n", did.Output, "after -- a dash is no option's")
@@ -119,7 +120,7 @@ func TestPathsStayBelow(t *testing.T) {
 	for _, p := range []string{"..", "../outside", "in/../../outside", "in/../file", "/etc/passwd", "out", "up", "up/x", "absolute", "self", "dangling",
 		"loop", "proc/etc", ".", "./", b.path("root"), b.path("root") + "/", b.path("root") + "/../outside", b.path("rootless"), "no/such", "file/x", "//"} {
 		_, err := b.Observe(t.Context(), with("p", p))
-		require.ErrorIs(t, err, op.BadParams, p)
+		require.ErrorIs(t, err, refusal.BadParams, p)
 		require.ErrorContains(t, err, "p: ", p)
 	}
 	require.Contains(t, fact(b.look(with("p", "inside")), "runs"), b.path("root", "in", "deep"), "the path without links is what runs")

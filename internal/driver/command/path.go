@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // below resolves a caller's path, absolute or relative to root, to a path without links. It
@@ -18,7 +19,7 @@ import (
 // path. Only the last name may be missing, because a command may make that file.
 func below(root, given string) (string, error) {
 	refuse := func(why string) (string, error) {
-		return "", op.Refuse(op.BadParams, "%s %s", op.Shown(given), why).WithHint("a path below %s is meant", root)
+		return "", refusal.New(refusal.BadParams, "%s %s", op.Shown(given), why).WithHint("a path below %s is meant", root)
 	}
 	rel := given
 	if filepath.IsAbs(given) {
@@ -37,7 +38,7 @@ func below(root, given string) (string, error) {
 	}
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", op.Refuse(op.Unavailable, "%s cannot be opened: %v", root, err)
+		return "", refusal.New(refusal.Unavailable, "%s cannot be opened: %v", root, err)
 	}
 	defer unix.Close(dir)
 	found, err := resolve(dir, rel)
@@ -55,7 +56,7 @@ func below(root, given string) (string, error) {
 	}
 	itself, err := resolve(dir, ".")
 	if err != nil {
-		return "", op.Refuse(op.Unavailable, "%s cannot be looked at: %v", root, err)
+		return "", refusal.New(refusal.Unavailable, "%s cannot be looked at: %v", root, err)
 	}
 	if !strings.HasPrefix(found, strings.TrimSuffix(itself, "/")+"/") {
 		return refuse("leads to " + root + " itself, or out of it")

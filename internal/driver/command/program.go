@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // maxProgram is the size in bytes of the largest executable.
@@ -69,13 +70,13 @@ func executable(path string, read readFile) (*program, error) {
 	}
 	if why != "" {
 		p.close()
-		return nil, op.Refuse(op.Unavailable, "%s: %s", path, why).
+		return nil, refusal.New(refusal.Unavailable, "%s: %s", path, why).
 			WithHint("name an ELF program, or a script whose first line is #! and an absolute path")
 	}
 	p.option = option
 	p.reader, head, err = read(interpreter)
 	if err == nil && !bytes.HasPrefix(head, []byte("\x7fELF")) {
-		err = op.Refuse(op.Unavailable, "%s: its interpreter %s is no ELF program", path, interpreter)
+		err = refusal.New(refusal.Unavailable, "%s: its interpreter %s is no ELF program", path, interpreter)
 	}
 	if err != nil {
 		p.close()
@@ -97,13 +98,13 @@ func (r *room) copied(path string) (_ *program, head []byte, err error) {
 	defer f.Close()
 	image, n, err := sealedCopy(f, int64(*r))
 	if err != nil {
-		return nil, nil, op.Refuse(op.Unavailable, "%s cannot be copied: %v", path, err)
+		return nil, nil, refusal.New(refusal.Unavailable, "%s cannot be copied: %v", path, err)
 	}
 	*r -= room(n)
 	p := &program{path: path, real: real, image: image}
 	if p.digest, head, err = digestOf(image); err != nil {
 		p.close()
-		return nil, nil, op.Refuse(op.Unavailable, "the copy of %s cannot be read: %v", path, err)
+		return nil, nil, refusal.New(refusal.Unavailable, "the copy of %s cannot be read: %v", path, err)
 	}
 	return p, head, nil
 }
@@ -132,19 +133,21 @@ func headOf(f *os.File) ([]byte, error) {
 // user may be able to change the file.
 func openProgram(path string) (*os.File, string, error) {
 	f, err := ownfile.Own().Open(path)
-	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
-		return nil, "", op.Refuse(op.Unavailable, "others could run something else: %s", refused.Detail).WithHint("%s", refused.Hint)
+	if refused := (*refusal.Refusal)(nil); errors.As(err, &refused) {
+		return nil, "", refusal.New(refusal.Unavailable, "others could run something else: %s", refused.Detail).
+			WithHint("%s", refused.Hint)
 	}
 	if err != nil {
-		return nil, "", op.Refuse(op.Unavailable, "%s cannot be opened: %v", path, err).WithHint("install the program, or correct gated.yaml")
+		return nil, "", refusal.New(refusal.Unavailable, "%s cannot be opened: %v", path, err).
+			WithHint("install the program, or correct gated.yaml")
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 	case info.Mode()&0o111 == 0:
-		err = op.Refuse(op.Unavailable, "%s is not executable", path).WithHint("chmod +x, if it is meant to be run")
+		err = refusal.New(refusal.Unavailable, "%s is not executable", path).WithHint("chmod +x, if it is meant to be run")
 	case info.Size() > maxProgram:
-		err = op.Refuse(op.Unavailable, "%s has %d bytes, more than %d", path, info.Size(), maxProgram)
+		err = refusal.New(refusal.Unavailable, "%s has %d bytes, more than %d", path, info.Size(), maxProgram)
 	}
 	if err != nil {
 		_ = f.Close()

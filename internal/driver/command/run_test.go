@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
@@ -157,7 +158,7 @@ func TestWhatACommandTookIsNoFailure(t *testing.T) {
 		require.Equal(t, op.StateSucceeded, g.Step(r.ID).State, "%v: %s", l.Target, g.Step(r.ID).Detail)
 	}
 	_, err := b.Observe(t.Context(), op.At(target("own")))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 }
 
 func TestProbesThatSayNothing(t *testing.T) {
@@ -175,10 +176,10 @@ func TestProbesThatSayNothing(t *testing.T) {
 			e.Probe, e.ProbeTimeout, e.Output = []string{b.script("probe", "#!/bin/sh\n"+c.script+"\n")}, c.time, 256
 		})
 		_, err := b.Observe(t.Context(), asking("does"))
-		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorIs(t, err, refusal.Unavailable, name)
 		require.ErrorContains(t, err, c.why, name)
 		_, err = b.gate().Submit(drivertest.Hub, op.Ask{Op: op.Run, Target: target("does"), Params: op.Params{}})
-		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorIs(t, err, refusal.Unavailable, name)
 		require.True(t, b.look(op.At(target("does"))).Present, "the entry itself is there")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
 )
@@ -62,7 +63,7 @@ func TestRewrittenBeforeItRuns(t *testing.T) {
 				require.NoError(t, err)
 				replace(t, b.path(file), string(text)+"\x00")
 			}
-			require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "%s %s", file, how)
+			require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "%s %s", file, how)
 			require.Equal(t, op.StateRefused, g.Step(r.ID).State)
 			require.NoFileExists(t, b.path("work", "ran"))
 		}
@@ -133,7 +134,7 @@ func TestProgramsThatAreNotTrusted(t *testing.T) {
 	} {
 		b.entry("bad", []string{c.make()}, nil)
 		_, err := b.Observe(t.Context(), asking("bad"))
-		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorIs(t, err, refusal.Unavailable, name)
 		require.ErrorContains(t, err, c.why, name)
 		list, err := b.List(t.Context())
 		require.NoError(t, err)

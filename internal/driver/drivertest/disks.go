@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The sizes of a case's disk, in MiB.
@@ -60,7 +61,7 @@ var diskCases = []spec{
 		r := c.Approved(Hub, a)
 		c.w.Remake(Victim)
 		c.untouched(func() {
-			require.ErrorIs(c.t, c.Execute(r.ID), op.StaleTarget)
+			require.ErrorIs(c.t, c.Execute(r.ID), refusal.StaleTarget)
 			require.Equal(c.t, op.StateRefused, c.Step(r.ID).State)
 		})
 	}},

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -197,7 +198,7 @@ func (g *Gate) Execute(id op.StepID) error {
 		require.NoError(g.t, g.SetTask(g.ctx, id, did.Task))
 	case s.State == op.StatePlanned || s.State == op.StateAuthorized:
 		require.Error(g.t, err, "the driver says that it did %s, and never used its permit", s.Op)
-		if driver.IsTransient(err) || errors.Is(err, op.Unavailable) {
+		if driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) {
 			return err
 		}
 		_, refuseErr := g.Refuse(g.ctx, id, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // noNames are no valid names. The gate or the driver must refuse them before a back end sees
@@ -28,7 +29,7 @@ var hostileCases = []spec{
 				a := c.w.Taking(Victim)
 				a.Target.Name = name
 				_, err = c.Submit(Hub, a)
-				require.ErrorIs(c.t, err, op.Malformed, "%q", name)
+				require.ErrorIs(c.t, err, refusal.Malformed, "%q", name)
 			}
 		})
 	}},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var lookCases = []spec{
@@ -42,12 +43,12 @@ var lookCases = []spec{
 			require.Equal(c.t, "absent", o.Running)
 			require.Empty(c.t, o.Storage)
 			_, err := c.Submit(Hub, c.w.Taking(Fresh))
-			require.ErrorIs(c.t, err, op.UnknownTarget)
+			require.ErrorIs(c.t, err, refusal.UnknownTarget)
 		}
 		o, err := c.w.Driver.Observe(c.ctx, op.At(op.Target{Kind: "no-such-kind", Name: Victim}))
 		require.True(c.t, err != nil || !o.Present, "a target of another kind is there")
 		_, err = c.w.Driver.Task(c.ctx, "no-such-task")
-		require.ErrorIs(c.t, err, op.UnknownTarget)
+		require.ErrorIs(c.t, err, refusal.UnknownTarget)
 	}},
 	{"a target in which other hands wrote is not as it was made", true, "", func(c *one) {
 		c.Done(Hub, c.creates(Fresh))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var lossCases = []spec{
@@ -90,10 +91,10 @@ var lossCases = []spec{
 		c.w.MoveDisk(Bystander, Fresh)
 		c.untouched(func() {
 			err := c.Execute(s.ID)
-			if errors.Is(err, op.StaleTarget) {
+			if errors.Is(err, refusal.StaleTarget) {
 				return // its storage is part of its identity
 			}
-			require.ErrorIs(c.t, err, op.PendingSignature)
+			require.ErrorIs(c.t, err, refusal.PendingSignature)
 			r, err := c.Request(c.ctx, s.ID)
 			require.NoError(c.t, err)
 			require.NotEmpty(c.t, r.Facts, "operators are told nothing of what is asked for by now")

@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -100,8 +101,8 @@ func (c *one) onceOnly(r op.Request) {
 	c.untouched(func() {
 		c.Reconcile()
 		_, err := c.Gate.Gate.Permit(c.ctx, r.ID)
-		require.ErrorIs(c.t, err, op.Conflict)
+		require.ErrorIs(c.t, err, refusal.Conflict)
 		_, err = c.Approve(r)
-		require.ErrorIs(c.t, err, op.Replayed)
+		require.ErrorIs(c.t, err, refusal.Replayed)
 	})
 }

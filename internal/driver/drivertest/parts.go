@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var partCases = []spec{
@@ -93,9 +94,9 @@ var partCases = []spec{
 		squatter := c.w.Content(Victim)
 		c.unharmed(func() {
 			_, err := c.Submit(Hub, c.ask("undelete", Victim, "incarnation", string(was.Incarnation)))
-			require.ErrorIs(c.t, err, op.Conflict)
+			require.ErrorIs(c.t, err, refusal.Conflict)
 			_, err = c.Submit(Hub, c.ask("undelete", Fresh, "incarnation", string(was.Incarnation)))
-			require.ErrorIs(c.t, err, op.UnknownTarget, "the trash has it by its old name alone")
+			require.ErrorIs(c.t, err, refusal.UnknownTarget, "the trash has it by its old name alone")
 			c.Done(Hub, c.ask("undelete", Fresh, "from", Victim, "incarnation", string(was.Incarnation)))
 		})
 		require.Equal(c.t, was.Incarnation, c.Look(Fresh).Incarnation)

@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -17,7 +18,7 @@ var permitCases = []spec{
 		require.NoError(c.t, p.Use(c.ctx, look), "the look for a step is one that its permit takes")
 		c.untouched(func() {
 			did, err := driver.Run(c.ctx, p, c.w.Driver)
-			require.ErrorIs(c.t, err, op.Conflict)
+			require.ErrorIs(c.t, err, refusal.Conflict)
 			require.Empty(c.t, did.Task)
 		})
 	}},
@@ -35,7 +36,7 @@ var permitCases = []spec{
 			_, err := driver.Run(c.ctx, p, c.w.Driver)
 			require.Error(c.t, err)
 			_, err = c.Approve(r)
-			require.ErrorIs(c.t, err, op.Replayed)
+			require.ErrorIs(c.t, err, refusal.Replayed)
 		})
 	}},
 	{"an operation that the back end does not have", true, "", unlisted},
@@ -87,7 +88,7 @@ func (c *one) refusedBeforeUse(a op.Ask) {
 		require.NoError(c.t, err)
 	}
 	err = c.Execute(s.ID)
-	require.ErrorIs(c.t, err, op.UnknownOp, a.Op)
+	require.ErrorIs(c.t, err, refusal.UnknownOp, a.Op)
 	require.Equal(c.t, op.StateRefused, c.Step(s.ID).State, "%s was dispatched", a.Op)
 }
 

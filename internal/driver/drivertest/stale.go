@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -18,7 +19,7 @@ var staleCases = []spec{
 		c.w.Remake(Victim)
 		c.untouched(func() {
 			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, op.StaleTarget)
+			require.ErrorIs(c.t, err, refusal.StaleTarget)
 		})
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		require.Equal(c.t, op.StateSuperseded, c.Step(r.ID).State)
@@ -32,7 +33,7 @@ var staleCases = []spec{
 		require.Equal(c.t, inc, c.Look(Victim).Incarnation, "Change leaves the incarnation")
 		c.untouched(func() {
 			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, op.StaleTarget)
+			require.ErrorIs(c.t, err, refusal.StaleTarget)
 		})
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		again, err := c.Request(c.ctx, r.ID)
@@ -60,7 +61,7 @@ var staleCases = []spec{
 		require.Equal(c.t, op.StatePlanned, s.State, s.Verdict.Rule)
 		c.w.Remake(Victim)
 		c.untouched(func() {
-			require.ErrorIs(c.t, c.Execute(s.ID), op.StaleTarget)
+			require.ErrorIs(c.t, c.Execute(s.ID), refusal.StaleTarget)
 			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
 		})
 	}},
@@ -100,7 +101,7 @@ var staleCases = []spec{
 		require.Equal(c.t, op.StatePlanned, s.State)
 		c.w.Make(Fresh)
 		c.untouched(func() {
-			require.ErrorIs(c.t, c.Execute(s.ID), op.Conflict)
+			require.ErrorIs(c.t, c.Execute(s.ID), refusal.Conflict)
 			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
 		})
 	}},
@@ -129,10 +130,10 @@ func staleAtExecution(c *one, change func(string)) {
 	change(Victim)
 	require.NotEqual(c.t, was, c.covered(Victim), "the driver does not see the change")
 	c.untouched(func() {
-		require.ErrorIs(c.t, c.Execute(r.ID), op.StaleTarget)
+		require.ErrorIs(c.t, c.Execute(r.ID), refusal.StaleTarget)
 		require.Equal(c.t, op.StateRefused, c.Step(r.ID).State)
 		_, err := c.Approve(r)
-		require.ErrorIs(c.t, err, op.Replayed)
+		require.ErrorIs(c.t, err, refusal.Replayed)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 )
@@ -46,7 +47,7 @@ func (d *toy) look(t op.Target) (op.Observed, error) {
 		name = strings.ToLower(name)
 	}
 	if t.Kind != d.Kind() {
-		return op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+		return op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
 	}
 	o := op.Observed{Target: t, Running: "absent", Ops: []string{"guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop"},
 		Fingerprint: op.FingerprintOf([]byte(t.Name))}
@@ -123,11 +124,11 @@ func (d *toy) Prepare(ctx context.Context, s op.Step, _ func(func())) (op.Observ
 	case "guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop":
 	default:
 		if !d.is("does what it does not list") {
-			return now, driver.Action{}, op.Refuse(op.UnknownOp, "no %s here", s.Op)
+			return now, driver.Action{}, refusal.New(refusal.UnknownOp, "no %s here", s.Op)
 		}
 	}
 	if s.Params.Has("template") {
-		return now, driver.Action{}, op.Refuse(op.BadParams, "no templates here")
+		return now, driver.Action{}, refusal.New(refusal.BadParams, "no templates here")
 	}
 	if d.is("acts while it prepares") {
 		return now, driver.Action{}, d.do(s, now)
@@ -139,7 +140,7 @@ func (d *toy) do(s op.Step, seen op.Observed) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if again, _ := d.look(s.Target); again.Incarnation != seen.Incarnation && !d.is("acts on the name") {
-		return op.Refuse(op.StaleTarget, "it became another one")
+		return refusal.New(refusal.StaleTarget, "it became another one")
 	}
 	d.act(s)
 	return nil
@@ -177,7 +178,7 @@ func (d *toy) Task(context.Context, string) (driver.Progress, error) {
 	if d.is("knows every task") {
 		return driver.Progress{Done: true}, nil
 	}
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task")
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "no such task")
 }
 
 // world has the functions that change a toy without the driver.

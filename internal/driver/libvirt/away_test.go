@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/libvirt/libvirttest"
 )
@@ -25,9 +26,9 @@ func (b *bed) away() {
 		ctx, cancel := context.WithTimeout(b.t.Context(), impatience)
 		defer cancel()
 		_, err := b.d.Observe(ctx, op.At(target("web")))
-		require.ErrorIs(b.t, err, op.Unavailable)
+		require.ErrorIs(b.t, err, refusal.Unavailable)
 		_, err = b.d.List(ctx)
-		require.ErrorIs(b.t, err, op.Unavailable)
+		require.ErrorIs(b.t, err, refusal.Unavailable)
 		found := b.d.Check(ctx)
 		require.NotEmpty(b.t, found)
 		last := found[len(found)-1]

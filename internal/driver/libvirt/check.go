@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
@@ -135,7 +135,7 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 // inactive is defined already.
 func poolHint(name string, err error) string {
 	start := "virsh pool-start " + name + "; virsh pool-autostart " + name
-	if errors.Is(err, op.Unavailable) {
+	if errors.Is(err, refusal.Unavailable) {
 		return start
 	}
 	return "virsh pool-define-as " + name + " dir --target DIRECTORY; " + start

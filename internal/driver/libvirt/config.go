@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Defaults of Config and Template.
@@ -70,7 +71,8 @@ func (c *Config) setDefaults() error {
 		t.Type = orElse(t.Type, "kvm")
 		if op.CheckName(name) != nil || !slices.Contains([]string{formatQCOW2, formatRaw}, t.Format) ||
 			!slices.Contains([]string{"kvm", "qemu"}, t.Type) {
-			return op.Refuse(op.BadParams, "libvirt.templates: %q has a name, a format or a type that does not exist", op.Shown(name))
+			return refusal.New(refusal.BadParams, "libvirt.templates: %q has a name, a format or a type that does not exist",
+				op.Shown(name))
 		}
 		filled[name] = t
 	}
@@ -96,6 +98,6 @@ func (c *Config) template(name string) (Template, error) {
 			return only, nil
 		}
 	}
-	return Template{}, op.Refuse(op.BadParams, "libvirt.templates has no entry %q", orElse(name, DefaultTemplate)).
+	return Template{}, refusal.New(refusal.BadParams, "libvirt.templates has no entry %q", orElse(name, DefaultTemplate)).
 		WithHint("name one with template, or let an operator add one called " + DefaultTemplate + " to gated.yaml")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -19,10 +20,10 @@ func (w *work) create(ctx context.Context) (action, error) {
 		return nil, err
 	}
 	if c := w.step.Params.Str("command"); c != "" {
-		return nil, op.Refuse(op.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
+		return nil, refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
 	}
 	if w.step.Birth == "" || op.CheckName(w.step.Birth) != nil {
-		return nil, op.Refuse(op.Internal, "the step has no birth token")
+		return nil, refusal.New(refusal.Internal, "the step has no birth token")
 	}
 	pool, err := w.pool(ctx, t.Pool)
 	if err != nil {
@@ -33,7 +34,8 @@ func (w *work) create(ctx context.Context) (action, error) {
 		return nil, err
 	}
 	if weakPlace(dir) {
-		return nil, op.Refuse(op.Conflict, "in the pool %s a disk cannot be told from a later one: %s keeps no birth times, and no generations that can be read", t.Pool, dir).
+		return nil, refusal.New(refusal.Conflict,
+			"in the pool %s a disk cannot be told from a later one: %s keeps no birth times, and no generations that can be read", t.Pool, dir).
 			WithHint("use a pool on a file system that has them (ext4 with inodes of 256 bytes, XFS, Btrfs) and in a directory that the daemon may search")
 	}
 	return func(ctx context.Context) error {

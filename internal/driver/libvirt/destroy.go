@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -29,7 +30,7 @@ func (g *guest) undefine() golibvirt.DomainUndefineFlagsValues {
 func (w *work) destroy(context.Context) (action, error) {
 	for _, x := range w.guest.snapshots {
 		if x.external() {
-			return nil, op.Refuse(op.Conflict, "the snapshot %s of %s has files of its own", x.Name, w.step.Target).
+			return nil, refusal.New(refusal.Conflict, "the snapshot %s of %s has files of its own", x.Name, w.step.Target).
 				WithHint("merge it first (virsh blockcommit, virsh snapshot-delete --metadata)")
 		}
 	}
@@ -40,7 +41,8 @@ func (w *work) destroy(context.Context) (action, error) {
 	paths := map[string]string{}
 	for _, k := range doomed {
 		if err := w.guest.used.alone(w.guest.domain, k, along); err != nil {
-			return nil, op.Refuse(op.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err).WithHint("take that out of its definition first")
+			return nil, refusal.New(refusal.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err).
+				WithHint("take that out of its definition first")
 		}
 		keys, err := keysOf(k.path)
 		if err != nil {
@@ -48,7 +50,7 @@ func (w *work) destroy(context.Context) (action, error) {
 		}
 		object, path := keys[len(keys)-1], filepath.Clean(k.path)
 		if was := paths[object]; was != "" && was != path {
-			return nil, op.Refuse(op.Conflict, "%s has one disk under two names: %s and %s", w.step.Target, was, path)
+			return nil, refusal.New(refusal.Conflict, "%s has one disk under two names: %s and %s", w.step.Target, was, path)
 		}
 		paths[object] = path
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -77,9 +77,9 @@ func wipeSnapshots(b *bed) {
 	b.Plant("web", "", "")
 	b.must("snapshot", "web", "snapshot", "s")
 	for _, verb := range []string{"disk-wipe", "disk-delete", "disk-detach"} {
-		b.refused(op.Conflict, verb, "web", "disk", "vda")
+		b.refused(refusal.Conflict, verb, "web", "disk", "vda")
 	}
-	b.refused(op.Conflict, "wipe", "web")
+	b.refused(refusal.Conflict, "wipe", "web")
 	b.must("snapshot-delete", "web", "snapshot", "s")
 	b.must("wipe", "web")
 	b.zero(b.Image("web"), "qcow2", 16<<20)
@@ -111,20 +111,20 @@ func snapshotsRunning(b *bed) {
 
 func snapshotsRefused(b *bed) {
 	b.must("create", "raw", "template", "raw")
-	b.refused(op.BadParams, "snapshot", "raw", "snapshot", "s")
+	b.refused(refusal.BadParams, "snapshot", "raw", "snapshot", "s")
 	b.Plant("web", "", "")
 	b.must("snapshot", "web", "snapshot", "s")
-	b.refused(op.Conflict, "snapshot", "web", "snapshot", "s")
-	b.refused(op.UnknownTarget, "restore", "web", "snapshot", "t")
+	b.refused(refusal.Conflict, "snapshot", "web", "snapshot", "s")
+	b.refused(refusal.UnknownTarget, "restore", "web", "snapshot", "t")
 	// A snapshot with files of its own, made without the driver: the guest's disk is another
 	// one now.
 	before := b.look("web")
 	b.Virsh("snapshot-create-as", "web", "outside", "--disk-only")
 	o := b.look("web")
 	require.NotEqual(b.t, before.Incarnation, o.Incarnation)
-	b.refused(op.Conflict, "restore", "web", "snapshot", "outside")
-	b.refused(op.Conflict, "snapshot-delete", "web", "snapshot", "outside")
-	b.refused(op.Conflict, "destroy", "web")
+	b.refused(refusal.Conflict, "restore", "web", "snapshot", "outside")
+	b.refused(refusal.Conflict, "snapshot-delete", "web", "snapshot", "outside")
+	b.refused(refusal.Conflict, "destroy", "web")
 }
 
 func resize(b *bed) {
@@ -138,10 +138,10 @@ func resize(b *bed) {
 	b.must("start", "web")
 	b.must("disk-resize", "web", "disk", "vda", "size", int64(32))
 	require.Equal(b.t, int64(32<<20), b.look("web").Disks[0].Size)
-	b.refused(op.BadParams, "disk-resize", "web", "disk", "vda", "size", int64(16))
+	b.refused(refusal.BadParams, "disk-resize", "web", "disk", "vda", "size", int64(16))
 
 	b.must("create", "raw", "template", "raw", "state", "running")
-	b.refused(op.Conflict, "disk-resize", "raw", "disk", "vda", "size", int64(8))
+	b.refused(refusal.Conflict, "disk-resize", "raw", "disk", "vda", "size", int64(8))
 	b.must("stop", "raw")
 	b.must("disk-resize", "raw", "disk", "vda", "size", int64(8))
 	require.Equal(b.t, int64(8<<20), b.look("raw").Disks[0].Size)
@@ -158,12 +158,12 @@ func diskLife(b *bed) {
 	require.NotEmpty(b.t, first.Birth)
 	require.Empty(b.t, o.Birth, "what the step made is not all of it")
 	require.Len(b.t, b.files(), 3)
-	b.refused(op.Conflict, "disk-create", "web", "disk", "vdb", "size", int64(16))
-	b.refused(op.BadParams, "disk-create", "web", "disk", "sda", "size", int64(16))
+	b.refused(refusal.Conflict, "disk-create", "web", "disk", "vdb", "size", int64(16))
+	b.refused(refusal.BadParams, "disk-create", "web", "disk", "sda", "size", int64(16))
 	b.must("start", "web")
 	require.False(b.t, b.look("web").Volatile)
-	b.refused(op.Conflict, "disk-detach", "web", "disk", "vdb")
-	b.refused(op.Conflict, "disk-delete", "web", "disk", "vdb")
+	b.refused(refusal.Conflict, "disk-detach", "web", "disk", "vdb")
+	b.refused(refusal.Conflict, "disk-delete", "web", "disk", "vdb")
 	b.must("stop", "web")
 	b.must("disk-detach", "web", "disk", "vdb")
 	require.Len(b.t, b.files(), 3, "it is kept")
@@ -201,8 +201,8 @@ func (b *bed) refusedOrFailed(verb, name string, kv ...any) {
 
 func createFails(b *bed) {
 	b.refusedOrFailed("create", "web", "template", "no-mach")
-	b.refused(op.BadParams, "create", "web", "template", "no-such")
-	b.refused(op.BadParams, "create", "web", "command", "sh")
+	b.refused(refusal.BadParams, "create", "web", "template", "no-such")
+	b.refused(refusal.BadParams, "create", "web", "command", "sh")
 	b.refusedOrFailed("create", "web", "template", "no-net", "state", "running")
 	b.must("create", "net", "template", "no-net")
 	_, used, err := b.try("start", "net")
@@ -211,21 +211,21 @@ func createFails(b *bed) {
 	require.Equal(b.t, stopped, b.look("net").Running)
 	b.Virsh("pool-destroy", "default")
 	b.t.Cleanup(func() { b.Virsh("pool-start", "default") })
-	b.refused(op.Unavailable, "create", "web")
+	b.refused(refusal.Unavailable, "create", "web")
 }
 
 func TestTemplates(t *testing.T) {
 	_, err := New(Config{Templates: map[string]Template{"a": {Format: "vmdk"}}})
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	d, err := New(Config{Templates: map[string]Template{"only": {}}})
 	require.NoError(t, err)
 	only, err := d.cfg.template("")
 	require.NoError(t, err)
 	require.Equal(t, Template{Memory: 1024, CPUs: 1, Disk: 10240, Format: "qcow2", Pool: "default", Type: "kvm"}, only)
 	_, err = d.cfg.template("other")
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	two, err := New(Config{Templates: map[string]Template{"a": {}, "b": {}}})
 	require.NoError(t, err)
 	_, err = two.cfg.template("")
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 }

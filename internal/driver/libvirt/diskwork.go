@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"regexp"
 
-	"gated/internal/base/op"
-
 	golibvirt "github.com/digitalocean/go-libvirt"
+
+	"gated/internal/base/refusal"
 )
 
 // newDiskName is the form of a new disk's name, because the driver puts new disks on the virtio
@@ -17,11 +17,11 @@ var newDiskName = regexp.MustCompile(`^vd[a-z]{1,2}$`)
 func (w *work) diskCreate(ctx context.Context) (action, error) {
 	name := w.step.Params.Str("disk")
 	if !newDiskName.MatchString(name) {
-		return nil, op.Refuse(op.BadParams, "%q is not the name of a new disk (vda to vdzz)", name)
+		return nil, refusal.New(refusal.BadParams, "%q is not the name of a new disk (vda to vdzz)", name)
 	}
 	for _, x := range append(w.guest.xml.Disks, w.guest.live.Disks...) {
 		if x.Target.Dev == name {
-			return nil, op.Refuse(op.Conflict, "%s has a disk %s already", w.step.Target, name)
+			return nil, refusal.New(refusal.Conflict, "%s has a disk %s already", w.step.Target, name)
 		}
 	}
 	if err := w.defined(); err != nil {
@@ -66,7 +66,7 @@ func (w *work) reach() uint32 {
 func (w *work) own(name string) (disk, error) {
 	k, ok := w.guest.diskNamed(name)
 	if !ok {
-		return k, op.Refuse(op.UnknownTarget, "%s has no disk %q", w.step.Target, name)
+		return k, refusal.New(refusal.UnknownTarget, "%s has no disk %q", w.step.Target, name)
 	}
 	return k, w.mine(k)
 }
@@ -74,13 +74,14 @@ func (w *work) own(name string) (disk, error) {
 func (w *work) mine(k disk) error {
 	switch {
 	case k.shared:
-		return op.Refuse(op.Conflict, "the disk %s of %s is read only, or shared", k.target, w.step.Target)
+		return refusal.New(refusal.Conflict, "the disk %s of %s is read only, or shared", k.target, w.step.Target)
 	case k.volume == nil:
-		return op.Refuse(op.Conflict, "the disk %s of %s is in no active pool of this libvirtd", k.target, w.step.Target).
+		return refusal.New(refusal.Conflict, "the disk %s of %s is in no active pool of this libvirtd", k.target,
+			w.step.Target).
 			WithHint("virsh pool-refresh, pool-start or pool-define-as make it one that gated can act on")
 	}
 	if err := w.guest.used.alone(w.guest.domain, k, nil); err != nil {
-		return op.Refuse(op.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err)
+		return refusal.New(refusal.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err)
 	}
 	return w.defined()
 }
@@ -91,7 +92,8 @@ func (w *work) still() error {
 	if !w.guest.active {
 		return nil
 	}
-	return op.Refuse(op.Conflict, "%s runs", w.step.Target).WithHint("stop it first: gated submit guest.stop %s", w.step.Target.Name)
+	return refusal.New(refusal.Conflict, "%s runs", w.step.Target).
+		WithHint("stop it first: gated submit guest.stop %s", w.step.Target.Name)
 }
 
 func (w *work) diskResize(context.Context) (action, error) {
@@ -103,7 +105,8 @@ func (w *work) diskResize(context.Context) (action, error) {
 	var flags golibvirt.StorageVolResizeFlags
 	if size < k.capacity {
 		if k.format != formatRaw {
-			return nil, op.Refuse(op.BadParams, "the disk %s of %s is %s, which libvirt cannot cut", k.target, w.step.Target, k.format)
+			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s, which libvirt cannot cut", k.target,
+				w.step.Target, k.format)
 		}
 		if err := w.guest.used.clear(); err != nil {
 			return nil, err
@@ -129,7 +132,7 @@ func (w *work) diskResize(context.Context) (action, error) {
 func (w *work) diskDetach(context.Context) (action, error) {
 	k, ok := w.guest.diskNamed(w.step.Params.Str("disk"))
 	if !ok {
-		return nil, op.Refuse(op.UnknownTarget, "%s has no disk %q", w.step.Target, w.step.Params.Str("disk"))
+		return nil, refusal.New(refusal.UnknownTarget, "%s has no disk %q", w.step.Target, w.step.Params.Str("disk"))
 	}
 	if err := w.defined(); err != nil {
 		return nil, err
@@ -182,6 +185,6 @@ func (w *work) noSnapshots() error {
 	if len(w.guest.snapshots) == 0 {
 		return nil
 	}
-	return op.Refuse(op.Conflict, "%s has snapshots, which are in its disks", w.step.Target).
+	return refusal.New(refusal.Conflict, "%s has snapshots, which are in its disks", w.step.Target).
 		WithHint("delete them first, each by its own step: gated submit guest.snapshot-delete %s -p snapshot=%s", w.step.Target.Name, w.guest.snapshots[0].Name)
 }

@@ -3,7 +3,7 @@ package libvirt
 import (
 	"context"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -47,5 +47,5 @@ func (d *Driver) Name() string { return "libvirt" }
 // Task reports that there is no such task, because all work of this driver is done when an
 // action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the libvirt driver has no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "the libvirt driver has no task %q", task)
 }

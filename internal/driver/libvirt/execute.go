@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
@@ -23,7 +24,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	now op.Observed, do driver.Work, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return now, nil, op.Refuse(op.UnknownOp, "the libvirt driver does not know %q", step.Op)
+		return now, nil, refusal.New(refusal.UnknownOp, "the libvirt driver does not know %q", step.Op)
 	}
 	s, err := d.session(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -64,7 +65,7 @@ func (d *Driver) with(ctx context.Context, fn func(*session) error) error {
 func (d *Driver) look(ctx context.Context, s *session, l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
-		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+		return nil, op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
 	}
 	if err := op.CheckName(t.Name); err != nil {
 		return nil, op.Observed{}, err
@@ -135,7 +136,7 @@ func (d *Driver) unreadable(dom *domain, err error) op.Observed {
 
 // guest looks at every part of a domain.
 func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used *uses) (*guest, error) {
-	refuse := func(err error) error { return op.Refuse(op.Conflict, "guest/%s: %v", dom.Name, err) }
+	refuse := func(err error) error { return refusal.New(refusal.Conflict, "guest/%s: %v", dom.Name, err) }
 	if dom.broken != nil {
 		return nil, refuse(dom.broken)
 	}

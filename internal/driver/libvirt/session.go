@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -159,12 +160,13 @@ func said(err error, codes ...golibvirt.ErrorNumber) bool {
 
 // unavailable words an error that happened before the driver changed anything.
 func (d *Driver) unavailable(err error) error {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if err == nil || errors.As(err, &r) {
 		return err
 	}
 	if errors.Is(err, errAway) {
-		return op.Refuse(op.Unavailable, "%v (%s)", err, d.cfg.Socket).WithHint("is libvirtd up, and may gated open its socket? gated doctor says more")
+		return refusal.New(refusal.Unavailable, "%v (%s)", err, d.cfg.Socket).
+			WithHint("is libvirtd up, and may gated open its socket? gated doctor says more")
 	}
-	return op.Refuse(op.Unavailable, "libvirtd refuses: %s", op.Shown(err.Error()))
+	return refusal.New(refusal.Unavailable, "libvirtd refuses: %s", op.Shown(err.Error()))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -12,7 +13,7 @@ import (
 func (w *work) setConfig(context.Context) (action, error) {
 	p := w.step.Params
 	if c := p.Str("command"); c != "" {
-		return nil, op.Refuse(op.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
+		return nil, refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
 	}
 	if err := w.defined(); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (w *work) defined() error {
 	if w.guest.persistent {
 		return nil
 	}
-	return op.Refuse(op.Conflict, "%s has no definition: it was undefined while it runs", w.step.Target).
+	return refusal.New(refusal.Conflict, "%s has no definition: it was undefined while it runs", w.step.Target).
 		WithHint("stop it (it keeps its definition then), or define it again with virsh")
 }
 

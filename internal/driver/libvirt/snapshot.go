@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -17,7 +18,7 @@ func (w *work) snapshot(context.Context) (action, error) {
 		return nil, err
 	}
 	if w.guest.hasSnapshot(name) {
-		return nil, op.Refuse(op.Conflict, "%s has a snapshot %q already", w.step.Target, name)
+		return nil, refusal.New(refusal.Conflict, "%s has a snapshot %q already", w.step.Target, name)
 	}
 	disks := 0
 	for _, k := range w.guest.disks {
@@ -25,12 +26,13 @@ func (w *work) snapshot(context.Context) (action, error) {
 			continue
 		}
 		if disks++; k.format != formatQCOW2 {
-			return nil, op.Refuse(op.BadParams, "the disk %s of %s is %s, which holds no snapshots", k.target, w.step.Target, orElse(k.format, "of no known format")).
+			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s, which holds no snapshots", k.target,
+				w.step.Target, orElse(k.format, "of no known format")).
 				WithHint("use a template whose format is qcow2")
 		}
 	}
 	if disks == 0 {
-		return nil, op.Refuse(op.BadParams, "%s has no disk that a snapshot could be in", w.step.Target)
+		return nil, refusal.New(refusal.BadParams, "%s has no disk that a snapshot could be in", w.step.Target)
 	}
 	return func(ctx context.Context) error {
 		text := fmt.Sprintf("<domainsnapshot><name>%s</name></domainsnapshot>", escape(name))
@@ -49,12 +51,14 @@ func (w *work) snapshotOf() (snapshotXML, golibvirt.DomainSnapshot, error) {
 			continue
 		}
 		if x.external() {
-			return x, golibvirt.DomainSnapshot{}, op.Refuse(op.Conflict, "the snapshot %s has files of its own", strconv.Quote(name)).
+			return x, golibvirt.DomainSnapshot{}, refusal.New(refusal.Conflict, "the snapshot %s has files of its own",
+				strconv.Quote(name)).
 				WithHint("it was made by other hands; virsh blockcommit merges it")
 		}
 		return x, golibvirt.DomainSnapshot{Name: name, Dom: w.guest.Domain}, nil
 	}
-	return snapshotXML{}, golibvirt.DomainSnapshot{}, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", w.step.Target, name)
+	return snapshotXML{}, golibvirt.DomainSnapshot{}, refusal.New(refusal.UnknownTarget, "%s has no snapshot %q",
+		w.step.Target, name)
 }
 
 // unchanged refuses a guest or a snapshot that changed since the look.
@@ -100,7 +104,8 @@ func (w *work) rollsBack(x snapshotXML) error {
 			continue // the guest was stopped, so there is only one definition
 		}
 		if was == nil || !sameDisks(was.Disks, w.guest.xml.Disks) {
-			return op.Refuse(op.Conflict, "%s had other disks when the snapshot %s was made", w.step.Target, strconv.Quote(x.Name)).
+			return refusal.New(refusal.Conflict, "%s had other disks when the snapshot %s was made", w.step.Target,
+				strconv.Quote(x.Name)).
 				WithHint("a restore would take back which disks it has, too: put in or detach disks first, so that they are those of then")
 		}
 	}
@@ -110,7 +115,7 @@ func (w *work) rollsBack(x snapshotXML) error {
 		}
 		k, ok := w.guest.diskNamed(d.Target.Dev)
 		if !ok {
-			return op.Refuse(op.Conflict, "%s has a disk %s with nothing in it", w.step.Target, op.Shown(d.Target.Dev))
+			return refusal.New(refusal.Conflict, "%s has a disk %s with nothing in it", w.step.Target, op.Shown(d.Target.Dev))
 		}
 		if err := w.mine(k); err != nil {
 			return err

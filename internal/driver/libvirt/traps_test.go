@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
@@ -80,8 +81,8 @@ func undefinedWhileRunning(b *bed) {
 	require.Equal(b.t, before.Birth, o.Birth)
 	require.NotEqual(b.t, before.Fingerprint, o.Fingerprint)
 	require.Contains(b.t, b.fact("web", "definition"), "transient")
-	b.refused(op.Conflict, "set-config", "web", "memory", int64(64))
-	b.refused(op.Conflict, "snapshot", "web", "snapshot", "s")
+	b.refused(refusal.Conflict, "set-config", "web", "memory", int64(64))
+	b.refused(refusal.Conflict, "snapshot", "web", "snapshot", "s")
 	b.must("stop", "web")
 	require.Equal(b.t, before.Fingerprint, b.look("web").Fingerprint)
 	require.Equal(b.t, stopped, b.look("web").Running)
@@ -137,7 +138,7 @@ func renamed(b *bed) {
 	require.False(b.t, b.look("web").Present)
 	require.Equal(b.t, before.Incarnation, b.look("db").Incarnation)
 	require.NotEqual(b.t, before.Fingerprint, b.look("db").Fingerprint)
-	b.refused(op.UnknownTarget, "destroy", "web")
+	b.refused(refusal.UnknownTarget, "destroy", "web")
 	require.Len(b.t, b.files(), 1)
 }
 
@@ -151,7 +152,7 @@ func swapped(b *bed) {
 	require.NotEqual(b.t, before.Incarnation, now.Incarnation)
 	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest.destroy", Target: target("web"), Params: op.Params{}, Incarnation: before.Incarnation}}
 	_, err := drivertest.Rehearse(b.t.Context(), a, b.d.prepare)
-	require.ErrorIs(b.t, err, op.StaleTarget)
+	require.ErrorIs(b.t, err, refusal.StaleTarget)
 	require.False(b.t, a.used)
 	require.Len(b.t, b.files(), 2)
 }
@@ -166,10 +167,10 @@ func shared(b *bed) {
 	require.Equal(b.t, []string{"vda, which guest db uses as well"}, o.Shares, "a start of both writes one disk")
 	require.Contains(b.t, b.fact("web", "remains"), "used by others")
 	for _, verb := range []string{"disk-wipe", "disk-delete"} {
-		b.refused(op.Conflict, verb, "web", "disk", "vda")
+		b.refused(refusal.Conflict, verb, "web", "disk", "vda")
 	}
-	b.refused(op.Conflict, "wipe", "web")
-	b.refused(op.Conflict, "disk-resize", "web", "disk", "vda", "size", int64(64))
+	b.refused(refusal.Conflict, "wipe", "web")
+	b.refused(refusal.Conflict, "disk-resize", "web", "disk", "vda", "size", int64(64))
 	before := b.Digest(b.Image("web"))
 	b.must("destroy", "web")
 	require.False(b.t, b.look("web").Present)
@@ -187,7 +188,7 @@ func chained(b *bed) {
 	require.Empty(b.t, b.look("top").Dependent)
 	require.Equal(b.t, []string{"vda, which guest top uses as well"}, b.look("base").Shares, "a start of it spoils what is on top")
 	require.Empty(b.t, b.look("top").Shares)
-	b.refused(op.Conflict, "wipe", "base")
+	b.refused(refusal.Conflict, "wipe", "base")
 	b.must("wipe", "top")
 	require.Empty(b.t, b.look("base").Dependent, "what was wiped is on top of nothing")
 	require.True(b.t, b.holds(b.Image("top"), "qcow2", "0"))
@@ -209,9 +210,9 @@ func notOurs(b *bed) {
 	require.Len(b.t, o.Storage, 1)
 	require.Len(b.t, o.Disks, 2)
 	require.Contains(b.t, b.fact("web", "remains"), "vdb (in no active pool")
-	b.refused(op.Conflict, "disk-wipe", "web", "disk", "vdb")
-	b.refused(op.Conflict, "disk-delete", "web", "disk", "vdb")
-	b.refused(op.UnknownTarget, "disk-wipe", "web", "disk", "hda")
+	b.refused(refusal.Conflict, "disk-wipe", "web", "disk", "vdb")
+	b.refused(refusal.Conflict, "disk-delete", "web", "disk", "vdb")
+	b.refused(refusal.UnknownTarget, "disk-wipe", "web", "disk", "hda")
 	b.must("destroy", "web")
 	require.Equal(b.t, []string{"cd.iso"}, b.files())
 	require.FileExists(b.t, away)
@@ -241,7 +242,7 @@ func saved(b *bed) {
 	require.Equal(b.t, stopped, o.Running)
 	require.NotEqual(b.t, before.Fingerprint, o.Fingerprint)
 	require.Len(b.t, o.Storage, len(before.Storage)+1)
-	b.refused(op.Conflict, "wipe", "web")
+	b.refused(refusal.Conflict, "wipe", "web")
 	b.must("destroy", "web")
 	require.False(b.t, b.look("web").Present)
 }
@@ -264,7 +265,7 @@ func copied(b *bed) {
 		if err == nil { // libvirt keeps one element of a namespace
 			require.Len(b.t, b.look("odd").Dependent, 1)
 		} else {
-			require.ErrorIs(b.t, err, op.Conflict)
+			require.ErrorIs(b.t, err, refusal.Conflict)
 			all, err := b.d.List(b.t.Context())
 			require.NoError(b.t, err)
 			require.Len(b.t, all, 3, "one that cannot be read hides no other")

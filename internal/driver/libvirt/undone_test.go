@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
@@ -71,7 +72,7 @@ func otherDisks(b *bed) {
 	b.must("create", "web")
 	b.must("snapshot", "web", "snapshot", "s")
 	b.must("disk-create", "web", "disk", "vdb", "size", int64(16))
-	b.keeps(b.Disks("web")[1], func() { b.refused(op.Conflict, "restore", "web", "snapshot", "s") })
+	b.keeps(b.Disks("web")[1], func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") })
 	require.Len(b.t, b.look("web").Disks, 2)
 	b.Virsh("detach-disk", "web", "vdb", "--config")
 	b.must("restore", "web", "snapshot", "s")
@@ -81,7 +82,7 @@ func restoreShared(b *bed) {
 	b.Plant("web", "", "")
 	b.must("snapshot", "web", "snapshot", "s")
 	b.domain("real", on(b.Image("web"), "vda", "qcow2"))
-	b.keeps(b.Image("web"), func() { b.refused(op.Conflict, "restore", "web", "snapshot", "s") })
+	b.keeps(b.Image("web"), func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") })
 }
 
 // After a discard, the step counts as begun only if it had changed something before.

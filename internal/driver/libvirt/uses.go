@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"
@@ -112,7 +113,8 @@ func (u *uses) clear() error {
 		return nil
 	}
 	d := u.doubts[0]
-	return op.Refuse(op.Conflict, "it cannot be told which files the domain %s uses: %s", op.Shown(d.dom.Name), op.Shown(d.why)).
+	return refusal.New(refusal.Conflict, "it cannot be told which files the domain %s uses: %s", op.Shown(d.dom.Name),
+		op.Shown(d.why)).
 		WithHint("nothing is taken from any guest until that can be read: see the guide of the libvirt driver")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 )
@@ -58,7 +59,7 @@ func linked(b *bed) {
 	b.domain("real", on(filepath.Join(alias, filepath.Base(path)), "vda", "qcow2"))
 	require.Equal(b.t, []op.Target{target("real")}, b.look("scr").Dependent)
 	b.keeps(path, func() {
-		b.refused(op.Conflict, "wipe", "scr")
+		b.refused(refusal.Conflict, "wipe", "scr")
 		b.must("destroy", "scr")
 	})
 }
@@ -71,14 +72,14 @@ func hardLinked(b *bed) {
 	b.domain("real", on(other, "vda", "raw"))
 	require.Equal(b.t, []op.Target{target("real")}, b.look("scr").Dependent)
 	b.keeps(other, func() {
-		b.refused(op.Conflict, "wipe", "scr")
-		b.refused(op.Conflict, "disk-wipe", "scr", "disk", "vda")
-		b.refused(op.Conflict, "disk-resize", "scr", "disk", "vda", "size", int64(8))
+		b.refused(refusal.Conflict, "wipe", "scr")
+		b.refused(refusal.Conflict, "disk-wipe", "scr", "disk", "vda")
+		b.refused(refusal.Conflict, "disk-resize", "scr", "disk", "vda", "size", int64(8))
 	})
 	b.Virsh("undefine", "real")
 	b.Virsh("pool-refresh", "default")
 	b.Define(strings.Replace(b.Virsh("dumpxml", "scr"), "</disk>", "</disk>"+on(other, "vdb", "raw"), 1))
-	b.refused(op.Conflict, "destroy", "scr") // one disk with two names
+	b.refused(refusal.Conflict, "destroy", "scr") // one disk with two names
 }
 
 func ownOverlay(b *bed) {
@@ -89,9 +90,9 @@ func ownOverlay(b *bed) {
 	b.Virsh("pool-refresh", "default")
 	b.domain("web", on(over, "vda", "qcow2")+on(base, "vdb", "qcow2"))
 	b.keeps(base, func() {
-		b.refused(op.Conflict, "disk-delete", "web", "disk", "vdb")
-		b.refused(op.Conflict, "disk-wipe", "web", "disk", "vdb")
-		b.refused(op.Conflict, "wipe", "web")
+		b.refused(refusal.Conflict, "disk-delete", "web", "disk", "vdb")
+		b.refused(refusal.Conflict, "disk-wipe", "web", "disk", "vdb")
+		b.refused(refusal.Conflict, "wipe", "web")
 	})
 	b.must("destroy", "web")
 	require.Empty(b.t, b.files(), "all of it goes")
@@ -102,7 +103,7 @@ func ownOverlay(b *bed) {
 	away := filepath.Join(b.t.TempDir(), "away.qcow2")
 	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, away)
 	b.domain("web", on(away, "vda", "qcow2")+on(base, "vdb", "qcow2"))
-	b.keeps(base, func() { b.refused(op.Conflict, "destroy", "web") })
+	b.keeps(base, func() { b.refused(refusal.Conflict, "destroy", "web") })
 }
 
 func ownTwice(b *bed) {
@@ -110,8 +111,8 @@ func ownTwice(b *bed) {
 	b.Virsh("undefine", "base")
 	b.domain("web", on(b.Image("base"), "vda", "qcow2")+on(b.Image("base"), "vdb", "qcow2"))
 	b.keeps(b.Image("base"), func() {
-		b.refused(op.Conflict, "disk-delete", "web", "disk", "vdb")
-		b.refused(op.Conflict, "disk-wipe", "web", "disk", "vda")
+		b.refused(refusal.Conflict, "disk-delete", "web", "disk", "vdb")
+		b.refused(refusal.Conflict, "disk-wipe", "web", "disk", "vda")
 	})
 }
 
@@ -141,10 +142,10 @@ func dataFile(b *bed) {
 func (b *bed) takesNothing(name string) {
 	b.t.Helper()
 	b.keeps(b.Disks(name)[0], func() {
-		b.refused(op.Conflict, "destroy", name)
-		b.refused(op.Conflict, "wipe", name)
-		b.refused(op.Conflict, "disk-wipe", name, "disk", "vda")
-		b.refused(op.Conflict, "disk-delete", name, "disk", "vda")
+		b.refused(refusal.Conflict, "destroy", name)
+		b.refused(refusal.Conflict, "wipe", name)
+		b.refused(refusal.Conflict, "disk-wipe", name, "disk", "vda")
+		b.refused(refusal.Conflict, "disk-delete", name, "disk", "vda")
 	})
 	require.NotEmpty(b.t, b.fact(name, "not known"))
 	require.Equal(b.t, []op.Target{target("real")}, b.look(name).Dependent, "it takes a signature to ask for it at all")
@@ -180,7 +181,7 @@ func unfollowed(b *bed) {
 	require.Empty(b.t, b.fact("scr", "not known"))
 	b.must("snapshot", "scr", "snapshot", "s")
 	b.domain("real", on(path+".vmdk", "vda", "vmdk"))
-	b.refused(op.Conflict, "restore", "scr", "snapshot", "s")
+	b.refused(refusal.Conflict, "restore", "scr", "snapshot", "s")
 	b.Virsh("undefine", "real")
 	b.must("destroy", "scr")
 }
@@ -191,7 +192,7 @@ func unreadable(b *bed) {
 	b.Define(`<domain type='qemu'><name>real</name><metadata><𐀀:a xmlns:𐀀="urn:x"/></metadata><memory unit='MiB'>32</memory><vcpu>1</vcpu>` +
 		`<os><type>hvm</type></os><devices>` + on(b.Disks("scr")[0], "vda", "qcow2") + `</devices></domain>`)
 	_, err := b.d.Observe(b.t.Context(), op.At(target("real")))
-	require.ErrorIs(b.t, err, op.Conflict)
+	require.ErrorIs(b.t, err, refusal.Conflict)
 	b.takesNothing("scr")
 }
 
@@ -209,7 +210,7 @@ func noDisks(b *bed) {
 	} {
 		define()
 		require.Equal(b.t, []op.Target{target("real")}, b.look("scr").Dependent)
-		b.keeps(path, func() { b.refused(op.Conflict, "wipe", "scr") })
+		b.keeps(path, func() { b.refused(refusal.Conflict, "wipe", "scr") })
 		b.Virsh("undefine", "real")
 	}
 	b.domain("real", "", "<kernel>"+path+"</kernel>")

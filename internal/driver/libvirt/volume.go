@@ -5,23 +5,25 @@ import (
 	"fmt"
 	"strings"
 
-	"gated/internal/base/op"
-
 	golibvirt "github.com/digitalocean/go-libvirt"
+
+	"gated/internal/base/refusal"
 )
 
 // pool finds an active storage pool.
 func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, error) {
 	pool, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StoragePool, error) { return lv.StoragePoolLookupByName(name) })
 	if said(err, golibvirt.ErrNoStoragePool) {
-		return pool, op.Refuse(op.Conflict, "libvirt has no storage pool %q", name).WithHint("virsh pool-define-as, or another pool in gated.yaml")
+		return pool, refusal.New(refusal.Conflict, "libvirt has no storage pool %q", name).
+			WithHint("virsh pool-define-as, or another pool in gated.yaml")
 	}
 	if err != nil {
 		return pool, err
 	}
 	active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.StoragePoolIsActive(pool) })
 	if err == nil && active == 0 {
-		err = op.Refuse(op.Unavailable, "the storage pool %q is not active", name).WithHint("virsh pool-start %s", name)
+		err = refusal.New(refusal.Unavailable, "the storage pool %q is not active", name).
+			WithHint("virsh pool-start %s", name)
 	}
 	return pool, err
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -64,7 +65,7 @@ func noBirthTimes(b *bed) {
 	}
 	require.True(b.t, noted)
 	b.d = d
-	b.refused(op.Conflict, "create", "web")
+	b.refused(refusal.Conflict, "create", "web")
 	b.d = b.open(Config{})
 	b.must("create", "web")
 	require.NoError(b.t, os.Remove(b.Disks("web")[0]))

@@ -3,9 +3,9 @@ package libvirt
 import (
 	"context"
 
-	"gated/internal/base/op"
-
 	golibvirt "github.com/digitalocean/go-libvirt"
+
+	"gated/internal/base/refusal"
 )
 
 func (w *work) wipe(context.Context) (action, error) {
@@ -20,7 +20,7 @@ func (w *work) wipe(context.Context) (action, error) {
 		all = append(all, k)
 	}
 	if len(all) == 0 {
-		return nil, op.Refuse(op.Conflict, "%s has no disk of its own to wipe", w.step.Target)
+		return nil, refusal.New(refusal.Conflict, "%s has no disk of its own to wipe", w.step.Target)
 	}
 	return w.wiping(all)
 }
@@ -43,12 +43,13 @@ func (w *work) wiping(disks []disk) (action, error) {
 		return nil, err
 	}
 	if w.guest.saved {
-		return nil, op.Refuse(op.Conflict, "%s has a saved state, which knows what is on its disks", w.step.Target).
+		return nil, refusal.New(refusal.Conflict, "%s has a saved state, which knows what is on its disks", w.step.Target).
 			WithHint("start it, or let an operator remove that: virsh managedsave-remove %s", w.step.Target.Name)
 	}
 	for _, k := range disks {
 		if k.format != formatQCOW2 && k.format != formatRaw {
-			return nil, op.Refuse(op.BadParams, "the disk %s of %s is %s; gated can empty qcow2 and raw", k.target, w.step.Target, orElse(k.format, "of no known format"))
+			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s; gated can empty qcow2 and raw", k.target,
+				w.step.Target, orElse(k.format, "of no known format"))
 		}
 	}
 	return func(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +39,8 @@ func adoptTree(ctx context.Context, d *dir, uid uint32) error {
 	}
 	for _, l := range a.links {
 		if l.seen < l.have {
-			return op.Refuse(op.Conflict, "%s has another name outside of the guest's data, so that it is not given to the guest's uid", op.Shown(l.path)).
+			return refusal.New(refusal.Conflict,
+				"%s has another name outside of the guest's data, so that it is not given to the guest's uid", op.Shown(l.path)).
 				WithHint("put a copy in its place: cp -a FILE FILE.copy && mv FILE.copy FILE")
 		}
 	}
@@ -63,7 +65,7 @@ func (a *adopting) walk(d *dir, depth int, fn func(path string, fd int, e entry)
 			return nil
 		}
 		if errors.Is(err, unix.EXDEV) {
-			return op.Refuse(op.Conflict, "%s/%s is a mount point", d.path(), op.Shown(name)).WithHint("unmount it")
+			return refusal.New(refusal.Conflict, "%s/%s is a mount point", d.path(), op.Shown(name)).WithHint("unmount it")
 		}
 		if err != nil {
 			return fmt.Errorf("open %s/%s: %w", d.path(), name, err)
@@ -97,7 +99,7 @@ func openPath(d *dir, name string) (int, error) {
 
 func (a *adopting) enter(d *dir, name string, depth int, fn func(path string, fd int, e entry) error) error {
 	if depth >= maxDepth {
-		return op.Refuse(op.TooComplex, "%s/%s is more than %d directories deep", d.path(), op.Shown(name), maxDepth)
+		return refusal.New(refusal.TooComplex, "%s/%s is more than %d directories deep", d.path(), op.Shown(name), maxDepth)
 	}
 	sub, err := d.sub(name)
 	if err != nil {
@@ -122,7 +124,7 @@ func (a *adopting) give(path string, fd int, e entry) error {
 		return nil
 	}
 	if l := a.links[e.ino]; !e.isDir() && e.links > 1 && l.have != e.links {
-		return op.Refuse(op.Conflict, "%s was given another name meanwhile", op.Shown(path))
+		return refusal.New(refusal.Conflict, "%s was given another name meanwhile", op.Shown(path))
 	}
 	if e.uid == a.uid && e.gid == a.uid {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"os"
 	"strings"
 
-	"gated/internal/base/op"
-
 	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/psx"
+
+	"gated/internal/base/refusal"
 )
 
 // needed are the capabilities that give guests uids of their own. With them the daemon can
@@ -51,7 +51,8 @@ func checkCapable() error {
 	if err != nil || len(without) == 0 {
 		return err
 	}
-	return op.Refuse(op.BadParams, "local.guest_uids: the daemon cannot run guests as other uids without %s", strings.Join(without, ", ")).
+	return refusal.New(refusal.BadParams, "local.guest_uids: the daemon cannot run guests as other uids without %s",
+		strings.Join(without, ", ")).
 		WithHint("give it these (contrib/systemd/guests.conf is a drop-in for that), run it as root, or take the line out")
 }
 

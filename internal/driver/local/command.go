@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Command is an entry of the operator's local.commands.
@@ -45,11 +46,11 @@ func checkCommands(commands map[string]Command) (map[string]account, error) {
 	accounts := make(map[string]account, len(names))
 	for _, name := range names {
 		if op.CheckName(name) != nil {
-			return nil, op.Refuse(op.BadParams, "local.commands: %q is not a name", name)
+			return nil, refusal.New(refusal.BadParams, "local.commands: %q is not a name", name)
 		}
 		a, err := commands[name].check()
 		if err != nil {
-			return nil, op.Refuse(op.BadParams, "local.commands: %s: %v", name, err)
+			return nil, refusal.New(refusal.BadParams, "local.commands: %s: %v", name, err)
 		}
 		accounts[name] = a
 	}

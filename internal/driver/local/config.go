@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 )
 
 // Defaults of Config.
@@ -64,7 +65,7 @@ type layers struct{ uid, landlock, seccomp bool }
 
 func (c *Config) setDefaults() error {
 	if c.Now == nil {
-		return op.Refuse(op.Internal, "local: Config.Now is missing")
+		return refusal.New(refusal.Internal, "local: Config.Now is missing")
 	}
 	if c.TrashKeep <= 0 {
 		c.TrashKeep = DefaultTrashKeep

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/base/refusal"
 )
 
 // Each of these tests stops at a point where a crash could come, by calling the inner steps.
@@ -63,7 +63,7 @@ func TestLeftoversDoNotBlock(t *testing.T) {
 func TestOneDaemonForARoot(t *testing.T) {
 	w := newWorld(t)
 	_, err := New(w.cfg)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	w.restart()
 }
 
@@ -169,7 +169,7 @@ func TestCrashInSweep(t *testing.T) {
 	id := trashName("web", inc)
 	w.crashed(func() { require.NoError(t, os.Rename(w.path(trashDir, id), w.path(trashDir, purgePrefix+id))) })
 	require.Empty(t, w.observe("web").Trash)
-	w.refused(op.UnknownTarget, "undelete", "web")
+	w.refused(refusal.UnknownTarget, "undelete", "web")
 	require.NoError(t, w.d.Sweep(w.ctx))
 	require.Empty(t, entries(t, w.path(trashDir)))
 }

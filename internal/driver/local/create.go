@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -15,10 +16,11 @@ import (
 
 func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (action, error) {
 	if err := checkBirth(step.Birth); err != nil {
-		return nil, op.Refuse(op.Internal, "%s: %v", step.ID, err)
+		return nil, refusal.New(refusal.Internal, "%s: %v", step.ID, err)
 	}
 	if step.Params.Has("template") {
-		return nil, op.Refuse(op.BadParams, "%s: guests that are directories have no templates", step.Op).WithHint("leave template out")
+		return nil, refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
+			WithHint("leave template out")
 	}
 	s := spec{UUID: step.Birth, CreatedAt: d.cfg.Now().UTC()}
 	s.apply(step.Params)
@@ -67,7 +69,7 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	err = d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
 	if err != nil {
 		if errors.Is(err, os.ErrExist) {
-			err = op.Refuse(op.Conflict, "%s exists already", t)
+			err = refusal.New(refusal.Conflict, "%s exists already", t)
 		}
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}
@@ -100,7 +102,7 @@ func (d *Driver) unmake(ctx context.Context, t op.Target, stage string, made ent
 			// Sweep never deletes a thing in the trash that has no record.
 			back = errors.Join(back, d.root.rename(stage, d.trash, "exchanged"+stage, unix.RENAME_NOREPLACE))
 		}
-		return errors.Join(op.Refuse(op.StaleTarget, "%s was exchanged meanwhile", t), err, back)
+		return errors.Join(refusal.New(refusal.StaleTarget, "%s was exchanged meanwhile", t), err, back)
 	}
 	return removeTree(context.WithoutCancel(ctx), d.root, stage)
 }
@@ -111,7 +113,7 @@ func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
 		return err
 	}
 	if g == nil || g.UUID != s.UUID {
-		return op.Refuse(op.StaleTarget, "%s is not the one that was made", t)
+		return refusal.New(refusal.StaleTarget, "%s is not the one that was made", t)
 	}
 	defer g.close()
 	return d.start(ctx, g)

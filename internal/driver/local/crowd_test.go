@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"github.com/stretchr/testify/require"
@@ -225,7 +225,7 @@ func TestASignedDestroyWaitsForALostGuest(t *testing.T) {
 		w.d.cfg.strayWait = time.Nanosecond
 		p := &fakePermit{step: w.step(verb, "web"), before: func() { t.Error("the permit was used") }}
 		err := w.d.did(w.ctx, p)
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		require.True(t, driver.IsTransient(err), "it is tried again")
 		w.d.cfg.strayWait = killWait
 		w.do(verb, "web")

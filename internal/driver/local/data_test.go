@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"github.com/stretchr/testify/require"
@@ -24,9 +25,9 @@ func TestSnapshotRestoreWipe(t *testing.T) {
 	w.write("one", "web", dataDir, "sub", "file")
 	first := hashTree(t, w.path("web", dataDir))
 	w.do("snapshot", "web", "snapshot", "s1")
-	w.refused(op.Conflict, "snapshot", "web", "snapshot", "s1")
-	w.refused(op.UnknownTarget, "restore", "web", "snapshot", "s2")
-	w.refused(op.UnknownTarget, "snapshot-delete", "web", "snapshot", "s2")
+	w.refused(refusal.Conflict, "snapshot", "web", "snapshot", "s1")
+	w.refused(refusal.UnknownTarget, "restore", "web", "snapshot", "s2")
+	w.refused(refusal.UnknownTarget, "snapshot-delete", "web", "snapshot", "s2")
 	w.write("two", "web", dataDir, "sub", "file")
 	w.write("new", "web", dataDir, "other")
 	o := w.observe("web")
@@ -100,14 +101,14 @@ func TestH14(t *testing.T) {
 	odd := w.path("web", dataDir, "deep")
 	require.NoError(t, os.Mkdir(odd, 0o700))
 	require.NoError(t, unix.Mkfifo(odd+"/fifo", 0o600))
-	require.Contains(t, w.refused(op.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/fifo is a FIFO")
+	require.Contains(t, w.refused(refusal.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/fifo is a FIFO")
 	require.NoError(t, os.Remove(odd+"/fifo"))
 	require.NoError(t, unix.Mknod(odd+"/sock", unix.S_IFSOCK|0o600, 0))
-	require.Contains(t, w.refused(op.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/sock is a socket")
+	require.Contains(t, w.refused(refusal.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/sock is a socket")
 	require.NoError(t, os.Remove(odd+"/sock"))
 	if os.Geteuid() == 0 {
 		require.NoError(t, unix.Mknod(odd+"/null", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
-		require.Contains(t, w.refused(op.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/null is a device node")
+		require.Contains(t, w.refused(refusal.TooComplex, "snapshot", "web", "snapshot", "s").Detail, "deep/null is a device node")
 		require.NoError(t, os.Remove(odd+"/null"))
 	}
 
@@ -124,8 +125,8 @@ func TestH14(t *testing.T) {
 		if ok {
 			w.do("snapshot", "web", "snapshot", name)
 		} else {
-			w.refused(op.TooComplex, "snapshot", "web", "snapshot", name)
-			w.refused(op.TooComplex, "restore", "web", "snapshot", "sparse")
+			w.refused(refusal.TooComplex, "snapshot", "web", "snapshot", name)
+			w.refused(refusal.TooComplex, "restore", "web", "snapshot", "sparse")
 		}
 	}
 }
@@ -164,7 +165,7 @@ func TestASnapshotNeedsRoom(t *testing.T) {
 	w.root = w.cfg.Root
 	w.do("create", "web")
 	w.write(strings.Repeat("x", 12<<20), "web", dataDir, "big")
-	require.Contains(t, w.refused(op.OverLimit, "snapshot", "web", "snapshot", "s").Detail, "76.0 MiB")
+	require.Contains(t, w.refused(refusal.OverLimit, "snapshot", "web", "snapshot", "s").Detail, "76.0 MiB")
 	require.NoError(t, os.Truncate(w.path("web", dataDir, "big"), 1<<20))
 	w.do("snapshot", "web", "snapshot", "s")
 }
@@ -198,7 +199,7 @@ func TestB19(t *testing.T) {
 				p.step.Params = op.Params{"snapshot": v.param}
 			}
 			err := w.d.did(w.ctx, p)
-			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorIs(t, err, refusal.Conflict)
 			require.ErrorContains(t, err, point)
 			require.Nil(t, p.seen)
 			require.Equal(t, "precious", w.content("bystander", dataDir, "file"))
@@ -216,7 +217,7 @@ func TestB19(t *testing.T) {
 			if v.param != "" {
 				p.step.Params = op.Params{"snapshot": v.param}
 			}
-			require.ErrorIs(t, w.d.did(w.ctx, p), op.Conflict)
+			require.ErrorIs(t, w.d.did(w.ctx, p), refusal.Conflict)
 			require.NotNil(t, p.seen)
 			require.Equal(t, "precious", w.content("web", dataDir, "mnt", "file"))
 			require.NoError(t, unix.Unmount(point, 0))
@@ -237,7 +238,7 @@ func TestB19(t *testing.T) {
 	t.Run("snapshot of a mount", func(t *testing.T) {
 		w := setUp(t)
 		bindMount(t, w.path("bystander", dataDir), w.path("web", dataDir, "mnt"))
-		w.refused(op.Conflict, "snapshot", "web", "snapshot", "s2")
+		w.refused(refusal.Conflict, "snapshot", "web", "snapshot", "s2")
 	})
 	t.Run("mount in the trash", func(t *testing.T) {
 		w := setUp(t)
@@ -245,7 +246,7 @@ func TestB19(t *testing.T) {
 		id := trashName("web", w.observe("web").Trash[0].Incarnation)
 		bindMount(t, w.path("bystander", dataDir), w.path(trashDir, id, dataDir, "mnt"))
 		w.pass(DefaultTrashKeep + time.Second)
-		require.ErrorIs(t, w.d.Sweep(w.ctx), op.Conflict)
+		require.ErrorIs(t, w.d.Sweep(w.ctx), refusal.Conflict)
 		require.Equal(t, "precious", w.content("bystander", dataDir, "file"))
 		require.NoError(t, unix.Unmount(w.path(trashDir, id, dataDir, "mnt"), 0))
 		require.NoError(t, w.d.Sweep(w.ctx))
@@ -255,7 +256,7 @@ func TestB19(t *testing.T) {
 		w := setUp(t)
 		bindMount(t, w.path("bystander"), w.path("web"))
 		_, err := w.d.Observe(w.ctx, op.At(target("web")))
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		require.ErrorContains(t, err, "mount point")
 	})
 }
@@ -275,9 +276,9 @@ func TestDestroyAndUndelete(t *testing.T) {
 	require.Equal(t, []op.Trashed{{Incarnation: before.Incarnation, Until: w.clock().Add(DefaultTrashKeep)}}, gone.Trash)
 
 	w.restart()
-	w.refused(op.UnknownTarget, "destroy", "web")
-	w.refused(op.UnknownTarget, "undelete", "other")
-	w.refused(op.UnknownTarget, "undelete", "web", "incarnation", "x:1:2")
+	w.refused(refusal.UnknownTarget, "destroy", "web")
+	w.refused(refusal.UnknownTarget, "undelete", "other")
+	w.refused(refusal.UnknownTarget, "undelete", "web", "incarnation", "x:1:2")
 	w.do("undelete", "web", "incarnation", string(before.Incarnation))
 	after := w.observe("web")
 	before.Running, before.Facts, after.Facts = Stopped, nil, nil
@@ -305,11 +306,11 @@ func TestSeveralInTheTrash(t *testing.T) {
 		require.Equal(t, incs[i], trash[i].Incarnation, "oldest first")
 	}
 	require.Len(t, w.observe("we").Trash, 1)
-	require.Contains(t, w.refused(op.Conflict, "undelete", "web").Hint, string(incs[2]))
+	require.Contains(t, w.refused(refusal.Conflict, "undelete", "web").Hint, string(incs[2]))
 	w.do("undelete", "web", "incarnation", string(incs[1]))
 	require.Equal(t, "1", w.content("web", dataDir, "file"))
 	require.Len(t, w.observe("web").Trash, 2)
-	w.refused(op.Conflict, "undelete", "web", "incarnation", string(incs[0])) // the name is taken
+	w.refused(refusal.Conflict, "undelete", "web", "incarnation", string(incs[0])) // the name is taken
 }
 
 // TestSweepKeepsItsTime: Sweep deletes nothing before its time is over.
@@ -325,7 +326,7 @@ func TestSweepKeepsItsTime(t *testing.T) {
 		require.NoError(t, w.d.Sweep(w.ctx))
 		require.Len(t, w.observe("web").Trash, step.left)
 	}
-	w.refused(op.UnknownTarget, "undelete", "web")
+	w.refused(refusal.UnknownTarget, "undelete", "web")
 }
 
 func TestSweepLeavesWhatItDoesNotUnderstand(t *testing.T) {
@@ -366,7 +367,7 @@ func TestAPermitIsNeeded(t *testing.T) {
 		if s.Incarnation != "" {
 			s.Incarnation += "1"
 			p := &fakePermit{step: s}
-			require.ErrorIs(t, w.d.did(w.ctx, p), op.StaleTarget, s.Op)
+			require.ErrorIs(t, w.d.did(w.ctx, p), refusal.StaleTarget, s.Op)
 			require.Nil(t, p.seen)
 		}
 		require.Equal(t, before, w.hash(), s.Op)

@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func (d *Driver) destroy(ctx context.Context, g *guest) error {
 	}
 	meant := entry{ino: g.Inode, birth: g.Birth}
 	if e, err := d.root.stat(g.name); err != nil || !e.same(meant) {
-		return errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
+		return errors.Join(refusal.New(refusal.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
 	}
 	now := d.cfg.Now().UTC()
 	committed, err := d.put(d.root, g.name, meant, trashName(g.name, g.incarnation()), trashed{Name: g.name,
@@ -60,9 +61,10 @@ func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (act
 	}
 	switch {
 	case len(found) == 0:
-		return nil, op.Refuse(op.UnknownTarget, "the trash has no such %s", had).WithHint("gated guests %s lists what it has", had.Name)
+		return nil, refusal.New(refusal.UnknownTarget, "the trash has no such %s", had).
+			WithHint("gated guests %s lists what it has", had.Name)
 	case len(found) > 1:
-		return nil, op.Refuse(op.Conflict, "the trash has %d guests that were %s", len(found), had).
+		return nil, refusal.New(refusal.Conflict, "the trash has %d guests that were %s", len(found), had).
 			WithHint("say which with -p incarnation=%s", found[len(found)-1].Incarnation)
 	}
 	id := trashName(had.Name, found[0].Incarnation)
@@ -84,7 +86,7 @@ func (d *Driver) checkTrashed(id, name string, want op.Incarnation) error {
 		return err
 	}
 	if g.incarnation() != want {
-		return op.Refuse(op.StaleTarget, "what the trash has as guest/%s is another one", name)
+		return refusal.New(refusal.StaleTarget, "what the trash has as guest/%s is another one", name)
 	}
 	return d.uuids.checkAlone(d, g)
 }
@@ -94,9 +96,9 @@ func (d *Driver) undelete(id string, t op.Target) error {
 	err := d.trash.rename(id, d.root, t.Name, unix.RENAME_NOREPLACE)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return op.Refuse(op.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t)
 	case errors.Is(err, fs.ErrNotExist):
-		return op.Refuse(op.UnknownTarget, "the trash has no such %s any more", t)
+		return refusal.New(refusal.UnknownTarget, "the trash has no such %s any more", t)
 	case err != nil:
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/seccomp"
 	"gated/internal/driver"
 
@@ -78,7 +79,7 @@ func joinClose(err error, d *Driver) error {
 // because it is compared with the mount table.
 func openGuests(path string) (*dir, error) {
 	if !filepath.IsAbs(path) {
-		return nil, op.Refuse(op.BadParams, "local.root %q is not an absolute path", path)
+		return nil, refusal.New(refusal.BadParams, "local.root %q is not an absolute path", path)
 	}
 	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
 		return nil, fmt.Errorf("local.root: %w", err)
@@ -88,7 +89,7 @@ func openGuests(path string) (*dir, error) {
 		return nil, fmt.Errorf("local.root: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, op.Refuse(op.Conflict, "local.root %s is not a directory (a symlink is not followed)", path)
+		return nil, refusal.New(refusal.Conflict, "local.root %s is not a directory (a symlink is not followed)", path)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -100,11 +101,12 @@ func openGuests(path string) (*dir, error) {
 	}
 	e, err := root.self()
 	if err == nil && (int(e.uid) != os.Geteuid() || e.mode&0o077 != 0) {
-		err = op.Refuse(op.Conflict, "local.root %s has mode %#o and belongs to uid %d", real, e.mode&0o7777, e.uid).
+		err = refusal.New(refusal.Conflict, "local.root %s has mode %#o and belongs to uid %d", real, e.mode&0o7777, e.uid).
 			WithHint("chown it to the daemon's user and chmod 0700 it")
 	}
 	if err == nil && unix.Flock(root.fd(), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		err = op.Refuse(op.Conflict, "local.root %s is in use by another daemon", real).WithHint("give each gate a root of its own")
+		err = refusal.New(refusal.Conflict, "local.root %s is in use by another daemon", real).
+			WithHint("give each gate a root of its own")
 	}
 	if err != nil {
 		root.close()
@@ -157,5 +159,5 @@ func (d *Driver) Close() error {
 // Task reports that there is no such task, because all work of this driver is done when an
 // action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the local driver has no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "the local driver has no task %q", task)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -33,14 +34,14 @@ func TestWhatWasExchangedGoesBack(t *testing.T) {
 		w, meant := setUp(t)
 		rec := trashed{Name: "web", Incarnation: "x", What: wholeGuest, DestroyedAt: w.clock(), Until: w.clock().Add(time.Hour)}
 		committed, err := w.d.put(w.d.root, "web", meant, "web~x", rec)
-		require.ErrorIs(t, err, op.StaleTarget)
+		require.ErrorIs(t, err, refusal.StaleTarget)
 		require.False(t, committed)
 		intact(t, w, "web")
 	})
 	t.Run("a guest that could not be started", func(t *testing.T) {
 		w, meant := setUp(t)
 		err := w.d.unmake(w.ctx, op.Target{Kind: "guest", Name: "web"}, stagePrefix+"x", meant)
-		require.ErrorIs(t, err, op.StaleTarget)
+		require.ErrorIs(t, err, refusal.StaleTarget)
 		intact(t, w, "web")
 	})
 }
@@ -59,7 +60,7 @@ func TestAGuestFileStaysReadable(t *testing.T) {
 	s := g.spec
 	s.Labels = map[string]string{"a": string(big)}
 	err = g.write(s)
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	require.False(t, driver.IsUnknown(err) || driver.IsTransient(err))
 	require.Equal(t, before, w.hash())
 	require.True(t, w.observe("web").Present)

@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	now op.Observed, do driver.Work, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return now, nil, op.Refuse(op.UnknownOp, "the local driver does not know %q", step.Op)
+		return now, nil, refusal.New(refusal.UnknownOp, "the local driver does not know %q", step.Op)
 	}
 	look := step.Look()
 	cleanup(d.names.lock(look.Target.Name, look.TrashName()))

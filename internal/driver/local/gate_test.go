@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -161,12 +162,12 @@ func TestStaleAfterApproval(t *testing.T) {
 			p, err := g.gate.Permit(g.ctx, s.ID)
 			require.NoError(t, err)
 			_, err = driver.Run(g.ctx, p, g.d)
-			require.ErrorIs(t, err, op.StaleTarget)
+			require.ErrorIs(t, err, refusal.StaleTarget)
 			require.Equal(t, before, g.hash())
 			s, err = g.gate.Refuse(g.ctx, s.ID, err)
 			require.NoError(t, err)
 			require.Equal(t, op.StateRefused, s.State)
-			require.Equal(t, op.StaleTarget, s.Code)
+			require.Equal(t, refusal.StaleTarget, s.Code)
 		})
 	}
 }
@@ -184,7 +185,7 @@ func TestB07(t *testing.T) {
 	g.do("create", "web")
 	before := g.hash()
 	_, err = g.gate.Approve(g.ctx, someone, s.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{armor}})
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Equal(t, before, g.hash())
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,7 +67,7 @@ func notAGuest(name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		why = "may not be read by the daemon"
 	}
-	return op.Refuse(op.Conflict, "guest/%s: what is under that name %s: %v", name, why, err).
+	return refusal.New(refusal.Conflict, "guest/%s: what is under that name %s: %v", name, why, err).
 		WithHint("look at it on the host; nothing is done to it meanwhile")
 }
 
@@ -83,7 +84,8 @@ func (g *guest) read() error {
 		return err
 	}
 	if self.ino != g.Inode || self.birth != g.Birth {
-		return op.Refuse(op.StaleTarget, "guest/%s: its guest.json was written for another directory (%s)", g.name, g.incarnation()).
+		return refusal.New(refusal.StaleTarget, "guest/%s: its guest.json was written for another directory (%s)", g.name,
+			g.incarnation()).
 			WithHint("it was copied or restored by hand; look at it on the host")
 	}
 	if g.data, err = g.dir.stat(dataDir); err == nil && !g.data.isDir() {
@@ -211,7 +213,8 @@ func (g *guest) write(s spec) error {
 		return err
 	}
 	if len(b) > maxSmallFile {
-		return op.Refuse(op.Oversized, "guest/%s: its %s would have %d bytes, more than %d", g.name, guestFile, len(b), maxSmallFile)
+		return refusal.New(refusal.Oversized, "guest/%s: its %s would have %d bytes, more than %d", g.name, guestFile,
+			len(b), maxSmallFile)
 	}
 	if err := g.dir.replace(guestFile, b); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // readMountinfo returns this process's mount table (proc_pid_mountinfo(5)).
@@ -61,7 +61,7 @@ func (d *Driver) checkNoMount(path, doing string) error {
 	}
 	for _, p := range points {
 		if p == path || strings.HasPrefix(p, path+"/") {
-			return op.Refuse(op.Conflict, "%s would reach through the mount at %s", doing, p).WithHint("unmount it first")
+			return refusal.New(refusal.Conflict, "%s would reach through the mount at %s", doing, p).WithHint("unmount it first")
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The values of Observed.Running. Only List returns Unknown: the name has something that is no
@@ -38,7 +39,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
-		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+		return nil, op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
 	}
 	g, err := d.openGuest(t.Name)
 	if err != nil {
@@ -106,7 +107,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 func unknown(name string, err error) op.Observed {
 	return op.Observed{
 		Target: op.Target{Kind: "guest", Name: name}, Present: true, Running: Unknown,
-		Facts: []op.Fact{{Name: Unknown, Text: op.AsRefusal(err).Detail}},
+		Facts: []op.Fact{{Name: Unknown, Text: refusal.As(err).Detail}},
 	}
 }
 
@@ -192,6 +193,6 @@ func fingerprintOfNothing(name string) op.Fingerprint {
 }
 
 func twins(name, other string) error {
-	return op.Refuse(op.StaleTarget, "guest/%s and guest/%s have the same uuid", name, other).
+	return refusal.New(refusal.StaleTarget, "guest/%s and guest/%s have the same uuid", name, other).
 		WithHint("one is a copy; move it out of the root")
 }

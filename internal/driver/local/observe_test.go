@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func TestCreateAndObserve(t *testing.T) {
 
 	w.do("create", "plain")
 	require.Equal(t, op.Params{"command": "", "labels": labels(), "protected": false}, w.observe("plain").Spec)
-	w.refused(op.Conflict, "create", "web")
+	w.refused(refusal.Conflict, "create", "web")
 }
 
 func TestListAgreesWithObserve(t *testing.T) {
@@ -118,9 +119,9 @@ func TestB18(t *testing.T) {
 		t.Helper()
 		for _, name := range names {
 			_, err := w.d.Observe(w.ctx, op.At(target(name)))
-			require.ErrorIs(t, err, op.StaleTarget, name)
-			w.refused(op.StaleTarget, "destroy", name)
-			w.refused(op.StaleTarget, "wipe", name)
+			require.ErrorIs(t, err, refusal.StaleTarget, name)
+			w.refused(refusal.StaleTarget, "destroy", name)
+			w.refused(refusal.StaleTarget, "wipe", name)
 		}
 		list, err := w.d.List(w.ctx)
 		require.NoError(t, err)
@@ -168,8 +169,8 @@ func TestB18(t *testing.T) {
 			require.Len(t, other, len(number))
 			w.write(strings.Replace(w.content("real", guestFile), number, other, 1), "real", guestFile)
 			_, err := w.d.Observe(w.ctx, op.At(target("real")))
-			require.ErrorIs(t, err, op.StaleTarget)
-			w.refused(op.StaleTarget, "destroy", "real")
+			require.ErrorIs(t, err, refusal.StaleTarget)
+			w.refused(refusal.StaleTarget, "destroy", "real")
 		})
 	}
 	t.Run("with the directory's own inode filled in", func(t *testing.T) {
@@ -214,9 +215,9 @@ func TestNeverAbsent(t *testing.T) {
 			w.write("mine", "other", dataDir, "file")
 			spoil(w)
 			_, err := w.d.Observe(w.ctx, op.At(target("web")))
-			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorIs(t, err, refusal.Conflict)
 			for _, verb := range []string{"create", "destroy", "wipe", "start", "undelete"} {
-				w.refused(op.Conflict, verb, "web")
+				w.refused(refusal.Conflict, verb, "web")
 			}
 			list, err := w.d.List(w.ctx)
 			require.NoError(t, err)
@@ -234,17 +235,17 @@ func TestB15(t *testing.T) {
 	w.do("create", "web")
 	for _, name := range []string{"..", "../web", "/etc", "web/data", ".trash", ".new-x", "", "web\x00", "*", "we[b]"} {
 		_, err := w.d.Observe(w.ctx, op.At(target(name)))
-		require.ErrorIs(t, err, op.Malformed, "%q", name)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", name)
 		for _, verb := range []string{"destroy", "wipe", "create", "undelete"} {
 			s := w.step(verb, "web")
 			s.Target.Name = name
 			p := &fakePermit{step: s}
-			require.ErrorIs(t, w.d.did(w.ctx, p), op.Malformed, "%s %q", verb, name)
+			require.ErrorIs(t, w.d.did(w.ctx, p), refusal.Malformed, "%s %q", verb, name)
 			require.Nil(t, p.seen)
 		}
 	}
 	s := w.step("snapshot", "web", "snapshot", "../../x")
-	require.ErrorIs(t, w.d.did(w.ctx, &fakePermit{step: s}), op.BadParams)
+	require.ErrorIs(t, w.d.did(w.ctx, &fakePermit{step: s}), refusal.BadParams)
 }
 
 // TestP16 moves other storage into a guest. It counts as storage that was not made with the
@@ -317,17 +318,17 @@ func TestNewRefusesAnUnsoundRoot(t *testing.T) {
 	require.NoError(t, open(at("fresh")))
 	require.NoError(t, open(at("fresh")), "again")
 	require.NoError(t, os.Symlink("fresh", filepath.Join(base, "link")))
-	require.ErrorIs(t, open(at("link")), op.Conflict)
+	require.ErrorIs(t, open(at("link")), refusal.Conflict)
 	require.NoError(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
-	require.ErrorIs(t, open(at("file")), op.Conflict)
+	require.ErrorIs(t, open(at("file")), refusal.Conflict)
 	require.NoError(t, os.Mkdir(filepath.Join(base, "open"), 0o700))
 	require.NoError(t, os.Chmod(filepath.Join(base, "open"), 0o750))
-	require.ErrorIs(t, open(at("open")), op.Conflict)
-	require.ErrorIs(t, open(Config{Root: "relative", Now: newWorldClock}), op.BadParams)
+	require.ErrorIs(t, open(at("open")), refusal.Conflict)
+	require.ErrorIs(t, open(Config{Root: "relative", Now: newWorldClock}), refusal.BadParams)
 	require.Error(t, open(Config{Root: filepath.Join(base, "fresh")}), "no clock")
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chown(filepath.Join(base, "fresh"), 65534, 65534))
-		require.ErrorIs(t, open(at("fresh")), op.Conflict)
+		require.ErrorIs(t, open(at("fresh")), refusal.Conflict)
 	}
 }
 
@@ -343,19 +344,19 @@ func TestCommandsAreChecked(t *testing.T) {
 		"negative user": {Argv: []string{"/bin/sh"}, User: "-1"},
 	} {
 		_, err := checkCommands(map[string]Command{"web": c})
-		require.ErrorIs(t, err, op.BadParams, name)
+		require.ErrorIs(t, err, refusal.BadParams, name)
 		require.ErrorContains(t, err, "web", name)
 	}
 	_, err := checkCommands(map[string]Command{"../web": {Argv: []string{"/bin/sh"}}})
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = checkCommands(testCommands)
 	require.NoError(t, err)
 	for _, root := range []string{"root", "0"} {
 		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: root}})
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 	if !switches() {
 		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: "nobody"}})
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -180,7 +181,8 @@ func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
 	if err == nil {
 		return nil
 	}
-	return driver.Transient(op.Refuse(op.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name, doing, err))
+	return driver.Transient(refusal.New(refusal.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name,
+		doing, err))
 }
 
 // settleFirst is settle before a permit is used. So no approval is spent on a step that would

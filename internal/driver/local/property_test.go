@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,8 +87,8 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
 	}
 	err = d.did(rt.Context(), &fakePermit{step: s})
-	var refusal *op.Refusal
-	require.True(rt, err == nil || errors.As(err, &refusal), "%s: %v", verb, err)
+	var refused *refusal.Refusal
+	require.True(rt, err == nil || errors.As(err, &refused), "%s: %v", verb, err)
 }
 
 // TestOneNameAtATime runs many steps for one name and for others at the same time.

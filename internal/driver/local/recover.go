@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,7 +120,7 @@ func (d *Driver) dropStaged(ctx context.Context, in *dir, g *guest) error {
 		} else if err = d.checkNoMount(in.path()+"/"+name, "cleaning up"); err == nil {
 			err = removeTree(ctx, in, name)
 		}
-		if errors.Is(err, op.Conflict) {
+		if errors.Is(err, refusal.Conflict) {
 			d.cfg.Logger.Warn("leftover kept", "in", in.path(), "name", name, "err", err)
 		} else if err != nil {
 			return fmt.Errorf("clean up %s: %w", name, err)

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"strconv"
 
-	"gated/internal/base/op"
-
 	"golang.org/x/sys/unix"
+
+	"gated/internal/base/refusal"
 )
 
 // removing deletes a tree. It opens every directory without crossing a mount point. So a mount
@@ -75,7 +75,7 @@ func (r *removing) empty(d *dir, name string, depth int) error {
 		sub, err = d.sub(name)
 	}
 	if errors.Is(err, unix.EXDEV) {
-		return op.Refuse(op.Conflict, "%s/%s is a mount point", d.path(), name).WithHint("unmount it")
+		return refusal.New(refusal.Conflict, "%s/%s is a mount point", d.path(), name).WithHint("unmount it")
 	}
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func makeReadable(d *dir, name string) error {
 // mountBusy writes the error for a mount point that stopped a delete.
 func mountBusy(d *dir, name string, err error) error {
 	if errors.Is(err, unix.EBUSY) {
-		return op.Refuse(op.Conflict, "%s/%s is a mount point", d.path(), name).WithHint("unmount it")
+		return refusal.New(refusal.Conflict, "%s/%s is a mount point", d.path(), name).WithHint("unmount it")
 	}
 	return err
 }

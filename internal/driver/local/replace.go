@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (actio
 func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
 	if _, ok := g.snapshot(name); !ok {
-		return nil, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", step.Target, name)
+		return nil, refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", step.Target, name)
 	}
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
 		return nil, err

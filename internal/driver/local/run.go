@@ -8,6 +8,7 @@ import (
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -47,7 +48,7 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 // that uid from the gate's state: Landlock does not cover a change of mode or owner.
 func (d *Driver) checkRunnable(t op.Target, s spec) error {
 	if s.Command == "" {
-		return op.Refuse(op.Conflict, "%s has no command to run", t).
+		return refusal.New(refusal.Conflict, "%s has no command to run", t).
 			WithHint("set one: gated submit guest.set-config %s -p command=NAME", t.Name)
 	}
 	if err := d.checkCommand(s.Command); err != nil {
@@ -63,7 +64,7 @@ func (d *Driver) checkRunnable(t op.Target, s spec) error {
 	if os.Geteuid() == 0 {
 		whose = "root"
 	}
-	return op.Refuse(op.NotAllowed, "command %s would run as %s", s.Command, whose).
+	return refusal.New(refusal.NotAllowed, "command %s would run as %s", s.Command, whose).
 		WithHint("say local: {guest_uids: FIRST-LAST} in gated.yaml, a range that nothing else uses; or name the command's user")
 }
 
@@ -93,7 +94,7 @@ func (d *Driver) runsAs(ctx context.Context, g *guest) (account, error) {
 // the program is missing, it passes, because the start reports that.
 func (d *Driver) checkProgram(name string) error {
 	err := ownfile.Own().CheckProgram(d.cfg.Commands[name].Argv[0])
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return err
 	}
 	return nil
@@ -101,7 +102,7 @@ func (d *Driver) checkProgram(name string) error {
 
 func (d *Driver) checkCommand(name string) error {
 	if _, ok := d.cfg.Commands[name]; name != "" && !ok {
-		return op.Refuse(op.NotAllowed, "local.commands has no entry %q", name).
+		return refusal.New(refusal.NotAllowed, "local.commands has no entry %q", name).
 			WithHint("an operator adds it to gated.yaml")
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 
@@ -82,23 +82,23 @@ func TestCreateRunning(t *testing.T) {
 	require.NotNil(t, p.seen)
 	require.Equal(t, before, w.hash())
 
-	w.refused(op.Conflict, "create", "x", "state", "running")
-	w.refused(op.NotAllowed, "create", "x", "command", "other")
+	w.refused(refusal.Conflict, "create", "x", "state", "running")
+	w.refused(refusal.NotAllowed, "create", "x", "command", "other")
 }
 
 func TestStartRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
-	w.refused(op.Conflict, "start", "web")
-	w.refused(op.Conflict, "restart", "web")
-	w.refused(op.NotAllowed, "set-config", "web", "command", "other")
-	w.refused(op.UnknownTarget, "start", "nobody")
+	w.refused(refusal.Conflict, "start", "web")
+	w.refused(refusal.Conflict, "restart", "web")
+	w.refused(refusal.NotAllowed, "set-config", "web", "command", "other")
+	w.refused(refusal.UnknownTarget, "start", "nobody")
 	w.do("set-config", "web", "command", "sleep")
 	w.cfg.Commands = map[string]Command{}
 	w.restart()
-	require.Contains(t, w.refused(op.NotAllowed, "start", "web").Error(), "local.commands")
+	require.Contains(t, w.refused(refusal.NotAllowed, "start", "web").Error(), "local.commands")
 	w.do("set-config", "web", "command", "") // the wish for no process
-	w.refused(op.Conflict, "start", "web")
+	w.refused(refusal.Conflict, "start", "web")
 }
 
 // TestNoCommandRunsAsTheDaemon: a command needs a user or guest_uids. single_user allows it to
@@ -130,9 +130,9 @@ func TestNoCommandRunsAsTheDaemon(t *testing.T) {
 			continue
 		}
 		for _, verb := range []string{"start", "restart"} {
-			require.Contains(t, w.refused(op.NotAllowed, verb, "web").Hint, "guest_uids", "%+v", c)
+			require.Contains(t, w.refused(refusal.NotAllowed, verb, "web").Hint, "guest_uids", "%+v", c)
 		}
-		w.refused(op.NotAllowed, "create", "new", "command", "sleep", "state", "running")
+		w.refused(refusal.NotAllowed, "create", "new", "command", "sleep", "state", "running")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestACancelledStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &fakePermit{step: w.step("destroy", "web"), before: cancel}
 	err := w.d.did(ctx, p)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.NotErrorIs(t, err, context.Canceled, "it would be a doubt about the destroy")
 	require.True(t, driver.IsTransient(err))
 	require.False(t, driver.IsUnknown(err))

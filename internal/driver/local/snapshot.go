@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"golang.org/x/sys/unix"
@@ -29,15 +30,15 @@ func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) erro
 		return err
 	}
 	if u.obstacle != "" {
-		code := op.TooComplex
+		code := refusal.TooComplex
 		if strings.HasSuffix(u.obstacle, "mount point") {
-			code = op.Conflict
+			code = refusal.Conflict
 		}
-		return op.Refuse(code, "%s cannot be copied: in it %s", what, u.obstacle).
+		return refusal.New(code, "%s cannot be copied: in it %s", what, u.obstacle).
 			WithHint("remove it, or keep it elsewhere than in data/")
 	}
 	if u.partial {
-		return op.Refuse(op.TooComplex, "%s has more than %d entries", what, d.entries)
+		return refusal.New(refusal.TooComplex, "%s has more than %d entries", what, d.entries)
 	}
 	if d.reflinks {
 		return nil
@@ -47,7 +48,8 @@ func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) erro
 		return err
 	}
 	if need := u.allocated + reserve; need > free {
-		return op.Refuse(op.OverLimit, "a copy of %s needs %s and %s are free", what, driver.Size(need), driver.Size(free)).
+		return refusal.New(refusal.OverLimit, "a copy of %s needs %s and %s are free", what, driver.Size(need),
+			driver.Size(free)).
 			WithHint("delete a snapshot, or give the file system more room")
 	}
 	return nil
@@ -68,7 +70,7 @@ func freeBytes(d *dir) (int64, error) {
 func (d *Driver) prepareSnapshot(ctx context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
 	if _, ok := g.snapshot(name); ok {
-		return nil, op.Refuse(op.Conflict, "%s has a snapshot %q already", step.Target, name)
+		return nil, refusal.New(refusal.Conflict, "%s has a snapshot %q already", step.Target, name)
 	}
 	data, err := g.dir.sub(dataDir)
 	if err != nil {
@@ -132,7 +134,7 @@ func (d *Driver) stageCopy(ctx context.Context, from *dir, name string, in *dir,
 func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
 	if _, ok := g.snapshot(name); !ok {
-		return nil, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", step.Target, name)
+		return nil, refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", step.Target, name)
 	}
 	if err := d.checkNoMount(d.path(g.name)+"/"+snapshotsDir+"/"+name, step.Op); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // lostGuest is a guest whose first process ended while no daemon watched. The processes that it
@@ -86,7 +87,7 @@ func (d *Driver) settle(ctx context.Context, inc op.Incarnation) error {
 		return nil
 	}
 	if err := d.killLost(ctx, []lostGuest{l})[inc]; err != nil {
-		return op.Refuse(op.Conflict, "guest/%s: processes of an earlier run do not end: %v", l.name, err).
+		return refusal.New(refusal.Conflict, "guest/%s: processes of an earlier run do not end: %v", l.name, err).
 			WithHint("they have %s in their environment; end them on the host", markOf(inc))
 	}
 	d.lost.remove(inc)

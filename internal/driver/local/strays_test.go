@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 			// This process has the guest's mark, and New does not wait for its end.
 			again := startMarked(t, w.observe("web").Incarnation)
 			err = w.try(verb, "web")
-			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorIs(t, err, refusal.Conflict)
 			require.False(t, driver.IsTransient(err) || driver.IsUnknown(err))
 			require.False(t, again.Ended())
 

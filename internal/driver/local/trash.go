@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
@@ -64,7 +65,7 @@ func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, 
 		return false, errors.Join(err, d.trash.unlink(trashName+recordExt, 0))
 	}
 	if moved, err := d.trash.stat(trashName); err != nil || !moved.same(meant) {
-		err = errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", rec.Name), err)
+		err = errors.Join(refusal.New(refusal.StaleTarget, "guest/%s was exchanged meanwhile", rec.Name), err)
 		// Without a record Sweep never deletes it, if it must stay there.
 		unrecord := d.trash.unlink(trashName+recordExt, 0)
 		back := d.trash.rename(trashName, from, fromName, unix.RENAME_NOREPLACE)

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/base/refusal"
 )
 
 func TestMeasureStopsAtItsLimit(t *testing.T) {
@@ -221,7 +221,7 @@ func TestRemoveTreeStopsAtAMount(t *testing.T) {
 	require.NoError(t, os.WriteFile(theirs+"/file", []byte("theirs"), 0o600))
 	point := mkdirs(t, d, "gone", "sub", "mnt")
 	bindMount(t, theirs, point)
-	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), op.Conflict)
+	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), refusal.Conflict)
 	b, err := os.ReadFile(theirs + "/file")
 	require.NoError(t, err)
 	require.Equal(t, "theirs", string(b))
@@ -231,7 +231,7 @@ func TestRemoveTreeStopsAtAMount(t *testing.T) {
 	require.NoError(t, os.MkdirAll(d.path()+"/gone", 0o700))
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	bindMount(t, theirs+"/file", file)
-	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), op.Conflict)
+	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), refusal.Conflict)
 	b, err = os.ReadFile(theirs + "/file")
 	require.NoError(t, err)
 	require.Equal(t, "theirs", string(b))
@@ -257,7 +257,7 @@ func TestCheckNoMount(t *testing.T) {
 		err := d.checkNoMount("/g/web", "guest.destroy")
 		require.Equal(t, ok, err == nil, point)
 		if !ok {
-			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorIs(t, err, refusal.Conflict)
 			require.ErrorContains(t, err, point)
 		}
 	}

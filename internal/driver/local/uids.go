@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"gated/internal/base/op"
-
 	"github.com/go-json-experiment/json"
+
+	"gated/internal/base/refusal"
 )
 
 // UIDRange is a range of uids, and of gids with the same numbers. It includes both ends. The
@@ -60,7 +60,8 @@ func openUIDs(root *dir, in UIDRange) (*guestUIDs, error) {
 		u.table, err = parseUIDs(b)
 	}
 	if err != nil {
-		return nil, op.Refuse(op.Conflict, "%s/%s, which says which guest has which uid: %v", root.path(), uidsFile, err).
+		return nil, refusal.New(refusal.Conflict, "%s/%s, which says which guest has which uid: %v", root.path(), uidsFile,
+			err).
 			WithHint("put it back from a backup; without it the gate gives every guest a new uid")
 	}
 	return u, nil
@@ -92,7 +93,7 @@ func parseUIDs(b []byte) (uidTable, error) {
 func (t uidTable) write(root *dir) error {
 	b, err := json.Marshal(t, json.Deterministic(true))
 	if err == nil && len(b) > maxSmallFile {
-		err = op.Refuse(op.Oversized, "%s would have %d bytes, more than %d", uidsFile, len(b), maxSmallFile)
+		err = refusal.New(refusal.Oversized, "%s would have %d bytes, more than %d", uidsFile, len(b), maxSmallFile)
 	}
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func checkRange(r UIDRange) error {
 		return err
 	}
 	if own := uint32(os.Geteuid()); r.has(own) || r.has(uint32(os.Getegid())) {
-		return op.Refuse(op.BadParams, "local.guest_uids %s has the daemon's own uid or gid in it", r).
+		return refusal.New(refusal.BadParams, "local.guest_uids %s has the daemon's own uid or gid in it", r).
 			WithHint("choose a range that nothing else uses")
 	}
 	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
@@ -116,7 +117,8 @@ func checkRange(r UIDRange) error {
 			return err
 		}
 		if line := overlap(string(b), r); line != "" {
-			return op.Refuse(op.BadParams, "local.guest_uids %s overlaps the line %q of %s, whose owner may become these", r, line, path).
+			return refusal.New(refusal.BadParams,
+				"local.guest_uids %s overlaps the line %q of %s, whose owner may become these", r, line, path).
 				WithHint("choose a range that nothing else uses")
 		}
 	}
@@ -177,7 +179,8 @@ func (u *guestUIDs) give(d *Driver, uuid string) (uint32, error) {
 	}
 	uid, ok := u.free(taken)
 	if !ok {
-		return 0, op.Refuse(op.OverLimit, "every uid of local.guest_uids %s is in use, by guests or in the trash", u.in).
+		return 0, refusal.New(refusal.OverLimit, "every uid of local.guest_uids %s is in use, by guests or in the trash",
+			u.in).
 			WithHint("make the range larger, or wait until the trash is emptied")
 	}
 	next.Held[uuid], next.Next = uid, uid+1

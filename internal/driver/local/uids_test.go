@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/base/refusal"
 )
 
 func own() uint32 { return uint32(os.Geteuid()) }
@@ -111,7 +111,7 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 	full := func(why string) {
 		t.Helper()
 		err := start("new")
-		require.ErrorIs(t, err, op.OverLimit, why)
+		require.ErrorIs(t, err, refusal.OverLimit, why)
 		w.do("destroy", "new")
 	}
 	require.NoError(t, start("a"))
@@ -208,7 +208,7 @@ func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
 	require.NoError(t, os.WriteFile(outside, []byte("precious"), 0o600))
 	require.NoError(t, os.Link(outside, w.path("web", dataDir, "shared")))
 	err := w.try("start", "web")
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "shared")
 	for _, parts := range [][]string{{"web", dataDir}, {"web", dataDir, "first"}, {"web", dataDir, "shared"}} {
 		require.Equal(t, own(), w.ownerOf(parts...), parts)
@@ -243,7 +243,7 @@ func TestATableThatCannotBeReadIsRefused(t *testing.T) {
 		`{"next":1,"held":{},"more":1}`} {
 		w.write(bad, uidsFile)
 		_, err := New(w.cfg)
-		require.ErrorIs(t, err, op.Conflict, bad)
+		require.ErrorIs(t, err, refusal.Conflict, bad)
 	}
 	w.write(good, uidsFile)
 	w.open()
@@ -252,7 +252,7 @@ func TestATableThatCannotBeReadIsRefused(t *testing.T) {
 // TestRangesThatAreRefused: a range with the daemon's own uid, or one that other users' user
 // namespaces reach.
 func TestRangesThatAreRefused(t *testing.T) {
-	require.ErrorIs(t, checkRange(UIDRange{own(), own() + 5}), op.BadParams)
+	require.ErrorIs(t, checkRange(UIDRange{own(), own() + 5}), refusal.BadParams)
 	r := UIDRange{1000, 1009}
 	for line, bad := range map[string]bool{
 		"alice:1009:1": true, "alice:1010:1": false, "alice:990:10": false, "alice:990:11": true, "alice:1:100000": true,

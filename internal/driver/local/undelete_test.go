@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestUndeleteUnderAnotherName brings a guest back while another guest has its name. The guest
@@ -24,10 +25,10 @@ func TestUndeleteUnderAnotherName(t *testing.T) {
 	w.do("create", "web")
 	w.write("squatter", "web", dataDir, "file")
 
-	w.refused(op.Conflict, "undelete", "web")
-	w.refused(op.UnknownTarget, "undelete", "web-back")
-	w.refused(op.UnknownTarget, "undelete", "web-back", "from", "we")
-	w.refused(op.UnknownTarget, "undelete", "web-back", "from", "web", "incarnation", string(w.observe("web").Incarnation))
+	w.refused(refusal.Conflict, "undelete", "web")
+	w.refused(refusal.UnknownTarget, "undelete", "web-back")
+	w.refused(refusal.UnknownTarget, "undelete", "web-back", "from", "we")
+	w.refused(refusal.UnknownTarget, "undelete", "web-back", "from", "web", "incarnation", string(w.observe("web").Incarnation))
 	w.restart()
 	w.do("undelete", "web-back", "from", "web", "incarnation", string(before.Incarnation))
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/test/spareuids"
 
@@ -143,7 +144,7 @@ func (p *fakePermit) Step() op.Step { return p.step }
 
 func (p *fakePermit) Use(_ context.Context, now op.Observed) error {
 	if p.seen != nil {
-		return op.Refuse(op.Conflict, "used twice")
+		return refusal.New(refusal.Conflict, "used twice")
 	}
 	p.seen = &now
 	if p.before != nil {
@@ -180,7 +181,7 @@ func (w *world) do(verb, name string, kv ...any) {
 }
 
 // refused expects a refusal before the permit is used.
-func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal {
+func (w *world) refused(code refusal.Code, verb, name string, kv ...any) *refusal.Refusal {
 	w.t.Helper()
 	before := w.hash()
 	p := &fakePermit{step: w.step(verb, name, kv...)}
@@ -188,7 +189,7 @@ func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal 
 	require.ErrorIs(w.t, err, code)
 	require.Nil(w.t, p.seen, "the permit was used")
 	require.Equal(w.t, before, w.hash(), "a refused step changed something")
-	return op.AsRefusal(err)
+	return refusal.As(err)
 }
 
 func (w *world) observe(name string) op.Observed {

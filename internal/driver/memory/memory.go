@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -91,7 +92,7 @@ func (d *Driver) Kind() string { return "guest" }
 func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
-		return op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+		return op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +150,7 @@ func (d *Driver) List(context.Context) ([]op.Observed, error) {
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	act, ok := actions[step.Op]
 	if !ok {
-		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the memory driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
 	if err == nil {
@@ -169,7 +170,7 @@ func (d *Driver) do(step op.Step, seen op.Incarnation, act func(*Driver, op.Step
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.guests[step.Target.Name].Incarnation != seen {
-		return op.Refuse(op.StaleTarget, "%s became another one", step.Target)
+		return refusal.New(refusal.StaleTarget, "%s became another one", step.Target)
 	}
 	return act(d, step)
 }
@@ -180,20 +181,20 @@ func fits(s op.Step, now op.Observed) error {
 	there := slices.Contains(now.Snapshots, name)
 	switch {
 	case s.Params.Has("template"):
-		return op.Refuse(op.BadParams, "the memory driver has no templates")
+		return refusal.New(refusal.BadParams, "the memory driver has no templates")
 	case now.Incarnation != s.Incarnation:
 		return nil // Permit.Use refuses it
 	case s.Op == "guest.snapshot" && there:
-		return op.Refuse(op.Conflict, "%s has a snapshot %q already", s.Target, name)
+		return refusal.New(refusal.Conflict, "%s has a snapshot %q already", s.Target, name)
 	case s.Op != "guest.snapshot" && name != "" && !there:
-		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+		return refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", s.Target, name)
 	}
 	return nil
 }
 
 // Task reports that there is no such task, because all work is done when an action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the memory driver has no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "the memory driver has no task %q", task)
 }
 
 // actions are the work of each operation. The caller holds d.mu.
@@ -275,14 +276,14 @@ func (d *Driver) undelete(s op.Step) error {
 			return nil
 		}
 	}
-	return op.Refuse(op.UnknownTarget, "the trash has no such guest/%s", name)
+	return refusal.New(refusal.UnknownTarget, "the trash has no such guest/%s", name)
 }
 
 func (d *Driver) snapshot(s op.Step) error {
 	o := d.guests[s.Target.Name]
 	name := s.Params.Str("snapshot")
 	if slices.Contains(o.Snapshots, name) {
-		return op.Refuse(op.Conflict, "%s has a snapshot %q already", s.Target, name)
+		return refusal.New(refusal.Conflict, "%s has a snapshot %q already", s.Target, name)
 	}
 	d.made++
 	o.Snapshots = append(slices.Clip(o.Snapshots), name)
@@ -301,7 +302,7 @@ func (d *Driver) snapshotDelete(s op.Step) error {
 	o := d.guests[s.Target.Name]
 	name := s.Params.Str("snapshot")
 	if !slices.Contains(o.Snapshots, name) {
-		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+		return refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", s.Target, name)
 	}
 	o.Snapshots = slices.DeleteFunc(slices.Clone(o.Snapshots), func(x string) bool { return x == name })
 	o.Storage = slices.DeleteFunc(slices.Clone(o.Storage), func(id op.StorageID) bool {
@@ -315,7 +316,7 @@ func (d *Driver) snapshotDelete(s op.Step) error {
 func (d *Driver) newData(s op.Step) error {
 	o := d.guests[s.Target.Name]
 	if name := s.Params.Str("snapshot"); name != "" && !slices.Contains(o.Snapshots, name) {
-		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+		return refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", s.Target, name)
 	}
 	d.made++
 	o.Storage = slices.Clone(o.Storage)

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -75,8 +76,8 @@ func TestLifeOfAGuest(t *testing.T) {
 		require.Equal(t, o.Incarnation, now.Incarnation)
 		same = now.Fingerprint
 	}
-	require.ErrorIs(t, act(t, d, "restore", "web", op.Params{"snapshot": "s"}), op.UnknownTarget)
-	require.ErrorIs(t, act(t, d, "snapshot-delete", "web", op.Params{"snapshot": "s"}), op.UnknownTarget)
+	require.ErrorIs(t, act(t, d, "restore", "web", op.Params{"snapshot": "s"}), refusal.UnknownTarget)
+	require.ErrorIs(t, act(t, d, "snapshot-delete", "web", op.Params{"snapshot": "s"}), refusal.UnknownTarget)
 
 	require.NoError(t, act(t, d, "destroy", "web", nil))
 	gone := observe(t, d, "web")
@@ -84,7 +85,7 @@ func TestLifeOfAGuest(t *testing.T) {
 	require.Equal(t, []op.Trashed{{Incarnation: o.Incarnation, Until: noon.Add(TrashKeep)}}, gone.Trash)
 	require.NoError(t, act(t, d, "undelete", "web", op.Params{"incarnation": string(o.Incarnation)}))
 	require.Equal(t, same, observe(t, d, "web").Fingerprint)
-	require.ErrorIs(t, act(t, d, "undelete", "web", nil), op.UnknownTarget)
+	require.ErrorIs(t, act(t, d, "undelete", "web", nil), refusal.UnknownTarget)
 }
 
 func TestWhatWasReturnedStays(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -34,7 +35,8 @@ func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (act
 		}
 	}
 	if kept >= maxKept {
-		return action{}, op.Refuse(op.OverLimit, "%s has %d protected backups, which no retention deletes, and may have %d", step.Target, kept, maxKept).
+		return action{}, refusal.New(refusal.OverLimit,
+			"%s has %d protected backups, which no retention deletes, and may have %d", step.Target, kept, maxKept).
 			WithHint("have an operator sign guest.backup-delete of one, or guest.backup with rotate=true")
 	}
 	return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
@@ -50,7 +52,8 @@ const maxKept = 5
 
 func (d *Driver) backsUp() error {
 	if d.cfg.BackupStorage == "" {
-		return op.Refuse(op.UnknownOp, "the configuration names no storage for backups").WithHint("set proxmox.backup_storage in gated.yaml")
+		return refusal.New(refusal.UnknownOp, "the configuration names no storage for backups").
+			WithHint("set proxmox.backup_storage in gated.yaml")
 	}
 	return nil
 }
@@ -66,7 +69,7 @@ func (d *Driver) archiveOf(ctx context.Context, step op.Step, g *guest) (backup,
 	}
 	b, ok := backupOf(all, step.Params.Str("backup"))
 	if !ok {
-		return backup{}, op.Refuse(op.UnknownTarget, "%s has no backup %s", step.Target, step.Params.Str("backup"))
+		return backup{}, refusal.New(refusal.UnknownTarget, "%s has no backup %s", step.Target, step.Params.Str("backup"))
 	}
 	return b, nil
 }
@@ -80,9 +83,9 @@ func (d *Driver) prepareBackupRestore(ctx context.Context, step op.Step, g *gues
 	}
 	switch {
 	case b.kind != "" && b.kind != g.kind:
-		return action{}, op.Refuse(op.BadParams, "%s is a backup of another kind of guest", b.name)
+		return action{}, refusal.New(refusal.BadParams, "%s is a backup of another kind of guest", b.name)
 	case g.status != Stopped:
-		return action{}, op.Refuse(op.Conflict, "%s runs", step.Target).WithHint("stop it first")
+		return action{}, refusal.New(refusal.Conflict, "%s runs", step.Target).WithHint("stop it first")
 	}
 	v := values{"vmid": fmt.Sprint(g.vmid), "force": "1", "protection": "1"}
 	if g.kind == lxc {
@@ -114,7 +117,8 @@ func (d *Driver) prepareBackupDelete(ctx context.Context, step op.Step, g *guest
 		return action{}, err
 	}
 	if b.protected && b.notes != keptNotes {
-		return action{}, op.Refuse(op.Conflict, "%s is protected in Proxmox VE", b.name).WithHint("take the protection off there")
+		return action{}, refusal.New(refusal.Conflict, "%s is protected in Proxmox VE", b.name).
+			WithHint("take the protection off there")
 	}
 	at := path("nodes", g.node, "storage", d.cfg.BackupStorage, "content", b.volume)
 	if !b.protected {

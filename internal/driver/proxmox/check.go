@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -136,7 +137,8 @@ func (d *Driver) sees(ctx context.Context) error {
 		return unreachable(err)
 	}
 	if p := privileges[0]; !d.has(held, p) {
-		return op.Refuse(op.Unavailable, "the token lacks %s on %s, %s", p.name, d.place(p), p.why).WithHint("gated doctor says what to type")
+		return refusal.New(refusal.Unavailable, "the token lacks %s on %s, %s", p.name, d.place(p), p.why).
+			WithHint("gated doctor says what to type")
 	}
 	return nil
 }
@@ -183,7 +185,7 @@ func (d *Driver) places(ctx context.Context) []driver.Finding {
 func (d *Driver) templates(ctx context.Context) []driver.Finding {
 	rows, err := d.rows(ctx)
 	if err != nil {
-		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: op.AsRefusal(err).Detail}}
+		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: refusal.As(err).Detail}}
 	}
 	kinds, odd, free := map[int64]string{}, 0, d.cfg.Last-d.cfg.First+1
 	for _, r := range rows {

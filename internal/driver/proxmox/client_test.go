@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -59,7 +59,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 			ended := worked("x", err)
 			require.Equal(t, !c.untouched, driver.IsUnknown(ended), "%d", status)
 			require.Equal(t, c.untouched && c.passing, driver.IsTransient(ended), "%d", status)
-			require.ErrorIs(t, unreachable(err), op.Unavailable)
+			require.ErrorIs(t, unreachable(err), refusal.Unavailable)
 		}
 	}
 }
@@ -186,12 +186,12 @@ func TestTrust(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "none.pem")
 	require.NoError(t, os.WriteFile(other, []byte("no certificate"), 0o644))
 	_, err = newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: other + ".missing"})
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "proxmox.ca_file cannot be read: ")
 	_, err = newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: other})
 	require.ErrorContains(t, err, "no certificate in PEM")
 	cfg.Fingerprint, cfg.CAFile, cfg.URL = "", "", "https://127.0.0.1:1"
-	require.ErrorIs(t, cfg.setDefaults(), op.BadParams)
+	require.ErrorIs(t, cfg.setDefaults(), refusal.BadParams)
 }
 
 // A token file that other users can read is refused.
@@ -205,23 +205,23 @@ func TestTokenFile(t *testing.T) {
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o602} {
 		require.NoError(t, os.Chmod(file, mode))
 		_, _, err = readToken(file)
-		require.ErrorIs(t, err, op.Conflict, "%#o", mode)
+		require.ErrorIs(t, err, refusal.Conflict, "%#o", mode)
 	}
 	require.NoError(t, os.Chmod(file, 0o600))
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(file, link))
 	_, _, err = readToken(link)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	_, _, err = readToken(filepath.Join(dir, "missing"))
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "proxmox.token_file cannot be read: open ")
-	require.Contains(t, op.AsRefusal(err).Hint, "pveum user token add")
+	require.Contains(t, refusal.As(err).Hint, "pveum user token add")
 	_, _, err = readToken(dir)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	for _, text := range []string{"", "x", "gated@pve=secret-secret", secretLine + secretLine, " " + secretLine, "PVEAPIToken=" + secretLine} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, _, err = readToken(file)
-		require.ErrorIs(t, err, op.Malformed, "%q", text)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		require.NotContains(t, fmt.Sprint(err), "1111")
 	}
 }

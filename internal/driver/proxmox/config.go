@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Defaults of Config.
@@ -53,10 +54,10 @@ const Default = "default"
 func (c *Config) setDefaults() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
-		return op.Refuse(op.BadParams, "proxmox.url %q is not https://host:port", op.Shown(c.URL))
+		return refusal.New(refusal.BadParams, "proxmox.url %q is not https://host:port", op.Shown(c.URL))
 	}
 	if (c.Fingerprint == "") == (c.CAFile == "") {
-		return op.Refuse(op.BadParams, "proxmox needs one of fingerprint and ca_file")
+		return refusal.New(refusal.BadParams, "proxmox needs one of fingerprint and ca_file")
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = DefaultTimeout
@@ -71,11 +72,12 @@ func (c *Config) setDefaults() error {
 		c.Last = DefaultLast
 	}
 	if c.First < DefaultFirst || c.Last > DefaultLast || c.First > c.Last {
-		return op.Refuse(op.BadParams, "proxmox.vmids %d to %d is no range within %d to %d", c.First, c.Last, DefaultFirst, DefaultLast)
+		return refusal.New(refusal.BadParams, "proxmox.vmids %d to %d is no range within %d to %d", c.First, c.Last,
+			DefaultFirst, DefaultLast)
 	}
 	for name, t := range c.Templates {
 		if err := t.check(c.Storage); err != nil {
-			return op.Refuse(op.BadParams, "proxmox.templates.%s: %v", name, err)
+			return refusal.New(refusal.BadParams, "proxmox.templates.%s: %v", name, err)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -18,7 +19,8 @@ var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)
 
 func checkName(name string) error {
 	if !dnsName.MatchString(name) {
-		return op.Refuse(op.BadParams, "%q is no name of a guest in Proxmox VE: letters, digits and -, in parts with dots between them", name)
+		return refusal.New(refusal.BadParams,
+			"%q is no name of a guest in Proxmox VE: letters, digits and -, in parts with dots between them", name)
 	}
 	return nil
 }
@@ -32,14 +34,14 @@ func (d *Driver) prepareCreate(ctx context.Context, step op.Step, _ *guest) (act
 	}
 	t, ok := d.cfg.Templates[name]
 	if !ok {
-		return action{}, op.Refuse(op.BadParams, "the configuration has no template %q", name).
+		return action{}, refusal.New(refusal.BadParams, "the configuration has no template %q", name).
 			WithHint("an operator adds it under proxmox.templates in gated.yaml")
 	}
 	if err := checkName(step.Target.Name); err != nil {
 		return action{}, err
 	}
 	if step.Birth == "" {
-		return action{}, op.Refuse(op.Internal, "%s has no birth token", step.ID)
+		return action{}, refusal.New(refusal.Internal, "%s has no birth token", step.ID)
 	}
 	if t.Clone != 0 {
 		return d.fromClone(ctx, step, t)
@@ -64,7 +66,8 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 		return action{}, err
 	}
 	if d.cfg.Node == "" {
-		return action{}, op.Refuse(op.BadParams, "the configuration names no node for new guests").WithHint("set proxmox.node in gated.yaml")
+		return action{}, refusal.New(refusal.BadParams, "the configuration names no node for new guests").
+			WithHint("set proxmox.node in gated.yaml")
 	}
 	storage := t.Storage
 	if storage == "" {
@@ -119,10 +122,11 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 		return action{}, err
 	}
 	if src.kind != t.Kind {
-		return action{}, op.Refuse(op.BadParams, "the guest %d is no %s", t.Clone, t.Kind)
+		return action{}, refusal.New(refusal.BadParams, "the guest %d is no %s", t.Clone, t.Kind)
 	}
 	if what := src.given(); what != "" && step.Params.Str("state") == Running {
-		return action{}, op.Refuse(op.BadParams, "the template has %s of its node, which every copy would have as well", what).
+		return action{}, refusal.New(refusal.BadParams,
+			"the template has %s of its node, which every copy would have as well", what).
 			WithHint("make the guest with state=stopped; its start then waits for an operator")
 	}
 	v, err := settings(src.kind, step.Params, src.sockets)
@@ -187,7 +191,7 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 		return err
 	}
 	if g.birth() != birth || g.status != Stopped || len(g.snapshots) > 0 {
-		return op.Refuse(op.StaleTarget, "the guest %d is not as it was made", made.vmid)
+		return refusal.New(refusal.StaleTarget, "the guest %d is not as it was made", made.vmid)
 	}
 	done, err := d.destroy(ctx, g)
 	if err != nil {
@@ -207,7 +211,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 	}
 	src, err := d.find(ctx, step.Params.Str("from"))
 	if err == nil && src == nil {
-		err = op.Refuse(op.UnknownTarget, "there is no guest/%s to clone", step.Params.Str("from"))
+		err = refusal.New(refusal.UnknownTarget, "there is no guest/%s to clone", step.Params.Str("from"))
 	}
 	if err == nil {
 		err = d.state(ctx, src)
@@ -219,7 +223,8 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 		return action{}, err
 	}
 	if src.kind == lxc && src.status == Running {
-		return action{}, op.Refuse(op.Conflict, "guest/%s is a container that runs, and Proxmox VE copies none that does", src.name).WithHint("stop it first")
+		return action{}, refusal.New(refusal.Conflict,
+			"guest/%s is a container that runs, and Proxmox VE copies none that does", src.name).WithHint("stop it first")
 	}
 	vmid, end, err := d.vmid(ctx, src.node, step.Target.Name)
 	if err != nil {
@@ -262,7 +267,7 @@ func (d *Driver) byID(ctx context.Context, vmid int64) (*guest, error) {
 		}
 		return g, nil
 	}
-	return nil, op.Refuse(op.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
+	return nil, refusal.New(refusal.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
 }
 
 // triedIDs is how many vmids the driver asks for before it says that none is free.
@@ -306,7 +311,7 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 		}
 		used[vmid] = true
 	}
-	return 0, nil, op.Refuse(op.OverLimit, "there is no free vmid from %d to %d", d.cfg.First, d.cfg.Last).
+	return 0, nil, refusal.New(refusal.OverLimit, "there is no free vmid from %d to %d", d.cfg.First, d.cfg.Last).
 		WithHint("make proxmox.vmids in gated.yaml larger")
 }
 

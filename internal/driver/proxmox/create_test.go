@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
@@ -56,7 +57,7 @@ func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	w := cloning(t, "qemu")
 	w.Set(w.VMID("base"), map[string]string{"virtiofs0": "dirid=srv"})
 	s := w.Ask(drivertest.Hub, guestAsk("create", "web", "state", "running"))
-	require.ErrorIs(t, w.Execute(s.ID), op.BadParams)
+	require.ErrorIs(t, w.Execute(s.ID), refusal.BadParams)
 	require.False(t, w.Look("web").Present)
 	w.Done(drivertest.Hub, guestAsk("create", "web"))
 	j, err := w.Submit(drivertest.Hub, guestAsk("start", "web"))
@@ -91,7 +92,7 @@ func TestACreateIsNotMadeTwice(t *testing.T) {
 	require.NoError(t, err)
 	w.Use(again)
 	other := w.Ask(drivertest.Hub, guestAsk("create", "other"))
-	require.ErrorIs(t, w.Execute(other.ID), op.Unavailable)
+	require.ErrorIs(t, w.Execute(other.ID), refusal.Unavailable)
 	held.Release()
 	require.NoError(t, <-ended)
 	require.Eventually(t, func() bool { return w.Execute(other.ID) == nil }, time.Minute, time.Millisecond)
@@ -109,13 +110,13 @@ func TestNumbersOfNewGuests(t *testing.T) {
 	require.Equal(t, 202, w.ours("b"), "not the number that was just given up")
 	require.Equal(t, 200, w.ours("c"))
 	s := w.Ask(drivertest.Hub, guestAsk("create", "d"))
-	require.ErrorIs(t, w.Execute(s.ID), op.OverLimit)
-	for name, code := range map[string]op.Code{"a_b": op.BadParams, "a.": op.BadParams} {
+	require.ErrorIs(t, w.Execute(s.ID), refusal.OverLimit)
+	for name, code := range map[string]refusal.Code{"a_b": refusal.BadParams, "a.": refusal.BadParams} {
 		s := w.Ask(drivertest.Hub, guestAsk("create", name))
 		require.ErrorIs(t, w.Execute(s.ID), code, name)
 	}
 	s = w.Ask(drivertest.Hub, guestAsk("create", "e", "template", "none"))
-	require.ErrorIs(t, w.Execute(s.ID), op.BadParams)
+	require.ErrorIs(t, w.Execute(s.ID), refusal.BadParams)
 }
 
 // A clone is a guest of its own that the gate made. Its original stays.
@@ -133,7 +134,7 @@ func TestClone(t *testing.T) {
 		require.Equal(t, before.Fingerprint, w.Look("from").Fingerprint)
 		require.Equal(t, "1", w.Guest(from).Config["protection"])
 		miss := w.Ask(drivertest.Hub, guestAsk("clone", "more", "from", "nobody"))
-		require.ErrorIs(t, w.Execute(miss.ID), op.UnknownTarget)
+		require.ErrorIs(t, w.Execute(miss.ID), refusal.UnknownTarget)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -16,11 +17,12 @@ func (d *Driver) prepareDiskCreate(_ context.Context, step op.Step, g *guest) (a
 	switch {
 	case !isDisk(g.kind, key) || key == "rootfs" || key == "efidisk0" || key == "tpmstate0":
 		names := map[string]string{qemu: "scsi0 to scsi30, virtio0 to virtio15, sata0 to sata5, ide0 to ide3", lxc: "mp0 to mp255"}[g.kind]
-		return action{}, op.Refuse(op.BadParams, "%q is no disk that can be added: %s", key, names)
+		return action{}, refusal.New(refusal.BadParams, "%q is no disk that can be added: %s", key, names)
 	case slices.ContainsFunc(g.drives, func(x drive) bool { return x.key == key }):
-		return action{}, op.Refuse(op.Conflict, "%s has %s already", step.Target, key)
+		return action{}, refusal.New(refusal.Conflict, "%s has %s already", step.Target, key)
 	case d.cfg.Storage == "":
-		return action{}, op.Refuse(op.BadParams, "the configuration names no storage for new disks").WithHint("set proxmox.storage in gated.yaml")
+		return action{}, refusal.New(refusal.BadParams, "the configuration names no storage for new disks").
+			WithHint("set proxmox.storage in gated.yaml")
 	}
 	value := d.cfg.Storage + ":" + allocation(step.Params.Int("size"))
 	if g.kind == qemu {
@@ -38,9 +40,10 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 	wished := step.Params.Int("size") * mebibyte
 	switch {
 	case disk.size == 0 || unusedDisk.MatchString(disk.key):
-		return action{}, op.Refuse(op.BadParams, "Proxmox VE does not say how large %s is", disk.key)
+		return action{}, refusal.New(refusal.BadParams, "Proxmox VE does not say how large %s is", disk.key)
 	case wished < disk.size:
-		return action{}, op.Refuse(op.BadParams, "%s is %s, and Proxmox VE makes no disk smaller", disk.key, amount(disk.size)).
+		return action{}, refusal.New(refusal.BadParams, "%s is %s, and Proxmox VE makes no disk smaller", disk.key,
+			amount(disk.size)).
 			WithHint("add a smaller disk and copy what is on it")
 	case wished == disk.size:
 		return already("it has that size already"), nil
@@ -53,7 +56,7 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
 	if key == "rootfs" || unusedDisk.MatchString(key) {
-		return action{}, op.Refuse(op.BadParams, "%s cannot be taken off", key)
+		return action{}, refusal.New(refusal.BadParams, "%s cannot be taken off", key)
 	}
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
 		unused, _, err := d.detach(ctx, g, key)
@@ -69,7 +72,7 @@ func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (a
 func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
 	if key == "rootfs" {
-		return action{}, op.Refuse(op.BadParams, "a container's root cannot be deleted alone")
+		return action{}, refusal.New(refusal.BadParams, "a container's root cannot be deleted alone")
 	}
 	disk, _ := g.drive(key)
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
@@ -89,7 +92,7 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *guest, error) {
 	disk, ok := g.drive(key)
 	if !ok {
-		return "", nil, op.Refuse(op.StaleTarget, "the guest has no %s any more", key)
+		return "", nil, refusal.New(refusal.StaleTarget, "the guest has no %s any more", key)
 	}
 	if err := d.configure(ctx, g, values{"delete": key}); err != nil {
 		return "", nil, worked("detach", err)
@@ -104,10 +107,11 @@ func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *gue
 			return "", nil, driver.Unknown(errors.New("the guest runs and does not let go of the disk; it will when it stops"))
 		}
 		if now.status == "stopped" {
-			return "", nil, op.Refuse(op.Conflict, "Proxmox VE did not take %s off, though the guest is stopped", key).
+			return "", nil, refusal.New(refusal.Conflict, "Proxmox VE did not take %s off, though the guest is stopped", key).
 				WithHint("look at the guest's log of tasks in Proxmox VE")
 		}
-		return "", nil, op.Refuse(op.Conflict, "the guest runs and does not let go of %s", key).WithHint("stop it first")
+		return "", nil, refusal.New(refusal.Conflict, "the guest runs and does not let go of %s", key).
+			WithHint("stop it first")
 	}
 	for _, x := range now.unused {
 		if x.volume == disk.volume {
@@ -120,7 +124,7 @@ func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *gue
 // deleteUnused deletes an unused disk if it still has the expected volume.
 func (d *Driver) deleteUnused(ctx context.Context, g *guest, key, volume string) (driver.Result, error) {
 	if disk, ok := g.drive(key); !ok || disk.volume != volume {
-		return driver.Result{}, op.Refuse(op.StaleTarget, "%s of the guest is not %s any more", key, volume)
+		return driver.Result{}, refusal.New(refusal.StaleTarget, "%s of the guest is not %s any more", key, volume)
 	}
 	if err := d.configure(ctx, g, values{"delete": key}); err != nil {
 		return driver.Result{}, worked("delete the disk", err)
@@ -130,7 +134,8 @@ func (d *Driver) deleteUnused(ctx context.Context, g *guest, key, volume string)
 		return driver.Result{}, driver.Unknown(err)
 	}
 	if slices.Contains(now.volumes(), volume) {
-		return driver.Result{}, op.Refuse(op.Internal, "Proxmox VE says that the disk is deleted, but the guest still has %s", strings.TrimSpace(volume))
+		return driver.Result{}, refusal.New(refusal.Internal,
+			"Proxmox VE says that the disk is deleted, but the guest still has %s", strings.TrimSpace(volume))
 	}
 	return driver.Result{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -13,7 +14,7 @@ import (
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed, run driver.Action, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return now, run, op.Refuse(op.UnknownOp, "the Proxmox VE driver does not know %q", step.Op)
+		return now, run, refusal.New(refusal.UnknownOp, "the Proxmox VE driver does not know %q", step.Op)
 	}
 	cleanup(d.working.begin(step.Target.Name))
 	g, now, err := d.look(ctx, step.Look())
@@ -53,7 +54,7 @@ func unlocked(step op.Step, g *guest) error {
 	if g.lock == "" || g.lock == "suspended" && step.Op == "guest.start" {
 		return nil
 	}
-	return op.Refuse(op.Unavailable, "%s is locked in Proxmox VE: %s", step.Target, op.Shown(g.lock)).
+	return refusal.New(refusal.Unavailable, "%s is locked in Proxmox VE: %s", step.Target, op.Shown(g.lock)).
 		WithHint("it is tried again; a lock that stays is looked into on the node")
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -79,7 +80,7 @@ func unreachable(err error) error {
 	if err == nil {
 		return nil
 	}
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
 		return err
 	}
@@ -91,7 +92,7 @@ func unreachable(err error) error {
 	case errors.As(err, &e) && e.status == http.StatusForbidden:
 		hint = "the token lacks a privilege; gated doctor names it"
 	}
-	return op.Refuse(op.Unavailable, "Proxmox VE: %s", worded(err)).WithHint("%s", hint)
+	return refusal.New(refusal.Unavailable, "Proxmox VE: %s", worded(err)).WithHint("%s", hint)
 }
 
 // worded removes the address from the HTTP client's error.
@@ -117,7 +118,7 @@ func worked(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) || driver.IsUnknown(err) || driver.IsTransient(err) {
 		return err
 	}

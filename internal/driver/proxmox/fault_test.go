@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
@@ -66,7 +67,7 @@ func TestADestroyWhoseTaskFails(t *testing.T) {
 	require.True(t, w.Exists(vmid))
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 	_, err = w.d.Task(t.Context(), strings.Replace(did.Task, ":0000", ":FFFF", 1))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // The signature covers what the operator saw. Any change by another program between approval
@@ -111,7 +112,7 @@ func TestChangesUnderTheDestroy(t *testing.T) {
 		require.Eventually(t, func() bool { return stop.Met() == 1 && w.Guest(vmid).Config["protection"] == "0" }, time.Minute, 2*time.Millisecond)
 		w.Set(vmid, map[string]string{"tags": "prod"})
 		stop.Release()
-		require.ErrorIs(t, <-ended, op.StaleTarget)
+		require.ErrorIs(t, <-ended, refusal.StaleTarget)
 		require.True(t, w.Exists(vmid))
 	})
 }
@@ -123,7 +124,7 @@ func TestLocks(t *testing.T) {
 	r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 	w.SetLock(vmid, "backup")
 	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.Step(r.ID).State)
 	w.SetLock(vmid, "")
 	w.Reconcile()
@@ -157,15 +158,15 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 		require.Equal(t, o.Running == "unknown", o.Incarnation == "", o.Target.Name)
 	}
 	require.Equal(t, map[string]string{"alone": "stopped", "twice": "unknown", "away": "unknown", "broken": "unknown", "base": "unknown"}, state)
-	for name, code := range map[string]op.Code{"twice": op.Conflict, "away": op.Unavailable, "broken": op.Unavailable} {
+	for name, code := range map[string]refusal.Code{"twice": refusal.Conflict, "away": refusal.Unavailable, "broken": refusal.Unavailable} {
 		_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: name}))
 		require.ErrorIs(t, err, code, name)
 	}
 	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
-	require.ErrorIs(t, err, op.Unavailable, "the guest that is away may have any name")
+	require.ErrorIs(t, err, refusal.Unavailable, "the guest that is away may have any name")
 	w.SetOffline("pve2", false)
 	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
-	require.ErrorIs(t, err, op.Conflict, "a template's name is not free: it may have been the guest")
+	require.ErrorIs(t, err, refusal.Conflict, "a template's name is not free: it may have been the guest")
 	require.True(t, w.Look("alone").Present)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Every answer is read into texts or refused. A guest's identity does not depend on the order
@@ -94,7 +95,7 @@ func FuzzMarker(f *testing.F) {
 		}
 		text, err := m.in(s)
 		if err != nil {
-			require.ErrorIs(t, err, op.Oversized)
+			require.ErrorIs(t, err, refusal.Oversized)
 			return
 		}
 		again, err := parseMarker(text)
@@ -110,7 +111,7 @@ func FuzzToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		id, secret, err := parseToken("file", s)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 		} else {
 			require.Contains(t, []string{id + "=" + secret, id + "=" + secret + "\n"}, s)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -46,7 +47,7 @@ func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	now, err := d.details(ctx, g.row)
 	if errors.Is(err, errGone) {
-		return nil, op.Refuse(op.StaleTarget, "the guest %d is gone, or on another node", g.vmid)
+		return nil, refusal.New(refusal.StaleTarget, "the guest %d is gone, or on another node", g.vmid)
 	}
 	if err == nil {
 		err = d.state(ctx, now)
@@ -59,10 +60,10 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	same := now.name == g.name && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
 	now.protection = flag
 	if !same {
-		return nil, op.Refuse(op.StaleTarget, "the guest %d changed while the step was under way", g.vmid)
+		return nil, refusal.New(refusal.StaleTarget, "the guest %d changed while the step was under way", g.vmid)
 	}
 	if now.lock != "" {
-		return nil, op.Refuse(op.Conflict, "the guest %d is locked in Proxmox VE: %s", g.vmid, op.Shown(now.lock))
+		return nil, refusal.New(refusal.Conflict, "the guest %d is locked in Proxmox VE: %s", g.vmid, op.Shown(now.lock))
 	}
 	return now, nil
 }
@@ -157,7 +158,7 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 	}
 	if now.status != Stopped {
 		d.guard(ctx, g)
-		return driver.Result{}, op.Refuse(op.Conflict, "the guest %d was started while the step was under way", g.vmid)
+		return driver.Result{}, refusal.New(refusal.Conflict, "the guest %d was started while the step was under way", g.vmid)
 	}
 	// Volumes that are not in the configuration stay, and so do jobs that name the guest.
 	task, err := d.api.start(ctx, http.MethodDelete, now.path(), values{"destroy-unreferenced-disks": "0", "purge": "0"})

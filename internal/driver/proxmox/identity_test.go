@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func made(t *testing.T, kind string, config object, snapshots ...object) *guest {
@@ -130,5 +130,5 @@ func TestMarker(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, none.there)
 	_, err = marker{there: true, labels: map[string]string{"a": strings.Repeat("x", maxDescription)}}.in("")
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -119,7 +120,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 			k.guest, k.err = nil, isTemplate(k.name, r.vmid)
 		}
 		if k.name == "" && k.err != nil {
-			nameless = &driver.Incomplete{Why: op.AsRefusal(about(r, k.err)).Detail}
+			nameless = &driver.Incomplete{Why: refusal.As(about(r, k.err)).Detail}
 		}
 		byName[k.name] = append(byName[k.name], listed{r, k.guest, k.err})
 	}
@@ -131,7 +132,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	}
 	out = append(out, templates(all, byName)...)
 	if hidden != 0 {
-		nameless = &driver.Incomplete{Why: op.AsRefusal(unseen(hidden)).Detail}
+		nameless = &driver.Incomplete{Why: refusal.As(unseen(hidden)).Detail}
 	}
 	slices.SortFunc(out, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
 	return out, nameless
@@ -192,7 +193,7 @@ func (d *Driver) claimed(name string, claims []listed) op.Observed {
 	}
 	g := *l.guest
 	if g.status = l.row.status; g.status != Running && g.status != Stopped {
-		return unknown(name, op.Refuse(op.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status)))
+		return unknown(name, refusal.New(refusal.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status)))
 	}
 	return d.observed(&g)
 }
@@ -200,6 +201,6 @@ func (d *Driver) claimed(name string, claims []listed) op.Observed {
 func unknown(name string, err error) op.Observed {
 	return op.Observed{
 		Target: op.Target{Kind: "guest", Name: name}, Present: true, Running: Unknown, Backend: Name,
-		Facts: []op.Fact{{Name: Unknown, Text: op.AsRefusal(err).Detail}},
+		Facts: []op.Fact{{Name: Unknown, Text: refusal.As(err).Detail}},
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -29,7 +29,7 @@ func (d *Driver) unfinished(ctx context.Context, node string) error {
 			continue
 		}
 		if !d.making[task] {
-			return op.Refuse(op.Unavailable, "a guest that was begun before the gate was started is still being made").
+			return refusal.New(refusal.Unavailable, "a guest that was begun before the gate was started is still being made").
 				WithHint("it is tried again when that has ended; Proxmox VE shows the task")
 		}
 		running[task] = true

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // marker is the gate's own line in a guest's description, because Proxmox VE has no field for
@@ -42,7 +43,7 @@ func parseMarker(description string) (marker, error) {
 		}
 		p, err := op.ParseParams([]byte(strings.TrimSpace(text)))
 		if err != nil {
-			return marker{}, fmt.Errorf("the description's line %q cannot be read: %s", markerStart, op.AsRefusal(err).Detail)
+			return marker{}, fmt.Errorf("the description's line %q cannot be read: %s", markerStart, refusal.As(err).Detail)
 		}
 		if m, err = readMarker(p); err != nil {
 			return marker{}, err
@@ -84,7 +85,8 @@ func (m marker) in(description string) (string, error) {
 	text := strings.Join(lines, "\n")
 	// The API counts characters. Bytes are never fewer, so this bound is safe.
 	if len(text) > maxDescription {
-		return "", op.Refuse(op.Oversized, "the guest's description would have %d bytes with these labels, more than Proxmox VE's %d", len(text), maxDescription)
+		return "", refusal.New(refusal.Oversized,
+			"the guest's description would have %d bytes with these labels, more than Proxmox VE's %d", len(text), maxDescription)
 	}
 	return text, nil
 }

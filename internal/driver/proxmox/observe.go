@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The values of Observed.Running. Only List returns Unknown.
@@ -18,7 +19,7 @@ const (
 )
 
 // errMoved says that a guest changed during the look.
-var errMoved = op.Refuse(op.Unavailable, "the guest changed while it was looked at")
+var errMoved = refusal.New(refusal.Unavailable, "the guest changed while it was looked at")
 
 // errGone says that a guest in the list does not exist any more.
 var errGone = errors.New("gone")
@@ -85,7 +86,7 @@ func (d *Driver) state(ctx context.Context, g *guest) error {
 	}
 	g.status, g.ha = o["status"], ""
 	if g.status != Running && g.status != Stopped {
-		return op.Refuse(op.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status))
+		return refusal.New(refusal.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status))
 	}
 	return nil
 }
@@ -149,29 +150,32 @@ func (d *Driver) stillThere(ctx context.Context, r row) error {
 		return err
 	}
 	if slices.ContainsFunc(rows, func(x row) bool { return x.vmid == r.vmid }) {
-		return op.Refuse(op.Unavailable, "the guest %d is listed and cannot be found; it may be on its way to another node", r.vmid)
+		return refusal.New(refusal.Unavailable,
+			"the guest %d is listed and cannot be found; it may be on its way to another node", r.vmid)
 	}
 	return nil
 }
 
 func about(r row, err error) error {
-	refusal := op.AsRefusal(err)
-	return op.Refuse(refusal.Code, "guest %d on %s: %s", r.vmid, r.node, refusal.Detail).WithHint("%s", refusal.Hint)
+	refused := refusal.As(err)
+	return refusal.New(refused.Code, "guest %d on %s: %s", r.vmid, r.node, refused.Detail).WithHint("%s", refused.Hint)
 }
 
 func isTemplate(name string, vmid int64) error {
-	return op.Refuse(op.Conflict, "%s is the name of the template %d", name, vmid).WithHint("give the template another name in Proxmox VE")
+	return refusal.New(refusal.Conflict, "%s is the name of the template %d", name, vmid).
+		WithHint("give the template another name in Proxmox VE")
 }
 
 func twins(name string, a, b int64) error {
-	return op.Refuse(op.Conflict, "the guests %d and %d both have the name %s", a, b, name).WithHint("give one of them another name in Proxmox VE")
+	return refusal.New(refusal.Conflict, "the guests %d and %d both have the name %s", a, b, name).
+		WithHint("give one of them another name in Proxmox VE")
 }
 
 // look is Observe that also returns the guest. The guest is nil if the name is free.
 func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
-		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+		return nil, op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
 	}
 	if err := op.CheckName(t.Name); err != nil {
 		return nil, op.Observed{}, err

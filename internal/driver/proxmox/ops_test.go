@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
@@ -48,7 +49,7 @@ func TestDisksOfAProtectedGuest(t *testing.T) {
 		require.Len(t, w.Look("web").Disks, 1)
 		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 		_, err := w.Submit(drivertest.Hub, guestAsk("disk-delete", "web", "disk", key))
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 	})
 }
 
@@ -61,7 +62,7 @@ func TestResize(t *testing.T) {
 	require.EqualValues(t, 2<<30, d.Size)
 	r := w.Approved(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(1024)))
 	w.ResetCounts()
-	require.ErrorIs(t, w.Execute(r.ID), op.BadParams)
+	require.ErrorIs(t, w.Execute(r.ID), refusal.BadParams)
 	require.Zero(t, w.Counts().Change)
 }
 
@@ -74,7 +75,7 @@ func TestADiskThatIsHeld(t *testing.T) {
 	before := w.Look("web")
 	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "web", "disk", "mp0"))
 	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.Equal(t, before.Fingerprint, w.Look("web").Fingerprint)
 	require.Empty(t, w.Guest(vmid).Pending)
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
@@ -91,7 +92,7 @@ func TestADiskThatStays(t *testing.T) {
 		lie := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.Ignore})
 		_, err := w.run(r.ID)
 		lie.Release()
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		require.ErrorContains(t, err, "though the guest is stopped")
 	})
 }
@@ -123,7 +124,7 @@ func TestBackups(t *testing.T) {
 		}
 		require.Empty(t, w.Look("web").Backups)
 		_, err := w.Submit(drivertest.Hub, guestAsk("backup-restore", "web", "backup", first[0]))
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 	})
 }
 
@@ -149,7 +150,7 @@ func TestUnsignedBackupsPushNoneOut(t *testing.T) {
 		require.Len(t, all, 8)
 		full := w.Do(drivertest.Hub, guestAsk("backup", "web"))
 		require.Equal(t, op.StateRefused, full.State)
-		require.Equal(t, op.OverLimit, full.Code)
+		require.Equal(t, refusal.OverLimit, full.Code)
 		require.Equal(t, all, w.Look("web").Backups)
 
 		w.BackUp(vmid, "local") // the nightly job
@@ -187,7 +188,7 @@ func TestABackupThatCannotBeDeleted(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, s.State)
 	del := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
 	_, err = w.run(del.ID)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.Len(t, w.Backups(vmid), 2)
 }
 
@@ -204,7 +205,7 @@ func TestNoBackups(t *testing.T) {
 			kv = nil
 		}
 		_, err := w.Submit(drivertest.Hub, guestAsk(verb, "web", kv...))
-		require.ErrorIs(t, err, op.UnknownOp)
+		require.ErrorIs(t, err, refusal.UnknownOp)
 	}
 	require.Equal(t, "guest", w.d.Kind())
 	require.Equal(t, proxmox.Name, w.d.Name())

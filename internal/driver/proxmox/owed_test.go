@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
@@ -116,9 +117,9 @@ func TestATaskOfANodeThatLeft(t *testing.T) {
 	require.True(t, strings.HasPrefix(did.Task, "UPID:pve2:"))
 	w.SetOffline("pve2", true)
 	_, err = w.d.Task(t.Context(), did.Task)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	w.RemoveNode("pve2")
 	w.Break(pvetest.Rule{Path: "/status", Fault: pvetest.FailBefore, Status: 595, Reason: "No route to host"})
 	_, err = w.d.Task(t.Context(), did.Task)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // aboutBackup are the steps that need the list of backups.
@@ -23,7 +24,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 			return err
 		}
 		if err != nil {
-			o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + op.AsRefusal(err).Detail})
+			o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + refusal.As(err).Detail})
 		} else {
 			o.Backups = namesOf(all)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -15,17 +16,18 @@ import (
 func settings(kind string, p op.Params, sockets int64) (values, error) {
 	v := values{}
 	if p.Str("command") != "" {
-		return nil, op.Refuse(op.BadParams, "a guest of Proxmox VE has no command").WithHint("leave command out")
+		return nil, refusal.New(refusal.BadParams, "a guest of Proxmox VE has no command").WithHint("leave command out")
 	}
 	if p.Has("memory") {
 		if p.Int("memory") < 16 {
-			return nil, op.Refuse(op.BadParams, "memory is %d MiB, less than Proxmox VE's 16", p.Int("memory"))
+			return nil, refusal.New(refusal.BadParams, "memory is %d MiB, less than Proxmox VE's 16", p.Int("memory"))
 		}
 		v["memory"] = fmt.Sprint(p.Int("memory"))
 	}
 	if p.Has("cpus") {
 		if p.Int("cpus")%sockets != 0 {
-			return nil, op.Refuse(op.BadParams, "%d CPUs cannot be spread over the machine's %d sockets", p.Int("cpus"), sockets)
+			return nil, refusal.New(refusal.BadParams, "%d CPUs cannot be spread over the machine's %d sockets", p.Int("cpus"),
+				sockets)
 		}
 		v["cores"] = fmt.Sprint(p.Int("cpus") / sockets)
 	}

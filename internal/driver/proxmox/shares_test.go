@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 )
 
@@ -103,7 +104,7 @@ func TestSharesAreSigned(t *testing.T) {
 	r := w.Approved(drivertest.Hub, guestAsk("start", "web"))
 	w.Set(prod, map[string]string{"virtiofs0": "dirid=srv"})
 	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Equal(t, "stopped", w.Look("web").Running)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -17,9 +18,10 @@ func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (act
 	name := step.Params.Str("snapshot")
 	switch {
 	case !snapshotName.MatchString(name) || name == "current":
-		return action{}, op.Refuse(op.BadParams, "%q is no name of a snapshot in Proxmox VE ([A-Za-z][A-Za-z0-9_-]{1,39}, not current)", name)
+		return action{}, refusal.New(refusal.BadParams,
+			"%q is no name of a snapshot in Proxmox VE ([A-Za-z][A-Za-z0-9_-]{1,39}, not current)", name)
 	case slices.ContainsFunc(g.snapshots, func(s snapshot) bool { return s.name == name }):
-		return action{}, op.Refuse(op.Conflict, "%s has a snapshot %s already", step.Target, name)
+		return action{}, refusal.New(refusal.Conflict, "%s has a snapshot %s already", step.Target, name)
 	}
 	return d.asTask("snapshot", http.MethodPost, g.path("snapshot"), values{"snapname": name}), nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -63,20 +64,21 @@ func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error)
 func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, error) {
 	node, err := nodeOf(task)
 	if err != nil {
-		return driver.Progress{}, op.Refuse(op.UnknownTarget, "%s", err)
+		return driver.Progress{}, refusal.New(refusal.UnknownTarget, "%s", err)
 	}
 	o, err := d.api.get(ctx, path("nodes", node, "tasks", task, "status"), nil)
 	switch {
 	case missing(err), isAnswered(err, 400):
-		return driver.Progress{}, op.Refuse(op.UnknownTarget, "Proxmox VE has no task %s", op.Shown(task))
+		return driver.Progress{}, refusal.New(refusal.UnknownTarget, "Proxmox VE has no task %s", op.Shown(task))
 	case err != nil && d.left(ctx, node):
-		return driver.Progress{}, op.Refuse(op.UnknownTarget, "the node %s of the task is not in the cluster any more", node)
+		return driver.Progress{}, refusal.New(refusal.UnknownTarget,
+			"the node %s of the task is not in the cluster any more", node)
 	case err != nil:
 		return driver.Progress{}, unreachable(err)
 	case o["status"] == "running":
 		return driver.Progress{}, nil
 	case o["status"] != "stopped":
-		return driver.Progress{}, op.Refuse(op.Unavailable, "Proxmox VE says %q of a task", op.Shown(o["status"]))
+		return driver.Progress{}, refusal.New(refusal.Unavailable, "Proxmox VE says %q of a task", op.Shown(o["status"]))
 	}
 	return driver.Progress{Done: true, Err: ended(o["exitstatus"])}, nil
 }
@@ -119,7 +121,7 @@ func (d *Driver) wait(ctx context.Context, task string) error {
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
 		p, err := d.progress(ctx, task)
 		switch {
-		case errors.Is(err, op.UnknownTarget):
+		case errors.Is(err, refusal.UnknownTarget):
 			return driver.Unknown(err)
 		case err == nil && p.Done:
 			return p.Err

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 )
@@ -36,7 +37,7 @@ func TestABackupThatNobodyCanLookFor(t *testing.T) {
 	none := pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.FailBefore}
 	cut := w.Break(none)
 	_, err := w.Submit(drivertest.Hub, guestAsk("backup", "web"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Nil(t, w.Look("web").Backups)
 	cut.Release()
 	require.NotNil(t, w.Look("web").Backups, "that there are none is known")

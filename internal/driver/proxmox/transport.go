@@ -18,8 +18,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // transport is below the library, because the library has four faults. If the caller wants no
@@ -112,15 +112,15 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		return c, nil
 	}
 	text, err := ownfile.Own().Read(cfg.CAFile, maxCA)
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return nil, err // other users could have added a certificate
 	}
 	if err != nil {
-		return nil, op.Refuse(op.Conflict, "proxmox.ca_file cannot be read: %v", err).
+		return nil, refusal.New(refusal.Conflict, "proxmox.ca_file cannot be read: %v", err).
 			WithHint("copy the node's /etc/pve/pve-root-ca.pem there, or pin its certificate with proxmox.fingerprint instead")
 	}
 	if len(text) > maxCA {
-		return nil, op.Refuse(op.Oversized, "proxmox.ca_file %s has more than %d bytes", cfg.CAFile, maxCA)
+		return nil, refusal.New(refusal.Oversized, "proxmox.ca_file %s has more than %d bytes", cfg.CAFile, maxCA)
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(text) {

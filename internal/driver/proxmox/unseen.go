@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // A guest that the token cannot see is missing from the list, as a guest that does not exist.
@@ -71,7 +72,7 @@ func (d *Driver) exists(ctx context.Context, vmid int64) (bool, error) {
 }
 
 func unseen(vmid int64) error {
-	return op.Refuse(op.Unavailable, "the guest %d is there, and the token cannot see it any more", vmid).
+	return refusal.New(refusal.Unavailable, "the guest %d is there, and the token cannot see it any more", vmid).
 		WithHint("give the token VM.Audit for it, or put it back into the pool; gated doctor says what the token lacks")
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
@@ -57,7 +58,7 @@ func TestALostDestroyOfWhatIsHidden(t *testing.T) {
 	w.use(cfg) // a driver that never saw it
 	look := op.Look{Target: op.Target{Kind: "guest", Name: "web"}, Incarnation: was}
 	_, err := w.d.Observe(t.Context(), look)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	w.Hide(vmid, false)
 	o, err := w.d.Observe(t.Context(), look)
 	require.NoError(t, err)
@@ -82,13 +83,13 @@ func TestAGuestThatTheTokenCannotSee(t *testing.T) {
 			r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
 			hide(w, vmid)
 			_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
-			require.ErrorIs(t, err, op.Unavailable, name)
+			require.ErrorIs(t, err, refusal.Unavailable, name)
 			_, err = w.d.List(t.Context())
 			require.NotEmpty(t, driver.Missing(err), name)
-			require.ErrorIs(t, w.Execute(r.ID), op.Unavailable, name)
+			require.ErrorIs(t, w.Execute(r.ID), refusal.Unavailable, name)
 			require.Equal(t, op.StateAuthorized, w.Step(r.ID).State, name)
 			_, err = w.Submit(drivertest.Hub, guestAsk("create", "web"))
-			require.ErrorIs(t, err, op.Unavailable, name)
+			require.ErrorIs(t, err, refusal.Unavailable, name)
 			w.Remove(vmid)
 			_, err = w.d.List(t.Context())
 			require.NoError(t, err, "%s: it is gone by now", name)
@@ -126,7 +127,7 @@ func TestNoCreateWithoutSight(t *testing.T) {
 		w := newWorld(t, "qemu")
 		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
 		blind(w)
-		require.ErrorIs(t, w.Execute(s.ID), op.Unavailable, name)
+		require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable, name)
 		require.Zero(t, w.VMID("web"), name)
 		require.Equal(t, op.StatePlanned, w.Step(s.ID).State, name)
 		require.Contains(t, check(t, w.d), "permission VM.Audit", name)
@@ -141,7 +142,7 @@ func TestAGuestThatBecameATemplate(t *testing.T) {
 	require.Equal(t, op.StatePlanned, s.State)
 	w.Set(vmid, map[string]string{"template": "1"})
 	_, err := w.Submit(drivertest.Hub, guestAsk("create", "web"))
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	list, err := w.d.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -46,11 +47,11 @@ func TestFacts(t *testing.T) {
 
 // TestRefusalsOfTheBookChangedNothing lists all codes of the book's own refusals.
 func TestRefusalsOfTheBookChangedNothing(t *testing.T) {
-	for _, code := range []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams} {
-		require.False(t, driver.IsUnknown(worded(op.Refuse(code, "no"))), code)
+	for _, code := range []refusal.Code{refusal.StaleTarget, refusal.UnknownTarget, refusal.Conflict, refusal.OverLimit, refusal.TooComplex, refusal.BadParams} {
+		require.False(t, driver.IsUnknown(worded(refusal.New(code, "no"))), code)
 	}
-	for _, code := range []op.Code{op.Unavailable, op.Internal} {
-		require.True(t, driver.IsUnknown(worded(op.Refuse(code, "no"))), code)
+	for _, code := range []refusal.Code{refusal.Unavailable, refusal.Internal} {
+		require.True(t, driver.IsUnknown(worded(refusal.New(code, "no"))), code)
 	}
 	require.NoError(t, worded(nil))
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/test/mint"
 )
@@ -125,7 +126,7 @@ func (m *model) ask(held []string) {
 	}
 	j, err := m.gate.Submit(m.ctx, op.Submission{Requester: by(rapid.SampledFrom(names).Draw(m.T, "asks")), Steps: []op.Ask{a}})
 	if err != nil {
-		require.True(m, errors.Is(err, op.OverLimit) || errors.Is(err, op.UnknownTarget) && m.of(a, held) == nil, "%v", err)
+		require.True(m, errors.Is(err, refusal.OverLimit) || errors.Is(err, refusal.UnknownTarget) && m.of(a, held) == nil, "%v", err)
 		return
 	}
 	id := j.Steps[0].ID

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -45,7 +46,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		return op.Observed{Target: t}, nil
 	}
 	v, err := d.book.View(ctx, t.Name)
-	if errors.Is(err, op.UnknownTarget) {
+	if errors.Is(err, refusal.UnknownTarget) {
 		return op.Observed{Target: t}, nil
 	}
 	if err != nil {
@@ -118,7 +119,7 @@ var acts = map[string]act{
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	do, ok := acts[step.Op]
 	if !ok {
-		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the scope driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
 	return now, driver.Does(func(ctx context.Context) (driver.Result, error) {
@@ -128,11 +129,12 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.
 
 // untouched are the codes of refusals that the book returns before it writes. After any other
 // error it is not known what is on disk.
-var untouched = []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams, op.Malformed,
-	op.NotAllowed, op.NotHolder}
+var untouched = []refusal.Code{refusal.StaleTarget, refusal.UnknownTarget, refusal.Conflict, refusal.OverLimit,
+	refusal.TooComplex, refusal.BadParams, refusal.Malformed,
+	refusal.NotAllowed, refusal.NotHolder}
 
 func worded(err error) error {
-	if err == nil || slices.Contains(untouched, op.CodeOf(err)) {
+	if err == nil || slices.Contains(untouched, refusal.CodeOf(err)) {
 		return err
 	}
 	return driver.Unknown(err)
@@ -140,5 +142,5 @@ func worded(err error) error {
 
 // Task reports that there is no such task, because all work is done when an action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "there is no task %q", task)
 }

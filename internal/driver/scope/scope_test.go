@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -41,7 +42,7 @@ func TestObserve(t *testing.T) {
 		require.Equal(t, op.Observed{Target: other}, o)
 	}
 	_, err = w.Task(t.Context(), "x")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.Equal(t, op.KindScope, w.Kind())
 }
 
@@ -156,7 +157,7 @@ func TestTransfers(t *testing.T) {
 	require.Equal(t, op.Params{"last_step": p.Step().ID.String()}, w.look().Spec)
 	require.Equal(t, op.StateSucceeded, w.record(p).State)
 	_, err := w.Release(t.Context(), by("builder"), r.ID)
-	require.ErrorIs(t, err, op.NotHolder, "it is the other's now")
+	require.ErrorIs(t, err, refusal.NotHolder, "it is the other's now")
 }
 
 // TestRefusesBeforeThePermitIsUsed: a caller can ask for the step again, and the journal says
@@ -167,10 +168,10 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	// A change of another reservation does not matter; a change of the named one does.
 	p, q := w.permit(w.transfer("r1", "writer")), w.permit(w.releaseAll())
 	w.mustReserve("tester", "docs/**")
-	require.ErrorIs(t, w.execute(q), op.StaleTarget)
+	require.ErrorIs(t, w.execute(q), refusal.StaleTarget)
 	_, err := w.Transfer(t.Context(), by("builder"), 1, "tester")
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(p), op.StaleTarget)
+	require.ErrorIs(t, w.execute(p), refusal.StaleTarget)
 	ended, err := w.gate.Request(t.Context(), p.Step().ID)
 	require.NoError(t, err)
 	require.Equal(t, op.StateRefused, ended.Step.State)
@@ -178,7 +179,7 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	p = w.permit(w.transfer("r1", "writer"))
 	_, err = w.Release(t.Context(), by("tester"), 1)
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(p), op.StaleTarget)
+	require.ErrorIs(t, w.execute(p), refusal.StaleTarget)
 	require.Equal(t, []string{"r2 tester docs/**"}, w.held())
 }
 
@@ -192,7 +193,7 @@ func TestRefusesWhatIsNotThere(t *testing.T) {
 	w.repo = here
 	for _, id := range []string{"r99", r.ID.String()} {
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{w.transfer(id, "writer")}})
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 		require.ErrorContains(t, err, "there is no "+id+" in scope/s1: it has ended, or is another scope's")
 	}
 }
@@ -208,28 +209,28 @@ func TestFailsAfterThePermitWasUsed(t *testing.T) {
 		want   error
 		held   []string
 	}{
-		"nobody of that name": {ask: func(w *world) op.Ask { return w.transfer("r1", "nobody") }, want: op.UnknownTarget, held: held},
-		"it would overlap": {ask: func(w *world) op.Ask { return w.transfer("r1", "writer") }, want: op.Conflict,
+		"nobody of that name": {ask: func(w *world) op.Ask { return w.transfer("r1", "nobody") }, want: refusal.UnknownTarget, held: held},
+		"it would overlap": {ask: func(w *world) op.Ask { return w.transfer("r1", "writer") }, want: refusal.Conflict,
 			before: func(w *world) {}, held: []string{"r1 builder src/**", "r2 tester docs/**", "r3 builder src/x*"}},
-		"one more came": {ask: (*world).releaseAll, before: func(w *world) { w.mustReserve("writer", "x") }, want: op.StaleTarget,
+		"one more came": {ask: (*world).releaseAll, before: func(w *world) { w.mustReserve("writer", "x") }, want: refusal.StaleTarget,
 			held: append(held, "r3 writer x")},
 		"one went": {ask: (*world).releaseAll, before: func(w *world) {
 			_, err := w.Release(w.ctx, by("tester"), 2)
 			require.NoError(w.t, err)
-		}, want: op.StaleTarget, held: held[:1]},
+		}, want: refusal.StaleTarget, held: held[:1]},
 		"one has another holder": {ask: (*world).releaseAll, before: func(w *world) {
 			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
 			require.NoError(w.t, err)
-		}, want: op.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
+		}, want: refusal.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
 		"it has another holder": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
 			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
 			require.NoError(w.t, err)
-		}, want: op.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
+		}, want: refusal.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
 		"it ended": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
 			_, err := w.Release(w.ctx, by("builder"), 1)
 			require.NoError(w.t, err)
-		}, want: op.StaleTarget, held: held[1:]},
-		"the disk is full":  {ask: (*world).releaseAll, after: op.Refuse(op.Unavailable, "disk"), want: op.Unavailable, held: []string{}},
+		}, want: refusal.StaleTarget, held: held[1:]},
+		"the disk is full":  {ask: (*world).releaseAll, after: refusal.New(refusal.Unavailable, "disk"), want: refusal.Unavailable, held: []string{}},
 		"something else":    {ask: (*world).releaseAll, after: errors.New("what"), held: []string{}},
 		"the caller's time": {ask: (*world).releaseAll, after: context.DeadlineExceeded, want: context.DeadlineExceeded, held: []string{}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -35,11 +36,12 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error) {
 	name, id, ok := strings.Cut(task, taskSep)
 	if !ok {
-		return driver.Progress{}, op.Refuse(op.UnknownTarget, "no back end gave a task the id %q", task)
+		return driver.Progress{}, refusal.New(refusal.UnknownTarget, "no back end gave a task the id %q", task)
 	}
 	i := d.named(name)
 	if i < 0 {
-		return driver.Progress{}, op.Refuse(op.Unavailable, "task %s is of the back end %s, which is not configured", task, op.Shown(name)).
+		return driver.Progress{}, refusal.New(refusal.Unavailable, "task %s is of the back end %s, which is not configured",
+			task, op.Shown(name)).
 			WithHint("configure it again until its tasks have ended")
 	}
 	m := d.members[i]

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -76,7 +77,7 @@ func (d *Driver) merge(got []listing) (whole, []claim) {
 	for i, m := range d.members {
 		if err := got[i].err; err != nil {
 			why := err.Error()
-			w.away = append(w.away, op.AsRefusal(m.away(why)).Detail)
+			w.away = append(w.away, refusal.As(m.away(why)).Detail)
 			w.guests = append(w.guests, m.remembered(why)...)
 			continue
 		}
@@ -132,10 +133,11 @@ func (d *Driver) settleNames(w *whole) []claim {
 }
 
 // claimed refuses a name that several back ends have, because a step could mean any of them.
-func claimed(t op.Target, by []string) *op.Refusal {
+func claimed(t op.Target, by []string) *refusal.Refusal {
 	if len(by) == 1 {
-		return op.Refuse(op.StaleTarget, "the back end %s has %s twice", by[0], t)
+		return refusal.New(refusal.StaleTarget, "the back end %s has %s twice", by[0], t)
 	}
-	return op.Refuse(op.StaleTarget, "%s is in %s, and the name does not say which one is meant", t, strings.Join(by, " and in ")).
+	return refusal.New(refusal.StaleTarget, "%s is in %s, and the name does not say which one is meant", t,
+		strings.Join(by, " and in ")).
 		WithHint("rename or remove one of them with the back end's own tools")
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // answer is the result of a look by one back end. If the error says that the back end is away,
@@ -31,12 +32,12 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 // locate returns the back end for a step of that look, and its result.
 func (d *Driver) locate(ctx context.Context, l op.Look) (int, op.Observed, error) {
 	if l.Target.Kind != guestKind {
-		return 0, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", l.Target)
+		return 0, op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", l.Target)
 	}
 	if len(d.members) == 1 {
 		m := d.members[0]
 		o, err := m.Observe(ctx, l)
-		if r := (*op.Refusal)(nil); err != nil && ctx.Err() == nil && isAway(err) && !errors.As(err, &r) {
+		if r := (*refusal.Refusal)(nil); err != nil && ctx.Err() == nil && isAway(err) && !errors.As(err, &r) {
 			err = m.away(reason(err))
 		}
 		return 0, o, err
@@ -180,7 +181,8 @@ func (d *Driver) trashed(l op.Look, answers []answer) (int, error) {
 			continue
 		}
 		if owner >= 0 {
-			return 0, op.Refuse(op.Conflict, "guest/%s is in the trash of %s and of %s", l.TrashName(), d.members[owner].name, d.members[i].name).
+			return 0, refusal.New(refusal.Conflict, "guest/%s is in the trash of %s and of %s", l.TrashName(),
+				d.members[owner].name, d.members[i].name).
 				WithHint("say which with incarnation: gated guests %s lists them", l.TrashName())
 		}
 		owner = i

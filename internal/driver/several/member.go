@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -68,7 +69,7 @@ func (m *member) list(ctx context.Context) ([]op.Observed, error) {
 
 // reason is the text for people of a back end's error.
 func reason(err error) string {
-	if r := (*op.Refusal)(nil); errors.As(err, &r) {
+	if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
 		return r.Detail
 	}
 	return op.Shown(err.Error())
@@ -76,7 +77,7 @@ func reason(err error) string {
 
 // away is the error for a back end that does not answer. All callers get the same words.
 func (m *member) away(why string) error {
-	return op.Refuse(op.Unavailable, "the back end %s is away: %s", m.name, why).
+	return refusal.New(refusal.Unavailable, "the back end %s is away: %s", m.name, why).
 		WithHint("gated doctor says what to do; what was asked for stays")
 }
 
@@ -103,7 +104,7 @@ func (m *member) mayHave(t op.Target, by string) error {
 	if m.neverListed() {
 		why = "may be in " + m.name + ", which is away since the start"
 	}
-	return op.Refuse(op.Unavailable, "%s is in %s, and %s: the name does not say which one is meant", t, by, why).
+	return refusal.New(refusal.Unavailable, "%s is in %s, and %s: the name does not say which one is meant", t, by, why).
 		WithHint("it can be said when %s is back", m.name)
 }
 
@@ -122,7 +123,7 @@ func (m *member) remembered(why string) []op.Observed {
 // unknown is a guest of which only the name is known.
 func unknown(t op.Target, backend string, err error) op.Observed {
 	return op.Observed{Target: t, Present: true, Running: unknownState, Backend: backend,
-		Facts: []op.Fact{{Name: unknownState, Text: op.AsRefusal(err).Detail}}}
+		Facts: []op.Fact{{Name: unknownState, Text: refusal.As(err).Detail}}}
 }
 
 // unknownState is Observed.Running of a guest whose state no back end can report.
@@ -131,11 +132,12 @@ const unknownState = "unknown"
 // isAway reports whether the error of a look says nothing about the target, because the back
 // end did not answer. Every other refusal is about a target that exists.
 func isAway(err error) bool {
-	code := op.CodeOf(err)
-	return code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	code := refusal.CodeOf(err)
+	return code == refusal.Unavailable || code == refusal.Internal || errors.Is(err, context.Canceled) || errors.Is(err,
+		context.DeadlineExceeded)
 }
 
 // lied is the error for an answer that makes no sense.
 func (m *member) lied(format string, args ...any) error {
-	return op.Refuse(op.StaleTarget, "the back end %s %s", m.name, fmt.Sprintf(format, args...))
+	return refusal.New(refusal.StaleTarget, "the back end %s %s", m.name, fmt.Sprintf(format, args...))
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -44,7 +44,7 @@ type lane struct {
 
 // tooLate is the error for a back end that hangs.
 func tooLate(d time.Duration) error {
-	return op.Refuse(op.Unavailable, "it has not answered within %s", d)
+	return refusal.New(refusal.Unavailable, "it has not answered within %s", d)
 }
 
 // enter begins a look. If the back end did not answer in time before, try is true.
@@ -54,11 +54,11 @@ func (l *lane) enter() (try bool, err error) {
 	now := l.now()
 	switch {
 	case l.late && l.underWay >= maxStuck:
-		return false, op.Refuse(op.Unavailable, "it does not answer, and %d looks at it never came back", l.underWay)
+		return false, refusal.New(refusal.Unavailable, "it does not answer, and %d looks at it never came back", l.underWay)
 	case l.late && l.underWay > 0 && now.Sub(l.tried) < trial:
 		return false, tooLate(l.patience)
 	case l.underWay >= maxUnderWay:
-		return false, op.Refuse(op.Unavailable, "it has %d looks to answer already", l.underWay)
+		return false, refusal.New(refusal.Unavailable, "it has %d looks to answer already", l.underWay)
 	}
 	l.underWay++
 	if l.late {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/memory/memorytest"
@@ -76,11 +77,11 @@ func TestNothingIsMadeWhileOneIsAway(t *testing.T) {
 	g := newGate(t, w)
 	s := g.create("web")
 	b.is(away)
-	require.ErrorIs(t, g.Execute(s.ID), op.Unavailable)
+	require.ErrorIs(t, g.Execute(s.ID), refusal.Unavailable)
 	require.Equal(t, op.StatePlanned, g.Step(s.ID).State, "it stays")
 	require.Zero(t, a.calls("prepare"))
 	_, err := g.Submit(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("other"), Params: op.Params{}})
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 
 	b.is(well)
 	require.NoError(t, g.Execute(s.ID))
@@ -94,7 +95,7 @@ func TestAClaimMeanwhile(t *testing.T) {
 	a.Put("web", nil)
 	r := g.Approved(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: guest("web"), Params: op.Params{}})
 	b.Put("web", nil)
-	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget)
+	require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget)
 	require.Zero(t, a.calls("prepare")+b.calls("prepare"))
 
 	s := g.create("new")
@@ -113,13 +114,13 @@ func TestWhatWasSignedWaits(t *testing.T) {
 	require.Error(t, g.Refresh(t.Context(), guest("db")))
 	require.Equal(t, op.StatePending, g.Step(r.ID).State, "the request stays")
 	_, err := g.Approve(r)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Equal(t, op.StatePending, g.Step(r.ID).State)
 	b.is(well)
 	_, err = g.Approve(r)
 	require.NoError(t, err)
 	b.is(away)
-	require.ErrorIs(t, g.Execute(r.ID), op.Unavailable)
+	require.ErrorIs(t, g.Execute(r.ID), refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, g.Step(r.ID).State, "what was signed stays signed")
 	b.is(well)
 	require.NoError(t, g.Execute(r.ID))
@@ -139,9 +140,9 @@ func TestTasksAreOfTheirBackEnd(t *testing.T) {
 	b.is(away)
 	_, err := w.Task(t.Context(), "b:UPID:1")
 	require.Error(t, err)
-	require.NotErrorIs(t, err, op.UnknownTarget, "nobody says that there is no such task")
+	require.NotErrorIs(t, err, refusal.UnknownTarget, "nobody says that there is no such task")
 	_, err = w.Task(t.Context(), "gone:1")
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	_, err = w.Task(t.Context(), "1")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }

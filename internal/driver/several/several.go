@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -56,7 +56,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	for i, b := range c.Backends {
 		if b.Kind() != guestKind {
 			stop()
-			return nil, op.Refuse(op.BadParams, "the back end %s has no guests", b.Name())
+			return nil, refusal.New(refusal.BadParams, "the back end %s has no guests", b.Name())
 		}
 		if b.Name() == c.NewGuests || c.NewGuests == "" && len(c.Backends) == 1 {
 			d.makes = i
@@ -65,7 +65,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	}
 	if d.makes < 0 {
 		stop()
-		return nil, op.Refuse(op.BadParams, "new_guests names no back end that is configured: %q", c.NewGuests)
+		return nil, refusal.New(refusal.BadParams, "new_guests names no back end that is configured: %q", c.NewGuests)
 	}
 	_, claims, err := d.look(ctx)
 	if err == nil && len(claims) > 0 {
@@ -88,7 +88,7 @@ func refuseClaims(claims []claim) error {
 	if more := len(claims) - most; more > 0 {
 		said = append(said, fmt.Sprintf("and so are %d more", more))
 	}
-	return op.Refuse(op.Conflict, "a name means one guest of the whole gate, and %s", strings.Join(said, "; ")).
+	return refusal.New(refusal.Conflict, "a name means one guest of the whole gate, and %s", strings.Join(said, "; ")).
 		WithHint("rename or remove one of them with the back end's own tools, or give it a gate of its own")
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -36,7 +37,7 @@ func TestEachGuestIsInOneBackEnd(t *testing.T) {
 	require.False(t, o.Present)
 	require.Equal(t, "a", o.Backend, "where it would be made")
 	_, err = w.Observe(t.Context(), op.At(op.Target{Kind: "command", Name: "x"}))
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // If a single back end names itself in its list, the list is kept without a copy. Otherwise the
@@ -82,15 +83,15 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	c := w.config()
 	c.NewGuests = ""
 	_, err := New(t.Context(), c)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	c.NewGuests = "c"
 	_, err = New(t.Context(), c)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 
 	w.all[0].Put("web", nil)
 	w.all[1].Put("web", nil)
 	err = w.open()
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "guest/web is in a and in b")
 	w.all[1].is(away)
 	require.NoError(t, w.open(), "one that is away claims nothing")
@@ -107,7 +108,7 @@ func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	step := op.Look{Target: guest("web"), Op: "guest.destroy"}
 	_, err := w.Observe(t.Context(), step)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.ErrorContains(t, err, "guest/web is in a, and may be in b, which is away since the start")
 	_, err = w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.start"})
 	require.NoError(t, err, "the others go on")
@@ -170,7 +171,7 @@ func TestABackEndThatIsAway(t *testing.T) {
 				require.Equal(t, "a", o.Backend)
 				for _, name := range []string{"db", "new", "none"} {
 					_, err := w.look(name)
-					require.ErrorIs(t, err, op.Unavailable, name)
+					require.ErrorIs(t, err, refusal.Unavailable, name)
 					require.ErrorContains(t, err, "the back end b is away")
 				}
 			}
@@ -181,7 +182,7 @@ func TestABackEndThatIsAway(t *testing.T) {
 			got, _ := w.listed()
 			require.Equal(t, "unknown ", got["db"], "it may be there twice")
 			_, err := w.look("db")
-			require.ErrorIs(t, err, op.Unavailable)
+			require.ErrorIs(t, err, refusal.Unavailable)
 
 			b.is(well)
 			comesBack(t, w)
@@ -234,7 +235,7 @@ func TestNamesThatTwoClaim(t *testing.T) {
 	require.Empty(t, missing)
 	require.Equal(t, map[string]string{"web": "unknown ", "db": "stopped a"}, got, "that name alone")
 	_, err := w.look("web")
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.ErrorContains(t, err, "guest/web is in a and in b")
 	_, err = w.look("db")
 	require.NoError(t, err)
@@ -250,9 +251,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown b"}, got)
 	b.is(lying)
 	_, err := w.look("web")
-	require.ErrorIs(t, err, op.StaleTarget, "b has something under that name, whatever it is")
+	require.ErrorIs(t, err, refusal.StaleTarget, "b has something under that name, whatever it is")
 	_, err = w.look("none")
-	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorIs(t, err, refusal.StaleTarget)
 }
 
 func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
@@ -276,7 +277,7 @@ func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
 	inA := a.Put("web", nil).Incarnation
 	g.destroy("web")
 	_, err = undelete(op.Params{})
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	for inc, backend := range map[op.Incarnation]string{inA: "a", inB: "b"} {
 		o, err = undelete(op.Params{"incarnation": string(inc)})
 		require.NoError(t, err)
@@ -344,7 +345,7 @@ func TestASingleBackEndThatIsAway(t *testing.T) {
 			require.Equal(t, map[string]string{"web": "unknown only"}, got)
 			require.Contains(t, missing, "the back end only is away")
 			_, err := w.look("web")
-			require.ErrorIs(t, err, op.Unavailable)
+			require.ErrorIs(t, err, refusal.Unavailable)
 			require.ErrorContains(t, err, "the back end only is away")
 			w.all[0].is(well)
 			got, missing = w.listed()
@@ -423,7 +424,7 @@ func TestSinceWhen(t *testing.T) {
 	w.time = w.time.Add(time.Minute)
 	b.is(hanging)
 	_, err := w.look("x")
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Equal(t, began.Add(3*time.Minute), state().Since)
 	require.NotEmpty(t, state().Away)
 }

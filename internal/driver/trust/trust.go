@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -103,7 +104,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 // Prepare looks at the signers. Its action rotates them.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	if step.Op != op.Rotate {
-		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the trust driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
 	return now, driver.DoesWith(d.rotate), err
@@ -120,8 +121,8 @@ func (d *Driver) rotate(ctx context.Context, used gate.Permit) (driver.Result, e
 		d.mu.Unlock()
 		d.changed(ctx)
 	}
-	switch op.CodeOf(err) {
-	case "", op.BadParams, op.NotAllowed:
+	switch refusal.CodeOf(err) {
+	case "", refusal.BadParams, refusal.NotAllowed:
 		return driver.Result{}, err // the gate refused and changed nothing
 	default:
 		return driver.Result{}, driver.Unknown(err)
@@ -130,5 +131,5 @@ func (d *Driver) rotate(ctx context.Context, used gate.Permit) (driver.Result, e
 
 // Task reports that there is no such task, because a rotation is done when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
-	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
+	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "there is no task %q", task)
 }

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/driver/trust"
@@ -124,7 +125,7 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, other.Present)
 	_, err = w.Task(t.Context(), "x")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 func TestDescribe(t *testing.T) {
@@ -168,9 +169,9 @@ func TestRotateThatFails(t *testing.T) {
 		done    bool
 		unknown bool
 	}{
-		"refused":                    {op.Refuse(op.BadParams, "no"), false, false},
-		"not written":                {op.Refuse(op.Unavailable, "disk"), false, true},
-		"written, and then an error": {op.Refuse(op.Unavailable, "disk"), true, true},
+		"refused":                    {refusal.New(refusal.BadParams, "no"), false, false},
+		"not written":                {refusal.New(refusal.Unavailable, "disk"), false, true},
+		"written, and then an error": {refusal.New(refusal.Unavailable, "disk"), true, true},
 		"something else":             {errors.New("what"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/people/policy"
@@ -166,7 +167,7 @@ type ProxmoxTemplate struct {
 func Parse(file string, b []byte) (Config, error) {
 	m, err := strictyaml.Parse(file, b)
 	if err != nil {
-		return Config{}, refusal(err)
+		return Config{}, refusalOf(err)
 	}
 	c := Config{HasLocal: m.Get("local").Present(), Limits: Limits{KeepFree: -1, Reserve: -1}}
 	fill(m, reflect.ValueOf(&c).Elem())
@@ -178,17 +179,17 @@ func Parse(file string, b []byte) (Config, error) {
 		c.together(m)
 	}
 	if err := m.Done(); err != nil {
-		return Config{}, refusal(err)
+		return Config{}, refusalOf(err)
 	}
 	return c, nil
 }
 
-func refusal(err error) error {
+func refusalOf(err error) error {
 	var e *strictyaml.Error
 	if errors.As(err, &e) && e.TooLarge {
-		return op.Refuse(op.Oversized, "%s", e.Error())
+		return refusal.New(refusal.Oversized, "%s", e.Error())
 	}
-	return op.Refuse(op.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
+	return refusal.New(refusal.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
 }
 
 // together refuses values that conflict, and sets the defaults that depend on other values.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/people/policy"
 )
@@ -154,8 +155,8 @@ func TestParseRefusals(t *testing.T) {
 func refused(t *testing.T, src, want string) {
 	t.Helper()
 	c, err := config.Parse("f", []byte(src+"\n"))
-	require.ErrorIs(t, err, op.Malformed, src)
-	require.Contains(t, op.AsRefusal(err).Detail, want, src)
+	require.ErrorIs(t, err, refusal.Malformed, src)
+	require.Contains(t, refusal.As(err).Detail, want, src)
 	require.Equal(t, config.Config{}, c, "nothing of a refused file is taken: %s", src)
 }
 

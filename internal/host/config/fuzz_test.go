@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/people/policy"
 )
@@ -34,7 +34,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("gated.yaml", []byte(text))
 		if err != nil {
-			require.Contains(t, []op.Code{op.Malformed, op.Oversized}, op.CodeOf(err), "%v", err)
+			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Oversized}, refusal.CodeOf(err), "%v", err)
 			require.Contains(t, err.Error(), "gated.yaml")
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
 	"gated/internal/people/policy"
 )
@@ -75,7 +76,7 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 	if v := m.Get("window"); v.Present() {
 		w, err := op.ParseWindow(v.Text())
 		if err != nil {
-			v.Fail("%s", op.AsRefusal(err).Detail)
+			v.Fail("%s", refusal.As(err).Detail)
 		}
 		r.Window = &w
 	}

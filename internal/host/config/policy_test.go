@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/people/policy"
 )
@@ -155,8 +156,8 @@ policy:
       threshold: 1
       role: recovery
 `))
-	require.ErrorIs(t, err, op.Malformed)
-	require.Contains(t, op.AsRefusal(err).Detail,
+	require.ErrorIs(t, err, refusal.Malformed)
+	require.Contains(t, refusal.As(err).Detail,
 		"/etc/gated/gated.yaml:8:13: the role recovery may not sign guest.wipe, which the rule matches, in: role: recovery")
 }
 
@@ -164,8 +165,8 @@ func TestRulesHaveALimit(t *testing.T) {
 	for n, fits := range map[int]bool{policy.MaxRules - 1: true, policy.MaxRules: true, policy.MaxRules + 1: false} {
 		c, err := config.Parse("f", []byte("host: h\npolicy:\n  rules:\n"+strings.Repeat("    - threshold: 2\n", n)))
 		if !fits {
-			require.ErrorIs(t, err, op.Malformed)
-			require.Contains(t, op.AsRefusal(err).Detail, "f:260:7: there are 257 rules, more than 256")
+			require.ErrorIs(t, err, refusal.Malformed)
+			require.Contains(t, refusal.As(err).Detail, "f:260:7: there are 257 rules, more than 256")
 			continue
 		}
 		require.NoError(t, err)

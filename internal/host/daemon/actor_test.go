@@ -19,6 +19,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -77,7 +78,7 @@ func (p *player) answer(words []string) string {
 	if errors.As(err, &taken) {
 		says = holders(taken.Conflicts)
 	}
-	return fmt.Sprintf("error %s %s %s", op.CodeOf(err), says, strings.ReplaceAll(err.Error(), "\n", " "))
+	return fmt.Sprintf("error %s %s %s", refusal.CodeOf(err), says, strings.ReplaceAll(err.Error(), "\n", " "))
 }
 
 func holders(list []api.Conflict) string {
@@ -158,7 +159,7 @@ func (p *player) reserved(ctx context.Context, words []string) (string, error) {
 		found, err := p.client.Check(ctx, api.Check{Scope: placeOf(rest[0]), Patterns: rest[1:]})
 		return holders(found.Conflicts), err
 	default:
-		return "", op.Refuse(op.Malformed, "what is %q?", words[0])
+		return "", refusal.New(refusal.Malformed, "what is %q?", words[0])
 	}
 	return r.ID, err
 }
@@ -239,7 +240,7 @@ func (a *actor) does(format string, args ...any) string {
 }
 
 // cannot requires that what an actor is told is refused.
-func (a *actor) cannot(code op.Code, format string, args ...any) string {
+func (a *actor) cannot(code refusal.Code, format string, args ...any) string {
 	a.w.t.Helper()
 	a.begin(format, args...)
 	line := a.line()

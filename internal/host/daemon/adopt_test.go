@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/wire/api"
@@ -48,7 +49,7 @@ func TestAdopt(t *testing.T) {
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "gated trust adopt "+kept)
 	_, err = w.sign(w.waiting("db"), op.Operational, carol)
-	require.ErrorIs(t, err, op.UnknownSigner)
+	require.ErrorIs(t, err, refusal.UnknownSigner)
 	w.halt()
 	no := errors.New("no")
 	_, err = life.AdoptSigners(t.Context(), w.state, kept, func(a signers.Adoption) error {
@@ -93,7 +94,7 @@ func TestAdopt(t *testing.T) {
 	_, err = w.sign(w.waiting("web"), op.Operational, carol)
 	require.NoError(t, err)
 	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
-	refused(t, err, op.Conflict, "uses the state directory")
+	refused(t, err, refusal.Conflict, "uses the state directory")
 	w.halt()
 	w.sound()
 }
@@ -103,17 +104,17 @@ func TestAdoptRefuses(t *testing.T) {
 	whole := read(t, w.signers())
 	for name, c := range map[string]struct {
 		text string
-		code op.Code
+		code refusal.Code
 		says string
 	}{
-		"a line that is none": {whole + "nonsense\n", op.Malformed, "line 9"},
-		"a carriage return":   {strings.ReplaceAll(whole, "\n", "\r\n"), op.Malformed, "line 1"},
-		"nothing":             {"", op.BadParams, "nobody could sign as operational"},
-		"only a comment":      {"# cut off\n", op.BadParams, "operational@gated"},
-		"only recovery":       {lineWith(t, whole, "recovery@gated"), op.BadParams, "operational"},
+		"a line that is none": {whole + "nonsense\n", refusal.Malformed, "line 9"},
+		"a carriage return":   {strings.ReplaceAll(whole, "\n", "\r\n"), refusal.Malformed, "line 1"},
+		"nothing":             {"", refusal.BadParams, "nobody could sign as operational"},
+		"only a comment":      {"# cut off\n", refusal.BadParams, "operational@gated"},
+		"only recovery":       {lineWith(t, whole, "recovery@gated"), refusal.BadParams, "operational"},
 		"operators of the past": {strings.ReplaceAll(whole, `"operational@gated"`, `"operational@gated",valid-before="20200101Z"`),
-			op.BadParams, "valid now"},
-		"a line without roles": {strings.Replace(whole, ` namespaces="operational@gated"`, "", 1), op.Malformed, "namespaces"},
+			refusal.BadParams, "valid now"},
+		"a line without roles": {strings.Replace(whole, ` namespaces="operational@gated"`, "", 1), refusal.Malformed, "namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(w.signers(), []byte(c.text), 0o600))
@@ -124,12 +125,12 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(w.signers()))
 	_, err := life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
-	refused(t, err, op.UnknownTarget, "gated trust show")
+	refused(t, err, refusal.UnknownTarget, "gated trust show")
 	require.NoError(t, os.Symlink(w.file("else", whole), w.signers()))
 	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = life.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), w.signers(), agreed)
-	refused(t, err, op.UnknownTarget, "--state")
+	refused(t, err, refusal.UnknownTarget, "--state")
 	require.Len(t, w.history(), 1)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/headroom"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/driver/scope"
@@ -33,7 +34,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 		return nil, err
 	}
 	if c.Host != opened.ID.Host {
-		return nil, op.Refuse(op.TargetMismatch, "%s says host %q, but this gate was made for %q",
+		return nil, refusal.New(refusal.TargetMismatch, "%s says host %q, but this gate was made for %q",
 			filepath.Join(opened.Dir.Path(), state.SettingsName), c.Host, opened.ID.Host).
 			WithHint("what operators sign names the host; put the old name back, or make a new gate")
 	}
@@ -184,10 +185,10 @@ func (d drivers) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		return one.Observe(ctx, l)
 	}
 	if t.Kind == op.KindCommand {
-		return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: this gate has no commands", t).
+		return op.Observed{}, refusal.New(refusal.UnknownTarget, "there is no %s: this gate has no commands", t).
 			WithHint("an operator puts them into gated.yaml, under commands")
 	}
-	return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: nothing here is of that kind", t)
+	return op.Observed{}, refusal.New(refusal.UnknownTarget, "there is no %s: nothing here is of that kind", t)
 }
 
 // wake passes a target on to reconcile. The driver, which is there first, may

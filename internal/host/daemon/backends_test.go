@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/host/daemon"
@@ -125,15 +126,15 @@ func TestTwoBackEnds(t *testing.T) {
 	require.Equal(t, api.BackendAway, w.backEnd("libvirt").State)
 
 	_, err = w.client.Submit(t.Context(), ask("guest.create", "new"), "")
-	require.ErrorIs(t, err, op.Unavailable, "it may be there")
-	require.ErrorIs(t, w.approve(*j.Request), op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable, "it may be there")
+	require.ErrorIs(t, w.approve(*j.Request), refusal.Unavailable)
 	require.Equal(t, op.StatePending, w.await(j.ID).State, "the request stays")
 	plan, err := w.client.Plan(t.Context(), "", []byte("apiVersion: gated/v1\nhost: "+testHost+"\nguests:\n"+
 		"  - {name: db, state: absent}\n  - {name: other, state: running}\n"))
 	require.NoError(t, err)
 	for _, g := range plan.Guests {
 		require.Equal(t, api.ActionError, g.Action, g.Name)
-		require.Equal(t, op.Unavailable, g.Error.Code, g.Name)
+		require.Equal(t, refusal.Unavailable, g.Error.Code, g.Name)
 		require.Contains(t, g.Error.Detail, "libvirt is away", g.Name)
 	}
 
@@ -187,7 +188,7 @@ func TestTwoBackEndsWithOneName(t *testing.T) {
 	w.halt()
 	h.Put("web", nil)
 	w.config("libvirt: {}\nlocal: {}\nnew_guests: local\n")
-	refused(t, w.run(t.Context()), op.Conflict, "guest/web", "libvirt", "local")
+	refused(t, w.run(t.Context()), refusal.Conflict, "guest/web", "libvirt", "local")
 }
 
 // A gate without local needs no directory for it.

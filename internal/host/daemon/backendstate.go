@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
@@ -22,7 +23,7 @@ func (d *daemon) countGuests(ctx context.Context, s *api.Status) {
 	if len(states) == 1 && d.local != nil {
 		all, err := d.local.List(ctx)
 		if err != nil {
-			s.Health = append(s.Health, api.Health{Name: "guests", Detail: op.AsRefusal(err).Detail})
+			s.Health = append(s.Health, api.Health{Name: "guests", Detail: refusal.As(err).Detail})
 			return
 		}
 		s.Guests = len(all)

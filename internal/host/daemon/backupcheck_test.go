@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
 )
@@ -51,7 +51,7 @@ func TestCheckBackup(t *testing.T) {
 // bad are files from which no gate can be restored, with why.
 func (w *world) bad(good string) map[string]struct {
 	file string
-	code op.Code
+	code refusal.Code
 } {
 	w.t.Helper()
 	forge := func(name, statement string) string {
@@ -64,35 +64,35 @@ func (w *world) bad(good string) map[string]struct {
 	require.NoError(w.t, syscall.Mkfifo(pipe, 0o600))
 	out := map[string]struct {
 		file string
-		code op.Code
+		code refusal.Code
 	}{
-		"no file":           {w.dir + "/none", op.BadParams},
-		"a directory":       {w.dir, op.BadParams},
-		"a symbolic link":   {link, op.BadParams},
-		"a pipe":            {pipe, op.BadParams},
-		"empty":             {w.file("empty", ""), op.Conflict},
-		"text":              {w.file("text", strings.Repeat("hello ", 2000)), op.Conflict},
-		"a head alone":      {w.file("head", good[:100]), op.Conflict},
-		"no table":          {w.file("page1", good[:4096]), op.Conflict},
-		"a byte too short":  {w.file("short", good[:len(good)-1]), op.Conflict},
-		"forged scratch":    {forge("forged", `UPDATE incarnations SET scratch = 1`), op.Conflict},
-		"an entry edited":   {forge("edited", `UPDATE audit SET body = CAST(replace(body, 'web', 'wxb') AS BLOB)`), op.Conflict},
-		"an entry cut off":  {forge("cutoff", `DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)`), op.Conflict},
-		"a signer added":    {forge("signer", `UPDATE trust SET text = CAST(text || '# ' || char(10) AS BLOB)`), op.Conflict},
-		"no identity":       {forge("nobody", `DELETE FROM gate_identity`), op.Conflict},
-		"another program's": {forge("foreign", `PRAGMA application_id = 1`), op.Conflict},
-		"a newer schema":    {forge("newer", fmt.Sprintf(`PRAGMA user_version = %d`, len(life.Migrations())+1)), op.SchemaTooNew},
+		"no file":           {w.dir + "/none", refusal.BadParams},
+		"a directory":       {w.dir, refusal.BadParams},
+		"a symbolic link":   {link, refusal.BadParams},
+		"a pipe":            {pipe, refusal.BadParams},
+		"empty":             {w.file("empty", ""), refusal.Conflict},
+		"text":              {w.file("text", strings.Repeat("hello ", 2000)), refusal.Conflict},
+		"a head alone":      {w.file("head", good[:100]), refusal.Conflict},
+		"no table":          {w.file("page1", good[:4096]), refusal.Conflict},
+		"a byte too short":  {w.file("short", good[:len(good)-1]), refusal.Conflict},
+		"forged scratch":    {forge("forged", `UPDATE incarnations SET scratch = 1`), refusal.Conflict},
+		"an entry edited":   {forge("edited", `UPDATE audit SET body = CAST(replace(body, 'web', 'wxb') AS BLOB)`), refusal.Conflict},
+		"an entry cut off":  {forge("cutoff", `DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)`), refusal.Conflict},
+		"a signer added":    {forge("signer", `UPDATE trust SET text = CAST(text || '# ' || char(10) AS BLOB)`), refusal.Conflict},
+		"no identity":       {forge("nobody", `DELETE FROM gate_identity`), refusal.Conflict},
+		"another program's": {forge("foreign", `PRAGMA application_id = 1`), refusal.Conflict},
+		"a newer schema":    {forge("newer", fmt.Sprintf(`PRAGMA user_version = %d`, len(life.Migrations())+1)), refusal.SchemaTooNew},
 	}
 	for i := 1; i < 8; i++ { // cut off anywhere, and a page overwritten anywhere
 		at := i * len(good) / 8 / 4096 * 4096
 		out[fmt.Sprintf("cut off at %d", at)] = struct {
 			file string
-			code op.Code
-		}{w.file(fmt.Sprint("cut", i), good[:at]), op.Conflict}
+			code refusal.Code
+		}{w.file(fmt.Sprint("cut", i), good[:at]), refusal.Conflict}
 		out[fmt.Sprintf("overwritten at %d", at)] = struct {
 			file string
-			code op.Code
-		}{w.file(fmt.Sprint("over", i), good[:at]+strings.Repeat("x", 4096)+good[at+4096:]), op.Conflict}
+			code refusal.Code
+		}{w.file(fmt.Sprint("over", i), good[:at]+strings.Repeat("x", 4096)+good[at+4096:]), refusal.Conflict}
 	}
 	return out
 }
@@ -109,10 +109,10 @@ func TestWhatIsNoBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := tree(t, w.state)
 			_, err := life.CheckBackup(t.Context(), c.file, func(int64) {})
-			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
+			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)
 			_, err = life.Restore(t.Context(), c.file, w.state)
-			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
-			require.NotEmpty(t, op.AsRefusal(err).Detail)
+			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)
+			require.NotEmpty(t, refusal.As(err).Detail)
 			require.Equal(t, before, tree(t, w.state), "nothing has changed")
 		})
 	}
@@ -129,7 +129,7 @@ func TestOneRestoreAtATime(t *testing.T) {
 	require.NoError(t, err)
 	before := tree(t, w.state)
 	_, err = life.Restore(t.Context(), file, w.state)
-	refused(t, err, op.Conflict, "uses the state directory")
+	refused(t, err, refusal.Conflict, "uses the state directory")
 	require.Equal(t, before, tree(t, w.state))
 	require.NoError(t, other.Close())
 	_, err = life.Restore(t.Context(), file, w.state)

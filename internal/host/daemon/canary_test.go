@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/log/canary"
 	"gated/internal/wire/api"
@@ -87,7 +87,7 @@ func TestCanaryAlerts(t *testing.T) {
 			w.serve()
 		}
 		_, err := w.client.Submit(t.Context(), ask("guest.destroy", fmt.Sprintf("g%d", 8+i)), "")
-		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorIs(t, err, refusal.OverLimit)
 	}
 	e := w.canarySays(1)
 	require.Contains(t, string(e.Raw), `"verdict":"alert"`)
@@ -101,7 +101,7 @@ func TestCanaryAlerts(t *testing.T) {
 	require.Contains(t, h.Detail, "to go back: put the policy")
 	require.Contains(t, h.Detail, fmt.Sprintf("; if it is meant: gated canary accept %d", c.Change))
 
-	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), c.Change+1), op.UnknownTarget)
+	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), c.Change+1), refusal.UnknownTarget)
 	w.policy(base, "")
 	require.Contains(t, w.canarySays(2).Detail, "takes the change back")
 	w.canaryTells(ended)
@@ -159,7 +159,7 @@ func TestCanaryOfTrust(t *testing.T) {
 	require.Contains(t, w.canarySays(2).Detail, "accepted by uid:")
 	w.canaryTells(ended)
 	require.True(t, w.health("canary").OK)
-	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change), op.UnknownTarget)
+	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change), refusal.UnknownTarget)
 	w.halt()
 	w.sound()
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestWhereOneMayNotWrite: whoever may connect cannot keep everybody out of
@@ -18,8 +18,8 @@ func TestWhereOneMayNotWrite(t *testing.T) {
 	if os.Geteuid() != 0 { // there is one uid alone
 		w.serve()
 		mine := w.actor(nil)
-		mine.cannot(op.NotAllowed, "reserve / **")
-		mine.cannot(op.NotAllowed, "scope /")
+		mine.cannot(refusal.NotAllowed, "reserve / **")
+		mine.cannot(refusal.NotAllowed, "scope /")
 		mine.does("reserve %s **", w.checkout("repo"))
 		return
 	}
@@ -32,8 +32,8 @@ func TestWhereOneMayNotWrite(t *testing.T) {
 	inDevs.Groups = []uint32{64320, devs}
 	root, theirs, mate := w.actor(nil), w.actor(nobody), w.actor(&inDevs)
 	for _, dir := range []string{"/", filepath.Dir(repo), repo, "/tmp"} {
-		theirs.cannot(op.NotAllowed, "reserve %s **", dir)
-		theirs.cannot(op.NotAllowed, "scope %s", dir)
+		theirs.cannot(refusal.NotAllowed, "reserve %s **", dir)
+		theirs.cannot(refusal.NotAllowed, "scope %s", dir)
 		require.Empty(t, theirs.does("check %s **", dir), "whoever asks may know")
 	}
 	require.Equal(t, 8, w.refusals("not_allowed"))
@@ -45,8 +45,8 @@ func TestWhereOneMayNotWrite(t *testing.T) {
 
 	// What was somebody's is not theirs for ever.
 	require.NoError(t, os.Chmod(repo, 0o2755))
-	mate.cannot(op.NotAllowed, "renew r1")
-	mate.cannot(op.NotHolder, "renew r2")
+	mate.cannot(refusal.NotAllowed, "renew r1")
+	mate.cannot(refusal.NotHolder, "renew r2")
 	require.Equal(t, "r1", mate.does("release r1"))
 	w.halt()
 	w.sound()
@@ -66,17 +66,17 @@ func TestUnseenPlaces(t *testing.T) {
 	nobody := w.serveOthers("")
 	gone := filepath.Join(w.checkout("repo"), "gone")
 	theirs := w.actor(nobody)
-	require.Contains(t, theirs.cannot(op.NotAllowed, "imagine %s **", gone), "cannot see")
+	require.Contains(t, theirs.cannot(refusal.NotAllowed, "imagine %s **", gone), "cannot see")
 	require.NoError(t, os.Chown(filepath.Dir(gone), int(nobody.Uid), 0))
 	require.Equal(t, "r1", theirs.does("imagine %s **", gone))
 	require.NoError(t, os.Chown(filepath.Dir(gone), 0, 0))
-	theirs.cannot(op.NotAllowed, "renew r1")
+	theirs.cannot(refusal.NotAllowed, "renew r1")
 	w.halt()
 	w.config("reservations: {unseen: allow}\n")
 	w.serve()
 	require.Equal(t, "r1", theirs.does("renew r1"))
 	require.Equal(t, "r2", theirs.does("imagine %s **", filepath.Join(gone, "more")))
-	theirs.cannot(op.NotAllowed, "reserve / **")
+	theirs.cannot(refusal.NotAllowed, "reserve / **")
 	w.halt()
 	w.sound()
 }

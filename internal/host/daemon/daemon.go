@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/local"
 	"gated/internal/driver/proxmox"
 	"gated/internal/gate"
@@ -48,12 +48,12 @@ type daemon struct {
 	listIsNew   bool           // the database does not have it yet
 	key         checkpoint.Key // of the heads of the audit log
 	signers     *signers.File
-	revoked     *signers.Revocations       // of the goroutine that reloads
-	revokedSays atomic.Pointer[string]     // what the revocation file holds
-	soon        chan struct{}              // holds one: the tick is due
-	reloadErr   atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
-	signersErr  atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
-	waits       atomic.Pointer[string]     // settings that changed on disk and wait for a start
+	revoked     *signers.Revocations            // of the goroutine that reloads
+	revokedSays atomic.Pointer[string]          // what the revocation file holds
+	soon        chan struct{}                   // holds one: the tick is due
+	reloadErr   atomic.Pointer[refusal.Refusal] // of the last reload, nil if it worked
+	signersErr  atomic.Pointer[refusal.Refusal] // why the file of signers does not say what is in force, else nil
+	waits       atomic.Pointer[string]          // settings that changed on disk and wait for a start
 }
 
 // atEnd has something ended before everything that was opened before it.

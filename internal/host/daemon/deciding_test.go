@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // decidingKind is one kind of file or directory that decides: what a test writes into
@@ -149,8 +149,8 @@ func TestWhatOthersCanWriteIsRefusedAtStart(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience) // a daemon that starts is the fault
 				defer cancel()
 				err := w.run(ctx)
-				require.ErrorIs(t, err, op.NotAllowed)
-				r := op.AsRefusal(err)
+				require.ErrorIs(t, err, refusal.NotAllowed)
+				r := refusal.As(err)
 				require.Contains(t, r.Detail, at)
 				if k.config != nil {
 					require.True(t, strings.HasPrefix(r.Detail, k.name+": "), r.Detail)
@@ -213,7 +213,7 @@ func TestACommandThatSomebodyAppended(t *testing.T) {
 	require.NoError(t, os.Chmod(w.state, 0o711))
 	require.NoError(t, os.Chmod(conf, 0o666))
 	w.config("commands: {theirs: {argv: [/bin/true], benign: true}}\n")
-	require.ErrorIs(t, w.run(t.Context()), op.NotAllowed)
+	require.ErrorIs(t, w.run(t.Context()), refusal.NotAllowed)
 }
 
 // TestARevocationFileOfOthers refuses every signature from the moment that it is
@@ -228,7 +228,7 @@ func TestARevocationFileOfOthers(t *testing.T) {
 	from := len(w.log.String())
 	require.NoError(t, os.Chmod(path, 0o666))
 	w.log.await(t, from, "every signature is refused")
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	require.Contains(t, w.health("revoked keys").Detail, "chmod go-w "+path)
 	from = len(w.log.String())
 	require.NoError(t, os.Chmod(path, 0o600))
@@ -262,7 +262,7 @@ func TestWishesOfOthers(t *testing.T) {
 		wish("[{name: theirs}]")
 		require.Eventually(t, func() bool {
 			e := w.status().Sources[0].Error
-			return e != nil && e.Code == op.NotAllowed && strings.Contains(e.Detail, c.at+" may be written by") && strings.HasSuffix(e.Detail, "chmod go-w "+c.at)
+			return e != nil && e.Code == refusal.NotAllowed && strings.Contains(e.Detail, c.at+" may be written by") && strings.HasSuffix(e.Detail, "chmod go-w "+c.at)
 		}, patience, 10*time.Millisecond)
 		wish("[]")
 		require.NoError(t, os.Chmod(c.at, info.Mode()))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -32,11 +33,11 @@ func TestSetsArePutAndDisjoint(t *testing.T) {
 		return err
 	}
 	require.NoError(t, put("a", document("name: web", "name: db")))
-	refused(t, put("b", document("name: fs", "name: db")), op.Conflict, "db", "set a")
+	refused(t, put("b", document("name: fs", "name: db")), refusal.Conflict, "db", "set a")
 	require.NoError(t, put("a", document("name: web")), "the same set may say it again")
 	require.NoError(t, put("b", document("name: fs", "name: db")), "it was given up")
-	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve2\nguests: []\n")), op.TargetMismatch, "pve2", "pve1") // P10
-	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve1\nguests:\n  - name: x\n    cpus: 2.7\n")), op.Malformed, "c:5:")
+	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve2\nguests: []\n")), refusal.TargetMismatch, "pve2", "pve1") // P10
+	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve1\nguests:\n  - name: x\n    cpus: 2.7\n")), refusal.Malformed, "c:5:")
 	sets, err := w.client.Sets(t.Context())
 	require.NoError(t, err)
 	require.Len(t, sets, 2)
@@ -55,7 +56,7 @@ func TestSetsArePutAndDisjoint(t *testing.T) {
 		if err == nil {
 			won++
 		} else {
-			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorIs(t, err, refusal.Conflict)
 		}
 	}
 	require.Equal(t, 1, won)
@@ -77,8 +78,8 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 	// Nobody's scratch is benign to a set that mentions it: apply will wait.
 	require.Equal(t, map[string]string{"web": api.ActionChange, "db": api.ActionCreate, "tmp": api.ActionWaits, "gone": api.ActionNone}, actions)
 	_, err = w.client.Guest(t.Context(), "db")
-	require.ErrorIs(t, err, op.UnknownTarget, "a plan changes nothing")
-	refused(t, planErr(w, "apiVersion: gated/v1\nhost: pve2\nguests: []\n"), op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.UnknownTarget, "a plan changes nothing")
+	refused(t, planErr(w, "apiVersion: gated/v1\nhost: pve2\nguests: []\n"), refusal.TargetMismatch)
 	w.halt()
 }
 
@@ -95,8 +96,8 @@ func TestDirectorySource(t *testing.T) {
 	w.config("desired:\n  dir: " + dir + "\n")
 	w.serve()
 	_, err := w.client.PutSet(t.Context(), "a", "", document("name: web"))
-	refused(t, err, op.Conflict, dir)
-	refused(t, w.client.DeleteSet(t.Context(), "a"), op.Conflict, dir)
+	refused(t, err, refusal.Conflict, dir)
+	refused(t, w.client.DeleteSet(t.Context(), "a"), refusal.Conflict, dir)
 
 	// A file that appears is acted on; a broken one shows, and plans nothing.
 	tmp := w.file("tmp.yaml", string(document("name: web\n    state: stopped")))
@@ -112,7 +113,7 @@ func TestDirectorySource(t *testing.T) {
 	require.Len(t, s.Sources, 1)
 	require.NotNil(t, s.Sources[0].Error)
 	require.Regexp(t, "^[^ :]*b.yaml:1", s.Sources[0].Error.Detail, "the code is not said again")
-	require.Equal(t, op.Malformed, s.Sources[0].Error.Code)
+	require.Equal(t, refusal.Malformed, s.Sources[0].Error.Code)
 	g, err := w.client.Guest(t.Context(), "web")
 	require.NoError(t, err)
 	require.NotNil(t, g.Provenance)

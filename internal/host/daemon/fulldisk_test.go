@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/wire/api"
@@ -58,7 +59,7 @@ func (w *world) press() (d decided) {
 			row = 0
 			continue
 		}
-		require.ErrorIs(w.t, err, op.Unavailable)
+		require.ErrorIs(w.t, err, refusal.Unavailable)
 		d.refused++
 		row++
 		require.Less(w.t, len(d.jobs), 5000, "the disk does not get full")
@@ -82,9 +83,9 @@ func fullWhileDeciding(t *testing.T) int {
 		told := w.press()
 		rounds += told.refused
 		_, err := w.client.Approve(t.Context(), request, envelope)
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		_, err = w.client.Submit(t.Context(), ask("guest.start", "idle"), "")
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		// Nothing ran, and it can be asked what is.
 		r, err := w.client.Request(t.Context(), request)
 		require.NoError(t, err)
@@ -109,7 +110,7 @@ func fullWhileDeciding(t *testing.T) int {
 	_, err := w.client.Approve(t.Context(), request, envelope)
 	require.NoError(t, err)
 	_, err = w.client.Approve(t.Context(), request, envelope)
-	require.ErrorIs(t, err, op.Replayed)
+	require.ErrorIs(t, err, refusal.Replayed)
 	require.Equal(t, op.StateSucceeded, w.endOf(request).State)
 	code, log := s.stop()
 	require.Zero(t, code, log)
@@ -192,7 +193,7 @@ func fullAtBackup(t *testing.T) int {
 		w.fill(room * 4096)
 		var b bytes.Buffer
 		_, err := w.client.Backup(t.Context(), &b)
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		require.Zero(t, b.Len())
 		left, err := filepath.Glob(filepath.Join(w.state, ".backup-*"))
 		require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
@@ -52,7 +52,7 @@ func headKey(ctx context.Context, o *life.Opened) (key checkpoint.Key, fresh boo
 		err = fmt.Errorf("%s is not the key that the audit log names", path)
 	}
 	if err != nil {
-		return key, false, op.Refuse(op.Unavailable, "the gate's own key cannot be used: %v", err).
+		return key, false, refusal.New(refusal.Unavailable, "the gate's own key cannot be used: %v", err).
 			WithHint("put the file %s back as it was; or go on under a new gate id with a key of its own: gated restore BACKUP --state %s",
 				path, o.Dir.Path())
 	}

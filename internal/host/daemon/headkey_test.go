@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/life"
 	"gated/internal/log/checkpoint"
@@ -57,16 +58,16 @@ func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {
 	proof, err = checkpoint.DecodeHashes(in.Proof)
 	require.NoError(t, err)
 	require.NoError(t, is.Includes(2, []byte(in.Entry), proof))
-	require.ErrorIs(t, is.Includes(2, []byte(in.Entry+" "), proof), op.BindingMismatch)
+	require.ErrorIs(t, is.Includes(2, []byte(in.Entry+" "), proof), refusal.BindingMismatch)
 
 	_, err = w.client.Consistency(t.Context(), last.Size, last.Size+1000)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.client.Consistency(t.Context(), 0, last.Size)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 	_, err = w.client.Inclusion(t.Context(), 0)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.client.Inclusion(t.Context(), last.Size+1000)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	w.halt()
 
 	w.serve()
@@ -107,7 +108,7 @@ func TestTheKeyIsTheGatesOwn(t *testing.T) {
 			require.NoError(t, os.Symlink(w.keyFile()+"2", w.keyFile()))
 		}
 		err := w.run(t.Context())
-		refused(t, err, op.Unavailable, "the gate's own key cannot be used", "gated restore")
+		refused(t, err, refusal.Unavailable, "the gate's own key cannot be used", "gated restore")
 		require.NotContains(t, err.Error(), "PRIVATE+KEY")
 		_ = os.Remove(w.keyFile())
 		_ = os.Remove(w.keyFile() + "2")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
@@ -68,7 +69,8 @@ func (d *daemon) hubHealth() []api.Health {
 		since, due time.Time
 	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportSince, s.ReportDue}} {
 		if part.err != nil {
-			out = append(out, api.Health{Name: part.name, Detail: hubFault(op.AsRefusal(part.err).Detail, part.since, later(s.NextAt, part.due), now())})
+			out = append(out, api.Health{Name: part.name, Detail: hubFault(refusal.As(part.err).Detail, part.since,
+				later(s.NextAt, part.due), now())})
 		}
 	}
 	return out
@@ -107,6 +109,6 @@ func wireError(err error) *api.Error {
 	if err == nil {
 		return nil
 	}
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	return &api.Error{Code: r.Code, Detail: r.Detail}
 }

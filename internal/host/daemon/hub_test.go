@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -40,7 +41,7 @@ func TestAHubIsTheOnlySource(t *testing.T) {
 	dir := filepath.Join(w.dir, "desired")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	w.config(section + "desired: {dir: " + dir + "}\n")
-	refused(t, w.run(t.Context()), op.Malformed, "desired state comes from one place")
+	refused(t, w.run(t.Context()), refusal.Malformed, "desired state comes from one place")
 
 	require.NoError(t, os.WriteFile(conf, []byte(whole), 0o600))
 	w.config(section)
@@ -49,12 +50,12 @@ func TestAHubIsTheOnlySource(t *testing.T) {
 	require.Equal(t, "hub", w.status().Sources[0].Name)
 	require.Eventually(t, func() bool { return w.status().Sources[0].Error != nil }, patience, 10*time.Millisecond)
 	fault := w.status().Sources[0].Error
-	require.Equal(t, op.UnknownTarget, fault.Code)
+	require.Equal(t, refusal.UnknownTarget, fault.Code)
 	require.Regexp(t, `^the hub has nothing for the host "[^"]+", or the URL is not a hub's \(since [0-9TZ:-]+, (is tried now|tried next at [0-9TZ:-]+)\)$`, fault.Detail)
 	require.Equal(t, waits, pending(), "while the hub does not answer, nothing is withdrawn")
 	_, err = w.client.PutSet(t.Context(), "site", "", document("name: web"))
-	refused(t, err, op.Conflict, s.URL)
-	refused(t, w.client.DeleteSet(t.Context(), "site"), op.Conflict, s.URL)
+	refused(t, err, refusal.Conflict, s.URL)
+	refused(t, w.client.DeleteSet(t.Context(), "site"), refusal.Conflict, s.URL)
 	require.Len(t, w.status().Sources, 1)
 	w.halt()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 )
@@ -55,30 +55,30 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 	w.file("w.pub", string(ssh.MarshalAuthorizedKey(weak)))
 	for name, c := range map[string]struct {
 		change func(*life.InitOptions)
-		code   op.Code
+		code   refusal.Code
 		says   string
 	}{
-		"no key": {func(o *life.InitOptions) { o.Operators = nil }, op.BadParams, "--operator"},
+		"no key": {func(o *life.InitOptions) { o.Operators = nil }, refusal.BadParams, "--operator"},
 		"a private key": {func(o *life.InitOptions) {
 			o.Operators[0].Path = w.file("id", string(pem.Bytes)+"-----BEGIN OPENSSH PRIVATE KEY-----")
-		}, op.BadParams, "private key"},
-		"no such file":        {func(o *life.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "there is no key file"},
-		"a directory":         {func(o *life.InitOptions) { o.Operators[0].Path = w.dir }, op.BadParams, "cannot be read"},
-		"no key in it":        {func(o *life.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, op.BadParams, "x.pub"},
-		"two keys in it":      {func(o *life.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, op.BadParams, "2.pub"},
-		"options before it":   {func(o *life.InitOptions) { o.Operators[0].Path = w.file("o.pub", "no-pty "+pub) }, op.BadParams, "o.pub"},
-		"a key without name":  {func(o *life.InitOptions) { o.Operators[0].Path = w.file("n.pub", nameless(pub)) }, op.BadParams, "n.pub:alice@example.com"},
-		"a name that is none": {func(o *life.InitOptions) { o.Operators[0].Path = w.file("s.pub", nameless(pub)+" alice on laptop\n") }, op.BadParams, "alice on laptop"},
-		"a pattern":           {func(o *life.InitOptions) { o.Operators[0].Principal = "*@example.com" }, op.BadParams, "*@example.com"},
+		}, refusal.BadParams, "private key"},
+		"no such file":        {func(o *life.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, refusal.BadParams, "there is no key file"},
+		"a directory":         {func(o *life.InitOptions) { o.Operators[0].Path = w.dir }, refusal.BadParams, "cannot be read"},
+		"no key in it":        {func(o *life.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, refusal.BadParams, "x.pub"},
+		"two keys in it":      {func(o *life.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, refusal.BadParams, "2.pub"},
+		"options before it":   {func(o *life.InitOptions) { o.Operators[0].Path = w.file("o.pub", "no-pty "+pub) }, refusal.BadParams, "o.pub"},
+		"a key without name":  {func(o *life.InitOptions) { o.Operators[0].Path = w.file("n.pub", nameless(pub)) }, refusal.BadParams, "n.pub:alice@example.com"},
+		"a name that is none": {func(o *life.InitOptions) { o.Operators[0].Path = w.file("s.pub", nameless(pub)+" alice on laptop\n") }, refusal.BadParams, "alice on laptop"},
+		"a pattern":           {func(o *life.InitOptions) { o.Operators[0].Principal = "*@example.com" }, refusal.BadParams, "*@example.com"},
 		"a weak key": {func(o *life.InitOptions) {
 			o.Operators[0].Path = w.dir + "/w.pub"
-		}, op.BadParams, "w.pub"},
-		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = signers.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, op.Malformed, "w.pub"},
-		"a host that is none":  {func(o *life.InitOptions) { o.Host = "a b" }, op.BadParams, "--host"},
-		"below a file":         {func(o *life.InitOptions) { o.StateDir = w.pub + "/state" }, op.BadParams, "--state"},
-		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
-		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
-		"an unwritable parent": {func(o *life.InitOptions) { o.StateDir = "/proc/x/y" }, op.BadParams, "--state"},
+		}, refusal.BadParams, "w.pub"},
+		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = signers.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, refusal.Malformed, "w.pub"},
+		"a host that is none":  {func(o *life.InitOptions) { o.Host = "a b" }, refusal.BadParams, "--host"},
+		"below a file":         {func(o *life.InitOptions) { o.StateDir = w.pub + "/state" }, refusal.BadParams, "--state"},
+		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []signers.KeyArg{{Path: "/none"}} }, refusal.BadParams, "/none"},
+		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []signers.KeyArg{{Path: "/none"}} }, refusal.BadParams, "/none"},
+		"an unwritable parent": {func(o *life.InitOptions) { o.StateDir = "/proc/x/y" }, refusal.BadParams, "--state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.options()
@@ -86,7 +86,7 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 			c.change(&o)
 			before := tree(t, w.dir)
 			_, err := life.Init(t.Context(), o)
-			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
+			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)
 			require.Contains(t, err.Error()+hint(err), c.says)
 			require.NotContains(t, err.Error(), strings.Fields(pub)[1], "never key material")
 			require.Equal(t, before, tree(t, w.dir))
@@ -99,7 +99,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	w.init()
 	before := tree(t, w.state)
 	_, err := life.Init(t.Context(), w.options())
-	refused(t, err, op.Conflict, "holds a gate already", "gated serve --state "+w.state)
+	refused(t, err, refusal.Conflict, "holds a gate already", "gated serve --state "+w.state)
 	require.Equal(t, before, tree(t, w.state))
 
 	// Files that somebody put there before are not init's to write or to remove.
@@ -110,7 +110,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 		mine := filepath.Join(o.StateDir, name)
 		require.NoError(t, os.WriteFile(mine, []byte("mine\n"), 0o600))
 		_, err = life.Init(t.Context(), o)
-		refused(t, err, op.Conflict, mine)
+		refused(t, err, refusal.Conflict, mine)
 		require.Equal(t, "mine\n", read(t, mine))
 		entries, err := os.ReadDir(o.StateDir)
 		require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(o.StateDir, "x"), nil, 0o600))
 	require.NoError(t, os.Chmod(o.StateDir, 0o777))
 	_, err = life.Init(t.Context(), o)
-	refused(t, err, op.NotAllowed, "chmod 0700")
+	refused(t, err, refusal.NotAllowed, "chmod 0700")
 }
 
 func TestInitWhileADaemonRuns(t *testing.T) {
@@ -134,7 +134,7 @@ func TestInitWhileADaemonRuns(t *testing.T) {
 	w.init()
 	w.serve()
 	_, err := life.Init(t.Context(), w.options())
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	w.status()
 }
 
@@ -146,7 +146,7 @@ func read(t *testing.T, path string) string {
 
 func nameless(pub string) string { return strings.Join(strings.Fields(pub)[:2], " ") }
 
-func hint(err error) string { return "\n" + op.AsRefusal(err).Hint }
+func hint(err error) string { return "\n" + refusal.As(err).Hint }
 
 func mustRSA(t *testing.T, bits int) *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, bits)

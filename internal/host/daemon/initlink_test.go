@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 )
 
@@ -65,7 +65,7 @@ func TestInitFollowsNoLinkThatAppears(t *testing.T) {
 					return // a lock that is there is locked, as it is
 				}
 				require.Error(t, err)
-				require.Contains(t, []op.Code{op.NotAllowed, op.Conflict}, op.CodeOf(err), "%v", err)
+				require.Contains(t, []refusal.Code{refusal.NotAllowed, refusal.Conflict}, refusal.CodeOf(err), "%v", err)
 				require.Equal(t, before, tree(t, theirs), "%v", err)
 				_, err = os.Lstat(filepath.Join(state(w.dir), "gated.db"))
 				if filepath.Base(step) != "gated.db" && name != "another state directory" {

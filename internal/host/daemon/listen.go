@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/server"
 )
@@ -67,7 +67,7 @@ func socketGroup(name string) (int, error) {
 		if implied {
 			return -1, nil
 		}
-		return -1, op.Refuse(op.BadParams, "socket_group: there is no group %q", name).
+		return -1, refusal.New(refusal.BadParams, "socket_group: there is no group %q", name).
 			WithHint("make it (groupadd --system %s) and add who may ask, name a group of this host in gated.yaml, or take the line out", name)
 	}
 	return strconv.Atoi(g.Gid)

@@ -17,6 +17,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/life"
@@ -132,11 +133,11 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
 		// What only reads says that a start is needed.
 		_, err := life.Fsck(t.Context(), w.state)
-		refused(t, err, op.Unavailable, fmt.Sprintf("schema %d", schema), "gated serve")
+		refused(t, err, refusal.Unavailable, fmt.Sprintf("schema %d", schema), "gated serve")
 		_, err = life.TrustHistory(t.Context(), w.state)
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		_, err = life.VerifyAudit(t.Context(), w.state)
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		signers, before := read(t, w.signers()), w.bodies(w.database())
 
 		w.serve()
@@ -223,7 +224,7 @@ func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
 			require.Equal(t, signers.SignersKept, r.Trust.Of, "the backup has no list")
 			require.EqualValues(t, 1, r.Trust.Epoch)
 			_, err = life.RestoreWithSigners(t.Context(), file, w.state)
-			refused(t, err, op.BadParams, "without --signers-of-backup")
+			refused(t, err, refusal.BadParams, "without --signers-of-backup")
 		} else {
 			require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 3, Backup: 3, Replaced: 3}, r.Trust)
 		}
@@ -288,14 +289,14 @@ func TestWhatWaitsInAStoredDatabase(t *testing.T) {
 		spent := authz.Envelope{Payload: []byte(read(t, filepath.Join(stored(schema), "spent.json"))),
 			Signatures: []string{read(t, filepath.Join(stored(schema), "spent.json.sig"))}}
 		_, err = g.Approve(t.Context(), me, ran, spent)
-		require.ErrorIs(t, err, op.Replayed)
+		require.ErrorIs(t, err, refusal.Replayed)
 		_, err = g.ApproveOffline(t.Context(), me, spent)
-		require.ErrorIs(t, err, op.Replayed)
+		require.ErrorIs(t, err, refusal.Replayed)
 		_, err = g.Approve(t.Context(), me, step, spent)
 		require.Error(t, err)
 
 		_, err = g.Approve(t.Context(), me, step, signed(t, w.person("mallory").signer, waits.Payload))
-		require.ErrorIs(t, err, op.UnknownSigner)
+		require.ErrorIs(t, err, refusal.UnknownSigner)
 		approved, err := g.Approve(t.Context(), me, step, signed(t, w.signer, waits.Payload))
 		require.NoError(t, err)
 		require.Equal(t, op.StateAuthorized, approved.Step.State)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
@@ -44,7 +44,7 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 func (d *daemon) reload(ctx context.Context) {
 	c, err := life.Settings(d.opened.Dir.Path())
 	if err == nil && c.Host != d.config.Host {
-		err = op.Refuse(op.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
+		err = refusal.New(refusal.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
 	}
 	if err == nil {
 		err = life.CheckDeciding(c)
@@ -59,7 +59,7 @@ func (d *daemon) reload(ctx context.Context) {
 	switch {
 	case err != nil && ctx.Err() != nil: // it stops
 	case err != nil:
-		r := op.AsRefusal(err)
+		r := refusal.As(err)
 		d.reloadErr.Store(r)
 		d.log.Error("reload refused; what was in force stays", "code", string(r.Code), "detail", r.Detail)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 	"gated/internal/wire/api"
 )
@@ -84,7 +85,7 @@ func fullBesideTheGate(t *testing.T) int {
 		w.fill(0)
 		for _, a := range []api.Submit{ask("guest.create", "more"), ask("guest.destroy", "b0")} {
 			_, err := w.client.Submit(t.Context(), a, "")
-			require.ErrorIs(t, err, op.Unavailable)
+			require.ErrorIs(t, err, refusal.Unavailable)
 		}
 		require.Equal(t, whole, w.reserved(), "what nobody signed takes nothing of the reserve")
 		h := w.health("disk")
@@ -124,14 +125,14 @@ func fullThroughTheGate(t *testing.T) int {
 			require.Less(t, taken, 5000, "the gate takes more than the disk holds")
 			continue
 		}
-		require.ErrorIs(t, err, op.Unavailable)
+		require.ErrorIs(t, err, refusal.Unavailable)
 		refused++
 	}
 	require.Greater(t, taken, 20)
 	for small := 0; ; small++ { // until there is no room for the smallest, either
 		_, err := w.client.Submit(t.Context(), ask("guest.create", fmt.Sprint("s", small)), "")
 		if err != nil {
-			require.ErrorIs(t, err, op.Unavailable)
+			require.ErrorIs(t, err, refusal.Unavailable)
 			break
 		}
 		require.Less(t, small, 500)

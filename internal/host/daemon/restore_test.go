@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/wire/api"
 )
@@ -41,7 +42,7 @@ func TestBackupAndRestore(t *testing.T) { // T03
 
 	before := tree(t, w.state)
 	_, err := life.Restore(t.Context(), file, w.state)
-	refused(t, err, op.Conflict, "uses the state directory")
+	refused(t, err, refusal.Conflict, "uses the state directory")
 	require.Equal(t, before, tree(t, w.state), "the daemon runs")
 	w.halt()
 
@@ -66,11 +67,11 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	w.serve()
 	require.Equal(t, r.GateID, w.status().Gate)
 	_, err = w.client.Approve(t.Context(), waits, env)
-	require.ErrorIs(t, err, op.TargetMismatch, "what was signed before does not count")
+	require.ErrorIs(t, err, refusal.TargetMismatch, "what was signed before does not count")
 	_, err = w.client.Approve(t.Context(), runs, spent)
-	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.TargetMismatch)
 	_, err = w.client.SubmitSigned(t.Context(), spent)
-	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.TargetMismatch)
 	w.issuedFor(waits, r.GateID)
 	require.NoError(t, w.approve(waits), "the same request, issued anew")
 	require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
@@ -89,7 +90,7 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	require.NoError(t, err)
 	require.Equal(t, op.StateSucceeded, job.State)
 	_, err = w.client.SubmitSigned(t.Context(), spent)
-	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.TargetMismatch)
 	w.halt()
 	w.sound()
 	_, err = os.Stat(filepath.Join(w.state, "gated.db.before-restore-2"))
@@ -144,27 +145,27 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		file string
-		code op.Code
+		code refusal.Code
 	}{
-		"no file":             {w.dir + "/none", op.BadParams},
-		"a directory":         {w.dir, op.BadParams},
-		"empty":               {w.file("empty", ""), op.Conflict},
-		"text":                {w.file("text", strings.Repeat("hello ", 2000)), op.Conflict},
-		"cut off":             {w.file("cut", good[:len(good)/2]), op.Conflict},
-		"a page overwritten":  {w.file("page", good[:8192]+strings.Repeat("x", 4096)+good[12288:]), op.Conflict},
-		"forged":              {forged, op.Conflict},
-		"another program's":   {foreign, op.Conflict},
-		"another host's gate": {filepath.Join(other.StateDir, "gated.db"), op.TargetMismatch},
+		"no file":             {w.dir + "/none", refusal.BadParams},
+		"a directory":         {w.dir, refusal.BadParams},
+		"empty":               {w.file("empty", ""), refusal.Conflict},
+		"text":                {w.file("text", strings.Repeat("hello ", 2000)), refusal.Conflict},
+		"cut off":             {w.file("cut", good[:len(good)/2]), refusal.Conflict},
+		"a page overwritten":  {w.file("page", good[:8192]+strings.Repeat("x", 4096)+good[12288:]), refusal.Conflict},
+		"forged":              {forged, refusal.Conflict},
+		"another program's":   {foreign, refusal.Conflict},
+		"another host's gate": {filepath.Join(other.StateDir, "gated.db"), refusal.TargetMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tree(t, w.state)
 			_, err := life.Restore(t.Context(), c.file, w.state)
-			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
+			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)
 			require.Equal(t, before, tree(t, w.state))
 		})
 	}
 	_, err = life.Restore(t.Context(), file, filepath.Join(w.dir, "nowhere"))
-	refused(t, err, op.UnknownTarget, "gated init")
+	refused(t, err, refusal.UnknownTarget, "gated init")
 	_, err = os.Stat(filepath.Join(w.dir, "nowhere"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	w.serve()
@@ -182,7 +183,7 @@ func TestRestoreWhereTheDatabaseIsLost(t *testing.T) {
 	w.halt()
 	require.NoError(t, os.Remove(filepath.Join(w.state, "gated.db")))
 	require.NoError(t, os.WriteFile(filepath.Join(w.state, "gated.db.restoring"), []byte("half"), 0o600))
-	refused(t, w.run(t.Context()), op.UnknownTarget)
+	refused(t, w.run(t.Context()), refusal.UnknownTarget)
 	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	w.serve()

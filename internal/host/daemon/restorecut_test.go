@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
@@ -24,7 +24,7 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	_, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.NoError(t, os.Rename(w.database(), w.database()+".restoring"), "as before the last rename")
-	refused(t, w.run(t.Context()), op.UnknownTarget)
+	refused(t, w.run(t.Context()), refusal.UnknownTarget)
 	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.Equal(t, signers.SignersKept, r.Trust.Of)
@@ -97,7 +97,7 @@ func (r *removed) staysRemoved() {
 	r.whole()
 	r.serve()
 	r.issuedFor(r.waits, after.GateID)
-	require.ErrorIs(r.t, r.approve(r.waits), op.UnknownSigner, "alice was removed")
+	require.ErrorIs(r.t, r.approve(r.waits), refusal.UnknownSigner, "alice was removed")
 	r.halt()
 }
 
@@ -108,7 +108,7 @@ func TestWhoWasRemovedIsKnownAfterACut(t *testing.T) {
 		"nothing": func(*removed, string) {},
 		"a wrong file": func(r *removed, _ string) {
 			_, err := life.Restore(r.t.Context(), filepath.Join(r.state, "gated.yaml"), r.state)
-			require.ErrorIs(r.t, err, op.Conflict)
+			require.ErrorIs(r.t, err, refusal.Conflict)
 			require.NoFileExists(r.t, r.restoring())
 		},
 		"another cut, after the copy": func(r *removed, _ string) {
@@ -149,7 +149,7 @@ func TestACutBeforeTheLogWasAside(t *testing.T) {
 	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
 	_, err := life.Restore(t.Context(), filepath.Join(w.state, "gated.yaml"), w.state)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.Equal(t, log, read(t, aside+"-wal"))
 	r.staysRemoved()
 }
@@ -185,7 +185,7 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	require.ErrorContains(t, err, blocks)
 	require.Empty(t, r.gateOf(r.database()))
 	require.Equal(t, first, r.gateOf(r.database()+".before-restore"))
-	refused(t, r.run(t.Context()), op.Conflict, "belongs to no gate", "gated restore")
+	refused(t, r.run(t.Context()), refusal.Conflict, "belongs to no gate", "gated restore")
 	report, err := life.Fsck(t.Context(), r.state)
 	require.NoError(t, err)
 	require.False(t, report.Sound)
@@ -195,7 +195,7 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	unfinished := r.file + ".unfinished"
 	require.NoError(t, os.WriteFile(unfinished, []byte(read(t, r.database())), 0o600))
 	_, err = life.Restore(t.Context(), unfinished, r.state)
-	refused(t, err, op.Conflict, "did not finish", "nothing was changed")
+	refused(t, err, refusal.Conflict, "did not finish", "nothing was changed")
 	r.staysRemoved()
 }
 

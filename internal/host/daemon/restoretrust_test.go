@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 )
@@ -75,7 +76,7 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 		w.serve()
 		require.EqualValues(t, 2, w.status().Epoch)
 		w.issuedFor(waits, r.GateID)
-		require.ErrorIs(t, w.approve(waits), op.UnknownSigner, "alice was removed")
+		require.ErrorIs(t, w.approve(waits), refusal.UnknownSigner, "alice was removed")
 		w.halt()
 	}
 
@@ -214,7 +215,7 @@ func (r *removed) asks(says ...string) {
 	r.t.Helper()
 	before := tree(r.t, r.state)
 	_, err := life.Restore(r.t.Context(), r.file, r.state)
-	refused(r.t, err, op.Conflict, append(says, "nothing was changed", "--signers-of-backup")...)
+	refused(r.t, err, refusal.Conflict, append(says, "nothing was changed", "--signers-of-backup")...)
 	require.Equal(r.t, before, tree(r.t, r.state))
 }
 
@@ -274,7 +275,7 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	revoked := filepath.Join(w.state, "revoked")
 	require.NoError(t, os.WriteFile(revoked, []byte(w.fingerprint()+"\n"), 0o600))
 	w.serve()
-	require.ErrorIs(t, w.approve(waits), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(waits), refusal.SignerRevoked)
 	w.halt()
 	require.NoError(t, os.Remove(revoked))
 
@@ -284,7 +285,7 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	w.whole()
 	w.serve()
 	w.issuedFor(waits, r.GateID)
-	require.ErrorIs(t, w.approve(waits), op.Unavailable, "the file is missing")
+	require.ErrorIs(t, w.approve(waits), refusal.Unavailable, "the file is missing")
 	w.halt()
 	require.NoError(t, os.WriteFile(revoked, nil, 0o600)) // which says that nothing is
 	w.serve()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -63,20 +63,20 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	w.revoking(saysOne, func() {
 		require.NoError(t, os.Rename(w.file("new", w.fingerprint()+"\n"), w.revokedFile()))
 	})
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	require.Equal(t, "1 in "+w.revokedFile(), w.health("revoked keys").Detail)
 
 	// A key that is taken out and a key that comes in: the new one is refused at once.
 	bob := w.person("bob")
 	w.revoking(`what="2, with those that `, w.revokes(bob.fingerprint()+"\n"))
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 
 	// What is not understood refuses every key, also one that is not in it.
 	w.revoking("line 1: ", w.revokes("nonsense\n"))
 	h := w.health("revoked keys")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, w.revokedFile()+": line 1: ")
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 
 	w.revoking(saysZero, w.revokes(""))
 	require.NoError(t, w.approve(id))
@@ -97,7 +97,7 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	w.serve()
 	id := w.waiting("web")
 	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 
 	// refused changes the file and tries to approve until the change is in force.
 	refused := func(says string, change func()) {
@@ -105,7 +105,7 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 			from, limit := len(w.log.String()), time.After(patience)
 			change()
 			for tries := 0; !strings.Contains(w.log.String()[from:], says); tries++ {
-				require.Contains(t, []op.Code{op.SignerRevoked, op.Unavailable}, op.CodeOf(w.approve(id)), "try %d", tries)
+				require.Contains(t, []refusal.Code{refusal.SignerRevoked, refusal.Unavailable}, refusal.CodeOf(w.approve(id)), "try %d", tries)
 				select {
 				case <-limit:
 					t.Fatalf("the daemon did not log %q:\n%s", says, w.log)
@@ -118,36 +118,36 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	h := w.health("revoked keys")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "put it back, or an empty file to revoke nothing")
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	f, err := os.Create(w.revokedFile())
 	require.NoError(t, err)
 	w.hup() // even if an operator says so: an empty file gives no key back at once
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	_, err = f.WriteString("# edited\n" + w.fingerprint() + "\n")
 	require.NoError(t, err)
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	refused(saysOne, func() { require.NoError(t, f.Close()) })
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	require.True(t, w.health("revoked keys").OK)
 
 	// A file that is deleted is no pardon, and a signal makes it none.
 	refused(saysAway, func() { require.NoError(t, os.Remove(w.revokedFile())) })
 	w.hup()
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 
 	// Nor is another daemon, or a third one.
 	for range 2 {
 		w.halt()
 		w.serve()
 		require.False(t, w.health("revoked keys").OK)
-		require.ErrorIs(t, w.approve(id), op.Unavailable)
+		require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	}
 	refused(saysOne, func() { require.NoError(t, os.Rename(w.revokedFile()+"~", w.revokedFile())) })
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	w.halt()
 	require.NoError(t, os.Remove(w.revokedFile()))
 	w.serve()
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	w.revoking(saysZero, w.revokes(""))
 	require.NoError(t, w.approve(id))
 	w.await(strings.TrimSuffix(id, ".1"))
@@ -173,7 +173,7 @@ func TestRevokedBehindALink(t *testing.T) {
 	w.serve()
 	id := w.waiting("web")
 	w.revoking(saysOne, func() { require.NoError(t, os.WriteFile(file, []byte(w.fingerprint()+"\n"), 0o600)) })
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	w.halt()
 }
 
@@ -186,7 +186,7 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 	w.serve()
 	require.False(t, w.health("revoked keys").OK, "it serves, and nobody can sign")
 	id := w.waiting("web")
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	w.revoking(saysZero, func() { require.NoError(t, os.WriteFile(file, nil, 0o600)) })
 	require.True(t, w.health("revoked keys").OK)
 
@@ -200,7 +200,7 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 	w.hup()
 	require.Contains(t, w.health("revoked keys").Detail, file+"2")
 	w.revoking(saysOne, func() { require.NoError(t, os.WriteFile(file+"2", []byte(w.fingerprint()+"\n"), 0o600)) })
-	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	w.halt()
 }
 
@@ -215,7 +215,7 @@ func TestRevokedFileThatWasNeverThere(t *testing.T) {
 	say(named)
 	w.serve()
 	id := w.waiting("web")
-	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
 	require.Contains(t, w.health("revoked keys").Detail, "no key was revoked, and there is no "+w.revokedFile())
 	w.halt()
 	say(plain)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/wire/api"
@@ -116,7 +117,7 @@ func TestRotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.StateSucceeded, w.done(id))
 	require.EqualValues(t, 2, w.status().Epoch)
-	require.ErrorIs(t, w.approve(waits), op.UnknownSigner)
+	require.ErrorIs(t, w.approve(waits), refusal.UnknownSigner)
 	all := w.history()
 	require.Len(t, all, 2)
 	require.Equal(t, []string{"init", id}, []string{all[0].How, all[1].How})
@@ -148,7 +149,7 @@ func TestRevokedAfterARotation(t *testing.T) {
 	_, err = w.sign(id, op.Operational, fresh, bob)
 	require.NoError(t, err)
 	require.Equal(t, op.StateSucceeded, w.done(id))
-	require.ErrorIs(t, w.approve(w.waiting("web")), op.SignerRevoked)
+	require.ErrorIs(t, w.approve(w.waiting("web")), refusal.SignerRevoked)
 	w.halt()
 }
 
@@ -169,20 +170,20 @@ func TestRotationsThatCannotBe(t *testing.T) { // S18, S22
 		"nobody's key":       {2, nil, []any{fresh.fingerprint()}},
 	} {
 		_, err := w.rotate(c.epoch, c.add, c.remove)
-		require.ErrorIs(t, err, op.BadParams, name)
+		require.ErrorIs(t, err, refusal.BadParams, name)
 	}
 
 	// Without the proof of its holder, a key does not come in.
 	id, err := w.rotate(2, []any{fresh.line(t, op.Operational)}, nil)
 	require.NoError(t, err)
 	_, err = w.sign(id, op.Operational, bob)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 
 	// Operators do not touch recovery.
 	id, err = w.rotate(2, []any{fresh.line(t, op.Recovery)}, nil)
 	require.NoError(t, err)
 	_, err = w.sign(id, op.Operational, bob)
-	require.ErrorIs(t, err, op.RoleDenied)
+	require.ErrorIs(t, err, refusal.RoleDenied)
 	require.Len(t, w.history(), 1)
 	w.halt()
 	w.sound()
@@ -202,7 +203,7 @@ func TestTwoRotationsToOneEpoch(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, w.done(first))
 	_, err = w.sign(second, op.Operational, dave, bob)
 	require.Error(t, err)
-	require.Contains(t, []op.Code{op.StaleTarget, op.BadParams, op.Superseded}, op.CodeOf(err))
+	require.Contains(t, []refusal.Code{refusal.StaleTarget, refusal.BadParams, refusal.Superseded}, refusal.CodeOf(err))
 	require.NotEqual(t, op.StateSucceeded, w.done(second))
 	require.Len(t, w.history(), 2)
 	w.halt()

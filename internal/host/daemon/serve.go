@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/local"
@@ -76,7 +77,7 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 	switch {
 	case served && err == nil:
 		log.Info("stopped")
-	case !served && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, op.Unavailable)):
+	case !served && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, refusal.Unavailable)):
 		log.Info("stopped before it served")
 		return nil
 	}
@@ -169,7 +170,7 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	})
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
 	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
-	if ctx.Err() != nil && errors.Is(told, op.Unavailable) {
+	if ctx.Err() != nil && errors.Is(told, refusal.Unavailable) {
 		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
 		d.log.Warn("the audit log could not be told of the stop", "error", told)
 		told = nil
@@ -264,7 +265,7 @@ func (d *daemon) mend(ctx context.Context) error {
 	err = d.proxmox.Mend(ctx, func(t op.Target) bool {
 		return slices.ContainsFunc(steps, func(s op.Step) bool { return s.Target == t })
 	})
-	if errors.Is(err, op.Unavailable) {
+	if errors.Is(err, refusal.Unavailable) {
 		return nil // status says that the cluster is away, and the next round tries again
 	}
 	return err

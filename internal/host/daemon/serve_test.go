@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
@@ -119,7 +120,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 	w.serve()
 	//fsck:none init has it watched, or it does not start
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: w.state, Socket: filepath.Join(w.dir, "s2")})
-	refused(t, err, op.Conflict, "uses the state directory", "pid")
+	refused(t, err, refusal.Conflict, "uses the state directory", "pid")
 	_, err = os.Lstat(filepath.Join(w.dir, "s2"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
@@ -130,7 +131,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 	require.NoError(t, err)
 	//fsck:none init has it watched, or it does not start
 	err = daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: other.StateDir, Socket: w.socket})
-	refused(t, err, op.Conflict, "another daemon listens")
+	refused(t, err, refusal.Conflict, "another daemon listens")
 	w.status()
 }
 
@@ -142,16 +143,16 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 	conf := filepath.Join(w.state, "gated.yaml")
 	for name, c := range map[string]struct {
 		text string
-		code op.Code
+		code refusal.Code
 		says []string
 	}{
-		"an unknown key":    {"host: pve1\nsingle_user: true\nnonsense: 1\n", op.Malformed, []string{conf + ":3:1"}},
-		"a looser policy":   {"host: pve1\nsingle_user: true\npolicy:\n  max_validity: 48h\n", op.Malformed, []string{conf + ":4:"}},
-		"no YAML":           {"host: [\n", op.Malformed, []string{conf + ":"}},
-		"another host":      {"host: pve2\nsingle_user: true\n", op.TargetMismatch, []string{"pve2", "pve1"}},
-		"a socket too long": {"host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
+		"an unknown key":    {"host: pve1\nsingle_user: true\nnonsense: 1\n", refusal.Malformed, []string{conf + ":3:1"}},
+		"a looser policy":   {"host: pve1\nsingle_user: true\npolicy:\n  max_validity: 48h\n", refusal.Malformed, []string{conf + ":4:"}},
+		"no YAML":           {"host: [\n", refusal.Malformed, []string{conf + ":"}},
+		"another host":      {"host: pve2\nsingle_user: true\n", refusal.TargetMismatch, []string{"pve2", "pve1"}},
+		"a socket too long": {"host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", refusal.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
 		"no token": {"host: pve1\nsingle_user: true\nproxmox:\n  url: https://localhost:8006\n  token_file: /no/such/token\n  node: pve1\n  pool: gated\n" +
-			"  storage: local\n  fingerprint: " + strings.Repeat("AB:", 31) + "AB\n", op.Conflict, []string{"proxmox.token_file", "/no/such/token", "pveum user token add"}},
+			"  storage: local\n  fingerprint: " + strings.Repeat("AB:", 31) + "AB\n", refusal.Conflict, []string{"proxmox.token_file", "/no/such/token", "pveum user token add"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole := read(t, conf)
@@ -163,7 +164,7 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 		})
 	}
 	require.NoError(t, os.Rename(conf, conf+".away"))
-	refused(t, w.run(t.Context()), op.Unavailable, conf)
+	refused(t, w.run(t.Context()), refusal.Unavailable, conf)
 	require.NoError(t, os.Rename(conf+".away", conf))
 	w.serve()
 	w.halt()
@@ -189,7 +190,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	before := tree(t, copied)
 	//fsck:none init has it watched, or it does not start
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
-	refused(t, err, op.TargetMismatch, "is not the one", "gated restore")
+	refused(t, err, refusal.TargetMismatch, "is not the one", "gated restore")
 	require.Equal(t, before, tree(t, copied))
 	report, err := life.Fsck(t.Context(), copied)
 	require.NoError(t, err)
@@ -201,7 +202,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	copyFile(t, db, db+".old")
 	require.NoError(t, os.Rename(db, db+".away"))
 	require.NoError(t, os.Rename(db+".old", db))
-	refused(t, w.run(t.Context()), op.TargetMismatch, "gated restore")
+	refused(t, w.run(t.Context()), refusal.TargetMismatch, "gated restore")
 
 	// Back again, it serves.
 	require.NoError(t, os.Rename(db+".away", db))
@@ -214,7 +215,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	_, err = f.WriteAt(make([]byte, 100), 0)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	refused(t, w.run(t.Context()), op.Unavailable, db, "gated restore")
+	refused(t, w.run(t.Context()), refusal.Unavailable, db, "gated restore")
 }
 
 func TestAuditOfStateDirectory(t *testing.T) { // H07
@@ -233,7 +234,7 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	_, err = life.VerifyAudit(t.Context(), w.state)
-	refused(t, err, op.Conflict, "entry 3")
+	refused(t, err, refusal.Conflict, "entry 3")
 	r, err := life.Fsck(t.Context(), w.state)
 	require.NoError(t, err)
 	require.False(t, r.Sound)
@@ -266,7 +267,7 @@ func TestFsckOfADamagedDatabase(t *testing.T) {
 		require.Equal(t, "database", r.Problems[0].Rule)
 		return
 	}
-	refused(t, err, op.Unavailable, "gated restore")
+	refused(t, err, refusal.Unavailable, "gated restore")
 }
 
 func goroutines() int { return runtime.NumGoroutine() }

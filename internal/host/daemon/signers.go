@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
@@ -53,7 +53,7 @@ func (d *daemon) checkSigners(ctx context.Context) {
 		d.signersErr.Store(nil)
 		return
 	}
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	if before := d.signersErr.Swap(r); before == nil || before.Detail != r.Detail {
 		d.log.Error("the list of signers is not as the gate has it; what is in force stays", "error", err)
 	}

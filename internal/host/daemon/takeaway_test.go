@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -35,9 +36,9 @@ func TestTakingReservationsAway(t *testing.T) {
 
 	// An agent that reserves in a loop makes it no other request while an operator
 	// reads it: nothing is granted there.
-	builder.cannot(op.Unavailable, "reserve %s more/", dir)
-	tester.cannot(op.Unavailable, "reserve %s more/", dir)
-	builder.cannot(op.Unavailable, "transfer r1 tester")
+	builder.cannot(refusal.Unavailable, "reserve %s more/", dir)
+	tester.cannot(refusal.Unavailable, "reserve %s more/", dir)
+	builder.cannot(refusal.Unavailable, "transfer r1 tester")
 	builder.does("reserve %s src/**", dir) // it has that already
 	require.Equal(t, old, w.envelope(*j.Request))
 
@@ -57,7 +58,7 @@ func TestTakingReservationsAway(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, w.await(j.ID).State)
 	require.Equal(t, []string{"r3 builder"}, w.reservations())
 	require.Equal(t, "r3", w.awaitEvent("tester", "transferred").Reservation)
-	tester.cannot(op.NotHolder, "release r3")
+	tester.cannot(refusal.NotHolder, "release r3")
 
 	// Who holds it dies, so nothing is left of what was to be signed.
 	j = w.wants(op.ReleaseAll, "scope/s1")
@@ -96,7 +97,7 @@ func TestARequestForWhatEnded(t *testing.T) {
 	builder.kill()
 	w.superseded(orphaned.ID)
 	_, err := w.client.Approve(t.Context(), *orphaned.Request, old)
-	require.ErrorIs(t, err, op.Superseded)
+	require.ErrorIs(t, err, refusal.Superseded)
 	j, err := w.client.Job(t.Context(), all.ID)
 	require.NoError(t, err)
 	require.Equal(t, op.StatePending, j.State, "of all there is something to ask, also of none")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/nonce"
 	"gated/internal/wire/api"
@@ -74,13 +75,13 @@ func TestAcceptTheTime(t *testing.T) {
 			require.Contains(t, clock.Detail, "signed work waits: the clock ")
 			require.Contains(t, clock.Detail, "gated time accept")
 			_, err := w.client.Approve(t.Context(), waits, env)
-			code := op.Unavailable
+			code := refusal.Unavailable
 			if by < 0 {
-				code = op.Expired // by a clock that was believed
+				code = refusal.Expired // by a clock that was believed
 			}
 			refused(t, err, code, "signed work waits", "gated time accept")
 			_, err = w.accept(accepted)
-			refused(t, err, op.Conflict, "uses the state directory")
+			refused(t, err, refusal.Conflict, "uses the state directory")
 			seen, err := life.Time(t.Context(), w.state)
 			require.NoError(t, err)
 			require.False(t, seen.Believed)
@@ -108,10 +109,10 @@ func TestAcceptTheTime(t *testing.T) {
 
 			for _, old := range []api.Envelope{env, spent} {
 				_, err = w.client.SubmitSigned(t.Context(), old)
-				require.ErrorIs(t, err, op.TargetMismatch, "what was signed before does not count")
+				require.ErrorIs(t, err, refusal.TargetMismatch, "what was signed before does not count")
 			}
 			_, err = w.client.Approve(t.Context(), waits, env)
-			require.ErrorIs(t, err, op.TargetMismatch)
+			require.ErrorIs(t, err, refusal.TargetMismatch)
 			w.issuedFor(waits, a.New)
 			require.NoError(t, w.approve(waits), "the same request, issued anew")
 			require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
@@ -160,16 +161,16 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 		looks++
 		return r
 	}})
-	refused(t, err, op.Conflict, "the clock was set by 2m0s meanwhile")
+	refused(t, err, refusal.Conflict, "the clock was set by 2m0s meanwhile")
 	require.Equal(t, before, tree(t, w.state), "a clock that somebody sets meanwhile")
 
 	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.state, Agree: accepted,
 		Read: func() nonce.Reading { return nonce.Reading{Wall: time.Now(), Blind: true} }})
-	refused(t, err, op.Unavailable, "the time since boot cannot be read")
+	refused(t, err, refusal.Unavailable, "the time since boot cannot be read")
 	require.Equal(t, before, tree(t, w.state), "a machine that cannot tell a jump")
 
 	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.dir + "/none", Agree: accepted})
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // TestAnAcceptanceIsWholeOrNothing: its last write fails.
@@ -189,7 +190,7 @@ func TestAnAcceptanceIsWholeOrNothing(t *testing.T) {
 	require.Equal(t, made.GateID, w.status().Gate)
 	require.False(t, w.health("clock").OK)
 	require.Empty(t, w.newest("time-accepted").Kind)
-	refused(t, w.approve(waits), op.Unavailable, "signed work waits")
+	refused(t, w.approve(waits), refusal.Unavailable, "signed work waits")
 	w.halt()
 	a, err := w.accept(accepted)
 	require.NoError(t, err)
@@ -205,7 +206,7 @@ func TestAClockThatComesBack(t *testing.T) {
 	w.halt()
 	w.off(70 * 365 * day)
 	w.serve()
-	require.ErrorIs(t, w.approve(waits), op.Unavailable)
+	require.ErrorIs(t, w.approve(waits), refusal.Unavailable)
 	w.halt()
 	w.off(-70 * 365 * day)
 	w.serve()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
 )
 
@@ -31,7 +32,7 @@ func TestAListOfSignersThatTheLogDoesNotTellOf(t *testing.T) {
 			file(w, forged)
 			before, _ := os.ReadFile(w.signers())
 			err := w.run(t.Context())
-			refused(t, err, op.Conflict, "epoch 1", "another text", "gated fsck", "Suspected tampering")
+			refused(t, err, refusal.Conflict, "epoch 1", "another text", "gated fsck", "Suspected tampering")
 			after, _ := os.ReadFile(w.signers())
 			require.Equal(t, before, after, "the file is left as it is")
 			require.NotContains(t, err.Error(), "written anew")
@@ -50,7 +51,7 @@ func TestAnEpochThatTheLogDoesNotTellOf(t *testing.T) {
 			w.init()
 			storetest.Breaks(t, w.database(), "trust-epochs")
 			w.statement(c.statement)
-			refused(t, w.run(t.Context()), op.Conflict, "epoch 2", c.says)
+			refused(t, w.run(t.Context()), refusal.Conflict, "epoch 2", c.says)
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/unit"
 )
 
@@ -44,8 +44,8 @@ func TestAUnitOfOthersIsRefusedAtStart(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience) // a daemon that starts is the fault
 				defer cancel()
 				err := w.run(ctx)
-				require.ErrorIs(t, err, op.NotAllowed)
-				r := op.AsRefusal(err)
+				require.ErrorIs(t, err, refusal.NotAllowed)
+				r := refusal.As(err)
 				require.True(t, strings.HasPrefix(r.Detail, "gated.service: "), r.Detail)
 				require.Contains(t, r.Detail, at)
 				require.Contains(t, r.Detail, "(mode ")
@@ -95,5 +95,5 @@ func TestACgroupThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.init()
 	w.unit = unit.Place{Cgroup: w.dir}
-	refused(t, w.run(t.Context()), op.NotAllowed, "the daemon's unit cannot be looked at", w.dir)
+	refused(t, w.run(t.Context()), refusal.NotAllowed, "the daemon's unit cannot be looked at", w.dir)
 }

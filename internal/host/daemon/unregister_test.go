@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // TestANameIsItsOwners: who is no agent and has an operator's uid, as any orphan
@@ -17,16 +17,16 @@ func TestANameIsItsOwners(t *testing.T) {
 	builder := w.actor(nil)
 	builder.does("register builder")
 	_, err := w.client.Unregister(t.Context(), "builder")
-	require.ErrorIs(t, err, op.NotHolder, "it holds nothing, and lives")
+	require.ErrorIs(t, err, refusal.NotHolder, "it holds nothing, and lives")
 	require.ErrorContains(t, err, "bound to process")
 	builder.does("reserve %s src/**", dir)
 	builder.does("keep %s docs/", dir)
 	_, err = w.client.Unregister(t.Context(), "builder")
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	require.Equal(t, "builder#1", builder.does("self"))
 	require.Equal(t, []string{"r1 builder", "r2 builder"}, w.reservations())
 	_, err = w.client.Unregister(t.Context(), "nobody")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.Equal(t, "ok builder#1", builder.does("once unregister builder"), "whoever it started is the same agent")
 	require.Equal(t, []string{"r2 builder"}, w.reservations())
 	w.halt()
@@ -45,20 +45,20 @@ func TestALostTokenBlocksANameNoLongerThanItsReservations(t *testing.T) {
 	first.does("token boxed %s", file)
 	unregister := func() error { _, err := w.client.Unregister(t.Context(), "boxed"); return err }
 	err := unregister()
-	require.ErrorIs(t, err, op.NotHolder)
+	require.ErrorIs(t, err, refusal.NotHolder)
 	require.ErrorContains(t, err, "r1")
 
 	boxed.does("use %s", file)
 	require.Equal(t, "r1", boxed.does("release r1"))
 	require.Equal(t, "r2", boxed.does("reserve %s src/**", dir))
-	require.ErrorIs(t, unregister(), op.NotHolder)
+	require.ErrorIs(t, unregister(), refusal.NotHolder)
 	require.Equal(t, []string{"r2 boxed"}, w.reservations())
 	first.does("register other")
-	first.cannot(op.NotHolder, "unregister boxed")
+	first.cannot(refusal.NotHolder, "unregister boxed")
 	boxed.does("release r2")
-	first.cannot(op.NotHolder, "unregister boxed")
+	first.cannot(refusal.NotHolder, "unregister boxed")
 	require.NoError(t, unregister())
-	boxed.cannot(op.NotAllowed, "self")
+	boxed.cannot(refusal.NotAllowed, "self")
 	require.Equal(t, []string{"other#3"}, w.agents())
 	w.halt()
 	w.sound()
@@ -83,7 +83,7 @@ func TestUnregisterWhileItReserves(t *testing.T) {
 			require.Regexp(t, "^error not_(holder|allowed) ", got)
 			continue
 		}
-		require.ErrorIs(t, err, op.NotHolder)
+		require.ErrorIs(t, err, refusal.NotHolder)
 		boxed.does("release %s", got[len("ok "):])
 	}
 	require.Empty(t, w.reservations())

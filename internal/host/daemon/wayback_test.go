@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
@@ -42,20 +42,20 @@ func (w *world) copyOf(suffix string) string {
 }
 
 // everybody tries what opens a state directory, and returns the one refusal.
-func (w *world) everybody() *op.Refusal {
+func (w *world) everybody() *refusal.Refusal {
 	w.t.Helper()
 	before := tree(w.t, w.state)
 	err := w.run(w.t.Context())
-	require.ErrorIs(w.t, err, op.SchemaTooNew)
+	require.ErrorIs(w.t, err, refusal.SchemaTooNew)
 	for _, open := range []func() error{
 		func() error { _, err := life.Fsck(w.t.Context(), w.state); return err },
 		func() error { _, err := life.VerifyAudit(w.t.Context(), w.state); return err },
 		func() error { _, err := life.TrustHistory(w.t.Context(), w.state); return err },
 	} {
-		require.Equal(w.t, op.AsRefusal(err), op.AsRefusal(open()))
+		require.Equal(w.t, refusal.As(err), refusal.As(open()))
 	}
 	require.Equal(w.t, before, tree(w.t, w.state))
-	return op.AsRefusal(err)
+	return refusal.As(err)
 }
 
 // TestTheWayBackFromANewerDatabase names the file, the command and what is lost.
@@ -120,8 +120,8 @@ func TestANewerDatabaseWithoutACopy(t *testing.T) {
 	runSQL(t, w.database(), fmt.Sprintf(`PRAGMA user_version = %d`, want))
 	before := tree(t, w.state)
 	_, err := life.Restore(t.Context(), file, w.state)
-	refused(t, err, op.SchemaTooNew, fmt.Sprintf("schema %d", want+2), "the gated that made it")
+	refused(t, err, refusal.SchemaTooNew, fmt.Sprintf("schema %d", want+2), "the gated that made it")
 	require.Equal(t, before, tree(t, w.state))
 	_, again := life.CheckBackup(t.Context(), file, func(int64) {})
-	require.Equal(t, op.AsRefusal(err), op.AsRefusal(again))
+	require.Equal(t, refusal.As(err), refusal.As(again))
 }

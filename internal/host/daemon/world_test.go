@@ -22,6 +22,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/host/life"
@@ -342,10 +343,10 @@ func tree(t *testing.T, dir string) string {
 }
 
 // refused asserts the code of a refusal, and that it says what to do.
-func refused(t *testing.T, err error, code op.Code, texts ...string) {
+func refused(t *testing.T, err error, code refusal.Code, texts ...string) {
 	t.Helper()
 	require.ErrorIs(t, err, code)
-	var r *op.Refusal
+	var r *refusal.Refusal
 	require.True(t, errors.As(err, &r))
 	for _, text := range texts {
 		require.Contains(t, r.Detail+"\n"+r.Hint, text)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -116,8 +117,8 @@ func (c *check) auditLog() error {
 	switch {
 	case errors.As(err, &broken):
 		c.found(entryBroken, fmt.Sprintf("entry %d", broken.Seq), "%s", broken.Why)
-	case errors.Is(err, op.Malformed):
-		c.found(headUnreadable, "signed head", "%s", op.AsRefusal(err).Detail)
+	case errors.Is(err, refusal.Malformed):
+		c.found(headUnreadable, "signed head", "%s", refusal.As(err).Detail)
 	default:
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
 )
@@ -349,14 +350,15 @@ func (r *request) verify() {
 	}
 	for _, s := range r.signatures {
 		if err := authz.VerifyStored(r.payload, s); err != nil {
-			r.bad(signatureInvalid, "the signature of %s does not verify: %s", op.Shown(s.Principal), op.AsRefusal(err).Detail)
+			r.bad(signatureInvalid, "the signature of %s does not verify: %s", op.Shown(s.Principal), refusal.As(err).Detail)
 		} else if err := r.listed(s); err != nil {
-			r.bad(signerNotListed, "the signature of %s should not have counted: %s", op.Shown(s.Principal), op.AsRefusal(err).Detail)
+			r.bad(signerNotListed, "the signature of %s should not have counted: %s", op.Shown(s.Principal),
+				refusal.As(err).Detail)
 		}
 	}
 	for _, s := range r.proofs {
 		if err := authz.VerifyStored(r.payload, s); err != nil {
-			r.bad(proofInvalid, "the proof by the key %s does not verify: %s", op.Shown(s.Key), op.AsRefusal(err).Detail)
+			r.bad(proofInvalid, "the proof by the key %s does not verify: %s", op.Shown(s.Key), refusal.As(err).Detail)
 		}
 	}
 	r.signatureRows, r.proofRows = nil, nil

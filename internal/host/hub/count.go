@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // limits are the most members or elements at a place: "/a" is the value of member a, "/a/*" all objects of the list
@@ -37,7 +38,7 @@ func (l limits) check(b []byte) error {
 	if what == "" || what == "*" {
 		what = "members"
 	}
-	return op.Refuse(op.Oversized, "there are more than %d %s", l[c.at], what)
+	return refusal.New(refusal.Oversized, "there are more than %d %s", l[c.at], what)
 }
 
 type counter struct {

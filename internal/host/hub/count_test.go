@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 )
 
@@ -50,7 +50,7 @@ func TestManyElements(t *testing.T) {
 	} {
 		var err error
 		bytes := allocated(func() { err = c.decode(c.body) })
-		require.ErrorIs(t, err, op.Oversized, name)
+		require.ErrorIs(t, err, refusal.Oversized, name)
 		require.Less(t, bytes, uint64(4<<20), name)
 	}
 }
@@ -63,7 +63,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 	} {
 		_, err := hub.DecodeOperations([]byte(body), testHost)
 		require.Error(t, err, name)
-		require.NotErrorIs(t, err, op.Oversized, name)
+		require.NotErrorIs(t, err, refusal.Oversized, name)
 	}
 	_, err := hub.DecodeReport(many(1<<20, `{"host":"pve1","later":[`, `{}`, `]}`), testHost)
 	require.NoError(t, err, "a member that a newer gate adds")

@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -47,7 +47,7 @@ type answer struct {
 	etag string
 }
 
-// get asks for a document. etag is that of the last answer, or empty. An error is *op.Refusal: Unavailable if the hub
+// get asks for a document. etag is that of the last answer, or empty. An error is *refusal.Refusal: Unavailable if the hub
 // does not answer, or not with 200; NotAllowed if the gate does not trust the hub or the hub does not trust the gate;
 // Malformed or Oversized for any other answer.
 func (x *exchange) get(ctx context.Context, path, etag string) (answer, error) {
@@ -90,7 +90,7 @@ func (x *exchange) call(ctx context.Context, method, path string, h http.Header,
 	}
 	r, err := http.NewRequestWithContext(ctx, method, x.url+path, bytes.NewReader(body))
 	if err != nil {
-		return op.Refuse(op.Malformed, "the hub's address: %v", err)
+		return refusal.New(refusal.Malformed, "the hub's address: %v", err)
 	}
 	r.Header = h
 	if x.tokenFile != "" {
@@ -119,23 +119,25 @@ func (x *exchange) broken(err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return op.Refuse(op.Unavailable, "the hub did not answer within %s", x.timeout)
+		return refusal.New(refusal.Unavailable, "the hub did not answer within %s", x.timeout)
 	case errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &cert):
-		return op.Refuse(op.NotAllowed, "the gate does not trust the hub: %s", clip(err.Error())).
+		return refusal.New(refusal.NotAllowed, "the gate does not trust the hub: %s", clip(err.Error())).
 			WithHint("ca in gated.yaml names the certificates that it trusts")
 	}
-	return op.Refuse(op.Unavailable, "the hub cannot be reached: %s", clip(err.Error()))
+	return refusal.New(refusal.Unavailable, "the hub cannot be reached: %s", clip(err.Error()))
 }
 
 // status refuses an answer unless it is a document or "not changed".
 func status(resp *http.Response) error {
 	switch c := resp.StatusCode; {
 	case c == http.StatusUnauthorized || c == http.StatusForbidden:
-		return op.Refuse(op.NotAllowed, "the hub answered %d", c).WithHint("token_file in gated.yaml names the file with the token")
+		return refusal.New(refusal.NotAllowed, "the hub answered %d", c).
+			WithHint("token_file in gated.yaml names the file with the token")
 	case c >= 300 && c < 400:
-		return op.Refuse(op.Malformed, "the hub answered %d: redirects are not followed", c).WithHint("put the address that it names into gated.yaml")
+		return refusal.New(refusal.Malformed, "the hub answered %d: redirects are not followed", c).
+			WithHint("put the address that it names into gated.yaml")
 	default:
-		return op.Refuse(op.Unavailable, "the hub answered %d", c)
+		return refusal.New(refusal.Unavailable, "the hub answered %d", c)
 	}
 }
 
@@ -145,17 +147,19 @@ func read(resp *http.Response, etag string) (answer, error) {
 	case resp.StatusCode == http.StatusNotModified && etag != "":
 		return answer{same: true}, nil
 	case resp.StatusCode == http.StatusNotModified:
-		return answer{}, op.Refuse(op.Malformed, "the hub answered 304, but the gate sent no ETag")
+		return answer{}, refusal.New(refusal.Malformed, "the hub answered 304, but the gate sent no ETag")
 	case resp.StatusCode == http.StatusNotFound:
 		return answer{none: true}, nil
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, status(resp)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || kind != ContentType {
-		return answer{}, op.Refuse(op.Malformed, "the hub answered with the type %q, not %s", clip(resp.Header.Get("Content-Type")), ContentType)
+		return answer{}, refusal.New(refusal.Malformed, "the hub answered with the type %q, not %s",
+			clip(resp.Header.Get("Content-Type")), ContentType)
 	}
 	if c := resp.Header.Get("Content-Encoding"); c != "" && c != "identity" {
-		return answer{}, op.Refuse(op.Malformed, "the hub answered in the encoding %q, which the gate did not ask for", clip(c))
+		return answer{}, refusal.New(refusal.Malformed,
+			"the hub answered in the encoding %q, which the gate did not ask for", clip(c))
 	}
 	if resp.ContentLength > MaxAnswer {
 		return answer{}, tooLarge()
@@ -163,9 +167,9 @@ func read(resp *http.Response, etag string) (answer, error) {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return answer{}, op.Refuse(op.Unavailable, "the hub's answer did not arrive in time")
+		return answer{}, refusal.New(refusal.Unavailable, "the hub's answer did not arrive in time")
 	case err != nil:
-		return answer{}, op.Refuse(op.Unavailable, "the hub's answer broke off: %s", clip(err.Error()))
+		return answer{}, refusal.New(refusal.Unavailable, "the hub's answer broke off: %s", clip(err.Error()))
 	case len(b) > MaxAnswer:
 		return answer{}, tooLarge()
 	}
@@ -173,7 +177,7 @@ func read(resp *http.Response, etag string) (answer, error) {
 }
 
 func tooLarge() error {
-	return op.Refuse(op.Oversized, "the hub's answer has more than %d bytes", MaxAnswer)
+	return refusal.New(refusal.Oversized, "the hub's answer has more than %d bytes", MaxAnswer)
 }
 
 // tag returns the answer's ETag unchanged, or "" if it has none that could be sent back (RFC 9110, section 8.8.3).
@@ -197,18 +201,19 @@ func (x *exchange) dial() (*http.Client, error) {
 		return x.client, nil
 	}
 	pem, err := readFile(x.ca, maxCA)
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, op.Refuse(op.Unavailable, "the hub's certificates: %v", err)
+		return nil, refusal.New(refusal.Unavailable, "the hub's certificates: %v", err)
 	}
 	if x.client != nil && bytes.Equal(pem, x.pinned) {
 		return x.client, nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, op.Refuse(op.Malformed, "%s has no certificate", x.ca).WithHint("it is PEM, as openssl x509 writes it")
+		return nil, refusal.New(refusal.Malformed, "%s has no certificate", x.ca).
+			WithHint("it is PEM, as openssl x509 writes it")
 	}
 	x.closeIdle()
 	x.client, x.pinned = newClient(pool, false), pem
@@ -263,7 +268,7 @@ func nearOnly(_, address string, _ syscall.RawConn) error {
 func readFile(path string, most int64) ([]byte, error) {
 	b, err := ownfile.Own().Read(path, most)
 	if err == nil && int64(len(b)) > most {
-		err = op.Refuse(op.Oversized, "%s has more than %d bytes", path, most)
+		err = refusal.New(refusal.Oversized, "%s has more than %d bytes", path, most)
 	}
 	return b, err
 }

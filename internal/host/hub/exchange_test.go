@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 )
 
@@ -37,68 +37,68 @@ func poller(url string, change ...func(*hub.Config)) *hub.Link {
 // badAnswers are answers of which nothing may be planned.
 var badAnswers = map[string]struct {
 	handler http.HandlerFunc
-	want    op.Code
+	want    refusal.Code
 	says    string
 }{
-	"500":              {status(500), op.Unavailable, "answered 500"},
-	"204":              {status(204), op.Unavailable, "answered 204"},
-	"206":              {status(206), op.Unavailable, "answered 206"},
-	"304 to nothing":   {status(304), op.Malformed, "answered 304"},
-	"401":              {status(401), op.NotAllowed, "answered 401"},
-	"403":              {status(403), op.NotAllowed, "answered 403"},
-	"404":              {status(404), op.UnknownTarget, "nothing for the host"},
-	"redirect":         {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, op.Malformed, "redirects"},
-	"HTML":             {says("text/html", "", "<!DOCTYPE html><html>login</html>"), op.Malformed, `"text/html`},
-	"HTML as JSON":     {says(jsonType, "", "<!DOCTYPE html>"), op.Malformed, "broken"},
-	"no type":          {says("", "", document("r", map[string]string{"a": doc("[]")})), op.Malformed, "the type"},
-	"empty":            {says(jsonType, "", ""), op.Malformed, "empty"},
-	"null":             {says(jsonType, "", "null"), op.Malformed, "null"},
-	"a list":           {says(jsonType, "", "[]"), op.Malformed, "wrong type"},
-	"two documents":    {says(jsonType, "", document("r", map[string]string{"a": doc("[]")})+"{}"), op.Malformed, "broken"},
-	"cut off JSON":     {says(jsonType, "", document("r", map[string]string{"a": doc("[]")})[:50]), op.Malformed, ""},
-	"no sets":          {says(jsonType, "", `{"revision":"r","host":"pve1"}`), op.Malformed, "no set"},
-	"empty sets":       {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{}}`), op.Malformed, "no set"},
-	"no revision":      {says(jsonType, "", `{"host":"pve1","sets":{"a":"x"}}`), op.Malformed, "revision"},
-	"a long revision":  {says(jsonType, "", document(strings.Repeat("r", 129), map[string]string{"a": doc("[]")})), op.Malformed, "revision"},
-	"a hidden letter":  {says(jsonType, "", document("r\u202e", map[string]string{"a": doc("[]")})), op.Malformed, "revision"},
-	"another host":     {says(jsonType, "", strings.Replace(document("r", map[string]string{"a": doc("[]")}), `"host":"pve1"`, `"host":"pve2"`, 1)), op.TargetMismatch, "pve2"},
-	"another's set":    {says(jsonType, "", document("r", map[string]string{"a": strings.Replace(doc("[]"), "pve1", "pve2", 1)})), op.TargetMismatch, "a: "},
-	"no host":          {says(jsonType, "", `{"revision":"r","sets":{"a":"x"}}`), op.TargetMismatch, ""},
-	"a doubled set":    {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x","a":"x"}}`), op.Malformed, "twice"},
-	"a doubled member": {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x"},"sets":{}}`), op.Malformed, "twice"},
-	"another case":     {says(jsonType, "", `{"revision":"r","Host":"pve1","sets":{"a":"x"}}`), op.Malformed, "does not belong"},
-	"more members":     {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x"},"operations":[]}`), op.Malformed, "does not belong"},
-	"a null set":       {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":null}}`), op.Malformed, "null"},
-	"a set's name":     {says(jsonType, "", document("r", map[string]string{"../a": doc("[]")})), op.Malformed, "name of a set"},
-	"an empty set":     {says(jsonType, "", document("r", map[string]string{"a": ""})), op.Malformed, "a:1"},
-	"a broken set":     {says(jsonType, "", document("r", map[string]string{"a": doc("[]"), "b": "x: ["})), op.Malformed, "b:"},
-	"not UTF-8":        {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"`+"\xff"+`"}}`), op.Malformed, ""},
-	"too many sets":    {says(jsonType, "", document("r", manySets(hub.MaxSets+1))), op.Oversized, "more than 1000"},
+	"500":              {status(500), refusal.Unavailable, "answered 500"},
+	"204":              {status(204), refusal.Unavailable, "answered 204"},
+	"206":              {status(206), refusal.Unavailable, "answered 206"},
+	"304 to nothing":   {status(304), refusal.Malformed, "answered 304"},
+	"401":              {status(401), refusal.NotAllowed, "answered 401"},
+	"403":              {status(403), refusal.NotAllowed, "answered 403"},
+	"404":              {status(404), refusal.UnknownTarget, "nothing for the host"},
+	"redirect":         {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, refusal.Malformed, "redirects"},
+	"HTML":             {says("text/html", "", "<!DOCTYPE html><html>login</html>"), refusal.Malformed, `"text/html`},
+	"HTML as JSON":     {says(jsonType, "", "<!DOCTYPE html>"), refusal.Malformed, "broken"},
+	"no type":          {says("", "", document("r", map[string]string{"a": doc("[]")})), refusal.Malformed, "the type"},
+	"empty":            {says(jsonType, "", ""), refusal.Malformed, "empty"},
+	"null":             {says(jsonType, "", "null"), refusal.Malformed, "null"},
+	"a list":           {says(jsonType, "", "[]"), refusal.Malformed, "wrong type"},
+	"two documents":    {says(jsonType, "", document("r", map[string]string{"a": doc("[]")})+"{}"), refusal.Malformed, "broken"},
+	"cut off JSON":     {says(jsonType, "", document("r", map[string]string{"a": doc("[]")})[:50]), refusal.Malformed, ""},
+	"no sets":          {says(jsonType, "", `{"revision":"r","host":"pve1"}`), refusal.Malformed, "no set"},
+	"empty sets":       {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{}}`), refusal.Malformed, "no set"},
+	"no revision":      {says(jsonType, "", `{"host":"pve1","sets":{"a":"x"}}`), refusal.Malformed, "revision"},
+	"a long revision":  {says(jsonType, "", document(strings.Repeat("r", 129), map[string]string{"a": doc("[]")})), refusal.Malformed, "revision"},
+	"a hidden letter":  {says(jsonType, "", document("r\u202e", map[string]string{"a": doc("[]")})), refusal.Malformed, "revision"},
+	"another host":     {says(jsonType, "", strings.Replace(document("r", map[string]string{"a": doc("[]")}), `"host":"pve1"`, `"host":"pve2"`, 1)), refusal.TargetMismatch, "pve2"},
+	"another's set":    {says(jsonType, "", document("r", map[string]string{"a": strings.Replace(doc("[]"), "pve1", "pve2", 1)})), refusal.TargetMismatch, "a: "},
+	"no host":          {says(jsonType, "", `{"revision":"r","sets":{"a":"x"}}`), refusal.TargetMismatch, ""},
+	"a doubled set":    {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x","a":"x"}}`), refusal.Malformed, "twice"},
+	"a doubled member": {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x"},"sets":{}}`), refusal.Malformed, "twice"},
+	"another case":     {says(jsonType, "", `{"revision":"r","Host":"pve1","sets":{"a":"x"}}`), refusal.Malformed, "does not belong"},
+	"more members":     {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"x"},"operations":[]}`), refusal.Malformed, "does not belong"},
+	"a null set":       {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":null}}`), refusal.Malformed, "null"},
+	"a set's name":     {says(jsonType, "", document("r", map[string]string{"../a": doc("[]")})), refusal.Malformed, "name of a set"},
+	"an empty set":     {says(jsonType, "", document("r", map[string]string{"a": ""})), refusal.Malformed, "a:1"},
+	"a broken set":     {says(jsonType, "", document("r", map[string]string{"a": doc("[]"), "b": "x: ["})), refusal.Malformed, "b:"},
+	"not UTF-8":        {says(jsonType, "", `{"revision":"r","host":"pve1","sets":{"a":"`+"\xff"+`"}}`), refusal.Malformed, ""},
+	"too many sets":    {says(jsonType, "", document("r", manySets(hub.MaxSets+1))), refusal.Oversized, "more than 1000"},
 	"gzip": {func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
 		w.Header().Set("Content-Encoding", "gzip")
 		w.WriteHeader(200)
-	}, op.Malformed, "encoding"},
+	}, refusal.Malformed, "encoding"},
 	"shorter than said": {func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, document("r", map[string]string{"a": doc("[]")}))
-	}, op.Unavailable, "broke off"},
+	}, refusal.Unavailable, "broke off"},
 	"an abort": {func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
 		_, _ = io.WriteString(w, document("r", map[string]string{"a": doc("[]")}))
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	}, op.Unavailable, "broke off"},
+	}, refusal.Unavailable, "broke off"},
 	"said to be 2 GiB": {func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
 		w.Header().Set("Content-Length", "2147483648")
 		w.WriteHeader(200)
-	}, op.Oversized, "more than"},
+	}, refusal.Oversized, "more than"},
 	"endless headers": {func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X", strings.Repeat("x", 1<<20))
 		w.WriteHeader(200)
-	}, op.Unavailable, "cannot be reached"},
+	}, refusal.Unavailable, "cannot be reached"},
 }
 
 func status(code int) http.HandlerFunc {
@@ -173,7 +173,7 @@ func TestTwoGibibytes(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	_, err := poller(s.URL).Read(t.Context())
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*hub.MaxAnswer))
 	require.Less(t, sent.Load(), int64(256<<20), "the rest is not read")
@@ -194,7 +194,7 @@ func TestAHubThatDoesNotAnswer(t *testing.T) {
 		end := make(chan struct{})
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, end) }))
 		_, err := poller(s.URL, func(c *hub.Config) { c.Timeout = 50 * time.Millisecond }).Read(t.Context())
-		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorIs(t, err, refusal.Unavailable, name)
 		require.Regexp(t, "within 50ms|did not arrive in time", err.Error(), name)
 		close(end)
 		s.Close()
@@ -210,7 +210,7 @@ func TestReadsThatAreCutOffSayNothing(t *testing.T) {
 	cancel()
 	l := poller(s.URL)
 	_, err := l.Read(ctx)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.True(t, l.Status().PolledAt.IsZero())
 }
 
@@ -243,9 +243,9 @@ func TestCertificates(t *testing.T) {
 
 	// The system's certificates are not those that are pinned, and not the reverse.
 	_, err := poller(s.URL).Read(t.Context())
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	_, err = poller(s.URL, func(c *hub.Config) { c.CA = other }).Read(t.Context())
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "does not trust the hub")
 	require.Zero(t, p.count(hub.PathDesired), "nothing was asked of it")
 
@@ -258,13 +258,13 @@ func TestCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, otherCertificate(t), 0o644))
 	l.Poll(t.Context())
-	require.ErrorIs(t, l.Status().Err, op.NotAllowed)
+	require.ErrorIs(t, l.Status().Err, refusal.NotAllowed)
 	require.NoError(t, os.WriteFile(path, []byte("no certificate"), 0o644))
 	l.Poll(t.Context())
-	require.ErrorIs(t, l.Status().Err, op.Malformed)
+	require.ErrorIs(t, l.Status().Err, refusal.Malformed)
 	require.NoError(t, os.Remove(path))
 	l.Poll(t.Context())
-	require.ErrorIs(t, l.Status().Err, op.Unavailable)
+	require.ErrorIs(t, l.Status().Err, refusal.Unavailable)
 	require.NoError(t, os.WriteFile(path, good, 0o644))
 	l.Poll(t.Context())
 	require.NoError(t, l.Status().Err)
@@ -273,7 +273,7 @@ func TestCertificates(t *testing.T) {
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	require.NoError(t, err)
 	_, err = poller("https://localhost:"+port, func(c *hub.Config) { c.CA = path }).Read(t.Context())
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 func TestOldTLSIsRefused(t *testing.T) {
@@ -291,7 +291,7 @@ func TestHTTPStaysHere(t *testing.T) {
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	_, err := poller("http://192.0.2.1").Read(t.Context())
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.ErrorContains(t, err, "another machine")
 	require.Empty(t, asked)
 }
@@ -319,11 +319,11 @@ func TestTokens(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		mode os.FileMode
-		want op.Code
+		want refusal.Code
 	}{
-		{"0123456789abcdef", 0o640, op.NotAllowed}, {"0123456789abcdef", 0o604, op.NotAllowed}, {"0123456789abcdef", 0o660, op.NotAllowed},
-		{"short", 0o600, op.Malformed}, {"", 0o600, op.Malformed}, {"0123456789abcdef\n\n", 0o600, op.Malformed},
-		{"0123456789abcdef\r\nX: y", 0o600, op.Malformed}, {strings.Repeat("a", 1025), 0o600, op.Malformed},
+		{"0123456789abcdef", 0o640, refusal.NotAllowed}, {"0123456789abcdef", 0o604, refusal.NotAllowed}, {"0123456789abcdef", 0o660, refusal.NotAllowed},
+		{"short", 0o600, refusal.Malformed}, {"", 0o600, refusal.Malformed}, {"0123456789abcdef\n\n", 0o600, refusal.Malformed},
+		{"0123456789abcdef\r\nX: y", 0o600, refusal.Malformed}, {strings.Repeat("a", 1025), 0o600, refusal.Malformed},
 	} {
 		write(c.text, c.mode)
 		l.Poll(t.Context())
@@ -332,10 +332,10 @@ func TestTokens(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(path))
 	l.Poll(t.Context())
-	require.ErrorIs(t, l.Status().Err, op.Unavailable)
+	require.ErrorIs(t, l.Status().Err, refusal.Unavailable)
 	require.NoError(t, os.Symlink("/etc/passwd", path))
 	l.Poll(t.Context())
-	require.ErrorIs(t, l.Status().Err, op.NotAllowed)
+	require.ErrorIs(t, l.Status().Err, refusal.NotAllowed)
 	require.Len(t, p.headers, 2, "without a token nothing is asked")
 }
 

@@ -3,7 +3,7 @@ package hub
 import (
 	"context"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -14,7 +14,7 @@ func (l *Link) Poll(ctx context.Context) { l.poll(ctx) }
 func (l *Link) Remember(list []api.Envelope) {
 	for _, e := range list {
 		r := &relayed{digest: Digest(e)}
-		r.answer(op.Refuse(op.Malformed, "no payload"), l.Now())
+		r.answer(refusal.New(refusal.Malformed, "no payload"), l.Now())
 		l.relays.gone.put(r)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
 // refusedWell fails unless an error is a refusal that an answer can have.
 func refusedWell(t *testing.T, err error) {
 	t.Helper()
-	require.Contains(t, []op.Code{op.Malformed, op.Oversized, op.TargetMismatch}, op.CodeOf(err), "%v", err)
+	require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Oversized, refusal.TargetMismatch}, refusal.CodeOf(err), "%v", err)
 }
 
 // FuzzDesired: what is taken is for this host, has sets whose names are names,
@@ -114,7 +115,7 @@ func FuzzToken(f *testing.F) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		token, err := ReadTokenFile(path)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.Regexp(t, `^[!-~]+$`, token)

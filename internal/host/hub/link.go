@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
 )
@@ -24,7 +25,7 @@ type Gate interface {
 	// EachRequest calls fn with each request in a state.
 	EachRequest(ctx context.Context, state op.State, fn func(op.Request) error) error
 	// NoteRefused writes a refusal to the audit log that was decided outside of the gate.
-	NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal)
+	NoteRefused(ctx context.Context, by op.Requester, what string, r *refusal.Refusal)
 }
 
 // Standing returns the state of each set's wishes, as Reconciler.Standing does.

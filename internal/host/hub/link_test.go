@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
 )
@@ -72,9 +73,9 @@ func TestAWeekWithoutAHub(t *testing.T) {
 	require.True(t, w.has("a"))
 	require.True(t, w.has("b"))
 	s := w.link.Status()
-	require.ErrorIs(t, s.Err, op.Unavailable)
-	require.ErrorIs(t, s.RelayErr, op.Unavailable)
-	require.ErrorIs(t, s.ReportErr, op.Unavailable)
+	require.ErrorIs(t, s.Err, refusal.Unavailable)
+	require.ErrorIs(t, s.RelayErr, refusal.Unavailable)
+	require.ErrorIs(t, s.ReportErr, refusal.Unavailable)
 	w.eventually(func() bool { return w.r.Status().Sources[0].Error != "" }, "status says so")
 
 	// It comes back, and everything goes on.

@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"slices"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -55,6 +55,7 @@ func (r *relayed) again(e api.Envelope) {
 }
 
 // forGood reports whether a refusal is about the bytes of the envelope alone, so that no later event changes it.
-func forGood(c op.Code) bool {
-	return slices.Contains([]op.Code{op.Malformed, op.Oversized, op.BadSignature, op.NamespaceMismatch, op.WeakKey}, c)
+func forGood(c refusal.Code) bool {
+	return slices.Contains([]refusal.Code{refusal.Malformed, refusal.Oversized, refusal.BadSignature,
+		refusal.NamespaceMismatch, refusal.WeakKey}, c)
 }

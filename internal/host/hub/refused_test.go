@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/test/mint"
 	"gated/internal/wire/api"
@@ -44,13 +44,13 @@ func TestWhatIsRefusedMayBeTakenLater(t *testing.T) {
 	e := w.signed(w.payload("guest.destroy", "c"), w.alice)
 	w.place.relay(e)
 	w.round()
-	require.Equal(t, op.UnknownTarget, w.operation().Code)
+	require.Equal(t, refusal.UnknownTarget, w.operation().Code)
 	w.place.relay()
 	w.round()
 	w.place.relay(e)
 	w.round()
 	require.Equal(t, 1, w.refusals(), "not at once")
-	require.Equal(t, op.UnknownTarget, w.operation().Code, "and it is reported as it was")
+	require.Equal(t, refusal.UnknownTarget, w.operation().Code, "and it is reported as it was")
 	require.Equal(t, 1, w.link.Status().Untried)
 	w.pass(time.Minute)
 	w.round()

@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
 )
@@ -34,7 +35,7 @@ type relayed struct {
 	envelope api.Envelope // from the list; empty after the final answer
 	payload  string       // digest of the payload; empty if it cannot be read
 	answered bool
-	refusal  *op.Refusal // the refusal, if there was one
+	refusal  *refusal.Refusal // the refusal, if there was one
 	request  op.RequestID
 	wait     time.Duration // the delay before the next try
 	due      time.Time
@@ -129,15 +130,15 @@ func (l *Link) handOver(ctx context.Context) {
 func (l *Link) ask(ctx context.Context, r *relayed) {
 	payload, err := r.envelope.Open()
 	if err != nil {
-		refusal := op.AsRefusal(err)
-		l.Gate.NoteRefused(ctx, l.by, "relayed operation", refusal)
-		r.answer(refusal, l.Now())
+		refused := refusal.As(err)
+		l.Gate.NoteRefused(ctx, l.by, "relayed operation", refused)
+		r.answer(refused, l.Now())
 		return
 	}
 	r.payload = op.SHA256(payload)
 	id, known, err := l.Gate.KnownPayload(ctx, payload)
 	if err != nil {
-		r.later(op.AsRefusal(err), l.Now())
+		r.later(refusal.As(err), l.Now())
 		return
 	}
 	if known {
@@ -152,37 +153,39 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 	if ctx.Err() != nil {
 		return // the next start asks the gate for the result
 	}
-	refusal := op.AsRefusal(err)
+	refused := refusal.As(err)
 	switch {
-	case refusal == nil:
+	case refused == nil:
 		r.request = req.ID
 		l.Logger.Info("an operation that the hub relayed was taken", "request", req.ID.String(), "state", string(req.Step.State))
-	case refusal.Request != nil:
-		r.request = *refusal.Request
 	case known:
 		r.request = id
 	}
-	if refusal != nil && mayChange(refusal.Code) {
-		r.later(refusal, l.Now())
+	if refused != nil && refused.Request != "" {
+		r.request, _ = op.ParseStepID(refused.Request) // the gate wrote it
+	}
+	if refused != nil && mayChange(refused.Code) {
+		r.later(refused, l.Now())
 		return
 	}
-	r.answer(refusal, l.Now())
+	r.answer(refused, l.Now())
 }
 
 // mayChange reports whether a refusal says that the gate could not decide, or not yet.
-func mayChange(c op.Code) bool {
-	return slices.Contains([]op.Code{op.Unavailable, op.Internal, op.OverLimit, op.NotYetValid}, c)
+func mayChange(c refusal.Code) bool {
+	return slices.Contains([]refusal.Code{refusal.Unavailable, refusal.Internal, refusal.OverLimit, refusal.NotYetValid},
+		c)
 }
 
 // answer records the gate's answer. The time of the next try matters only if the hub takes a refused operation out of
 // its list and puts it back.
-func (r *relayed) answer(refusal *op.Refusal, now time.Time) {
-	r.later(refusal, now)
+func (r *relayed) answer(refused *refusal.Refusal, now time.Time) {
+	r.later(refused, now)
 	r.answered, r.envelope = true, api.Envelope{}
 }
 
-func (r *relayed) later(refusal *op.Refusal, now time.Time) {
-	r.refusal = refusal
+func (r *relayed) later(refused *refusal.Refusal, now time.Time) {
+	r.refusal = refused
 	r.wait = min(max(2*r.wait, retryFirst), retryLast)
 	r.due = now.Add(r.wait)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
@@ -107,7 +108,7 @@ func TestTwoPeopleThroughAHub(t *testing.T) {
 		all := w.place.last(t).Operations
 		return all[0].State == op.StateSucceeded && all[1].State == op.StateSucceeded
 	}, "both are told")
-	for i, code := range []op.Code{op.ThresholdUnmet, ""} {
+	for i, code := range []refusal.Code{refusal.ThresholdUnmet, ""} {
 		o := w.place.last(t).Operations[i]
 		require.Equal(t, code, o.Code, "the first was counted before the restart")
 		require.Equal(t, op.StateSucceeded, o.State)
@@ -127,16 +128,16 @@ func TestWhatAHubCannotRelay(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		e    api.Envelope
-		want op.Code
+		want refusal.Code
 	}{
-		"garbage":             {garbage(1), op.Malformed},
-		"no base64":           {api.Envelope{Payload: "*", Signatures: good.Signatures}, op.Malformed},
-		"nothing":             {api.Envelope{}, op.Malformed},
-		"no signature":        {api.Envelope{Payload: good.Payload}, op.Malformed},
-		"too many signatures": {many, op.Oversized},
-		"another's signature": {api.Envelope{Payload: w.signed(other).Payload, Signatures: good.Signatures}, op.BadSignature},
-		"somebody else's":     {w.signed(payload, mint.Ed25519(t, "mallory")), op.UnknownSigner},
-		"an altered payload":  {api.EnvelopeOf(append(payload[:len(payload)-1:len(payload)-1], ' ', '}'), good.Signatures...), op.Malformed},
+		"garbage":             {garbage(1), refusal.Malformed},
+		"no base64":           {api.Envelope{Payload: "*", Signatures: good.Signatures}, refusal.Malformed},
+		"nothing":             {api.Envelope{}, refusal.Malformed},
+		"no signature":        {api.Envelope{Payload: good.Payload}, refusal.Malformed},
+		"too many signatures": {many, refusal.Oversized},
+		"another's signature": {api.Envelope{Payload: w.signed(other).Payload, Signatures: good.Signatures}, refusal.BadSignature},
+		"somebody else's":     {w.signed(payload, mint.Ed25519(t, "mallory")), refusal.UnknownSigner},
+		"an altered payload":  {api.EnvelopeOf(append(payload[:len(payload)-1:len(payload)-1], ' ', '}'), good.Signatures...), refusal.Malformed},
 	} {
 		w.place.relay(c.e)
 		w.round()
@@ -160,17 +161,17 @@ func TestListsThatAreNone(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
-		want    op.Code
+		want    refusal.Code
 	}{
-		"500":          {status(500), op.Unavailable},
-		"304":          {status(304), op.Malformed},
-		"HTML":         {says("text/html", "", "<html>"), op.Malformed},
-		"cut off":      {says(jsonType, "", string(whole[:len(whole)-2])), op.Malformed},
-		"another host": {says(jsonType, "", string(elsewhere)), op.TargetMismatch},
-		"null":         {says(jsonType, "", `{"host":"pve1","operations":null}`), op.Malformed},
-		"a null":       {says(jsonType, "", `{"host":"pve1","operations":[null]}`), op.Malformed},
-		"more members": {says(jsonType, "", `{"host":"pve1","operations":[],"run":"rm"}`), op.Malformed},
-		"a number":     {says(jsonType, "", `{"host":"pve1","operations":[{"payload":1,"signatures":[]}]}`), op.Malformed},
+		"500":          {status(500), refusal.Unavailable},
+		"304":          {status(304), refusal.Malformed},
+		"HTML":         {says("text/html", "", "<html>"), refusal.Malformed},
+		"cut off":      {says(jsonType, "", string(whole[:len(whole)-2])), refusal.Malformed},
+		"another host": {says(jsonType, "", string(elsewhere)), refusal.TargetMismatch},
+		"null":         {says(jsonType, "", `{"host":"pve1","operations":null}`), refusal.Malformed},
+		"a null":       {says(jsonType, "", `{"host":"pve1","operations":[null]}`), refusal.Malformed},
+		"more members": {says(jsonType, "", `{"host":"pve1","operations":[],"run":"rm"}`), refusal.Malformed},
+		"a number":     {says(jsonType, "", `{"host":"pve1","operations":[{"payload":1,"signatures":[]}]}`), refusal.Malformed},
 	} {
 		w.place.on(hub.PathOperations, c.handler)
 		w.round()
@@ -193,7 +194,7 @@ func TestAHundredThousandOperations(t *testing.T) {
 	}
 	w.place.relay(list...)
 	w.round()
-	require.ErrorIs(t, w.link.Status().RelayErr, op.Oversized)
+	require.ErrorIs(t, w.link.Status().RelayErr, refusal.Oversized)
 	require.Zero(t, w.refusals())
 
 	list = list[:hub.MaxOperations]
@@ -230,7 +231,7 @@ func TestAHundredThousandOperations(t *testing.T) {
 	w.place.relay(list[0])
 	w.round()
 	require.Equal(t, 1, w.link.Status().Refused)
-	require.Equal(t, op.Malformed, w.operation().Code)
+	require.Equal(t, refusal.Malformed, w.operation().Code)
 	require.Equal(t, n, w.refusals())
 }
 
@@ -250,7 +251,7 @@ func TestWhatCannotBeDecidedIsTriedAgain(t *testing.T) {
 	}
 	tries = w.refusals()
 	require.Equal(t, 4, tries, "after 0, 1, 3 and 7 minutes")
-	require.Equal(t, op.NotYetValid, w.operation().Code)
+	require.Equal(t, refusal.NotYetValid, w.operation().Code)
 	require.Equal(t, 1, w.link.Status().Untried)
 	w.pass(10 * time.Minute)
 	w.round()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
 )
@@ -89,8 +90,8 @@ func (l *Link) compose(ctx context.Context) (Report, error) {
 	s := l.Status()
 	r := Report{Host: l.Host, Gate: l.ID, Version: l.Version, StartedAt: l.StartedAt.UTC(), Revision: s.Revision, Sets: []SetReport{}, Guests: []GuestReport{}}
 	if s.Err != nil {
-		refusal := op.AsRefusal(s.Err)
-		r.Error = &api.Error{Code: refusal.Code, Detail: clip(refusal.Detail)}
+		refused := refusal.As(s.Err)
+		r.Error = &api.Error{Code: refused.Code, Detail: clip(refused.Detail)}
 	}
 	waits := map[op.Target]bool{}
 	of := map[string]op.Request{} // by set and target; with id and time alone

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
@@ -37,7 +38,7 @@ func TestReports(t *testing.T) {
 	w.round()
 	r := w.place.last(t)
 	require.Equal(t, seq+1, r.Seq)
-	require.Equal(t, op.Unavailable, r.Error.Code)
+	require.Equal(t, refusal.Unavailable, r.Error.Code)
 	require.Equal(t, "r1", r.Revision, "the last that was read")
 	w.restart()
 	w.round()
@@ -57,7 +58,7 @@ func TestAReportThatIsNotTaken(t *testing.T) {
 	tries := w.place.count(hub.PathReport)
 	require.Greater(t, tries, 6)
 	require.Less(t, tries, 16, "a back-off")
-	require.ErrorIs(t, w.link.Status().ReportErr, op.Unavailable)
+	require.ErrorIs(t, w.link.Status().ReportErr, refusal.Unavailable)
 	w.place.wish("r2", "[]")
 	w.place.on(hub.PathReport, status(200))
 	w.pass(15 * time.Minute)

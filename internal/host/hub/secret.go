@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // maxToken bounds a token, in bytes.
@@ -22,38 +22,39 @@ var tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
 // others may read or change, a link, or anything but a regular file, as NotAllowed. A file without a token is
 // Malformed, a missing file Unavailable. No error shows its content.
 func ReadTokenFile(path string) (string, error) {
-	if err := ownfile.Own().CheckAbove(path); errors.Is(err, op.NotAllowed) {
+	if err := ownfile.Own().CheckAbove(path); errors.Is(err, refusal.NotAllowed) {
 		return "", err
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
+		return "", refusal.New(refusal.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
 	}
 	if err != nil {
-		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path)
+		return "", refusal.New(refusal.NotAllowed, "%s is no regular file", path)
 	}
 	if err := ownfile.Own().CheckOpen(f); err != nil {
 		return "", err
 	}
 	switch {
 	case info.Mode().Perm()&0o077 != 0:
-		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
+		return "", refusal.New(refusal.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxToken+2))
 	if err != nil {
-		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
 	}
 	token := strings.TrimSuffix(string(b), "\n")
 	if len(token) > maxToken || !tokenText.MatchString(token) {
-		return "", op.Refuse(op.Malformed, "%s holds no token: one line of 16 to %d letters, digits and -._~+/", path, maxToken).
+		return "", refusal.New(refusal.Malformed, "%s holds no token: one line of 16 to %d letters, digits and -._~+/",
+			path, maxToken).
 			WithHint("head -c 32 /dev/urandom | base64 > %s", path)
 	}
 	return token, nil

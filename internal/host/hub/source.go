@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
 	"gated/internal/wire/desired"
 )
@@ -32,7 +33,7 @@ func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
 	l.poll(ctx)
 	docs, ok, err := l.last()
 	if !ok {
-		return nil, op.Refuse(op.Unavailable, "the poll of the hub was cut off")
+		return nil, refusal.New(refusal.Unavailable, "the poll of the hub was cut off")
 	}
 	return docs, err
 }
@@ -124,7 +125,8 @@ func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
 	case a.same:
 		return before, nil
 	case a.none:
-		return nil, op.Refuse(op.UnknownTarget, "the hub has nothing for the host %q, or the URL is not a hub's", l.Host).
+		return nil, refusal.New(refusal.UnknownTarget, "the hub has nothing for the host %q, or the URL is not a hub's",
+			l.Host).
 			WithHint("to wish for nothing, it says so: a set with guests: []")
 	}
 	d, err := DecodeDesired(a.body, l.Host)
@@ -155,7 +157,7 @@ func (l *Link) parse(sets map[string]string, before *kept) ([]reconcile.SetDoc, 
 				return nil, err
 			}
 			if err := forHost(doc.Host, l.Host); err != nil {
-				return nil, op.Refuse(op.TargetMismatch, "%s: %s", name, op.AsRefusal(err).Detail)
+				return nil, refusal.New(refusal.TargetMismatch, "%s: %s", name, refusal.As(err).Detail)
 			}
 			d = reconcile.SetDoc{Set: name, Doc: doc, Digest: digest}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -107,14 +108,14 @@ type GuestReport struct {
 
 // OperationReport is the result of a relayed operation.
 type OperationReport struct {
-	Digest  string   `json:"digest"`  // Digest of its envelope
-	Payload string   `json:"payload"` // SHA-256 of the payload in hex; empty if it could not be read
-	Request string   `json:"request"` // the request that it made or was for; empty for none
-	Op      string   `json:"op"`      // of the request
-	Target  string   `json:"target"`
-	State   op.State `json:"state"` // of the request now; empty for none
-	Code    op.Code  `json:"code"`  // of the refusal; empty if it was not refused
-	Detail  string   `json:"detail"`
+	Digest  string       `json:"digest"`  // Digest of its envelope
+	Payload string       `json:"payload"` // SHA-256 of the payload in hex; empty if it could not be read
+	Request string       `json:"request"` // the request that it made or was for; empty for none
+	Op      string       `json:"op"`      // of the request
+	Target  string       `json:"target"`
+	State   op.State     `json:"state"` // of the request now; empty for none
+	Code    refusal.Code `json:"code"`  // of the refusal; empty if it was not refused
+	Detail  string       `json:"detail"`
 }
 
 // DecodeDesired reads an answer, which must be for that host. It is as strict as api.DecodeBody. Every refusal is
@@ -128,7 +129,8 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 		return Desired{}, err
 	}
 	if d.Revision == "" || len(d.Revision) > MaxRevision {
-		return Desired{}, op.Refuse(op.Malformed, "the revision has %d bytes, not 1 to %d", len(d.Revision), MaxRevision)
+		return Desired{}, refusal.New(refusal.Malformed, "the revision has %d bytes, not 1 to %d", len(d.Revision),
+			MaxRevision)
 	}
 	if err := op.CheckText("the revision", d.Revision); err != nil {
 		return Desired{}, err
@@ -137,12 +139,12 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 		return Desired{}, err
 	}
 	if len(d.Sets) == 0 {
-		return Desired{}, op.Refuse(op.Malformed, "there is no set").
+		return Desired{}, refusal.New(refusal.Malformed, "there is no set").
 			WithHint("to wish for nothing, say so: a set with guests: []")
 	}
 	for name := range d.Sets {
 		if op.CheckName(name) != nil {
-			return Desired{}, op.Refuse(op.Malformed, "%q is not the name of a set", clip(name))
+			return Desired{}, refusal.New(refusal.Malformed, "%q is not the name of a set", clip(name))
 		}
 	}
 	return d, nil
@@ -178,7 +180,7 @@ func DecodeReport(b []byte, host string) (Report, error) {
 
 func forHost(got, want string) error {
 	if got != want {
-		return op.Refuse(op.TargetMismatch, "it is for the host %q, and this one is %q", clip(got), want)
+		return refusal.New(refusal.TargetMismatch, "it is for the host %q, and this one is %q", clip(got), want)
 	}
 	return nil
 }

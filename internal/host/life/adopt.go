@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
@@ -39,10 +39,10 @@ func AdoptSigners(ctx context.Context, stateDir, file string, agree func(signers
 	text, err := state.ReadBounded(own, file, authz.MaxTrust) // while it may be root's own
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return signers.Adoption{}, op.Refuse(op.UnknownTarget, "there is no %s", file).
+		return signers.Adoption{}, refusal.New(refusal.UnknownTarget, "there is no %s", file).
 			WithHint("name the file that lists the signers; gated trust show prints the list in force")
-	case err != nil && !errors.Is(err, op.NotAllowed):
-		return signers.Adoption{}, op.Refuse(op.BadParams, "%s cannot be read: %v", file, err)
+	case err != nil && !errors.Is(err, refusal.NotAllowed):
+		return signers.Adoption{}, refusal.New(refusal.BadParams, "%s cannot be read: %v", file, err)
 	case err != nil:
 		return signers.Adoption{}, err
 	}
@@ -97,7 +97,7 @@ func mayChange(dir string, by int) (owner, error) {
 			return who, err
 		}
 	}
-	return who, op.Refuse(op.NotAllowed, "root alone adopts a list of signers").
+	return who, refusal.New(refusal.NotAllowed, "root alone adopts a list of signers").
 		WithHint("do this as root; or have operators sign a rotation: gated trust rotate")
 }
 
@@ -105,14 +105,17 @@ func mayChange(dir string, by int) (owner, error) {
 func ownerOf(dir string) (owner, error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return owner{}, op.Refuse(op.UnknownTarget, "there is no gate in %s", dir).WithHint("name its directory with --state")
+		return owner{}, refusal.New(refusal.UnknownTarget, "there is no gate in %s", dir).
+			WithHint("name its directory with --state")
 	}
 	if err != nil {
-		return owner{}, op.Refuse(op.NotAllowed, "the state directory cannot be looked at: %v", err).WithHint("do this as root")
+		return owner{}, refusal.New(refusal.NotAllowed, "the state directory cannot be looked at: %v", err).
+			WithHint("do this as root")
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() {
-		return owner{}, op.Refuse(op.NotAllowed, "%s is not a directory", dir).WithHint("name the gate's directory with --state")
+		return owner{}, refusal.New(refusal.NotAllowed, "%s is not a directory", dir).
+			WithHint("name the gate's directory with --state")
 	}
 	return owner{int(st.Uid), int(st.Gid)}, nil
 }

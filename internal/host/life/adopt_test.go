@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The daemon's own uid may replace the signers only where agents have it too.
@@ -17,8 +17,8 @@ func TestOnlyRootReplacesTheSigners(t *testing.T) {
 	may := func(uid int) error { _, err := mayChange(dir, uid); return err }
 	refused := func(err error, says string) {
 		t.Helper()
-		require.ErrorIs(t, err, op.NotAllowed)
-		require.Contains(t, op.AsRefusal(err).Sentence(), says)
+		require.ErrorIs(t, err, refusal.NotAllowed)
+		require.Contains(t, refusal.As(err).Sentence(), says)
 	}
 	require.NoError(t, os.WriteFile(conf, []byte("host: pve1\nsingle_user: false\n"), 0o600))
 	uid := os.Geteuid()

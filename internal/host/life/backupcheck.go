@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 	"gated/internal/log/journal"
@@ -58,7 +59,8 @@ func CheckBackup(ctx context.Context, file string, long func(entries int64)) (Ba
 
 // newerBackup refuses a backup that a newer program made.
 func newerBackup(file string, schema int) error {
-	return op.Refuse(op.SchemaTooNew, "the backup %s has schema %d, and this gated knows %d", file, schema, len(Migrations())).
+	return refusal.New(refusal.SchemaTooNew, "the backup %s has schema %d, and this gated knows %d", file, schema,
+		len(Migrations())).
 		WithHint("use the gated that made it, or a newer one")
 }
 
@@ -68,7 +70,7 @@ func newerBackup(file string, schema int) error {
 func lookAtBackup(file string) (r BackupReport, inPlace bool, err error) {
 	f, err := openOrdinary(file)
 	if err != nil {
-		return r, false, op.Refuse(op.BadParams, "the backup %s cannot be read: %v", file, err)
+		return r, false, refusal.New(refusal.BadParams, "the backup %s cannot be read: %v", file, err)
 	}
 	info, err := f.Stat()
 	head := make(sqliteHead, 100)
@@ -76,12 +78,13 @@ func lookAtBackup(file string) (r BackupReport, inPlace bool, err error) {
 		_, err = io.ReadFull(f, head)
 	}
 	if closeErr := f.Close(); err != nil || closeErr != nil || string(head[:len(sqliteMagic)]) != sqliteMagic {
-		return r, false, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate", file)
+		return r, false, refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate", file)
 	}
 	r.Bytes, r.Schema = info.Size(), int(head.number(60))
 	logged := hasLog(file)
 	if want := head.size(); !logged && want > 0 && want != r.Bytes {
-		return r, false, op.Refuse(op.Conflict, "%s is not whole: it has %d bytes, and says itself that they are %d", file, r.Bytes, want)
+		return r, false, refusal.New(refusal.Conflict, "%s is not whole: it has %d bytes, and says itself that they are %d",
+			file, r.Bytes, want)
 	}
 	return r, head[19] == 1 && r.Schema == len(Migrations()) && !logged, nil
 }
@@ -123,15 +126,15 @@ func checkCopy(ctx context.Context, file, path string, r BackupReport, long func
 		}
 		err = errors.Join(err, s.Close())
 	}
-	var refusal *op.Refusal
+	var refused *refusal.Refusal
 	var tooNew *store.TooNewError
 	switch {
-	case errors.As(err, &refusal):
+	case errors.As(err, &refused):
 		return r, err
 	case errors.As(err, &tooNew):
 		return r, newerBackup(file, tooNew.Have)
 	case errors.Is(err, store.ErrCorrupt):
-		return r, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
+		return r, refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
 	case err != nil:
 		return r, cannotOpen(ctx, file, err)
 	}
@@ -163,17 +166,18 @@ func soundCopy(tx *store.Tx) error {
 		return err
 	}
 	p := report.Problems[0]
-	return op.Refuse(op.Conflict, "the backup is not sound: %s: %s: %s", p.Rule, p.Where, p.Detail)
+	return refusal.New(refusal.Conflict, "the backup is not sound: %s: %s: %s", p.Rule, p.Where, p.Detail)
 }
 
 // whose reads the gate's id and its host's name.
 func whose(tx *store.Tx) (id op.GateID, host string, err error) {
 	err = tx.QueryRow(`SELECT gate, host FROM gate_identity`).Scan(&id, &host)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: an init or a restore that made it did not finish")
+		return "", "", refusal.New(refusal.Conflict,
+			"the backup does not say whose it is: an init or a restore that made it did not finish")
 	}
 	if err != nil {
-		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: %v", err)
+		return "", "", refusal.New(refusal.Conflict, "the backup does not say whose it is: %v", err)
 	}
 	return id, host, nil
 }

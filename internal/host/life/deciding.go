@@ -10,8 +10,8 @@ import (
 	"slices"
 	"syscall"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/host/state"
 	"gated/internal/host/unit"
@@ -57,18 +57,18 @@ func CheckUnit(p unit.Place) error {
 
 // notBelieved is the refusal of what a key names, with what mends it.
 func notBelieved(key string, err error) error {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
-		return op.Refuse(r.Code, "%s: %s", key, r.Detail).WithHint("%s", r.Hint)
+		return refusal.New(r.Code, "%s: %s", key, r.Detail).WithHint("%s", r.Hint)
 	}
-	return op.Refuse(op.NotAllowed, "%s cannot be looked at, so that it is not believed: %v", key, err).
+	return refusal.New(refusal.NotAllowed, "%s cannot be looked at, so that it is not believed: %v", key, err).
 		WithHint("let the daemon's user search the directories above it")
 }
 
 // CheckConfig reads the configuration of a state directory of this user's as its
 // daemon does, and returns where it is and why that daemon refuses it. The path is
 // empty if no gate is there, or another user's: root would follow that user's links.
-func CheckConfig(dir string) (path string, refusal error) {
+func CheckConfig(dir string) (path string, refused error) {
 	path = filepath.Join(dir, state.SettingsName)
 	info, err := os.Stat(dir)
 	if err != nil {

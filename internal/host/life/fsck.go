@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
 )
@@ -51,8 +51,8 @@ func checkAll(tx *store.Tx, progress func(part string, done, of int64)) (FsckRep
 // bound to this directory.
 func checkIdentity(ctx context.Context, o *Opened, report *FsckReport) error {
 	_, err := o.Dir.Check(ctx, o.Store)
-	if errors.Is(err, op.TargetMismatch) || errors.Is(err, op.Conflict) {
-		report.Add(fsck.CopyBound, o.Dir.Database(), "%s", op.AsRefusal(err).Detail)
+	if errors.Is(err, refusal.TargetMismatch) || errors.Is(err, refusal.Conflict) {
+		report.Add(fsck.CopyBound, o.Dir.Database(), "%s", refusal.As(err).Detail)
 		return nil
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -47,7 +48,7 @@ func TrustHistory(ctx context.Context, stateDir string) (out []TrustVersion, err
 		out = append(out, t)
 	}
 	if out == nil {
-		return nil, op.Refuse(op.Unavailable, "the gate in %s has not recorded its signers yet", o.Dir.Path()).
+		return nil, refusal.New(refusal.Unavailable, "the gate in %s has not recorded its signers yet", o.Dir.Path()).
 			WithHint("gated serve does so when it starts")
 	}
 	return out, nil

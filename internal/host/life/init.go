@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/signers"
@@ -55,15 +56,17 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if o.Host == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return InitResult{}, op.Refuse(op.BadParams, "this machine has no hostname").WithHint("name it with --host")
+			return InitResult{}, refusal.New(refusal.BadParams, "this machine has no hostname").WithHint("name it with --host")
 		}
 		o.Host = host
 	}
 	if err := op.CheckName(o.Host); err != nil {
-		return InitResult{}, op.Refuse(op.BadParams, "the host %q is not a name", o.Host).WithHint("name it with --host")
+		return InitResult{}, refusal.New(refusal.BadParams, "the host %q is not a name", o.Host).
+			WithHint("name it with --host")
 	}
 	if len(o.Operators) == 0 {
-		return InitResult{}, op.Refuse(op.BadParams, "a gate needs an operator's key").WithHint("give one with --operator KEY.pub")
+		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
+			WithHint("give one with --operator KEY.pub")
 	}
 	first, err := signers.Initial(map[op.Role][]signers.KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
 		op.Coordination: o.Coordinators})
@@ -76,8 +79,9 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	}
 	dir, err := state.Init(made, state.Options{Before: o.Before})
 	if err != nil {
-		if r := (*op.Refusal)(nil); !errors.As(err, &r) {
-			err = op.Refuse(op.BadParams, "the state directory cannot be made: %v", err).WithHint("choose another one with --state")
+		if r := (*refusal.Refusal)(nil); !errors.As(err, &r) {
+			err = refusal.New(refusal.BadParams, "the state directory cannot be made: %v", err).
+				WithHint("choose another one with --state")
 		}
 		return InitResult{}, err
 	}

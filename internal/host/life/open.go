@@ -15,8 +15,8 @@ import (
 	"gated/internal/agents/agent"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/headroom"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/config"
@@ -132,7 +132,8 @@ func current(ctx context.Context, s *store.Store) error {
 		return tx.QueryRow(`SELECT user_version FROM pragma_user_version`).Scan(&have)
 	})
 	if want := len(Migrations()); err == nil && have < want {
-		err = op.Refuse(op.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have, want).
+		err = refusal.New(refusal.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have,
+			want).
 			WithHint("gated serve brings it up to date when it starts")
 	}
 	return err
@@ -148,11 +149,11 @@ func Settings(dir string) (config.Config, error) { return settingsOf(ownfile.Own
 func settingsOf(own ownfile.StrictModes, dir string) (config.Config, error) {
 	path := filepath.Join(dir, state.SettingsName)
 	text, err := own.Read(path, maxSettings)
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return config.Config{}, err
 	}
 	if err != nil {
-		return config.Config{}, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
+		return config.Config{}, refusal.New(refusal.Unavailable, "the configuration cannot be read: %v", err)
 	}
 	return config.Parse(path, text)
 }

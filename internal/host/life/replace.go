@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"gated/internal/base/crashpoint"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 )
@@ -156,7 +156,7 @@ func copyDatabase(from, to string) error {
 	for _, suffix := range []string{"", "-wal"} {
 		err := copyNew(from+suffix, to+suffix)
 		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
-			return op.Refuse(op.BadParams, "the backup %s cannot be read: %v", from, err)
+			return refusal.New(refusal.BadParams, "the backup %s cannot be read: %v", from, err)
 		}
 	}
 	return nil

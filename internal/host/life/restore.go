@@ -12,7 +12,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
@@ -69,7 +69,7 @@ func restoreInto(ctx context.Context, stateDir string, o restoring) (RestoreResu
 // have been cut off.
 func openToRestore(path string) (*state.Dir, error) {
 	dir, err := state.Open(path, state.Options{})
-	if !errors.Is(err, op.UnknownTarget) {
+	if !errors.Is(err, refusal.UnknownTarget) {
 		return dir, err
 	}
 	if _, statErr := os.Stat(filepath.Join(path, state.SettingsName)); statErr != nil {
@@ -213,7 +213,8 @@ func folded(path string) error {
 	case err != nil:
 		return err
 	case info.Size() > 0:
-		return op.Refuse(op.Unavailable, "%s could not be written whole", path).WithHint("nothing was changed; see whether the disk works, and restore again")
+		return refusal.New(refusal.Unavailable, "%s could not be written whole", path).
+			WithHint("nothing was changed; see whether the disk works, and restore again")
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func folded(path string) error {
 func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
 	if errors.Is(err, store.ErrCorrupt) {
-		return nil, notRestored(op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
+		return nil, notRestored(refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
 	}
 	if tooNew := (*store.TooNewError)(nil); errors.As(err, &tooNew) {
 		return nil, newerBackup(file, tooNew.Have)
@@ -238,7 +239,7 @@ func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 func checkRestorable(ctx context.Context, s *store.Store, file, host string) error {
 	err := s.Check(ctx)
 	if errors.Is(err, store.ErrCorrupt) {
-		err = op.Refuse(op.Conflict, "%s is damaged: %v", file, err)
+		err = refusal.New(refusal.Conflict, "%s is damaged: %v", file, err)
 	}
 	if err == nil {
 		err = s.View(ctx, func(tx *store.Tx) error {
@@ -247,7 +248,8 @@ func checkRestorable(ctx context.Context, s *store.Store, file, host string) err
 			}
 			_, of, err := whose(tx)
 			if err == nil && of != host {
-				err = op.Refuse(op.TargetMismatch, "the backup is of the host %q, and %s says %q", of, state.SettingsName, host).
+				err = refusal.New(refusal.TargetMismatch, "the backup is of the host %q, and %s says %q", of, state.SettingsName,
+					host).
 					WithHint("nothing was changed; what the gate remembers is about the guests of that host")
 			}
 			return err
@@ -258,7 +260,7 @@ func checkRestorable(ctx context.Context, s *store.Store, file, host string) err
 
 // notRestored adds to a refusal that nothing has changed.
 func notRestored(err error) error {
-	if r := (*op.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
+	if r := (*refusal.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
 		return r.WithHint("nothing was changed; restore another one")
 	}
 	return err

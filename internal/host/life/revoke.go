@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/signers"
@@ -49,7 +49,8 @@ func Revoke(ctx context.Context, stateDir string, keys []string) (Revocation, er
 		return Revocation{}, err
 	}
 	if by != 0 && by != who.uid {
-		return Revocation{}, op.Refuse(op.NotAllowed, "root and the gate's own user alone revoke keys").WithHint("do this as root")
+		return Revocation{}, refusal.New(refusal.NotAllowed, "root and the gate's own user alone revoke keys").
+			WithHint("do this as root")
 	}
 	var lines []string
 	for _, k := range keys {
@@ -107,7 +108,8 @@ func mayBegin(ctx context.Context, stateDir, path string) error {
 		return err
 	})
 	if err == nil && revoked {
-		err = op.Refuse(op.Conflict, "there is no %s any more, and keys were revoked: a new file would pardon them", path).
+		err = refusal.New(refusal.Conflict, "there is no %s any more, and keys were revoked: a new file would pardon them",
+			path).
 			WithHint("put the file back first. If it is lost, list every revoked key (gated audit export has them in signatures), and begin with an empty file")
 	}
 	return errors.Join(err, o.Close())
@@ -129,7 +131,8 @@ func addRevoked(ctx context.Context, own ownfile.StrictModes, path string, lines
 	r := Revocation{File: path}
 	before, err := authz.LoadRevoked(text)
 	if err != nil {
-		return r, op.Refuse(op.Malformed, "%s: %s", path, op.AsRefusal(err).Detail).WithHint("mend that line first: until then every signature is refused")
+		return r, refusal.New(refusal.Malformed, "%s: %s", path, refusal.As(err).Detail).
+			WithHint("mend that line first: until then every signature is refused")
 	}
 	next := string(text)
 	if next != "" && !strings.HasSuffix(next, "\n") {
@@ -178,9 +181,9 @@ func likeBefore(path string) func(*os.File) error {
 
 // cannotRevoke says why the file was not changed.
 func cannotRevoke(path string, err error) error {
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return err
 	}
-	return op.Refuse(op.Unavailable, "%s was not changed: %v", path, err).
+	return refusal.New(refusal.Unavailable, "%s was not changed: %v", path, err).
 		WithHint("write a new file with the key's line, and rename it over this one")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/log/audit"
@@ -96,8 +96,8 @@ func TestRevokesSideBySide(t *testing.T) {
 func TestRevokeRefuses(t *testing.T) {
 	dir, file := stateOf(t, "")
 	require.NoError(t, os.WriteFile(file, []byte("nonsense\n"), 0o600))
-	for key, code := range map[string]op.Code{fingerprint(1): op.Malformed, "SHA256:x": op.BadParams, fingerprint(1) + "\n" + fingerprint(2): op.BadParams,
-		filepath.Join(dir, "no.pub"): op.BadParams} {
+	for key, code := range map[string]refusal.Code{fingerprint(1): refusal.Malformed, "SHA256:x": refusal.BadParams, fingerprint(1) + "\n" + fingerprint(2): refusal.BadParams,
+		filepath.Join(dir, "no.pub"): refusal.BadParams} {
 		_, err := Revoke(t.Context(), dir, []string{key})
 		require.ErrorIs(t, err, code, key)
 	}
@@ -105,12 +105,12 @@ func TestRevokeRefuses(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("#", authz.MaxRevoked)), 0o600))
 	_, err := Revoke(t.Context(), dir, []string{fingerprint(1)})
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	_, err = Revoke(t.Context(), filepath.Join(dir, "none"), []string{fingerprint(1)})
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	require.NoError(t, os.Chmod(file, 0o666))
 	_, err = Revoke(t.Context(), dir, []string{fingerprint(1)})
-	require.ErrorIs(t, err, op.NotAllowed, "others could have taken a key out")
+	require.ErrorIs(t, err, refusal.NotAllowed, "others could have taken a key out")
 }
 
 // A file that is gone is no empty one if keys were revoked: a new file would
@@ -127,13 +127,13 @@ func TestRevokeIsNoPardon(t *testing.T) {
 	}))
 	require.NoError(t, o.Close())
 	_, err = Revoke(t.Context(), dir, []string{fingerprint(2)})
-	require.ErrorIs(t, err, op.Conflict)
-	require.Contains(t, op.AsRefusal(err).Detail, "would pardon them")
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.Contains(t, refusal.As(err).Detail, "would pardon them")
 	require.NoFileExists(t, file)
 
 	require.NoError(t, os.Symlink(filepath.Join(dir, "mount", "revoked"), file))
 	_, err = Revoke(t.Context(), dir, []string{fingerprint(2)})
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.NoError(t, os.Remove(file))
 
 	require.NoError(t, os.WriteFile(file, nil, 0o600)) // which an operator means

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
@@ -105,14 +106,14 @@ func acceptTime(ctx context.Context, dir *state.Dir, o AcceptOptions) (Accepted,
 		return a, err
 	}
 	if seen.Blind {
-		return a, op.Refuse(op.Unavailable, "%s", a.Why).WithHint("gated needs a Linux kernel with CLOCK_BOOTTIME")
+		return a, refusal.New(refusal.Unavailable, "%s", a.Why).WithHint("gated needs a Linux kernel with CLOCK_BOOTTIME")
 	}
 	if err := o.Agree(a.TimeState); err != nil {
 		return a, err
 	}
 	at := o.Read() // people take their time
 	if moved := at.Jump(seen); moved.Abs() > nonce.MaxBehind {
-		return a, op.Refuse(op.Conflict, "the clock was set by %s meanwhile", moved.Round(time.Second)).
+		return a, refusal.New(refusal.Conflict, "the clock was set by %s meanwhile", moved.Round(time.Second)).
 			WithHint("nothing was changed; look at the times again")
 	}
 	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations()})

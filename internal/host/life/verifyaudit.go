@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
@@ -56,7 +56,7 @@ func VerifyAuditWith(ctx context.Context, stateDir string, c AuditCheck) (report
 	})
 	var broken *audit.BrokenError
 	if errors.As(err, &broken) {
-		err = op.Refuse(op.Conflict, "%v", broken).WithHint(brokenHint)
+		err = refusal.New(refusal.Conflict, "%v", broken).WithHint(brokenHint)
 	}
 	return report, errors.Join(err, o.Close())
 }
@@ -95,13 +95,14 @@ func (c AuditCheck) ofThisGate(tx *store.Tx) ([]checkpoint.Checkpoint, error) {
 			continue
 		}
 		if k.Key != signed.Key {
-			return nil, op.Refuse(op.Conflict, "a head of %d entries of gate %s was signed with another key than the log names", k.Size, gate).
+			return nil, refusal.New(refusal.Conflict,
+				"a head of %d entries of gate %s was signed with another key than the log names", k.Size, gate).
 				WithHint(brokenHint)
 		}
 		out = append(out, k.Checkpoint)
 	}
 	if len(out) == 0 {
-		return nil, op.Refuse(op.UnknownTarget, "none of the heads is of this gate, %q", gate).
+		return nil, refusal.New(refusal.UnknownTarget, "none of the heads is of this gate, %q", gate).
 			WithHint("a gate that was restored has a new id, and nothing of before can be compared with it; else it is the wrong file or the wrong --state")
 	}
 	return out, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 )
@@ -16,15 +16,16 @@ import (
 func cannotOpen(ctx context.Context, path string, err error) error {
 	var tooNew *store.TooNewError
 	if errors.As(err, &tooNew) {
-		return op.Refuse(op.SchemaTooNew, "the database %s has schema %d, and this gated knows %d", path, tooNew.Have, tooNew.Want).
+		return refusal.New(refusal.SchemaTooNew, "the database %s has schema %d, and this gated knows %d", path,
+			tooNew.Have, tooNew.Want).
 			WithHint("%s", wayBack(ctx, path, tooNew.Want))
 	}
-	var refusal *op.Refusal
-	if errors.As(err, &refusal) {
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) {
 		return err
 	}
 	if store.DiskFull(err) {
-		return op.Refuse(op.Unavailable, "there is no room for the database %s: %v", path, err).
+		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
 			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
 				state.BeforeRestore)
 	}
@@ -32,7 +33,7 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
 	}
-	return op.Refuse(op.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
+	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }
 
 // usable is a snapshot from before migrations that this program can read.

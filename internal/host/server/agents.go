@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -42,12 +43,13 @@ func checkRegistration(in api.RegisterAgent) error {
 	}
 	switch {
 	case in.Name == selfName:
-		return op.Refuse(op.BadParams, "%q cannot be an agent's name: GET %s is about the caller", selfName, selfPath).
+		return refusal.New(refusal.BadParams, "%q cannot be an agent's name: GET %s is about the caller", selfName, selfPath).
 			WithHint("take another name")
 	case in.PID < 0 || in.Reaper < 0:
-		return op.Refuse(op.Malformed, "pid and reaper are numbers of processes, which are not negative")
+		return refusal.New(refusal.Malformed, "pid and reaper are numbers of processes, which are not negative")
 	case in.Token && (in.PID != 0 || in.Reaper != 0):
-		return op.Refuse(op.Malformed, "the body has both token and a process").WithHint("a name is bound to one of the two")
+		return refusal.New(refusal.Malformed, "the body has both token and a process").
+			WithHint("a name is bound to one of the two")
 	}
 	return nil
 }
@@ -77,5 +79,6 @@ func (c *call) holder(parameter string) (string, error) {
 	} else if op.CheckName(text) == nil {
 		return text, nil
 	}
-	return "", ownRefusal(op.Refuse(op.Malformed, "%s is %q, neither an agent's name nor uid and a number", parameter, clip(text)))
+	return "", ownRefusal(refusal.New(refusal.Malformed, "%s is %q, neither an agent's name nor uid and a number",
+		parameter, clip(text)))
 }

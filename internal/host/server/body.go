@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"os"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -16,7 +16,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, uid uint32, limit 
 	nothing := func() {}
 	if limit == 0 {
 		if r.ContentLength != 0 {
-			return nil, nothing, ownRefusal(op.Refuse(op.Malformed, "%s takes no body here", r.Method))
+			return nil, nothing, ownRefusal(refusal.New(refusal.Malformed, "%s takes no body here", r.Method))
 		}
 		return nil, nothing, nil
 	}
@@ -74,7 +74,8 @@ func (s *Server) decode(c *call, v any) error {
 	}
 	giveBack, err := s.decoded.Take(c.ctx, c.by.UID, n)
 	if err != nil {
-		return ownRefusal(op.Refuse(op.OverLimit, "too many bodies at once are worked on").WithHint("end some, or try again later"))
+		return ownRefusal(refusal.New(refusal.OverLimit, "too many bodies at once are worked on").
+			WithHint("end some, or try again later"))
 	}
 	c.release = giveBack
 	if err := api.DecodeWeighed(c.body, v); err != nil {
@@ -89,12 +90,12 @@ func (s *Server) bodyError(err error, limit int64) error {
 	case errors.As(err, &large):
 		return tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return ownRefusal(op.Refuse(op.Malformed, "the body did not arrive within %s", s.Limits.Body))
+		return ownRefusal(refusal.New(refusal.Malformed, "the body did not arrive within %s", s.Limits.Body))
 	default:
-		return ownRefusal(op.Refuse(op.Malformed, "the body broke off"))
+		return ownRefusal(refusal.New(refusal.Malformed, "the body broke off"))
 	}
 }
 
 func tooLarge(limit int64) error {
-	return ownRefusal(op.Refuse(op.Oversized, "the body has more than %d bytes", limit))
+	return ownRefusal(refusal.New(refusal.Oversized, "the body has more than %d bytes", limit))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -43,21 +44,22 @@ func ok(v any) answer { return answer{status: http.StatusOK, value: v} }
 
 // own marks a refusal that the server itself decided. It has the status if that is not the code's.
 type own struct {
-	*op.Refusal
+	*refusal.Refusal
 	status int
 }
 
 func (o own) Unwrap() error { return o.Refusal }
 
-func ownRefusal(err error) error { return own{Refusal: op.AsRefusal(err)} }
+func ownRefusal(err error) error { return own{Refusal: refusal.As(err)} }
 
 func noPath() error {
-	return own{op.Refuse(op.Malformed, "there is no such path").WithHint("docs/formats/http-api.md lists them"),
+	return own{refusal.New(refusal.Malformed, "there is no such path").WithHint("docs/formats/http-api.md lists them"),
 		http.StatusNotFound}
 }
 
 func noMethod(method, allowed string) error {
-	return own{op.Refuse(op.Malformed, "%q is not a method of this path", clip(method)).WithHint("it has %s", allowed),
+	return own{refusal.New(refusal.Malformed, "%q is not a method of this path", clip(method)).
+		WithHint("it has %s", allowed),
 		http.StatusMethodNotAllowed}
 }
 
@@ -78,7 +80,7 @@ func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 			// Half an answer must not look like a complete one.
 			panic(http.ErrAbortHandler)
 		}
-		s.problem(w, api.ProblemOf(op.Refuse(op.Internal, "an internal error; the daemon's log has it")))
+		s.problem(w, api.ProblemOf(refusal.New(refusal.Internal, "an internal error; the daemon's log has it")))
 	}()
 	if peerOf(r.Context()) == nil {
 		panic("server: a connection without a peer")
@@ -199,10 +201,10 @@ func (a *answer) encode() (err error) {
 func (s *Server) admit(uid uint32, w who) error {
 	switch {
 	case w == operators && !s.operator(uid):
-		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d is not an operator's", uid).
+		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %d is not an operator's", uid).
 			WithHint("%s", s.operatorsHint()))
 	case w == submitters && !s.submitter(uid):
-		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d may not submit jobs", uid).
+		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %d may not submit jobs", uid).
 			WithHint("the list submitters in gated.yaml says who may"))
 	}
 	return nil
@@ -220,7 +222,7 @@ func (s *Server) operatorsHint() string {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := api.ProblemOf(err)
 	var mine own
-	var refusal *op.Refusal
+	var refused *refusal.Refusal
 	var by contested
 	if errors.As(err, &by) {
 		p.Conflicts = by.conflicts
@@ -231,20 +233,20 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			p.Status = mine.status
 		}
 		s.tell(r, mine.Refusal)
-	case !errors.As(err, &refusal):
+	case !errors.As(err, &refused):
 		s.Logger.Error("a call ended with an internal error", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	s.problem(w, p)
 }
 
 // tell passes a refusal of the server's own to Config.Refused, even if the caller has hung up: it must reach the log.
-func (s *Server) tell(r *http.Request, refusal *op.Refusal) {
+func (s *Server) tell(r *http.Request, refused *refusal.Refusal) {
 	if s.Refused == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.Work)
 	defer cancel()
-	s.Refused(ctx, requesterOf(ctx), clip(r.Method+" "+r.URL.Path), refusal)
+	s.Refused(ctx, requesterOf(ctx), clip(r.Method+" "+r.URL.Path), refused)
 }
 
 func (s *Server) problem(w http.ResponseWriter, p api.Problem) {
@@ -288,14 +290,15 @@ func (s *Server) send(w http.ResponseWriter, status int, kind string, b []byte) 
 func parseQuery(r *http.Request, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, ownRefusal(op.Refuse(op.Malformed, "the query cannot be read"))
+		return nil, ownRefusal(refusal.New(refusal.Malformed, "the query cannot be read"))
 	}
 	for name, values := range q {
 		if !slices.Contains(known, name) {
-			return nil, ownRefusal(op.Refuse(op.Malformed, "the query has the parameter %q, which does not belong", clip(name)))
+			return nil, ownRefusal(refusal.New(refusal.Malformed, "the query has the parameter %q, which does not belong",
+				clip(name)))
 		}
 		if len(values) != 1 {
-			return nil, ownRefusal(op.Refuse(op.Malformed, "the query has the parameter %q twice", name))
+			return nil, ownRefusal(refusal.New(refusal.Malformed, "the query has the parameter %q twice", name))
 		}
 	}
 	return q, nil

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // acceptAlert ends the alert of the change that the path names.
@@ -12,7 +12,7 @@ func (s *Server) acceptAlert(c *call) (answer, error) {
 	text := c.r.PathValue("change")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
-		return answer{}, ownRefusal(op.Refuse(op.Malformed, "%q is not the number of an audit entry", clip(text)))
+		return answer{}, ownRefusal(refusal.New(refusal.Malformed, "%q is not the number of an audit entry", clip(text)))
 	}
 	return answer{status: http.StatusNoContent}, s.Canary.Accept(c.ctx, c.by, n)
 }

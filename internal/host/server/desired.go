@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -70,7 +71,7 @@ func (s *Server) deleteSet(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if c.r.Header.Get("If-Match") != "" {
-		return answer{}, ownRefusal(op.Refuse(op.Malformed, "DELETE does not know If-Match"))
+		return answer{}, ownRefusal(refusal.New(refusal.Malformed, "DELETE does not know If-Match"))
 	}
 	return answer{status: http.StatusNoContent}, s.Desired.DeleteSet(c.ctx, c.by, name)
 }
@@ -82,7 +83,7 @@ func (c *call) set() (string, error) {
 		return "", ownRefusal(err)
 	}
 	if c.r.Header.Get("If-None-Match") != "" {
-		return "", ownRefusal(op.Refuse(op.Malformed, "If-None-Match is not known here").WithHint("use If-Match"))
+		return "", ownRefusal(refusal.New(refusal.Malformed, "If-None-Match is not known here").WithHint("use If-Match"))
 	}
 	return name, nil
 }
@@ -103,6 +104,6 @@ func ifMatch(h http.Header) (string, error) {
 	case found && closed && tag != "" && tag != "*" && !strings.Contains(tag, `"`):
 		return tag, nil
 	}
-	return "", ownRefusal(op.Refuse(op.Malformed, `If-Match is neither * nor one "tag"`).
+	return "", ownRefusal(refusal.New(refusal.Malformed, `If-Match is neither * nor one "tag"`).
 		WithHint("give the ETag of the last answer as it is"))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -89,14 +90,14 @@ func TestEveryEndpoint(t *testing.T) {
 func TestEveryEndpointPassesRefusals(t *testing.T) {
 	w := start(t, -1, nil)
 	for _, c := range reaching {
-		w.err = op.Refuse(op.Replayed, "spent").At(op.StageNonce).WithHint("sign again").About(aID, op.StateSucceeded)
+		w.err = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign again").About(aID, op.StateSucceeded)
 		p := w.do(t, c.method, c.path, c.body).problem(t)
 		require.Equal(t, w.err, error(p.Refusal()), "%s %s", c.method, c.path)
 		require.Equal(t, http.StatusConflict, p.Status)
 
 		w.err = errors.New("disk: /var/lib/gated/gated.db is broken")
 		p = w.do(t, c.method, c.path, c.body).problem(t)
-		require.Equal(t, op.Internal, p.Code, "%s %s", c.method, c.path)
+		require.Equal(t, refusal.Internal, p.Code, "%s %s", c.method, c.path)
 		require.NotContains(t, p.Detail, "/var")
 	}
 	require.Empty(t, w.told(), "the gate writes down what it refuses itself")
@@ -107,7 +108,7 @@ func TestEveryEndpointSurvivesAPanic(t *testing.T) {
 	w.panics = true
 	for _, c := range reaching {
 		p := w.do(t, c.method, c.path, c.body).problem(t)
-		require.Equal(t, op.Internal, p.Code, "%s %s", c.method, c.path)
+		require.Equal(t, refusal.Internal, p.Code, "%s %s", c.method, c.path)
 	}
 	w.panics = false
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
@@ -119,7 +120,7 @@ func TestSubmitAnswersWhatWaits(t *testing.T) {
 	w.do(t, "POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/web-1","params":{"a":1},"reason":"old"}`,
 		"Idempotency-Key", "k 1").into(t, 202, &job)
 	require.Equal(t, op.StatePending, job.State)
-	require.Equal(t, op.PendingSignature, job.Error.Code)
+	require.Equal(t, refusal.PendingSignature, job.Error.Code)
 	require.Equal(t, "j12.1", *job.Request)
 	require.Equal(t, op.Submission{Reason: "old", IdempotencyKey: "k 1",
 		Requester: op.Requester{Source: op.SourceAPI, UID: uint32(os.Getuid()), PID: int32(os.Getpid())},
@@ -140,7 +141,7 @@ func TestApproveAnswers(t *testing.T) {
 
 	w.req.Step.State = op.StateRejected
 	w.do(t, "POST", "/v1/requests/j12.1/reject", goodEnvelope).into(t, 200, &r)
-	require.Equal(t, op.Rejected, r.Error.Code)
+	require.Equal(t, refusal.Rejected, r.Error.Code)
 }
 
 func TestPayloadIsTheExactBytes(t *testing.T) {
@@ -252,71 +253,71 @@ func TestUnclearRequests(t *testing.T) {
 		method, path, body string
 		headers            []string
 		status             int
-		code               op.Code
+		code               refusal.Code
 	}{
-		{"GET", "/", "", nil, 404, op.Malformed},
-		{"GET", "/v2/status", "", nil, 404, op.Malformed},
-		{"GET", "/v1/status/", "", nil, 404, op.Malformed},
-		{"GET", "/v1//status", "", nil, 404, op.Malformed},
-		{"GET", "/v1/x/../status", "", nil, 404, op.Malformed},
-		{"GET", "/v1/guests/..", "", nil, 404, op.Malformed},
-		{"GET", "/v1/guests/%2e%2e", "", nil, 404, op.Malformed},
-		{"GET", "/v1/guests/a%2Fb", "", nil, 400, op.Malformed},
-		{"GET", "/v1/guests/*", "", nil, 400, op.Malformed},
-		{"GET", "/v1/guests/a%00b", "", nil, 400, op.Malformed},
-		{"GET", "/v1/commands/a%2Fb", "", nil, 400, op.Malformed},
-		{"GET", "/v1/commands/..", "", nil, 404, op.Malformed},
-		{"POST", "/v1/commands", "{}", nil, 405, op.Malformed},
-		{"POST", "/v1/backends", "{}", nil, 405, op.Malformed},
-		{"GET", "/v1/backends/local", "", nil, 404, op.Malformed},
-		{"POST", "/v1/status", "{}", nil, 405, op.Malformed},
-		{"HEAD-LIKE", "/v1/status", "", nil, 405, op.Malformed},
-		{"PATCH", "/v1/jobs/j12", "{}", nil, 405, op.Malformed},
-		{"GET", "/v1/status", "{}", nil, 400, op.Malformed},
-		{"DELETE", "/v1/jobs/j12", "{}", nil, 400, op.Malformed},
-		{"GET", "/v1/status?x=1", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?state=pending_signature&state=failed", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?State=failed", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?state=", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?state=waiting", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?after=12", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?limit=0", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?limit=501", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?limit=%zz", "", nil, 400, op.Malformed},
-		{"GET", "/v1/requests?state=x", "", nil, 400, op.Malformed},
-		{"GET", "/v1/audit?after=-1", "", nil, 400, op.Malformed},
-		{"GET", "/v1/audit?after=x", "", nil, 400, op.Malformed},
-		{"GET", "/v1/events?after=1.5", "", nil, 400, op.Malformed},
-		{"GET", "/v1/events?follow=maybe", "", nil, 400, op.Malformed},
-		{"GET", "/v1/events", "", []string{"Last-Event-ID", "x"}, 400, op.Malformed},
-		{"GET", "/v1/jobs/12", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs/j012", "", nil, 400, op.Malformed},
-		{"GET", "/v1/requests/j12", "", nil, 400, op.Malformed},
-		{"GET", "/v1/requests/j12.0", "", nil, 400, op.Malformed},
-		{"POST", "/v1/requests/j12/approve", goodEnvelope, nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", "", nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", "null", nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"} {}`, nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a","created_by":"me"}`, nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","op":"a","target":"guest/a"}`, nil, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", ""}, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", "a", "Idempotency-Key", "a"}, 400, op.Malformed},
-		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", "é"}, 400, op.Malformed},
-		{"POST", "/v1/classify", `{"op":"a"}`, nil, 400, op.Malformed},
-		{"POST", "/v1/classify", `{"op":"a","target":"guest/a","class":"benign"}`, nil, 400, op.Malformed},
-		{"POST", "/v1/ops", `{"payload":"e30=","signatures":[]}`, nil, 400, op.Malformed},
-		{"POST", "/v1/ops", `{"payload":"e30","signatures":["a"]}`, nil, 400, op.Malformed},
-		{"POST", "/v1/requests/j12.1/approve", `{"payload":"e30=","signatures":["a"],"role":"x"}`, nil, 400, op.Malformed},
-		{"POST", "/v1/requests/j12.1/reject", `{"payload":"e30=","signatures":"a"}`, nil, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `W/"e1"`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"e1", "e2"`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"*"`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `e1`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"e1"`, "If-Match", `"e1"`}, 400, op.Malformed},
-		{"PUT", "/v1/desired/web", "x", []string{"If-None-Match", "*"}, 400, op.Malformed},
-		{"PUT", "/v1/desired/-web", "x", nil, 400, op.Malformed},
-		{"DELETE", "/v1/desired/web", "", []string{"If-Match", `"e1"`}, 400, op.Malformed},
+		{"GET", "/", "", nil, 404, refusal.Malformed},
+		{"GET", "/v2/status", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1/status/", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1//status", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1/x/../status", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1/guests/..", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1/guests/%2e%2e", "", nil, 404, refusal.Malformed},
+		{"GET", "/v1/guests/a%2Fb", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/guests/*", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/guests/a%00b", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/commands/a%2Fb", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/commands/..", "", nil, 404, refusal.Malformed},
+		{"POST", "/v1/commands", "{}", nil, 405, refusal.Malformed},
+		{"POST", "/v1/backends", "{}", nil, 405, refusal.Malformed},
+		{"GET", "/v1/backends/local", "", nil, 404, refusal.Malformed},
+		{"POST", "/v1/status", "{}", nil, 405, refusal.Malformed},
+		{"HEAD-LIKE", "/v1/status", "", nil, 405, refusal.Malformed},
+		{"PATCH", "/v1/jobs/j12", "{}", nil, 405, refusal.Malformed},
+		{"GET", "/v1/status", "{}", nil, 400, refusal.Malformed},
+		{"DELETE", "/v1/jobs/j12", "{}", nil, 400, refusal.Malformed},
+		{"GET", "/v1/status?x=1", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?state=pending_signature&state=failed", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?State=failed", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?state=", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?state=waiting", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?after=12", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?limit=0", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?limit=501", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs?limit=%zz", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/requests?state=x", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/audit?after=-1", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/audit?after=x", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/events?after=1.5", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/events?follow=maybe", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/events", "", []string{"Last-Event-ID", "x"}, 400, refusal.Malformed},
+		{"GET", "/v1/jobs/12", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/jobs/j012", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/requests/j12", "", nil, 400, refusal.Malformed},
+		{"GET", "/v1/requests/j12.0", "", nil, 400, refusal.Malformed},
+		{"POST", "/v1/requests/j12/approve", goodEnvelope, nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", "", nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", "null", nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"} {}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a","created_by":"me"}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","op":"a","target":"guest/a"}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", ""}, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", "a", "Idempotency-Key", "a"}, 400, refusal.Malformed},
+		{"POST", "/v1/jobs", `{"op":"a","target":"guest/a"}`, []string{"Idempotency-Key", "é"}, 400, refusal.Malformed},
+		{"POST", "/v1/classify", `{"op":"a"}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/classify", `{"op":"a","target":"guest/a","class":"benign"}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/ops", `{"payload":"e30=","signatures":[]}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/ops", `{"payload":"e30","signatures":["a"]}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/requests/j12.1/approve", `{"payload":"e30=","signatures":["a"],"role":"x"}`, nil, 400, refusal.Malformed},
+		{"POST", "/v1/requests/j12.1/reject", `{"payload":"e30=","signatures":"a"}`, nil, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `W/"e1"`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"e1", "e2"`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"*"`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `e1`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-Match", `"e1"`, "If-Match", `"e1"`}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/web", "x", []string{"If-None-Match", "*"}, 400, refusal.Malformed},
+		{"PUT", "/v1/desired/-web", "x", nil, 400, refusal.Malformed},
+		{"DELETE", "/v1/desired/web", "", []string{"If-Match", `"e1"`}, 400, refusal.Malformed},
 	} {
 		told := len(w.told())
 		p := w.do(t, c.method, c.path, c.body, c.headers...).problem(t)
@@ -356,7 +357,7 @@ func TestDocumentedEndpoints(t *testing.T) {
 func TestToldThoughTheCallerIsGone(t *testing.T) {
 	told := make(chan error, 1)
 	w := start(t, -1, func(c *Config) {
-		c.Refused = func(ctx context.Context, _ op.Requester, _ string, _ *op.Refusal) { told <- ctx.Err() }
+		c.Refused = func(ctx context.Context, _ op.Requester, _ string, _ *refusal.Refusal) { told <- ctx.Err() }
 	})
 	conn := w.dial(t)
 	_, err := io.WriteString(conn, "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -372,7 +373,7 @@ func TestNoCommands(t *testing.T) {
 	w.do(t, "GET", "/v1/commands", "").into(t, 200, &list)
 	require.Empty(t, list.Commands)
 	p := w.do(t, "GET", "/v1/commands/drop-db", "").problem(t)
-	require.Equal(t, op.UnknownTarget, p.Code)
+	require.Equal(t, refusal.UnknownTarget, p.Code)
 	require.NotEmpty(t, p.Hint)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -109,7 +110,7 @@ func (f *fake) Cancel(_ context.Context, by op.Requester, id op.JobID) (op.Job, 
 			return f.job, nil
 		}
 	}
-	return op.Job{}, op.Refuse(op.NotAllowed, "uid %d did not ask for %s", by.UID, id)
+	return op.Job{}, refusal.New(refusal.NotAllowed, "uid %d did not ask for %s", by.UID, id)
 }
 
 func (f *fake) Job(_ context.Context, id op.JobID) (op.Job, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -66,7 +67,7 @@ func (c *fakeCaller) Who(token string) (string, error) {
 	}
 	agent, ok := c.f.tokens[token]
 	if !ok {
-		return "", op.Refuse(op.NotAllowed, "the token is none")
+		return "", refusal.New(refusal.NotAllowed, "the token is none")
 	}
 	return agent, nil
 }

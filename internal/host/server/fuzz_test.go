@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -86,7 +87,7 @@ func FuzzToken(f *testing.F) {
 		switch {
 		case err != nil:
 			malformed(t, err)
-			if op.AsRefusal(err).Detail != op.AsRefusal(errToken()).Detail {
+			if refusal.As(err).Detail != refusal.As(errToken()).Detail {
 				t.Fatal(err)
 			}
 		case two != "" || got != one || got == "" || len(got) > maxToken || strings.Trim(got, tokenLetters) != "":
@@ -127,7 +128,7 @@ func FuzzEnvelopeBody(f *testing.F) {
 			}
 			return
 		}
-		if c := op.CodeOf(err); c != op.Malformed && c != op.Oversized || op.AsRefusal(err).Stage != op.StageDecode {
+		if c := refusal.CodeOf(err); c != refusal.Malformed && c != refusal.Oversized || refusal.As(err).Stage != refusal.StageDecode {
 			t.Fatal(err)
 		}
 	})
@@ -135,7 +136,7 @@ func FuzzEnvelopeBody(f *testing.F) {
 
 func malformed(t *testing.T, err error) {
 	t.Helper()
-	if op.CodeOf(err) != op.Malformed {
+	if refusal.CodeOf(err) != refusal.Malformed {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -64,7 +65,7 @@ func (s *Server) command(c *call) (answer, error) {
 		return answer{}, ownRefusal(err)
 	}
 	if s.Commands == nil {
-		return answer{}, ownRefusal(op.Refuse(op.UnknownTarget, "this gate has no commands").
+		return answer{}, ownRefusal(refusal.New(refusal.UnknownTarget, "this gate has no commands").
 			WithHint("an operator puts them into gated.yaml, under commands"))
 	}
 	cmd, err := s.Commands.Command(c.ctx, name)

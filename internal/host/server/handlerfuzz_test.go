@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -184,7 +185,7 @@ func refused(t *testing.T, got reply, reached []string) {
 		t.Fatal(err)
 	}
 	known := slices.ContainsFunc(api.Codes, func(m api.Meaning) bool { return m.Code == p.Code })
-	named := got.status == api.MeaningOf(p.Code).Status || p.Code == op.Malformed && (got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed)
+	named := got.status == api.MeaningOf(p.Code).Status || p.Code == refusal.Malformed && (got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed)
 	if !known || !named || p.Status != got.status || p.Detail == "" {
 		t.Fatalf("%d %s", got.status, got.body)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -24,14 +25,15 @@ func (s *Server) identify(r *http.Request) (op.Requester, error) {
 	}
 	if p.caller == nil {
 		if token != "" {
-			err = ownRefusal(op.Refuse(op.NotAllowed, "this gate knows no tokens").WithHint("call without %s", api.TokenHeader))
+			err = ownRefusal(refusal.New(refusal.NotAllowed, "this gate knows no tokens").
+				WithHint("call without %s", api.TokenHeader))
 		}
 		return by, err
 	}
 	agent, err := p.caller.Who(token)
-	var refusal *op.Refusal
+	var refused *refusal.Refusal
 	switch {
-	case errors.As(err, &refusal):
+	case errors.As(err, &refused):
 		return by, ownRefusal(err)
 	case err != nil:
 		return by, err
@@ -58,7 +60,7 @@ func agentToken(h http.Header) (string, error) {
 }
 
 func errToken() error {
-	return ownRefusal(op.Refuse(op.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
+	return ownRefusal(refusal.New(refusal.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
 		api.TokenHeader, maxToken))
 }
 

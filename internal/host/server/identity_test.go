@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -91,7 +92,7 @@ func TestToken(t *testing.T) {
 	reached := len(w.calls())
 
 	p := w.do(t, "DELETE", "/v1/reservations/r12", "", api.TokenHeader, "another").problem(t)
-	require.Equal(t, op.NotAllowed, p.Code, "it is not taken for its process instead")
+	require.Equal(t, refusal.NotAllowed, p.Code, "it is not taken for its process instead")
 	require.Equal(t, http.StatusForbidden, p.Status)
 	for _, bad := range [][]string{
 		{""}, {"good-Token_1", "good-Token_1"}, {"good-Token_1", ""}, {"good Token"}, {"good-Token_1,"}, {"é"}, {strings.Repeat("x", maxToken+1)},
@@ -101,10 +102,10 @@ func TestToken(t *testing.T) {
 			headers = append(headers, api.TokenHeader, v)
 		}
 		p := w.do(t, "DELETE", "/v1/reservations/r12", "", headers...).problem(t)
-		require.Equal(t, op.Malformed, p.Code, bad)
+		require.Equal(t, refusal.Malformed, p.Code, bad)
 		require.NotContains(t, p.Detail, "good")
 	}
-	require.Equal(t, op.NotAllowed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, strings.Repeat("x", maxToken)).problem(t).Code)
+	require.Equal(t, refusal.NotAllowed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, strings.Repeat("x", maxToken)).problem(t).Code)
 	require.Len(t, w.calls(), reached)
 	told := w.told()
 	require.Len(t, told, 9)
@@ -146,7 +147,7 @@ func TestWithoutAgentsEverybodyIsABareUID(t *testing.T) {
 	w.do(t, "POST", "/v1/jobs", aJob)
 	_, sub := w.last()
 	require.Empty(t, sub.Requester.Agent)
-	require.Equal(t, op.Malformed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, "é").problem(t).Code)
-	require.Equal(t, op.NotAllowed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, "good").problem(t).Code,
+	require.Equal(t, refusal.Malformed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, "é").problem(t).Code)
+	require.Equal(t, refusal.NotAllowed, w.do(t, "GET", "/v1/status", "", api.TokenHeader, "good").problem(t).Code,
 		"a token that nobody knows is a wrong one")
 }

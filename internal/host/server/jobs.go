@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -54,11 +55,12 @@ func idempotencyKey(h http.Header) (string, error) {
 	}
 	key := values[0]
 	if len(values) > 1 || key == "" || len(key) > maxKey {
-		return "", ownRefusal(op.Refuse(op.Malformed, "Idempotency-Key is not one value of 1 to %d characters", maxKey))
+		return "", ownRefusal(refusal.New(refusal.Malformed, "Idempotency-Key is not one value of 1 to %d characters",
+			maxKey))
 	}
 	for i := 0; i < len(key); i++ {
 		if key[i] < 0x20 || key[i] > 0x7e {
-			return "", ownRefusal(op.Refuse(op.Malformed, "Idempotency-Key has a character that is not printable ASCII"))
+			return "", ownRefusal(refusal.New(refusal.Malformed, "Idempotency-Key has a character that is not printable ASCII"))
 		}
 	}
 	return key, nil
@@ -155,7 +157,7 @@ func (s *Server) classify(c *call) (answer, error) {
 func (c *call) state() (op.State, error) {
 	st := op.State(c.query.Get("state"))
 	if c.query.Has("state") && !slices.Contains(op.States, st) {
-		return "", ownRefusal(op.Refuse(op.Malformed, "%q is not a state", clip(string(st))).
+		return "", ownRefusal(refusal.New(refusal.Malformed, "%q is not a state", clip(string(st))).
 			WithHint("the states are %v", op.States))
 	}
 	return st, nil
@@ -168,7 +170,7 @@ func (c *call) limit(most int) (int, error) {
 	}
 	n, err := strconv.Atoi(c.query.Get("limit"))
 	if err != nil || n < 1 || n > most {
-		return 0, ownRefusal(op.Refuse(op.Malformed, "limit is not a number from 1 to %d", most))
+		return 0, ownRefusal(refusal.New(refusal.Malformed, "limit is not a number from 1 to %d", most))
 	}
 	return n, nil
 }
@@ -184,7 +186,7 @@ func (c *call) after() (int64, error) {
 func entryNumber(what, text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, ownRefusal(op.Refuse(op.Malformed, "%s is not the number of an entry", what))
+		return 0, ownRefusal(refusal.New(refusal.Malformed, "%s is not the number of an entry", what))
 	}
 	return n, nil
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Limits bound what callers can make the daemon hold. DefaultLimits has the values. A zero field means its default.
@@ -124,7 +124,7 @@ func (q *quota) takeLeaving(uid uint32, n, left int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.used+n > q.all-left || q.by[uid]+n > q.perUID-left {
-		return op.Refuse(op.OverLimit, "too many %s at once", q.what).WithHint("end some, or try again later")
+		return refusal.New(refusal.OverLimit, "too many %s at once", q.what).WithHint("end some, or try again later")
 	}
 	q.used += n
 	q.by[uid] += n

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -31,7 +32,7 @@ func TestBodyLimit(t *testing.T) {
 		{MaxBody - 1, 413}, {MaxBody, 413}, {MaxBody + 1, 413},
 	} {
 		p := w.do(t, "POST", "/v1/jobs", sized(c.bytes)).problem(t)
-		require.Equal(t, op.Oversized, p.Code)
+		require.Equal(t, refusal.Oversized, p.Code)
 		require.Equal(t, c.bytes > MaxBody, strings.Contains(p.Detail, strconv.Itoa(MaxBody)), p.Detail)
 	}
 	require.Empty(t, w.calls())
@@ -77,7 +78,7 @@ func TestBodiesGiveTheirMemoryBack(t *testing.T) {
 func TestBodiesTogetherAreBounded(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Bodies, c.Limits.BodiesUID = 1<<20, 1<<20 })
 	p := w.do(t, "POST", "/v1/plan", strings.Repeat("x", 2<<20)).problem(t)
-	require.Equal(t, op.OverLimit, p.Code)
+	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, http.StatusTooManyRequests, p.Status)
 	// Whoever holds it all does not keep small ones out.
 	require.NoError(t, w.server.bodies.take(0, 1<<20))
@@ -121,7 +122,7 @@ func TestABodyThatFindsNoRoom(t *testing.T) {
 	go func() { first <- w.do(t, "POST", "/v1/jobs", body).status }()
 	<-f.held
 	p := w.do(t, "POST", "/v1/jobs", body).problem(t)
-	require.Equal(t, op.OverLimit, p.Code)
+	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, http.StatusTooManyRequests, p.Status)
 	close(f.hold)
 	require.Equal(t, 202, <-first)
@@ -142,23 +143,23 @@ func (s slowSubmit) Submit(ctx context.Context, sub op.Submission) (op.Job, erro
 func TestQuota(t *testing.T) {
 	q := newQuota("things", 3, 2)
 	require.NoError(t, q.take(1, 2))
-	require.ErrorIs(t, q.take(1, 1), op.OverLimit)
+	require.ErrorIs(t, q.take(1, 1), refusal.OverLimit)
 	require.NoError(t, q.take(2, 1))
-	require.ErrorIs(t, q.take(3, 1), op.OverLimit)
+	require.ErrorIs(t, q.take(3, 1), refusal.OverLimit)
 	q.give(1, 1)
 	require.NoError(t, q.take(3, 1))
-	require.ErrorIs(t, q.take(1, 1), op.OverLimit)
+	require.ErrorIs(t, q.take(1, 1), refusal.OverLimit)
 }
 
 // Some places are left to those who may ask for them: of all, and of a uid's own.
 func TestQuotaLeavesSome(t *testing.T) {
 	q := newQuota("things", 5, 4)
 	require.NoError(t, q.takeLeaving(1, 2, 2))
-	require.ErrorIs(t, q.takeLeaving(1, 1, 2), op.OverLimit, "of its own")
+	require.ErrorIs(t, q.takeLeaving(1, 1, 2), refusal.OverLimit, "of its own")
 	require.NoError(t, q.takeLeaving(2, 1, 2))
-	require.ErrorIs(t, q.takeLeaving(3, 1, 2), op.OverLimit, "of all")
+	require.ErrorIs(t, q.takeLeaving(3, 1, 2), refusal.OverLimit, "of all")
 	require.NoError(t, q.take(1, 2))
-	require.ErrorIs(t, q.take(2, 1), op.OverLimit)
+	require.ErrorIs(t, q.take(2, 1), refusal.OverLimit)
 }
 
 func TestIdempotencyKeyLimit(t *testing.T) {

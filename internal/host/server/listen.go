@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MaxSocketPath is the longest socket path in bytes: sun_path has 108 with the
@@ -37,10 +37,10 @@ type Socket struct {
 // moment another user may connect, whatever the umask is.
 func Listen(path string, gid int) (*Socket, error) {
 	if !filepath.IsAbs(path) {
-		return nil, op.Refuse(op.Malformed, "the socket path %q is not absolute", path)
+		return nil, refusal.New(refusal.Malformed, "the socket path %q is not absolute", path)
 	}
 	if len(path) > MaxSocketPath {
-		return nil, op.Refuse(op.Malformed, "the socket path has %d bytes, a unix socket can have %d: %s", len(path),
+		return nil, refusal.New(refusal.Malformed, "the socket path has %d bytes, a unix socket can have %d: %s", len(path),
 			MaxSocketPath, path).WithHint("choose a shorter path with --socket")
 	}
 	dir := filepath.Dir(path)
@@ -88,7 +88,7 @@ func lockPath(path string) (unlock func(), err error) {
 	if barred(err) {
 		return nil, noPlace("the socket's lock cannot be made", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
-	return nil, op.Refuse(op.Conflict, "the socket's lock %s cannot be taken: %v", path, err).
+	return nil, refusal.New(refusal.Conflict, "the socket's lock %s cannot be taken: %v", path, err).
 		WithHint("it belongs to the daemon's user; choose another path with --socket")
 }
 
@@ -129,7 +129,7 @@ func barred(err error) bool {
 
 // noPlace refuses a place for the socket, and names a place that every user has.
 func noPlace(what string, err error) error {
-	return op.Refuse(op.NotAllowed, "%s: %v", what, err).
+	return refusal.New(refusal.NotAllowed, "%s: %v", what, err).
 		WithHint("choose a place of your own, for the daemon and in every shell that asks it: export GATED_SOCKET=$HOME/.gated.sock (or --socket)")
 }
 
@@ -163,7 +163,7 @@ func checkDead(path string) error {
 	case err != nil:
 		return fmt.Errorf("look at the socket path: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return op.Refuse(op.Conflict, "%s exists and is not a socket", path).
+		return refusal.New(refusal.Conflict, "%s exists and is not a socket", path).
 			WithHint("move it away, or choose another path with --socket")
 	}
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
@@ -176,13 +176,13 @@ func checkDead(path string) error {
 	case errors.Is(err, syscall.EAGAIN), os.IsTimeout(err):
 		return taken(path) // its queue is full, so a daemon listens
 	default:
-		return op.Refuse(op.Conflict, "%s exists and cannot be asked: %v", path, err).
+		return refusal.New(refusal.Conflict, "%s exists and cannot be asked: %v", path, err).
 			WithHint("stop the program that listens there, or choose another path with --socket")
 	}
 }
 
 func taken(path string) error {
-	return op.Refuse(op.Conflict, "another daemon listens on %s", path).
+	return refusal.New(refusal.Conflict, "another daemon listens on %s", path).
 		WithHint("stop it, or choose another path with --socket")
 }
 
@@ -204,7 +204,7 @@ func bind(dir string, gid int) (*net.UnixListener, error) {
 	if gid >= 0 {
 		mode = 0o660
 		if err := os.Lchown(short, -1, gid); err != nil {
-			return nil, errors.Join(op.Refuse(op.Conflict, "the socket cannot be given to group %d: %v", gid, err).
+			return nil, errors.Join(refusal.New(refusal.Conflict, "the socket cannot be given to group %d: %v", gid, err).
 				WithHint("let the daemon run as a member of socket_group"), l.Close())
 		}
 	}

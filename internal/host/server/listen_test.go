@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func listen(t *testing.T, path string, gid int) *Socket {
@@ -82,9 +82,9 @@ func TestSocketDirectoryIsMade(t *testing.T) {
 // requireNoPlace: the refusal of a place names one that every user has.
 func requireNoPlace(t *testing.T, err error, what string) {
 	t.Helper()
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, what)
-	require.Contains(t, op.AsRefusal(err).Hint, "export GATED_SOCKET=$HOME/.gated.sock")
+	require.Contains(t, refusal.As(err).Hint, "export GATED_SOCKET=$HOME/.gated.sock")
 }
 
 // A user without a runtime directory cannot write where root's daemon listens. The
@@ -129,7 +129,7 @@ func TestH02PathTakenByAFile(t *testing.T) {
 		before, err := os.Lstat(path)
 		require.NoError(t, err)
 		_, err = Listen(path, -1)
-		require.ErrorIs(t, err, op.Conflict, kind)
+		require.ErrorIs(t, err, refusal.Conflict, kind)
 		require.ErrorContains(t, err, "is not a socket")
 		after, err := os.Lstat(path)
 		require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestH02PathTakenByALiveDaemon(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	first := listen(t, path, -1)
 	_, err := Listen(path, -1)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "another daemon listens")
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
@@ -177,12 +177,12 @@ func TestH02PathLength(t *testing.T) {
 		connects(t, name(n))
 	}
 	_, err := Listen(name(MaxSocketPath+1), -1)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	require.ErrorContains(t, err, "107")
 	require.NoFileExists(t, name(MaxSocketPath+1))
 
 	_, err = Listen("relative.sock", -1)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 // Of many that start at once on one dead socket, one gets it.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -48,7 +49,7 @@ func TestH05OddFactsStayData(t *testing.T) {
 	w := start(t, -1, nil)
 	for _, s := range append([]string{"\xff\xfe", "\x00\x1b]0;x\x07", "a\r\nid: 99\r\ndata: {}\r\n", "\u202e\u2028\ufeff"}, odd...) {
 		w.guest1 = api.Guest{Name: s, State: s, Labels: map[string]string{"l": s}, Facts: []op.Fact{{Name: s, Text: s}},
-			Error: &api.Error{Code: op.StaleTarget, Detail: s}}
+			Error: &api.Error{Code: refusal.StaleTarget, Detail: s}}
 		r := w.do(t, "GET", "/v1/guests/web-1", "")
 		require.NotContains(t, string(r.body), "\n")
 		require.NotContains(t, string(r.body), "\x1b")
@@ -57,7 +58,7 @@ func TestH05OddFactsStayData(t *testing.T) {
 		r.into(t, 200, &g)
 		require.Equal(t, g.Labels["l"], g.Facts[0].Text)
 
-		w.err = op.Refuse(op.Conflict, "%s", s).WithHint("%s", s)
+		w.err = refusal.New(refusal.Conflict, "%s", s).WithHint("%s", s)
 		p := w.do(t, "GET", "/v1/guests/web-1", "").problem(t)
 		require.Equal(t, g.Facts[0].Text, p.Detail)
 		w.err = nil
@@ -74,7 +75,7 @@ func TestH05OddReservationsStayData(t *testing.T) {
 		w.err, w.conflicts = nil, []api.Conflict{{Pattern: s, Overlaps: s, Reservation: api.Reservation{Reason: s, Patterns: []string{s}}}}
 		require.Equal(t, 201, w.do(t, "POST", "/v1/reservations", string(body)).status)
 		require.Equal(t, in, w.claim)
-		w.err = op.Refuse(op.Conflict, "%s", s)
+		w.err = refusal.New(refusal.Conflict, "%s", s)
 		p := w.do(t, "POST", "/v1/reservations", string(body)).problem(t)
 		require.Equal(t, w.conflicts, p.Conflicts)
 		w.err = nil
@@ -96,7 +97,7 @@ func TestH05OddPaths(t *testing.T) {
 			if s == "null" && path == "/v1/guests/null" || path == "/v1/desired/null" {
 				continue // a name like any other
 			}
-			require.Equal(t, op.Malformed, w.do(t, "GET", path, "").problem(t).Code, path)
+			require.Equal(t, refusal.Malformed, w.do(t, "GET", path, "").problem(t).Code, path)
 		}
 	}
 	require.Empty(t, w.calls())

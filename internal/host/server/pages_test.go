@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -141,7 +142,7 @@ func TestAnswersThatNobodyTakesAreBounded(t *testing.T) {
 	held = append(held, w.unread(t, "/v1/desired/web"))
 	r := w.do(t, "GET", "/v1/desired/web", "")
 	require.Equal(t, 429, r.status, "above")
-	require.Contains(t, string(r.body), string(op.OverLimit))
+	require.Contains(t, string(r.body), string(refusal.OverLimit))
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web","reason":""}`).status, "what was done is always said")
 	for _, c := range held {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -137,7 +138,7 @@ func openEnvelope(body []byte) (Envelope, error) {
 		err = api.DecodeWeighed(body, &in)
 	}
 	if err != nil {
-		return Envelope{}, ownRefusal(op.AsRefusal(err).At(op.StageDecode))
+		return Envelope{}, ownRefusal(refusal.As(err).At(refusal.StageDecode))
 	}
 	payload, err := in.Open()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -68,7 +69,8 @@ func (s *Server) unlessStopped(err error) error {
 	}
 	select {
 	case <-s.stopping:
-		return op.Refuse(op.Unavailable, "the daemon stops, and the wait ends with it").WithHint("ask again when it is back")
+		return refusal.New(refusal.Unavailable, "the daemon stops, and the wait ends with it").
+			WithHint("ask again when it is back")
 	default:
 		return err
 	}
@@ -109,7 +111,8 @@ func (c *call) reservationQuery() (q ReservationQuery, err error) {
 	q.Bytes = pageBytes
 	q.Scope = c.query.Get("scope")
 	if c.query.Has("scope") && (q.Scope == "" || q.Scope[0] != '/') {
-		return q, ownRefusal(op.Refuse(op.Malformed, "scope is %q, not the absolute path of a directory", clip(q.Scope)))
+		return q, ownRefusal(refusal.New(refusal.Malformed, "scope is %q, not the absolute path of a directory",
+			clip(q.Scope)))
 	}
 	if q.Agent, err = c.holder("agent"); err != nil {
 		return q, err

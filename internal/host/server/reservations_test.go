@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -65,65 +65,65 @@ func TestUnclearReservations(t *testing.T) {
 	for _, c := range []struct {
 		method, path, body string
 		status             int
-		code               op.Code
+		code               refusal.Code
 	}{
-		{"POST", "/v1/agents", ``, 400, op.Malformed},
-		{"POST", "/v1/agents", `{}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"builder#7"}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"` + long + `"}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"self"}`, 422, op.BadParams},
-		{"POST", "/v1/agents", `{"name":"a","pid":-1}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"a","pid":"7"}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"a","reaper":-1}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"a","pid":1,"token":true}`, 400, op.Malformed},
-		{"POST", "/v1/agents", `{"name":"a","uid":0}`, 400, op.Malformed},
-		{"PUT", "/v1/agents", `{}`, 405, op.Malformed},
-		{"DELETE", "/v1/agents/self", ``, 405, op.Malformed},
-		{"DELETE", "/v1/agents/builder%237", ``, 400, op.Malformed},
-		{"GET", "/v1/agents/builder", ``, 405, op.Malformed},
-		{"GET", "/v1/agents?name=a", ``, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":"/src","patterns":["a"]}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":null}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"agent":"boss"}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src","inode":-1},"patterns":["a"]}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"force":true}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":-1}`, 422, op.BadParams},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":86401}`, 422, op.BadParams},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":86401}`, 422, op.BadParams},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":9223372036854775807}`, 422, op.BadParams},
-		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":1.5}`, 400, op.Malformed},
-		{"POST", "/v1/reservations", sized(MaxBody + 1), 413, op.Oversized},
-		{"POST", "/v1/reservations/check", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":60}`, 400, op.Malformed},
-		{"POST", "/v1/reservations/check", sized(MaxBody + 1), 413, op.Oversized},
-		{"GET", "/v1/reservations/check", ``, 405, op.Malformed},
-		{"POST", "/v1/reservations/release-mine", `{}`, 400, op.Malformed},
-		{"GET", "/v1/reservations?scope=", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?scope=src", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?agent=", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?agent=builder%237", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?agent=uid:", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?agent=uid:01", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?agent=uid:4294967296", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?after=", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?after=12", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?limit=201", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations?holder=a", ``, 400, op.Malformed},
-		{"GET", "/v1/reservations/r12", ``, 405, op.Malformed},
-		{"DELETE", "/v1/reservations/12", ``, 400, op.Malformed},
-		{"DELETE", "/v1/reservations/r012", ``, 400, op.Malformed},
-		{"DELETE", "/v1/reservations/r12", `{}`, 400, op.Malformed},
-		{"POST", "/v1/reservations/r0/renew", `{}`, 400, op.Malformed},
-		{"POST", "/v1/reservations/r12/renew", ``, 400, op.Malformed},
-		{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":-1}`, 422, op.BadParams},
-		{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":86401}`, 422, op.BadParams},
-		{"POST", "/v1/reservations/r12/transfer", `{}`, 400, op.Malformed},
-		{"POST", "/v1/reservations/r12/transfer", `{"to":"uid:0"}`, 400, op.Malformed},
-		{"POST", "/v1/reservations/r12/transfer", `{"to":"a","force":true}`, 400, op.Malformed},
-		{"POST", "/v1/scopes", `{"path":"/src","id":"s3"}`, 400, op.Malformed},
-		{"DELETE", "/v1/scopes", ``, 405, op.Malformed},
-		{"GET", "/v1/events?for=", ``, 400, op.Malformed},
-		{"GET", "/v1/events?for=a%20b", ``, 400, op.Malformed},
-		{"GET", "/v1/events?for=a&for=b", ``, 400, op.Malformed},
+		{"POST", "/v1/agents", ``, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"builder#7"}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"` + long + `"}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"self"}`, 422, refusal.BadParams},
+		{"POST", "/v1/agents", `{"name":"a","pid":-1}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"a","pid":"7"}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"a","reaper":-1}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"a","pid":1,"token":true}`, 400, refusal.Malformed},
+		{"POST", "/v1/agents", `{"name":"a","uid":0}`, 400, refusal.Malformed},
+		{"PUT", "/v1/agents", `{}`, 405, refusal.Malformed},
+		{"DELETE", "/v1/agents/self", ``, 405, refusal.Malformed},
+		{"DELETE", "/v1/agents/builder%237", ``, 400, refusal.Malformed},
+		{"GET", "/v1/agents/builder", ``, 405, refusal.Malformed},
+		{"GET", "/v1/agents?name=a", ``, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":"/src","patterns":["a"]}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":null}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"agent":"boss"}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src","inode":-1},"patterns":["a"]}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"force":true}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":-1}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":86401}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":86401}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":9223372036854775807}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"wait_seconds":1.5}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations", sized(MaxBody + 1), 413, refusal.Oversized},
+		{"POST", "/v1/reservations/check", `{"scope":{"path":"/src"},"patterns":["a"],"ttl_seconds":60}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/check", sized(MaxBody + 1), 413, refusal.Oversized},
+		{"GET", "/v1/reservations/check", ``, 405, refusal.Malformed},
+		{"POST", "/v1/reservations/release-mine", `{}`, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?scope=", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?scope=src", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=builder%237", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=uid:", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=uid:01", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=uid:4294967296", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?after=", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?after=12", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?limit=201", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?holder=a", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations/r12", ``, 405, refusal.Malformed},
+		{"DELETE", "/v1/reservations/12", ``, 400, refusal.Malformed},
+		{"DELETE", "/v1/reservations/r012", ``, 400, refusal.Malformed},
+		{"DELETE", "/v1/reservations/r12", `{}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/r0/renew", `{}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/r12/renew", ``, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":-1}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":86401}`, 422, refusal.BadParams},
+		{"POST", "/v1/reservations/r12/transfer", `{}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/r12/transfer", `{"to":"uid:0"}`, 400, refusal.Malformed},
+		{"POST", "/v1/reservations/r12/transfer", `{"to":"a","force":true}`, 400, refusal.Malformed},
+		{"POST", "/v1/scopes", `{"path":"/src","id":"s3"}`, 400, refusal.Malformed},
+		{"DELETE", "/v1/scopes", ``, 405, refusal.Malformed},
+		{"GET", "/v1/events?for=", ``, 400, refusal.Malformed},
+		{"GET", "/v1/events?for=a%20b", ``, 400, refusal.Malformed},
+		{"GET", "/v1/events?for=a&for=b", ``, 400, refusal.Malformed},
 	} {
 		told := len(w.told())
 		p := w.do(t, c.method, c.path, c.body).problem(t)
@@ -140,7 +140,7 @@ func TestConflictsInAProblem(t *testing.T) {
 	theirs := api.Reservation{ID: "r3", Scope: "/src", ScopeID: "s3", Patterns: []string{"a/**"}, Mode: api.Exclusive, Agent: "tester",
 		UID: 7, HolderAlive: true, Reason: "</script>\x1b[31m", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}
 	w.conflicts = []api.Conflict{{Pattern: "a/b", Overlaps: "a/**", Reservation: theirs}}
-	w.err = op.Refuse(op.Conflict, "somebody has it").WithHint("wait")
+	w.err = refusal.New(refusal.Conflict, "somebody has it").WithHint("wait")
 	r := w.do(t, "POST", "/v1/reservations", goodClaim)
 	p := r.problem(t)
 	require.Equal(t, http.StatusConflict, p.Status)
@@ -206,7 +206,7 @@ func TestALongCheckWaitsItsTurn(t *testing.T) {
 		return string(b)
 	}
 	require.Equal(t, 200, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns-1)).status)
-	require.Equal(t, op.OverLimit, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns)).problem(t).Code)
+	require.Equal(t, refusal.OverLimit, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns)).problem(t).Code)
 	close(f.hold)
 	require.Equal(t, 200, <-checked)
 	require.Equal(t, 200, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns)).status)

@@ -40,7 +40,7 @@ type GuestQuery struct {
 	Bytes int    // stop once the guests weigh so much (op.Observed.Weight)
 }
 
-// Gate decides. Its refusals are *op.Refusal. Any other error is answered as internal, without its text.
+// Gate decides. Its refusals are *refusal.Refusal. Any other error is answered as internal, without its text.
 type Gate interface {
 	Submit(ctx context.Context, s op.Submission) (op.Job, error)
 	// Cancel refuses as NotAllowed, unless the caller is one of the job's requesters, root or, under single_user, the

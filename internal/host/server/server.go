@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 
 	// Refused, if not nil, is told of what the server itself refused; what is
 	// the method and path. It must not block for long.
-	Refused func(ctx context.Context, by op.Requester, what string, r *op.Refusal)
+	Refused func(ctx context.Context, by op.Requester, what string, r *refusal.Refusal)
 
 	Limits Limits
 	Now    func() time.Time // for deadlines of the kernel: the real clock

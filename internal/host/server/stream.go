@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -212,5 +213,5 @@ func (c *call) eventQuery() (after int64, follow bool, err error) {
 	case "false":
 		return after, false, nil
 	}
-	return 0, false, ownRefusal(op.Refuse(op.Malformed, "follow is neither true nor false"))
+	return 0, false, ownRefusal(refusal.New(refusal.Malformed, "follow is neither true nor false"))
 }

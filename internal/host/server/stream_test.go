@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // listenTo opens an event stream; lines gives its lines one by one.
@@ -80,11 +80,11 @@ func TestOperatorsFindAStream(t *testing.T) {
 	for range 2 {
 		w.listenTo(t, "")
 	}
-	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
 	w.goBy("")
 	require.Equal(t, 200, w.do(t, "GET", "/v1/backup", "").status)
 	w.listenTo(t, "")
-	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")
+	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")
 }
 
 func TestHeartbeat(t *testing.T) {
@@ -152,7 +152,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	w.grow(t, 1)
 	_, hangUp := w.listenTo(t, "")
 	w.listenTo(t, "")
-	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 	hangUp()
 	require.Eventually(t, func() bool {

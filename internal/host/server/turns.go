@@ -1,6 +1,6 @@
 package server
 
-import "gated/internal/base/op"
+import "gated/internal/base/refusal"
 
 // inTurn is for end points that read much: lists must not keep decisions, which
 // need no turn, waiting. The others wait within their deadline.
@@ -8,7 +8,8 @@ func (s *Server) inTurn(answerTo func(*call) (answer, error)) func(*call) (answe
 	return func(c *call) (answer, error) {
 		end, err := s.turns.Take(c.ctx, c.by.UID)
 		if err != nil {
-			return answer{}, ownRefusal(op.Refuse(op.OverLimit, "too many lists at once").WithHint("end some, or try again later"))
+			return answer{}, ownRefusal(refusal.New(refusal.OverLimit, "too many lists at once").
+				WithHint("end some, or try again later"))
 		}
 		defer end()
 		a, err := answerTo(c)

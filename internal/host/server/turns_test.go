@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
 	"gated/internal/wire/api"
 )
@@ -20,7 +21,7 @@ func TestNoTurn(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	_, err = s.inTurn(func(*call) (answer, error) { panic("it has no turn") })(&call{ctx: gone, by: op.Requester{UID: 1}})
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 }
 
 // slow is a daemon whose lists and plans last until the test lets them go on.
@@ -69,7 +70,7 @@ func TestOnePlanOfAUIDAtOnce(t *testing.T) {
 	first.Go(func() { require.Equal(t, 200, w.do(t, "POST", "/v1/plan", "host: h").status) })
 	<-f.held
 	p := w.do(t, "POST", "/v1/plan", "host: h").problem(t)
-	require.Equal(t, op.OverLimit, p.Code)
+	require.Equal(t, refusal.OverLimit, p.Code)
 	require.NotEmpty(t, p.Hint)
 	close(f.hold)
 	first.Wait()

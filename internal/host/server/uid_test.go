@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -116,7 +117,7 @@ func TestH13(t *testing.T) {
 		c.Gate.(*fake).job.Requesters = []op.Requester{{Source: op.SourceAPI, UID: carol}}
 	})
 
-	require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, "DELETE", "/v1/jobs/j12", "").Code)
+	require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, "DELETE", "/v1/jobs/j12", "").Code)
 	b, err := w.as(t, carol, "DELETE", "/v1/jobs/j12", "")
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"id":"j12"`)
@@ -127,7 +128,7 @@ func TestH13(t *testing.T) {
 		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
 	} {
 		p := w.problemAs(t, mallory, c[0], c[1], c[2])
-		require.Equal(t, op.NotAllowed, p.Code, c)
+		require.Equal(t, refusal.NotAllowed, p.Code, c)
 		require.Equal(t, http.StatusForbidden, p.Status)
 		require.Contains(t, w.told(), "uid:64321 not_allowed "+c[0]+" "+c[1])
 	}
@@ -145,7 +146,7 @@ func TestSubmitters(t *testing.T) {
 	needRoot(t)
 	w := start(t, callers, func(c *Config) { c.Submitters = []uint32{carol} })
 	const job = `{"op":"guest.start","target":"guest/web-1"}`
-	require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, "POST", "/v1/jobs", job).Code)
+	require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, "POST", "/v1/jobs", job).Code)
 	require.Empty(t, w.calls())
 	for _, uid := range []uint32{0, carol} {
 		_, err := w.as(t, uid, "POST", "/v1/jobs", job)
@@ -196,7 +197,7 @@ func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
 		{"PUT", "/v1/desired/web", "host: h"}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
 		{"POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web-1"}`},
 	} {
-		require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
+		require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
 	}
 	require.Empty(t, w.calls(), "a refused call reached the daemon")
 	_, err := w.as(t, mallory, "DELETE", "/v1/agents/builder", "")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -72,9 +72,9 @@ func TestAClaimThatWaitedInVain(t *testing.T) {
 	w := waiting(t, nil)
 	w.change(func() { w.conflicts = []api.Conflict{{Pattern: "a", Overlaps: "b"}} })
 	answers, _, _ := w.claimOn(t)
-	w.decide <- op.Refuse(op.Conflict, "an hour was not enough")
+	w.decide <- refusal.New(refusal.Conflict, "an hour was not enough")
 	p := problemFrom(t, answers)
-	require.Equal(t, op.Conflict, p.Code)
+	require.Equal(t, refusal.Conflict, p.Code)
 	require.Equal(t, "b", p.Conflicts[0].Overlaps)
 }
 
@@ -82,7 +82,7 @@ func TestAClaimThatWaitedInVain(t *testing.T) {
 func TestHangingUpEndsTheWait(t *testing.T) {
 	w := waiting(t, func(c *Config) { c.Limits.WaitsUID = 1 })
 	_, its, hangUp := w.claimOn(t)
-	require.Equal(t, op.OverLimit, w.do(t, "POST", "/v1/reservations", aWait).problem(t).Code)
+	require.Equal(t, refusal.OverLimit, w.do(t, "POST", "/v1/reservations", aWait).problem(t).Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/events?follow=false", "").status, "waits are not the streams'")
 	hangUp()
 	<-its.Done()
@@ -93,8 +93,8 @@ func TestHangingUpEndsTheWait(t *testing.T) {
 		return w.server.waits.used == 0
 	}, 10*time.Second, time.Millisecond)
 	answers, _, _ := w.claimOn(t)
-	w.decide <- op.Refuse(op.Conflict, "no")
-	require.Equal(t, op.Conflict, problemFrom(t, answers).Code)
+	w.decide <- refusal.New(refusal.Conflict, "no")
+	require.Equal(t, refusal.Conflict, problemFrom(t, answers).Code)
 }
 
 func TestWaitsEndAtShutdown(t *testing.T) {
@@ -102,7 +102,7 @@ func TestWaitsEndAtShutdown(t *testing.T) {
 	answers, its, _ := w.claimOn(t)
 	w.stop()
 	p := problemFrom(t, answers)
-	require.Equal(t, op.Unavailable, p.Code)
+	require.Equal(t, refusal.Unavailable, p.Code)
 	require.Equal(t, http.StatusServiceUnavailable, p.Status)
 	require.ErrorIs(t, its.Err(), context.Canceled)
 	require.NoError(t, <-w.ended)
@@ -112,7 +112,7 @@ func TestWaitsEndAtShutdown(t *testing.T) {
 // A claim that does not wait has the deadline of every call.
 func TestAClaimThatDoesNotWait(t *testing.T) {
 	w := waiting(t, func(c *Config) { c.Limits.Work = 50 * time.Millisecond })
-	require.Equal(t, op.Internal, w.do(t, "POST", "/v1/reservations", goodClaim).problem(t).Code)
+	require.Equal(t, refusal.Internal, w.do(t, "POST", "/v1/reservations", goodClaim).problem(t).Code)
 	deadline, ok := (<-w.waits).Deadline()
 	require.True(t, ok)
 	require.Less(t, time.Until(deadline), time.Second)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -50,7 +51,7 @@ func start(t *testing.T, gid int, change func(*Config)) *world {
 	c := Config{Gate: w.fake, Desired: w.fake, Guests: w.fake, Commands: w.fake, Backends: w.fake, Log: w.fake, Status: w.fake, Backup: w.fake, Canary: w.fake,
 		Agents: w.fake, Reservations: w.fake,
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Refused: func(_ context.Context, by op.Requester, what string, r *op.Refusal) {
+		Refused: func(_ context.Context, by op.Requester, what string, r *refusal.Refusal) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.refused = append(w.refused, by.String()+" "+string(r.Code)+" "+what)

@@ -12,6 +12,7 @@ import (
 	"gated/internal/agents/reserve"
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/server"
@@ -97,7 +98,7 @@ func (c *caller) Who(token string) (string, error) {
 	if token != "" {
 		r, ok := c.registry.WhoByToken(c.peer, token)
 		if !ok {
-			return "", op.Refuse(op.NotAllowed, "the token is nobody's here").
+			return "", refusal.New(refusal.NotAllowed, "the token is nobody's here").
 				WithHint("gated agent register NAME --token-file FILE makes one; it is good for the uid that asked for it")
 		}
 		return r.Who(), nil
@@ -221,7 +222,8 @@ func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, o
 		}
 		n, err := a.endIf(ctx, check, by, "the name was given up", r)
 		if err == nil && n == 0 {
-			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name).WithHint("gated agent list shows who is")
+			err = refusal.New(refusal.UnknownTarget, "no agent %q is registered any more", name).
+				WithHint("gated agent list shows who is")
 		}
 		return err
 	})
@@ -237,7 +239,7 @@ func (a *Agents) holdsNothing(tx *store.Tx, r agent.Registration) error {
 	if err != nil || id == 0 {
 		return err
 	}
-	return op.Refuse(op.NotHolder, "%q holds %v, so only the holder of its token can give the name up", r.Name, id).
+	return refusal.New(refusal.NotHolder, "%q holds %v, so only the holder of its token can give the name up", r.Name, id).
 		WithHint("wait until the reservation's time is up, or have it signed away: gated force-transfer, gated release-all")
 }
 

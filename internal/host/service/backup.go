@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"gated/internal/base/crashpoint"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 )
@@ -45,6 +45,6 @@ func (b Backup) Backup(ctx context.Context, w io.Writer) error {
 
 // noCopy says why no copy was made, and how much room it needs.
 func noCopy(err error) error {
-	return op.Refuse(op.Unavailable, "the copy cannot be made: %v", err).
+	return refusal.New(refusal.Unavailable, "the copy cannot be made: %v", err).
 		WithHint("it is made in the state directory first, and needs as much room there as the database has")
 }

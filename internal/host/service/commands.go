@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/wire/api"
 )
@@ -35,7 +36,8 @@ func (c Commands) Commands(ctx context.Context) ([]api.Command, error) {
 // Command shows one entry.
 func (c Commands) Command(ctx context.Context, name string) (api.Command, error) {
 	if _, ok := c.entries[name]; !ok {
-		return api.Command{}, op.Refuse(op.UnknownTarget, "there is no command %q", name).WithHint("gated commands lists what there is")
+		return api.Command{}, refusal.New(refusal.UnknownTarget, "there is no command %q", name).
+			WithHint("gated commands lists what there is")
 	}
 	return c.one(ctx, name), ctx.Err()
 }
@@ -56,10 +58,10 @@ func (c Commands) one(ctx context.Context, name string) api.Command {
 	o, err := c.looks.Observe(ctx, op.At(op.Target{Kind: op.KindCommand, Name: name}))
 	switch {
 	case err != nil:
-		r := op.AsRefusal(err)
+		r := refusal.As(err)
 		out.Error = &api.Error{Code: r.Code, Detail: r.Detail}
 	case !o.Present:
-		out.Error = &api.Error{Code: op.UnknownTarget, Detail: "it is not there"}
+		out.Error = &api.Error{Code: refusal.UnknownTarget, Detail: "it is not there"}
 	default:
 		out.State, out.Incarnation = api.CommandOK, o.Incarnation
 	}

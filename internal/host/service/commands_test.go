@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/wire/api"
 )
@@ -18,7 +19,7 @@ type programs map[string]op.Incarnation
 func (p programs) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	inc, ok := p[l.Target.Name]
 	if !ok {
-		return op.Observed{}, op.Refuse(op.Unavailable, "/opt/gone: no such file")
+		return op.Observed{}, refusal.New(refusal.Unavailable, "/opt/gone: no such file")
 	}
 	return op.Observed{Target: l.Target, Present: true, Incarnation: inc}, nil
 }
@@ -39,10 +40,10 @@ func TestCommands(t *testing.T) {
 			{Name: "at", Type: "integer", Doc: "integer, 1 to 3", Min: 1, Max: 3},
 			{Name: "db", Type: "enum", Doc: "one of a, b", Values: []string{"a", "b"}}}}
 	require.Equal(t, []api.Command{drop, {Name: "gone", Program: "/opt/gone", Class: op.Benign, State: api.CommandUnknown,
-		Params: []api.CommandParam{}, Error: &api.Error{Code: op.Unavailable, Detail: "/opt/gone: no such file"}}}, all)
+		Params: []api.CommandParam{}, Error: &api.Error{Code: refusal.Unavailable, Detail: "/opt/gone: no such file"}}}, all)
 	one, err := c.Command(t.Context(), "drop-db")
 	require.NoError(t, err)
 	require.Equal(t, drop, one)
 	_, err = c.Command(t.Context(), "drop")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }

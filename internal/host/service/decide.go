@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/host/server"
 )
@@ -47,7 +48,7 @@ func (d Decider) whyNot(ctx context.Context, s *op.Step) error {
 	case err != nil:
 		return err
 	case waits:
-		s.Code, s.Detail, s.RetryAt = op.Unavailable, wait.Why(), wait.Until
+		s.Code, s.Detail, s.RetryAt = refusal.Unavailable, wait.Why(), wait.Until
 	case d.Held != nil:
 		d.whyHeld(s)
 	}
@@ -60,7 +61,7 @@ func (d Decider) whyHeld(s *op.Step) {
 		return
 	}
 	if why, next := d.Held(*s); why != "" {
-		s.Code, s.Detail, s.RetryAt = op.Unavailable, why, next
+		s.Code, s.Detail, s.RetryAt = refusal.Unavailable, why, next
 	}
 }
 

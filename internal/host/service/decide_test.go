@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // What may run and does not says why; what ended, or waits for people, has words
@@ -19,7 +20,7 @@ func TestWhyHeld(t *testing.T) {
 		s := op.Step{State: state, Detail: "as it was"}
 		d.whyHeld(&s)
 		if state == op.StatePlanned || state == op.StateAuthorized {
-			require.Equal(t, op.Step{State: state, Code: op.Unavailable, Detail: "the pool is not active", RetryAt: at}, s)
+			require.Equal(t, op.Step{State: state, Code: refusal.Unavailable, Detail: "the pool is not active", RetryAt: at}, s)
 		} else {
 			require.Equal(t, op.Step{State: state, Detail: "as it was"}, s)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/host/server"
@@ -56,19 +57,20 @@ func (d *Desired) PutSet(ctx context.Context, by op.Requester, name, ifMatch str
 
 func (d *Desired) putHere() error {
 	if d.elsewhere.Hub != "" {
-		return op.Refuse(op.Conflict, "desired state of this gate comes from the hub %s", d.elsewhere.Hub).WithHint("change it there")
+		return refusal.New(refusal.Conflict, "desired state of this gate comes from the hub %s", d.elsewhere.Hub).
+			WithHint("change it there")
 	}
 	if d.elsewhere.Dir == "" {
 		return nil
 	}
-	return op.Refuse(op.Conflict, "desired state of this gate is files in %s", d.elsewhere.Dir).
+	return refusal.New(refusal.Conflict, "desired state of this gate is files in %s", d.elsewhere.Dir).
 		WithHint("write the file there; a half-written one is never read")
 }
 
 func (d *Desired) parse(name string, body []byte) (desired.Document, error) {
 	doc, err := desired.Parse(name, body)
 	if err == nil && doc.Host != d.gate.Host() {
-		err = op.Refuse(op.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host())
+		err = refusal.New(refusal.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host())
 	}
 	return doc, err
 }
@@ -92,7 +94,7 @@ func (d *Desired) disjoint(ctx context.Context, name string, doc desired.Documen
 		}
 		for _, g := range other.Guests {
 			if mine[g.Name] {
-				return op.Refuse(op.Conflict, "guest %s is in the set %s already", g.Name, s.Name).
+				return refusal.New(refusal.Conflict, "guest %s is in the set %s already", g.Name, s.Name).
 					WithHint("a guest belongs to one set")
 			}
 		}

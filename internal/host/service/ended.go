@@ -8,6 +8,7 @@ import (
 	"gated/internal/agents/reserve"
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -120,7 +121,7 @@ func (a *Agents) Restore(ctx context.Context) error {
 	}
 	alive, ended, err := a.Registry.Restore(list)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "it cannot be told whether registered agents are alive: %v", err).
+		return refusal.New(refusal.Unavailable, "it cannot be told whether registered agents are alive: %v", err).
 			WithHint("start gated again; each agent costs it one descriptor (ulimit -n)")
 	}
 	if len(ended) > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/host/server"
@@ -57,13 +58,14 @@ func (g Guests) Guest(ctx context.Context, by op.Requester, name string) (api.Gu
 	t := op.Target{Kind: "guest", Name: name}
 	o, err := g.driver.Observe(ctx, op.At(t))
 	if err != nil {
-		if r := (*op.Refusal)(nil); errors.As(err, &r) {
+		if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
 			return api.UnknownGuest(name, err), nil
 		}
 		return api.Guest{}, err
 	}
 	if !o.Present && len(o.Trash) == 0 {
-		return api.Guest{}, op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("gated guests lists what there is")
+		return api.Guest{}, refusal.New(refusal.UnknownTarget, "there is no %s", t).
+			WithHint("gated guests lists what there is")
 	}
 	p, err := g.gate.Provenance(ctx, o.Incarnation)
 	if err != nil {

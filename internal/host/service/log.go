@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
@@ -94,7 +94,7 @@ func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 			return err
 		}
 		if head.Note == "" {
-			return op.Refuse(op.Unavailable, "the gate has signed no head of its audit log").
+			return refusal.New(refusal.Unavailable, "the gate has signed no head of its audit log").
 				WithHint("gated audit verify says whether the log is whole")
 		}
 		text, proof, err := audit.ProveInclusion(tx, seq, head.Size)

@@ -12,7 +12,7 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/reserve"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -62,16 +62,18 @@ func (p *places) claim(ctx context.Context, who claimant, said api.Place, identi
 	last := seen.last.Load()
 	switch {
 	case last == nil && seen.err != nil && !p.unseen:
-		return place, op.Refuse(op.Unavailable, "the daemon cannot look at %s now: %v", said.Path, seen.err).WithHint("try again")
+		return place, refusal.New(refusal.Unavailable, "the daemon cannot look at %s now: %v", said.Path, seen.err).
+			WithHint("try again")
 	case last == nil, last.Writable(who.uid, who.groups):
 		return place, nil
 	case seen.err == nil:
-		return place, op.Refuse(op.NotAllowed, "uid %d may not write to %s", who.uid, said.Path).
+		return place, refusal.New(refusal.NotAllowed, "uid %d may not write to %s", who.uid, said.Path).
 			WithHint("reserve in a directory that you may write to: --scope DIR")
 	case p.unseen, last.UID == who.uid:
 		return place, nil
 	}
-	return place, op.Refuse(op.NotAllowed, "the daemon cannot see %s, and uid %d neither owns nor may write to %s, which it does see",
+	return place, refusal.New(refusal.NotAllowed,
+		"the daemon cannot see %s, and uid %d neither owns nor may write to %s, which it does see",
 		said.Path, who.uid, last.Path).
 		WithHint("in a container, mount the directory under the path that it has on the host; else an operator lets the daemon's uid look there, " +
 			"or takes callers' word for it: reservations: {unseen: allow}")
@@ -87,7 +89,8 @@ func (p *places) mayStay(ctx context.Context, who claimant, path string) error {
 	case last == nil, last.Writable(who.uid, who.groups), seen.err != nil && (p.unseen || last.UID == who.uid || !shut(seen.err)):
 		return nil
 	}
-	return op.Refuse(op.NotAllowed, "uid %d may not write to %s any more", who.uid, path).WithHint("it lasts until its time is up; release it")
+	return refusal.New(refusal.NotAllowed, "uid %d may not write to %s any more", who.uid, path).
+		WithHint("it lasts until its time is up; release it")
 }
 
 // shut reports whether a directory does not exist, or is closed to the daemon while others may pass.
@@ -104,21 +107,22 @@ func (p *places) check(ctx context.Context, uid uint32, said api.Place, identity
 		return place, nil, err
 	}
 	if identity && said.Inode == 0 {
-		return place, nil, op.Refuse(op.BadParams, "scope has neither device nor inode of the directory").WithHint("stat(2) says them")
+		return place, nil, refusal.New(refusal.BadParams, "scope has neither device nor inode of the directory").
+			WithHint("stat(2) says them")
 	}
 	seen := p.look(ctx, uid, said.Path)
 	switch {
 	case ctx.Err() != nil:
 		return place, nil, ctx.Err()
 	case errors.Is(seen.err, syscall.ENOTDIR):
-		return place, nil, op.Refuse(op.BadParams, "%s is not a directory", said.Path)
+		return place, nil, refusal.New(refusal.BadParams, "%s is not a directory", said.Path)
 	case errors.Is(seen.err, syscall.ELOOP), seen.err == nil && seen.Path != said.Path:
-		return place, nil, op.Refuse(op.BadParams, "there is a symbolic link in the path %s", said.Path).
+		return place, nil, refusal.New(refusal.BadParams, "there is a symbolic link in the path %s", said.Path).
 			WithHint("realpath %s prints it without", said.Path)
 	case seen.err != nil:
 		return place, seen, nil
 	case said.Inode != 0 && (seen.Device != said.Device || seen.Inode != said.Inode), !seen.one():
-		return place, nil, op.Refuse(op.StaleTarget, "the directory %s is another one than the caller's", said.Path).
+		return place, nil, refusal.New(refusal.StaleTarget, "the directory %s is another one than the caller's", said.Path).
 			WithHint("it was made anew meanwhile; or the caller is in a container: mount the directory there under the path that it has on the host")
 	}
 	place.Fold = seen.Fold
@@ -129,13 +133,13 @@ func (p *places) check(ctx context.Context, uid uint32, said api.Place, identity
 func checkPath(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
-		return op.Refuse(op.BadParams, "scope: the path of the directory is not absolute")
+		return refusal.New(refusal.BadParams, "scope: the path of the directory is not absolute")
 	case len(path) > maxPath:
-		return op.Refuse(op.BadParams, "scope: the path of the directory is longer than %d bytes", maxPath)
+		return refusal.New(refusal.BadParams, "scope: the path of the directory is longer than %d bytes", maxPath)
 	case strings.ContainsRune(path, 0):
-		return op.Refuse(op.BadParams, "scope: the path of the directory has a zero byte in it")
+		return refusal.New(refusal.BadParams, "scope: the path of the directory has a zero byte in it")
 	case filepath.Clean(path) != path:
-		return op.Refuse(op.BadParams, "scope: the path of the directory is not in its shortest form").
+		return refusal.New(refusal.BadParams, "scope: the path of the directory is not in its shortest form").
 			WithHint("without . and .., doubled slashes and one at the end")
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/agents/checkout"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -42,22 +42,22 @@ func TestPlaces(t *testing.T) {
 	other.Inode++
 	for _, c := range []struct {
 		at   api.Place
-		code op.Code
+		code refusal.Code
 		says string
 	}{
-		{at("repo"), op.BadParams, "not absolute"},
-		{at(""), op.BadParams, "not absolute"},
-		{at(dir + "/"), op.BadParams, "shortest form"},
-		{at(root + "/./repo"), op.BadParams, "shortest form"},
-		{at(root + "/x/../repo"), op.BadParams, "shortest form"},
-		{at("/" + strings.Repeat("x", maxPath)), op.BadParams, "longer than"},
-		{at(dir + "\x00"), op.BadParams, "zero byte"},
-		{at(root + "/file"), op.BadParams, "not a directory"},
-		{at(root + "/file/below"), op.BadParams, "not a directory"},
-		{at(root + "/link"), op.BadParams, "symbolic link"},
-		{at(root + "/round"), op.BadParams, "symbolic link"},
-		{other, op.StaleTarget, "another one"},
-		{api.Place{Path: dir}, op.BadParams, "neither device nor inode"},
+		{at("repo"), refusal.BadParams, "not absolute"},
+		{at(""), refusal.BadParams, "not absolute"},
+		{at(dir + "/"), refusal.BadParams, "shortest form"},
+		{at(root + "/./repo"), refusal.BadParams, "shortest form"},
+		{at(root + "/x/../repo"), refusal.BadParams, "shortest form"},
+		{at("/" + strings.Repeat("x", maxPath)), refusal.BadParams, "longer than"},
+		{at(dir + "\x00"), refusal.BadParams, "zero byte"},
+		{at(root + "/file"), refusal.BadParams, "not a directory"},
+		{at(root + "/file/below"), refusal.BadParams, "not a directory"},
+		{at(root + "/link"), refusal.BadParams, "symbolic link"},
+		{at(root + "/round"), refusal.BadParams, "symbolic link"},
+		{other, refusal.StaleTarget, "another one"},
+		{api.Place{Path: dir}, refusal.BadParams, "neither device nor inode"},
 	} {
 		_, _, err := p.check(t.Context(), 0, c.at, true)
 		require.ErrorIs(t, err, c.code, "%+v", c.at)
@@ -76,7 +76,7 @@ func TestPlaces(t *testing.T) {
 	require.NoError(t, err)
 	p.at = func(string) (api.Place, error) { return other, nil }
 	_, _, err = p.check(t.Context(), 0, other, true)
-	require.ErrorIs(t, err, op.StaleTarget, "it changed between two looks")
+	require.ErrorIs(t, err, refusal.StaleTarget, "it changed between two looks")
 }
 
 // on is a way down to a directory: where it leads through, and how it ends.
@@ -133,9 +133,9 @@ func TestWhoMayClaim(t *testing.T) {
 		}
 		for _, who := range c.mayNot {
 			_, err := p.claim(t.Context(), who, said, true)
-			require.ErrorIs(t, err, op.NotAllowed, "%s %+v", c.path, who)
-			require.Contains(t, err.Error()+op.AsRefusal(err).Hint, c.says)
-			require.ErrorIs(t, p.mayStay(t.Context(), who, c.path), op.NotAllowed)
+			require.ErrorIs(t, err, refusal.NotAllowed, "%s %+v", c.path, who)
+			require.Contains(t, err.Error()+refusal.As(err).Hint, c.says)
+			require.ErrorIs(t, p.mayStay(t.Context(), who, c.path), refusal.NotAllowed)
 			_, _, err = p.check(t.Context(), who.uid, said, false)
 			require.NoError(t, err, "whoever asks may know")
 			p.unseen = true
@@ -150,7 +150,7 @@ func TestWhoMayClaim(t *testing.T) {
 	p.down = on(unix.EIO, top, home)
 	require.NoError(t, p.mayStay(t.Context(), her, "/home/her"))
 	_, err := p.claim(t.Context(), her, api.Place{Path: "/home/her", Inode: inode}, true)
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 // TestAPlaceThatDoesNotAnswer: the caller is not kept, the daemon not drowned in

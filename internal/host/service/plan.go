@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
@@ -66,7 +67,7 @@ func (p *planner) plan(ctx context.Context, doc desired.Document) (api.Plan, err
 	out := api.Plan{Host: doc.Host, Guests: make([]api.PlannedGuest, 0, len(doc.Guests))}
 	for _, want := range doc.Guests {
 		if err := ctx.Err(); err != nil {
-			return api.Plan{}, op.Refuse(op.Unavailable, "the plan was not ready in time").WithHint("split the document")
+			return api.Plan{}, refusal.New(refusal.Unavailable, "the plan was not ready in time").WithHint("split the document")
 		}
 		out.Guests = append(out.Guests, p.guest(ctx, want))
 	}
@@ -76,7 +77,7 @@ func (p *planner) plan(ctx context.Context, doc desired.Document) (api.Plan, err
 func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGuest {
 	out := api.PlannedGuest{Name: want.Name, Action: api.ActionNone, Steps: []api.PlannedStep{}}
 	failed := func(err error) api.PlannedGuest {
-		r := op.AsRefusal(err)
+		r := refusal.As(err)
 		out.Action, out.Error = api.ActionError, &api.Error{Code: r.Code, Detail: r.Detail, Hint: r.Hint}
 		return out
 	}
@@ -113,7 +114,8 @@ func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []
 		p.looks--
 		return p.look(ctx, want)
 	case !known:
-		return have, nil, op.Refuse(op.StaleTarget, "%s cannot be looked at: gated guests %s says why", want.Target(), want.Name)
+		return have, nil, refusal.New(refusal.StaleTarget, "%s cannot be looked at: gated guests %s says why",
+			want.Target(), want.Name)
 	}
 	have.Facts = []op.Fact{{Name: "facts", Text: "left out of a plan with this many changes"}}
 	return have, asks, nil
@@ -124,7 +126,7 @@ func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []
 func (p *planner) absent(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have := op.Observed{Target: want.Target(), Running: "absent"}
 	if p.away != nil {
-		return have, nil, op.Refuse(op.Unavailable, "%s is unknown: %s", want.Target(), driver.Missing(p.away))
+		return have, nil, refusal.New(refusal.Unavailable, "%s is unknown: %s", want.Target(), driver.Missing(p.away))
 	}
 	asks := reconcile.Plan(want, have)
 	switch {

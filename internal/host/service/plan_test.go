@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/wire/api"
 	"gated/internal/wire/desired"
@@ -28,7 +29,7 @@ func (c *crowd) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	c.looks++
 	if t.Name == "odd" {
-		return op.Observed{}, op.Refuse(op.StaleTarget, "two guests have one uuid")
+		return op.Observed{}, refusal.New(refusal.StaleTarget, "two guests have one uuid")
 	}
 	if !slices.ContainsFunc(c.guests, func(o op.Observed) bool { return o.Target == t }) {
 		return op.Observed{Target: t, Running: "absent", Trash: c.trash[t.Name]}, nil
@@ -83,7 +84,7 @@ func TestPlanBoundsItsLooks(t *testing.T) {
 	require.Equal(t, "files", out.Guests[planLooks-1].Steps[0].Facts[0].Name)
 	require.Equal(t, api.ActionWaits, out.Guests[planLooks].Action)
 	require.Contains(t, out.Guests[planLooks].Steps[0].Facts[0].Text, "left out")
-	require.Equal(t, op.StaleTarget, out.Guests[planLooks+1].Error.Code)
+	require.Equal(t, refusal.StaleTarget, out.Guests[planLooks+1].Error.Code)
 	require.Empty(t, out.Guests[planLooks+1].Steps)
 
 	p = planner{gate: deadly{}, driver: c, looks: 1}
@@ -130,7 +131,7 @@ func TestPlanEndsWhenItsCallerLeaves(t *testing.T) {
 	asked := 0
 	p := planner{gate: deadly{after: func() { asked++; leave() }}, driver: c, looks: planLooks, names: planNames}
 	_, err := p.plan(ctx, doc)
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	require.Equal(t, 1, asked)
 }
 
@@ -153,6 +154,6 @@ func TestPlanWhileABackEndIsAway(t *testing.T) {
 	for _, g := range got.Guests[1:] {
 		require.Equal(t, api.ActionError, g.Action)
 		require.Empty(t, g.Steps)
-		require.Equal(t, &api.Error{Code: op.Unavailable, Detail: "guest/" + g.Name + " is unknown: x is away"}, g.Error)
+		require.Equal(t, &api.Error{Code: refusal.Unavailable, Detail: "guest/" + g.Name + " is unknown: x is away"}, g.Error)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/host/server"
 	"gated/internal/wire/api"
@@ -33,17 +34,17 @@ const noteTime = 10 * time.Second
 // noteRefused writes a refusal to the audit log, even if the caller has hung up, and returns it as the caller sees it.
 // what is the method and path, as in the server's own refusals.
 func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string, err error) error {
-	var refusal *op.Refusal
-	if !errors.As(err, &refusal) && ctx.Err() != nil {
+	var refused *refusal.Refusal
+	if !errors.As(err, &refused) && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	err = g.Answer(err)
-	if code := op.CodeOf(err); code == op.Unavailable || code == op.Internal {
+	if code := refusal.CodeOf(err); code == refusal.Unavailable || code == refusal.Internal {
 		return err // nothing was decided
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	g.NoteRefused(ctx, by, what, op.AsRefusal(err))
+	g.NoteRefused(ctx, by, what, refusal.As(err))
 	return err
 }
 

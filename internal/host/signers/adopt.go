@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -58,7 +59,7 @@ func Adopt(ctx context.Context, s *store.Store, id op.GateID, file string, text 
 // noOperator refuses a file by which no destructive step could be approved any
 // more: a list that was cut off looks like that.
 func noOperator(path string) error {
-	return op.Refuse(op.BadParams, "by %s nobody could sign as operational now", path).
+	return refusal.New(refusal.BadParams, "by %s nobody could sign as operational now", path).
 		WithHint("list an operator's key that is valid now, for namespaces=%q", op.Operational.Namespace())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
@@ -174,7 +175,8 @@ func (k Former) Carry(tx *store.Tx, id op.GateID, at time.Time, asked bool) (Res
 	}
 	old, was := newest(backup), newest(k.trusts)
 	if asked && old.Epoch == 0 {
-		return RestoredTrust{}, op.Refuse(op.BadParams, "the backup has no list of signers: it is from before there were versions").
+		return RestoredTrust{}, refusal.New(refusal.BadParams,
+			"the backup has no list of signers: it is from before there were versions").
 			WithHint("restore it without --signers-of-backup")
 	}
 	t := RestoredTrust{Of: k.choose(backup, asked), Backup: old.Epoch, Replaced: was.Epoch}
@@ -241,7 +243,7 @@ func (w *trustWriter) readable() {
 		return
 	}
 	if _, err := authz.LoadTrust(w.last.Text); err != nil {
-		w.err = op.Refuse(op.Conflict, "the list of signers that is in force cannot be read by this gated: %v", err).
+		w.err = refusal.New(refusal.Conflict, "the list of signers that is in force cannot be read by this gated: %v", err).
 			WithHint("nothing was changed; restore with the gated that wrote it, or take the backup's list: --signers-of-backup")
 	}
 }
@@ -309,7 +311,7 @@ func (k Former) contradicted(backup journal.TrustVersion) error {
 	if err != nil || what == "" {
 		return err
 	}
-	return op.Refuse(op.Conflict, "who may sign now is not known: %s, and %s", why, what).
+	return refusal.New(refusal.Conflict, "who may sign now is not known: %s, and %s", why, what).
 		WithHint("nothing was changed. A key that was removed since the backup would count again. To take the backup's list all the same: " +
 			"--signers-of-backup; then compare it with gated trust show, and put keys that must not count into the file revoked before the start")
 }
@@ -322,7 +324,7 @@ func (k Former) missingInFile(backup journal.TrustVersion) (string, error) {
 	}
 	found, err := authz.LoadTrust(k.file)
 	if err != nil {
-		return fmt.Sprintf("the file %s cannot be read: %s", state.SignersName, op.AsRefusal(err).Detail), nil
+		return fmt.Sprintf("the file %s cannot be read: %s", state.SignersName, refusal.As(err).Detail), nil
 	}
 	listed, err := Load("the backup's list of signers", backup.Text)
 	if err != nil {

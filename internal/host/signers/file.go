@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 	"gated/internal/log/journal"
@@ -51,8 +51,8 @@ func (f *File) Edited() (path string, is bool) {
 // a file that others could have written is NotAllowed.
 func (f *File) Read() ([]byte, error) {
 	text, err := state.ReadBounded(f.own, f.path, authz.MaxTrust)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, op.NotAllowed) {
-		err = op.Refuse(op.Unavailable, "the list of signers cannot be read: %v", err).
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, refusal.NotAllowed) {
+		err = refusal.New(refusal.Unavailable, "the list of signers cannot be read: %v", err).
 			WithHint("move the file away: the gate writes it anew")
 	}
 	return text, err

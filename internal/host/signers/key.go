@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // KeyArg names a public key file of OpenSSH and whom it belongs to.
@@ -56,7 +57,7 @@ func checkedLine(k KeyArg, role op.Role) (string, authz.Listed, error) {
 		trust, err = authz.LoadTrust([]byte(line))
 	}
 	if err != nil {
-		r := op.AsRefusal(err)
+		r := refusal.As(err)
 		if !strings.Contains(r.Detail, k.Path) {
 			r.Detail = k.Path + ": " + r.Detail
 		}
@@ -75,7 +76,7 @@ func signerLine(k KeyArg, role op.Role) (string, error) {
 		principal = strings.TrimSpace(comment)
 	}
 	if principal == "" || strings.ContainsAny(principal, " \t\"*?!,\\#") || op.CheckText("principal", principal) != nil {
-		return "", op.Refuse(op.BadParams, "the key %s needs a name for its owner, and %q is none", k.Path, principal).
+		return "", refusal.New(refusal.BadParams, "the key %s needs a name for its owner, and %q is none", k.Path, principal).
 			WithHint("add one: %s:alice@example.com", k.Path)
 	}
 	if err := authz.CheckNewPrincipal(principal); err != nil {
@@ -106,19 +107,19 @@ func SignerOf(k KeyArg, role op.Role) (NewSigner, error) {
 func publicKey(path string) (pub ssh.PublicKey, comment string, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", op.Refuse(op.BadParams, "there is no key file %s", path).
+		return nil, "", refusal.New(refusal.BadParams, "there is no key file %s", path).
 			WithHint("ssh-keygen -t ed25519 makes a key: ~/.ssh/id_ed25519, and its public half ~/.ssh/id_ed25519.pub, which is the one to name")
 	}
 	if err != nil {
-		return nil, "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", path, err).
+		return nil, "", refusal.New(refusal.BadParams, "the key %s cannot be read: %v", path, err).
 			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
 	}
 	if bytes.Contains(data, []byte("PRIVATE KEY")) {
-		return nil, "", op.Refuse(op.BadParams, "%s is a private key", path).WithHint("name the .pub file beside it")
+		return nil, "", refusal.New(refusal.BadParams, "%s is a private key", path).WithHint("name the .pub file beside it")
 	}
 	pub, comment, options, rest, err := ssh.ParseAuthorizedKey(data)
 	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, "", op.Refuse(op.BadParams, "%s does not hold one OpenSSH public key, and nothing else", path).
+		return nil, "", refusal.New(refusal.BadParams, "%s does not hold one OpenSSH public key, and nothing else", path).
 			WithHint("name the .pub file that ssh-keygen wrote")
 	}
 	return pub, comment, nil
@@ -130,7 +131,8 @@ func RevokedLine(key string) (string, error) {
 	if strings.HasPrefix(key, "SHA256:") {
 		_, err := authz.LoadRevoked([]byte(key))
 		if err != nil || strings.Contains(key, "\n") {
-			return "", op.Refuse(op.BadParams, "%q is no fingerprint", key).WithHint("ssh-keygen -lf KEY.pub prints it: SHA256: and 43 characters")
+			return "", refusal.New(refusal.BadParams, "%q is no fingerprint", key).
+				WithHint("ssh-keygen -lf KEY.pub prints it: SHA256: and 43 characters")
 		}
 		return key, nil
 	}

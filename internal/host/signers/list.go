@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
@@ -89,8 +90,8 @@ func Load(path string, text []byte) (*authz.Trust, error) {
 	if err == nil {
 		return trust, nil
 	}
-	r := op.AsRefusal(err)
-	return nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
+	r := refusal.As(err)
+	return nil, refusal.New(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
 }
 
 // Record writes a version that no step made, with its audit entry, in the
@@ -109,7 +110,7 @@ func (l List) Record(tx *store.Tx, by string, id op.GateID, c Change) error {
 func (f *File) first() ([]byte, error) {
 	text, err := f.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		err = op.Refuse(op.Unavailable, "the list of signers %s is missing, and the database has none", f.path).
+		err = refusal.New(refusal.Unavailable, "the list of signers %s is missing, and the database has none", f.path).
 			WithHint("put it back from a backup")
 	}
 	return text, err

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gated/internal/authz"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // RevokedInterval is how often the daemon looks whether the revocation file
@@ -102,7 +102,7 @@ func (r *Revocations) Read() (list *authz.Revoked, differs bool) {
 func (r *Revocations) Says(list *authz.Revoked) string {
 	switch err := list.Blocked(); {
 	case err != nil:
-		return op.AsRefusal(err).Detail
+		return refusal.As(err).Detail
 	case list == nil:
 		return "none, there is no " + r.path
 	case r.waits:
@@ -122,7 +122,7 @@ func (r *Revocations) read() (*authz.Revoked, stamp) {
 	if err == nil && r.look() != before {
 		err, before = errors.New("it is being written to"), unknown
 	}
-	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+	if refused := (*refusal.Refusal)(nil); errors.As(err, &refused) {
 		return unreadable("%s", refused.Sentence()), before // others could have taken a key out of it
 	}
 	if err != nil {
@@ -130,8 +130,8 @@ func (r *Revocations) read() (*authz.Revoked, stamp) {
 	}
 	list, err := authz.LoadRevoked(text)
 	if err != nil {
-		refusal := op.AsRefusal(err)
-		return authz.UnreadableRevoked(op.Refuse(refusal.Code, "%s: %s", r.path, refusal.Detail)), before
+		refused := refusal.As(err)
+		return authz.UnreadableRevoked(refusal.New(refused.Code, "%s: %s", r.path, refused.Detail)), before
 	}
 	return list, before
 }
@@ -143,7 +143,7 @@ func (r *Revocations) absent() *authz.Revoked {
 	case r.needed:
 		return unreadable("there is no %s any more, and keys were revoked: put it back, or an empty file to revoke nothing", r.path)
 	case r.required:
-		return authz.MissingRevoked(op.Refuse(op.Unavailable,
+		return authz.MissingRevoked(refusal.New(refusal.Unavailable,
 			"no key was revoked, and there is no %s, which revocation_file in gated.yaml names: make it, be it empty", r.path))
 	default:
 		return nil
@@ -151,7 +151,7 @@ func (r *Revocations) absent() *authz.Revoked {
 }
 
 func unreadable(format string, args ...any) *authz.Revoked {
-	return authz.UnreadableRevoked(op.Refuse(op.Unavailable, format, args...))
+	return authz.UnreadableRevoked(refusal.New(refusal.Unavailable, format, args...))
 }
 
 // stamp tells two contents of a file apart, as far as the file system does. The

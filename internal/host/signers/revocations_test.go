@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -42,7 +42,7 @@ func (f *file) read() (keys int, blocked string) {
 	f.t.Helper()
 	list, _ := f.Read()
 	if err := list.Blocked(); err != nil {
-		blocked = op.AsRefusal(err).Detail
+		blocked = refusal.As(err).Detail
 	}
 	return list.Count(), blocked
 }
@@ -172,7 +172,7 @@ func TestAFileThatWasNeverThere(t *testing.T) {
 	r := NewRevocations(path, true, false, time.Now)
 	list, differs := r.Read()
 	require.True(t, differs)
-	require.ErrorIs(t, list.Blocked(), op.Unavailable)
+	require.ErrorIs(t, list.Blocked(), refusal.Unavailable)
 	require.False(t, list.Revokes())
 	list, _ = r.At(path, false).Read()
 	require.NoError(t, list.Blocked())

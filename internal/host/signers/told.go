@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
@@ -48,7 +49,8 @@ func Agrees(s *store.Store, v journal.TrustVersion, epoch int64, digest string) 
 
 // tampered is the refusal of a list that only the database knows.
 func tampered(dir string, epoch int64, what string) error {
-	return op.Refuse(op.Conflict, "the list of signers in the database (epoch %d) is not the one that was decided: %s", epoch, what).
+	return refusal.New(refusal.Conflict,
+		"the list of signers in the database (epoch %d) is not the one that was decided: %s", epoch, what).
 		WithHint("somebody changed the database: nothing of it was put in force, and the file %s was left as it is. Run gated fsck "+
 			"--state %s, and go on with \"Suspected tampering\" in docs/guides/runbook.md", filepath.Join(dir, state.SignersName), dir)
 }

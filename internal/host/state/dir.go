@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // Options say where the package looks. The zero value is right outside tests.
@@ -103,7 +103,7 @@ func (d *Dir) begin() error {
 		return err
 	}
 	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
-		return op.Refuse(op.Conflict, "%s holds a gate already", d.path).
+		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
 			WithHint("start it with: gated serve --state %s; or choose another directory with --state", d.path)
 	}
 	return d.made.Still()
@@ -197,7 +197,8 @@ func (d *Dir) tighten() error {
 		return err
 	}
 	if entries, err = dir.ReadDir(1); len(entries) > 0 {
-		return op.Refuse(op.NotAllowed, "%s appeared while the state directory was made", filepath.Join(d.path, entries[0].Name())).
+		return refusal.New(refusal.NotAllowed, "%s appeared while the state directory was made", filepath.Join(d.path,
+			entries[0].Name())).
 			WithHint("find out who made it, and choose another directory with --state")
 	}
 	if !errors.Is(err, io.EOF) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // zombie is a process that has ended and was not waited for.
@@ -61,7 +61,7 @@ func TestALockThatIsNotGivenBackIsRefused(t *testing.T) {
 	f := heldBy(t, dir, strconv.Itoa(zombie(t)))
 	o.Patience = time.Millisecond
 	_, err := Open(dir, o)
-	requireRefusal(t, err, op.Conflict, "was not given back within 1ms")
+	requireRefusal(t, err, refusal.Conflict, "was not given back within 1ms")
 	require.NoError(t, f.Close())
 	_, err = start(t, dir, on(t, machineA))
 	require.NoError(t, err, "whoever gave up does not keep it")
@@ -77,7 +77,7 @@ func TestAHolderThatLivesIsNotWaitedFor(t *testing.T) {
 			heldBy(t, dir, pid)
 			o.Waiting = func(int) { t.Error("it waits") }
 			_, err := Open(dir, o)
-			requireRefusal(t, err, op.Conflict, "uses the state directory")
+			requireRefusal(t, err, refusal.Conflict, "uses the state directory")
 		})
 	}
 }

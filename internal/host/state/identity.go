@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -65,10 +66,10 @@ func (d *Dir) Bind(ctx context.Context, s *store.Store, id Identity) error {
 // BindIn is Bind in a transaction that also needs the new identity.
 func (d *Dir) BindIn(tx *store.Tx, id Identity) error {
 	if !id.Gate.Valid() {
-		return op.Refuse(op.BadParams, "%q is not a gate id of 32 hex digits", string(id.Gate))
+		return refusal.New(refusal.BadParams, "%q is not a gate id of 32 hex digits", string(id.Gate))
 	}
 	if id.Host == "" {
-		return op.Refuse(op.BadParams, "a gate needs a host name").WithHint("give one with --host")
+		return refusal.New(refusal.BadParams, "a gate needs a host name").WithHint("give one with --host")
 	}
 	have, err := d.actual()
 	if err != nil {
@@ -97,14 +98,15 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 			Scan(&id.Gate, &id.Host, &bound.machine, &inode, &bound.file.Birth)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return Identity{}, op.Refuse(op.Conflict, "the database in %s belongs to no gate: an init or a restore did not finish", d.path).
+		return Identity{}, refusal.New(refusal.Conflict,
+			"the database in %s belongs to no gate: an init or a restore did not finish", d.path).
 			WithHint("move %s away and begin again with gated init or gated restore", d.Database())
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the gate's identity: %w", err)
 	}
 	if _, err := fmt.Sscan(inode, &bound.file.Inode); err != nil || !id.Gate.Valid() {
-		return Identity{}, op.Refuse(op.Conflict, "the gate's identity in %s is damaged", d.path).
+		return Identity{}, refusal.New(refusal.Conflict, "the gate's identity in %s is damaged", d.path).
 			WithHint("restore a backup: gated restore FILE --state DIR")
 	}
 	have, err := d.actual()
@@ -112,7 +114,8 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 		return Identity{}, err
 	}
 	if what := differences(bound, have); len(what) > 0 {
-		return Identity{}, op.Refuse(op.TargetMismatch, "the database in %s is not the one that gate %s was bound to: %s",
+		return Identity{}, refusal.New(refusal.TargetMismatch,
+			"the database in %s is not the one that gate %s was bound to: %s",
 			d.path, id.Gate, strings.Join(what, "; ")).
 			WithHint("a copy does not know what the original has decided since. Start the original; or, if this copy shall go on as " +
 				"the gate, move it away and restore it, which gives it a new gate id: gated restore FILE --state DIR")

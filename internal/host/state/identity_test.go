@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 )
@@ -46,7 +47,7 @@ func TestCopiesDoNotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, id := made(t, on(t, machineA))
 			_, err := start(t, c.change(t, dir), on(t, c.on))
-			requireRefusal(t, err, op.TargetMismatch, c.says)
+			requireRefusal(t, err, refusal.TargetMismatch, c.says)
 			require.ErrorContains(t, err, string(id.Gate))
 		})
 	}
@@ -97,14 +98,14 @@ func TestFileSystemsAndMachinesThatRecordLess(t *testing.T) {
 	require.Equal(t, id, got)
 	o.Stat = func(path string) (File, error) { f, err := without(path); f.Inode++; return f, err }
 	_, err = start(t, dir, o)
-	requireRefusal(t, err, op.TargetMismatch, "the file is another one")
+	requireRefusal(t, err, refusal.TargetMismatch, "the file is another one")
 
 	// What was known and is not any more is a difference.
 	dir, _ = made(t, on(t, machineA))
 	o = on(t, machineA)
 	o.Stat = without
 	_, err = start(t, dir, o)
-	requireRefusal(t, err, op.TargetMismatch, "the file was made at another time")
+	requireRefusal(t, err, refusal.TargetMismatch, "the file was made at another time")
 }
 
 func TestIdentitiesThatAreNone(t *testing.T) {
@@ -114,19 +115,19 @@ func TestIdentitiesThatAreNone(t *testing.T) {
 	require.NoError(t, err)
 	s := openStore(t, d)
 	_, err = d.Check(t.Context(), s)
-	requireRefusal(t, err, op.Conflict, "did not finish")
+	requireRefusal(t, err, refusal.Conflict, "did not finish")
 	for _, id := range []Identity{{}, {Gate: "x", Host: "h"}, {Gate: op.GateID(strings.Repeat("A", 32)), Host: "h"}} {
-		require.ErrorIs(t, d.Bind(t.Context(), s, id), op.BadParams)
+		require.ErrorIs(t, d.Bind(t.Context(), s, id), refusal.BadParams)
 	}
 	err = d.Bind(t.Context(), s, Identity{Gate: NewGateID()})
-	requireRefusal(t, err, op.BadParams, "host name")
+	requireRefusal(t, err, refusal.BadParams, "host name")
 	require.NoError(t, d.Bind(t.Context(), s, Identity{Gate: NewGateID(), Host: "h"}))
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.Exec(`UPDATE gate_identity SET inode = 'x'`)
 		return err
 	}))
 	_, err = d.Check(t.Context(), s)
-	requireRefusal(t, err, op.Conflict, "damaged")
+	requireRefusal(t, err, refusal.Conflict, "damaged")
 	require.NoError(t, s.Close())
 	require.NoError(t, d.Close())
 }

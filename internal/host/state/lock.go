@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // takeLock makes this process the only user of the directory for as long as it lives: the kernel releases the lock when
@@ -23,7 +23,7 @@ import (
 // The lock is on a file of its own: SQLite has locks on the database that closing any descriptor of it would drop.
 func (d *Dir) takeLock() error {
 	f, err := d.openLock()
-	if errors.Is(err, op.NotAllowed) {
+	if errors.Is(err, refusal.NotAllowed) {
 		return err
 	}
 	if err != nil {
@@ -82,8 +82,9 @@ func (d *Dir) lockOrWait(f *os.File) error {
 		return fmt.Errorf("lock the state directory: %w", err)
 	}
 	if !ok {
-		return op.Refuse(op.Conflict, "the process with pid %d had the state directory %s and has ended, or is about to, but the lock "+
-			"was not given back within %s", pid, d.path, d.options.Patience).
+		return refusal.New(refusal.Conflict,
+			"the process with pid %d had the state directory %s and has ended, or is about to, but the lock "+
+				"was not given back within %s", pid, d.path, d.options.Patience).
 			WithHint("another process may have it now; fuser -v %s names it; try again when it is gone", filepath.Join(d.path, lockName))
 	}
 	return nil
@@ -108,6 +109,6 @@ func (d *Dir) taken(pid int) error {
 	if pid != 0 {
 		who = fmt.Sprintf("the process with pid %d", pid)
 	}
-	return op.Refuse(op.Conflict, "%s uses the state directory %s", who, d.path).
+	return refusal.New(refusal.Conflict, "%s uses the state directory %s", who, d.path).
 		WithHint("stop it first; gated status shows whether it answers")
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // writableByOthers are the mode bits that let other users change a file.
@@ -28,11 +28,11 @@ func (d *Dir) checkKind() error {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return op.Refuse(op.NotAllowed, "the state directory %s is a symbolic link", d.path).
+		return refusal.New(refusal.NotAllowed, "the state directory %s is a symbolic link", d.path).
 			WithHint("give the directory itself: --state \"$(readlink -f %s)\"", d.path)
 	}
 	if !info.IsDir() {
-		return op.Refuse(op.NotAllowed, "%s is not a directory", d.path).WithHint("choose another one with --state")
+		return refusal.New(refusal.NotAllowed, "%s is not a directory", d.path).WithHint("choose another one with --state")
 	}
 	return d.checkOwner("the state directory "+d.path, d.path, info)
 }
@@ -80,11 +80,11 @@ func (d *Dir) checkFiles() error {
 
 func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return op.Refuse(op.NotAllowed, "%s is a symbolic link", path).
+		return refusal.New(refusal.NotAllowed, "%s is a symbolic link", path).
 			WithHint("make the directory that holds the file itself the state directory, with --state")
 	}
 	if !info.Mode().IsRegular() {
-		return op.Refuse(op.NotAllowed, "%s is not an ordinary file", path).
+		return refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).
 			WithHint("move it away and restore a backup: gated restore FILE --state %s", d.path)
 	}
 	if err := d.checkOwner(path, path, info); err != nil {
@@ -95,7 +95,7 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	}
 	// With a second name, two daemons could use one database with two WALs.
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
-		return op.Refuse(op.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
+		return refusal.New(refusal.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
 			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
 	}
 	return nil
@@ -104,10 +104,10 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return op.Refuse(op.Internal, "the owner of %s cannot be read", what)
+		return refusal.New(refusal.Internal, "the owner of %s cannot be read", what)
 	}
 	if s.Uid != *d.options.UID {
-		return op.Refuse(op.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
+		return refusal.New(refusal.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
 			WithHint("%s", asOwner(s.Uid, *d.options.UID, path))
 	}
 	return nil
@@ -127,7 +127,7 @@ func asOwner(owner, us uint32, path string) string {
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {
 	if info.Mode().Perm()&writableByOthers != 0 {
-		return op.Refuse(op.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
+		return refusal.New(refusal.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
 			WithHint("find out whether others did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
 	}
 	return nil
@@ -139,10 +139,11 @@ func (d *Dir) noGate() error {
 	entries, _ := os.ReadDir(d.path) // if that fails, no name says more
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
-			return op.Refuse(op.UnknownTarget, "there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
+			return refusal.New(refusal.UnknownTarget,
+				"there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
 				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
 		}
 	}
-	return op.Refuse(op.UnknownTarget, "there is no gate in %s", d.path).
+	return refusal.New(refusal.UnknownTarget, "there is no gate in %s", d.path).
 		WithHint("make one with: gated init --state %s; or name its directory with --state", d.path)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/fsck/fscktest"
@@ -66,9 +66,9 @@ func start(t *testing.T, dir string, o Options) (Identity, error) {
 }
 
 // requireRefusal asserts a refusal that says what is wrong and what to do.
-func requireRefusal(t *testing.T, err error, code op.Code, says string) {
+func requireRefusal(t *testing.T, err error, code refusal.Code, says string) {
 	t.Helper()
-	var r *op.Refusal
+	var r *refusal.Refusal
 	require.ErrorAs(t, err, &r)
 	require.Equal(t, code, r.Code, r.Detail)
 	require.Contains(t, r.Detail, says)
@@ -90,7 +90,7 @@ func TestInitBindStart(t *testing.T) {
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
 	_, err = Init(dir, o)
-	requireRefusal(t, err, op.Conflict, "holds a gate already")
+	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
 	_, err = start(t, dir, o)
 	require.NoError(t, err, "a refused init leaves no lock")
 }
@@ -110,7 +110,7 @@ func TestInitTakesAnEmptyDirectoryWhateverItsMode(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(used, "x"), nil, 0o600))
 	require.NoError(t, os.Chmod(used, 0o777))
 	_, err := Init(used, Options{})
-	requireRefusal(t, err, op.NotAllowed, "can be changed by others")
+	requireRefusal(t, err, refusal.NotAllowed, "can be changed by others")
 }
 
 func TestInitWhateverTheUmask(t *testing.T) {
@@ -187,9 +187,9 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 			}
 			at := c.change(t, dir, &o)
 			_, err := Open(at, o)
-			requireRefusal(t, err, op.NotAllowed, c.says)
+			requireRefusal(t, err, refusal.NotAllowed, c.says)
 			_, err = Look(at, o)
-			requireRefusal(t, err, op.NotAllowed, c.says)
+			requireRefusal(t, err, refusal.NotAllowed, c.says)
 		})
 	}
 }
@@ -211,7 +211,7 @@ func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
 	dir, _ := made(t, o)
 	require.NoError(t, os.Chown(filepath.Join(dir, DatabaseName), 12345, -1))
 	_, err := Open(dir, o)
-	requireRefusal(t, err, op.NotAllowed, "gated.db belongs to uid 12345")
+	requireRefusal(t, err, refusal.NotAllowed, "gated.db belongs to uid 12345")
 }
 
 func TestNoGate(t *testing.T) {
@@ -219,7 +219,7 @@ func TestNoGate(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o700))
 	for _, at := range []string{dir, filepath.Join(dir, "none")} {
 		_, err := Open(at, Options{})
-		requireRefusal(t, err, op.UnknownTarget, "there is no gate in")
+		requireRefusal(t, err, refusal.UnknownTarget, "there is no gate in")
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -228,9 +228,9 @@ func TestNoGate(t *testing.T) {
 	kept := filepath.Join(dir, "gated.db"+BeforeRestore+"-2")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
 	_, err = Open(dir, Options{})
-	requireRefusal(t, err, op.UnknownTarget, "gated.db.before-restore-2")
-	require.Contains(t, op.AsRefusal(err).Hint, "gated restore FILE --state "+dir)
-	require.NotContains(t, op.AsRefusal(err).Hint, "gated init")
+	requireRefusal(t, err, refusal.UnknownTarget, "gated.db.before-restore-2")
+	require.Contains(t, refusal.As(err).Hint, "gated restore FILE --state "+dir)
+	require.NotContains(t, refusal.As(err).Hint, "gated init")
 }
 
 // H06.
@@ -252,9 +252,9 @@ func TestASecondProcessIsRefusedAndToldWhoIsFirst(t *testing.T) {
 	require.Equal(t, "held\n", line)
 
 	_, err = Open(dir, o)
-	requireRefusal(t, err, op.Conflict, fmt.Sprintf("the process with pid %d uses", first.Process.Pid))
+	requireRefusal(t, err, refusal.Conflict, fmt.Sprintf("the process with pid %d uses", first.Process.Pid))
 	_, err = Init(dir, o)
-	requireRefusal(t, err, op.Conflict, "uses the state directory")
+	requireRefusal(t, err, refusal.Conflict, "uses the state directory")
 	seen, err := Look(dir, o)
 	require.NoError(t, err, "looking needs no lock")
 	require.NoError(t, seen.Close())

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"gated/internal/base/crashpoint"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // ReplaceFile replaces a file with these bytes, 0600 and on disk. A reader sees the whole old or the whole new file.
@@ -38,11 +38,11 @@ func ReplaceFile(path string, text []byte) error {
 // Written writes and closes a new file; err is the error of its opening. A file that exists already is a Conflict.
 func Written(path string, f *os.File, text []byte, err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return op.Refuse(op.Conflict, "%s exists already", path).
+		return refusal.New(refusal.Conflict, "%s exists already", path).
 			WithHint("init writes this file itself; move yours away, and put what you need of it back afterwards")
 	}
 	if err != nil {
-		return op.Refuse(op.BadParams, "the state directory cannot be written: %v", err)
+		return refusal.New(refusal.BadParams, "the state directory cannot be written: %v", err)
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())

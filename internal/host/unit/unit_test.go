@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // version1 is /proc/self/cgroup of a host whose controllers have their own hierarchies, with
@@ -184,8 +184,8 @@ func TestEachFileOfAUnit(t *testing.T) {
 			info, err := os.Stat(path)
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(path, info.Mode().Perm()|0o020))
-			r := op.AsRefusal(s.Check(ownfile.Own()))
-			require.Equal(t, op.NotAllowed, r.Code)
+			r := refusal.As(s.Check(ownfile.Own()))
+			require.Equal(t, refusal.NotAllowed, r.Code)
 			require.Contains(t, r.Detail, path+" may be written by the group ")
 			require.True(t, strings.HasSuffix(r.Hint, "chmod go-w "+path), r.Hint)
 		})

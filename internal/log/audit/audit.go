@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -99,8 +100,8 @@ type Entry struct {
 	Why         string         `json:"why,omitempty"`    // the rule's reason
 	Params      op.Params      `json:"params,omitempty"` // of the step
 	Reason      string         `json:"reason,omitempty"` // the requester's
-	Code        op.Code        `json:"code,omitempty"`
-	Stage       op.Stage       `json:"stage,omitempty"`
+	Code        refusal.Code   `json:"code,omitempty"`
+	Stage       refusal.Stage  `json:"stage,omitempty"`
 	Detail      string         `json:"detail,omitempty"`
 	Payload     string         `json:"payload_sha256,omitempty"`
 	Signers     []string       `json:"signers,omitempty"` // op.Signed.String of each

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/log/audit"
@@ -108,7 +109,7 @@ func TestEmptyLog(t *testing.T) {
 func TestEntriesComeBackAsTheyWere(t *testing.T) {
 	l := newLog(t)
 	full := audit.Entry{Time: when, Kind: audit.Succeeded, By: "agent:x", PID: 7, Job: "j1", Step: "j1.1", Op: "guest.create",
-		Target: "guest/web", Incarnation: "i1", Class: op.Benign, Rule: "create-new", Code: op.Conflict, Stage: op.StageNonce,
+		Target: "guest/web", Incarnation: "i1", Class: op.Benign, Rule: "create-new", Code: refusal.Conflict, Stage: refusal.StageNonce,
 		Detail: "π \u2028 <&>", Payload: op.SHA256(nil), Signers: []string{"alice operational SHA256:x"}, Count: 3,
 		Made: &audit.Made{Creator: "agent:x", Scratch: true, ScratchUntil: when.UTC(), Storage: []op.StorageID{"data:1"}}, Gate: "g"}
 	l.append(full, audit.Entry{Time: when, Kind: audit.Started, Seq: 99, Prev: "forged"})
@@ -160,7 +161,7 @@ func TestHeadIsRecordedOncePerGroup(t *testing.T) {
 	require.Error(t, l.store.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := audit.Append(tx, audit.Entry{Time: when, Kind: audit.Planned})
 		require.NoError(t, err)
-		return op.Refuse(op.Conflict, "taken back")
+		return refusal.New(refusal.Conflict, "taken back")
 	}))
 	require.EqualValues(t, 2, recorded())
 	l.append(audit.Entry{Time: when, Kind: audit.Stopped})
@@ -176,8 +177,8 @@ func TestVerifyShowsEveryEntry(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int64{1, 2, 3, 4, 5}, seen)
 		require.EqualValues(t, 5, head.Seq)
-		_, err = audit.Verify(tx, func(e audit.Entry) error { return op.Refuse(op.Conflict, "stop") })
-		require.ErrorIs(t, err, op.Conflict, "the caller's error is returned")
+		_, err = audit.Verify(tx, func(e audit.Entry) error { return refusal.New(refusal.Conflict, "stop") })
+		require.ErrorIs(t, err, refusal.Conflict, "the caller's error is returned")
 		return nil
 	})
 	require.EqualValues(t, 5, l.head().Seq)
@@ -225,7 +226,7 @@ func TestEverySingleBit(t *testing.T) {
 	require.NoError(t, l.verify())
 }
 
-var errUntouched = op.Refuse(op.Conflict, "everything is taken back")
+var errUntouched = refusal.New(refusal.Conflict, "everything is taken back")
 
 func TestTampering(t *testing.T) { // H07
 	rewrite := func(l *log, seq int64) {

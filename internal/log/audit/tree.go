@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/checkpoint"
 )
@@ -165,7 +165,8 @@ func ProveConsistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
 		return nil, err
 	}
 	if old < 1 || old > size || size > head.Seq {
-		return nil, op.Refuse(op.BadParams, "the log has %d entries: there is no proof that its first %d are among its first %d", head.Seq, old, size)
+		return nil, refusal.New(refusal.BadParams,
+			"the log has %d entries: there is no proof that its first %d are among its first %d", head.Seq, old, size)
 	}
 	return tlog.ProveTree(size, old, nodes{tx})
 }
@@ -178,7 +179,7 @@ func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Ha
 		return nil, nil, err
 	}
 	if seq < 1 || seq > size || len(bodies) == 0 {
-		return nil, nil, op.Refuse(op.UnknownTarget, "the signed log has no entry %d: it has %d", seq, size)
+		return nil, nil, refusal.New(refusal.UnknownTarget, "the signed log has no entry %d: it has %d", seq, size)
 	}
 	proof, err = tlog.ProveRecord(size, seq-1, nodes{tx})
 	return bodies[0], proof, err

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/log/audit"
@@ -187,11 +188,11 @@ func TestProofsOfWhatIsNotThere(t *testing.T) {
 	l.view(func(tx *store.Tx) error {
 		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {5, 21}, {1, 1 << 62}} {
 			_, err := audit.ProveConsistency(tx, c[0], c[1])
-			require.ErrorIs(t, err, op.BadParams, c)
+			require.ErrorIs(t, err, refusal.BadParams, c)
 		}
 		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {21, 21}} {
 			_, _, err := audit.ProveInclusion(tx, c[0], c[1])
-			require.ErrorIs(t, err, op.UnknownTarget, c)
+			require.ErrorIs(t, err, refusal.UnknownTarget, c)
 		}
 		return nil
 	})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
@@ -101,7 +101,7 @@ func (c *Canary) Accept(ctx context.Context, by string, change int64) error {
 		now, _ := c.Now()
 		out, ok := s.Accept(now, by, change)
 		if !ok {
-			return nil, false, op.Refuse(op.UnknownTarget, "there is no alert about the change of entry %d", change).
+			return nil, false, refusal.New(refusal.UnknownTarget, "there is no alert about the change of entry %d", change).
 				WithHint("gated status shows what the canary found")
 		}
 		return out, true, nil

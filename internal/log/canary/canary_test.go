@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/canary"
@@ -78,7 +78,7 @@ func (w *world) decide(kind audit.Kind, n int) {
 	var out []audit.Entry
 	for range n {
 		w.n++
-		out = append(out, audit.Entry{Kind: kind, By: "uid:1", Op: "guest.start", Target: fmt.Sprintf("guest/%d", w.n), Code: op.NotAllowed})
+		out = append(out, audit.Entry{Kind: kind, By: "uid:1", Op: "guest.start", Target: fmt.Sprintf("guest/%d", w.n), Code: refusal.NotAllowed})
 	}
 	w.write(out...)
 }
@@ -193,7 +193,7 @@ func TestItWritesOnlyWhenThereIsSomething(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	w := newWorld(t)
-	require.ErrorIs(t, w.canary.Accept(t.Context(), "uid:0", 102), op.UnknownTarget)
+	require.ErrorIs(t, w.canary.Accept(t.Context(), "uid:0", 102), refusal.UnknownTarget)
 	w.policy("good")
 	w.decide(audit.Planned, 100)
 	w.policy("strict")
@@ -202,7 +202,7 @@ func TestAccept(t *testing.T) {
 	require.True(t, w.canary.Shown().Watch.Open())
 	require.NoError(t, w.canary.Accept(t.Context(), "uid:0", 102))
 	require.False(t, w.canary.Shown().Watch.Open())
-	require.ErrorIs(t, w.canary.Accept(t.Context(), "uid:0", 102), op.UnknownTarget)
+	require.ErrorIs(t, w.canary.Accept(t.Context(), "uid:0", 102), refusal.UnknownTarget)
 	require.Equal(t, []string{"alert", ""}, w.verdicts())
 	w.open()
 	require.Contains(t, w.step().Watch.End, "uid:0")
@@ -216,7 +216,7 @@ func TestOneRowOfBoundedSize(t *testing.T) {
 		var out []audit.Entry
 		for j := range 100 {
 			out = append(out, audit.Entry{Kind: audit.Requested, By: fmt.Sprintf("agent:%0100d#1", i*100+j), Step: fmt.Sprintf("j%d.1", i*100+j)},
-				audit.Entry{Kind: audit.Refused, By: fmt.Sprintf("agent:%0100d#1", i*100+j), Code: op.Conflict})
+				audit.Entry{Kind: audit.Refused, By: fmt.Sprintf("agent:%0100d#1", i*100+j), Code: refusal.Conflict})
 		}
 		w.write(out...)
 	}

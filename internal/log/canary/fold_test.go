@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -179,16 +179,16 @@ func TestEachDecisionCountsOnce(t *testing.T) {
 func TestRefusalsThatRepeat(t *testing.T) {
 	w := newTape(t)
 	w.now = w.now.Truncate(time.Hour)
-	e := audit.Entry{Kind: audit.Refused, By: "agent:a#1", Op: "guest.stop", Target: "guest/a", Code: op.Conflict}
+	e := audit.Entry{Kind: audit.Refused, By: "agent:a#1", Op: "guest.stop", Target: "guest/a", Code: refusal.Conflict}
 	w.write(e)
 	w.write(e)
 	e.By = "agent:a#2"
 	w.write(e)
 	require.Len(t, w.state.Recent, 1, "the same of the same, registered again")
-	w.write(audit.Entry{Kind: audit.Refused, By: "agent:a#2", Code: op.Conflict, Count: 5000})
+	w.write(audit.Entry{Kind: audit.Refused, By: "agent:a#2", Code: refusal.Conflict, Count: 5000})
 	require.Len(t, w.state.Recent, 1, "those ten had entries of their own")
 	for _, other := range []audit.Entry{{Op: "guest.start", Target: e.Target, Code: e.Code}, {Op: e.Op, Target: "guest/b", Code: e.Code},
-		{Op: e.Op, Target: e.Target, Code: op.NotAllowed}} {
+		{Op: e.Op, Target: e.Target, Code: refusal.NotAllowed}} {
 		other.Kind, other.By = e.Kind, e.By
 		w.write(other)
 	}
@@ -199,11 +199,11 @@ func TestRefusalsThatRepeat(t *testing.T) {
 	w.write(e)
 	require.Len(t, w.state.Recent, 6, "an hour later it is asked anew")
 	for _, what := range []string{"POST /v1/reservations", "GET /v1/backup", "DELETE /v1/agents/a"} {
-		w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: what, Code: op.NotAllowed})
+		w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: what, Code: refusal.NotAllowed})
 	}
 	require.Len(t, w.state.Recent, 6)
-	w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: "POST /v1/jobs", Code: op.NotAllowed})
-	w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: "POST /v1/requests/j1.1/approve", Code: op.Malformed})
+	w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: "POST /v1/jobs", Code: refusal.NotAllowed})
+	w.write(audit.Entry{Kind: audit.Refused, By: "uid:1", Op: "POST /v1/requests/j1.1/approve", Code: refusal.Malformed})
 	require.Len(t, w.state.Recent, 8)
 }
 
@@ -211,13 +211,13 @@ func TestRefusalsThatRepeat(t *testing.T) {
 func TestAStepThatMayNotRun(t *testing.T) {
 	w := newTape(t)
 	w.write(audit.Entry{Kind: audit.Planned, By: "uid:1", Step: "j1.1"})
-	w.write(audit.Entry{Kind: audit.Refused, By: byGate, Step: "j1.1", Op: "guest.start", Target: "guest/a", Code: op.StaleTarget})
+	w.write(audit.Entry{Kind: audit.Refused, By: byGate, Step: "j1.1", Op: "guest.start", Target: "guest/a", Code: refusal.StaleTarget})
 	require.Equal(t, []Decision{{By: "uid:1", Sort: Planned}, {By: "uid:1", Sort: Refused}}, w.state.Recent)
 	require.Empty(t, w.state.Steps)
 	w.write(audit.Entry{Kind: audit.Planned, By: "uid:1", Step: "j2.1"})
 	w.write(audit.Entry{Kind: audit.Requested, By: byGate, Step: "j2.1"})
 	require.Equal(t, Decision{By: "uid:1", Sort: Pending}, w.state.Recent[3])
 	// A refused signature leaves the step unchanged.
-	w.write(audit.Entry{Kind: audit.Refused, By: "uid:9", Step: "j2.1", Code: op.BadSignature})
+	w.write(audit.Entry{Kind: audit.Refused, By: "uid:9", Step: "j2.1", Code: refusal.BadSignature})
 	require.Contains(t, w.state.Steps, "j2.1")
 }

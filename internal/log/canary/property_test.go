@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -32,7 +32,7 @@ func log(t *rapid.T) []audit.Entry {
 		for range rapid.IntRange(0, 120).Draw(t, "n") {
 			n := rapid.IntRange(1, 60).Draw(t, "step")
 			add(audit.Entry{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), By: rapid.SampledFrom(by).Draw(t, "by"), Step: fmt.Sprintf("j%d.1", n),
-				Op: "guest.stop", Target: fmt.Sprintf("guest/%d", n), Code: op.Conflict})
+				Op: "guest.stop", Target: fmt.Sprintf("guest/%d", n), Code: refusal.Conflict})
 		}
 		add(audit.Entry{Kind: audit.Trusted, Policy: fmt.Sprintf("p%d", rapid.IntRange(0, 2).Draw(t, "policy")), Digest: "s"})
 	}

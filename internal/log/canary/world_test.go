@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
 )
 
@@ -59,7 +59,7 @@ func (w *tape) planned(by string, n int) {
 
 func (w *tape) refused(by string, n int) {
 	for range n {
-		w.write(audit.Entry{Kind: audit.Refused, By: by, Op: "guest.start", Target: "guest/" + w.id(), Code: op.UnknownTarget})
+		w.write(audit.Entry{Kind: audit.Refused, By: by, Op: "guest.start", Target: "guest/" + w.id(), Code: refusal.UnknownTarget})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // originPrefix begins the first line of a checkpoint and the name of its key. The
@@ -63,25 +64,27 @@ func IsKey(text string) bool {
 func Open(text, key string) (Checkpoint, error) {
 	verifier, err := note.NewVerifier(key)
 	if err != nil {
-		return Checkpoint{}, op.Refuse(op.Malformed, "%q is not the public key of a gate", op.Shown(key))
+		return Checkpoint{}, refusal.New(refusal.Malformed, "%q is not the public key of a gate", op.Shown(key))
 	}
 	if len(text) > MaxText {
-		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint has more than %d bytes", MaxText)
+		return Checkpoint{}, refusal.New(refusal.Malformed, "the checkpoint has more than %d bytes", MaxText)
 	}
 	n, err := note.Open([]byte(text), note.VerifierList(verifier))
 	if err != nil {
-		return Checkpoint{}, op.Refuse(op.BadSignature, "the checkpoint is not signed by %s: %v", op.Shown(key), err)
+		return Checkpoint{}, refusal.New(refusal.BadSignature, "the checkpoint is not signed by %s: %v", op.Shown(key), err)
 	}
 	c, err := parse(n.Text)
 	switch {
 	case err != nil:
 		return Checkpoint{}, err
 	case Origin(c.Gate) != verifier.Name():
-		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint is of gate %s, and the key is that of %s", c.Gate, op.Shown(verifier.Name()))
+		return Checkpoint{}, refusal.New(refusal.Malformed, "the checkpoint is of gate %s, and the key is that of %s",
+			c.Gate, op.Shown(verifier.Name()))
 	case len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0:
-		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint has other signatures beside the gate's")
+		return Checkpoint{}, refusal.New(refusal.Malformed, "the checkpoint has other signatures beside the gate's")
 	case !canonical(n.Sigs[0].Base64):
-		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint's signature is not written in the one form of its bytes")
+		return Checkpoint{}, refusal.New(refusal.Malformed,
+			"the checkpoint's signature is not written in the one form of its bytes")
 	}
 	return c, nil
 }
@@ -105,7 +108,7 @@ func Read(text string) (Checkpoint, error) {
 }
 
 func malformed(why string) error {
-	return op.Refuse(op.Malformed, "this is no checkpoint of a gate: %s", why)
+	return refusal.New(refusal.Malformed, "this is no checkpoint of a gate: %s", why)
 }
 
 // parse reads the three lines in the form of String.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 )
 
@@ -131,7 +132,7 @@ func TestFormOfAHead(t *testing.T) {
 		for _, text := range texts {
 			_, readErr, err := both(text)
 			for _, err := range []error{readErr, err} {
-				require.ErrorIs(t, err, op.Malformed, "%q", text)
+				require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 				require.ErrorContains(t, err, detail, "%q", text)
 			}
 		}
@@ -141,7 +142,7 @@ func TestFormOfAHead(t *testing.T) {
 	require.ErrorContains(t, err, "the one form")
 	for _, text := range []string{"", origin, origin + "\n5\n" + root, origin + "\n5\n" + root + "\n"} {
 		_, err := checkpoint.Read(text)
-		require.ErrorIs(t, err, op.Malformed, "no signature: %q", text)
+		require.ErrorIs(t, err, refusal.Malformed, "no signature: %q", text)
 	}
 }
 
@@ -169,21 +170,21 @@ func TestOtherKeysAndGates(t *testing.T) {
 	text, err := c.Sign(k)
 	require.NoError(t, err)
 	_, err = checkpoint.Open(text, newKey(t, gate).Public)
-	require.ErrorIs(t, err, op.BadSignature, "another key of the same gate's name")
+	require.ErrorIs(t, err, refusal.BadSignature, "another key of the same gate's name")
 	const other = op.GateID("ffffffffffffffffffffffffffffffff")
 	forged := newKey(t, other)
 	text, err = c.Sign(forged)
 	require.NoError(t, err)
 	_, err = checkpoint.Open(text, forged.Public)
-	require.ErrorIs(t, err, op.Malformed, "a checkpoint of one gate under the name of another")
+	require.ErrorIs(t, err, refusal.Malformed, "a checkpoint of one gate under the name of another")
 	_, err = checkpoint.Open(text, "no key")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	both := text
 	line, err := c.Sign(k)
 	require.NoError(t, err)
 	both = line + strings.SplitN(both, "\n\n", 2)[1]
 	_, err = checkpoint.Open(both, k.Public)
-	require.ErrorIs(t, err, op.Malformed, "a second signature beside the gate's")
+	require.ErrorIs(t, err, refusal.Malformed, "a second signature beside the gate's")
 }
 
 func TestKeyFile(t *testing.T) {
@@ -199,7 +200,7 @@ func TestKeyFile(t *testing.T) {
 		"of two gates": private[0] + "\n" + newKey(t, "ffffffffffffffffffffffffffffffff").Public + "\n",
 	} {
 		_, err := checkpoint.ParseKey(text)
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 		require.NotContains(t, err.Error(), "PRIVATE", name)
 	}
 }
@@ -226,18 +227,18 @@ func TestOnlyTheSameLogContinues(t *testing.T) {
 		}
 		lie, err := tlog.ProveTree(n, old, forged)
 		require.NoError(t, err)
-		require.ErrorIs(t, was.Continues(forged.head(t, n), lie), op.BindingMismatch)
-		require.ErrorIs(t, was.Continues(forged.head(t, n), proof), op.BindingMismatch)
+		require.ErrorIs(t, was.Continues(forged.head(t, n), lie), refusal.BindingMismatch)
+		require.ErrorIs(t, was.Continues(forged.head(t, n), proof), refusal.BindingMismatch)
 		if old < n {
-			require.ErrorIs(t, is.Continues(was, proof), op.BindingMismatch, "cut off")
+			require.ErrorIs(t, is.Continues(was, proof), refusal.BindingMismatch, "cut off")
 			bad := append([]tlog.Hash{}, proof...)
 			bad[rapid.IntRange(0, len(bad)-1).Draw(t, "hash")][rapid.IntRange(0, 31).Draw(t, "byte")] ^= 1
-			require.ErrorIs(t, was.Continues(is, bad), op.BindingMismatch)
-			require.ErrorIs(t, was.Continues(is, proof[1:]), op.BindingMismatch)
+			require.ErrorIs(t, was.Continues(is, bad), refusal.BindingMismatch)
+			require.ErrorIs(t, was.Continues(is, proof[1:]), refusal.BindingMismatch)
 		}
 		another := is
 		another.Gate = "ffffffffffffffffffffffffffffffff"
-		require.ErrorIs(t, was.Continues(another, proof), op.BindingMismatch)
+		require.ErrorIs(t, was.Continues(another, proof), refusal.BindingMismatch)
 	})
 }
 
@@ -251,10 +252,10 @@ func TestInclusion(t *testing.T) {
 		require.NoError(t, err)
 		text := []byte(l.texts[seq-1])
 		require.NoError(t, head.Includes(seq, text, proof))
-		require.ErrorIs(t, head.Includes(seq, append(text, ' '), proof), op.BindingMismatch)
-		require.ErrorIs(t, head.Includes(seq+1, text, proof), op.BindingMismatch)
-		require.ErrorIs(t, head.Includes(0, text, proof), op.BindingMismatch)
-		require.ErrorIs(t, head.Includes(seq, text, make([]tlog.Hash, checkpoint.MaxProof+1)), op.BindingMismatch)
+		require.ErrorIs(t, head.Includes(seq, append(text, ' '), proof), refusal.BindingMismatch)
+		require.ErrorIs(t, head.Includes(seq+1, text, proof), refusal.BindingMismatch)
+		require.ErrorIs(t, head.Includes(0, text, proof), refusal.BindingMismatch)
+		require.ErrorIs(t, head.Includes(seq, text, make([]tlog.Hash, checkpoint.MaxProof+1)), refusal.BindingMismatch)
 		hashes, err := checkpoint.DecodeHashes(checkpoint.EncodeHashes(proof))
 		require.NoError(t, err)
 		require.Equal(t, []tlog.Hash(proof), hashes)
@@ -264,10 +265,10 @@ func TestInclusion(t *testing.T) {
 func TestHashesAsTheyTravel(t *testing.T) {
 	for _, s := range []string{"", "AAAA", strings.Repeat("A", 43), strings.Repeat("A", 43) + "=\n", strings.Repeat("A", 42) + "B="} {
 		_, err := checkpoint.DecodeHashes([]string{s})
-		require.ErrorIs(t, err, op.Malformed, s)
+		require.ErrorIs(t, err, refusal.Malformed, s)
 	}
 	_, err := checkpoint.DecodeHashes(make([]string, checkpoint.MaxProof+1))
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 func FuzzOpen(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Signer signs checkpoints for one gate.
@@ -37,23 +38,23 @@ func (k Key) Text() string { return k.text }
 // ParseKey reads a key file. If it is none, or its halves do not fit, the error is
 // Malformed and has no byte of the file.
 func ParseKey(text string) (Key, error) {
-	refusal := op.Refuse(op.Malformed, "this is not the key file of a gate")
+	refused := refusal.New(refusal.Malformed, "this is not the key file of a gate")
 	lines := strings.Split(text, "\n")
 	if len(lines) != 3 || lines[2] != "" {
-		return Key{}, refusal
+		return Key{}, refused
 	}
 	signer, err := note.NewSigner(lines[0])
 	if err != nil {
-		return Key{}, refusal
+		return Key{}, refused
 	}
 	verifier, err := note.NewVerifier(lines[1])
 	if err != nil || verifier.Name() != signer.Name() {
-		return Key{}, refusal
+		return Key{}, refused
 	}
 	const probe = "gated: do both halves of this key belong together?"
 	sig, err := signer.Sign([]byte(probe))
 	if err != nil || verifier.KeyHash() != signer.KeyHash() || !verifier.Verify([]byte(probe), sig) {
-		return Key{}, refusal
+		return Key{}, refused
 	}
 	return Key{Signer: signer, Public: lines[1], text: text}, nil
 }

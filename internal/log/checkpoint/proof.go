@@ -6,6 +6,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MaxProof is the most hashes in a proof: two for each level of a tree over 2^63
@@ -18,7 +19,8 @@ const MaxProof = 128
 // is BindingMismatch.
 func (c Checkpoint) Continues(later Checkpoint, proof []tlog.Hash) error {
 	refuse := func(why string) error {
-		return op.Refuse(op.BindingMismatch, "the audit log of gate %s does not go on from entry %d: %s", c.Gate, c.Size, why)
+		return refusal.New(refusal.BindingMismatch, "the audit log of gate %s does not go on from entry %d: %s", c.Gate,
+			c.Size, why)
 	}
 	switch {
 	case later.Gate != c.Gate:
@@ -46,7 +48,8 @@ func (c Checkpoint) Includes(seq int64, text []byte, proof []tlog.Hash) error {
 		tlog.CheckRecord(proof, c.Size, c.Root, seq-1, tlog.RecordHash(text)) == nil {
 		return nil
 	}
-	return op.Refuse(op.BindingMismatch, "the proof does not show that this is entry %d of the %d that gate %s signed for", seq, c.Size, c.Gate)
+	return refusal.New(refusal.BindingMismatch,
+		"the proof does not show that this is entry %d of the %d that gate %s signed for", seq, c.Size, c.Gate)
 }
 
 // EncodeHashes returns the hashes of a proof as they are sent, each in standard
@@ -63,13 +66,13 @@ func EncodeHashes(proof []tlog.Hash) []string {
 // there are more than MaxProof, the error is Malformed.
 func DecodeHashes(proof []string) ([]tlog.Hash, error) {
 	if len(proof) > MaxProof {
-		return nil, op.Refuse(op.Malformed, "a proof of %d hashes is too long to be one", len(proof))
+		return nil, refusal.New(refusal.Malformed, "a proof of %d hashes is too long to be one", len(proof))
 	}
 	out := make([]tlog.Hash, len(proof))
 	for i, s := range proof {
 		h, err := base64.StdEncoding.Strict().DecodeString(s)
 		if err != nil || len(h) != tlog.HashSize || base64.StdEncoding.EncodeToString(h) != s {
-			return nil, op.Refuse(op.Malformed, "%q is not a hash of a proof", op.Shown(s))
+			return nil, refusal.New(refusal.Malformed, "%q is not a hash of a proof", op.Shown(s))
 		}
 		copy(out[i][:], h)
 	}

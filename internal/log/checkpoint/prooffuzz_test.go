@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 )
 
@@ -38,14 +38,14 @@ func FuzzProof(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		hashes, err := checkpoint.DecodeHashes(strings.Split(text, "\n"))
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		require.Equal(t, text, strings.Join(checkpoint.EncodeHashes(hashes), "\n"), "a hash has one form")
-		require.ErrorIs(t, was.Continues(lie, hashes), op.BindingMismatch)
-		require.ErrorIs(t, is.Continues(was, hashes), op.BindingMismatch)
-		require.ErrorIs(t, is.Includes(3, []byte(other.texts[2]), hashes), op.BindingMismatch)
-		require.ErrorIs(t, is.Includes(13, []byte(honest.texts[2]), hashes), op.BindingMismatch)
+		require.ErrorIs(t, was.Continues(lie, hashes), refusal.BindingMismatch)
+		require.ErrorIs(t, is.Continues(was, hashes), refusal.BindingMismatch)
+		require.ErrorIs(t, is.Includes(3, []byte(other.texts[2]), hashes), refusal.BindingMismatch)
+		require.ErrorIs(t, is.Includes(13, []byte(honest.texts[2]), hashes), refusal.BindingMismatch)
 		if was.Continues(is, hashes) == nil {
 			proof, err := tlog.ProveTree(12, 5, honest)
 			require.NoError(t, err)

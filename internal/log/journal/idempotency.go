@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -18,7 +19,7 @@ func Remember(tx *store.Tx, caller, key, body string, job op.JobID, now time.Tim
 
 // RememberRefusal stores the refusal that answered a caller's idempotency key. A key
 // that has an answer keeps it.
-func RememberRefusal(tx *store.Tx, caller, key, body string, r *op.Refusal, now time.Time) error {
+func RememberRefusal(tx *store.Tx, caller, key, body string, r *refusal.Refusal, now time.Time) error {
 	_, err := tx.Exec(`INSERT INTO idempotency(caller, key, body, job, code, detail, hint, at) VALUES(?, ?, ?, 0, ?, ?, ?, ?)
 		ON CONFLICT(caller, key) DO NOTHING`, caller, key, body, string(r.Code), r.Detail, r.Hint, now.UnixNano())
 	return err
@@ -29,7 +30,7 @@ func RememberRefusal(tx *store.Tx, caller, key, body string, r *op.Refusal, now 
 func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 	var known string
 	var job int64
-	var first op.Refusal
+	var first refusal.Refusal
 	err := tx.QueryRow(`SELECT body, job, code, detail, hint FROM idempotency WHERE caller = ? AND key = ?`, caller, key).
 		Scan(&known, &job, &first.Code, &first.Detail, &first.Hint)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -39,7 +40,7 @@ func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 		return 0, err
 	}
 	if known != body {
-		return 0, op.Refuse(op.Conflict, "the idempotency key was used for another submission").
+		return 0, refusal.New(refusal.Conflict, "the idempotency key was used for another submission").
 			WithHint("use a new key for a new submission")
 	}
 	if first.Code != "" {

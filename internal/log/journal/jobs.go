@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -65,7 +66,7 @@ func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 	err := tx.QueryRow(`SELECT reason, created_at, finished_at FROM jobs WHERE id = ?`, int64(id)).
 		Scan(&j.Reason, &created, &finished)
 	if errors.Is(err, sql.ErrNoRows) {
-		return j, op.Refuse(op.UnknownTarget, "there is no job %s", id).WithHint("gated jobs lists them")
+		return j, refusal.New(refusal.UnknownTarget, "there is no job %s", id).WithHint("gated jobs lists them")
 	}
 	if err != nil {
 		return j, err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/journal"
@@ -58,7 +59,7 @@ func add(t testing.TB, tx *store.Tx, by op.Requester, steps ...op.Step) op.JobID
 func TestJobComesBackAsItWas(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		a, b := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
-		b.Undoes, b.Code, b.Detail = 1, op.Conflict, "said"
+		b.Undoes, b.Code, b.Detail = 1, refusal.Conflict, "said"
 		id := add(t, tx, uid, a, b)
 		added, err := journal.AddRequester(tx, id, hub)
 		require.NoError(t, err)
@@ -71,9 +72,9 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		a.ID, b.ID = op.StepID{Job: id, Index: 1}, op.StepID{Job: id, Index: 2}
 		require.Equal(t, op.Job{ID: id, Requesters: []op.Requester{hub, uid}, Reason: "why", Steps: []op.Step{a, b}, CreatedAt: now}, j)
 		_, err = journal.ReadJob(tx, id+1)
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 		_, err = journal.ReadStep(tx, op.StepID{Job: id, Index: 3})
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 
 		left, err := journal.DropRequester(tx, id, uid.String())
 		require.NoError(t, err)
@@ -119,7 +120,7 @@ func TestMoveFollowsTheTable(t *testing.T) {
 		for _, from := range op.States {
 			for _, tr := range append(slices.Clone(op.Transitions), op.Transition{}) {
 				id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
-				moved, err := journal.Move(tx, id, from, tr, op.Conflict, "why", now.Add(time.Second))
+				moved, err := journal.Move(tx, id, from, tr, refusal.Conflict, "why", now.Add(time.Second))
 				s, readErr := journal.ReadStep(tx, id)
 				require.NoError(t, readErr)
 				if slices.Contains(tr.From, from) {
@@ -158,7 +159,7 @@ func TestDispatchCountsAndClears(t *testing.T) {
 			require.Equal(t, attempt, s.Attempts)
 			require.Equal(t, "t1", s.Task)
 			require.Empty(t, s.Code)
-			moved, err = journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), op.Unavailable, "again", now)
+			moved, err = journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), refusal.Unavailable, "again", now)
 			require.NoError(t, err)
 			require.True(t, moved)
 		}
@@ -336,7 +337,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 3, job)
 		_, err = journal.Recall(tx, "uid:1", "k", "another")
-		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorIs(t, err, refusal.Conflict)
 		job, err = journal.Recall(tx, "uid:2", "k", "another")
 		require.NoError(t, err)
 		require.Zero(t, job, "keys are per caller")
@@ -356,7 +357,7 @@ func TestIdempotencyKeys(t *testing.T) {
 func TestSets(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		_, err := journal.ReadSet(tx, "web")
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 		one := journal.Set{Name: "web", ETag: "e1", Body: []byte("a: 1\n"), UpdatedAt: now}
 		require.NoError(t, journal.PutSet(tx, one))
 		two := journal.Set{Name: "web", ETag: "e2", Body: []byte{}, UpdatedAt: now.Add(1)}
@@ -416,7 +417,7 @@ func TestRequestsAndSignatures(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
 		_, err := journal.ReadRequest(tx, id)
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 		r := op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", Facts: []op.Fact{{Name: "files", Text: "3"}}, Need: op.Requirement{Ways: []op.Way{{
 			Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 2}}}}, MaxValidity: time.Hour},
 			Labels: map[string]string{"tier": "prod"}, CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour)}

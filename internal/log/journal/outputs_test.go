@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -32,7 +33,7 @@ func TestOutputs(t *testing.T) {
 				return journal.AddOutput(tx, op.StepID{Job: id, Index: 2}, strings.ToUpper(text))
 			}))
 			_, err = journal.ReadShownJob(tx, id+1)
-			require.ErrorIs(t, err, op.UnknownTarget)
+			require.ErrorIs(t, err, refusal.UnknownTarget)
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
 )
@@ -51,7 +52,7 @@ func TestDelayedRequests(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
 		_, err := journal.IsDelayed(tx, id)
-		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorIs(t, err, refusal.UnknownTarget)
 		night, err := op.ParseWindow("22:00-06:00Z")
 		require.NoError(t, err)
 		for _, c := range []struct {
@@ -79,10 +80,10 @@ func TestTrustVersionsGoUpByOne(t *testing.T) {
 		add := func(epoch int64) error {
 			return journal.AddTrust(tx, journal.TrustVersion{Epoch: epoch, Text: []byte{byte(epoch)}, How: "test", At: now})
 		}
-		require.ErrorIs(t, add(2), op.Conflict)
+		require.ErrorIs(t, add(2), refusal.Conflict)
 		require.NoError(t, add(1))
-		require.ErrorIs(t, add(1), op.Conflict)
-		require.ErrorIs(t, add(3), op.Conflict)
+		require.ErrorIs(t, add(1), refusal.Conflict)
+		require.ErrorIs(t, add(3), refusal.Conflict)
 		require.NoError(t, add(2))
 		v, err = journal.ReadTrust(tx)
 		require.NoError(t, err)

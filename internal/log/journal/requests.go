@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -82,7 +83,7 @@ func ShownDigest(r op.Request) string {
 // UnknownTarget if there is none.
 func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 	s, err := ReadStep(tx, id)
-	if errors.Is(err, op.UnknownTarget) {
+	if errors.Is(err, refusal.UnknownTarget) {
 		return op.Request{ID: id}, noRequest(id)
 	}
 	if err != nil {
@@ -92,7 +93,7 @@ func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 }
 
 func noRequest(id op.RequestID) error {
-	return op.Refuse(op.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
+	return refusal.New(refusal.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
 }
 
 // RequestOf is ReadRequest for a step that was read in the same transaction.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -31,7 +31,7 @@ func ReadSet(tx *store.Tx, name string) (Set, error) {
 	var at int64
 	err := tx.QueryRow(`SELECT etag, body, updated_at FROM desired_sets WHERE name = ?`, name).Scan(&s.ETag, &s.Body, &at)
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, op.Refuse(op.UnknownTarget, "there is no desired set %q", name)
+		return s, refusal.New(refusal.UnknownTarget, "there is no desired set %q", name)
 	}
 	s.UpdatedAt = fromNano(at)
 	return s, err

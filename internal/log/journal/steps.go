@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -80,7 +81,7 @@ func readSteps(tx *store.Tx, query string, args ...any) ([]op.Step, error) {
 func ReadStep(tx *store.Tx, id op.StepID) (op.Step, error) {
 	s, err := scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+		return s, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
 	}
 	return s, err
 }
@@ -167,7 +168,7 @@ func PendingOf(tx *store.Tx, who string) (n int, err error) {
 
 // Move changes a step's state by compare-and-set, and reports whether the step was
 // in the state from. If the transition does not allow the change, that is an error.
-func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code op.Code, detail string, now time.Time) (bool, error) {
+func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code refusal.Code, detail string, now time.Time) (bool, error) {
 	if !t.Allows(from) {
 		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
 	}
@@ -273,7 +274,7 @@ func CopyMadeBy(tx *store.Tx, t op.Target, name string, params op.Params, from, 
 	}
 	s, err := scanStep(tx.QueryRow(query+` ORDER BY job DESC, idx DESC LIMIT 1`, args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, op.Refuse(op.UnknownTarget, "no step made a copy of %s then", t)
+		return s, refusal.New(refusal.UnknownTarget, "no step made a copy of %s then", t)
 	}
 	return s, err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
 
@@ -38,7 +38,7 @@ func AddTrust(tx *store.Tx, v TrustVersion) error {
 	n, err := tx.Exec(`INSERT INTO trust(epoch, text, how, at)
 		SELECT ?, ?, ?, ? WHERE ? = 1 + coalesce((SELECT max(epoch) FROM trust), 0)`, v.Epoch, v.Text, v.How, v.At.UnixNano(), v.Epoch)
 	if err == nil && n != 1 {
-		err = op.Refuse(op.Conflict, "the allowed_signers file is not at epoch %d", v.Epoch-1)
+		err = refusal.New(refusal.Conflict, "the allowed_signers file is not at epoch %d", v.Epoch-1)
 	}
 	return err
 }

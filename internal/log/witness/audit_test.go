@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
@@ -150,7 +150,7 @@ func TestALogThatWasMadeAnew(t *testing.T) {
 			l.forge(edit)
 			l.whole(seen.Head, false)
 			_, err = d.Check(t.Context(), of, l)
-			require.ErrorIs(t, err, op.BindingMismatch)
+			require.ErrorIs(t, err, refusal.BindingMismatch)
 			again, err := d.Remembered(gate)
 			require.NoError(t, err)
 			require.Equal(t, seen.Head, again.Head.Head())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 )
 
@@ -86,7 +87,7 @@ func (d Dir) lock(ctx context.Context, gate op.GateID) (unlock func(), cannot, e
 	}
 	file := d.file(gate)
 	if err := file.MakeDir(); err != nil {
-		if op.CodeOf(err) == op.NotAllowed {
+		if refusal.CodeOf(err) == refusal.NotAllowed {
 			return none, nil, err
 		}
 		return none, err, nil
@@ -100,7 +101,8 @@ func (d Dir) lock(ctx context.Context, gate op.GateID) (unlock func(), cannot, e
 	case ctx.Err() != nil:
 		return none, nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return none, nil, op.Refuse(op.Unavailable, "another opsign has been asking gate %s about its audit log for %s", gate, patience).
+		return none, nil, refusal.New(refusal.Unavailable,
+			"another opsign has been asking gate %s about its audit log for %s", gate, patience).
 			WithHint("it may wait for ssh; wait for it or end it, then try again")
 	}
 	return none, err, nil

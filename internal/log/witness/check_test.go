@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
 )
@@ -77,14 +77,14 @@ func TestEveryContradiction(t *testing.T) {
 		}},
 		"no proof": {witness.NoProof, func(t *testing.T, f *fake) {
 			f.grow(t, "more")
-			f.proof = func([]string, error) ([]string, error) { return nil, op.Refuse(op.BadParams, "no") }
+			f.proof = func([]string, error) ([]string, error) { return nil, refusal.New(refusal.BadParams, "no") }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, f := dirIn(t), newFake(t, long...)
 			was := sees(t, d, f)
 			c.make(t, f)
-			r := refuses(t, d, f, op.BindingMismatch)
+			r := refuses(t, d, f, refusal.BindingMismatch)
 			is, err := f.head()
 			require.NoError(t, err)
 			for _, h := range []checkpoint.Checkpoint{was.Head, is} {
@@ -97,7 +97,7 @@ func TestEveryContradiction(t *testing.T) {
 			require.Equal(t, c.why, m.Contradictions[0].Why)
 			require.Equal(t, is, m.Contradictions[0].Head())
 			require.Equal(t, m.Head.Signed, *m.Contradictions[0].Against)
-			refuses(t, d, f, op.BindingMismatch) // and again
+			refuses(t, d, f, refusal.BindingMismatch) // and again
 			m, err = d.Remembered(gate)
 			require.NoError(t, err)
 			require.Len(t, m.Contradictions, 1, "the same evidence once")
@@ -111,7 +111,7 @@ func TestTheHonestLogComesBack(t *testing.T) {
 	sees(t, d, f)
 	for n := 1; n < 20; n++ {
 		f.become(t, entries("b", 1, n)...)
-		refuses(t, d, f, op.BindingMismatch)
+		refuses(t, d, f, refusal.BindingMismatch)
 	}
 	f.become(t, entries("a", 1, 12)...)
 	sees(t, d, f)
@@ -134,7 +134,7 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 	foreign, err := c.Sign(other)
 	require.NoError(t, err)
 
-	check := func(code op.Code) {
+	check := func(code refusal.Code) {
 		t.Helper()
 		_, err := d.Check(context.Background(), of, f)
 		require.ErrorIs(t, err, code)
@@ -142,11 +142,11 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 	all := func() {
 		t.Helper()
 		shows(func(s witness.Shown) witness.Shown { s.Note = strings.Replace(s.Note, "\n9\n", "\n8\n", 1); return s })
-		check(op.BadSignature)
+		check(refusal.BadSignature)
 		shows(func(s witness.Shown) witness.Shown { s.Key = "gated"; return s })
-		check(op.Malformed)
+		check(refusal.Malformed)
 		shows(func(s witness.Shown) witness.Shown { s.Note, s.Key = foreign, other.Public; return s })
-		check(op.TargetMismatch)
+		check(refusal.TargetMismatch)
 	}
 	all() // Meet was called first
 	m, err := d.Remembered(gate)
@@ -167,7 +167,7 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 	sees(t, d, f)
 	for _, fn := range []func(witness.Shown) witness.Shown{none, stale} {
 		shows(fn)
-		r := refuses(t, d, f, op.BindingMismatch)
+		r := refuses(t, d, f, refusal.BindingMismatch)
 		require.Contains(t, r.Detail, "remembered:  9 entries")
 	}
 	all()
@@ -183,7 +183,7 @@ func TestWhatTheGateCannotAnswer(t *testing.T) {
 	sees(t, d, f)
 	f.grow(t, "more")
 	away := errors.New("away")
-	for _, want := range []error{away, op.Refuse(op.Unavailable, "busy"), op.Refuse(op.Internal, "broken")} {
+	for _, want := range []error{away, refusal.New(refusal.Unavailable, "busy"), refusal.New(refusal.Internal, "broken")} {
 		f.proof = func([]string, error) ([]string, error) { return nil, want }
 		_, err := d.Check(context.Background(), of, f)
 		require.ErrorIs(t, err, want)
@@ -214,7 +214,7 @@ func TestWhereNothingCanBeKept(t *testing.T) {
 	require.ErrorAs(t, err, &not)
 	require.False(t, c.First)
 	f.become(t, entries("a", 1, 3)...)
-	r := refuses(t, d, f, op.BindingMismatch)
+	r := refuses(t, d, f, refusal.BindingMismatch)
 	require.Contains(t, r.Detail, "could not be kept")
 }
 
@@ -276,7 +276,7 @@ func TestOnlyExtensionsAreAccepted(t *testing.T) {
 				require.NoError(rt, err)
 				known = next
 			} else {
-				require.ErrorIs(rt, err, op.BindingMismatch)
+				require.ErrorIs(rt, err, refusal.BindingMismatch)
 			}
 		}
 	})

@@ -3,7 +3,7 @@ package witness
 import (
 	"context"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Finding says how a head of another witness fits the log that this gate shows.
@@ -47,6 +47,6 @@ func related(ctx context.Context, r Record, checked Checked, log Log) (Why, erro
 
 // refusesProof reports whether a gate says that there is no such proof.
 func refusesProof(err error) bool {
-	code := op.CodeOf(err)
-	return code == op.BadParams || code == op.UnknownTarget
+	code := refusal.CodeOf(err)
+	return code == refusal.BadParams || code == refusal.UnknownTarget
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
 )
@@ -108,7 +109,7 @@ func (f *fake) Consistency(_ context.Context, old, size int64) ([]string, error)
 
 func (f *fake) prove(old, size int64) ([]tlog.Hash, error) {
 	if old < 1 || old > size || size > int64(len(f.texts)) {
-		return nil, op.Refuse(op.BadParams, "the log has %d entries", len(f.texts))
+		return nil, refusal.New(refusal.BadParams, "the log has %d entries", len(f.texts))
 	}
 	return tlog.ProveTree(size, old, f)
 }
@@ -141,7 +142,7 @@ func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 
 // refuses runs a check that must refuse what the gate shows and keep the stored
 // head.
-func refuses(t *testing.T, d witness.Dir, f *fake, code op.Code) *op.Refusal {
+func refuses(t *testing.T, d witness.Dir, f *fake, code refusal.Code) *refusal.Refusal {
 	t.Helper()
 	before, err := d.Remembered(gate)
 	require.NoError(t, err)
@@ -150,5 +151,5 @@ func refuses(t *testing.T, d witness.Dir, f *fake, code op.Code) *op.Refusal {
 	after, err := d.Remembered(gate)
 	require.NoError(t, err)
 	require.Equal(t, before.Head, after.Head, "the head that is remembered stays")
-	return op.AsRefusal(refused)
+	return refusal.As(refused)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxContradictions is how many contradictions of one gate are stored: the first
@@ -39,7 +40,7 @@ func (d Dir) Remembered(gate op.GateID) (*Memory, error) {
 	}
 	m, err := parseMemory(text, gate)
 	if err != nil {
-		return nil, op.Refuse(op.Malformed, "%s: %s", d.File(gate), op.AsRefusal(err).Detail).
+		return nil, refusal.New(refusal.Malformed, "%s: %s", d.File(gate), refusal.As(err).Detail).
 			WithHint("this file is how you would notice that the gate's log was cut or rewritten. Keep it, and find out who changed it. " +
 				"Moved away, whatever the gate shows next is believed: compare it first with what another operator remembers, " +
 				"opsign witness export there and opsign witness check FILE here")
@@ -81,7 +82,7 @@ func parseLines(text []byte) ([]Record, error) {
 		}
 		r, err := ParseRecord(body)
 		if err != nil {
-			return nil, op.Refuse(op.Malformed, "line %d: %s", n, op.AsRefusal(err).Detail)
+			return nil, refusal.New(refusal.Malformed, "line %d: %s", n, refusal.As(err).Detail)
 		}
 		out = append(out, r)
 	}
@@ -147,7 +148,7 @@ func (d Dir) List() ([]Memory, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, op.Refuse(op.NotAllowed, "the heads that are remembered cannot be read: %v", err)
+		return nil, refusal.New(refusal.NotAllowed, "the heads that are remembered cannot be read: %v", err)
 	}
 	var out []Memory
 	var bad []error
@@ -171,9 +172,9 @@ func together(bad []error) error {
 	if len(bad) < 2 {
 		return errors.Join(bad...)
 	}
-	first := *op.AsRefusal(bad[0])
+	first := *refusal.As(bad[0])
 	for _, err := range bad[1:] {
-		first.Detail += "\n" + op.AsRefusal(err).Detail
+		first.Detail += "\n" + refusal.As(err).Detail
 	}
 	return &first
 }

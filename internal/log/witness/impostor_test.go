@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
 )
 
@@ -28,8 +29,8 @@ func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	met := 0
 	new := witness.Gate{ID: gate, Host: "pve1", Address: "unix:/tmp/evil.sock", Known: of.Address, Meet: func() error { met++; return nil }}
 	_, err := d.Check(context.Background(), new, impostor)
-	require.ErrorIs(t, err, op.NotAllowed)
-	r := op.AsRefusal(err)
+	require.ErrorIs(t, err, refusal.NotAllowed)
+	r := refusal.As(err)
 	require.Contains(t, r.Detail, "is known at unix:/run/gated/gated.sock, where its audit log was not seen yet")
 	require.Contains(t, r.Hint, "opsign list at the address at which it is known")
 	require.Zero(t, met)
@@ -41,7 +42,7 @@ func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, met)
 	_, err = d.Check(context.Background(), new, impostor)
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	require.Equal(t, 1, met, "a log that is refused is no reason to know its gate")
 }
 
@@ -71,15 +72,15 @@ func TestAFalseFirstSightIsReplaced(t *testing.T) {
 	d, ctx := dirIn(t), context.Background()
 	impostor, honest := newFake(t, entries("evil", 1, 5)...), newFake(t, entries("good", 1, 120)...)
 	_, _, err := d.Replace(ctx, gate, honest.key.Public)
-	require.ErrorIs(t, err, op.UnknownTarget, "nothing is remembered")
+	require.ErrorIs(t, err, refusal.UnknownTarget, "nothing is remembered")
 	sees(t, d, impostor)
 	_, _, err = d.Replace(ctx, gate, honest.key.Public)
-	require.ErrorIs(t, err, op.UnknownTarget, "never shown with that key")
+	require.ErrorIs(t, err, refusal.UnknownTarget, "never shown with that key")
 	_, _, err = d.Replace(ctx, gate, impostor.key.Public)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 
 	for range 2 {
-		r := refuses(t, d, honest, op.BindingMismatch)
+		r := refuses(t, d, honest, refusal.BindingMismatch)
 		require.Contains(t, r.Detail, "is not the one that is remembered: it is signed with another key")
 		require.Contains(t, r.Detail, "key "+impostor.key.Public)
 		require.Contains(t, r.Detail, "key "+honest.key.Public)
@@ -88,7 +89,7 @@ func TestAFalseFirstSightIsReplaced(t *testing.T) {
 		require.NotContains(t, r.Hint, "forget")
 		honest.grow(t, "more")
 	}
-	refuses(t, d, newFake(t, entries("third", 1, 500)...), op.BindingMismatch)
+	refuses(t, d, newFake(t, entries("third", 1, 500)...), refusal.BindingMismatch)
 	was, is, err := d.Replace(ctx, gate, honest.key.Public)
 	require.NoError(t, err)
 	require.Equal(t, impostor.key.Public, was.Key)
@@ -103,9 +104,9 @@ func TestAFalseFirstSightIsReplaced(t *testing.T) {
 	require.Equal(t, is.Signed, *m.Contradictions[1].Against)
 
 	sees(t, d, honest)
-	refuses(t, d, impostor, op.BindingMismatch)
+	refuses(t, d, impostor, refusal.BindingMismatch)
 	honest.become(t, entries("good", 1, 120)...)
-	refuses(t, d, honest, op.BindingMismatch)
+	refuses(t, d, honest, refusal.BindingMismatch)
 }
 
 // TestOneMalformedFile: it hides no evidence in other files.
@@ -116,7 +117,7 @@ func TestOneMalformedFile(t *testing.T) {
 	for i, id := range bad {
 		require.NoError(t, os.WriteFile(d.File(id), []byte("{}\n"), 0o600))
 		all, err := d.List()
-		require.ErrorIs(t, err, op.Malformed)
+		require.ErrorIs(t, err, refusal.Malformed)
 		require.Len(t, all, 1)
 		require.Equal(t, gate, all[0].Head.Gate)
 		for _, named := range bad[:i+1] {

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 )
 
@@ -69,7 +70,7 @@ func (s Signed) checkpoint() checkpoint.Checkpoint {
 func (s Signed) open(gate op.GateID) (checkpoint.Checkpoint, error) {
 	c, err := checkpoint.Open(s.Note, s.Key)
 	if err == nil && c.Gate != gate {
-		err = op.Refuse(op.TargetMismatch, "the head is of gate %s and not of %s", c.Gate, gate)
+		err = refusal.New(refusal.TargetMismatch, "the head is of gate %s and not of %s", c.Gate, gate)
 	}
 	return c, err
 }
@@ -98,7 +99,7 @@ func ParseRecord(line []byte) (Record, error) {
 }
 
 func malformed(why string) error {
-	return op.Refuse(op.Malformed, "this is no head that a witness keeps: %s", why)
+	return refusal.New(refusal.Malformed, "this is no head that a witness keeps: %s", why)
 }
 
 // wrong says why a record is not valid; empty if it is.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
 )
 
@@ -22,7 +23,7 @@ func file(t testing.TB) []byte {
 	require.NoError(t, err)
 	f.become(t, entries("b", 1, 9)...)
 	_, err = d.Check(context.Background(), of, f)
-	require.ErrorIs(t, err, op.BindingMismatch)
+	require.ErrorIs(t, err, refusal.BindingMismatch)
 	f.become(t, entries("a", 1, 12)...)
 	_, err = d.Check(context.Background(), of, f)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestOneFieldWrong(t *testing.T) {
 		require.NotEqual(t, head+"\n", text, name)
 		require.NotEqual(t, contradiction+"\n", text, name)
 		_, err := witness.ParseExport([]byte(text))
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 	}
 	// A gate's file has a head of that gate first, and then contradictions.
 	d := dirIn(t)
@@ -87,12 +88,12 @@ func TestOneFieldWrong(t *testing.T) {
 		"too many": head + "\n" + strings.Repeat(contradiction+"\n", 17)} {
 		require.NoError(t, os.WriteFile(d.File(gate), []byte(text), 0o600))
 		_, err := d.Remembered(gate)
-		require.ErrorIs(t, err, op.Malformed, name)
-		require.Contains(t, op.AsRefusal(err).Hint, "Keep it", name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
+		require.Contains(t, refusal.As(err).Hint, "Keep it", name)
 		_, err = d.List()
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 		_, err = d.Check(context.Background(), of, newFake(t, "x"))
-		require.ErrorIs(t, err, op.Malformed, name)
+		require.ErrorIs(t, err, refusal.Malformed, name)
 	}
 	require.NoError(t, os.WriteFile(d.File(gate), []byte(good), 0o600))
 	all, err := d.List()
@@ -101,7 +102,7 @@ func TestOneFieldWrong(t *testing.T) {
 	const other = op.GateID("ffffffffffffffffffffffffffffffff")
 	require.NoError(t, os.Rename(d.File(gate), d.File(other)))
 	_, err = d.Remembered(other)
-	require.ErrorIs(t, err, op.Malformed, "a head under another gate's name")
+	require.ErrorIs(t, err, refusal.Malformed, "a head under another gate's name")
 }
 
 // TestFilesThatProveNothing: they are refused before the gate is asked.
@@ -113,9 +114,9 @@ func TestFilesThatProveNothing(t *testing.T) {
 		t.Helper()
 		f.before = func() { t.Error("the gate was asked") }
 		_, err := d.Check(context.Background(), of, f)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		_, err = d.Remembered(gate)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		f.before = nil
 	}
 	require.NoError(t, os.Chmod(path, 0o620))
@@ -189,7 +190,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		r, err := witness.ParseRecord(line)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		m := witness.Memory{Head: r}
@@ -206,7 +207,7 @@ func FuzzParseExport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		records, err := witness.ParseExport(text)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		again, err := witness.Export(witness.Memory{Head: records[0], Contradictions: records[1:]})

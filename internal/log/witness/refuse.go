@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // whyWords says in words how a log contradicts the stored head.
@@ -37,7 +38,7 @@ func (c check) contradicted(why Why) error {
 	} else {
 		text += "\nthe latter could not be kept: " + op.Shown(kept.Error()) + "\n" + op.Shown(r.Note)
 	}
-	return op.Refuse(op.BindingMismatch, "%s", text).WithHint("%s", c.hint(why))
+	return refusal.New(refusal.BindingMismatch, "%s", text).WithHint("%s", c.hint(why))
 }
 
 // words describes a head for people.
@@ -67,7 +68,8 @@ func (c check) hint(why Why) string {
 
 // elsewhere refuses a gate that must first be checked at its known address.
 func (c check) elsewhere() error {
-	return op.Refuse(op.NotAllowed, "gate %s is known at %s, where its audit log was not seen yet, and %s is a new address: nothing is remembered from there",
+	return refusal.New(refusal.NotAllowed,
+		"gate %s is known at %s, where its audit log was not seen yet, and %s is a new address: nothing is remembered from there",
 		c.of.ID, op.Shown(c.of.Known), op.Shown(c.of.Address)).
 		WithHint("nothing was signed. Anybody can claim a gate's id: run opsign list at the address at which it is known, then here again, where it is "+
 			"held to what was seen there. If the gate is not there any more, compare what answers here with gated status and gated audit head on "+
@@ -79,7 +81,7 @@ func (c check) unsigned(how string) error {
 	if c.was == nil {
 		return &Unsigned{c.of.ID}
 	}
-	return op.Refuse(op.BindingMismatch, "gate %s on %s signed heads of its audit log, and now %s\nremembered:  %s",
+	return refusal.New(refusal.BindingMismatch, "gate %s on %s signed heads of its audit log, and now %s\nremembered:  %s",
 		c.of.ID, op.Shown(c.of.Host), how, c.was.Head.words()).
 		WithHint("nothing was signed. The log is broken, or an older gated or something else answers. Ask whoever runs the gate: "+
 			"gated audit verify and gated --version on its host; and give them the evidence: opsign witness export %s", c.of.ID)
@@ -87,11 +89,12 @@ func (c check) unsigned(how string) error {
 
 // unfounded refuses a head that proves nothing, and so is no evidence either.
 func (c check) unfounded(err error) error {
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	text := fmt.Sprintf("what gate %s on %s shows as the signed head of its audit log is none: %s", c.of.ID, op.Shown(c.of.Host), r.Detail)
 	if c.was != nil {
 		text += "\nremembered:  " + c.was.Head.words()
 	}
-	return op.Refuse(r.Code, "%s", text).WithHint("nothing was signed. Something else than the gate may answer: ask whoever runs it, " +
-		"and compare with gated audit head on its host")
+	return refusal.New(r.Code, "%s", text).
+		WithHint("nothing was signed. Something else than the gate may answer: ask whoever runs it, " +
+			"and compare with gated audit head on its host")
 }

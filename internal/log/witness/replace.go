@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Replace changes the key of a gate's stored head. An operator uses it if the first
@@ -24,16 +25,17 @@ func (d Dir) Replace(ctx context.Context, gate op.GateID, key string) (was, is R
 	case err != nil:
 		return was, is, err
 	case m == nil:
-		return was, is, op.Refuse(op.UnknownTarget, "nothing is remembered of gate %s", gate).WithHint("opsign witness lists what is")
+		return was, is, refusal.New(refusal.UnknownTarget, "nothing is remembered of gate %s", gate).
+			WithHint("opsign witness lists what is")
 	case m.Head.Key == key:
-		return was, is, op.Refuse(op.Conflict, "gate %s is held to that key already", gate)
+		return was, is, refusal.New(refusal.Conflict, "gate %s is held to that key already", gate)
 	case cannot != nil:
 		return was, is, &NotKept{cannot}
 	}
 	was = m.Head
 	at := m.largest(key)
 	if at < 0 {
-		return was, is, op.Refuse(op.UnknownTarget, "gate %s was never shown with that key", gate).
+		return was, is, refusal.New(refusal.UnknownTarget, "gate %s was never shown with that key", gate).
 			WithHint("connect to it first (opsign list): its head is refused, and kept. The key is what gated audit head prints on the gate's host")
 	}
 	is = m.Contradictions[at]

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Fault says what is wrong with a rule. The rule asks for nothing, for what no
@@ -53,11 +54,11 @@ func (p Policy) validateRoles() error {
 	for i, role := range p.Roles {
 		switch {
 		case !role.Valid():
-			return op.Refuse(op.BadParams, "%q is not a role's name ([a-z][a-z0-9-]{0,31})", string(role))
+			return refusal.New(refusal.BadParams, "%q is not a role's name ([a-z][a-z0-9-]{0,31})", string(role))
 		case role.BuiltIn():
-			return op.Refuse(op.BadParams, "the role %s is built in", role)
+			return refusal.New(refusal.BadParams, "the role %s is built in", role)
 		case slices.Contains(p.Roles[:i], role):
-			return op.Refuse(op.BadParams, "the role %s is there twice", role)
+			return refusal.New(refusal.BadParams, "the role %s is there twice", role)
 		}
 	}
 	return nil

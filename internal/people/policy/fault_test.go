@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 )
 
@@ -87,8 +88,8 @@ func TestRuleBoundsBelowAtAndAbove(t *testing.T) {
 			require.NotNil(t, f)
 			require.Equal(t, 1, f.Rule)
 			require.Equal(t, c.key, f.Key, f.Why)
-			require.ErrorIs(t, err, op.BadParams)
-			require.Equal(t, "gated.yaml:12: "+f.Why, op.AsRefusal(err).Detail)
+			require.ErrorIs(t, err, refusal.BadParams)
+			require.Equal(t, "gated.yaml:12: "+f.Why, refusal.As(err).Detail)
 		})
 	}
 }
@@ -106,7 +107,7 @@ func TestRolesOfOurOwn(t *testing.T) {
 		if c.ok {
 			require.NoError(t, p.Validate())
 		} else {
-			require.ErrorIs(t, p.Validate(), op.BadParams, c.roles)
+			require.ErrorIs(t, p.Validate(), refusal.BadParams, c.roles)
 		}
 	}
 }
@@ -145,8 +146,8 @@ func TestRulesThatCannotBothBe(t *testing.T) {
 				if c.ok {
 					require.NoError(t, p.Validate(), c.name)
 				} else {
-					require.ErrorIs(t, p.Validate(), op.BadParams, c.name)
-					require.Contains(t, op.AsRefusal(p.Validate()).Detail, "it could never run", c.name)
+					require.ErrorIs(t, p.Validate(), refusal.BadParams, c.name)
+					require.Contains(t, refusal.As(p.Validate()).Detail, "it could never run", c.name)
 				}
 			}
 		}
@@ -162,7 +163,7 @@ func TestTheNumberOfRulesIsBounded(t *testing.T) {
 		if ok {
 			require.NoError(t, p.Validate())
 		} else {
-			require.ErrorIs(t, p.Validate(), op.BadParams)
+			require.ErrorIs(t, p.Validate(), refusal.BadParams)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Built-in bounds. A configuration may have lower values, never higher ones.
@@ -43,17 +44,17 @@ func Default() Policy {
 func (p Policy) Validate() error {
 	switch {
 	case p.MaxValidity < time.Second || p.MaxValidity > MaxValidity:
-		return op.Refuse(op.BadParams, "max_validity is %s, not 1s to %s", p.MaxValidity, MaxValidity)
+		return refusal.New(refusal.BadParams, "max_validity is %s, not 1s to %s", p.MaxValidity, MaxValidity)
 	case p.ScratchMaxAge < 0 || p.ScratchMaxAge > ScratchMaxAge:
-		return op.Refuse(op.BadParams, "scratch_max_age is %s, not 0s to %s", p.ScratchMaxAge, ScratchMaxAge)
+		return refusal.New(refusal.BadParams, "scratch_max_age is %s, not 0s to %s", p.ScratchMaxAge, ScratchMaxAge)
 	case p.OpenPerSource < 1 || p.OpenPerSource > OpenPerSource:
-		return op.Refuse(op.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
+		return refusal.New(refusal.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
 	}
 	if err := p.validateRoles(); err != nil {
 		return err
 	}
 	if f := p.Fault(); f != nil {
-		return op.Refuse(op.BadParams, "%s: %s", p.Rules[f.Rule].Where, f.Why)
+		return refusal.New(refusal.BadParams, "%s: %s", p.Rules[f.Rule].Where, f.Why)
 	}
 	return nil
 }

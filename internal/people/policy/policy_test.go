@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 )
 
@@ -40,7 +40,7 @@ func TestBoundsAtBelowAndAbove(t *testing.T) {
 			if c.ok {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, op.BadParams)
+				require.ErrorIs(t, err, refusal.BadParams)
 			}
 		})
 	}

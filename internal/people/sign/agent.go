@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Identities lists the keys of the agent behind a socket, in the agent's order. It refuses as Unavailable if no agent
@@ -45,7 +45,7 @@ func Agent(ctx context.Context, socket, fingerprint string) (Signer, error) {
 
 func (s agentSocket) signer(ctx context.Context, fingerprint string) (Signer, error) {
 	if fingerprint != "" && !strings.HasPrefix(fingerprint, "SHA256:") {
-		return nil, op.Refuse(op.Malformed, "%.80q is not a SHA256 fingerprint", fingerprint).
+		return nil, refusal.New(refusal.Malformed, "%.80q is not a SHA256 fingerprint", fingerprint).
 			WithHint("ssh-add -l shows them")
 	}
 	held, err := s.identities(ctx)
@@ -78,7 +78,7 @@ func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer,
 		}
 	}
 	if found == nil {
-		return nil, op.Refuse(op.UnknownSigner, "the agent does not hold the key %s of the certificate, but:%s",
+		return nil, refusal.New(refusal.UnknownSigner, "the agent does not hold the key %s of the certificate, but:%s",
 			c.Fingerprint, table(held)).WithHint("load it with ssh-add")
 	}
 	return Certified(signer{raw: agentKey{socket: s, blob: found.Blob, key: found.key}}, c)
@@ -86,7 +86,7 @@ func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer,
 
 func choose(held []Identity, fingerprint string) (Identity, error) {
 	var fit []Identity
-	var unfit *op.Refusal
+	var unfit *refusal.Refusal
 	certified := false // only certificates have the fingerprint
 	for _, id := range held {
 		switch {
@@ -104,21 +104,24 @@ func choose(held []Identity, fingerprint string) (Identity, error) {
 	case len(fit) == 1 || fingerprint != "" && len(fit) > 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds several keys:%s", table(held)).
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent holds several keys:%s", table(held)).
 			WithHint("choose one with --fingerprint SHA256:…")
 	case unfit != nil:
-		return Identity{}, op.Refuse(unfit.Code, "key %s: %s", fingerprint, unfit.Detail).WithHint("%s", unfit.Hint)
+		return Identity{}, refusal.New(unfit.Code, "key %s: %s", fingerprint, unfit.Detail).WithHint("%s", unfit.Hint)
 	case len(held) == 0:
-		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds no key").
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent holds no key").
 			WithHint("unlock it (ssh-add -X), or load a key with ssh-add")
 	case certified:
-		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds only a certificate, not the plain key:%s", table(held)).
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent holds only a certificate, not the plain key:%s",
+			table(held)).
 			WithHint(certHint)
 	case fingerprint != "":
-		return Identity{}, op.Refuse(op.UnknownSigner, "the agent does not hold the key %s, but:%s", fingerprint, table(held)).
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent does not hold the key %s, but:%s", fingerprint,
+			table(held)).
 			WithHint("load it with ssh-add")
 	default:
-		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds no key that can sign for a gate:%s", table(held)).
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent holds no key that can sign for a gate:%s",
+			table(held)).
 			WithHint("load an ed25519, ecdsa or rsa key, or a security key, with ssh-add")
 	}
 }
@@ -159,7 +162,7 @@ func (a agentCall) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) { retu
 // SignWithAlgorithm asks for a signature in that format. Only rsa-sha2-512 ever differs from the default.
 func (a agentCall) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	if algorithm != ssh.KeyAlgoRSASHA512 {
-		return nil, op.Refuse(op.BadSignature, "no agent is asked for %s", algorithm)
+		return nil, refusal.New(refusal.BadSignature, "no agent is asked for %s", algorithm)
 	}
 	sig, err := a.ask(data, flagRSASHA512)
 	if err == nil {

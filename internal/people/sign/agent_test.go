@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // serve answers as an agent on a socket until the test ends.
@@ -100,20 +101,20 @@ func TestAgentChoice(t *testing.T) {
 	require.Equal(t, fingerprint(t, "bob"), s.Fingerprint())
 
 	_, err = Agent(t.Context(), socket, "")
-	refused(t, err, op.UnknownSigner, "several keys")
+	refused(t, err, refusal.UnknownSigner, "several keys")
 	for _, want := range []string{fingerprint(t, "alice"), fingerprint(t, "bob"), `"rsa-3072"`, "too weak", `old\x1b`} {
 		require.Contains(t, err.Error(), want)
 	}
 	require.NotContains(t, err.Error(), "\x1b")
 
 	_, err = Agent(t.Context(), socket, fingerprint(t, "carol"))
-	refused(t, err, op.UnknownSigner, "does not hold the key "+fingerprint(t, "carol"))
+	refused(t, err, refusal.UnknownSigner, "does not hold the key "+fingerprint(t, "carol"))
 	_, err = Agent(t.Context(), socket, ssh.FingerprintSHA256(weakSigner.PublicKey()))
-	refused(t, err, op.WeakKey, "too weak")
+	refused(t, err, refusal.WeakKey, "too weak")
 	_, err = Agent(t.Context(), socket, "bob")
-	refused(t, err, op.Malformed, "not a SHA256 fingerprint")
+	refused(t, err, refusal.Malformed, "not a SHA256 fingerprint")
 	_, err = Agent(t.Context(), serveAgent(t, keyring(t)), "")
-	refused(t, err, op.UnknownSigner, "holds no key")
+	refused(t, err, refusal.UnknownSigner, "holds no key")
 }
 
 // certificate returns a user certificate for a test key.
@@ -144,9 +145,9 @@ func TestAgentCertificateIsNotPicked(t *testing.T) {
 		require.Equal(t, "ssh-ed25519", s.PublicKey().Type(), "the key, not its certificate")
 
 		_, err = Agent(t.Context(), serveAgent(t, withCert()), want)
-		require.ErrorIs(t, err, op.UnknownSigner)
+		require.ErrorIs(t, err, refusal.UnknownSigner)
 		require.Contains(t, err.Error(), "holds only a certificate")
-		require.Contains(t, op.AsRefusal(err).Hint, "--cert FILE")
+		require.Contains(t, refusal.As(err).Hint, "--cert FILE")
 	}
 	s, err := Agent(t.Context(), serveAgent(t, withCert("bob")), "")
 	require.NoError(t, err)
@@ -158,7 +159,7 @@ func TestAgentThatAnswersSHA1(t *testing.T) {
 	s, err := Agent(t.Context(), serveAgent(t, sha1Agent{keyring(t, "rsa-3072").(agent.ExtendedAgent)}), "")
 	require.NoError(t, err)
 	_, err = s.Sign(t.Context(), op.Operational, payload(t))
-	refused(t, err, op.BadSignature, `"ssh-rsa"`)
+	refused(t, err, refusal.BadSignature, `"ssh-rsa"`)
 }
 
 // sha1Agent ignores the flags, as agents did before RFC 8332.
@@ -176,14 +177,14 @@ func TestAgentKeyIsGoneOrLocked(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ring.Lock([]byte("x")))
 	_, err = s.Sign(t.Context(), op.Operational, payload(t))
-	refused(t, err, op.Unavailable, "ssh-agent")
+	refused(t, err, refusal.Unavailable, "ssh-agent")
 	_, err = Agent(t.Context(), socket, "")
-	refused(t, err, op.UnknownSigner, "holds no key")
-	require.Contains(t, op.AsRefusal(err).Hint, "ssh-add -X")
+	refused(t, err, refusal.UnknownSigner, "holds no key")
+	require.Contains(t, refusal.As(err).Hint, "ssh-add -X")
 	require.NoError(t, ring.Unlock([]byte("x")))
 	require.NoError(t, ring.RemoveAll())
 	_, err = s.Sign(t.Context(), op.Operational, payload(t))
-	refused(t, err, op.Unavailable, "ssh-agent")
+	refused(t, err, refusal.Unavailable, "ssh-agent")
 }
 
 func TestAgentThatDoesNotAnswer(t *testing.T) {
@@ -192,18 +193,18 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := Agent(ctx, silent, "")
-	refused(t, err, op.Unavailable, "did not answer in time")
+	refused(t, err, refusal.Unavailable, "did not answer in time")
 
 	_, err = Agent(t.Context(), serve(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }), "")
-	refused(t, err, op.Unavailable, "ssh-agent")
+	refused(t, err, refusal.Unavailable, "ssh-agent")
 	_, err = Agent(t.Context(), serve(t, func(net.Conn) {}), "")
-	refused(t, err, op.Unavailable, "ssh-agent")
+	refused(t, err, refusal.Unavailable, "ssh-agent")
 	_, err = Agent(t.Context(), "", "")
-	refused(t, err, op.Unavailable, "SSH_AUTH_SOCK")
+	refused(t, err, refusal.Unavailable, "SSH_AUTH_SOCK")
 	_, err = Agent(t.Context(), filepath.Join(t.TempDir(), "none"), "")
-	refused(t, err, op.Unavailable, "no such file")
+	refused(t, err, refusal.Unavailable, "no such file")
 	_, err = Agent(t.Context(), strings.Repeat("/x", 100), "")
-	refused(t, err, op.Unavailable, "ssh-agent")
+	refused(t, err, refusal.Unavailable, "ssh-agent")
 
 	// The first connection lists, the second hangs until the caller gives up.
 	ring, first := keyring(t, "alice"), make(chan struct{}, 1)
@@ -221,5 +222,5 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = s.Sign(ctx, op.Operational, payload(t))
-	refused(t, err, op.Unavailable, "given up")
+	refused(t, err, refusal.Unavailable, "given up")
 }

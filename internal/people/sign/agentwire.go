@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -57,14 +57,14 @@ func unixAgent(path string) agentSocket { return agentSocket{path, new(net.Diale
 // while a person reads the payload.
 func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.ReadWriter) error) error {
 	if s.path == "" {
-		return op.Refuse(op.Unavailable, "there is no ssh-agent: SSH_AUTH_SOCK is not set").
+		return refusal.New(refusal.Unavailable, "there is no ssh-agent: SSH_AUTH_SOCK is not set").
 			WithHint("start one with eval $(ssh-agent), or sign with --key FILE")
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := s.dial(ctx, "unix", s.path)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).
+		return refusal.New(refusal.Unavailable, "ssh-agent: %v", err).
 			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
 	}
 	defer func() { _ = conn.Close() }() // the answer came, or the call failed
@@ -77,17 +77,18 @@ func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return op.Refuse(op.Unavailable, "ssh-agent at %s did not answer in time", s.path).
+		return refusal.New(refusal.Unavailable, "ssh-agent at %s did not answer in time", s.path).
 			WithHint("it may wait for a touch, a PIN or a confirmation; else restart it, or sign with --key FILE")
 	case errors.Is(err, errRefused):
-		return op.Refuse(op.Unavailable, "ssh-agent at %s refused", s.path).
+		return refusal.New(refusal.Unavailable, "ssh-agent at %s refused", s.path).
 			WithHint("the key may have been removed or its use not confirmed, or nobody touched the security key; " +
 				"ssh-add -l shows what the agent holds")
 	case errors.As(err, &strange):
-		return op.Refuse(op.Unavailable, "what listens at %s does not answer as an ssh-agent does: %s", s.path, strange).
+		return refusal.New(refusal.Unavailable, "what listens at %s does not answer as an ssh-agent does: %s", s.path,
+			strange).
 			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
 	default:
-		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).WithHint("it may have ended; check SSH_AUTH_SOCK")
+		return refusal.New(refusal.Unavailable, "ssh-agent: %v", err).WithHint("it may have ended; check SSH_AUTH_SOCK")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Certificate is an OpenSSH user certificate, as ssh-keygen -s makes it.
@@ -49,15 +49,15 @@ func ReadCertificate(path string) (*Certificate, error) {
 	case err != nil:
 		return nil, err
 	case more:
-		return nil, op.Refuse(op.Malformed, "%s holds several keys or certificates", path).
+		return nil, refusal.New(refusal.Malformed, "%s holds several keys or certificates", path).
 			WithHint("keep the one line of the certificate that you mean")
 	case id.Certificate == nil && id.Refused != nil:
-		return nil, op.Refuse(id.Refused.Code, "%s: %s", path, id.Refused.Detail).WithHint("%s", id.Refused.Hint)
+		return nil, refusal.New(id.Refused.Code, "%s: %s", path, id.Refused.Detail).WithHint("%s", id.Refused.Hint)
 	case id.Certificate == nil:
-		return nil, op.Refuse(op.Malformed, "%s is a key, not a certificate", path).
+		return nil, refusal.New(refusal.Malformed, "%s is a key, not a certificate", path).
 			WithHint("the certificate of KEY is KEY-cert.pub, made with ssh-keygen -s CA -I ID -n PRINCIPAL KEY.pub")
 	case id.Refused != nil:
-		return nil, op.Refuse(id.Refused.Code, "%s: %s", path, id.Refused.Detail).WithHint("%s", id.Refused.Hint)
+		return nil, refusal.New(id.Refused.Code, "%s: %s", path, id.Refused.Detail).WithHint("%s", id.Refused.Hint)
 	}
 	return id.Certificate, nil
 }
@@ -68,10 +68,12 @@ func (c *Certificate) ValidAt(at time.Time) error {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
 	case at.Unix() < c.ValidAfter.Unix():
-		return op.Refuse(op.SignerExpired, "the certificate %.60q is valid only from %s", c.KeyID, c.ValidAfter.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "the certificate %.60q is valid only from %s", c.KeyID,
+			c.ValidAfter.Format(layout)).
 			WithHint("ask the CA for one that is valid now")
 	case !c.ValidBefore.IsZero() && at.Unix() >= c.ValidBefore.Unix():
-		return op.Refuse(op.SignerExpired, "the certificate %.60q was valid only until %s", c.KeyID, c.ValidBefore.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "the certificate %.60q was valid only until %s", c.KeyID,
+			c.ValidBefore.Format(layout)).
 			WithHint("ask the CA for a new one")
 	}
 	return nil
@@ -82,30 +84,32 @@ func (c *Certificate) ValidAt(at time.Time) error {
 func Certified(s Signer, c *Certificate) (Signer, error) {
 	plain, ok := s.(signer)
 	if !ok || !bytes.Equal(plain.raw.PublicKey().Marshal(), c.cert.Key.Marshal()) {
-		return nil, op.Refuse(op.UnknownSigner, "the certificate is of the key %s, not of %s", c.Fingerprint, s.Fingerprint()).
+		return nil, refusal.New(refusal.UnknownSigner, "the certificate is of the key %s, not of %s", c.Fingerprint,
+			s.Fingerprint()).
 			WithHint("name the key and the certificate that belong together, KEY and KEY-cert.pub")
 	}
 	return signer{raw: plain.raw, cert: c.cert}, nil
 }
 
 // fit refuses a certificate that no gate accepts, from any CA. ValidAt checks its time.
-func fit(cert *ssh.Certificate) *op.Refusal {
+func fit(cert *ssh.Certificate) *refusal.Refusal {
 	if r := usable(cert.Key); r != nil {
 		return r
 	}
 	const hint = "make one with ssh-keygen -s CA -I ID -n PRINCIPAL KEY.pub"
 	switch {
 	case cert.CertType != ssh.UserCert:
-		return op.Refuse(op.UnknownSigner, "it is the certificate of a host, not of a user").WithHint(hint)
+		return refusal.New(refusal.UnknownSigner, "it is the certificate of a host, not of a user").WithHint(hint)
 	case len(cert.ValidPrincipals) != 1 || cert.ValidPrincipals[0] == "":
-		return op.Refuse(op.UnknownSigner, "the certificate has %d principals; a signer has exactly one", len(cert.ValidPrincipals)).
+		return refusal.New(refusal.UnknownSigner, "the certificate has %d principals; a signer has exactly one",
+			len(cert.ValidPrincipals)).
 			WithHint(hint)
 	}
 	if r := usable(cert.SignatureKey); r != nil {
-		return op.Refuse(r.Code, "the certificate's CA: %s", r.Detail).WithHint("%s", r.Hint)
+		return refusal.New(r.Code, "the certificate's CA: %s", r.Detail).WithHint("%s", r.Hint)
 	}
 	if cert.Signature.Format == ssh.KeyAlgoRSA {
-		return op.Refuse(op.WeakKey, "the certificate is signed with ssh-rsa, which uses SHA-1").
+		return refusal.New(refusal.WeakKey, "the certificate is signed with ssh-rsa, which uses SHA-1").
 			WithHint("ssh-keygen -t rsa-sha2-512 -s CA …")
 	}
 	checker := ssh.CertChecker{Clock: func() time.Time { return moment(cert.ValidAfter) }}
@@ -113,7 +117,7 @@ func fit(cert *ssh.Certificate) *op.Refusal {
 		checker.SupportedCriticalOptions = append(checker.SupportedCriticalOptions, name)
 	}
 	if err := checker.CheckCert(cert.ValidPrincipals[0], cert); err != nil {
-		return op.Refuse(op.BadSignature, "the certificate's CA signature does not verify").WithHint(hint)
+		return refusal.New(refusal.BadSignature, "the certificate's CA signature does not verify").WithHint(hint)
 	}
 	return nil
 }

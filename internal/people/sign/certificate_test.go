@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -80,19 +81,19 @@ func TestReadCertificateRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		cert mint.Cert
-		code op.Code
+		code refusal.Code
 		says string
 	}{
-		"of a host":           {of(func(c *mint.Cert) { c.Kind = mint.HostCert }), op.UnknownSigner, "of a host"},
-		"for everybody":       {of(func(c *mint.Cert) { c.Principals = nil }), op.UnknownSigner, "has 0 principals"},
-		"for two":             {of(func(c *mint.Cert) { c.Principals = []string{"alice", "bob"} }), op.UnknownSigner, "has 2 principals"},
-		"forged":              {good().Forged(t), op.BadSignature, "does not verify"},
-		"of a short key":      {of(func(c *mint.Cert) { c.Key = mint.RSA(t, "short", 2048) }), op.WeakKey, "too weak"},
-		"by a short key":      {of(func(c *mint.Cert) { c.CA = mint.RSA(t, "short", 2048) }), op.WeakKey, "CA: "},
-		"signed with SHA-1":   {of(func(c *mint.Cert) { c.CA, c.Algorithm = mint.RSA(t, "ca", 3072), ssh.KeyAlgoRSA }), op.WeakKey, "SHA-1"},
-		"of an unknown kind":  {of(func(c *mint.Cert) { c.Kind = 3 }), op.UnknownSigner, "of a host"},
-		"with an empty name":  {of(func(c *mint.Cert) { c.Principals = []string{""} }), op.UnknownSigner, "principals"},
-		"by another than its": {of(func(c *mint.Cert) { c.CABlob = mint.Ed25519(t, "other").Blob() }), op.BadSignature, "does not verify"},
+		"of a host":           {of(func(c *mint.Cert) { c.Kind = mint.HostCert }), refusal.UnknownSigner, "of a host"},
+		"for everybody":       {of(func(c *mint.Cert) { c.Principals = nil }), refusal.UnknownSigner, "has 0 principals"},
+		"for two":             {of(func(c *mint.Cert) { c.Principals = []string{"alice", "bob"} }), refusal.UnknownSigner, "has 2 principals"},
+		"forged":              {good().Forged(t), refusal.BadSignature, "does not verify"},
+		"of a short key":      {of(func(c *mint.Cert) { c.Key = mint.RSA(t, "short", 2048) }), refusal.WeakKey, "too weak"},
+		"by a short key":      {of(func(c *mint.Cert) { c.CA = mint.RSA(t, "short", 2048) }), refusal.WeakKey, "CA: "},
+		"signed with SHA-1":   {of(func(c *mint.Cert) { c.CA, c.Algorithm = mint.RSA(t, "ca", 3072), ssh.KeyAlgoRSA }), refusal.WeakKey, "SHA-1"},
+		"of an unknown kind":  {of(func(c *mint.Cert) { c.Kind = 3 }), refusal.UnknownSigner, "of a host"},
+		"with an empty name":  {of(func(c *mint.Cert) { c.Principals = []string{""} }), refusal.UnknownSigner, "principals"},
+		"by another than its": {of(func(c *mint.Cert) { c.CABlob = mint.Ed25519(t, "other").Blob() }), refusal.BadSignature, "does not verify"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadCertificate(c.cert.WriteFile(t, t.TempDir()))
@@ -100,19 +101,19 @@ func TestReadCertificateRefuses(t *testing.T) {
 		})
 	}
 	_, err := ReadCertificate(filepath.Join(t.TempDir(), "none"))
-	refused(t, err, op.Unavailable, "no such file")
+	refused(t, err, refusal.Unavailable, "no such file")
 	_, err = ReadCertificate(key.WriteFile(t, t.TempDir()) + ".pub")
-	refused(t, err, op.Malformed, "is a key, not a certificate")
+	refused(t, err, refusal.Malformed, "is a key, not a certificate")
 	_, err = ReadCertificate(keyFile(t, []byte("a diary")))
-	refused(t, err, op.Malformed, "no public key")
+	refused(t, err, refusal.Malformed, "no public key")
 	_, err = ReadCertificate(keyFile(t, []byte(good().Text(t)+" one\n"+key.Text()+" two\n")))
-	refused(t, err, op.Malformed, "several")
+	refused(t, err, refusal.Malformed, "several")
 	c, err := ReadCertificate(good().WriteFile(t, t.TempDir()))
 	require.NoError(t, err)
 	s, err := KeyFile(mint.Ed25519(t, "other").WriteFile(t, t.TempDir()), nil)
 	require.NoError(t, err)
 	_, err = Certified(s, c)
-	refused(t, err, op.UnknownSigner, "of the key "+key.Fingerprint())
+	refused(t, err, refusal.UnknownSigner, "of the key "+key.Fingerprint())
 }
 
 func TestCertificateValidAt(t *testing.T) {
@@ -128,7 +129,7 @@ func TestCertificateValidAt(t *testing.T) {
 			require.NoError(t, err, at)
 			continue
 		}
-		require.ErrorIs(t, err, op.SignerExpired, at)
+		require.ErrorIs(t, err, refusal.SignerExpired, at)
 	}
 	c.ValidAfter, c.ValidBefore = time.Time{}, time.Time{}
 	cert, err = ReadCertificate(c.WriteFile(t, t.TempDir()))

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -136,7 +137,7 @@ func TestSecurityKeyThatNobodyTouched(t *testing.T) {
 	s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}}).socket(t), "")
 	require.NoError(t, err)
 	_, err = s.Sign(t.Context(), op.Operational, payload(t))
-	refused(t, err, op.TouchRequired, "without a touch")
+	refused(t, err, refusal.TouchRequired, "without a touch")
 }
 
 func TestAgentIsAskedForSHA512(t *testing.T) {
@@ -198,8 +199,8 @@ func TestAgentThatLies(t *testing.T) {
 			s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, lies: lies}).socket(t), "")
 			require.NoError(t, err)
 			armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-			require.ErrorIs(t, err, op.BadSignature, "%s: %s", key.Type(), what)
-			require.NotEmpty(t, op.AsRefusal(err).Hint)
+			require.ErrorIs(t, err, refusal.BadSignature, "%s: %s", key.Type(), what)
+			require.NotEmpty(t, refusal.As(err).Hint)
 			require.Empty(t, armored)
 		}
 		for what, cut := range map[string]func([]byte) []byte{
@@ -213,8 +214,8 @@ func TestAgentThatLies(t *testing.T) {
 			s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, signed: cut}).socket(t), "")
 			require.NoError(t, err)
 			_, err = s.Sign(t.Context(), op.Operational, payload(t))
-			refused(t, err, op.Unavailable, "does not answer as an ssh-agent does")
-			require.NotEmpty(t, op.AsRefusal(err).Hint, what)
+			refused(t, err, refusal.Unavailable, "does not answer as an ssh-agent does")
+			require.NotEmpty(t, refusal.As(err).Hint, what)
 		}
 	}
 }
@@ -236,11 +237,11 @@ func TestAgentThatListsNonsense(t *testing.T) {
 		"a huge key inside": func(r []byte) []byte { r[5] = 0x7f; return r },
 	} {
 		_, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, listed: listed}).socket(t), "")
-		refused(t, err, op.Unavailable, "does not answer as an ssh-agent does")
-		require.NotEmpty(t, op.AsRefusal(err).Hint, what)
+		refused(t, err, refusal.Unavailable, "does not answer as an ssh-agent does")
+		require.NotEmpty(t, refusal.As(err).Hint, what)
 	}
 	_, err := Agent(t.Context(), (&fakeAgent{listed: func([]byte) []byte { return []byte{msgFailure} }}).socket(t), "")
-	refused(t, err, op.Unavailable, "refused")
+	refused(t, err, refusal.Unavailable, "refused")
 
 	// Keys that nobody can use are shown, and do not hide the others.
 	odd := append(append([]byte{msgIdentities}, mint.Uint32(4)...), mint.Strings(
@@ -283,7 +284,7 @@ func TestAgentThatHangs(t *testing.T) {
 			if err == nil {
 				_, err = s.Sign(t.Context(), op.Operational, payload(t))
 			}
-			refused(t, err, op.Unavailable, "ssh-agent at /agent did not answer in time")
+			refused(t, err, refusal.Unavailable, "ssh-agent at /agent did not answer in time")
 			require.Equal(t, c.limit, time.Since(start))
 		})
 	}
@@ -321,5 +322,5 @@ func TestAgentWithKeyAndCertificate(t *testing.T) {
 	other, err := ReadCertificate(mint.Certify(ca, mint.Ed25519(t, "other"), "alice").WriteFile(t, t.TempDir()))
 	require.NoError(t, err)
 	_, err = AgentCertified(t.Context(), a.socket(t), other)
-	refused(t, err, op.UnknownSigner, "does not hold the key "+other.Fingerprint)
+	refused(t, err, refusal.UnknownSigner, "does not hold the key "+other.Fingerprint)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -51,7 +51,7 @@ func known(t *testing.T, err error, content []byte) {
 	if err == nil {
 		return
 	}
-	require.Contains(t, []op.Code{op.Malformed, op.UnknownSigner, op.WeakKey, op.NotAllowed, op.BadSignature, op.SignerExpired}, op.CodeOf(err), "%v", err)
+	require.Contains(t, []refusal.Code{refusal.Malformed, refusal.UnknownSigner, refusal.WeakKey, refusal.NotAllowed, refusal.BadSignature, refusal.SignerExpired}, refusal.CodeOf(err), "%v", err)
 	for line := range bytes.Lines(content) {
 		if line = bytes.TrimSpace(line); len(line) > 16 {
 			require.NotContains(t, err.Error(), string(line))

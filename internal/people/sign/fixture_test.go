@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var keyNames = []string{"alice", "ecdsa-p256", "rsa-3072"}
@@ -81,9 +82,9 @@ func opensshVerifies(t testing.TB, key ssh.PublicKey, role op.Role, payload []by
 	return nil
 }
 
-func refused(t testing.TB, err error, code op.Code, says string) {
+func refused(t testing.TB, err error, code refusal.Code, says string) {
 	t.Helper()
 	require.Error(t, err)
-	require.Equal(t, code, op.CodeOf(err), "%v", err)
-	require.Contains(t, op.AsRefusal(err).Detail, says)
+	require.Equal(t, code, refusal.CodeOf(err), "%v", err)
+	require.Contains(t, refusal.As(err).Detail, says)
 }

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Identity is one key or certificate of a user.
@@ -14,10 +14,10 @@ type Identity struct {
 	Fingerprint string // SHA256, of the key or, for a certificate, of its key
 	KeyType     string // of the key or, for a certificate, the certificate's
 	Comment     string
-	SecurityKey bool         // each signature needs a touch
-	Certificate *Certificate // nil for a plain key
-	Blob        []byte       // the key or certificate in SSH wire format
-	Refused     *op.Refusal  // why it cannot sign for a gate; nil if it can
+	SecurityKey bool             // each signature needs a touch
+	Certificate *Certificate     // nil for a plain key
+	Blob        []byte           // the key or certificate in SSH wire format
+	Refused     *refusal.Refusal // why it cannot sign for a gate; nil if it can
 
 	key ssh.PublicKey // never a certificate; nil if it does not decode
 }
@@ -28,11 +28,11 @@ func identify(blob []byte, comment string) Identity {
 	id.SecurityKey = isSecurityKey(id.KeyType)
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil {
-		id.Refused = op.Refuse(op.UnknownSigner, "keys of this type cannot sign for a gate").WithHint(otherKeyHint)
+		id.Refused = refusal.New(refusal.UnknownSigner, "keys of this type cannot sign for a gate").WithHint(otherKeyHint)
 		return id
 	}
 	if !bytes.Equal(key.Marshal(), blob) {
-		id.Refused = op.Refuse(op.Malformed, "the key is not in its one canonical encoding")
+		id.Refused = refusal.New(refusal.Malformed, "the key is not in its one canonical encoding")
 		return id
 	}
 	if cert, ok := key.(*ssh.Certificate); ok {

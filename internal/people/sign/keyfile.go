@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxKeyFile is the largest private key file in bytes; RSA with 16,384 bits has
@@ -43,7 +43,7 @@ func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
 		return nil, keyFault(path, content, err)
 	}
 	if r := usable(key.PublicKey()); r != nil {
-		return nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
+		return nil, refusal.New(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
 	}
 	return signer{raw: held{key}}, nil
 }
@@ -66,21 +66,22 @@ func readKeyFile(path string) ([]byte, error) {
 		return nil, unreadable(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, op.Refuse(op.Malformed, "%s is not a regular file", path).WithHint("name a private key file, or use --agent")
+		return nil, refusal.New(refusal.Malformed, "%s is not a regular file", path).
+			WithHint("name a private key file, or use --agent")
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
 	if len(content) > maxKeyFile {
-		return nil, op.Refuse(op.Malformed, "%s is larger than a private key", path)
+		return nil, refusal.New(refusal.Malformed, "%s is larger than a private key", path)
 	}
 	if isPublicKey(content) { // every user may read a public key
-		return nil, op.Refuse(op.Malformed, "%s is a public key", path).
+		return nil, refusal.New(refusal.Malformed, "%s is a public key", path).
 			WithHint("name the private key (%s), or use --agent", strings.TrimSuffix(path, ".pub"))
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return nil, op.Refuse(op.NotAllowed, "%s has mode %04o: others than its owner can use it", path, perm).
+		return nil, refusal.New(refusal.NotAllowed, "%s has mode %04o: others than its owner can use it", path, perm).
 			WithHint("chmod 600 %s; if others could have read it, make a new key", path)
 	}
 	return content, nil
@@ -95,7 +96,7 @@ func isPublicKey(content []byte) bool {
 
 func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh.Signer, error) {
 	if passphrase == nil {
-		return nil, op.Refuse(op.NotAllowed, "%s needs a passphrase and there is nobody to ask", path).
+		return nil, refusal.New(refusal.NotAllowed, "%s needs a passphrase and there is nobody to ask", path).
 			WithHint("load it with ssh-add and use --agent")
 	}
 	secret, err := passphrase()
@@ -108,19 +109,19 @@ func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh
 
 // keyFault words an error of the parser, because the parser's text may quote the file.
 func keyFault(path string, content []byte, err error) error {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	switch {
 	case errors.As(err, &r):
 		return r
 	case errors.Is(err, x509.IncorrectPasswordError):
-		return op.Refuse(op.Malformed, "%s: that is not its passphrase", path)
+		return refusal.New(refusal.Malformed, "%s: that is not its passphrase", path)
 	case strings.Contains(err.Error(), "unhandled key type"):
 		if ofSecurityKey(content) {
 			return needsDevice(path)
 		}
-		return op.Refuse(op.UnknownSigner, "%s: keys of this type cannot sign for a gate", path).WithHint(otherKeyHint)
+		return refusal.New(refusal.UnknownSigner, "%s: keys of this type cannot sign for a gate", path).WithHint(otherKeyHint)
 	default:
-		return op.Refuse(op.Malformed, "%s holds no private key that can be read", path).
+		return refusal.New(refusal.Malformed, "%s holds no private key that can be read", path).
 			WithHint("name a key that ssh-keygen -y -f %s accepts", path)
 	}
 }
@@ -133,7 +134,7 @@ func ofSecurityKey(content []byte) bool {
 }
 
 func needsDevice(path string) error {
-	return op.Refuse(op.UnknownSigner, "%s is the handle of a security key, which only OpenSSH can use", path).
+	return refusal.New(refusal.UnknownSigner, "%s is the handle of a security key, which only OpenSSH can use", path).
 		WithHint("ssh-add %s, and sign with --agent; or opsign show ID --payload > op.json, "+
 			"ssh-keygen -Y sign -n ROLE@gated -f %s op.json, and opsign submit op.json --sig op.json.sig", path, path)
 }
@@ -146,5 +147,5 @@ func unreadable(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		why = "it may not be read by this user"
 	}
-	return op.Refuse(op.Unavailable, "key file %s: %s", path, why)
+	return refusal.New(refusal.Unavailable, "key file %s: %s", path, why)
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestKeyFileSignsAsSSHKeygen(t *testing.T) {
@@ -59,12 +60,12 @@ func TestSignsNothingElse(t *testing.T) {
 	for _, b := range [][]byte{nil, []byte("hello"), []byte("{}"), append(payload(t), '\n'),
 		bytes.Replace(payload(t), []byte("guest/web-1"), []byte("guest/*"), 1)} {
 		armored, err := s.Sign(t.Context(), op.Operational, b)
-		require.ErrorIs(t, err, op.Malformed)
+		require.ErrorIs(t, err, refusal.Malformed)
 		require.Empty(t, armored)
 	}
 	for _, role := range []op.Role{"", "Operational", "operational@gated", "two words", "-x", op.Role(strings.Repeat("a", 33))} {
 		_, err := s.Sign(t.Context(), role, payload(t))
-		require.ErrorIs(t, err, op.NamespaceMismatch)
+		require.ErrorIs(t, err, refusal.NamespaceMismatch)
 	}
 }
 
@@ -89,13 +90,13 @@ func TestKeyFilePassphrase(t *testing.T) {
 	require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
 
 	_, err = KeyFile(path, func() ([]byte, error) { return []byte("open"), nil })
-	refused(t, err, op.Malformed, "not its passphrase")
+	refused(t, err, refusal.Malformed, "not its passphrase")
 	_, err = KeyFile(path, func() ([]byte, error) { return nil, nil })
 	require.Error(t, err, "an empty passphrase")
 	_, err = KeyFile(path, nil)
-	refused(t, err, op.NotAllowed, "nobody to ask")
+	refused(t, err, refusal.NotAllowed, "nobody to ask")
 	_, err = KeyFile(path, func() ([]byte, error) { return nil, errors.New("end of input") })
-	refused(t, err, op.Unavailable, "was not given")
+	refused(t, err, refusal.Unavailable, "was not given")
 	_, err = KeyFile(privateCopy(t, "alice"), func() ([]byte, error) { t.Error("asked for nothing"); return nil, nil })
 	require.NoError(t, err)
 }
@@ -112,18 +113,18 @@ func TestKeyFileRefusals(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	for _, c := range []struct {
 		name, path string
-		code       op.Code
+		code       refusal.Code
 		says       string
 	}{
-		{"missing", filepath.Join(t.TempDir(), "none"), op.Unavailable, "no such file"},
-		{"directory", t.TempDir(), op.Malformed, "not a regular file"},
-		{"FIFO", fifo, op.Malformed, "not a regular file"},
-		{"empty", keyFile(t, nil), op.Malformed, "no private key"},
-		{"no key", keyFile(t, []byte("secret diary")), op.Malformed, "no private key"},
-		{"huge", keyFile(t, make([]byte, maxKeyFile+1)), op.Malformed, "larger"},
-		{"public key", keyFile(t, public), op.Malformed, "is a public key"},
-		{"RSA 2048", keyFile(t, pem.EncodeToMemory(block)), op.WeakKey, "3072"},
-		{"security key", keyFile(t, securityKey()), op.UnknownSigner, "handle of a security key"},
+		{"missing", filepath.Join(t.TempDir(), "none"), refusal.Unavailable, "no such file"},
+		{"directory", t.TempDir(), refusal.Malformed, "not a regular file"},
+		{"FIFO", fifo, refusal.Malformed, "not a regular file"},
+		{"empty", keyFile(t, nil), refusal.Malformed, "no private key"},
+		{"no key", keyFile(t, []byte("secret diary")), refusal.Malformed, "no private key"},
+		{"huge", keyFile(t, make([]byte, maxKeyFile+1)), refusal.Malformed, "larger"},
+		{"public key", keyFile(t, public), refusal.Malformed, "is a public key"},
+		{"RSA 2048", keyFile(t, pem.EncodeToMemory(block)), refusal.WeakKey, "3072"},
+		{"security key", keyFile(t, securityKey()), refusal.UnknownSigner, "handle of a security key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := KeyFile(c.path, nil)
@@ -173,14 +174,14 @@ func TestKeyFileMode(t *testing.T) {
 			require.NoError(t, err, "%04o", mode)
 			continue
 		}
-		refused(t, err, op.NotAllowed, "others than its owner")
-		require.Contains(t, op.AsRefusal(err).Hint, "chmod 600")
+		refused(t, err, refusal.NotAllowed, "others than its owner")
+		require.Contains(t, refusal.As(err).Hint, "chmod 600")
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(path, link))
 	require.NoError(t, os.Chmod(path, 0o604))
 	_, err := KeyFile(link, nil)
-	refused(t, err, op.NotAllowed, "others than its owner")
+	refused(t, err, refusal.NotAllowed, "others than its owner")
 }
 
 // liar returns something else than a signature over what it was given.
@@ -218,7 +219,7 @@ func TestWhatComesBackIsChecked(t *testing.T) {
 			"bytes inside it": func(s *ssh.Signature) { s.Blob = append(s.Blob, 0) },
 		} {
 			armored, err := signer{raw: liar{key, lie}}.Sign(t.Context(), op.Operational, payload(t))
-			require.ErrorIs(t, err, op.BadSignature, "%s, %s", name, what)
+			require.ErrorIs(t, err, refusal.BadSignature, "%s, %s", name, what)
 			require.Empty(t, armored)
 		}
 		_, err = signer{raw: liar{key, func(*ssh.Signature) {}}}.Sign(t.Context(), op.Operational, payload(t))

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // checkMade checks a signature before it is returned. An agent may answer with another format (one that ignores the
@@ -20,20 +21,20 @@ func checkMade(made *sshsig.Signature, payload []byte) error {
 		if format == ssh.KeyAlgoRSA {
 			want = ssh.KeyAlgoRSASHA512
 		}
-		return op.Refuse(op.BadSignature, "the signature came back as %.64q, not as %s", sig.Format, want).
+		return refusal.New(refusal.BadSignature, "the signature came back as %.64q, not as %s", sig.Format, want).
 			WithHint("use an agent that supports %s, or the key's file", want)
 	}
 	if !lengthsFit(made.PublicKey, sig) {
-		return op.Refuse(op.BadSignature, "the signature came back with other lengths than those of a %s key", format).
+		return refusal.New(refusal.BadSignature, "the signature came back with other lengths than those of a %s key", format).
 			WithHint("try the key with ssh-keygen -Y sign")
 	}
 	if isSecurityKey(format) && sig.Rest[0]&op.FlagPresent == 0 {
-		return op.Refuse(op.TouchRequired, "the security key signed without a touch").
+		return refusal.New(refusal.TouchRequired, "the security key signed without a touch").
 			WithHint("a gate always wants one: make a key without -O no-touch-required")
 	}
 	err := sshsig.Verify(bytes.NewReader(payload), made, made.PublicKey, made.HashAlgorithm, made.Namespace)
 	if err != nil {
-		return op.Refuse(op.BadSignature, "the signature that came back does not verify").
+		return refusal.New(refusal.BadSignature, "the signature that came back does not verify").
 			WithHint("try the key with ssh-keygen -Y sign")
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // maxPublicFile is the largest public key file in bytes. A certificate of an RSA key of 16,384 bits, by a CA of the
@@ -34,7 +34,7 @@ func readPublic(path string) (id Identity, more bool, err error) {
 	}
 	key, comment, _, rest, err := ssh.ParseAuthorizedKey(b)
 	if err != nil {
-		return Identity{}, false, op.Refuse(op.Malformed, "%s holds no public key that can be read", path)
+		return Identity{}, false, refusal.New(refusal.Malformed, "%s holds no public key that can be read", path)
 	}
 	_, _, _, _, err = ssh.ParseAuthorizedKey(rest)
 	return identify(key.Marshal(), comment), err == nil, nil

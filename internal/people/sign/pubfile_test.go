@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestPublicKeyFile(t *testing.T) {
@@ -28,10 +28,10 @@ func TestPublicKeyFile(t *testing.T) {
 func TestPublicKeyFileRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := PublicKeyFile(filepath.Join(dir, "none.pub"))
-	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, err, refusal.Unavailable)
 	path := filepath.Join(dir, "x.pub")
 	require.NoError(t, os.WriteFile(path, []byte("secret text\n"), 0o600))
 	_, err = PublicKeyFile(path)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	require.NotContains(t, err.Error(), "secret text")
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // realAgent is OpenSSH's own.
@@ -109,12 +110,12 @@ func TestRealAgentWithCertificates(t *testing.T) {
 		// The certificate alone, as tools of a CA load it.
 		real.add(t, "-d", key)
 		_, err = Agent(t.Context(), real.socket, cert.Fingerprint)
-		refused(t, err, op.UnknownSigner, "")
+		refused(t, err, refusal.UnknownSigner, "")
 		_, err = AgentCertified(t.Context(), real.socket, cert)
-		refused(t, err, op.UnknownSigner, "")
+		refused(t, err, refusal.UnknownSigner, "")
 		addCertificateAlone(t, real, key)
 		_, err = Agent(t.Context(), real.socket, cert.Fingerprint)
-		refused(t, err, op.UnknownSigner, "only a certificate")
+		refused(t, err, refusal.UnknownSigner, "only a certificate")
 		signsWithCertificate()
 		real.add(t, "-D")
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Signer signs payloads with one key.
@@ -57,7 +58,7 @@ func (s signer) SecurityKey() bool { return isSecurityKey(s.raw.PublicKey().Type
 // Sign signs as the interface says.
 func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string, error) {
 	if !role.Valid() {
-		return "", op.Refuse(op.NamespaceMismatch, "%.64q is not the name of a role", string(role)).
+		return "", refusal.New(refusal.NamespaceMismatch, "%.64q is not the name of a role", string(role)).
 			WithHint("every gate has operational, coordination and recovery; its configuration may name others")
 	}
 	if err := checkPayload(payload); err != nil {
@@ -66,7 +67,7 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 	made, err := sshsig.Sign(bytes.NewReader(payload), s.raw.with(ctx), sshsig.HashSHA512, role.Namespace())
 	if err != nil {
 		if ctx.Err() != nil {
-			return "", op.Refuse(op.Unavailable, "the signing was given up: %v", ctx.Err())
+			return "", refusal.New(refusal.Unavailable, "the signing was given up: %v", ctx.Err())
 		}
 		return "", asRefusal(err, "the key did not sign")
 	}
@@ -105,8 +106,8 @@ func armor(blob []byte) string {
 
 // asRefusal keeps a refusal that came through a library, and hides any other text.
 func asRefusal(err error, what string) error {
-	if r := op.AsRefusal(err); r.Code != op.Internal {
+	if r := refusal.As(err); r.Code != refusal.Internal {
 		return r
 	}
-	return op.Refuse(op.Unavailable, "%s: %v", what, err)
+	return refusal.New(refusal.Unavailable, "%s: %v", what, err)
 }

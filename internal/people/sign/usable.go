@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // minRSABits is the smallest RSA key that a gate accepts.
@@ -17,7 +17,7 @@ const (
 )
 
 // usable refuses a plain key whose signatures no gate accepts.
-func usable(key ssh.PublicKey) *op.Refusal {
+func usable(key ssh.PublicKey) *refusal.Refusal {
 	switch typ := key.Type(); typ {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 		ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
@@ -25,15 +25,15 @@ func usable(key ssh.PublicKey) *op.Refusal {
 	case ssh.KeyAlgoRSA:
 		k, ok := key.(ssh.CryptoPublicKey)
 		if !ok {
-			return op.Refuse(op.WeakKey, "an RSA key of unknown size").WithHint(newKeyHint)
+			return refusal.New(refusal.WeakKey, "an RSA key of unknown size").WithHint(newKeyHint)
 		}
 		if pub, ok := k.CryptoPublicKey().(*rsa.PublicKey); !ok || pub.N.BitLen() < minRSABits {
-			return op.Refuse(op.WeakKey, "an RSA key of less than %d bits is too weak", minRSABits).WithHint(newKeyHint)
+			return refusal.New(refusal.WeakKey, "an RSA key of less than %d bits is too weak", minRSABits).WithHint(newKeyHint)
 		}
 		return nil
 	case "ssh-dss":
-		return op.Refuse(op.WeakKey, "a DSA key is too weak").WithHint(newKeyHint)
+		return refusal.New(refusal.WeakKey, "a DSA key is too weak").WithHint(newKeyHint)
 	default:
-		return op.Refuse(op.UnknownSigner, "keys of type %s cannot sign for a gate", typ).WithHint(otherKeyHint)
+		return refusal.New(refusal.UnknownSigner, "keys of type %s cannot sign for a gate", typ).WithHint(otherKeyHint)
 	}
 }

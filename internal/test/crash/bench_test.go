@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -251,7 +252,7 @@ func (b *bench) forget() {
 func (b *bench) dismiss(ctx context.Context) {
 	for name, own := range b.agents {
 		_, err := own.Unregister(ctx, b.name(name))
-		if !errors.Is(err, op.NotAllowed) { // it has ended: its token is nobody's
+		if !errors.Is(err, refusal.NotAllowed) { // it has ended: its token is nobody's
 			require.NoError(b.m().t, err)
 		}
 		own.Close()
@@ -260,7 +261,7 @@ func (b *bench) dismiss(ctx context.Context) {
 	require.NoError(b.m().t, err)
 	for _, a := range left {
 		if _, err := b.client().Unregister(ctx, a.Name); err != nil {
-			require.ErrorIs(b.m().t, err, op.NotHolder) // an older state's
+			require.ErrorIs(b.m().t, err, refusal.NotHolder) // an older state's
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -147,7 +148,7 @@ func (c *checked) told(ctx context.Context) []string {
 	now := map[string]api.Job{}
 	for id := range c.ledger.jobs {
 		j, err := c.client.Job(ctx, id)
-		if errors.Is(err, op.UnknownTarget) {
+		if errors.Is(err, refusal.UnknownTarget) {
 			continue
 		}
 		require.NoError(c.t, err)
@@ -178,7 +179,7 @@ func (c *checked) wrong(ctx context.Context) []string {
 func (c *checked) checkSets(ctx context.Context) (wrong []string) {
 	for name, etags := range c.ledger.sets {
 		_, etag, err := c.client.Set(ctx, name)
-		if err != nil && !errors.Is(err, op.UnknownTarget) || !slices.Contains(etags, strings.Trim(etag, `"`)) {
+		if err != nil && !errors.Is(err, refusal.UnknownTarget) || !slices.Contains(etags, strings.Trim(etag, `"`)) {
 			wrong = append(wrong, fmt.Sprintf("the set %s is not as it was put: %q %v", name, etag, err))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -183,11 +184,11 @@ func checkProcesses(running map[int]op.Incarnation, guests []api.Guest) []string
 // checkReplay says what is wrong with the answer to an approval that was
 // accepted before.
 func checkReplay(request string, err error) []string {
-	ends := []op.Code{op.Replayed, op.Rejected, op.Cancelled, op.Superseded, op.Expired}
+	ends := []refusal.Code{refusal.Replayed, refusal.Rejected, refusal.Cancelled, refusal.Superseded, refusal.Expired}
 	if err == nil {
 		return []string{"an approval of " + request + " was accepted twice"}
 	}
-	if !slices.Contains(ends, op.CodeOf(err)) {
+	if !slices.Contains(ends, refusal.CodeOf(err)) {
 		return []string{fmt.Sprintf("a replay for %s got %v", request, err)}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -113,7 +114,7 @@ func TestTheOtherChecksCanFail(t *testing.T) {
 	require.NotEmpty(t, checkProcesses(map[int]op.Incarnation{7: "web-1", 8: "old"}, guests), "nobody's")
 	require.NotEmpty(t, checkProcesses(nil, guests), "none")
 
-	require.Empty(t, checkReplay("j1.1", op.Refuse(op.Replayed, "again")))
+	require.Empty(t, checkReplay("j1.1", refusal.New(refusal.Replayed, "again")))
 	require.NotEmpty(t, checkReplay("j1.1", nil))
-	require.NotEmpty(t, checkReplay("j1.1", op.Refuse(op.Unavailable, "x")))
+	require.NotEmpty(t, checkReplay("j1.1", refusal.New(refusal.Unavailable, "x")))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/checkout"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
@@ -169,13 +169,13 @@ func reservations(conflicts []api.Conflict) (all []api.Reservation) {
 // answer is what came back. Anything but a success or a refusal means that the
 // daemon is gone.
 func (h *holders) answer(err error, all ...api.Reservation) (a linear.Answer) {
-	var refusal *op.Refusal
+	var refused *refusal.Refusal
 	var conflicted *client.Conflicted
 	switch {
 	case errors.As(err, &conflicted):
 		a.Refused, all = conflicted.Code, reservations(conflicted.Conflicts)
-	case errors.As(err, &refusal):
-		return linear.Answer{Refused: refusal.Code}
+	case errors.As(err, &refused):
+		return linear.Answer{Refused: refused.Code}
 	case err != nil:
 		return linear.Answer{Lost: true}
 	}

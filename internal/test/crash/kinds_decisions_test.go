@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -206,7 +207,7 @@ func putSet(ctx context.Context, b *bench, c *cell) error {
 	c.done = true
 	for {
 		g, err := b.client().Guest(ctx, c.name)
-		if err = b.answered(err); err != nil && !errors.Is(err, op.UnknownTarget) {
+		if err = b.answered(err); err != nil && !errors.Is(err, refusal.UnknownTarget) {
 			return err
 		}
 		if g.State == "running" {
@@ -219,7 +220,7 @@ func putSet(ctx context.Context, b *bench, c *cell) error {
 func wished(ctx context.Context, b *bench, c *cell) []string {
 	for c.done {
 		g, err := b.client().Guest(ctx, c.name)
-		if err != nil && !errors.Is(err, op.UnknownTarget) {
+		if err != nil && !errors.Is(err, refusal.UnknownTarget) {
 			return []string{"what was wished for does not come: " + err.Error()}
 		}
 		if g.State == "running" {

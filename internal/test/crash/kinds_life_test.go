@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/wire/api"
 )
@@ -296,7 +297,7 @@ func (b *bench) refused(ctx context.Context) (wrong []string) {
 		_, one := b.client().Approve(ctx, s.request, s.envelope)
 		_, other := b.client().SubmitSigned(ctx, s.envelope)
 		for _, err := range []error{one, other} {
-			if _, refused := errors.AsType[*op.Refusal](err); !refused {
+			if _, refused := errors.AsType[*refusal.Refusal](err); !refused {
 				wrong = append(wrong, fmt.Sprintf("an approval of %s, for another gate id, got %v", s.request, err))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
@@ -103,7 +104,7 @@ func bind(ctx context.Context, at string, schema int) error {
 // the daemon.
 func migrated(ctx context.Context, b *bench, _ *cell) error {
 	r, err := life.Fsck(ctx, b.m().state)
-	if err != nil && !errors.Is(err, op.Unavailable) {
+	if err != nil && !errors.Is(err, refusal.Unavailable) {
 		return err
 	}
 	if len(r.Problems) > 0 {

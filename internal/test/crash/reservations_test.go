@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
 )
 
@@ -95,7 +95,7 @@ func (h *holders) dismiss() {
 	require.NoError(h.t, err)
 	for _, a := range agents {
 		if _, err := h.client(a.Name).Unregister(h.t.Context(), a.Name); err != nil {
-			require.ErrorIs(h.t, err, op.NotHolder)
+			require.ErrorIs(h.t, err, refusal.NotHolder)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/checkout"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -139,7 +139,7 @@ func (s *story) reserves(ctx context.Context, r *rand.Rand) error {
 			delete(s.ledger.held, id)
 		}
 	}
-	if errors.Is(err, op.NotHolder) || errors.Is(err, op.UnknownTarget) && !strings.Contains(err.Error(), "agent") {
+	if errors.Is(err, refusal.NotHolder) || errors.Is(err, refusal.UnknownTarget) && !strings.Contains(err.Error(), "agent") {
 		s.t.Errorf("%s was told that it has %s: %v", name, id, err)
 	}
 	return s.answered(err)
@@ -164,7 +164,7 @@ func (s *story) claim(ctx context.Context, c *client.Client, name string, r *ran
 
 // isRefusal reports whether the daemon answered, and not with a success.
 func isRefusal(err error) bool {
-	_, refused := errors.AsType[*op.Refusal](err)
+	_, refused := errors.AsType[*refusal.Refusal](err)
 	return refused
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -31,7 +32,7 @@ type story struct {
 // answered counts an answer of the daemon, which may be the last one. Anything
 // but a refusal or a success means that the daemon is gone.
 func (s *story) answered(err error) error {
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if err != nil && !errors.As(err, &r) {
 		return errCut
 	}
@@ -46,8 +47,8 @@ func (s *story) tell(ctx context.Context, r *rand.Rand) {
 		own := rand.New(rand.NewPCG(r.Uint64(), uint64(i)))
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				var refusal *op.Refusal
-				if err := act(ctx, own); err != nil && !errors.As(err, &refusal) {
+				var refused *refusal.Refusal
+				if err := act(ctx, own); err != nil && !errors.As(err, &refused) {
 					return
 				}
 			}

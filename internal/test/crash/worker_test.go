@@ -16,7 +16,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/agents/checkout"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
@@ -81,7 +81,7 @@ func (w *worker) register() error {
 	}
 	for {
 		_, err := w.client.RegisterAgent(w.ctx, api.RegisterAgent{Name: w.name, PID: os.Getpid(), Reaper: reaper})
-		if !errors.Is(err, op.Conflict) {
+		if !errors.Is(err, refusal.Conflict) {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (w *worker) reserve() (api.Reservation, bool, error) {
 		in.Keep, in.TTLSeconds = true, int64(shortest/time.Second)
 	}
 	r, err := w.client.Reserve(w.ctx, in)
-	if errors.Is(err, op.Conflict) {
+	if errors.Is(err, refusal.Conflict) {
 		return r, false, nil
 	}
 	return r, err == nil, err
@@ -131,7 +131,7 @@ func (w *worker) claim() error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, op.UnknownTarget) && !errors.Is(err, op.Conflict) && !errors.Is(err, op.BadParams) {
+		if !errors.Is(err, refusal.UnknownTarget) && !errors.Is(err, refusal.Conflict) && !errors.Is(err, refusal.BadParams) {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (w *worker) given() error {
 		if err == nil {
 			_, err = w.client.Release(w.ctx, r.ID)
 		}
-		if err != nil && !errors.Is(err, op.UnknownTarget) { // what is kept may have lapsed
+		if err != nil && !errors.Is(err, refusal.UnknownTarget) { // what is kept may have lapsed
 			return err
 		}
 	}

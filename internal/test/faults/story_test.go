@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/test/mint"
@@ -57,10 +58,10 @@ func (h *host) again(what string, decide func() error) bool {
 		if err == nil {
 			return true
 		}
-		if try == 1 && (errors.Is(err, op.Replayed) || errors.Is(err, op.Conflict)) {
+		if try == 1 && (errors.Is(err, refusal.Replayed) || errors.Is(err, refusal.Conflict)) {
 			h.twice++ // the first try was kept although it was said not to be
 		}
-		require.ErrorIs(h.t, err, op.Unavailable, "%s, %+v", what, h.fault)
+		require.ErrorIs(h.t, err, refusal.Unavailable, "%s, %+v", what, h.fault)
 		if h.fault.Lasting {
 			return false
 		}
@@ -190,7 +191,7 @@ func (h *host) replays(g *gate.Gate) {
 			h.t.Errorf("%+v: %s counted again", h.fault, id)
 			continue
 		}
-		code := string(op.AsRefusal(err).Code)
+		code := string(refusal.As(err).Code)
 		require.True(h.t, strings.Contains("replayed rejected cancelled", code), "%+v: %s: %v", h.fault, id, err)
 	}
 }

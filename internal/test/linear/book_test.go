@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/audit"
@@ -171,11 +172,11 @@ func (h *host) conflicts(in []reserve.Conflict, more bool, err error) Answer {
 
 func (h *host) answer(err error, all ...reserve.Reservation) (a Answer) {
 	if err != nil {
-		var r *op.Refusal
+		var r *refusal.Refusal
 		if !errors.As(err, &r) {
 			h.t.Errorf("no refusal: %v", err)
 		}
-		return Answer{Refused: op.CodeOf(err)}
+		return Answer{Refused: refusal.CodeOf(err)}
 	}
 	for _, r := range all {
 		a.Held = append(a.Held, h.held(r))

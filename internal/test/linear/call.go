@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Kind is what is asked.
@@ -49,9 +49,9 @@ type Held struct {
 // released or transferred; for Check and a refused Reserve what is in the way;
 // for List everything.
 type Answer struct {
-	Lost    bool    // nobody saw it: the call took effect before now, or never will
-	Late    bool    // nobody saw it, and it may take effect at any time from now on
-	Refused op.Code // "" for a success
+	Lost    bool         // nobody saw it: the call took effect before now, or never will
+	Late    bool         // nobody saw it, and it may take effect at any time from now on
+	Refused refusal.Code // "" for a success
 	Held    []Held
 	Renewed bool // Reserve: it was held already
 	More    bool // there is more in the way than Held says

@@ -3,7 +3,7 @@ package linear
 import (
 	"slices"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // granted is the end of a claim that was granted: it was held already, as it is or
@@ -75,9 +75,9 @@ func (s state) asked(o *Op, c claim) claim {
 // wait in front of it.
 func (s state) refusedClaim(o *Op) (state, bool) {
 	if !s.person(o.Agent).here {
-		return s, o.Refused == op.NotHolder
+		return s, o.Refused == refusal.NotHolder
 	}
-	if o.Refused != op.Conflict {
+	if o.Refused != refusal.Conflict {
 		return s, false
 	}
 	in := s.inTheWay(o.Agent, o.Set, o.Shared)

@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // told is one caller's history, one thing after the other.
@@ -34,7 +34,7 @@ func TestAnIDOfBeforeIsNoLaterClaims(t *testing.T) {
 	reserve := func(a Answer) Op { return Op{Call: Call{Kind: Reserve, Set: set, TTL: 10 * time.Second}, Answer: a} }
 	release := func(id string, a Answer) Op { return Op{Call: Call{Kind: Release, ID: id}, Answer: a} }
 	list := func(held []Held) Op { return Op{Call: Call{Kind: List}, Answer: Answer{Held: held}} }
-	lost, gone := Answer{Lost: true}, Answer{Refused: op.UnknownTarget}
+	lost, gone := Answer{Lost: true}, Answer{Refused: refusal.UnknownTarget}
 	for name, c := range map[string]struct {
 		ops  []Op
 		want porcupine.CheckResult
@@ -69,7 +69,7 @@ func TestAnIDOfBeforeIsNoLaterClaims(t *testing.T) {
 func TestARefusalNamesWhatExpiredDuringTheCall(t *testing.T) {
 	s := state{}.registered("a")
 	for at, want := range map[int64]bool{99: false, 100: true, 150: true, 200: true, 201: false} {
-		o := &Op{Call: Call{Kind: Reserve, Agent: "a"}, Answer: Answer{Refused: op.Conflict, Held: []Held{{ID: "r3", Agent: "b", Expires: time.Unix(0, at)}}}, Since: 100, Until: 200}
+		o := &Op{Call: Call{Kind: Reserve, Agent: "a"}, Answer: Answer{Refused: refusal.Conflict, Held: []Held{{ID: "r3", Agent: "b", Expires: time.Unix(0, at)}}}, Since: 100, Until: 200}
 		_, ok := s.refusedClaim(o)
 		require.Equal(t, want, ok, "%d", at)
 	}

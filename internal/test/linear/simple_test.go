@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // simple is a gate of a map and a lock: what the model says, as plain as it can
@@ -144,13 +144,13 @@ func (s *simple) inTheWay(by string, set Set, shared bool) []Held {
 
 func (s *simple) reserve(c Call) Answer {
 	if s.lives[c.Agent] == 0 {
-		return Answer{Refused: op.NotHolder} // it was late, and its agent has ended
+		return Answer{Refused: refusal.NotHolder} // it was late, and its agent has ended
 	}
 	if in := s.inTheWay(c.Agent, c.Set, c.Shared); len(in) > 0 {
-		return Answer{Refused: op.Conflict, Held: in}
+		return Answer{Refused: refusal.Conflict, Held: in}
 	}
 	if s.flaw == refusesAll && c.Set.In(0) {
-		return Answer{Refused: op.Conflict}
+		return Answer{Refused: refusal.Conflict}
 	}
 	ends := s.now().Add(c.TTL)
 	for i := range s.held {
@@ -189,12 +189,12 @@ func (s *simple) reserve(c Call) Answer {
 func (s *simple) change(c Call) Answer {
 	at := slices.IndexFunc(s.held, func(t thing) bool { return t.ID == c.ID })
 	if at < 0 {
-		return Answer{Refused: op.UnknownTarget}
+		return Answer{Refused: refusal.UnknownTarget}
 	}
 	t := &s.held[at]
 	anyone := s.flaw == anyoneReleases && c.Kind == Release || s.flaw == anyoneTransfers && c.Kind == Transfer
 	if t.Agent != c.Agent && !anyone {
-		return Answer{Refused: op.NotHolder}
+		return Answer{Refused: refusal.NotHolder}
 	}
 	switch c.Kind {
 	case Renew:
@@ -215,12 +215,12 @@ func (s *simple) change(c Call) Answer {
 
 func (s *simple) transfer(c Call, at int) Answer {
 	if s.lives[c.To] == 0 {
-		return Answer{Refused: op.UnknownTarget}
+		return Answer{Refused: refusal.UnknownTarget}
 	}
 	t := s.held[at]
 	rest := &simple{flaw: s.flaw, held: slices.Delete(slices.Clone(s.held), at, at+1)}
 	if in := rest.inTheWay(c.To, t.Set, t.Shared); len(in) > 0 && s.flaw != transferBlind {
-		return Answer{Refused: op.Conflict}
+		return Answer{Refused: refusal.Conflict}
 	}
 	t.Agent, t.life, t.Keep = c.To, s.lives[c.To], false
 	if s.flaw == transferCopies {

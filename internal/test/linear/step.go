@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Op is a call with its answer, and what the clock of the gate said at some time
@@ -141,14 +141,14 @@ func (s state) find(o *Op, id string) (state, int) {
 // for a refusal any may be told.
 func (s state) changed(o *Op) (state, bool) {
 	s, at := s.find(o, o.ID)
-	var why []op.Code
+	var why []refusal.Code
 	if at < 0 {
-		why = append(why, op.UnknownTarget)
+		why = append(why, refusal.UnknownTarget)
 	} else if s.claims[at].agent != o.Agent {
-		why = append(why, op.NotHolder)
+		why = append(why, refusal.NotHolder)
 	}
 	if o.Kind == Transfer && !s.person(o.To).here {
-		why = append(why, op.UnknownTarget)
+		why = append(why, refusal.UnknownTarget)
 	}
 	if len(why) > 0 {
 		return s, slices.Contains(why, o.Refused)
@@ -156,7 +156,7 @@ func (s state) changed(o *Op) (state, bool) {
 	c := s.claims[at]
 	to, taken := s.handed(c, o.To)
 	if o.Kind == Transfer && taken {
-		return s, o.Refused == op.Conflict
+		return s, o.Refused == refusal.Conflict
 	}
 	if o.Refused != "" || len(o.Held) != 1 || o.Held[0].ID != o.ID {
 		return s, false

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 )
@@ -127,7 +128,7 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 	from := i.bed.holder(step.Target.Name)
 	m, wrong := i.next()
 	if wrong && m == refused {
-		return op.Observed{}, driver.Action{}, op.Refuse(op.Conflict, "%v", errMishap)
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.Conflict, "%v", errMishap)
 	}
 	if wrong && m == busy {
 		return op.Observed{}, driver.Action{}, driver.Transient(errMishap)

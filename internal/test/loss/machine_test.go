@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -82,7 +83,7 @@ func (w *wishList) Read(context.Context) ([]reconcile.SetDoc, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bad {
-		return nil, op.Refuse(op.Unavailable, "the source is away")
+		return nil, refusal.New(refusal.Unavailable, "the source is away")
 	}
 	var out []reconcile.SetDoc
 	for _, set := range []string{"hub", "site"} {

@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/test/mint"
 )
@@ -123,7 +124,7 @@ func (p *play) do(a action, last bool) error {
 
 func (p *play) tick() error {
 	err := p.life.gate.Tick(p.ctx)
-	if r := (*op.Refusal)(nil); errors.As(err, &r) {
+	if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
 		return nil // a back end or a target that is away
 	}
 	return err

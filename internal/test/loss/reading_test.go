@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // times is one moment, in truth and by the gate's clock.
@@ -76,7 +77,7 @@ func (p *play) signLate(a action) error {
 	if has, jobErr := p.hasIt(id); jobErr != nil || has {
 		return jobErr
 	}
-	if err != nil && !g.moved && !late && (errors.Is(err, op.StaleTarget) || errors.Is(err, op.Superseded)) {
+	if err != nil && !g.moved && !late && (errors.Is(err, refusal.StaleTarget) || errors.Is(err, refusal.Superseded)) {
 		return lossOf("liveness", "%s cannot be approved as it was shown, though nothing was done since but what is benign: %v", id, err)
 	}
 	return nil

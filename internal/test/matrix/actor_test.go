@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/agents/agent"
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -47,7 +47,7 @@ func play(ctx context.Context, control, socket, label string) error {
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		answer, err := p.obey(ctx, strings.Fields(lines.Text()))
 		if err != nil {
-			answer = string(op.CodeOf(err)) + " " + strings.ReplaceAll(err.Error(), "\n", " ")
+			answer = string(refusal.CodeOf(err)) + " " + strings.ReplaceAll(err.Error(), "\n", " ")
 		} else {
 			answer = "ok " + answer
 		}

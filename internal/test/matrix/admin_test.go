@@ -5,40 +5,41 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 )
 
 // onFloor is a row about a directory in which agents hold reservations.
-func onFloor(id, what string, want op.Code, run func(f *floor) error) attack {
+func onFloor(id, what string, want refusal.Code, run func(f *floor) error) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error { return run(newFloor(w)) }}
 }
 
 // takenUnsigned is a row in which somebody asks for what needs a signature, and runs
 // it all the same.
 func takenUnsigned(id, what string, ask func(f *floor) op.Ask) attack {
-	return onFloor(id, what+", unsigned, asked for by a stranger, its holder, its receiver, root and the daemon's uid", op.PendingSignature,
+	return onFloor(id, what+", unsigned, asked for by a stranger, its holder, its receiver, root and the daemon's uid", refusal.PendingSignature,
 		func(f *floor) error {
 			f.arm()
 			var last error
 			for _, by := range []op.Requester{hub, other, f.alma, f.cora, {Source: op.SourceAPI}, {Source: op.SourceAPI, UID: daemonUID}} {
 				j, err := f.submit(by, ask(f))
 				last = f.waits(j, err)
-				require.ErrorIs(f.t, last, op.PendingSignature)
-				require.ErrorIs(f.t, f.executor().execute(f.ctx, j.Steps[0].ID), op.Conflict)
+				require.ErrorIs(f.t, last, refusal.PendingSignature)
+				require.ErrorIs(f.t, f.executor().execute(f.ctx, j.Steps[0].ID), refusal.Conflict)
 			}
 			_, err := driver.Run(f.ctx, gate.Permit{}, f)
 			require.Error(f.t, err)
 			_, err = driver.Run(f.ctx, gate.Permit{}, f.scopes)
-			require.ErrorIs(f.t, err, op.NotAllowed)
+			require.ErrorIs(f.t, err, refusal.NotAllowed)
 			return last
 		})
 }
 
 // misSigned is a row in which a request about reservations gets a signature that
 // does not do, at both end points.
-func misSigned(id, what string, want op.Code, votes func(f *floor) []vote) attack {
+func misSigned(id, what string, want refusal.Code, votes func(f *floor) []vote) attack {
 	return onFloor(id, "release-all and force-transfer signed by "+what, want, func(f *floor) error {
 		r, give := f.request(f.releaseAll), f.request(f.toCora)
 		fresh := f.freshPayload(r)
@@ -52,7 +53,7 @@ func misSigned(id, what string, want op.Code, votes func(f *floor) []vote) attac
 // accepted is a row in which a role may take reservations, and does, and then
 // the same envelope comes again.
 func accepted(id string, role op.Role, who func(w *world) key, ask func(f *floor) op.Ask, then func(f *floor)) attack {
-	return onFloor(id, "what "+string(role)+" signed is done, and then handed in again", op.Replayed, func(f *floor) error {
+	return onFloor(id, "what "+string(role)+" signed is done, and then handed in again", refusal.Replayed, func(f *floor) error {
 		r := f.request(ask(f))
 		e := f.by(r.Payload, who(f.world).votes(role.Namespace()))
 		require.NoError(f.t, f.send(r.ID, e))
@@ -61,8 +62,8 @@ func accepted(id string, role op.Role, who func(w *world) key, ask func(f *floor
 		then(f)
 		f.claim(f.alma, "since/**")
 		f.arm()
-		require.ErrorIs(f.t, f.sendOffline(e), op.Replayed)
-		require.ErrorIs(f.t, f.executor().execute(f.ctx, r.ID), op.Conflict)
+		require.ErrorIs(f.t, f.sendOffline(e), refusal.Replayed)
+		require.ErrorIs(f.t, f.executor().execute(f.ctx, r.ID), refusal.Conflict)
 		return f.send(r.ID, e)
 	})
 }
@@ -87,7 +88,7 @@ func byKey(k func(w *world) key, role op.Role) func(f *floor) []vote {
 
 // wrong is a row in which an ask that cannot be is submitted, and its payload
 // signed offline where it can be encoded.
-func wrong(id, what string, want op.Code, ask func(f *floor) op.Ask) attack {
+func wrong(id, what string, want refusal.Code, ask func(f *floor) op.Ask) attack {
 	return onFloor(id, what, want, func(f *floor) error {
 		a, good := ask(f), f.request(f.toCora)
 		p, err := op.DecodePayload(good.Payload)
@@ -116,7 +117,7 @@ func target(kind, name string) func(f *floor) op.Ask {
 
 // impossibleTo is a row in which people sign what turns out to be impossible:
 // nothing is taken from anybody, and their approval is spent.
-func impossibleTo(id, what string, want op.Code, then op.State, ask func(f *floor) op.Ask, meanwhile func(f *floor)) attack {
+func impossibleTo(id, what string, want refusal.Code, then op.State, ask func(f *floor) op.Ask, meanwhile func(f *floor)) attack {
 	return onFloor(id, "signed, and impossible: "+what, want, func(f *floor) error {
 		r := f.request(ask(f))
 		f.mustApprove(r)
@@ -125,7 +126,7 @@ func impossibleTo(id, what string, want op.Code, then op.State, ask func(f *floo
 		err := f.executor().execute(f.ctx, r.ID)
 		require.Equal(f.t, then, f.stepOf(r.ID).State)
 		require.Equal(f.t, nonce.Used, f.nonceRows()[r.Nonce].fate)
-		require.ErrorIs(f.t, f.send(r.ID, f.envelopeOf(r)), op.Replayed)
+		require.ErrorIs(f.t, f.send(r.ID, f.envelopeOf(r)), refusal.Replayed)
 		return err
 	})
 }
@@ -135,39 +136,39 @@ func asBefore(*floor) {}
 var adminRows = []attack{
 	takenUnsigned("A03a", "a release of every reservation", releaseEvery),
 	takenUnsigned("A03b", "the transfer of a reservation", giveOne),
-	onFloor("A03c", "desired state wants reservations gone", op.PendingSignature, func(f *floor) error {
+	onFloor("A03c", "desired state wants reservations gone", refusal.PendingSignature, func(f *floor) error {
 		f.arm()
 		j, err := f.gate.Want(f.ctx, "hub", f.releaseAll)
 		return f.waits(j, err)
 	}),
-	onFloor("A03d", "another agent, and the bare uid of its holder, release and transfer a reservation by themselves", op.NotHolder, func(f *floor) error {
+	onFloor("A03d", "another agent, and the bare uid of its holder, release and transfer a reservation by themselves", refusal.NotHolder, func(f *floor) error {
 		f.arm()
 		f.allow.unlogged = "the book was asked, not the server"
 		for _, by := range []op.Requester{f.bert, f.cora, hub, {Source: op.SourceAPI}, {Source: op.SourceAPI, UID: 1000, Agent: "alma#99"}} {
 			if op.AgentName(by.Agent) != "alma" {
 				_, err := f.book.Release(f.ctx, by, rid(f.r1))
-				require.ErrorIs(f.t, err, op.NotHolder)
+				require.ErrorIs(f.t, err, refusal.NotHolder)
 			}
 			_, err := f.book.Transfer(f.ctx, by, rid(f.r1), "cora")
-			require.ErrorIs(f.t, err, op.NotHolder)
+			require.ErrorIs(f.t, err, refusal.NotHolder)
 		}
 		_, err := f.book.ReleaseMine(f.ctx, hub)
 		require.NoError(f.t, err, "it has none")
 		_, err = f.book.Renew(f.ctx, f.bert, rid(f.r1), 0)
 		return err
 	}),
-	misSigned("A04a", "recovery, whose key is listed for recovery alone", op.RoleDenied, byKey(rita, op.Recovery)),
-	misSigned("A04b", "recovery's key, as an operator", op.UnknownSigner, byKey(rita, op.Operational)),
-	misSigned("A04c", "recovery's key, as a coordinator", op.UnknownSigner, byKey(rita, op.Coordination)),
-	misSigned("A04d", "an operator's key, as a coordinator", op.UnknownSigner, byKey(alice, op.Coordination)),
-	misSigned("A04e", "nobody's key", op.UnknownSigner, byKey(mallory, op.Coordination)),
-	misSigned("A04f", "a coordinator and recovery", op.RoleDenied, func(f *floor) []vote {
+	misSigned("A04a", "recovery, whose key is listed for recovery alone", refusal.RoleDenied, byKey(rita, op.Recovery)),
+	misSigned("A04b", "recovery's key, as an operator", refusal.UnknownSigner, byKey(rita, op.Operational)),
+	misSigned("A04c", "recovery's key, as a coordinator", refusal.UnknownSigner, byKey(rita, op.Coordination)),
+	misSigned("A04d", "an operator's key, as a coordinator", refusal.UnknownSigner, byKey(alice, op.Coordination)),
+	misSigned("A04e", "nobody's key", refusal.UnknownSigner, byKey(mallory, op.Coordination)),
+	misSigned("A04f", "a coordinator and recovery", refusal.RoleDenied, func(f *floor) []vote {
 		return []vote{f.carol.votes(coordination), f.rita.votes(recovery)}
 	}),
-	misSigned("A04g", "a coordinator, over other bytes", op.BadSignature, func(f *floor) []vote {
+	misSigned("A04g", "a coordinator, over other bytes", refusal.BadSignature, func(f *floor) []vote {
 		return []vote{over(f.carol.votes(coordination), []byte("{}"))}
 	}),
-	onFloor("A04h", "a coordinator signs the destroy of a guest in the same job as the release", op.RoleDenied, func(f *floor) error {
+	onFloor("A04h", "a coordinator signs the destroy of a guest in the same job as the release", refusal.RoleDenied, func(f *floor) error {
 		j, err := f.submit(hub, f.releaseAll, ask("guest.destroy", "victim"))
 		require.NoError(f.t, err)
 		release, destroy := f.reread(j.Steps[0].ID), f.reread(j.Steps[1].ID)
@@ -180,7 +181,7 @@ var adminRows = []attack{
 	accepted("A05b", op.Operational, alice, releaseEvery, emptied),
 	accepted("A05c", op.Coordination, carol, giveOne, given),
 	accepted("A05d", op.Operational, alice, giveOne, given),
-	onFloor("A05e", "an approval from before is handed in for a new request of the same wish", op.Replayed, func(f *floor) error {
+	onFloor("A05e", "an approval from before is handed in for a new request of the same wish", refusal.Replayed, func(f *floor) error {
 		r := f.request(f.releaseAll)
 		e := f.envelopeOf(r)
 		require.NoError(f.t, f.send(r.ID, e))
@@ -192,47 +193,47 @@ var adminRows = []attack{
 		return f.send(again.ID, authz.Envelope{Payload: e.Payload, Signatures: e.Signatures})
 	}),
 
-	wrong("A11a", "a reservation that there is not", op.UnknownTarget, func(f *floor) op.Ask { return f.giving("r99", "cora") }),
-	wrong("A11b", "a reservation of another directory", op.UnknownTarget, func(f *floor) op.Ask {
+	wrong("A11a", "a reservation that there is not", refusal.UnknownTarget, func(f *floor) op.Ask { return f.giving("r99", "cora") }),
+	wrong("A11b", "a reservation of another directory", refusal.UnknownTarget, func(f *floor) op.Ask {
 		here := f.repo
 		f.repo = place(f.world, "other")
 		r := f.claim(f.alma, "**")
 		f.repo = here
 		return f.giving(r, "cora")
 	}),
-	impossibleTo("A11c", "an agent that there is not", op.UnknownTarget, op.StateFailed,
+	impossibleTo("A11c", "an agent that there is not", refusal.UnknownTarget, op.StateFailed,
 		func(f *floor) op.Ask { return f.giving(f.r1, "nobody") }, asBefore),
-	impossibleTo("A11d", "an agent whose process has ended since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) { f.dismiss(f.cora) }),
-	impossibleTo("A11i", "an agent that got the name since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
+	impossibleTo("A11d", "an agent whose process has ended since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) { f.dismiss(f.cora) }),
+	impossibleTo("A11i", "an agent that got the name since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
 		f.dismiss(f.cora)
 		f.cora = f.enlist("cora", 2000)
 	}),
-	impossibleTo("A11j", "an agent of another uid that got the name since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
+	impossibleTo("A11j", "an agent of another uid that got the name since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
 		f.dismiss(f.cora)
 		f.cora = f.enlist("cora", 3000)
 	}),
-	impossibleTo("A11e", "the receiver has it already", op.BadParams, op.StateFailed, func(f *floor) op.Ask { return f.giving(f.r1, "alma") }, asBefore),
-	impossibleTo("A11f", "two holders would have what overlaps", op.Conflict, op.StateFailed, func(f *floor) op.Ask {
+	impossibleTo("A11e", "the receiver has it already", refusal.BadParams, op.StateFailed, func(f *floor) op.Ask { return f.giving(f.r1, "alma") }, asBefore),
+	impossibleTo("A11f", "two holders would have what overlaps", refusal.Conflict, op.StateFailed, func(f *floor) op.Ask {
 		f.claim(f.alma, "src/main.go", "x") // more than it has already
 		return f.toCora
 	}, asBefore),
-	wrong("A11g", "reservations of a directory that the gate does not know", op.UnknownTarget, target(op.KindScope, "s99")),
-	wrong("A11h", "reservations of a directory by its name", op.UnknownTarget, target(op.KindScope, "repo")),
+	wrong("A11g", "reservations of a directory that the gate does not know", refusal.UnknownTarget, target(op.KindScope, "s99")),
+	wrong("A11h", "reservations of a directory by its name", refusal.UnknownTarget, target(op.KindScope, "repo")),
 
-	wrong("A12a", "a release with force", op.BadParams, params(op.ReleaseAll, op.Params{"force": true})),
-	wrong("A12b", "a release of one reservation, of which it knows nothing", op.BadParams, params(op.ReleaseAll, op.Params{"reservation": "r1"})),
-	wrong("A12c", "a transfer to nobody", op.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1"})),
-	wrong("A12d", "a transfer of nothing", op.BadParams, params(op.ForceTransfer, op.Params{"to": "cora"})),
-	wrong("A12e", "a transfer of several", op.BadParams, params(op.ForceTransfer, op.Params{"reservation": []any{"r1", "r2"}, "to": "cora"})),
-	wrong("A12f", "a transfer of all", op.BadParams, params(op.ForceTransfer, op.Params{"reservation": "*", "to": "cora"})),
-	wrong("A12g", "a transfer to one registration, by its number", op.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1", "to": "cora#3"})),
-	wrong("A12h", "a transfer to a uid", op.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1", "to": "uid:0"})),
-	wrong("A12i", "a release that names a path", op.NotAllowed, params(op.ReleaseAll, op.Params{"path": "/"})),
-	wrong("A12j", "a release of a guest", op.BadParams, target("guest", "victim")),
+	wrong("A12a", "a release with force", refusal.BadParams, params(op.ReleaseAll, op.Params{"force": true})),
+	wrong("A12b", "a release of one reservation, of which it knows nothing", refusal.BadParams, params(op.ReleaseAll, op.Params{"reservation": "r1"})),
+	wrong("A12c", "a transfer to nobody", refusal.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1"})),
+	wrong("A12d", "a transfer of nothing", refusal.BadParams, params(op.ForceTransfer, op.Params{"to": "cora"})),
+	wrong("A12e", "a transfer of several", refusal.BadParams, params(op.ForceTransfer, op.Params{"reservation": []any{"r1", "r2"}, "to": "cora"})),
+	wrong("A12f", "a transfer of all", refusal.BadParams, params(op.ForceTransfer, op.Params{"reservation": "*", "to": "cora"})),
+	wrong("A12g", "a transfer to one registration, by its number", refusal.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1", "to": "cora#3"})),
+	wrong("A12h", "a transfer to a uid", refusal.BadParams, params(op.ForceTransfer, op.Params{"reservation": "r1", "to": "uid:0"})),
+	wrong("A12i", "a release that names a path", refusal.NotAllowed, params(op.ReleaseAll, op.Params{"path": "/"})),
+	wrong("A12j", "a release of a guest", refusal.BadParams, target("guest", "victim")),
 
-	wrong("A13a", "a release of every scope", op.Malformed, target(op.KindScope, "*")),
-	wrong("A13b", "a release of several scopes", op.Malformed, target(op.KindScope, "s1,s2")),
-	wrong("A13c", "a release of a range of scopes", op.Malformed, target(op.KindScope, "s[1-9]")),
-	wrong("A13d", "a release of a path", op.Malformed, target(op.KindScope, "/home")),
-	wrong("A13e", "a release of nothing", op.Malformed, target(op.KindScope, "")),
+	wrong("A13a", "a release of every scope", refusal.Malformed, target(op.KindScope, "*")),
+	wrong("A13b", "a release of several scopes", refusal.Malformed, target(op.KindScope, "s1,s2")),
+	wrong("A13c", "a release of a range of scopes", refusal.Malformed, target(op.KindScope, "s[1-9]")),
+	wrong("A13d", "a release of a path", refusal.Malformed, target(op.KindScope, "/home")),
+	wrong("A13e", "a release of nothing", refusal.Malformed, target(op.KindScope, "")),
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
 	"gated/internal/nonce"
@@ -13,7 +14,7 @@ import (
 
 // boundScope is a row in which a valid signature stands over a payload about
 // reservations that differs from the request's in one thing.
-func boundScope(id, what string, want op.Code, change func(f *floor, p *op.Payload)) attack {
+func boundScope(id, what string, want refusal.Code, change func(f *floor, p *op.Payload)) attack {
 	return onFloor(id, "a coordinator signs "+what, want, func(f *floor) error {
 		r := f.request(f.toCora)
 		same := f.altered(r, func(p *op.Payload) { change(f, p) })
@@ -37,33 +38,33 @@ func elsewhere(f *floor) op.Target {
 }
 
 var adminBindingRows = []attack{
-	boundScope("A10a", "another scope", op.BindingMismatch, func(_ *floor, p *op.Payload) { p.Target.Name = "s2" }),
-	boundScope("A10b", "another reservation", op.BindingMismatch, func(f *floor, p *op.Payload) {
+	boundScope("A10a", "another scope", refusal.BindingMismatch, func(_ *floor, p *op.Payload) { p.Target.Name = "s2" }),
+	boundScope("A10b", "another reservation", refusal.BindingMismatch, func(f *floor, p *op.Payload) {
 		p.Params = op.Params{"reservation": f.r2, "to": "cora"}
 	}),
-	boundScope("A10c", "another receiver", op.BindingMismatch, func(f *floor, p *op.Payload) {
+	boundScope("A10c", "another receiver", refusal.BindingMismatch, func(f *floor, p *op.Payload) {
 		p.Params = op.Params{"reservation": f.r1, "to": "bert"}
 	}),
-	boundScope("A10d", "one parameter less", op.BindingMismatch, func(f *floor, p *op.Payload) { p.Params = op.Params{"reservation": f.r1} }),
-	boundScope("A10e", "one parameter more", op.BindingMismatch, func(f *floor, p *op.Payload) {
+	boundScope("A10d", "one parameter less", refusal.BindingMismatch, func(f *floor, p *op.Payload) { p.Params = op.Params{"reservation": f.r1} }),
+	boundScope("A10e", "one parameter more", refusal.BindingMismatch, func(f *floor, p *op.Payload) {
 		p.Params = op.Params{"reservation": f.r1, "to": "cora", "force": true}
 	}),
-	boundScope("A10f", "a release of all", op.BindingMismatch, func(_ *floor, p *op.Payload) { p.Op, p.Params = op.ReleaseAll, op.Params{} }),
-	boundScope("A10g", "another directory under the id", op.BindingMismatch, func(_ *floor, p *op.Payload) { p.Incarnation += "0" }),
-	boundScope("A10h", "other reservations", op.BindingMismatch, func(_ *floor, p *op.Payload) { p.State = op.FingerprintOf(nil) }),
-	boundScope("A10i", "another host", op.TargetMismatch, func(_ *floor, p *op.Payload) { p.Host = "pve2" }),
-	onFloor("A10j", "the envelope for one directory is handed in for another", op.BindingMismatch, func(f *floor) error {
+	boundScope("A10f", "a release of all", refusal.BindingMismatch, func(_ *floor, p *op.Payload) { p.Op, p.Params = op.ReleaseAll, op.Params{} }),
+	boundScope("A10g", "another directory under the id", refusal.BindingMismatch, func(_ *floor, p *op.Payload) { p.Incarnation += "0" }),
+	boundScope("A10h", "other reservations", refusal.BindingMismatch, func(_ *floor, p *op.Payload) { p.State = op.FingerprintOf(nil) }),
+	boundScope("A10i", "another host", refusal.TargetMismatch, func(_ *floor, p *op.Payload) { p.Host = "pve2" }),
+	onFloor("A10j", "the envelope for one directory is handed in for another", refusal.BindingMismatch, func(f *floor) error {
 		there := f.request(op.Ask{Op: op.ReleaseAll, Target: elsewhere(f), Params: op.Params{}})
 		here := f.request(f.releaseAll)
 		f.arm()
-		require.ErrorIs(f.t, f.send(there.ID, f.envelopeOf(here)), op.BindingMismatch)
+		require.ErrorIs(f.t, f.send(there.ID, f.envelopeOf(here)), refusal.BindingMismatch)
 		return f.send(here.ID, f.envelopeOf(there))
 	}),
-	boundScope("A10l", "one reservation, over the state of all", op.BindingMismatch, func(f *floor, p *op.Payload) {
+	boundScope("A10l", "one reservation, over the state of all", refusal.BindingMismatch, func(f *floor, p *op.Payload) {
 		p.State = must(f.book.View(f.ctx, f.scope.Name)).Fingerprint()
 	}),
 	onFloor("A10m", "a payload of an operator's own has all released over the state of one, or one handed on over the state of all or of another",
-		op.StaleTarget, func(f *floor) error {
+		refusal.StaleTarget, func(f *floor) error {
 			r := f.request(f.toCora)
 			v := must(f.book.View(f.ctx, f.scope.Name))
 			f.arm()
@@ -75,11 +76,11 @@ var adminBindingRows = []attack{
 			} {
 				own := f.altered(r, func(p *op.Payload) { change(p); p.Nonce = nonce.New() })
 				last = f.sendOffline(f.by(own, f.carol.votes(coordination)))
-				require.ErrorIs(f.t, last, op.StaleTarget)
+				require.ErrorIs(f.t, last, refusal.StaleTarget)
 			}
 			return last
 		}),
-	onFloor("A10k", "a release of one directory's reservations is done, and those of another are still there", op.Replayed, func(f *floor) error {
+	onFloor("A10k", "a release of one directory's reservations is done, and those of another are still there", refusal.Replayed, func(f *floor) error {
 		there := elsewhere(f)
 		r := f.request(f.releaseAll)
 		e := f.by(r.Payload, f.carol.votes(coordination))

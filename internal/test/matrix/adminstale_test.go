@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 )
 
@@ -98,8 +99,8 @@ func staleScopes() (rows []attack) {
 			steps = "release-all"
 		}
 		rows = append(rows,
-			onFloor(signed, steps+" signed, then "+c.what, op.StaleTarget, c.signedBefore),
-			onFloor(approved, steps+" approved, then "+c.what, op.StaleTarget, c.approvedBefore))
+			onFloor(signed, steps+" signed, then "+c.what, refusal.StaleTarget, c.signedBefore),
+			onFloor(approved, steps+" approved, then "+c.what, refusal.StaleTarget, c.approvedBefore))
 	}
 	return rows
 }
@@ -116,9 +117,9 @@ func (c change) signedBefore(f *floor) error {
 		thenGive = op.StateSuperseded
 	}
 	f.arm()
-	require.ErrorIs(f.t, f.sendOffline(e), op.StaleTarget)
+	require.ErrorIs(f.t, f.sendOffline(e), refusal.StaleTarget)
 	if c.of != ofOthers {
-		require.ErrorIs(f.t, f.send(give.ID, e2), op.StaleTarget)
+		require.ErrorIs(f.t, f.send(give.ID, e2), refusal.StaleTarget)
 		f.ends(give.ID, thenGive, nonce.Superseded)
 	}
 	err := f.send(release.ID, e)
@@ -144,10 +145,10 @@ func (c change) approvedBefore(f *floor) error {
 	var last error
 	for _, r := range approved {
 		last = f.executor().execute(f.ctx, r.ID)
-		require.ErrorIs(f.t, last, op.StaleTarget)
+		require.ErrorIs(f.t, last, refusal.StaleTarget)
 		require.Equal(f.t, op.StateRefused, f.stepOf(r.ID).State)
 		require.Equal(f.t, nonce.Used, f.nonceRows()[r.Nonce].fate)
-		require.ErrorIs(f.t, f.approveAs(r, f.carol, op.Coordination), op.Replayed)
+		require.ErrorIs(f.t, f.approveAs(r, f.carol, op.Coordination), refusal.Replayed)
 	}
 	return last
 }
@@ -157,7 +158,7 @@ func (c change) approvedBefore(f *floor) error {
 func undodged() (rows []attack) {
 	letter := 'a'
 	add := func(c change, when string, approvedBefore bool) {
-		rows = append(rows, onFloor("A16"+string(letter), "a force-transfer is "+when+", "+c.what+", and it is done and handed in again", op.Replayed,
+		rows = append(rows, onFloor("A16"+string(letter), "a force-transfer is "+when+", "+c.what+", and it is done and handed in again", refusal.Replayed,
 			func(f *floor) error { return c.undodged(f, approvedBefore) }))
 		letter++
 	}
@@ -191,12 +192,12 @@ func (c change) undodged(f *floor, approvedBefore bool) error {
 	require.Equal(f.t, op.StateSucceeded, f.stepOf(r.ID).State)
 	require.Equal(f.t, "cora", must(f.book.View(f.ctx, f.scope.Name)).Reservations[0].Holder.Name)
 	f.arm()
-	require.ErrorIs(f.t, f.sendOffline(e), op.Replayed)
+	require.ErrorIs(f.t, f.sendOffline(e), refusal.Replayed)
 	return f.send(r.ID, e)
 }
 
 var staleScopeRows = append(append(staleScopes(), undodged()...),
-	onFloor("A07z", "two steps on one scope are approved: the second one is for what the first one left nothing of", op.StaleTarget, func(f *floor) error {
+	onFloor("A07z", "two steps on one scope are approved: the second one is for what the first one left nothing of", refusal.StaleTarget, func(f *floor) error {
 		release, give := f.request(f.releaseAll), f.request(f.toCora)
 		f.mustApprove(release)
 		f.mustApprove(give)
@@ -205,7 +206,7 @@ var staleScopeRows = append(append(staleScopes(), undodged()...),
 		f.arm()
 		return f.executor().execute(f.ctx, give.ID)
 	}),
-	onFloor("A09a", "64 at once of the same approval", op.Replayed, func(f *floor) error {
+	onFloor("A09a", "64 at once of the same approval", refusal.Replayed, func(f *floor) error {
 		r := f.request(f.releaseAll)
 		e := f.envelopeOf(r)
 		f.arm()
@@ -219,7 +220,7 @@ var staleScopeRows = append(append(staleScopes(), undodged()...),
 		accepted := 0
 		for range cap(errs) {
 			if err := <-errs; err != nil {
-				require.ErrorIs(f.t, err, op.Replayed)
+				require.ErrorIs(f.t, err, refusal.Replayed)
 				last = err
 			} else {
 				accepted++
@@ -230,13 +231,13 @@ var staleScopeRows = append(append(staleScopes(), undodged()...),
 		emptied(f)
 		return last
 	}),
-	onFloor("A09b", "an approval that was rejected", op.Rejected, func(f *floor) error {
+	onFloor("A09b", "an approval that was rejected", refusal.Rejected, func(f *floor) error {
 		r := f.request(f.releaseAll)
 		e := f.envelopeOf(r)
 		_, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, f.alice))
 		require.NoError(f.t, err)
 		f.arm()
-		require.ErrorIs(f.t, f.sendOffline(e), op.Rejected)
+		require.ErrorIs(f.t, f.sendOffline(e), refusal.Rejected)
 		return f.send(r.ID, e)
 	}),
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // working is an agent that has registered itself and has src/** as r1.
@@ -24,7 +24,7 @@ func (a *actor) works() {
 
 // registers is a row in which somebody registers a process that is not theirs
 // to register.
-func registers(id, what string, want op.Code, scene func(s *stage) (who *actor, pid int)) attack {
+func registers(id, what string, want refusal.Code, scene func(s *stage) (who *actor, pid int)) attack {
 	return onStage(id, "an agent registers "+what, want, func(s *stage) func() error {
 		who, pid := scene(s)
 		return func() error {
@@ -40,11 +40,11 @@ func registers(id, what string, want op.Code, scene func(s *stage) (who *actor, 
 // impersonates is a row in which somebody who is not builder, but looks much
 // like it, lets go of what builder holds.
 func impersonates(id, what string, scene func(s *stage) *actor) attack {
-	return onStage(id, what+", lets go of what an agent holds", op.NotHolder, func(s *stage) func() error {
+	return onStage(id, what+", lets go of what an agent holds", refusal.NotHolder, func(s *stage) func() error {
 		who := scene(s)
 		return func() error {
 			require.Equal(s.t, "-", who.does("self"))
-			require.ErrorIs(s.t, who.tries("reserve %s src/a.go", s.repo), op.Conflict)
+			require.ErrorIs(s.t, who.tries("reserve %s src/a.go", s.repo), refusal.Conflict)
 			return who.tries("release r1")
 		}
 	})
@@ -59,54 +59,54 @@ func (s *stage) needsRoot(why string) {
 }
 
 var agentRows = []attack{
-	registers("A01a", "pid 1", op.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), 1 }),
-	registers("A01b", "another user's process, which started it", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01a", "pid 1", refusal.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), 1 }),
+	registers("A01b", "another user's process, which started it", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		s.needsRoot("to be another user")
 		return s.actor("x", "stranger"), os.Getpid()
 	}),
-	registers("A01c", "itself, which takes in orphans", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01c", "itself, which takes in orphans", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		a := s.actor("x")
 		a.does("subreaper")
 		return a, a.pid
 	}),
-	registers("A01d", "its parent, which takes in orphans", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01d", "its parent, which takes in orphans", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		parent := s.actor("parent")
 		parent.does("subreaper")
 		return parent.starts("x"), parent.pid
 	}),
-	registers("A01e", "a terminal multiplexer, whose panes are sessions of their own", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01e", "a terminal multiplexer, whose panes are sessions of their own", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		mux := s.actor("mux", "setsid")
 		mux.starts("left", "setsid").works()
 		return mux.starts("right", "setsid"), mux.pid
 	}),
-	registers("A01f", "what it and a registered agent have in common", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01f", "what it and a registered agent have in common", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		common := s.actor("common")
 		common.starts("left").works()
 		return common.starts("right"), common.pid
 	}),
-	registers("A01g", "itself, from which a registered agent descends", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01g", "itself, from which a registered agent descends", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		common := s.actor("common")
 		common.starts("left").works()
 		return common, common.pid
 	}),
-	registers("A01h", "the leader of another session, which nobody has registered", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01h", "the leader of another session, which nobody has registered", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		login := s.actor("login", "setsid")
 		return login.starts("x", "setsid"), login.pid
 	}),
-	registers("A01i", "a sibling", op.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), s.actor("sibling").pid }),
-	registers("A01j", "a sibling that is registered", op.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), s.working("sibling").pid }),
-	registers("A01k", "a process that it started", op.NotAllowed, func(s *stage) (*actor, int) {
+	registers("A01i", "a sibling", refusal.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), s.actor("sibling").pid }),
+	registers("A01j", "a sibling that is registered", refusal.NotAllowed, func(s *stage) (*actor, int) { return s.actor("x"), s.working("sibling").pid }),
+	registers("A01k", "a process that it started", refusal.NotAllowed, func(s *stage) (*actor, int) {
 		a := s.actor("x")
 		return a, a.starts("child").pid
 	}),
-	onStage("A01l", "an agent says that its orphans go to a process that is no ancestor", op.NotAllowed, func(s *stage) func() error {
+	onStage("A01l", "an agent says that its orphans go to a process that is no ancestor", refusal.NotAllowed, func(s *stage) func() error {
 		a, sibling := s.actor("x"), s.actor("sibling")
 		return func() error {
-			require.ErrorIs(s.t, a.tries("register x %d 0", a.pid), op.Malformed)
+			require.ErrorIs(s.t, a.tries("register x %d 0", a.pid), refusal.Malformed)
 			return a.tries("register x %d %d", a.pid, sibling.pid)
 		}
 	}),
-	onStage("A01m", "an agent takes the name of another one that lives", op.Conflict, func(s *stage) func() error {
+	onStage("A01m", "an agent takes the name of another one that lives", refusal.Conflict, func(s *stage) func() error {
 		s.working("builder")
 		a := s.actor("x")
 		return func() error { return a.tries("register builder %d", a.pid) }
@@ -136,7 +136,7 @@ var agentRows = []attack{
 		s.needsRoot("to make a PID namespace")
 		return s.working("builder").starts("inside", "pidns")
 	}),
-	onStage("A02g", "a connection of an agent's child is inherited, and whoever opened it has ended", op.NotHolder, func(s *stage) func() error {
+	onStage("A02g", "a connection of an agent's child is inherited, and whoever opened it has ended", refusal.NotHolder, func(s *stage) func() error {
 		builder := s.working("builder")
 		return func() error {
 			opener := builder.starts("opener")
@@ -148,7 +148,7 @@ var agentRows = []attack{
 			return heir.tries("borrowed DELETE /v1/reservations/r1")
 		}
 	}),
-	onStage("A02h", "an agent has ended, and a stranger under its uid lets go of what it kept", op.NotHolder, func(s *stage) func() error {
+	onStage("A02h", "an agent has ended, and a stranger under its uid lets go of what it kept", refusal.NotHolder, func(s *stage) func() error {
 		builder := s.working("builder")
 		builder.ends()
 		s.alone()
@@ -178,12 +178,12 @@ var agentRows = []attack{
 		require.Equal(s.t, "r1", boxed.does("reserve %s src/**", s.repo))
 		return s.actor("x")
 	}),
-	onStage("A15e", "a stranger under the daemon's uid takes the name of a process that holds nothing", op.NotHolder, func(s *stage) func() error {
+	onStage("A15e", "a stranger under the daemon's uid takes the name of a process that holds nothing", refusal.NotHolder, func(s *stage) func() error {
 		s.working("builder").does("release r1")
 		x := s.actor("x")
 		return func() error { return x.tries("unregister builder") }
 	}),
-	onStage("A15f", "another user takes the name of a token that holds nothing", op.NotHolder, func(s *stage) func() error {
+	onStage("A15f", "another user takes the name of a token that holds nothing", refusal.NotHolder, func(s *stage) func() error {
 		s.needsRoot("to be another user")
 		s.actor("builder").does("token builder")
 		x := s.actor("x", "stranger")
@@ -194,7 +194,7 @@ var agentRows = []attack{
 // takesTheName is a row in which somebody gives up the name of an agent that
 // holds something, which would be free then.
 func takesTheName(id, who string, scene func(s *stage) *actor) attack {
-	return onStage(id, who+", gives up its name", op.NotHolder, func(s *stage) func() error {
+	return onStage(id, who+", gives up its name", refusal.NotHolder, func(s *stage) func() error {
 		x := scene(s)
 		return func() error {
 			require.NotEqual(s.t, "builder#1", x.does("self"))

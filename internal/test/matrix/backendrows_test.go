@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/nonce"
@@ -55,7 +56,7 @@ func (s *stand) waits(j op.Job, err error) error {
 		return err
 	}
 	if j.State() == op.StatePending {
-		return op.Refuse(op.PendingSignature, "%s waits", j.ID)
+		return refusal.New(refusal.PendingSignature, "%s waits", j.ID)
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func (s *stand) waits(j op.Job, err error) error {
 // onApproval is a row in which the victim becomes another between the signature
 // and the approval.
 func onApproval(id, what, needs string, then op.State, change func(drivertest.World)) row {
-	return row{id: id, what: what + ", between signature and approval", needs: needs, want: op.StaleTarget, run: func(s *stand) error {
+	return row{id: id, what: what + ", between signature and approval", needs: needs, want: refusal.StaleTarget, run: func(s *stand) error {
 		r := s.Waiting(drivertest.Hub, s.w.Taking(drivertest.Victim))
 		change(s.w)
 		s.arm()
@@ -94,14 +95,14 @@ func (s *stand) onlyOld(r op.Request) {
 // onExecution is a row in which that happens between the approval and the step:
 // the nonce stays spent and the step ends as refused.
 func onExecution(id, what, needs string, change func(drivertest.World)) row {
-	return row{id: id, what: what + ", between approval and execution", needs: needs, want: op.StaleTarget, run: func(s *stand) error {
+	return row{id: id, what: what + ", between approval and execution", needs: needs, want: refusal.StaleTarget, run: func(s *stand) error {
 		r := s.Approved(drivertest.Hub, s.w.Taking(drivertest.Victim))
 		change(s.w)
 		s.arm()
 		err := s.Execute(r.ID)
 		require.Equal(s.t, op.StateRefused, s.Step(r.ID).State)
 		_, again := s.Approve(r)
-		require.ErrorIs(s.t, again, op.Replayed)
+		require.ErrorIs(s.t, again, refusal.Replayed)
 		return err
 	}}
 }
@@ -122,7 +123,7 @@ var staleRows = []row{
 // unproven is a row in which the builder asks for a destroy of what it made as
 // scratch, after something happened to it.
 func unproven(id, what, needs, ops string, prepare func(*stand), verb string) row {
-	return row{id: id, what: what, needs: needs, ops: ops, want: op.PendingSignature, run: func(s *stand) error {
+	return row{id: id, what: what, needs: needs, ops: ops, want: refusal.PendingSignature, run: func(s *stand) error {
 		prepare(s)
 		s.arm()
 		return s.waits(s.Submit(drivertest.Builder, s.ask(verb, drivertest.Fresh)))
@@ -146,7 +147,7 @@ var scratchRows = []row{
 			s.Do(drivertest.Builder, s.w.Taking(drivertest.Fresh))
 		}
 		require.Equal(s.t, before, content(), "what was there before was taken over")
-		return op.Code("kept")
+		return refusal.Code("kept")
 	}},
 	unproven("P16a", "a foreign disk moved into scratch", "MoveDisk", "", func(s *stand) {
 		s.scratch()
@@ -161,12 +162,12 @@ var scratchRows = []row{
 // signedOnly is a row about a step that takes something: where the back end has
 // it, it waits, and where it has not, nobody does it, with any parameters.
 func signedOnly(id, what, verb string, prepare func(*stand) []any, sample ...any) row {
-	return row{id: id, what: what, want: op.PendingSignature, run: func(s *stand) error {
+	return row{id: id, what: what, want: refusal.PendingSignature, run: func(s *stand) error {
 		kv := sample
 		if s.has(verb) {
 			kv = prepare(s)
 		} else {
-			s.want = op.UnknownOp
+			s.want = refusal.UnknownOp
 		}
 		s.arm()
 		return s.waits(s.Submit(drivertest.Builder, s.ask(verb, drivertest.Victim, kv...)))
@@ -195,34 +196,34 @@ func backedUp(s *stand) []any {
 }
 
 var verbRows = []row{
-	{id: "P06a", what: "taking away a protection that others set", needs: "Protect", ops: "set-config", want: op.PendingSignature, run: func(s *stand) error {
+	{id: "P06a", what: "taking away a protection that others set", needs: "Protect", ops: "set-config", want: refusal.PendingSignature, run: func(s *stand) error {
 		s.w.Protect(drivertest.Victim)
 		s.arm()
 		return s.waits(s.Submit(drivertest.Hub, s.ask("set-config", drivertest.Victim, "protected", false)))
 	}},
-	{id: "P06b", what: "destroying what was protected until an operator took that away", needs: "Protect", ops: "set-config", want: op.PendingSignature,
+	{id: "P06b", what: "destroying what was protected until an operator took that away", needs: "Protect", ops: "set-config", want: refusal.PendingSignature,
 		run: func(s *stand) error {
 			s.w.Protect(drivertest.Victim)
 			s.Done(drivertest.Hub, s.ask("set-config", drivertest.Victim, "protected", false))
 			s.arm()
 			return s.waits(s.Submit(drivertest.Builder, s.w.Taking(drivertest.Victim)))
 		}},
-	{id: "P06c", what: "changing a label", ops: "set-config", want: op.PendingSignature, run: func(s *stand) error {
+	{id: "P06c", what: "changing a label", ops: "set-config", want: refusal.PendingSignature, run: func(s *stand) error {
 		s.Done(drivertest.Hub, s.ask("set-config", drivertest.Victim, "labels", labels("tier", "prod")))
 		s.arm()
 		return s.waits(s.Submit(drivertest.Hub, s.ask("set-config", drivertest.Victim, "labels", labels("tier", "scratch"))))
 	}},
-	{id: "P06e", what: "desired state takes a protection away that others set", needs: "Protect", want: op.PendingSignature, run: func(s *stand) error {
+	{id: "P06e", what: "desired state takes a protection away that others set", needs: "Protect", want: refusal.PendingSignature, run: func(s *stand) error {
 		s.w.Protect(drivertest.Victim)
 		s.arm()
 		s.wish("  - name: victim\n    protected: false\n")
 		return s.planned(drivertest.Victim)
 	}},
-	{id: "P07a", what: "operations by the names of other tools", want: op.UnknownOp, run: func(s *stand) (err error) {
+	{id: "P07a", what: "operations by the names of other tools", want: refusal.UnknownOp, run: func(s *stand) (err error) {
 		s.arm()
 		for _, verb := range []string{"rename", "shrink", "undefine", "detach-disk", "delete-disk", "migrate", "rollback", "purge"} {
 			_, err = s.Submit(drivertest.Builder, s.ask(verb, drivertest.Victim))
-			require.ErrorIs(s.t, err, op.UnknownOp, verb)
+			require.ErrorIs(s.t, err, refusal.UnknownOp, verb)
 		}
 		return err
 	}},
@@ -242,7 +243,7 @@ var verbRows = []row{
 // startShared: two systems that write one disk destroy what is on it, so the start of
 // either waits.
 func startShared(id, what, from, to, verb string) row {
-	return row{id: id, what: what, needs: "Share", ops: verb, want: op.PendingSignature, run: func(s *stand) error {
+	return row{id: id, what: what, needs: "Share", ops: verb, want: refusal.PendingSignature, run: func(s *stand) error {
 		apart := s.w.Share(from, to)
 		s.arm()
 		s.finale = func() { apart(); s.conclude() }
@@ -279,7 +280,7 @@ func (s *stand) planned(name string) error {
 	open, err := s.Open(s.t.Context(), s.w.Target(name))
 	require.NoError(s.t, err)
 	if slices.ContainsFunc(open, func(x op.Step) bool { return x.State == op.StatePending }) {
-		return op.Refuse(op.PendingSignature, "a step of %s waits", name)
+		return refusal.New(refusal.PendingSignature, "a step of %s waits", name)
 	}
 	require.Empty(s.t, open)
 	return nothingPlanned
@@ -295,7 +296,7 @@ func unreadable(id, what, text string) row {
 		status := s.put(text)
 		require.False(s.t, status.Sources[0].OK)
 		require.NotEmpty(s.t, status.Sources[0].Error)
-		require.ErrorIs(s.t, s.planned(drivertest.Victim), op.PendingSignature, "the wish that waits goes on waiting")
+		require.ErrorIs(s.t, s.planned(drivertest.Victim), refusal.PendingSignature, "the wish that waits goes on waiting")
 		return s.planned(drivertest.Bystander)
 	}}
 }
@@ -316,29 +317,29 @@ var wishRows = []row{
 			return []reconcile.Source{src}
 		}
 		s.Reconcile(s.sources()...)
-		require.ErrorIs(s.t, s.planned(drivertest.Victim), op.PendingSignature)
+		require.ErrorIs(s.t, s.planned(drivertest.Victim), refusal.PendingSignature)
 		s.arm()
 		s.unlogged = "what cannot be read asks for nothing; status says so"
 		require.NoError(s.t, os.Remove(file))
 		require.NoError(s.t, os.Symlink("hub.yaml", file))
 		require.False(s.t, s.Reconcile(s.sources()...).Sources[0].OK)
-		require.ErrorIs(s.t, s.planned(drivertest.Victim), op.PendingSignature, "the wish that waits goes on waiting")
+		require.ErrorIs(s.t, s.planned(drivertest.Victim), refusal.PendingSignature, "the wish that waits goes on waiting")
 		return s.planned(drivertest.Bystander)
 	}},
 	{id: "P09g", what: "a source that answers with an error", want: nothingPlanned, run: func(s *stand) error {
 		s.arm()
 		s.unlogged = "what cannot be read asks for nothing; status says so"
-		require.Contains(s.t, s.Reconcile(staleSource{op.Refuse(op.Unavailable, "500")}).Sources[0].Error, "500")
+		require.Contains(s.t, s.Reconcile(staleSource{refusal.New(refusal.Unavailable, "500")}).Sources[0].Error, "500")
 		return s.planned(drivertest.Victim)
 	}},
-	{id: "P10", what: "desired state for another host", want: op.TargetMismatch, run: func(s *stand) error {
+	{id: "P10", what: "desired state for another host", want: refusal.TargetMismatch, run: func(s *stand) error {
 		s.arm()
 		s.unlogged = "the document is refused whole; status says so"
 		status := s.put("apiVersion: gated/v1\nhost: another\nguests:\n  - name: victim\n    state: absent\n")
 		require.ErrorIs(s.t, s.planned(drivertest.Victim), nothingPlanned)
-		return op.Refuse(status.Sources[0].Code, "%s", status.Sources[0].Error)
+		return refusal.New(status.Sources[0].Code, "%s", status.Sources[0].Error)
 	}},
-	{id: "P11", what: "a hub asks for a hundred destroys, again and again", want: op.OverLimit,
+	{id: "P11", what: "a hub asks for a hundred destroys, again and again", want: refusal.OverLimit,
 		policy: func(w *drivertest.World) {
 			if w.Policy.OpenPerSource == 0 {
 				w.Policy = matrixPolicy()
@@ -374,7 +375,7 @@ var wishRows = []row{
 // loses is a row in which somebody has a guest stopped that holds what ends with
 // it.
 func loses(id, what, ops string, run func(*stand) error) row {
-	return row{id: id, what: what, needs: "Volatile", ops: ops, want: op.PendingSignature, run: func(s *stand) error {
+	return row{id: id, what: what, needs: "Volatile", ops: ops, want: refusal.PendingSignature, run: func(s *stand) error {
 		require.True(s.t, drivertest.LookAt(s.t, s.w.Driver, drivertest.Victim).Volatile)
 		s.arm()
 		s.finale = func() {} // what a back end does with one that is gone once it stands still is its own
@@ -398,12 +399,12 @@ var stopRows = []row{
 // brokenEnd is a row in which a back end breaks while it does what was signed; the
 // row's code is the state that the step ends in.
 func brokenEnd(id, what, needs string, want op.State, run func(*stand, op.Request)) row {
-	return row{id: id, what: what, needs: needs, want: op.Code(want), run: func(s *stand) error {
+	return row{id: id, what: what, needs: needs, want: refusal.Code(want), run: func(s *stand) error {
 		r := s.Approved(drivertest.Hub, s.w.Taking(drivertest.Victim))
 		s.arm()
 		run(s, r)
 		s.Reconcile() // also not at the next start
-		return op.Code(s.Step(r.ID).State)
+		return refusal.Code(s.Step(r.ID).State)
 	}}
 }
 
@@ -455,7 +456,7 @@ var brokenRows = []row{
 			s.Reconcile()
 			switch { // it may have heard, and said nothing
 			case s.Step(r.ID).State == op.StateSucceeded:
-				s.want = op.Code(op.StateSucceeded)
+				s.want = refusal.Code(op.StateSucceeded)
 				s.gone()
 			case s.w.Content(drivertest.Victim) == "": // half of what was signed is done, and nobody says that all of it is
 				s.gone()
@@ -468,14 +469,14 @@ var brokenRows = []row{
 // and the look contradicts it; the row's code is the state that the step ends in.
 func belied(id, verb string, prepare func(*stand) []any) row {
 	return row{id: id, what: "the back end says that guest." + verb + " is done, and the look contradicts it", needs: "Lie", ops: verb,
-		want: op.Code(op.StateFailed), run: func(s *stand) error {
+		want: refusal.Code(op.StateFailed), run: func(s *stand) error {
 			r := s.Approved(drivertest.Hub, s.ask(verb, drivertest.Victim, prepare(s)...))
 			s.arm()
 			stop := s.w.Lie()
 			s.Reconcile()
 			stop()
 			s.Reconcile() // also not at the next start
-			return op.Code(s.Step(r.ID).State)
+			return refusal.Code(s.Step(r.ID).State)
 		}}
 }
 

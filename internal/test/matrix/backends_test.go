@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
@@ -68,7 +69,7 @@ type row struct {
 	what  string
 	needs string // an ability of the back end, or ""
 	ops   string // an operation that it needs, without "guest.", or ""
-	want  op.Code
+	want  refusal.Code
 	run   func(*stand) error
 
 	policy func(*drivertest.World) // changes the policy, if not nil
@@ -83,9 +84,9 @@ type stand struct {
 
 	spent    map[op.RequestID]nonce.Fate // of requests that the row's refusal rightly ends
 	sources  func() []reconcile.Source   // of wishes, as the row last had them
-	want     op.Code                     // in the place of the row's
+	want     refusal.Code                // in the place of the row's
 	unlogged string                      // why the audit log has no entry
-	loggedAs op.Code                     // the log's code, where the row's is none
+	loggedAs refusal.Code                // the log's code, where the row's is none
 	finale   func()                      // in the place of a destroy of the victim that is signed for real
 }
 
@@ -214,7 +215,7 @@ func (s *stand) verdict(r row, err error) {
 	if s.want == "" {
 		s.want = r.want
 	}
-	require.Equal(s.t, s.want, op.CodeOf(err), "%v", err)
+	require.Equal(s.t, s.want, refusal.CodeOf(err), "%v", err)
 	s.Reconcile(s.sources()...) // whatever the attack left to run must change nothing either
 	after := s.standing()
 	require.Equal(s.t, s.before.seen, after.seen, "a target was changed")
@@ -240,7 +241,7 @@ func (s *stand) verdict(r row, err error) {
 }
 
 // logged asserts that the audit log tells of the refusal.
-func (s *stand) logged(code op.Code) {
+func (s *stand) logged(code refusal.Code) {
 	s.t.Helper()
 	if s.unlogged != "" {
 		return
@@ -252,7 +253,7 @@ func (s *stand) logged(code op.Code) {
 	require.NoError(s.t, err)
 	for _, e := range es {
 		asked := e.Kind == audit.Requested || e.Kind == audit.Joined
-		if e.Code == code || e.Kind == audit.Kind(code) || code == op.PendingSignature && asked {
+		if e.Code == code || e.Kind == audit.Kind(code) || code == refusal.PendingSignature && asked {
 			return
 		}
 	}
@@ -277,7 +278,7 @@ func (s *stand) conclude() {
 	require.Equal(s.t, op.StateSucceeded, s.Step(r.ID).State, s.Step(r.ID).Detail)
 	require.Empty(s.t, s.w.Content(drivertest.Victim))
 	_, err = s.Approve(r)
-	require.ErrorIs(s.t, err, op.Replayed)
+	require.ErrorIs(s.t, err, refusal.Replayed)
 	for name, was := range others {
 		require.Equal(s.t, was, s.see(name), "a signed step reached %s", name)
 	}

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 )
 
 // bound is a row in which an operator's valid signature stands over a payload
 // that differs from the request's in one thing. It is tried at both end points,
 // with the request's nonce, and against the request with a fresh one.
-func bound(id, what string, want op.Code, change func(*op.Payload)) attack {
+func bound(id, what string, want refusal.Code, change func(*op.Payload)) attack {
 	return attack{id: id, what: "a listed key signs another " + what, want: want, run: func(w *world) error {
 		w.do("guest.snapshot", "victim", "snapshot", "good")
 		w.do("guest.snapshot", "victim", "snapshot", "bad")
@@ -42,7 +43,7 @@ func (w *world) again() {
 // staleAtApproval is a row in which the target becomes another between the
 // signature and the approval.
 func staleAtApproval(id, what string, then op.State, change func(w *world)) attack {
-	return attack{id: id, what: what + ", between signing and approval", want: op.StaleTarget, run: func(w *world) error {
+	return attack{id: id, what: what + ", between signing and approval", want: refusal.StaleTarget, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.alice.envelope(w.t, r.Payload)
 		change(w)
@@ -57,7 +58,7 @@ func staleAtApproval(id, what string, then op.State, change func(w *world)) atta
 // staleAtExecution is a row in which that happens between approval and
 // execution: the nonce stays spent and the step ends as refused.
 func staleAtExecution(id, what string, change func(w *world)) attack {
-	return attack{id: id, what: what + ", between approval and execution", want: op.StaleTarget, run: func(w *world) error {
+	return attack{id: id, what: what + ", between approval and execution", want: refusal.StaleTarget, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		change(w)
@@ -65,7 +66,7 @@ func staleAtExecution(id, what string, change func(w *world)) attack {
 		err := w.executor().execute(w.ctx, r.ID)
 		require.Equal(w.t, op.StateRefused, w.stepOf(r.ID).State)
 		require.Equal(w.t, nonce.Used, w.nonceRows()[r.Nonce].fate)
-		require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, r.Payload)), op.Replayed)
+		require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, r.Payload)), refusal.Replayed)
 		return err
 	}}
 }
@@ -76,19 +77,19 @@ func labelled(w *world) { w.edit(`"labels":{}`, `"labels":{"keep":"yes"}`, "vict
 func copied(w *world)   { w.write("x", "victim", "snapshots", "by-hand", "file") }
 
 var bindingRows = []attack{
-	bound("B01", "host", op.TargetMismatch, func(p *op.Payload) { p.Host = "pve2" }),
-	bound("B02", "gate id", op.TargetMismatch, func(p *op.Payload) { p.Gate = op.GateID(strings.Repeat("a", 32)) }),
-	bound("B03", "operation", op.BindingMismatch, func(p *op.Payload) { p.Op = "guest.snapshot-delete" }),
-	bound("B04", "target", op.BindingMismatch, func(p *op.Payload) { p.Target.Name = "bystander" }),
-	bound("B05a", "incarnation", op.BindingMismatch, func(p *op.Payload) { p.Incarnation += "0" }),
-	bound("B05b", "state", op.BindingMismatch, func(p *op.Payload) { p.State = op.FingerprintOf(nil) }),
-	bound("B06a", "parameter's value", op.BindingMismatch, func(p *op.Payload) { p.Params = op.Params{"snapshot": "bad"} }),
-	bound("B06b", "parameter more", op.BindingMismatch, func(p *op.Payload) {
+	bound("B01", "host", refusal.TargetMismatch, func(p *op.Payload) { p.Host = "pve2" }),
+	bound("B02", "gate id", refusal.TargetMismatch, func(p *op.Payload) { p.Gate = op.GateID(strings.Repeat("a", 32)) }),
+	bound("B03", "operation", refusal.BindingMismatch, func(p *op.Payload) { p.Op = "guest.snapshot-delete" }),
+	bound("B04", "target", refusal.BindingMismatch, func(p *op.Payload) { p.Target.Name = "bystander" }),
+	bound("B05a", "incarnation", refusal.BindingMismatch, func(p *op.Payload) { p.Incarnation += "0" }),
+	bound("B05b", "state", refusal.BindingMismatch, func(p *op.Payload) { p.State = op.FingerprintOf(nil) }),
+	bound("B06a", "parameter's value", refusal.BindingMismatch, func(p *op.Payload) { p.Params = op.Params{"snapshot": "bad"} }),
+	bound("B06b", "parameter more", refusal.BindingMismatch, func(p *op.Payload) {
 		p.Params = op.Params{"snapshot": "good", "force": true}
 	}),
-	bound("B06c", "parameter less", op.BindingMismatch, func(p *op.Payload) { p.Params = op.Params{} }),
-	bound("B06d", "reason", op.BindingMismatch, func(p *op.Payload) { p.Reason = "routine" }),
-	{id: "B06e", what: "an offline payload, validly signed, for an incarnation that is no more", want: op.StaleTarget,
+	bound("B06c", "parameter less", refusal.BindingMismatch, func(p *op.Payload) { p.Params = op.Params{} }),
+	bound("B06d", "reason", refusal.BindingMismatch, func(p *op.Payload) { p.Reason = "routine" }),
+	{id: "B06e", what: "an offline payload, validly signed, for an incarnation that is no more", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			b := w.altered(r, func(p *op.Payload) { p.Nonce, p.Incarnation = nonce.New(), p.Incarnation+"0" })
@@ -101,20 +102,20 @@ var bindingRows = []attack{
 	staleAtExecution("B09b", "the target is protected", guarded),
 	staleAtApproval("B09c", "the target is labelled", op.StatePending, labelled),
 	staleAtExecution("B09d", "a snapshot is put in by hand", copied),
-	{id: "B14a", what: "request A is approved with the envelope of request B", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "B14a", what: "request A is approved with the envelope of request B", want: refusal.BindingMismatch, run: func(w *world) error {
 		a, b := w.destroyRequest(), w.request(ask("guest.destroy", "bystander"))
 		w.arm()
-		require.ErrorIs(w.t, w.send(b.ID, w.alice.envelope(w.t, a.Payload)), op.BindingMismatch)
+		require.ErrorIs(w.t, w.send(b.ID, w.alice.envelope(w.t, a.Payload)), refusal.BindingMismatch)
 		return w.send(a.ID, w.alice.envelope(w.t, b.Payload))
 	}},
-	{id: "B18a", what: "the guest.json of a scratch guest is copied into another guest", want: op.StaleTarget, run: func(w *world) error {
+	{id: "B18a", what: "the guest.json of a scratch guest is copied into another guest", want: refusal.StaleTarget, run: func(w *world) error {
 		w.makeFor(builder, "tmp", "scratch", true)
 		w.allow.repair = w.copyOver("tmp/guest.json", "victim/guest.json")
 		w.arm()
 		_, err := w.submit(builder, ask("guest.destroy", "victim"))
 		return err
 	}},
-	{id: "B18b", what: "the same, between the approval of a destroy of the scratch guest and its execution", want: op.StaleTarget,
+	{id: "B18b", what: "the same, between the approval of a destroy of the scratch guest and its execution", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			w.makeFor(builder, "tmp", "scratch", true)
 			r := w.requestBy(hub, ask("guest.destroy", "tmp"))
@@ -123,7 +124,7 @@ var bindingRows = []attack{
 			w.arm()
 			return w.executor().execute(w.ctx, r.ID)
 		}},
-	{id: "B18c", what: "a scratch guest is copied whole under another name", want: op.StaleTarget, run: func(w *world) error {
+	{id: "B18c", what: "a scratch guest is copied whole under another name", want: refusal.StaleTarget, run: func(w *world) error {
 		w.makeFor(builder, "tmp", "scratch", true)
 		w.copyTree("tmp", "copy")
 		w.arm()
@@ -131,7 +132,7 @@ var bindingRows = []attack{
 		_, err := w.submit(builder, ask("guest.destroy", "copy"))
 		return err
 	}},
-	{id: "B18d", what: "a real guest gets the uuid of a scratch guest, with its own inode and birth time", want: op.StaleTarget,
+	{id: "B18d", what: "a real guest gets the uuid of a scratch guest, with its own inode and birth time", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			w.makeFor(builder, "tmp", "scratch", true)
 			uuid, _, _ := strings.Cut(string(w.observe("tmp").Incarnation), ":")
@@ -146,7 +147,7 @@ var bindingRows = []attack{
 
 // mounted is a row in which a bystander's files are mounted inside the victim.
 func mounted(id, name string, kv ...any) attack {
-	return attack{id: id, what: "a bind mount of another guest's data inside the target, then a signed " + name, want: op.Conflict,
+	return attack{id: id, what: "a bind mount of another guest's data inside the target, then a signed " + name, want: refusal.Conflict,
 		run: func(w *world) error {
 			w.do("guest.snapshot", "victim", "snapshot", "s")
 			at := mkdirs(w, "victim", "data", "mnt")
@@ -163,7 +164,7 @@ func mounted(id, name string, kv ...any) attack {
 // the bystander's file is what it was.
 func linked(id, name string, kv ...any) attack {
 	return attack{id: id, what: "hard links and symlinks to another guest's files inside the target, then " + name,
-		want: op.PendingSignature, run: func(w *world) error {
+		want: refusal.PendingSignature, run: func(w *world) error {
 			w.do("guest.snapshot", "victim", "snapshot", "s")
 			w.write("overwritten", "victim", "snapshots", "s", "precious.txt")
 			require.NoError(w.t, os.Remove(w.path("victim", "data", "precious.txt")))
@@ -183,7 +184,7 @@ var hostFileRows = []attack{
 	linked("B19d", "guest.destroy"),
 	linked("B19e", "guest.wipe"),
 	linked("B19f", "guest.restore", "snapshot", "s"),
-	{id: "B15b", what: "the guest's directory is exchanged for a symlink to another guest", want: op.Conflict, run: func(w *world) error {
+	{id: "B15b", what: "the guest's directory is exchanged for a symlink to another guest", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		require.NoError(w.t, os.Rename(w.path("victim"), w.path(".aside")))
@@ -196,7 +197,7 @@ var hostFileRows = []attack{
 		w.arm()
 		return w.executor().execute(w.ctx, r.ID)
 	}},
-	{id: "B15c", what: "the guest's data/ is a symlink to another guest's", want: op.Conflict, run: func(w *world) error {
+	{id: "B15c", what: "the guest's data/ is a symlink to another guest's", want: refusal.Conflict, run: func(w *world) error {
 		require.NoError(w.t, os.Rename(w.path("victim", "data"), w.path("victim", "aside")))
 		require.NoError(w.t, os.Symlink("../bystander/data", w.path("victim", "data")))
 		w.allow.repair = func() {
@@ -207,7 +208,7 @@ var hostFileRows = []attack{
 		_, err := w.submit(hub, ask("guest.wipe", "victim"))
 		return err
 	}},
-	{id: "B15d", what: "snapshots/ is a symlink to another guest's", want: op.Conflict, run: func(w *world) error {
+	{id: "B15d", what: "snapshots/ is a symlink to another guest's", want: refusal.Conflict, run: func(w *world) error {
 		w.do("guest.snapshot", "bystander", "snapshot", "s")
 		require.NoError(w.t, os.Remove(w.path("victim", "snapshots")))
 		require.NoError(w.t, os.Symlink("../bystander/snapshots", w.path("victim", "snapshots")))

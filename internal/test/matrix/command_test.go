@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
@@ -79,7 +80,7 @@ func purge(kv ...any) op.Ask {
 // otherProgram is a row in which something of a command changes after the operator
 // approved it: it is stale, the approval is used up, and nothing ran.
 func otherProgram(id, what string, a op.Ask, change func(c *programs)) attack {
-	return attack{id: id, what: what + ", between approval and execution", want: op.StaleTarget, run: func(w *world) error {
+	return attack{id: id, what: what + ", between approval and execution", want: refusal.StaleTarget, run: func(w *world) error {
 		c := w.withPrograms()
 		r := w.request(a)
 		w.mustApprove(r)
@@ -89,14 +90,14 @@ func otherProgram(id, what string, a op.Ask, change func(c *programs)) attack {
 		require.NoFileExists(w.t, c.ran())
 		require.Equal(w.t, op.StateRefused, w.stepOf(r.ID).State)
 		require.Equal(w.t, nonce.Used, w.nonceRows()[r.Nonce].fate)
-		require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, r.Payload)), op.Replayed)
+		require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, r.Payload)), refusal.Replayed)
 		return err
 	}}
 }
 
 // unfit is a row in which a job asks for a command with parameters that it must
 // not have.
-func unfit(id, what string, want op.Code, asks ...op.Ask) attack {
+func unfit(id, what string, want refusal.Code, asks ...op.Ask) attack {
 	return attack{id: id, what: "a job's parameters for a command: " + what, want: want, run: func(w *world) error {
 		c := w.withPrograms()
 		w.arm()
@@ -147,7 +148,7 @@ var commandRows = []attack{
 		c.start()
 	}),
 	otherProgram("B20m", "the catalogue loses it", purge(), func(c *programs) { delete(c.entries, "purge"); c.start() }),
-	{id: "B20n", what: "a probe rewrites the program while it is being looked at, after it was hashed", want: op.Code(op.StateSucceeded), run: func(w *world) error {
+	{id: "B20n", what: "a probe rewrites the program while it is being looked at, after it was hashed", want: refusal.Code(op.StateSucceeded), run: func(w *world) error {
 		c := w.withPrograms()
 		again := must(os.ReadFile(c.path("purge")))
 		c.write("probe", "#!/bin/sh\nif [ -e "+c.path("evil")+" ]; then echo '#!/bin/sh' > "+c.path("purge")+"; echo 'echo evil >> "+c.ran()+"' >> "+c.path("purge")+"; fi\n")
@@ -159,9 +160,9 @@ var commandRows = []attack{
 		require.NoError(w.t, w.runAll())
 		require.NotEqual(w.t, again, must(os.ReadFile(c.path("purge"))), "it was rewritten")
 		require.Equal(w.t, "everything "+c.path("root", "in")+"\n", string(must(os.ReadFile(c.ran()))), "what ran is what was hashed")
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
-	{id: "B20o", what: "a program may be written by everybody, between approval and execution", want: op.Unavailable, run: func(w *world) error {
+	{id: "B20o", what: "a program may be written by everybody, between approval and execution", want: refusal.Unavailable, run: func(w *world) error {
 		c := w.withPrograms()
 		r := w.request(purge())
 		w.mustApprove(r)
@@ -175,12 +176,12 @@ var commandRows = []attack{
 		require.NoError(w.t, os.Chmod(c.path("purge"), 0o755))
 		return err
 	}},
-	unfit("B20p", "one that begins with a dash", op.BadParams, purge("what", "-rf"), purge("what", "--no-preserve-root")),
-	unfit("B20q", "a path that leads out of its root", op.BadParams, purge("where", "../purge"), purge("where", "/etc/passwd"), purge("where", "."), purge("where", "link/../../sh")),
-	unfit("B20r", "the environment, the user, another word", op.BadParams, purge("LD_PRELOAD", "/x"), purge("env", "A=b"), purge("user", "root"), purge("argv", "x")),
-	unfit("B20s", "none of them, and other types", op.BadParams, runs("purge"), purge("what", int64(1)), purge("what", true)),
-	unfit("B20t", "what a terminal shows as something else", op.Malformed, purge("what", "a\x1b[2Jb"), purge("what", "a\nb"), purge("what", "a\u202eb"), purge("what", "\x00")),
-	{id: "B20u", what: "values hold what a shell, a template and a loader would act on; what is printed holds an escape sequence", want: op.Code(op.StateSucceeded),
+	unfit("B20p", "one that begins with a dash", refusal.BadParams, purge("what", "-rf"), purge("what", "--no-preserve-root")),
+	unfit("B20q", "a path that leads out of its root", refusal.BadParams, purge("where", "../purge"), purge("where", "/etc/passwd"), purge("where", "."), purge("where", "link/../../sh")),
+	unfit("B20r", "the environment, the user, another word", refusal.BadParams, purge("LD_PRELOAD", "/x"), purge("env", "A=b"), purge("user", "root"), purge("argv", "x")),
+	unfit("B20s", "none of them, and other types", refusal.BadParams, runs("purge"), purge("what", int64(1)), purge("what", true)),
+	unfit("B20t", "what a terminal shows as something else", refusal.Malformed, purge("what", "a\x1b[2Jb"), purge("what", "a\nb"), purge("what", "a\u202eb"), purge("what", "\x00")),
+	{id: "B20u", what: "values hold what a shell, a template and a loader would act on; what is printed holds an escape sequence", want: refusal.Code(op.StateSucceeded),
 		run: func(w *world) error {
 			c := w.withPrograms()
 			value := "; touch " + c.path("owned") + " $(touch " + c.path("owned") + ") {where} {{what}} LD_PRELOAD=/x"
@@ -194,15 +195,15 @@ var commandRows = []attack{
 			require.Equal(w.t, `\x1b[2Jpurged`, strings.TrimSpace(did.Output))
 			require.NoFileExists(w.t, c.path("owned"))
 			require.Equal(w.t, value+" "+c.path("root", "in")+"\n", string(must(os.ReadFile(c.ran()))))
-			return op.Code(w.stepOf(r.ID).State)
+			return refusal.Code(w.stepOf(r.ID).State)
 		}},
-	{id: "B20v", what: "an entry would take a password as a parameter, or run as gated itself", want: op.Malformed, run: func(w *world) error {
+	{id: "B20v", what: "an entry would take a password as a parameter, or run as gated itself", want: refusal.Malformed, run: func(w *world) error {
 		c := w.withPrograms()
 		strict := command.New(command.Config{Entries: c.entries})
 		w.arm()
 		w.allow.unlogged = "it does not start"
 		_, err := strict.Observe(w.ctx, op.At(op.Target{Kind: op.KindCommand, Name: "purge"}))
-		require.ErrorIs(w.t, err, op.NotAllowed)
+		require.ErrorIs(w.t, err, refusal.NotAllowed)
 		_, err = config.Parse("gated.yaml", []byte(`{host: h, commands: {x: {argv: [/bin/x, "{password}"], params: {password: {type: string, pattern: ".*"}}}}}`))
 		require.ErrorContains(w.t, err, "sounds like a secret")
 		return err

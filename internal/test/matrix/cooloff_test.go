@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -23,7 +24,7 @@ func cool(length time.Duration) policy.Rule {
 
 // cooling is a row in which something changes while a step that bob approved
 // cools off, and the step is then to run. It ends as refused, or waits on.
-func cooling(id, what string, want op.Code, change func(w *world)) attack {
+func cooling(id, what string, want refusal.Code, change func(w *world)) attack {
 	return attack{id: id, what: "while an approved step cools off, " + what, want: want, run: func(w *world) error {
 		w.list(caLine(w))
 		w.rule(cool(coolOff))
@@ -35,7 +36,7 @@ func cooling(id, what string, want op.Code, change func(w *world)) attack {
 		w.arm()
 		w.allow.repair = func() { w.rule(); w.pardon() }
 		err := w.executor().execute(w.ctx, r.ID)
-		if want == op.Unavailable {
+		if want == refusal.Unavailable {
 			require.Equal(w.t, op.StateAuthorized, w.stepOf(r.ID).State, "it waits")
 			w.stop(r)
 			return err
@@ -56,7 +57,7 @@ func (w *world) stop(r op.Request) {
 // whileLooking is a row in which something changes after the signatures of an
 // envelope were verified and before they are counted: the gate looks at the
 // target in between.
-func whileLooking(id, what string, want op.Code, change func(w *world), send func(w *world, r op.Request, fresh []byte) error) attack {
+func whileLooking(id, what string, want refusal.Code, change func(w *world), send func(w *world, r op.Request, fresh []byte) error) attack {
 	return attack{id: id, what: what + ", between the verification and the commit", want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		fresh := w.freshPayload(r)
@@ -91,17 +92,17 @@ func revokeBob(w *world) { w.revoke(w.bob.print(w.t)) }
 
 // changedRulesRows are S23.
 var changedRulesRows = []attack{
-	whileLooking("S23a", "the key is revoked", op.SignerRevoked, revokeBob, approves),
-	whileLooking("S23b", "the key of an offline operation is revoked", op.SignerRevoked, revokeBob, approvesOffline),
-	whileLooking("S23c", "a second person is asked for", op.PendingSignature, func(w *world) {
+	whileLooking("S23a", "the key is revoked", refusal.SignerRevoked, revokeBob, approves),
+	whileLooking("S23b", "the key of an offline operation is revoked", refusal.SignerRevoked, revokeBob, approvesOffline),
+	whileLooking("S23c", "a second person is asked for", refusal.PendingSignature, func(w *world) {
 		w.rule(two())
 		w.seconds = []vote{w.bob.votes(operational)}
 	}, oneOfTwo),
-	whileLooking("S23d", "a touch is asked for", op.TouchRequired, func(w *world) { w.rule(touchRule("", op.TouchPresent)) }, approves),
-	whileLooking("S23e", "the list of revoked keys becomes unreadable", op.Unavailable, func(w *world) {
-		require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.rules))
+	whileLooking("S23d", "a touch is asked for", refusal.TouchRequired, func(w *world) { w.rule(touchRule("", op.TouchPresent)) }, approves),
+	whileLooking("S23e", "the list of revoked keys becomes unreadable", refusal.Unavailable, func(w *world) {
+		require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(refusal.Unavailable), w.rules))
 	}, approves),
-	{id: "S23f", what: "the key is rotated out between the verification and the commit", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "S23f", what: "the key is rotated out between the verification and the commit", want: refusal.UnknownSigner, run: func(w *world) error {
 		r := w.destroyRequest()
 		out := w.mustSign(w.request(w.next(nil, prints(bob)(w))), w.alice.votes(operational))
 		var once sync.Once
@@ -119,7 +120,7 @@ var changedRulesRows = []attack{
 		require.NoError(w.t, rotated)
 		return err
 	}},
-	{id: "S23g", what: "the key is revoked after the driver got its permit", want: op.SignerRevoked, run: func(w *world) error {
+	{id: "S23g", what: "the key is revoked after the driver got its permit", want: refusal.SignerRevoked, run: func(w *world) error {
 		r := w.mustSign(w.destroyRequest(), w.bob.votes(operational))
 		p, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(w.t, err)
@@ -140,43 +141,43 @@ var changedRulesRows = []attack{
 			var approved error
 			both(func() { approved = w.send(r.ID, e) }, func() { revokeBob(w) })
 			if approved != nil {
-				require.ErrorIs(w.t, approved, op.SignerRevoked)
+				require.ErrorIs(w.t, approved, refusal.SignerRevoked)
 				w.cancel(hub, r.ID.Job)
 				w.ends(r.ID, op.StateCancelled, nonce.Cancelled)
 				continue
 			}
-			require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.SignerRevoked)
+			require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.SignerRevoked)
 			w.ends(r.ID, op.StateRefused, nonce.Used)
 		}
 		return lostRace
 	}},
-	crowd("S23i", "her key is revoked and a second one signs: two are still needed", op.PendingSignature, func(w *world, r op.Request) error {
+	crowd("S23i", "her key is revoked and a second one signs: two are still needed", refusal.PendingSignature, func(w *world, r op.Request) error {
 		w.revoke(w.alice.print(w.t))
 		w.allow.repair = w.pardon
 		return w.unmet(1)(w.signs(r, w.bob.votes(operational)))
 	}),
-	cooling("S23j", "its key is revoked", op.SignerRevoked, revokeBob),
-	cooling("S23k", "its key is rotated out", op.UnknownSigner, func(w *world) { w.rotate(nil, prints(bob)(w), w.alice.votes(operational)) }),
-	cooling("S23l", "its key is moved to another role", op.UnknownSigner, func(w *world) {
+	cooling("S23j", "its key is revoked", refusal.SignerRevoked, revokeBob),
+	cooling("S23k", "its key is rotated out", refusal.UnknownSigner, func(w *world) { w.rotate(nil, prints(bob)(w), w.alice.votes(operational)) }),
+	cooling("S23l", "its key is moved to another role", refusal.UnknownSigner, func(w *world) {
 		w.rotate([]string{w.bob.line(coordination)}, prints(bob)(w), w.alice.votes(operational), w.bob.votes(coordination))
 	}),
-	cooling("S23m", "a second person is asked for", op.ThresholdUnmet, func(w *world) { w.rule(cool(coolOff), two()) }),
-	cooling("S23n", "a manager is asked for", op.ThresholdUnmet, func(w *world) {
+	cooling("S23m", "a second person is asked for", refusal.ThresholdUnmet, func(w *world) { w.rule(cool(coolOff), two()) }),
+	cooling("S23n", "a manager is asked for", refusal.ThresholdUnmet, func(w *world) {
 		w.rule(cool(coolOff), policy.Rule{Where: "gated.yaml:9", Role: "manager", Threshold: 1})
 	}),
-	cooling("S23o", "a touch is asked for", op.TouchRequired, func(w *world) { w.rule(touchRule(op.Operational, op.TouchPresent)) }),
-	cooling("S23p", "a shorter life of payloads is asked for", op.Expired, func(w *world) {
+	cooling("S23o", "a touch is asked for", refusal.TouchRequired, func(w *world) { w.rule(touchRule(op.Operational, op.TouchPresent)) }),
+	cooling("S23p", "a shorter life of payloads is asked for", refusal.Expired, func(w *world) {
 		w.rule(policy.Rule{Where: "gated.yaml:9", Threshold: 1, MaxValidity: 5 * time.Minute})
 	}),
-	cooling("S23q", "a longer one is asked for", op.Unavailable, func(w *world) { w.rule(cool(6 * coolOff)) }),
-	cooling("S23r", "a window is asked for, and it is closed", op.Unavailable, func(w *world) {
+	cooling("S23q", "a longer one is asked for", refusal.Unavailable, func(w *world) { w.rule(cool(6 * coolOff)) }),
+	cooling("S23r", "a window is asked for, and it is closed", refusal.Unavailable, func(w *world) {
 		night := must(op.ParseWindow("22:00-06:00Z"))
 		w.rule(policy.Rule{Where: "gated.yaml:9", Threshold: 1, Window: &night})
 	}),
-	cooling("S23s", "the list of revoked keys becomes unreadable", op.Unavailable, func(w *world) {
-		require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.rules))
+	cooling("S23s", "the list of revoked keys becomes unreadable", refusal.Unavailable, func(w *world) {
+		require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(refusal.Unavailable), w.rules))
 	}),
-	{id: "S23t", what: "while an approved step cools off, the CA of its key is revoked", want: op.SignerRevoked, run: func(w *world) error {
+	{id: "S23t", what: "while an approved step cools off, the CA of its key is revoked", want: refusal.SignerRevoked, run: func(w *world) error {
 		w.list(caLine(w))
 		w.rule(cool(coolOff))
 		r := w.mustSign(w.destroyRequest(), certified(doraCert(w)))
@@ -186,7 +187,7 @@ var changedRulesRows = []attack{
 		w.allow.repair = func() { w.rule(); w.pardon() }
 		return w.executor().execute(w.ctx, r.ID)
 	}},
-	{id: "S23u", what: "while an approved step cools off, its certificate ends", want: op.SignerExpired, run: func(w *world) error {
+	{id: "S23u", what: "while an approved step cools off, its certificate ends", want: refusal.SignerExpired, run: func(w *world) error {
 		w.list(caLine(w))
 		w.rule(cool(coolOff))
 		c := doraCert(w)
@@ -201,7 +202,7 @@ var changedRulesRows = []attack{
 
 // hurried is a row in which a step with a cool-off is to run too early.
 func hurried(id, what string, hurry func(w *world, r op.Request)) attack {
-	return attack{id: id, what: what, want: op.Unavailable, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.Unavailable, run: func(w *world) error {
 		w.rule(cool(coolOff))
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		w.pass(coolOff - time.Second)
@@ -222,9 +223,9 @@ var delayRows = []attack{
 		w.restart()
 	}),
 	hurried("X28c", "the approval is sent again, by another operator", func(w *world, r op.Request) {
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.bob.votes(operational))), op.Replayed)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.bob.votes(operational))), refusal.Replayed)
 	}),
-	{id: "X28d", what: "a cool-off counted from the first of two signatures", want: op.Unavailable, run: func(w *world) error {
+	{id: "X28d", what: "a cool-off counted from the first of two signatures", want: refusal.Unavailable, run: func(w *world) error {
 		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2, CoolOff: coolOff})
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		w.pass(coolOff - time.Second)
@@ -236,7 +237,7 @@ var delayRows = []attack{
 		w.stop(r)
 		return err
 	}},
-	{id: "X28e", what: "a permit taken before the rule of a cool-off came into force", want: op.Unavailable, run: func(w *world) error {
+	{id: "X28e", what: "a permit taken before the rule of a cool-off came into force", want: refusal.Unavailable, run: func(w *world) error {
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		p, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(w.t, err)
@@ -247,7 +248,7 @@ var delayRows = []attack{
 		w.stop(r)
 		return err
 	}},
-	{id: "X29", what: "a rejection stops what cools off, and its permit is used when the time is over", want: op.Conflict, run: func(w *world) error {
+	{id: "X29", what: "a rejection stops what cools off, and its permit is used when the time is over", want: refusal.Conflict, run: func(w *world) error {
 		w.rule(cool(coolOff))
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		var p gate.Permit
@@ -270,7 +271,7 @@ var delayRows = []attack{
 // outsideWindow is a row in which a step is approved at noon on a Sunday, and
 // tried so long after.
 func outsideWindow(id, what, window string, after time.Duration, more ...string) attack {
-	return attack{id: id, what: "a step is run " + what, want: op.Unavailable, run: func(w *world) error {
+	return attack{id: id, what: "a step is run " + what, want: refusal.Unavailable, run: func(w *world) error {
 		var rules []policy.Rule
 		for _, s := range append([]string{window}, more...) {
 			open := must(op.ParseWindow(s))

@@ -21,6 +21,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/host/config"
@@ -159,7 +160,7 @@ func (l lossy) Prepare(ctx context.Context, step op.Step, cleanup func(func())) 
 
 // moved is a row in which what is at the state directory's place is not what was
 // bound there. The change returns what takes it back.
-func moved(id, what string, want op.Code, change func(w *world) (putBack func())) attack {
+func moved(id, what string, want refusal.Code, change func(w *world) (putBack func())) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
@@ -173,7 +174,7 @@ func moved(id, what string, want op.Code, change func(w *world) (putBack func())
 			w.shut()
 		}
 		putBack()
-		require.ErrorIs(w.t, serveErr, op.CodeOf(err), "the daemon says the same")
+		require.ErrorIs(w.t, serveErr, refusal.CodeOf(err), "the daemon says the same")
 		w.open()
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
 		return err
@@ -231,15 +232,15 @@ func (w *world) settle() {
 }
 
 var crashRows = []attack{
-	{id: "T03b", what: "replay after kill -9 right after the approval", want: op.Replayed, run: func(w *world) error {
+	{id: "T03b", what: "replay after kill -9 right after the approval", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.killed(orders{What: "approve", Request: &r.ID, Envelope: w.envelopeOf(r)})
 		w.arm()
 		w.allow.runs = true
-		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), op.Replayed)
+		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), refusal.Replayed)
 		return w.send(r.ID, w.envelopeOf(r))
 	}},
-	{id: "T03c", what: "replay after backup and restore", want: op.TargetMismatch, bare: true, run: func(w *world) error {
+	{id: "T03c", what: "replay after backup and restore", want: refusal.TargetMismatch, bare: true, run: func(w *world) error {
 		w.setClock(time.Since(w.now())) // a restore goes by the machine's clock
 		w.restart()
 		w.makeGuest("victim")
@@ -253,8 +254,8 @@ var crashRows = []attack{
 		require.NoError(w.t, err)
 		w.open()
 		w.arm()
-		require.ErrorIs(w.t, w.send(used.ID, w.envelopeOf(used)), op.TargetMismatch)
-		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), op.TargetMismatch)
+		require.ErrorIs(w.t, w.send(used.ID, w.envelopeOf(used)), refusal.TargetMismatch)
+		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), refusal.TargetMismatch)
 		return w.send(r.ID, w.envelopeOf(r))
 	}},
 	{id: "T13a", what: "kill -9 inside an action, while the guest is being stopped", want: interrupted, run: func(w *world) error {
@@ -268,15 +269,15 @@ var crashRows = []attack{
 		w.arm()
 		w.allow.finale = []string{"victim"}
 		w.reconcile()
-		require.ErrorIs(w.t, w.send(r.ID, w.envelopeOf(r)), op.Replayed)
-		return op.Code(w.stepOf(r.ID).State)
+		require.ErrorIs(w.t, w.send(r.ID, w.envelopeOf(r)), refusal.Replayed)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
 	{id: "T13b", what: "the driver's answer is lost, and nothing was done", want: interrupted, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
 		require.ErrorIs(w.t, executor{w.gate, lossy{w.driver, false}}.execute(w.ctx, r.ID), io.ErrUnexpectedEOF)
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
 	{id: "T13c", what: "the driver's answer is lost after a wipe, which does not show, and the wipe is not run again", want: interrupted,
 		run: func(w *world) error {
@@ -285,11 +286,11 @@ var crashRows = []attack{
 			require.ErrorIs(w.t, executor{w.gate, lossy{w.driver, true}}.execute(w.ctx, r.ID), io.ErrUnexpectedEOF)
 			w.write("written since", "victim", "data", "new")
 			w.arm()
-			w.allow.loggedAs = op.Replayed
-			require.ErrorIs(w.t, w.send(r.ID, w.envelopeOf(r)), op.Replayed)
-			return op.Code(w.stepOf(r.ID).State)
+			w.allow.loggedAs = refusal.Replayed
+			require.ErrorIs(w.t, w.send(r.ID, w.envelopeOf(r)), refusal.Replayed)
+			return refusal.Code(w.stepOf(r.ID).State)
 		}},
-	{id: "X27", what: "a restore to a time when scratch had not been brought back by somebody else yet: its creator destroys it", want: op.PendingSignature,
+	{id: "X27", what: "a restore to a time when scratch had not been brought back by somebody else yet: its creator destroys it", want: refusal.PendingSignature,
 		bare: true, run: func(w *world) error {
 			w.setClock(time.Since(w.now()))
 			w.restart()
@@ -310,13 +311,13 @@ var crashRows = []attack{
 			j, err := w.submit(builder, ask("guest.destroy", "tmp"))
 			return w.waits(j, err)
 		}},
-	moved("T14a", "an old copy of the database moved into its place", op.TargetMismatch, func(w *world) func() {
+	moved("T14a", "an old copy of the database moved into its place", refusal.TargetMismatch, func(w *world) func() {
 		db := filepath.Join(w.dir, "gated.db")
 		copyFile(w.t, db, db+".old")
 		require.NoError(w.t, swap(db, db+".old"))
 		return func() { require.NoError(w.t, swap(db, db+".old")) }
 	}),
-	moved("T14b", "the state cloned to another directory", op.TargetMismatch, func(w *world) func() {
+	moved("T14b", "the state cloned to another directory", refusal.TargetMismatch, func(w *world) func() {
 		clone := w.dir + "-clone"
 		require.NoError(w.t, os.CopyFS(clone, os.DirFS(w.dir)))
 		require.NoError(w.t, os.Chmod(clone, 0o700))
@@ -326,7 +327,7 @@ var crashRows = []attack{
 		require.NoError(w.t, swap(clone, w.dir))
 		return func() { require.NoError(w.t, swap(clone, w.dir)) }
 	}),
-	moved("H01a", "the state directory is a symlink", op.NotAllowed, func(w *world) func() {
+	moved("H01a", "the state directory is a symlink", refusal.NotAllowed, func(w *world) func() {
 		require.NoError(w.t, os.Rename(w.dir, w.dir+"-real"))
 		require.NoError(w.t, os.Symlink(w.dir+"-real", w.dir))
 		return func() {
@@ -334,11 +335,11 @@ var crashRows = []attack{
 			require.NoError(w.t, os.Rename(w.dir+"-real", w.dir))
 		}
 	}),
-	moved("H01b", "the state directory is group-writable", op.NotAllowed, func(w *world) func() { return mode(w, w.dir, 0o770, 0o700) }),
-	moved("H01c", "the database is group-writable", op.NotAllowed, func(w *world) func() {
+	moved("H01b", "the state directory is group-writable", refusal.NotAllowed, func(w *world) func() { return mode(w, w.dir, 0o770, 0o700) }),
+	moved("H01c", "the database is group-writable", refusal.NotAllowed, func(w *world) func() {
 		return mode(w, filepath.Join(w.dir, "gated.db"), 0o660, 0o600)
 	}),
-	moved("H01d", "the database is a symlink", op.NotAllowed, func(w *world) func() {
+	moved("H01d", "the database is a symlink", refusal.NotAllowed, func(w *world) func() {
 		db := filepath.Join(w.dir, "gated.db")
 		require.NoError(w.t, os.Rename(db, db+"-real"))
 		require.NoError(w.t, os.Symlink("gated.db-real", db))
@@ -347,23 +348,23 @@ var crashRows = []attack{
 			require.NoError(w.t, os.Rename(db+"-real", db))
 		}
 	}),
-	moved("H01e", "the database has a second name", op.NotAllowed, func(w *world) func() {
+	moved("H01e", "the database has a second name", refusal.NotAllowed, func(w *world) func() {
 		db := filepath.Join(w.dir, "gated.db")
 		require.NoError(w.t, os.Link(db, db+"-second"))
 		return func() { require.NoError(w.t, os.Remove(db+"-second")) }
 	}),
-	moved("H01f", "the state directory belongs to another uid", op.NotAllowed, func(w *world) func() {
+	moved("H01f", "the state directory belongs to another uid", refusal.NotAllowed, func(w *world) func() {
 		return owner(w, w.dir)
 	}),
-	moved("H01g", "the database belongs to another uid", op.NotAllowed, func(w *world) func() {
+	moved("H01g", "the database belongs to another uid", refusal.NotAllowed, func(w *world) func() {
 		return owner(w, filepath.Join(w.dir, "gated.db"))
 	}),
-	{id: "H06", what: "a second daemon on the same state", want: op.Conflict, run: func(w *world) error {
+	{id: "H06", what: "a second daemon on the same state", want: refusal.Conflict, run: func(w *world) error {
 		w.settle()
 		r := w.destroyRequest()
 		w.arm()
 		w.allow.unlogged = "the second one does not start"
-		require.ErrorIs(w.t, serveAt(w), op.Conflict)
+		require.ErrorIs(w.t, serveAt(w), refusal.Conflict)
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
 		_, err := openHost(w.ctx, w.config())
 		return err

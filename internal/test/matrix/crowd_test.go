@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -17,13 +18,13 @@ import (
 // loosened is a row in which gated.yaml has a rule that asks for less than the
 // built-in ones, or for nothing.
 func loosened(id, what string, rules ...string) attack {
-	return attack{id: id, what: "a policy with " + what, want: op.Malformed, run: func(w *world) error {
+	return attack{id: id, what: "a policy with " + what, want: refusal.Malformed, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the file is refused before any gate is asked"
 		var last error
 		for _, rule := range rules {
 			_, last = config.Parse("gated.yaml", []byte("host: "+testHost+"\npolicy:\n  roles: [manager]\n  rules:\n    - "+rule+"\n"))
-			require.ErrorIs(w.t, last, op.Malformed, rule)
+			require.ErrorIs(w.t, last, refusal.Malformed, rule)
 			require.ErrorContains(w.t, last, "gated.yaml:5", "the line is named: %s", rule)
 		}
 		return last
@@ -32,7 +33,7 @@ func loosened(id, what string, rules ...string) attack {
 
 // laxer is a row in which a reload brings a policy that was not read from a file.
 func laxer(id, what string, rules ...policy.Rule) attack {
-	return attack{id: id, what: what, want: op.BadParams, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.BadParams, run: func(w *world) error {
 		w.two()
 		w.arm()
 		w.allow.unlogged = "what is in force stays"
@@ -41,7 +42,7 @@ func laxer(id, what string, rules ...policy.Rule) attack {
 			p := w.rules
 			p.Rules = []policy.Rule{r}
 			last = w.gate.Reload(w.ctx, nil, p)
-			require.ErrorIs(w.t, last, op.BadParams, "%+v", r)
+			require.ErrorIs(w.t, last, refusal.BadParams, "%+v", r)
 		}
 		require.Equal(w.t, []policy.Rule{two()}, w.gate.Policy().Rules)
 		return last
@@ -53,14 +54,14 @@ func laxer(id, what string, rules ...policy.Rule) attack {
 func again(votes func(w *world) []vote) func(w *world, r op.Request) error {
 	return func(w *world, r op.Request) error {
 		e := w.by(r.Payload, votes(w)...)
-		require.ErrorIs(w.t, w.sendOffline(e), op.ThresholdUnmet)
+		require.ErrorIs(w.t, w.sendOffline(e), refusal.ThresholdUnmet)
 		return w.send(r.ID, e)
 	}
 }
 
 // withLines is crowd with more lines in the trust file.
 func withLines(id, what string, lines func(w *world) []string, votes func(w *world) []vote) attack {
-	a := crowd(id, what, op.ThresholdUnmet, again(votes))
+	a := crowd(id, what, refusal.ThresholdUnmet, again(votes))
 	run := a.run
 	a.run = func(w *world) error {
 		w.list(lines(w)...)
@@ -83,8 +84,8 @@ func aliceCert(w *world, principal string, serial uint64) vote {
 }
 
 var crowdRows = []attack{
-	crowd("S16a", "the same signature again", op.ThresholdUnmet, again(func(w *world) []vote { return []vote{w.alice.votes(operational)} })),
-	crowd("S16b", "sixteen more by her", op.ThresholdUnmet, again(func(w *world) []vote {
+	crowd("S16a", "the same signature again", refusal.ThresholdUnmet, again(func(w *world) []vote { return []vote{w.alice.votes(operational)} })),
+	crowd("S16b", "sixteen more by her", refusal.ThresholdUnmet, again(func(w *world) []vote {
 		v := w.alice.votes(operational)
 		return []vote{v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
 	})),
@@ -92,38 +93,38 @@ var crowdRows = []attack{
 		func(w *world) []vote { return []vote{w.alice.votes(operational)} }),
 	withLines("S16d", "her second key", func(w *world) []string { return []string{w.mallory.as("alice")} },
 		func(w *world) []vote { return []vote{w.mallory.votes(operational)} }),
-	{id: "S16e", what: "two people are needed, one signs twice in one envelope", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S16e", what: "two people are needed, one signs twice in one envelope", want: refusal.PendingSignature, run: func(w *world) error {
 		w.two()
 		r := w.destroyRequest()
 		w.arm()
 		return w.unmet(1)(w.signs(r, w.alice.votes(operational), w.alice.votes(operational)))
 	}},
-	{id: "S16f", what: "two people are needed, one signs with two keys in one envelope", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S16f", what: "two people are needed, one signs with two keys in one envelope", want: refusal.PendingSignature, run: func(w *world) error {
 		w.list(w.mallory.as("alice"))
 		w.two()
 		r := w.destroyRequest()
 		w.arm()
 		return w.unmet(1)(w.signs(r, w.mallory.votes(operational), w.alice.votes(operational)))
 	}},
-	{id: "S16g", what: "two people are needed, an offline operation has one signature", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S16g", what: "two people are needed, an offline operation has one signature", want: refusal.PendingSignature, run: func(w *world) error {
 		w.two()
 		r := w.destroyRequest()
 		b := w.freshPayload(r)
 		w.arm()
 		got, err := w.gate.ApproveOffline(w.ctx, hub, w.by(b, w.alice.votes(operational), w.alice.votes(operational)))
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.alice.votes(operational))), op.ThresholdUnmet)
+		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.alice.votes(operational))), refusal.ThresholdUnmet)
 		return w.unmet(1)(got, err)
 	}},
-	crowd("S16h", "a restart, and the driver is asked to run it", op.Conflict, func(w *world, r op.Request) error {
+	crowd("S16h", "a restart, and the driver is asked to run it", refusal.Conflict, func(w *world, r op.Request) error {
 		w.restart()
 		w.allow.unlogged = "asking for a permit decides nothing"
 		return w.executor().execute(w.ctx, r.ID)
 	}),
-	crowd("S16i", "a second person who is no operator", op.RoleDenied, func(w *world, r op.Request) error {
+	crowd("S16i", "a second person who is no operator", refusal.RoleDenied, func(w *world, r op.Request) error {
 		return w.send(r.ID, w.by(r.Payload, w.carol.votes("coordination@gated")))
 	}),
-	crowd("S16j", "an unlisted person", op.UnknownSigner, func(w *world, r op.Request) error {
+	crowd("S16j", "an unlisted person", refusal.UnknownSigner, func(w *world, r op.Request) error {
 		return w.send(r.ID, w.by(r.Payload, w.mallory.votes(operational)))
 	}),
 	loosened("S16k", "a threshold of 0, below 0, above the bound, missing, or no whole number", "{threshold: 0}", "{threshold: -1}",
@@ -137,7 +138,7 @@ var crowdRows = []attack{
 	withLines("S21a", "her key in a certificate with her name", certifiedLines, func(w *world) []vote {
 		return []vote{aliceCert(w, "alice@example.com", 1)}
 	}),
-	{id: "S21b", what: "two people are needed, one key signs plain and in a certificate of another name", want: op.PendingSignature,
+	{id: "S21b", what: "two people are needed, one key signs plain and in a certificate of another name", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.list(certifiedLines(w)...)
 			w.two()
@@ -146,31 +147,31 @@ var crowdRows = []attack{
 			w.arm()
 			got, err := w.signs(r, plain, aliceCert(w, "dora@example.com", 1))
 			require.NoError(w.t, err)
-			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 1))), op.ThresholdUnmet)
-			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, plain)), op.ThresholdUnmet)
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 1))), refusal.ThresholdUnmet)
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, plain)), refusal.ThresholdUnmet)
 			return w.unmet(1)(got, err)
 		}},
-	{id: "S21c", what: "two people are needed, one key is certified for two of them", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S21c", what: "two people are needed, one key is certified for two of them", want: refusal.PendingSignature, run: func(w *world) error {
 		w.list(caLine(w))
 		w.two()
 		r := w.destroyRequest()
 		w.arm()
 		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "doris@example.com", 2))
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "doris@example.com", 2))), op.ThresholdUnmet)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "doris@example.com", 2))), refusal.ThresholdUnmet)
 		return w.unmet(1)(got, err)
 	}},
-	{id: "S21d", what: "two people are needed, and a certificate is renewed to sign twice", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S21d", what: "two people are needed, and a certificate is renewed to sign twice", want: refusal.PendingSignature, run: func(w *world) error {
 		w.list(caLine(w))
 		w.two()
 		r := w.destroyRequest()
 		w.arm()
 		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "dora@example.com", 2))
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 3))), op.ThresholdUnmet)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 3))), refusal.ThresholdUnmet)
 		return w.unmet(1)(got, err)
 	}},
-	{id: "S21e", what: "two people are needed, one is certified with two keys", want: op.PendingSignature, run: func(w *world) error {
+	{id: "S21e", what: "two people are needed, one is certified with two keys", want: refusal.PendingSignature, run: func(w *world) error {
 		w.list(caLine(w))
 		w.two()
 		r := w.destroyRequest()
@@ -178,16 +179,16 @@ var crowdRows = []attack{
 		w.arm()
 		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), other)
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, other)), op.ThresholdUnmet)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, other)), refusal.ThresholdUnmet)
 		return w.unmet(1)(got, err)
 	}},
-	certificate("S21f", "with two principals", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+	certificate("S21f", "with two principals", refusal.UnknownSigner, func(_ *world, c *mint.Cert) {
 		c.Principals = []string{"dora@example.com", "doris@example.com"}
 	}),
-	certificate("S21g", "with one principal twice", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+	certificate("S21g", "with one principal twice", refusal.UnknownSigner, func(_ *world, c *mint.Cert) {
 		c.Principals = []string{"dora@example.com", "dora@example.com"}
 	}),
-	certificate("S21h", "with two principals in one", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+	certificate("S21h", "with two principals in one", refusal.UnknownSigner, func(_ *world, c *mint.Cert) {
 		c.Principals = []string{"dora@example.com,alice@example.com"}
 	}),
 	{id: "S16o", what: "two people sign at once, many times: both count, and the nonce is spent once", want: lostRace, run: func(w *world) error {
@@ -205,7 +206,7 @@ var crowdRows = []attack{
 		}
 		return lostRace
 	}},
-	{id: "S16p", what: "two people are needed, the request is issued anew after the first: her signature is not carried over", want: op.PendingSignature,
+	{id: "S16p", what: "two people are needed, the request is issued anew after the first: her signature is not carried over", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.two()
 			r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
@@ -214,7 +215,7 @@ var crowdRows = []attack{
 			anew := w.reread(r.ID)
 			require.NotEqual(w.t, r.Nonce, anew.Nonce)
 			w.arm()
-			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.bob.votes(operational))), op.Expired, "the old bytes")
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.bob.votes(operational))), refusal.Expired, "the old bytes")
 			return w.unmet(1)(w.signs(anew, w.bob.votes(operational)))
 		}},
 }

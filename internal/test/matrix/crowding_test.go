@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/server"
 )
 
 // dropped is what becomes of a connection that the server gave up.
-const dropped op.Code = "dropped"
+const dropped refusal.Code = "dropped"
 
 // dialTo opens connections that end with the case.
 func (w *world) dialTo(socket string, n int) []net.Conn {
@@ -86,7 +86,7 @@ var crowdingRows = []attack{
 		require.NoError(w.t, err)
 		return ended(c)
 	}),
-	{id: "H04d", what: "16 bodies of 1 MiB at once, each short of its last byte, where 2 MiB may be held", want: op.OverLimit, run: func(w *world) error {
+	{id: "H04d", what: "16 bodies of 1 MiB at once, each short of its last byte, where 2 MiB may be held", want: refusal.OverLimit, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serveWithin(server.Limits{Bodies: 4 << 20, BodiesUID: 2 << 20})
 		w.arm()
@@ -106,7 +106,7 @@ var crowdingRows = []attack{
 		var last error
 		for range 13 { // the 2 MiB are two bodies, and one whose end was refused
 			last = <-refused
-			require.ErrorIs(w.t, last, op.OverLimit)
+			require.ErrorIs(w.t, last, refusal.OverLimit)
 		}
 		w.served(socket)
 		for _, c := range conns {
@@ -115,7 +115,7 @@ var crowdingRows = []attack{
 		wg.Wait()
 		return last
 	}},
-	{id: "H04e", what: "a body of a byte more than 1 MiB, announced and not", want: op.Oversized, run: func(w *world) error {
+	{id: "H04e", what: "a body of a byte more than 1 MiB, announced and not", want: refusal.Oversized, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serveWithin(server.Limits{Body: time.Hour}) // the answer does not wait for the rest
 		w.arm()
@@ -130,7 +130,7 @@ var crowdingRows = []attack{
 		require.NoError(w.t, err)
 		b, err := io.ReadAll(answer.Body)
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, problem(w.t, b), op.Oversized)
+		require.ErrorIs(w.t, problem(w.t, b), refusal.Oversized)
 		c = w.dialTo(socket, 1)[0]
 		_, err = fmt.Fprintf(c, "POST /v1/ops HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n", len(body))
 		require.NoError(w.t, err)

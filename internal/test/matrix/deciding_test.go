@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 )
 
@@ -36,7 +36,7 @@ func (w *world) start(mode os.FileMode, lines string) error {
 // writable is a row in which others can write to what gated.yaml names. spoil makes
 // it in a directory of its own and returns the lines that name it.
 func writable(id, what string, spoil func(w *world, dir string) string) attack {
-	return attack{id: id, what: "others can write to " + what + ", which decides", want: op.NotAllowed, run: func(w *world) error {
+	return attack{id: id, what: "others can write to " + what + ", which decides", want: refusal.NotAllowed, run: func(w *world) error {
 		dir := must(os.MkdirTemp("", "gd"))
 		w.cleanup(func() { _ = os.RemoveAll(dir) })
 		return w.start(0o600, spoil(w, dir))
@@ -59,7 +59,7 @@ const benignProgram = "#!/bin/sh\nexit 0\n"
 
 // decidingRows are attacks by way of what the gate reads.
 var decidingRows = []attack{
-	{id: "U06a", what: "a benign command is appended to a gated.yaml that others can write", want: op.NotAllowed, run: func(w *world) error {
+	{id: "U06a", what: "a benign command is appended to a gated.yaml that others can write", want: refusal.NotAllowed, run: func(w *world) error {
 		return w.start(0o666, "commands: {theirs: {argv: [/bin/true], benign: true}}\n")
 	}},
 	writable("U06b", "a program of the catalogue", func(w *world, dir string) string {

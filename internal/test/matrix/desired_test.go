@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
 	"gated/internal/wire/desired"
 )
@@ -69,31 +70,31 @@ var desiredRows = []attack{
 		require.NoError(w.t, os.Mkdir(dir, 0o700))
 		require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hub.yaml"), []byte(document("  - name: victim\n    state: absent\n")), 0o600))
 		w.reconcile(w.dirSource(dir))
-		require.ErrorIs(w.t, w.planned("victim"), op.PendingSignature)
+		require.ErrorIs(w.t, w.planned("victim"), refusal.PendingSignature)
 		w.arm()
 		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
 		require.NoError(w.t, os.Remove(filepath.Join(dir, "hub.yaml")))
 		require.NoError(w.t, os.Symlink("hub.yaml", filepath.Join(dir, "hub.yaml")))
 		s := w.reconcile(w.dirSource(dir))
 		require.False(w.t, s.Sources[0].OK)
-		require.ErrorIs(w.t, w.planned("victim"), op.PendingSignature, "the wish that waits goes on waiting")
+		require.ErrorIs(w.t, w.planned("victim"), refusal.PendingSignature, "the wish that waits goes on waiting")
 		return nothingPlanned
 	}},
 	{id: "P09g", what: "a source that answers with an error", want: nothingPlanned, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
-		s := w.reconcile(staleSource{op.Refuse(op.Unavailable, "500")})
+		s := w.reconcile(staleSource{refusal.New(refusal.Unavailable, "500")})
 		require.Contains(w.t, s.Sources[0].Error, "500")
 		return w.planned("victim")
 	}},
-	{id: "P10", what: "desired state for another host", want: op.TargetMismatch, run: func(w *world) error {
+	{id: "P10", what: "desired state for another host", want: refusal.TargetMismatch, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the document is refused whole; status says so"
 		s := w.apply(map[string]string{"hub": strings.Replace(document("  - name: victim\n    state: absent\n"), testHost, "pve2", 1)})
 		require.ErrorIs(w.t, w.planned("victim"), nothingPlanned)
 		return inStatus(w, s)
 	}},
-	{id: "P11", what: "a hub asks for thousands of destroys, again and again", want: op.OverLimit, run: func(w *world) error {
+	{id: "P11", what: "a hub asks for thousands of destroys, again and again", want: refusal.OverLimit, run: func(w *world) error {
 		w.rules.OpenPerSource = 2
 		w.restart()
 		var text strings.Builder
@@ -118,16 +119,16 @@ var desiredRows = []attack{
 		require.NoError(w.t, cancelErr)
 		return err
 	}},
-	{id: "P13c", what: "desired state sets environment, user, mounts", want: op.NotAllowed, run: func(w *world) error {
+	{id: "P13c", what: "desired state sets environment, user, mounts", want: refusal.NotAllowed, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the document is refused whole; status says so"
 		for _, field := range []string{"user: root", "environment: {A: b}", "mounts: [/]"} {
 			_, err := desired.Parse("hub", []byte(document("  - name: victim\n    "+field+"\n")))
-			require.ErrorIs(w.t, err, op.NotAllowed, "%s", field)
+			require.ErrorIs(w.t, err, refusal.NotAllowed, "%s", field)
 		}
 		return inStatus(w, w.apply(map[string]string{"hub": document("  - name: victim\n    user: root\n")}))
 	}},
-	{id: "P13d", what: "desired state wishes for a command that the configuration does not name", want: op.NotAllowed, run: func(w *world) error {
+	{id: "P13d", what: "desired state wishes for a command that the configuration does not name", want: refusal.NotAllowed, run: func(w *world) error {
 		w.arm()
 		return stopped(w.apply(map[string]string{"hub": document("  - name: victim\n    command: sh\n    state: running\n")}), "victim")
 	}},

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/life"
@@ -61,13 +62,13 @@ func (w *world) full() (free func()) {
 // whenFull is a row in which the disk is full while something is decided, which
 // works as soon as there is room.
 func whenFull(id, what string, prepare func(w *world) (decide func() error)) attack {
-	return attack{id: id, what: "a full disk: " + what, want: op.Unavailable, disk: diskSize, run: func(w *world) error {
+	return attack{id: id, what: "a full disk: " + what, want: refusal.Unavailable, disk: diskSize, run: func(w *world) error {
 		decide := prepare(w)
 		w.arm()
 		w.allow.unlogged = "there is no room for an entry"
 		free := w.full()
 		err := decide()
-		require.ErrorIs(w.t, decide(), op.Unavailable, "a second try finds what the first one found")
+		require.ErrorIs(w.t, decide(), refusal.Unavailable, "a second try finds what the first one found")
 		w.unchanged()
 		free()
 		return err
@@ -96,7 +97,7 @@ var diskRows = []attack{
 		e := w.alice.envelope(w.t, fresh)
 		return func() error { return w.sendOffline(e) }
 	}),
-	{id: "H03f", what: "a full disk between the approval and the run: the driver's permit cannot be used", want: op.Unavailable, disk: diskSize,
+	{id: "H03f", what: "a full disk between the approval and the run: the driver's permit cannot be used", want: refusal.Unavailable, disk: diskSize,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			w.mustApprove(r)
@@ -126,7 +127,7 @@ var diskRows = []attack{
 		}
 		return notStarted
 	}},
-	{id: "H08a", what: "a database that a newer version wrote", want: op.SchemaTooNew, run: func(w *world) error {
+	{id: "H08a", what: "a database that a newer version wrote", want: refusal.SchemaTooNew, run: func(w *world) error {
 		w.settle()
 		r := w.destroyRequest()
 		w.arm()
@@ -136,7 +137,7 @@ var diskRows = []attack{
 		putBack := patch(w, db, userVersionAt, []byte{0, 0, 0x7f, 0xff})
 		before := must(os.ReadFile(db))
 		err := serveAt(w)
-		require.NotEmpty(w.t, op.AsRefusal(err).Hint, "it says what to do")
+		require.NotEmpty(w.t, refusal.As(err).Hint, "it says what to do")
 		_, fsckErr := life.Fsck(w.ctx, w.dir)
 		require.Error(w.t, fsckErr)
 		var newer *store.TooNewError
@@ -147,7 +148,7 @@ var diskRows = []attack{
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
 		return err
 	}},
-	{id: "H10c", what: "a disk that runs full amid commit groups: who was told success has it, who was not has nothing", want: op.Unavailable,
+	{id: "H10c", what: "a disk that runs full amid commit groups: who was told success has it, who was not has nothing", want: refusal.Unavailable,
 		disk: diskSize, run: func(w *world) error {
 			had := w.jobCount()
 			w.arm()
@@ -167,7 +168,7 @@ var diskRows = []attack{
 					if err == nil {
 						kept = append(kept, jobs[i].ID)
 					} else {
-						require.ErrorIs(w.t, err, op.Unavailable)
+						require.ErrorIs(w.t, err, refusal.Unavailable)
 						last = err
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/reconcile"
@@ -39,7 +40,7 @@ func (x executor) execute(ctx context.Context, id op.StepID) error {
 		return errors.Join(err, x.record(ctx, s, err))
 	}
 	if s.State == op.StatePlanned || s.State == op.StateAuthorized {
-		if driver.IsTransient(err) || errors.Is(err, op.Unavailable) {
+		if driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) {
 			return err
 		}
 		_, refuseErr := x.gate.Refuse(ctx, id, err)
@@ -125,7 +126,7 @@ func (w *world) runJob(by op.Requester, asks ...op.Ask) error {
 // unlessDone is the state of a job that did not succeed, as an error.
 func unlessDone(j op.Job) error {
 	if s := j.State(); s != op.StateSucceeded {
-		return op.Code(s)
+		return refusal.Code(s)
 	}
 	return nil
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
 // floodRows are U09: what one uid may do without a signature, as often as it likes,
 // stops nothing that operators signed.
 var floodRows = []attack{
-	{id: "U09a", what: "an agent at its limit of requests asks for commands on and on, each of which is probed", want: op.OverLimit, run: func(w *world) error {
+	{id: "U09a", what: "an agent at its limit of requests asks for commands on and on, each of which is probed", want: refusal.OverLimit, run: func(w *world) error {
 		w.rules.OpenPerSource = 2
 		w.reload()
 		c := w.withPrograms()
@@ -29,19 +30,19 @@ var floodRows = []attack{
 		var err error
 		for i := range 20 {
 			_, err = w.submit(builder, purge("what", fmt.Sprint(10+i)))
-			require.ErrorIs(w.t, err, op.OverLimit)
+			require.ErrorIs(w.t, err, refusal.OverLimit)
 		}
 		require.Equal(w.t, before, must(os.ReadFile(c.path("probes"))), "a probe ran before the limit was looked at")
 		require.NoFileExists(w.t, c.ran())
 		return err
 	}},
-	{id: "U09b", what: "a body of 1 MiB, all of it empty objects", want: op.TooComplex, run: func(w *world) error {
+	{id: "U09b", what: "a body of 1 MiB, all of it empty objects", want: refusal.TooComplex, run: func(w *world) error {
 		socket := w.serve()
 		w.arm()
 		const head, tail = `{"steps":[`, `{}]}`
 		return problem(w.t, w.callAs(socket, "POST", "/v1/jobs", head+strings.Repeat("{},", 8192)+tail, "application/json"))
 	}},
-	{id: "U09c", what: "a user has the gate write large labels on and on", want: op.OverLimit, run: func(w *world) error {
+	{id: "U09c", what: "a user has the gate write large labels on and on", want: refusal.OverLimit, run: func(w *world) error {
 		w.limit(gate.Quotas{JournalBytes: 256 << 10}, nil)
 		w.arm()
 		// It is counted, because an entry for each would be what the quota is against.
@@ -60,18 +61,18 @@ var floodRows = []attack{
 		}
 		return err
 	}},
-	{id: "U09d", what: "a user takes snapshots of one guest on and on, through its agents", want: op.OverLimit, run: func(w *world) error {
+	{id: "U09d", what: "a user takes snapshots of one guest on and on, through its agents", want: refusal.OverLimit, run: func(w *world) error {
 		w.limit(gate.Quotas{Snapshots: 2}, nil)
 		for i := range 2 {
 			w.first("guest.snapshot", "victim", "snapshot", fmt.Sprint("s", i))
 		}
 		w.arm()
 		_, err := w.submit(builder, ask("guest.snapshot", "victim", "snapshot", "more"))
-		require.ErrorIs(w.t, err, op.OverLimit)
+		require.ErrorIs(w.t, err, refusal.OverLimit)
 		_, err = w.submit(tester, ask("guest.create", "new"), ask("guest.snapshot", "victim", "snapshot", "more"))
 		return err
 	}},
-	{id: "U09e", what: "unsigned work while the disk is low", want: op.Unavailable, run: func(w *world) error {
+	{id: "U09e", what: "unsigned work while the disk is low", want: refusal.Unavailable, run: func(w *world) error {
 		var room lowRoom
 		w.limit(gate.Quotas{}, &room)
 		r := w.request(ask("guest.snapshot-delete", "victim", "snapshot", w.snapshot()))
@@ -80,7 +81,7 @@ var floodRows = []attack{
 		room.low.Store(true)
 		w.arm()
 		w.allow.unlogged, w.allow.runs = "an entry would take what is kept for signed work", true
-		require.ErrorIs(w.t, w.executor().execute(w.ctx, begun.Steps[0].ID), op.Unavailable, "what is admitted waits as well")
+		require.ErrorIs(w.t, w.executor().execute(w.ctx, begun.Steps[0].ID), refusal.Unavailable, "what is admitted waits as well")
 		_, err = w.submit(builder, ask("guest.create", "another"))
 		w.unchanged()
 		require.Equal(w.t, op.StatePending, w.reread(r.ID).Step.State)
@@ -89,7 +90,7 @@ var floodRows = []attack{
 		require.NoError(w.t, stop)
 		return err
 	}},
-	{id: "U09f", what: "a job changes the guest while an operator reads what the guest is", want: op.Code(op.StatePlanned), run: func(w *world) error {
+	{id: "U09f", what: "a job changes the guest while an operator reads what the guest is", want: refusal.Code(op.StatePlanned), run: func(w *world) error {
 		r := w.destroyRequest()
 		require.NoError(w.t, w.gate.ShowPayload(w.ctx, r.ID))
 		w.arm()
@@ -101,7 +102,7 @@ var floodRows = []attack{
 		state := w.stepOf(j.Steps[0].ID).State
 		_, err = w.gate.Cancel(w.ctx, builder, j.ID)
 		require.NoError(w.t, err)
-		return op.Code(state)
+		return refusal.Code(state)
 	}},
 }
 
@@ -124,7 +125,7 @@ type lowRoom struct{ low atomic.Bool }
 
 func (r *lowRoom) Admit(int64) error {
 	if r.low.Load() {
-		return op.Refuse(op.Unavailable, "the disk is low")
+		return refusal.New(refusal.Unavailable, "the disk is low")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
 )
@@ -19,18 +19,18 @@ import (
 // guestUIDRows: a guest's program attacks the gate, or has its uid. What else such a
 // program tries, on each version of Landlock, is in internal/driver/local.
 var guestUIDRows = []attack{
-	{id: "U04a", what: "a process of the daemon's own uid, which the lists name, calls as an operator and as a submitter", want: op.NotAllowed,
+	{id: "U04a", what: "a process of the daemon's own uid, which the lists name, calls as an operator and as a submitter", want: refusal.NotAllowed,
 		run: func(w *world) error {
 			needRootIn(w)
 			socket := w.serveLists(server.Config{UID: stranger, Operators: []uint32{stranger}, Submitters: []uint32{stranger}})
 			w.arm()
 			for _, call := range [][]string{{"PUT", "/v1/desired/web", "host: h", "application/yaml"}, {"GET", "/v1/backup", "", ""},
 				{"POST", "/v1/canary/1/accept", "", ""}, {"POST", "/v1/jobs", `{"op":"guest.start","target":"guest/victim"}`, "application/json"}} {
-				require.ErrorIs(w.t, problem(w.t, w.callAs(socket, call...)), op.NotAllowed, call)
+				require.ErrorIs(w.t, problem(w.t, w.callAs(socket, call...)), refusal.NotAllowed, call)
 			}
 			return problem(w.t, w.callAs(socket, "DELETE", "/v1/desired/web", "", ""))
 		}},
-	{id: "U04b", what: "a guest's command has no user to run as, and the daemon is root", want: op.NotAllowed, run: func(w *world) error {
+	{id: "U04b", what: "a guest's command has no user to run as, and the daemon is root", want: refusal.NotAllowed, run: func(w *world) error {
 		needRootIn(w)
 		w.shut()
 		w.noUIDs = true
@@ -43,7 +43,7 @@ var guestUIDRows = []attack{
 		return w.executor().execute(w.ctx, j.Steps[0].ID)
 	}},
 	{id: "U04c", what: "a guest's program changes modes, owners and times of the gate's files and of other guests' data, and ends what it can",
-		want: op.PendingSignature, run: func(w *world) error {
+		want: refusal.PendingSignature, run: func(w *world) error {
 			needRootIn(w)
 			w.makeGuest("web", "command", "hostile")
 			w.arm()

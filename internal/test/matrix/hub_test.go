@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	gatedhub "gated/internal/host/hub"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
@@ -126,17 +127,17 @@ var hubRows = []attack{
 	}),
 	badHub("P09m", "a hub without a set, and a hub that says that nothing changed when it was not asked", served(
 		map[string]any{"revision": "r2", "host": testHost, "sets": map[string]string{}})),
-	{id: "P10b", what: "a hub that answers with another host's wishes", want: op.TargetMismatch, run: func(w *world) error {
+	{id: "P10b", what: "a hub that answers with another host's wishes", want: refusal.TargetMismatch, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the answer is refused whole; status says so"
 		d := gatedhub.Desired{Revision: "r1", Host: "pve2", Sets: map[string]string{"hub": document("  - name: victim\n    state: absent\n")}}
-		require.ErrorIs(w.t, inStatus(w, w.reconcile(hubOf(w, map[string]http.HandlerFunc{gatedhub.PathDesired: served(d)}))), op.TargetMismatch)
+		require.ErrorIs(w.t, inStatus(w, w.reconcile(hubOf(w, map[string]http.HandlerFunc{gatedhub.PathDesired: served(d)}))), refusal.TargetMismatch)
 		d.Host, d.Sets["hub"] = testHost, strings.Replace(d.Sets["hub"], testHost, "pve2", 1)
 		s := w.reconcile(hubOf(w, map[string]http.HandlerFunc{gatedhub.PathDesired: served(d)}))
 		require.ErrorIs(w.t, w.planned("victim"), nothingPlanned)
 		return inStatus(w, s)
 	}},
-	{id: "P11b", what: "a hub asks for thousands of destroys, poll after poll", want: op.OverLimit, run: func(w *world) error {
+	{id: "P11b", what: "a hub asks for thousands of destroys, poll after poll", want: refusal.OverLimit, run: func(w *world) error {
 		w.rules.OpenPerSource = 2
 		w.restart()
 		text := "  - {name: victim, state: absent}\n  - {name: bystander, state: absent}\n"
@@ -163,19 +164,19 @@ var hubRows = []attack{
 		}
 		return nil
 	}},
-	{id: "P11c", what: "a hub relays 10,000 operations that nobody signed, and 100,000", want: op.Malformed, run: func(w *world) error {
+	{id: "P11c", what: "a hub relays 10,000 operations that nobody signed, and 100,000", want: refusal.Malformed, run: func(w *world) error {
 		w.arm()
 		list := make([]api.Envelope, 100_000)
 		for i := range list {
 			list[i] = api.Envelope{Payload: "e30=", Signatures: []string{fmt.Sprint(i)}}
 		}
-		require.ErrorIs(w.t, relays(w, 1, list...).RelayErr, op.Oversized)
+		require.ErrorIs(w.t, relays(w, 1, list...).RelayErr, refusal.Oversized)
 		s := relays(w, 2, list[:gatedhub.MaxOperations]...)
 		require.Equal(w.t, 64, s.Refused, "a few of them a poll")
 		_, err := w.gate.ApproveOffline(w.ctx, gatedhub.Requester("http://another.example.com"), envelopeOf(list[0]))
 		return err
 	}},
-	{id: "T03z", what: "a hub relays an operation that ran, again and after a restart, when the guest was made again", want: op.Replayed,
+	{id: "T03z", what: "a hub relays an operation that ran, again and after a restart, when the guest was made again", want: refusal.Replayed,
 		run: func(w *world) error {
 			e := signedAlone(w, w.alice)
 			relays(w, 1, e)
@@ -190,7 +191,7 @@ var hubRows = []attack{
 			}
 			return w.sendOffline(envelopeOf(e))
 		}},
-	{id: "T11z", what: "a hub relays the signed payload of a request that was cancelled", want: op.Cancelled, run: func(w *world) error {
+	{id: "T11z", what: "a hub relays the signed payload of a request that was cancelled", want: refusal.Cancelled, run: func(w *world) error {
 		r := w.requestBy(other, ask("guest.destroy", "victim"))
 		e := api.EnvelopeOf(r.Payload, w.alice.sign(w.t, op.Operational, r.Payload))
 		_, err := w.gate.Cancel(w.ctx, other, r.ID.Job)
@@ -199,7 +200,7 @@ var hubRows = []attack{
 		relays(w, 2, e)
 		return w.sendOffline(envelopeOf(e))
 	}},
-	{id: "S02z", what: "a hub relays an operation that it signed itself", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "S02z", what: "a hub relays an operation that it signed itself", want: refusal.UnknownSigner, run: func(w *world) error {
 		w.arm()
 		s := relays(w, 3, signedAlone(w, w.mallory))
 		require.Equal(w.t, 1, s.Refused)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 )
@@ -19,7 +19,7 @@ import (
 // log with the daemon stopped. gated audit verify names the entry; afterwards
 // the database is what it was.
 func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
-	return attack{id: id, what: "the audit log: " + what, want: op.Conflict, run: func(w *world) error {
+	return attack{id: id, what: "the audit log: " + what, want: refusal.Conflict, run: func(w *world) error {
 		w.destroyRequest()
 		w.arm()
 		w.allow.unlogged = "it is the log that was changed"
@@ -37,7 +37,7 @@ func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
 		}
 		w.free()
 		_, later := life.VerifyAudit(w.ctx, w.dir)
-		require.ErrorIs(w.t, later, op.Conflict, "the next entries cover it up")
+		require.ErrorIs(w.t, later, refusal.Conflict, "the next entries cover it up")
 		f, openErr := os.OpenFile(db, os.O_WRONLY|os.O_TRUNC, 0) // the same file: it is bound to its inode
 		require.NoError(w.t, openErr)
 		_, writeErr := f.Write(was)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
@@ -37,7 +38,7 @@ func (l liar) Task(context.Context, string) (driver.Progress, error) {
 // lies is a row in which a back end lies about a signed destroy of victim, which
 // the whole reconciler runs: what is recorded is what the guest shows.
 func lies(id, what string, want op.State, says func(context.Context) (string, error), task func() (driver.Progress, error)) attack {
-	return attack{id: id, what: "the back end " + what, want: op.Code(want), run: func(w *world) error {
+	return attack{id: id, what: "the back end " + what, want: refusal.Code(want), run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
@@ -51,7 +52,7 @@ func lies(id, what string, want op.State, says func(context.Context) (string, er
 		w.back = w.driver
 		require.Equal(w.t, task != nil, asked.Load() > 0)
 		require.True(w.t, w.observe("victim").Present)
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}}
 }
 
@@ -67,8 +68,10 @@ var lyingRows = []attack{
 	lies("H09h", "goes on with a destroy, says after a restart that it is done, and the guest is there", op.StateFailed, begun,
 		func() (driver.Progress, error) { return driver.Progress{Done: true}, nil }),
 	lies("H09i", "goes on with a destroy, and says after a restart that it knows of no such task", op.StateInterrupted, begun,
-		func() (driver.Progress, error) { return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task") }),
-	{id: "H09j", what: "the back end says that it took a label away, and the label is there", want: op.Code(op.StateFailed), run: func(w *world) error {
+		func() (driver.Progress, error) {
+			return driver.Progress{}, refusal.New(refusal.UnknownTarget, "no such task")
+		}),
+	{id: "H09j", what: "the back end says that it took a label away, and the label is there", want: refusal.Code(op.StateFailed), run: func(w *world) error {
 		w.do("guest.set-config", "victim", "labels", map[string]any{"hold": "legal", "tier": "prod"})
 		r := w.request(ask("guest.set-config", "victim", "labels", map[string]any{"tier": "prod"}))
 		w.mustApprove(r)
@@ -77,9 +80,9 @@ var lyingRows = []attack{
 		w.reconcile()
 		w.back = w.driver
 		require.Contains(w.t, w.observe("victim").Labels, "hold")
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
-	{id: "H09d", what: "the back end says that it made a guest, and there is none", want: op.Code(op.StateFailed), run: func(w *world) error {
+	{id: "H09d", what: "the back end says that it made a guest, and there is none", want: refusal.Code(op.StateFailed), run: func(w *world) error {
 		w.arm()
 		w.back = liar{w.driver, done, nil, &atomic.Int64{}}
 		j, err := w.submit(builder, ask("guest.create", "new", "scratch", true))
@@ -87,10 +90,10 @@ var lyingRows = []attack{
 		w.reconcile()
 		w.back = w.driver
 		require.False(w.t, w.observe("new").Present)
-		return op.Code(w.stepOf(j.Steps[0].ID).State)
+		return refusal.Code(w.stepOf(j.Steps[0].ID).State)
 	}},
 	{id: "H09e", what: "the back end says that it made a scratch guest, where somebody else's appeared meanwhile: its data is nobody's scratch",
-		want: op.PendingSignature, run: func(w *world) error {
+		want: refusal.PendingSignature, run: func(w *world) error {
 			w.back = liar{w.driver, func(context.Context) (string, error) { w.plant("new"); return "", nil }, nil, &atomic.Int64{}}
 			j, err := w.submit(builder, ask("guest.create", "new", "scratch", true))
 			require.NoError(w.t, err)
@@ -102,7 +105,7 @@ var lyingRows = []attack{
 			again, err := w.submit(builder, ask("guest.destroy", "new"))
 			return w.waits(again, err)
 		}},
-	{id: "H09f", what: "the back end answers twice: first that a destroy failed, then that it is done", want: op.Conflict, run: func(w *world) error {
+	{id: "H09f", what: "the back end answers twice: first that a destroy failed, then that it is done", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
@@ -128,6 +131,6 @@ var lyingRows = []attack{
 		w.restart()
 		w.reconcile()
 		require.True(w.t, w.observe("victim").Present)
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
 }

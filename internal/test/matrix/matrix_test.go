@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // attack is one row: an id of the matrix with a letter where a row lists
@@ -21,7 +22,7 @@ import (
 type attack struct {
 	id   string
 	what string
-	want op.Code
+	want refusal.Code
 	run  func(*world) error
 	bare bool  // without the two guests
 	disk int64 // if not 0, the state is on a file system of its own, of so many bytes
@@ -31,11 +32,11 @@ type attack struct {
 
 // What cases end as where no refusal is handed to anybody.
 const (
-	nothingPlanned op.Code = "nothing_planned"
-	notStarted     op.Code = "not_started"
-	interrupted    op.Code = "interrupted"
-	lostRace       op.Code = "lost_race" // of several that are each right, one happened
-	reported       op.Code = "reported"  // fsck says so
+	nothingPlanned refusal.Code = "nothing_planned"
+	notStarted     refusal.Code = "not_started"
+	interrupted    refusal.Code = "interrupted"
+	lostRace       refusal.Code = "lost_race" // of several that are each right, one happened
+	reported       refusal.Code = "reported"  // fsck says so
 )
 
 func attacks() []attack {
@@ -124,7 +125,7 @@ func (w *world) verdict(a attack, err error) {
 	t := w.t
 	require.NotNil(t, w.before, "the case took no snapshot")
 	require.Error(t, err, "ACCEPTED: %s", a.what)
-	require.Equal(t, a.want, op.CodeOf(err), "%v", err)
+	require.Equal(t, a.want, refusal.CodeOf(err), "%v", err)
 	if w.store == nil {
 		w.open()
 	}
@@ -170,7 +171,7 @@ func (w *world) conclude() {
 		require.NoError(t, w.runAll())
 		require.Equal(t, op.StateSucceeded, w.stepOf(r.ID).State)
 		_, err := w.approve(r)
-		require.ErrorIs(t, err, op.Replayed)
+		require.ErrorIs(t, err, refusal.Replayed)
 		if r.Step.Op == "guest.destroy" {
 			require.False(t, w.observe(r.Step.Target.Name).Present)
 		}

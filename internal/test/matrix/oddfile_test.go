@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // uncopyable is a row in which a guest has made what a copy of its data could
 // hang on, or never end with. The snapshot is refused, and leaves nothing.
 func uncopyable(id, what string, make func(w *world, at string)) attack {
-	return attack{id: id, what: "a snapshot of a guest with " + what, want: op.TooComplex, run: func(w *world) error {
+	return attack{id: id, what: "a snapshot of a guest with " + what, want: refusal.TooComplex, run: func(w *world) error {
 		make(w, w.path("victim", "data", "odd"))
 		w.arm()
 		w.allow.repair = func() { require.NoError(w.t, os.RemoveAll(w.path("victim", "data", "odd"))) }
@@ -48,7 +48,7 @@ var oddFileRows = []attack{
 	uncopyable("H14d", "300 directories in each other", func(w *world, at string) {
 		require.NoError(w.t, os.MkdirAll(filepath.Join(at, strings.Repeat("d/", 300)), 0o700))
 	}),
-	{id: "H14e", what: "a guest with a sparse file of a terabyte is copied without its holes, and its destroy shown", want: op.PendingSignature,
+	{id: "H14e", what: "a guest with a sparse file of a terabyte is copied without its holes, and its destroy shown", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.makeGuest("big")
 			w.arm()

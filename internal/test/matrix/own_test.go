@@ -10,13 +10,14 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 )
 
 // together is a row in which an envelope holds a good signature and others.
-func together(id, what string, want op.Code, more func(w *world, p []byte) []string) attack {
+func together(id, what string, want refusal.Code, more func(w *world, p []byte) []string) attack {
 	return attack{id: id, what: "an envelope with a good signature and " + what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		good := w.alice.forge(w.t, operational, r.Payload)
@@ -29,30 +30,30 @@ func together(id, what string, want op.Code, more func(w *world, p []byte) []str
 
 // ownRows are attacks on what the gate allows, found by reading it.
 var ownRows = []attack{
-	together("X01a", "one by an unlisted key", op.UnknownSigner, func(w *world, p []byte) []string {
+	together("X01a", "one by an unlisted key", refusal.UnknownSigner, func(w *world, p []byte) []string {
 		return []string{w.mallory.forge(w.t, operational, p)}
 	}),
-	together("X01b", "one over other bytes", op.BadSignature, func(w *world, p []byte) []string {
+	together("X01b", "one over other bytes", refusal.BadSignature, func(w *world, p []byte) []string {
 		return []string{w.bob.forge(w.t, operational, append(p, ' '))}
 	}),
-	together("X01c", "one of a role that may not", op.RoleDenied, func(w *world, p []byte) []string {
+	together("X01c", "one of a role that may not", refusal.RoleDenied, func(w *world, p []byte) []string {
 		return []string{w.carol.forge(w.t, "coordination@gated", p)}
 	}),
-	together("X01d", "sixteen more", op.Oversized, func(w *world, p []byte) []string {
+	together("X01d", "sixteen more", refusal.Oversized, func(w *world, p []byte) []string {
 		one := w.bob.forge(w.t, operational, p)
 		return strings.Split(strings.Repeat(one+"|", 15)+one, "|")
 	}),
-	{id: "X05a", what: "an approval for one gate is shown to another gate of the same host name, over the same kind of guest", want: op.TargetMismatch,
+	{id: "X05a", what: "an approval for one gate is shown to another gate of the same host name, over the same kind of guest", want: refusal.TargetMismatch,
 		run: func(w *world) error {
 			elsewhere := bareWorld(w.t)
 			elsewhere.makeGuest("victim")
 			e := elsewhere.envelopeOf(elsewhere.destroyRequest())
 			r := w.destroyRequest()
 			w.arm()
-			require.ErrorIs(w.t, w.sendOffline(e), op.TargetMismatch)
+			require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
 			return w.send(r.ID, e)
 		}},
-	{id: "X05b", what: "a second gate, with operators of its own, is set up over the same guests", want: op.Conflict, run: func(w *world) error {
+	{id: "X05b", what: "a second gate, with operators of its own, is set up over the same guests", want: refusal.Conflict, run: func(w *world) error {
 		c := w.config()
 		c.dir, c.trust = w.dir+"-second", w.mallory.line(operational)
 		w.arm()
@@ -60,7 +61,7 @@ var ownRows = []attack{
 		_, err := initHost(w.ctx, c)
 		return err
 	}},
-	{id: "X06", what: "names of snapshots that are paths, stages or too long", want: op.BadParams, run: func(w *world) error {
+	{id: "X06", what: "names of snapshots that are paths, stages or too long", want: refusal.BadParams, run: func(w *world) error {
 		w.do("guest.snapshot", "bystander", "snapshot", "s")
 		w.arm()
 		var last error
@@ -68,12 +69,12 @@ var ownRows = []attack{
 			for _, a := range []op.Ask{ask("guest.snapshot", "victim", "snapshot", name), ask("guest.restore", "victim", "snapshot", name),
 				ask("guest.snapshot-delete", "victim", "snapshot", name)} {
 				_, last = w.submit(hub, a)
-				require.ErrorIs(w.t, last, op.BadParams, "%q", name)
+				require.ErrorIs(w.t, last, refusal.BadParams, "%q", name)
 			}
 		}
 		return last
 	}},
-	{id: "X07a", what: "undelete under another name than the guest had", want: op.UnknownTarget, run: func(w *world) error {
+	{id: "X07a", what: "undelete under another name than the guest had", want: refusal.UnknownTarget, run: func(w *world) error {
 		r := w.spent()
 		w.mustApprove(w.request(ask("guest.destroy", "gone")))
 		require.NoError(w.t, w.runAll())
@@ -81,7 +82,7 @@ var ownRows = []attack{
 		_, err := w.submit(hub, ask("guest.undelete", "free", "incarnation", string(r.Step.Incarnation)))
 		return err
 	}},
-	{id: "X07b", what: "undelete of a name's own trash with the incarnation of another's", want: op.UnknownTarget, run: func(w *world) error {
+	{id: "X07b", what: "undelete of a name's own trash with the incarnation of another's", want: refusal.UnknownTarget, run: func(w *world) error {
 		for _, name := range []string{"one", "two"} {
 			w.makeGuest(name)
 			w.mustApprove(w.request(ask("guest.destroy", name)))
@@ -93,7 +94,7 @@ var ownRows = []attack{
 		require.False(w.t, w.observe("one").Present)
 		return err
 	}},
-	{id: "X07c", what: "the trash's record is rewritten to another incarnation", want: op.UnknownTarget, run: func(w *world) error {
+	{id: "X07c", what: "the trash's record is rewritten to another incarnation", want: refusal.UnknownTarget, run: func(w *world) error {
 		w.makeGuest("one")
 		w.mustApprove(w.request(ask("guest.destroy", "one")))
 		require.NoError(w.t, w.runAll())
@@ -105,20 +106,20 @@ var ownRows = []attack{
 		_, err := w.submit(hub, ask("guest.undelete", "one"))
 		return err
 	}},
-	{id: "X08", what: "somebody guesses the birth token of a create and is there first", want: op.Conflict, run: func(w *world) error {
+	{id: "X08", what: "somebody guesses the birth token of a create and is there first", want: refusal.Conflict, run: func(w *world) error {
 		j, err := w.submit(builder, ask("guest.create", "tmp", "scratch", true))
 		require.NoError(w.t, err)
 		w.plantAs("tmp", j.Steps[0].Birth)
 		w.arm()
 		err = w.runAll()
 		destroy, submitErr := w.submit(builder, ask("guest.destroy", "tmp"))
-		require.ErrorIs(w.t, w.waits(destroy, submitErr), op.PendingSignature, "what was planted is nobody's scratch")
+		require.ErrorIs(w.t, w.waits(destroy, submitErr), refusal.PendingSignature, "what was planted is nobody's scratch")
 		_, cancelErr := w.gate.Cancel(w.ctx, builder, destroy.ID)
 		require.NoError(w.t, cancelErr)
 		w.ends(destroy.Steps[0].ID, op.StateCancelled, nonce.Cancelled)
 		return err
 	}},
-	{id: "X09", what: "labels that are JSON which would unprotect, were it pasted", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X09", what: "labels that are JSON which would unprotect, were it pasted", want: refusal.PendingSignature, run: func(w *world) error {
 		evil := `"},"protected":false,"labels":{"x":"`
 		w.makeFor(builder, "tmp", "protected", true, "scratch", true, "labels", labels("a", evil, "b", `\","protected":false`))
 		w.restart()
@@ -129,7 +130,7 @@ var ownRows = []attack{
 		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
 		return w.waits(j, err)
 	}},
-	{id: "X10a", what: "scratch is destroyed, somebody brings it back, its creator destroys it again", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X10a", what: "scratch is destroyed, somebody brings it back, its creator destroys it again", want: refusal.PendingSignature, run: func(w *world) error {
 		scratch(w)
 		require.NoError(w.t, w.runJob(builder, ask("guest.destroy", "tmp")))
 		require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "tmp")))
@@ -138,7 +139,7 @@ var ownRows = []attack{
 		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
 		return w.waits(j, err)
 	}},
-	{id: "X10b", what: "scratch is made under the name of a guest in the trash, and destroyed unsigned: the trash keeps both apart", want: op.Conflict,
+	{id: "X10b", what: "scratch is made under the name of a guest in the trash, and destroyed unsigned: the trash keeps both apart", want: refusal.Conflict,
 		run: func(w *world) error {
 			r := w.spent()
 			w.mustApprove(w.requestBy(builder, ask("guest.destroy", "gone")))
@@ -154,7 +155,7 @@ var ownRows = []attack{
 			w.allow.finale = []string{"victim", "gone"}
 			return err
 		}},
-	{id: "X10c", what: "undelete and destroy in one job of what an operator destroyed", want: op.Conflict, run: func(w *world) error {
+	{id: "X10c", what: "undelete and destroy in one job of what an operator destroyed", want: refusal.Conflict, run: func(w *world) error {
 		w.makeGuest("gone")
 		w.mustApprove(w.request(ask("guest.destroy", "gone")))
 		require.NoError(w.t, w.runAll())
@@ -162,7 +163,7 @@ var ownRows = []attack{
 		_, err := w.submit(builder, ask("guest.undelete", "gone"), ask("guest.destroy", "gone"))
 		return err
 	}},
-	{id: "X11a", what: "a job that fails on purpose, after somebody else snapshotted what it made: taking it back waits", want: op.PendingSignature,
+	{id: "X11a", what: "a job that fails on purpose, after somebody else snapshotted what it made: taking it back waits", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			j, err := w.submit(builder, ask("guest.create", "x"), ask("guest.start", "victim")) // which has no command
 			require.NoError(w.t, err)
@@ -172,32 +173,32 @@ var ownRows = []attack{
 			require.NoError(w.t, err)
 			require.NoError(w.t, w.executor().execute(w.ctx, snap.Steps[0].ID))
 			w.arm()
-			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), op.Conflict)
+			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), refusal.Conflict)
 			err = w.runAll() // the compensation
 			w.allow.finale = []string{"victim", "x"}
 			return err
 		}},
-	{id: "X11b", what: "a job that fails on purpose, after desired state adopted what it made", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X11b", what: "a job that fails on purpose, after desired state adopted what it made", want: refusal.PendingSignature, run: func(w *world) error {
 		j, err := w.submit(builder, ask("guest.create", "x", "memory", int64(64)), ask("guest.start", "victim"))
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 		require.NoError(w.t, w.gate.Adopt(w.ctx, "web", w.observe("x")))
 		w.arm()
-		require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), op.Conflict)
+		require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), refusal.Conflict)
 		w.allow.finale = []string{"x"}
 		return w.runAll()
 	}},
-	{id: "X11c", what: "a job that fails on purpose, after what it made was exchanged for a real guest", want: op.StaleTarget, run: func(w *world) error {
+	{id: "X11c", what: "a job that fails on purpose, after what it made was exchanged for a real guest", want: refusal.StaleTarget, run: func(w *world) error {
 		j, err := w.submit(builder, ask("guest.create", "x"), ask("guest.start", "victim"))
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 		w.vanish("x")
 		w.plant("x")
 		w.arm()
-		require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), op.Conflict)
+		require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), refusal.Conflict)
 		return w.runAll()
 	}},
-	{id: "X11d", what: "a job that protects and then fails on purpose, so that the protection is taken back", want: op.Conflict, run: func(w *world) error {
+	{id: "X11d", what: "a job that protects and then fails on purpose, so that the protection is taken back", want: refusal.Conflict, run: func(w *world) error {
 		w.makeGuest("tmp")
 		j, err := w.submit(builder, ask("guest.set-config", "tmp", "protected", true), ask("guest.start", "victim"))
 		require.NoError(w.t, err)
@@ -216,7 +217,7 @@ var ownRows = []attack{
 		require.Len(w.t, s.Conflicts, 1)
 		return w.planned("victim")
 	}},
-	{id: "X13", what: "another uid uses an idempotency key again: it gets neither the answer nor the job", want: op.NotAllowed, run: func(w *world) error {
+	{id: "X13", what: "another uid uses an idempotency key again: it gets neither the answer nor the job", want: refusal.NotAllowed, run: func(w *world) error {
 		sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.snapshot", "victim", "snapshot", "s")}, IdempotencyKey: "k"}
 		first, err := w.gate.Submit(w.ctx, sub)
 		require.NoError(w.t, err)
@@ -230,7 +231,7 @@ var ownRows = []attack{
 		w.cancel(hub, first.ID)
 		return err
 	}},
-	{id: "X14a", what: "a job of 65 steps", want: op.TooComplex, run: func(w *world) error {
+	{id: "X14a", what: "a job of 65 steps", want: refusal.TooComplex, run: func(w *world) error {
 		asks := make([]op.Ask, op.MaxSteps+1)
 		for i := range asks {
 			asks[i] = ask("guest.stop", "victim")
@@ -239,7 +240,7 @@ var ownRows = []attack{
 		_, err := w.submit(hub, asks...)
 		return err
 	}},
-	{id: "X14b", what: "one job with more destructive steps than its requester may have open", want: op.OverLimit, run: func(w *world) error {
+	{id: "X14b", what: "one job with more destructive steps than its requester may have open", want: refusal.OverLimit, run: func(w *world) error {
 		w.rules.OpenPerSource = 3
 		w.restart()
 		asks := []op.Ask{}
@@ -251,7 +252,7 @@ var ownRows = []attack{
 		_, err := w.submit(hub, asks...)
 		return err
 	}},
-	{id: "X18", what: "a permit taken before the operator rejected is used after it", want: op.Conflict, run: func(w *world) error {
+	{id: "X18", what: "a permit taken before the operator rejected is used after it", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		p, err := w.gate.Permit(w.ctx, r.ID)
@@ -262,7 +263,7 @@ var ownRows = []attack{
 		_, err = driver.Run(w.ctx, p, w.driver)
 		return err
 	}},
-	{id: "X19", what: "a permit of one gate is given to the driver of another host, which has a guest of that name", want: op.StaleTarget,
+	{id: "X19", what: "a permit of one gate is given to the driver of another host, which has a guest of that name", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			elsewhere := bareWorld(w.t)
 			elsewhere.makeGuest("victim")
@@ -275,13 +276,13 @@ var ownRows = []attack{
 			_, err = driver.Run(w.ctx, p, w.driver)
 			return err
 		}},
-	{id: "X20", what: "executing without a permit", want: op.NotAllowed, run: func(w *world) error {
+	{id: "X20", what: "executing without a permit", want: refusal.NotAllowed, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "no gate was asked"
 		_, err := driver.Run(w.ctx, gate.Permit{}, w.driver)
 		return err
 	}},
-	{id: "X21", what: "a key is rotated out of allowed_signers between approval and execution", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "X21", what: "a key is rotated out of allowed_signers between approval and execution", want: refusal.UnknownSigner, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.rotate(nil, []string{w.alice.print(w.t)}, w.bob.votes(operational))
@@ -291,7 +292,7 @@ var ownRows = []attack{
 		}
 		return w.executor().execute(w.ctx, r.ID)
 	}},
-	{id: "X22", what: "the policy's validity is tightened between approval and execution", want: op.Expired, run: func(w *world) error {
+	{id: "X22", what: "the policy's validity is tightened between approval and execution", want: refusal.Expired, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.pass(2 * time.Hour)
@@ -300,7 +301,7 @@ var ownRows = []attack{
 		w.arm()
 		return w.executor().execute(w.ctx, r.ID)
 	}},
-	{id: "X23", what: "desired state wants a scratch guest absent, which only its creator may destroy unsigned", want: op.PendingSignature,
+	{id: "X23", what: "desired state wants a scratch guest absent, which only its creator may destroy unsigned", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			scratch(w)
 			w.arm()
@@ -308,7 +309,7 @@ var ownRows = []attack{
 			w.apply(map[string]string{"hub": document("  - name: tmp\n    state: absent\n")})
 			return w.planned("tmp")
 		}},
-	{id: "X24", what: "desired state withdraws its wish after the approval, before the execution", want: op.Conflict, run: func(w *world) error {
+	{id: "X24", what: "desired state withdraws its wish after the approval, before the execution", want: refusal.Conflict, run: func(w *world) error {
 		j, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
 		require.NoError(w.t, err)
 		r := w.reread(j.Steps[0].ID)
@@ -321,7 +322,7 @@ var ownRows = []attack{
 		require.Equal(w.t, op.StateCancelled, w.stepOf(r.ID).State)
 		return err
 	}},
-	{id: "X25", what: "the same rejection twice, and one of an older payload", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "X25", what: "the same rejection twice, and one of an older payload", want: refusal.BindingMismatch, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
 		guarded(w)

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // tries asks for a reservation that is not to be had.
@@ -25,7 +26,7 @@ func (f *floor) tries(by op.Requester, at reserve.Place, patterns ...string) err
 }
 
 // twice is a row in which cora asks for what alma has, by other words.
-func twice(id, what string, want op.Code, asks func(f *floor) error) attack {
+func twice(id, what string, want refusal.Code, asks func(f *floor) error) attack {
 	return onFloor(id, "what an agent holds is asked for by another one, "+what, want, func(f *floor) error {
 		f.arm()
 		f.allow.unlogged = "the book was asked, not the server"
@@ -37,7 +38,7 @@ func (f *floor) within(dir string) reserve.Place { return place(f.world, dir) }
 
 // sharedRows are attacks on what agents hold, and on who an agent is.
 var sharedRows = []attack{
-	{id: "X97a", what: "scratch's creator has ended, and everybody asks who has its name since, or one like it", want: op.PendingSignature,
+	{id: "X97a", what: "scratch's creator has ended, and everybody asks who has its name since, or one like it", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			first := w.enlist("builder", 1000)
 			w.makeFor(first, "tmp", "scratch", true)
@@ -57,57 +58,57 @@ var sharedRows = []attack{
 			var last error
 			for _, by := range append(all, hub, operator, op.Requester{Source: op.SourceAPI}) {
 				last = w.waits(w.submit(by, ask("guest.destroy", "tmp")))
-				require.ErrorIs(w.t, last, op.PendingSignature, "%s", by)
+				require.ErrorIs(w.t, last, refusal.PendingSignature, "%s", by)
 			}
 			return last
 		}},
-	twice("X97b", "in a directory that is spelled otherwise", op.BadParams, func(f *floor) error {
+	twice("X97b", "in a directory that is spelled otherwise", refusal.BadParams, func(f *floor) error {
 		p := f.repo.Path
-		require.ErrorIs(f.t, f.tries(f.cora, reserve.Place{Path: p + "\n"}, "src/a.go"), op.Malformed)
+		require.ErrorIs(f.t, f.tries(f.cora, reserve.Place{Path: p + "\n"}, "src/a.go"), refusal.Malformed)
 		var last error
 		for _, other := range []string{p + "/", p + "/.", p + "//", "/" + p, path.Dir(p) + "/./repo", path.Dir(p) + "/x/../repo", p + "/src/..", "repo", ".", ""} {
 			last = f.tries(f.cora, reserve.Place{Path: other, Device: f.repo.Device, Inode: f.repo.Inode}, "src/a.go")
-			require.ErrorIs(f.t, last, op.BadParams, "%q", other)
+			require.ErrorIs(f.t, last, refusal.BadParams, "%q", other)
 		}
 		return last
 	}),
-	twice("X97c", "by patterns that are spelled otherwise", op.Conflict, func(f *floor) error {
+	twice("X97c", "by patterns that are spelled otherwise", refusal.Conflict, func(f *floor) error {
 		for _, p := range []string{"./src/a.go", "src//a.go", "src/./a.go", "x/../src/a.go", "/src/a.go", "src/a.go/", "src/\x00a", "src/a\u202e", "../repo/src/a"} {
 			require.Error(f.t, f.tries(f.cora, f.repo, p), "%q", p)
 		}
 		var last error
 		for _, p := range []string{"src/a.go", "src/*", "s*/a.go", "?rc/**", "**", "**/a.go", "*/**", "[s]rc/x", "{src,lib}/x", "src/**/y/**", "src"} {
-			if last = f.tries(f.cora, f.repo, "free/"+strings.Trim(p, "*"), p); op.CodeOf(last) != op.Conflict {
-				require.ErrorIs(f.t, last, op.Malformed, "%q", p)
+			if last = f.tries(f.cora, f.repo, "free/"+strings.Trim(p, "*"), p); refusal.CodeOf(last) != refusal.Conflict {
+				require.ErrorIs(f.t, last, refusal.Malformed, "%q", p)
 			}
 		}
 		return f.tries(f.cora, f.repo, "src/a.go")
 	}),
-	twice("X97d", "as if the directory did not tell cases apart", op.Conflict, func(f *floor) error {
+	twice("X97d", "as if the directory did not tell cases apart", refusal.Conflict, func(f *floor) error {
 		folds := f.repo
 		folds.Fold = true
 		for _, p := range []string{"SRC/a.go", "Src/**", "\u017frc/a.go", "S*/A.GO"} {
-			require.ErrorIs(f.t, f.tries(f.cora, folds, p), op.Conflict, "%q", p)
+			require.ErrorIs(f.t, f.tries(f.cora, folds, p), refusal.Conflict, "%q", p)
 		}
 		return f.tries(f.cora, folds, "sRC")
 	}),
-	twice("X97e", "through a directory above and one below", op.Conflict, func(f *floor) error {
+	twice("X97e", "through a directory above and one below", refusal.Conflict, func(f *floor) error {
 		above := reserve.Place{Path: filepath.Dir(f.repo.Path), Device: f.repo.Device, Inode: 1}
 		for _, p := range []string{"repo/src/a.go", "repo/**", "*/src/x", "**", "repo/src"} {
-			require.ErrorIs(f.t, f.tries(f.cora, above, p), op.Conflict, "%q", p)
+			require.ErrorIs(f.t, f.tries(f.cora, above, p), refusal.Conflict, "%q", p)
 		}
-		require.ErrorIs(f.t, f.tries(f.cora, f.within("repo/src/deep"), "x"), op.Conflict)
+		require.ErrorIs(f.t, f.tries(f.cora, f.within("repo/src/deep"), "x"), refusal.Conflict)
 		return f.tries(f.cora, f.within("repo/src"), "**")
 	}),
-	twice("X97f", "under the old directory's path and number, which was exchanged for another one", op.Conflict, func(f *floor) error {
+	twice("X97f", "under the old directory's path and number, which was exchanged for another one", refusal.Conflict, func(f *floor) error {
 		f.allow.unlogged = "the book was asked, not the server"
 		other := f.repo
 		other.Inode++
-		require.ErrorIs(f.t, f.tries(f.cora, other, "src/a.go"), op.Conflict)
+		require.ErrorIs(f.t, f.tries(f.cora, other, "src/a.go"), refusal.Conflict)
 		other.Device, other.Inode = 0, 0
 		return f.tries(f.cora, other, "src/a.go")
 	}),
-	onFloor("X98a", "what a release of all gave to those who waited is released again by the same approval", op.Replayed, func(f *floor) error {
+	onFloor("X98a", "what a release of all gave to those who waited is released again by the same approval", refusal.Replayed, func(f *floor) error {
 		r := f.request(f.releaseAll)
 		e := f.envelopeOf(r)
 		granted := make(chan error, 1)
@@ -122,11 +123,11 @@ var sharedRows = []attack{
 		require.NoError(f.t, f.executor().execute(f.ctx, r.ID))
 		require.NoError(f.t, <-granted)
 		f.arm()
-		require.ErrorIs(f.t, f.sendOffline(e), op.Replayed)
-		require.ErrorIs(f.t, f.executor().execute(f.ctx, r.ID), op.Conflict)
+		require.ErrorIs(f.t, f.sendOffline(e), refusal.Replayed)
+		require.ErrorIs(f.t, f.executor().execute(f.ctx, r.ID), refusal.Conflict)
 		return f.send(r.ID, e)
 	}),
-	onFloor("X98b", "whoever waited for what was signed away has ended meanwhile, and somebody has its name", op.Conflict, func(f *floor) error {
+	onFloor("X98b", "whoever waited for what was signed away has ended meanwhile, and somebody has its name", refusal.Conflict, func(f *floor) error {
 		ctx, cancel := context.WithCancel(f.ctx)
 		waited := make(chan error, 1)
 		queued := make(chan struct{})
@@ -144,7 +145,7 @@ var sharedRows = []attack{
 		f.arm()
 		f.allow.unlogged = "the book was asked, not the server"
 		_, err := f.book.Release(f.ctx, next, rid(f.r1))
-		require.ErrorIs(f.t, err, op.NotHolder)
+		require.ErrorIs(f.t, err, refusal.NotHolder)
 		return f.tries(next, f.repo, "src/a.go")
 	}),
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // asksRaw sends bytes over one connection and returns every answer, until the
@@ -50,7 +51,7 @@ func (w *world) asksRaw(conn net.Conn, bytes string) (all []error) {
 
 // smuggled is a row in which a call that would do harm stands where it is to be
 // taken for one of its own. The connection is root's, who may cancel anything.
-func smuggled(id, what string, want op.Code, text func(harm string) string) attack {
+func smuggled(id, what string, want refusal.Code, text func(harm string) string) attack {
 	return attack{id: id, what: "a call inside another one: " + what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		conn := w.dialTo(w.serve(), 1)[0]
@@ -67,7 +68,7 @@ func smuggled(id, what string, want op.Code, text func(harm string) string) atta
 }
 
 // spelled is a row in which calls name what they mean otherwise.
-func spelled(id, what string, want op.Code, calls func(job string) []string) attack {
+func spelled(id, what string, want refusal.Code, calls func(job string) []string) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve()
@@ -103,30 +104,30 @@ var wireRows = []attack{
 	smuggled("X99b", "behind two lengths", dropped, func(harm string) string {
 		return fmt.Sprintf("POST /v1/classify HTTP/1.1\r\nHost: gated\r\nContent-Length: 0\r\nContent-Length: %d\r\n\r\n%s", len(harm), harm)
 	}),
-	smuggled("X99c", "as the body of a call that takes none", op.Malformed, func(harm string) string {
+	smuggled("X99c", "as the body of a call that takes none", refusal.Malformed, func(harm string) string {
 		return fmt.Sprintf("GET /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", len(harm), harm)
 	}),
-	smuggled("X99d", "as the rest of a body that is refused for its length", op.Oversized, func(harm string) string {
+	smuggled("X99d", "as the rest of a body that is refused for its length", refusal.Oversized, func(harm string) string {
 		return fmt.Sprintf("POST /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", 2<<20, harm)
 	}),
 	smuggled("X99e", "after a header line that is continued", dropped, func(harm string) string {
 		return "GET /v1/jobs HTTP/1.1\r\nHost: gated\r\n X: y\r\nContent-Length : 0\r\n\r\n" + harm
 	}),
-	smuggled("X99f", "after the preface of HTTP/2", op.Malformed, func(harm string) string {
+	smuggled("X99f", "after the preface of HTTP/2", refusal.Malformed, func(harm string) string {
 		return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + harm
 	}),
-	spelled("X99g", "a job is cancelled by paths that lead to it by detours", op.Malformed, func(job string) []string {
+	spelled("X99g", "a job is cancelled by paths that lead to it by detours", refusal.Malformed, func(job string) []string {
 		return []string{"DELETE //v1/jobs/" + job, "DELETE /v1//jobs/" + job, "DELETE /v1/./jobs/" + job, "DELETE /v1/guests/../jobs/" + job,
 			"DELETE /v1/guests/%2e%2e/jobs/" + job, "DELETE /v1/jobs/%2e/" + job, "DELETE /v1/jobs/" + job + "/", "DELETE /v1/jobs/" + job + ";x",
 			"DELETE /v1/jobs;x/" + job, "DELETE /v1%2fjobs%2f" + job, "DELETE /V1/jobs/" + job, "DELETE /v1/jobs/" + job + "%00", "DELETE /v1/jobs/0" + job[1:],
 			"DELETE /v1/jobs/" + job + "?force=true", "DELETE *", "DELETE jobs/" + job, "DELETE /v1/jobs/" + job + "%20"}
 	}),
-	spelled("X99h", "a job is cancelled by methods that are none of the path's", op.Malformed, func(job string) []string {
+	spelled("X99h", "a job is cancelled by methods that are none of the path's", refusal.Malformed, func(job string) []string {
 		return []string{"delete /v1/jobs/" + job, "Delete /v1/jobs/" + job, "POST /v1/jobs/" + job, "PUT /v1/jobs/" + job, "PATCH /v1/jobs/" + job,
 			"HEAD /v1/jobs/x", "OPTIONS /v1/jobs/" + job, "TRACE /v1/jobs/" + job, "CONNECT /v1/jobs/" + job,
 			"POST /v1/jobs/" + job + " HTTP/1.1\r\nX-HTTP-Method-Override: DELETE\r\nX-Method:"}
 	}),
-	{id: "X99i", what: "30,000 members, and 300,000 brackets, in bodies of less than 1 MiB", want: op.Malformed, run: func(w *world) error {
+	{id: "X99i", what: "30,000 members, and 300,000 brackets, in bodies of less than 1 MiB", want: refusal.Malformed, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serve()
 		w.arm()
@@ -138,13 +139,13 @@ var wireRows = []attack{
 			require.Len(w.t, answers, 1)
 			return answers[0]
 		}
-		require.ErrorIs(w.t, send(params(members(30_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), op.TooComplex)
+		require.ErrorIs(w.t, send(params(members(30_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), refusal.TooComplex)
 		require.Error(w.t, send(params(`"labels":{`+members(20_000, func(i int) string { return fmt.Sprintf(`"l%d":"x"`, i) })+`}`)))
 		require.Error(w.t, send(`{"steps":[`+members(20_000, func(int) string { return `{"op":"","target":""}` })+`]}`))
 		w.served(socket)
 		return send(strings.Repeat("[", 300_000))
 	}},
-	{id: "X99j", what: "a process connects under one uid and becomes another one, whose job it then cancels", want: op.NotAllowed, run: func(w *world) error {
+	{id: "X99j", what: "a process connects under one uid and becomes another one, whose job it then cancels", want: refusal.NotAllowed, run: func(w *world) error {
 		if os.Getuid() != 0 {
 			w.t.Skip("needs root, to be two uids")
 		}
@@ -173,7 +174,7 @@ var wireRows = []attack{
 		w.served(socket)
 		return dropped
 	}},
-	{id: "X99l", what: "a handler that panics, many times at once and amid approvals", want: op.Internal, run: func(w *world) error {
+	{id: "X99l", what: "a handler that panics, many times at once and amid approvals", want: refusal.Internal, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve() // with no one behind /v1/status
 		w.arm()
@@ -189,13 +190,13 @@ var wireRows = []attack{
 		}
 		wg.Wait()
 		for _, err := range errs {
-			require.ErrorIs(w.t, err, op.Internal)
+			require.ErrorIs(w.t, err, refusal.Internal)
 		}
 		w.served(socket)
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
 		return errs[0]
 	}},
-	{id: "X99m", what: "an approval whose body is expected and never sent, while the same connection asks for more", want: op.Malformed, run: func(w *world) error {
+	{id: "X99m", what: "an approval whose body is expected and never sent, while the same connection asks for more", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		conn := w.dialTo(w.serve(), 1)[0]
 		w.arm()

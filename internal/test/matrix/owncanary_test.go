@@ -7,15 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/log/canary"
 )
 
 // alerted is how cases end in which the canary tells what somebody wanted hidden:
 // by an entry of that kind.
-const alerted op.Code = "canary"
+const alerted refusal.Code = "canary"
 
 // noAlert is how cases end in which nobody is told what is not so.
-const noAlert op.Code = "no_alert"
+const noAlert refusal.Code = "no_alert"
 
 // watching is a world with a canary, and four who ask.
 type watching struct {
@@ -63,7 +64,7 @@ func (c *watching) refused(by op.Requester) {
 	c.t.Helper()
 	c.asked++
 	_, err := c.submit(by, ask("guest.start", fmt.Sprintf("nothing-%d", c.asked)))
-	require.ErrorIs(c.t, err, op.UnknownTarget)
+	require.ErrorIs(c.t, err, refusal.UnknownTarget)
 	c.pass(time.Second)
 }
 
@@ -132,12 +133,12 @@ var ownCanaryRows = []attack{
 		c.bad(8)
 		return c.steps()
 	}),
-	{id: "X79a", what: "an agent ends an alert over the socket", want: op.NotAllowed, run: func(w *world) error {
+	{id: "X79a", what: "an agent ends an alert over the socket", want: refusal.NotAllowed, run: func(w *world) error {
 		socket := w.serve()
 		w.arm()
 		return problem(w.t, w.callAs(socket, "POST", "/v1/canary/5/accept", "", ""))
 	}},
-	{id: "X79b", what: "an alert is ended before there is one, to have it pass unseen; or that of another change", want: op.UnknownTarget, run: func(w *world) error {
+	{id: "X79b", what: "an alert is ended before there is one, to have it pass unseen; or that of another change", want: refusal.UnknownTarget, run: func(w *world) error {
 		c := w.watches()
 		c.steps()
 		c.good(8)
@@ -146,7 +147,7 @@ var ownCanaryRows = []attack{
 		w.arm()
 		w.allow.unlogged = "the daemon's server logs it"
 		early := c.canary.Accept(w.ctx, "uid:0", change)
-		require.ErrorIs(w.t, early, op.UnknownTarget)
+		require.ErrorIs(w.t, early, refusal.UnknownTarget)
 		c.bad(8)
 		require.Equal(w.t, canary.Alert, c.steps().Watch.Verdict)
 		err := c.canary.Accept(w.ctx, "uid:0", change+1)

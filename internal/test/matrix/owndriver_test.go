@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
@@ -41,14 +42,14 @@ func (d mistaken) Prepare(ctx context.Context, step op.Step, _ func(func())) (op
 // looksWrong is a row in which the back end's look at the victim cannot be
 // believed, when a destroy is asked for and when a signed one is about to run.
 func looksWrong(id, what string, says func(w *world) func(op.Observed) op.Observed) attack {
-	return attack{id: id, what: "the back end, asked for a guest, " + what, want: op.Unavailable, run: func(w *world) error {
+	return attack{id: id, what: "the back end, asked for a guest, " + what, want: refusal.Unavailable, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
 		w.allow.runs = true
 		w.back = mistaken{w.driver, says(w)}
 		_, err := w.submit(hub, ask("guest.wipe", "victim"))
-		require.ErrorIs(w.t, err, op.Unavailable)
+		require.ErrorIs(w.t, err, refusal.Unavailable)
 		err = w.executor().execute(w.ctx, r.ID)
 		w.back = nil
 		require.Equal(w.t, op.StateAuthorized, w.stepOf(r.ID).State)
@@ -68,7 +69,7 @@ var backEndRows = []attack{
 	looksWrong("X95c", "answers for no target at all", func(*world) func(op.Observed) op.Observed {
 		return func(op.Observed) op.Observed { return op.Observed{} }
 	}),
-	{id: "X95d", what: "the back end gives a real guest the incarnation and the storage of scratch, whose creator destroys it", want: op.PendingSignature,
+	{id: "X95d", what: "the back end gives a real guest the incarnation and the storage of scratch, whose creator destroys it", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			scratch(w)
 			tmp := w.observe("tmp")
@@ -84,7 +85,7 @@ var backEndRows = []attack{
 			w.ends(j.Steps[0].ID, op.StateCancelled, nonce.Cancelled)
 			return err
 		}},
-	{id: "X95e", what: "the back end panics each time before it takes the permit of a signed destroy", want: op.Code(op.StateRefused), run: func(w *world) error {
+	{id: "X95e", what: "the back end panics each time before it takes the permit of a signed destroy", want: refusal.Code(op.StateRefused), run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
@@ -93,20 +94,20 @@ var backEndRows = []attack{
 		w.back = nil
 		require.Equal(w.t, nonce.Used, w.nonceRows()[r.Nonce].fate)
 		_, err := w.approve(r)
-		require.ErrorIs(w.t, err, op.Replayed)
-		return op.Code(w.stepOf(r.ID).State)
+		require.ErrorIs(w.t, err, refusal.Replayed)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
-	{id: "X95f", what: "a back end keeps a permit, says that it cannot, and uses it when the step was given up", want: op.Conflict, run: func(w *world) error {
+	{id: "X95f", what: "a back end keeps a permit, says that it cannot, and uses it when the step was given up", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		p, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(w.t, err)
-		_, err = w.gate.Refuse(w.ctx, r.ID, op.Refuse(op.Conflict, "it cannot be done"))
+		_, err = w.gate.Refuse(w.ctx, r.ID, refusal.New(refusal.Conflict, "it cannot be done"))
 		require.NoError(w.t, err)
 		w.arm()
 		return p.Use(w.ctx, w.observe("victim"))
 	}},
-	{id: "X95g", what: "a back end lets a step begin while another one of its target has begun, by a permit from before", want: op.Unavailable,
+	{id: "X95g", what: "a back end lets a step begin while another one of its target has begun, by a permit from before", want: refusal.Unavailable,
 		run: func(w *world) error {
 			wipe, destroy := w.request(ask("guest.wipe", "victim")), w.destroyRequest()
 			w.mustApprove(wipe)
@@ -121,7 +122,7 @@ var backEndRows = []attack{
 			w.allow.runs = true
 			return err
 		}},
-	{id: "X96a", what: "a guest's process leaves its session, group and environment, and goes on writing while the guest is wiped", want: op.Code(op.StateSucceeded),
+	{id: "X96a", what: "a guest's process leaves its session, group and environment, and goes on writing while the guest is wiped", want: refusal.Code(op.StateSucceeded),
 		run: func(w *world) error {
 			pid := w.startEscaped("web")
 			r := w.request(ask("guest.wipe", "web"))
@@ -134,9 +135,9 @@ var backEndRows = []attack{
 			size := fileSize(old[0])
 			require.Eventually(w.t, func() bool { return fileSize(old[0]) > size || zombie(pid) }, time.Minute, time.Millisecond)
 			require.Empty(w.t, must(os.ReadDir(w.path("web", "data"))), "it wrote into what is new")
-			return op.Code(w.stepOf(r.ID).State)
+			return refusal.Code(w.stepOf(r.ID).State)
 		}},
-	{id: "X96b", what: "a guest's process makes files as fast as it can while the guest is destroyed", want: op.Code(op.StateSucceeded), run: func(w *world) error {
+	{id: "X96b", what: "a guest's process makes files as fast as it can while the guest is destroyed", want: refusal.Code(op.StateSucceeded), run: func(w *world) error {
 		w.withCommands("busy")
 		w.makeGuest("web", "command", "busy")
 		w.do("guest.start", "web")
@@ -151,7 +152,7 @@ var backEndRows = []attack{
 		was := hashTree(w.t, at[0])
 		require.NoError(w.t, w.driver.Sweep(w.ctx))
 		require.Equal(w.t, was, hashTree(w.t, at[0]), "something still writes into what was destroyed")
-		return op.Code(w.stepOf(r.ID).State)
+		return refusal.Code(w.stepOf(r.ID).State)
 	}},
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -20,7 +21,7 @@ func foundRows() []attack {
 // gateRows are attacks on what becomes of wishes that are withdrawn, shared,
 // asked again, or made before there is what they are about.
 var gateRows = []attack{
-	{id: "X80a", what: "a key is used again after its job was cancelled, to have the approval count that was signed before", want: op.Cancelled,
+	{id: "X80a", what: "a key is used again after its job was cancelled, to have the approval count that was signed before", want: refusal.Cancelled,
 		run: func(w *world) error {
 			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
 			j, err := w.gate.Submit(w.ctx, sub)
@@ -33,10 +34,10 @@ var gateRows = []attack{
 			require.NoError(w.t, err)
 			require.Equal(w.t, j.ID, again.ID)
 			require.Equal(w.t, op.StateCancelled, again.State())
-			require.ErrorIs(w.t, w.sendOffline(e), op.Cancelled)
+			require.ErrorIs(w.t, w.sendOffline(e), refusal.Cancelled)
 			return w.send(r.ID, e)
 		}},
-	{id: "X80b", what: "a key is used again after an operator rejected its job, by its requester and by another one", want: op.Rejected,
+	{id: "X80b", what: "a key is used again after an operator rejected its job, by its requester and by another one", want: refusal.Rejected,
 		run: func(w *world) error {
 			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
 			j, err := w.gate.Submit(w.ctx, sub)
@@ -54,44 +55,44 @@ var gateRows = []attack{
 			require.NoError(w.t, err)
 			require.Equal(w.t, j.ID, again.ID)
 			require.Equal(w.t, op.StateRejected, again.State())
-			require.ErrorIs(w.t, w.send(theirs.Steps[0].ID, e), op.Rejected, "that payload is answered for at every request")
+			require.ErrorIs(w.t, w.send(theirs.Steps[0].ID, e), refusal.Rejected, "that payload is answered for at every request")
 			require.Equal(w.t, op.StatePending, w.stepOf(theirs.Steps[0].ID).State)
 			return w.send(r.ID, e)
 		}},
-	{id: "X81a", what: "a label is exchanged for one that looks the same and has other bytes (é composed and decomposed)", want: op.PendingSignature,
+	{id: "X81a", what: "a label is exchanged for one that looks the same and has other bytes (é composed and decomposed)", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.makeGuest("tmp", "labels", labels("tier", "priv\u00e9"))
 			w.arm()
 			w.allow.finale = []string{"tmp"}
 			return w.waits(w.submit(hub, ask("guest.set-config", "tmp", "labels", labels("tier", "prive\u0301"))))
 		}},
-	{id: "X81b", what: "a signature over a label is used for one that looks the same and has other bytes", want: op.BindingMismatch,
+	{id: "X81b", what: "a signature over a label is used for one that looks the same and has other bytes", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.do("guest.set-config", "victim", "labels", labels("keep", "yes"))
 			r := w.request(ask("guest.set-config", "victim", "labels", labels("tier", "priv\u00e9")))
 			b := w.altered(r, func(p *op.Payload) { p.Params["labels"] = labels("tier", "prive\u0301") })
 			w.arm()
-			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), op.BindingMismatch)
+			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), refusal.BindingMismatch)
 			spliced := w.envelopeOf(r)
 			spliced.Payload = b
-			require.ErrorIs(w.t, w.send(r.ID, spliced), op.BadSignature)
+			require.ErrorIs(w.t, w.send(r.ID, spliced), refusal.BadSignature)
 			return w.send(r.ID, w.alice.envelope(w.t, b))
 		}},
-	{id: "X82a", what: "a job of 64 steps makes 32 guests and destroys each again, so that nobody is asked", want: op.Conflict, run: func(w *world) error {
+	{id: "X82a", what: "a job of 64 steps makes 32 guests and destroys each again, so that nobody is asked", want: refusal.Conflict, run: func(w *world) error {
 		var asks []op.Ask
 		for i := range op.MaxSteps / 2 {
 			asks = append(asks, ask("guest.create", fmt.Sprintf("g%d", i), "scratch", true), ask("guest.destroy", fmt.Sprintf("g%d", i)))
 		}
 		w.arm()
 		_, err := w.submit(builder, asks...)
-		require.ErrorIs(w.t, err, op.Conflict)
+		require.ErrorIs(w.t, err, refusal.Conflict)
 		for i := range asks { // and each destroy before the create
 			asks[i].Target.Name = fmt.Sprintf("g%d", (i/2+1)%3)
 		}
 		_, err = w.submit(builder, asks...)
 		return err
 	}},
-	{id: "X82b", what: "one of two destroys of a job is signed, the other never: neither runs", want: op.Conflict, run: func(w *world) error {
+	{id: "X82b", what: "one of two destroys of a job is signed, the other never: neither runs", want: refusal.Conflict, run: func(w *world) error {
 		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
 		require.NoError(w.t, err)
 		first := w.reread(j.Steps[0].ID)
@@ -104,7 +105,7 @@ var gateRows = []attack{
 		w.allow.finale = []string{"victim", "bystander"}
 		return err
 	}},
-	{id: "X82c", what: "the other destroy of a job is rejected after the first was signed and its permit taken", want: op.Conflict, run: func(w *world) error {
+	{id: "X82c", what: "the other destroy of a job is rejected after the first was signed and its permit taken", want: refusal.Conflict, run: func(w *world) error {
 		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
 		require.NoError(w.t, err)
 		first, second := w.reread(j.Steps[0].ID), w.reread(j.Steps[1].ID)
@@ -118,7 +119,7 @@ var gateRows = []attack{
 		_, err = driver.Run(w.ctx, p, w.driver)
 		return err
 	}},
-	{id: "X83", what: "a second requester joins a request, both withdraw, and the approval that was signed meanwhile comes", want: op.Cancelled,
+	{id: "X83", what: "a second requester joins a request, both withdraw, and the approval that was signed meanwhile comes", want: refusal.Cancelled,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			e := w.envelopeOf(r)
@@ -126,17 +127,17 @@ var gateRows = []attack{
 			require.Equal(w.t, r.ID, joined.ID)
 			require.Equal(w.t, r.Payload, joined.Payload)
 			_, err := w.gate.Cancel(w.ctx, builder, r.ID.Job)
-			require.ErrorIs(w.t, err, op.NotAllowed, "an agent is not its uid")
+			require.ErrorIs(w.t, err, refusal.NotAllowed, "an agent is not its uid")
 			w.cancel(hub, r.ID.Job)
 			require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State, "the other one still wants it")
 			_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-			require.ErrorIs(w.t, err, op.NotAllowed, "nobody withdraws another's wish by withdrawing twice")
+			require.ErrorIs(w.t, err, refusal.NotAllowed, "nobody withdraws another's wish by withdrawing twice")
 			w.cancel(other, r.ID.Job)
 			w.arm()
-			require.ErrorIs(w.t, w.sendOffline(e), op.Cancelled)
+			require.ErrorIs(w.t, w.sendOffline(e), refusal.Cancelled)
 			return w.send(r.ID, e)
 		}},
-	{id: "X84", what: "desired state protects and unprotects a guest in turns, to have it unprotected in some round or to exhaust its requests", want: op.PendingSignature,
+	{id: "X84", what: "desired state protects and unprotects a guest in turns, to have it unprotected in some round or to exhaust its requests", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.makeGuest("tmp", "protected", true)
 			w.arm()
@@ -150,7 +151,7 @@ var gateRows = []attack{
 			}
 			return w.planned("tmp")
 		}},
-	{id: "X85", what: "a desired set is renamed: what was signed for the old one's request, which was rejected", want: op.Rejected, run: func(w *world) error {
+	{id: "X85", what: "a desired set is renamed: what was signed for the old one's request, which was rejected", want: refusal.Rejected, run: func(w *world) error {
 		wish := document("  - name: victim\n    state: absent\n")
 		w.apply(map[string]string{"old": wish})
 		open, err := w.gate.Open(w.ctx, guest("victim"))
@@ -162,10 +163,10 @@ var gateRows = []attack{
 		w.arm()
 		require.NoError(w.t, w.gate.DeleteSet(w.ctx, operator, "old"))
 		w.apply(map[string]string{"new": wish})
-		require.ErrorIs(w.t, w.sendOffline(e), op.Rejected)
+		require.ErrorIs(w.t, w.sendOffline(e), refusal.Rejected)
 		return w.send(r.ID, e)
 	}},
-	{id: "X86a", what: "a rule looks for a label with any value, and the label is there and empty", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X86a", what: "a rule looks for a label with any value, and the label is there and empty", want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeGuest("db", "labels", labels("tier", ""))
 		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Labels: map[string]string{"tier": "*"}, Threshold: 2})
 		w.seconds = []vote{w.bob.votes(operational)}
@@ -174,7 +175,7 @@ var gateRows = []attack{
 		w.arm()
 		return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
 	}},
-	{id: "X86b", what: "a rule looks for a label by a pattern, and its value has the pattern's own signs in it", want: op.PendingSignature,
+	{id: "X86b", what: "a rule looks for a label by a pattern, and its value has the pattern's own signs in it", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.makeGuest("db", "labels", labels("tier", "prod[*]?"))
 			w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Labels: map[string]string{"tier": "prod?*"}, Threshold: 2})
@@ -192,18 +193,18 @@ var gateRows = []attack{
 		ask("guest.destroy", "tmp"), func(w *world) { require.NoError(w.t, w.gate.Adopt(w.ctx, "web", w.observe("tmp"))) }),
 	overtaken("X86f", "scratch is wiped by its creator, and somebody takes a snapshot of it before that runs",
 		ask("guest.wipe", "tmp"), func(w *world) { w.first("guest.snapshot", "tmp", "snapshot", "mine") }),
-	{id: "X87a", what: "a destroy is signed offline before its guest exists, and kept until it does", want: op.StaleTarget, run: func(w *world) error {
+	{id: "X87a", what: "a destroy is signed offline before its guest exists, and kept until it does", want: refusal.StaleTarget, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
 			p.Nonce, p.Target.Name, p.Incarnation, p.State = nonce.New(), "later", "", op.FingerprintOf([]byte("absent"))
 		})
 		e := w.alice.envelope(w.t, b)
-		require.ErrorIs(w.t, w.sendOffline(e), op.UnknownTarget)
+		require.ErrorIs(w.t, w.sendOffline(e), refusal.UnknownTarget)
 		w.makeGuest("later")
 		w.arm()
 		return w.sendOffline(e)
 	}},
-	{id: "X87b", what: "a create is signed offline, and the name is taken, left and taken again before it comes", want: op.Conflict, run: func(w *world) error {
+	{id: "X87b", what: "a create is signed offline, and the name is taken, left and taken again before it comes", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
 			p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "later", ""
@@ -211,13 +212,13 @@ var gateRows = []attack{
 		})
 		e := w.alice.envelope(w.t, b)
 		w.makeGuest("later")
-		require.ErrorIs(w.t, w.sendOffline(e), op.Conflict)
+		require.ErrorIs(w.t, w.sendOffline(e), refusal.Conflict)
 		w.vanish("later")
 		w.plant("later")
 		w.arm()
 		return w.sendOffline(e)
 	}},
-	{id: "X87c", what: "an agent hands in a create of scratch that an operator signed, and destroys it as its own", want: op.PendingSignature,
+	{id: "X87c", what: "an agent hands in a create of scratch that an operator signed, and destroys it as its own", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
 				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
@@ -266,7 +267,7 @@ func (w *world) first(name, target string, kv ...any) {
 // overtaken is a row in which a step that was harmless when it was submitted is
 // not any more when it runs: it comes after another one of its job.
 func overtaken(id, what string, a op.Ask, meanwhile func(w *world)) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		scratch(w)
 		late := must(w.gate.Submit(w.ctx, op.Submission{Requester: builder, Steps: []op.Ask{ask("guest.create", "x"), a}}))
 		require.Equal(w.t, op.StatePlanned, w.stepOf(late.Steps[1].ID).State)
@@ -277,6 +278,6 @@ func overtaken(id, what string, a op.Ask, meanwhile func(w *world)) attack {
 		if w.stepOf(late.Steps[1].ID).State != op.StatePending {
 			return nil
 		}
-		return op.Refuse(op.PendingSignature, "it waits")
+		return refusal.New(refusal.PendingSignature, "it waits")
 	}}
 }

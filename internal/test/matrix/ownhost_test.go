@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 )
 
@@ -35,7 +36,7 @@ var guestHostRows = []attack{
 	hidden("X89a", ".new-disk"),
 	hidden("X89b", ".new-data"),
 	hidden("X89c", ".new-snapshot-s"),
-	{id: "X89d", what: "a tree is moved into a guest as unfinished work, between the approval of its destroy and the run", want: op.StaleTarget,
+	{id: "X89d", what: "a tree is moved into a guest as unfinished work, between the approval of its destroy and the run", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			w.mustApprove(r)
@@ -43,7 +44,7 @@ var guestHostRows = []attack{
 			w.arm()
 			return w.executor().execute(w.ctx, r.ID)
 		}},
-	{id: "X89e", what: "a tree is put where a snapshot is about to be staged, so that an unsigned step deletes it", want: op.PendingSignature,
+	{id: "X89e", what: "a tree is put where a snapshot is about to be staged, so that an unsigned step deletes it", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.write("a disk from elsewhere", "victim", ".new-snapshot-s", "disk.img")
 			w.arm()
@@ -52,7 +53,7 @@ var guestHostRows = []attack{
 			require.Equal(w.t, []string{"a disk from elsewhere"}, w.contents(".trash", "*~part~*", "disk.img"))
 			return w.waits(w.submit(hub, ask("guest.destroy", "victim")))
 		}},
-	{id: "X89f", what: "a tree is put into a guest as unfinished work, and the daemon starts, which clears up", want: op.PendingSignature,
+	{id: "X89f", what: "a tree is put into a guest as unfinished work, and the daemon starts, which clears up", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.write("a disk from elsewhere", "victim", ".new-disk", "disk.img")
 			w.arm()
@@ -60,7 +61,7 @@ var guestHostRows = []attack{
 			w.unchanged()
 			return w.waits(w.submit(hub, ask("guest.destroy", "victim")))
 		}},
-	{id: "X90", what: "a snapshot's files are exchanged for hard links to another guest's, and what is restored is written to", want: op.Code(op.StateSucceeded),
+	{id: "X90", what: "a snapshot's files are exchanged for hard links to another guest's, and what is restored is written to", want: refusal.Code(op.StateSucceeded),
 		run: func(w *world) error {
 			w.do("guest.snapshot", "victim", "snapshot", "s")
 			r := w.request(ask("guest.restore", "victim", "snapshot", "s"))
@@ -74,9 +75,9 @@ var guestHostRows = []attack{
 			require.NoError(w.t, w.runAll())
 			require.NoError(w.t, os.Truncate(w.path("victim", "data", "precious.txt"), 0))
 			require.NoError(w.t, os.Chmod(w.path("victim", "data", "precious.txt"), 0o777))
-			return op.Code(w.stepOf(r.ID).State)
+			return refusal.Code(w.stepOf(r.ID).State)
 		}},
-	{id: "X91a", what: "the guests' root is exchanged for a symlink to other guests, and the daemon starts", want: op.Conflict, run: func(w *world) error {
+	{id: "X91a", what: "the guests' root is exchanged for a symlink to other guests, and the daemon starts", want: refusal.Conflict, run: func(w *world) error {
 		w.mustApprove(w.destroyRequest())
 		w.shut()
 		require.NoError(w.t, os.Rename(w.root, w.root+"-aside"))
@@ -89,7 +90,7 @@ var guestHostRows = []attack{
 		w.allow.unlogged, w.allow.runs = "it does not start", true
 		return err
 	}},
-	{id: "X91b", what: "local.root is another one after a restart, between the approval and the run, with a guest of that name copied there", want: op.StaleTarget,
+	{id: "X91b", what: "local.root is another one after a restart, between the approval and the run, with a guest of that name copied there", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			w.mustApprove(r)
@@ -109,7 +110,7 @@ var guestHostRows = []attack{
 			w.before.tree = hashTree(w.t, w.root)
 			return err
 		}},
-	{id: "X91c", what: "another root is mounted over the guests' while an approved destroy waits: it reaches what was looked at, or nothing", want: op.Code(op.StateSucceeded),
+	{id: "X91c", what: "another root is mounted over the guests' while an approved destroy waits: it reaches what was looked at, or nothing", want: refusal.Code(op.StateSucceeded),
 		run: func(w *world) error {
 			w.makeGuest("mark")
 			r := w.request(ask("guest.destroy", "mark"))
@@ -125,9 +126,9 @@ var guestHostRows = []attack{
 			require.Equal(w.t, was, hashTree(w.t, over))
 			require.False(w.t, w.observe("mark").Present)
 			w.allow.finale = []string{"victim", "mark"}
-			return op.Code(w.stepOf(r.ID).State)
+			return refusal.Code(w.stepOf(r.ID).State)
 		}},
-	{id: "X92", what: "a create with a command is signed, and the configuration names that command no more when it runs", want: op.NotAllowed,
+	{id: "X92", what: "a create with a command is signed, and the configuration names that command no more when it runs", want: refusal.NotAllowed,
 		run: func(w *world) error {
 			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
 				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
@@ -141,7 +142,7 @@ var guestHostRows = []attack{
 			require.False(w.t, w.observe("web").Present)
 			return err
 		}},
-	{id: "X93a", what: "a file says that it was written 200 billion years from now, and another one before there was time", want: op.PendingSignature,
+	{id: "X93a", what: "a file says that it was written 200 billion years from now, and another one before there was time", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			for name, at := range map[string]int64{"precious.txt": 1 << 62, "deep": -1 << 62} {
 				ts := []unix.Timespec{{Sec: at}, {Sec: at}}
@@ -230,7 +231,7 @@ func (w *world) contents(pattern ...string) (all []string) {
 // unshowable is a row in which a guest names a file so that the refusal to copy
 // it would show as something else on a terminal, or could not be written down.
 func unshowable(id, what, name string) attack {
-	return attack{id: id, what: "a guest has a FIFO with " + what + " in its name, and a snapshot is refused for it", want: op.TooComplex,
+	return attack{id: id, what: "a guest has a FIFO with " + what + " in its name, and a snapshot is refused for it", want: refusal.TooComplex,
 		run: func(w *world) error {
 			at := w.path("victim", "data", name)
 			require.NoError(w.t, unix.Mkfifo(at, 0o600))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/log/audit"
@@ -18,7 +19,7 @@ import (
 // stopped, so that it agrees with itself, by somebody who has gate.key. The
 // operator who saw a head of it is asked to sign next.
 func rewritten(id, what string, edit func(texts []string) []string, more bool) attack {
-	return attack{id: id, what: "the log is made anew and signed with the stolen key: " + what, want: op.BindingMismatch, run: func(w *world) error {
+	return attack{id: id, what: "the log is made anew and signed with the stolen key: " + what, want: refusal.BindingMismatch, run: func(w *world) error {
 		w.keyed()
 		w.destroyRequest()
 		d := w.operators()
@@ -33,7 +34,7 @@ func rewritten(id, what string, edit func(texts []string) []string, more bool) a
 			w.wholeAgain()
 		}
 		err := w.asks(d, gateLog{w})
-		require.ErrorIs(w.t, w.asks(d, gateLog{w}), op.BindingMismatch, "and again: nothing was learnt from it")
+		require.ErrorIs(w.t, w.asks(d, gateLog{w}), refusal.BindingMismatch, "and again: nothing was learnt from it")
 		putBack()
 		require.NoError(w.t, w.asks(d, gateLog{w}), "the log that is the gate's goes on")
 		return err
@@ -43,7 +44,7 @@ func rewritten(id, what string, edit func(texts []string) []string, more bool) a
 // unstarted is a row in which the files of the gate's key are not what they were
 // while the daemon is stopped.
 func unstarted(id, what string, change func(w *world)) attack {
-	return attack{id: id, what: "while the daemon is stopped, " + what, want: op.Unavailable, run: func(w *world) error {
+	return attack{id: id, what: "while the daemon is stopped, " + what, want: refusal.Unavailable, run: func(w *world) error {
 		w.keyed()
 		w.settle()
 		w.destroyRequest()
@@ -76,7 +77,7 @@ var ownLogRows = []attack{
 	rewritten("X49c", "the newest entries are gone", func(texts []string) []string { return texts[:len(texts)-2] }, false),
 	rewritten("X49d", "the first entry is gone, and others are behind it", func(texts []string) []string { return append(texts[1:], texts[2], texts[3]) }, true),
 	{id: "X50", what: "who has no key makes the log anew and takes its tree and its signed head away, so that the gate itself plants and signs it",
-		want: op.BindingMismatch, run: func(w *world) error {
+		want: refusal.BindingMismatch, run: func(w *world) error {
 			w.keyed()
 			w.destroyRequest()
 			d := w.operators()
@@ -108,7 +109,7 @@ var ownLogRows = []attack{
 	unstarted("X51e", "the row of the key is that of another key", func(w *world) {
 		w.byHand(byHand(`UPDATE audit_key SET public = '` + another(w.signsFor()).Public + `'`))
 	}),
-	{id: "X51f", what: "gate.key and the row of the key are exchanged together: the gate starts and signs with a key of the intruder's", want: op.BindingMismatch,
+	{id: "X51f", what: "gate.key and the row of the key are exchanged together: the gate starts and signs with a key of the intruder's", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
 			w.destroyRequest()
@@ -132,7 +133,7 @@ var ownLogRows = []attack{
 			putBack()
 			return err
 		}},
-	{id: "X51g", what: "gate.key and its row are gone, as after a restore: the gate makes itself a new key under its old id", want: op.BindingMismatch,
+	{id: "X51g", what: "gate.key and its row are gone, as after a restore: the gate makes itself a new key under its old id", want: refusal.BindingMismatch,
 		bare: true, run: func(w *world) error {
 			w.today()
 			w.keyed()
@@ -173,12 +174,12 @@ var ownLogRows = []attack{
 		})
 		w.open()
 		w.wholeAgain()
-		require.ErrorIs(w.t, w.asks(d, gateLog{w}), op.TargetMismatch, "nor does it prove anything to an operator")
+		require.ErrorIs(w.t, w.asks(d, gateLog{w}), refusal.TargetMismatch, "nor does it prove anything to an operator")
 		report := w.fsck()
 		putBack()
 		return foundBy(report, "head-foreign", "key-unknown")
 	}},
-	{id: "X52b", what: "the edge of the tree is that of a shorter log, so that what follows is signed for another past", want: op.Conflict,
+	{id: "X52b", what: "the edge of the tree is that of a shorter log, so that what follows is signed for another past", want: refusal.Conflict,
 		run: func(w *world) error {
 			w.keyed()
 			w.destroyRequest()
@@ -189,13 +190,13 @@ var ownLogRows = []attack{
 			putBack := w.whileStopped(func() { w.byHand(byHand(`UPDATE audit_head SET edge = substr(edge, 33)`)) })
 			w.open()
 			w.works()
-			require.ErrorIs(w.t, w.asks(d, gateLog{w}), op.BindingMismatch, "the gate signs for it no more")
+			require.ErrorIs(w.t, w.asks(d, gateLog{w}), refusal.BindingMismatch, "the gate signs for it no more")
 			w.shut()
 			_, err := life.VerifyAudit(w.ctx, w.dir)
 			putBack()
 			return err
 		}},
-	{id: "X52c", what: "the edge has as many hashes as it should, and other ones: the gate signs a root of which there is no log", want: op.BindingMismatch,
+	{id: "X52c", what: "the edge has as many hashes as it should, and other ones: the gate signs a root of which there is no log", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
 			w.destroyRequest()
@@ -210,11 +211,11 @@ var ownLogRows = []attack{
 			require.ErrorContains(w.t, err, witness.NoProof.String())
 			w.shut()
 			_, verify := life.VerifyAudit(w.ctx, w.dir)
-			require.ErrorIs(w.t, verify, op.Conflict)
+			require.ErrorIs(w.t, verify, refusal.Conflict)
 			putBack()
 			return err
 		}},
-	{id: "X53", what: "while the daemon runs, another process appends an entry that says that a request was approved", want: op.Unavailable,
+	{id: "X53", what: "while the daemon runs, another process appends an entry that says that a request was approved", want: refusal.Unavailable,
 		run: func(w *world) error {
 			w.keyed()
 			r := w.destroyRequest()
@@ -228,7 +229,7 @@ var ownLogRows = []attack{
 				return err
 			})
 			_, err := w.approve(r)
-			require.ErrorIs(w.t, w.gate.Reload(w.ctx, w.revoked, w.rules), op.Unavailable, "nothing is signed over it")
+			require.ErrorIs(w.t, w.gate.Reload(w.ctx, w.revoked, w.rules), refusal.Unavailable, "nothing is signed over it")
 			w.restart()
 			w.works()
 			require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State, "what waits still waits")
@@ -251,7 +252,7 @@ func foundBy(r life.FsckReport, codes ...string) error {
 	}
 	for _, c := range codes {
 		if !strings.Contains(all, c) {
-			return op.Refuse(op.Internal, "fsck found %s and not %s", all, c)
+			return refusal.New(refusal.Internal, "fsck found %s and not %s", all, c)
 		}
 	}
 	return reported

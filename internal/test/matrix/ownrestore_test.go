@@ -12,6 +12,7 @@ import (
 	"gated/internal/agents/reserve"
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -42,7 +43,7 @@ func (w *world) restored(file string) life.RestoreResult {
 
 // afterRestore is a row on a gate that was restored: before makes what is in the
 // backup, since what happened after it, and the attack comes when it runs again.
-func afterRestore(id, what string, want op.Code, before func(w *world) (since func(), attack func() error)) attack {
+func afterRestore(id, what string, want refusal.Code, before func(w *world) (since func(), attack func() error)) attack {
 	return attack{id: id, what: "a backup is restored, and " + what, want: want, bare: true, run: func(w *world) error {
 		w.today()
 		since, attack := before(w)
@@ -56,7 +57,7 @@ func afterRestore(id, what string, want op.Code, before func(w *world) (since fu
 
 // forgedBackup is a row in which somebody could write to a backup before it is
 // restored. Nothing changes.
-func forgedBackup(id, what string, want op.Code, forge func(w *world, file string) string) attack {
+func forgedBackup(id, what string, want refusal.Code, forge func(w *world, file string) string) attack {
 	return attack{id: id, what: "a backup is to be restored " + what, want: want, bare: true, run: func(w *world) error {
 		w.today()
 		r := w.destroyRequest()
@@ -140,7 +141,7 @@ func (w *world) signedBy(k key, r op.Request) authz.Envelope {
 }
 
 var ownRestoreRows = []attack{
-	{id: "X62a", what: "a backup is restored in which a key is listed that was removed since: it approves what waits", want: op.UnknownSigner, bare: true,
+	{id: "X62a", what: "a backup is restored in which a key is listed that was removed since: it approves what waits", want: refusal.UnknownSigner, bare: true,
 		run: func(w *world) error {
 			w.today()
 			r := w.destroyRequest()
@@ -153,7 +154,7 @@ var ownRestoreRows = []attack{
 			w.arm()
 			return w.send(r.ID, w.signedBy(w.bob, r))
 		}},
-	{id: "X62b", what: "the copy from before a migration is restored, to have the list of signers of then; then the one that was put aside by that", want: op.UnknownSigner,
+	{id: "X62b", what: "the copy from before a migration is restored, to have the list of signers of then; then the one that was put aside by that", want: refusal.UnknownSigner,
 		bare: true, run: func(w *world) error {
 			w.today()
 			r := w.destroyRequest()
@@ -162,7 +163,7 @@ var ownRestoreRows = []attack{
 			w.rotate(nil, []string{w.bob.print(w.t)}, w.alice.votes(operational))
 			first := w.restored(copied)
 			require.NoError(w.t, w.gate.Tick(w.ctx))
-			require.ErrorIs(w.t, w.send(r.ID, w.signedBy(w.bob, r)), op.UnknownSigner)
+			require.ErrorIs(w.t, w.send(r.ID, w.signedBy(w.bob, r)), refusal.UnknownSigner)
 			w.restored(first.Kept)
 			w.restored(copied)
 			require.NoError(w.t, w.gate.Tick(w.ctx))
@@ -170,7 +171,7 @@ var ownRestoreRows = []attack{
 			return w.send(r.ID, w.signedBy(w.bob, r))
 		}},
 	{id: "X63a", what: "a backup with a list of signers of a far higher epoch, told of in its log as if root had taken it over, where the list was changed since",
-		want: op.UnknownSigner, bare: true, run: func(w *world) error {
+		want: refusal.UnknownSigner, bare: true, run: func(w *world) error {
 			w.today()
 			r := w.destroyRequest()
 			file := w.backup()
@@ -184,15 +185,15 @@ var ownRestoreRows = []attack{
 			w.arm()
 			return w.send(r.ID, w.signedBy(w.mallory, r))
 		}},
-	forgedBackup("X63b", "that has a list of signers of which its log does not tell", op.Conflict, inBackup(listsMallory(2, false))),
-	forgedBackup("X63c", "that leaves epochs out, so that its own is higher than any", op.Conflict, sqlInBackup(
+	forgedBackup("X63b", "that has a list of signers of which its log does not tell", refusal.Conflict, inBackup(listsMallory(2, false))),
+	forgedBackup("X63c", "that leaves epochs out, so that its own is higher than any", refusal.Conflict, sqlInBackup(
 		`INSERT INTO trust(epoch, text, how, at) SELECT 900, text, how, at FROM trust`)),
-	forgedBackup("X64a", "with a trigger that makes scratch of whatever is made", op.Conflict, sqlInBackup(
+	forgedBackup("X64a", "with a trigger that makes scratch of whatever is made", refusal.Conflict, sqlInBackup(
 		`CREATE TRIGGER t AFTER INSERT ON incarnations BEGIN UPDATE incarnations SET scratch = 1; END`)),
-	forgedBackup("X64b", "with a view in a table's place, which says what somebody likes", op.Conflict, sqlInBackup(
+	forgedBackup("X64b", "with a view in a table's place, which says what somebody likes", refusal.Conflict, sqlInBackup(
 		`ALTER TABLE nonces RENAME TO aside; CREATE VIEW nonces AS SELECT nonce, job, idx, payload, expires_at, '' AS fate FROM aside`)),
-	forgedBackup("X64c", "with an index that makes a second approval fail", op.Conflict, sqlInBackup(`CREATE UNIQUE INDEX i ON nonces(fate) WHERE fate = 'used'`)),
-	{id: "X65", what: "one backup is restored twice: what was signed for the first life is handed in in the second", want: op.TargetMismatch, bare: true,
+	forgedBackup("X64c", "with an index that makes a second approval fail", refusal.Conflict, sqlInBackup(`CREATE UNIQUE INDEX i ON nonces(fate) WHERE fate = 'used'`)),
+	{id: "X65", what: "one backup is restored twice: what was signed for the first life is handed in in the second", want: refusal.TargetMismatch, bare: true,
 		run: func(w *world) error {
 			w.today()
 			r := w.destroyRequest()
@@ -203,19 +204,19 @@ var ownRestoreRows = []attack{
 			w.restored(file)
 			require.NoError(w.t, w.gate.Tick(w.ctx))
 			w.arm()
-			require.ErrorIs(w.t, w.sendOffline(e), op.TargetMismatch)
+			require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
 			return w.send(r.ID, e)
 		}},
-	afterRestore("X66a", "an approval that was held back is handed in, of what operators rejected since", op.TargetMismatch, func(w *world) (func(), func() error) {
+	afterRestore("X66a", "an approval that was held back is handed in, of what operators rejected since", refusal.TargetMismatch, func(w *world) (func(), func() error) {
 		r := w.destroyRequest()
 		e := w.envelopeOf(r)
 		return func() { must(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))) },
 			func() error {
-				require.ErrorIs(w.t, w.sendOffline(e), op.TargetMismatch)
+				require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
 				return w.send(r.ID, e)
 			}
 	}),
-	afterRestore("X66b", "a permit that was taken before is used", op.Unavailable, func(w *world) (func(), func() error) {
+	afterRestore("X66b", "a permit that was taken before is used", refusal.Unavailable, func(w *world) (func(), func() error) {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		p := must(w.gate.Permit(w.ctx, r.ID))
@@ -226,7 +227,7 @@ var ownRestoreRows = []attack{
 				return err
 			}
 	}),
-	afterRestore("X67", "an idempotency key of before is used with another body", op.Conflict, func(w *world) (func(), func() error) {
+	afterRestore("X67", "an idempotency key of before is used with another body", refusal.Conflict, func(w *world) (func(), func() error) {
 		sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
 		first := must(w.gate.Submit(w.ctx, sub))
 		return func() {}, func() error {
@@ -237,26 +238,26 @@ var ownRestoreRows = []attack{
 			return err
 		}
 	}),
-	afterRestore("X68", "who held paths then, and gave them up, lets go of them, for those who have them now", op.UnknownTarget,
+	afterRestore("X68", "who held paths then, and gave them up, lets go of them, for those who have them now", refusal.UnknownTarget,
 		func(w *world) (func(), func() error) {
 			f := newFloor(w)
 			return func() { must(w.book.Release(w.ctx, f.alma, rid(f.r1))) }, func() error {
 				w.allow.unlogged = "refusals of reservations are counted"
 				require.Empty(w.t, must(w.book.List(w.ctx, reserve.Query{Limit: reserve.MaxList})), "nobody holds anything")
 				_, err := w.book.Transfer(w.ctx, f.alma, rid(f.r1), "cora")
-				require.ErrorIs(w.t, err, op.UnknownTarget)
+				require.ErrorIs(w.t, err, refusal.UnknownTarget)
 				_, err = w.book.Release(w.ctx, f.alma, rid(f.r1))
 				return err
 			}
 		}),
-	forgedBackup("X69a", "that is another host's, renamed", op.TargetMismatch, func(w *world, _ string) string {
+	forgedBackup("X69a", "that is another host's, renamed", refusal.TargetMismatch, func(w *world, _ string) string {
 		dir := filepath.Join(w.t.TempDir(), "other")
 		must(life.Init(w.ctx, life.InitOptions{StateDir: dir, Host: "pve2",
 			Operators: []signers.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))
 		return filepath.Join(dir, "gated.db")
 	}),
-	forgedBackup("X69b", "that is another host's, whose name was written over", op.Conflict, sqlInBackup(`UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), 'pve1', 'pve2') AS BLOB)`)),
-	{id: "X70", what: "a key is revoked, the daemon stops, the file of revoked keys goes, and a backup of before is restored, twice", want: op.Unavailable, bare: true,
+	forgedBackup("X69b", "that is another host's, whose name was written over", refusal.Conflict, sqlInBackup(`UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), 'pve1', 'pve2') AS BLOB)`)),
+	{id: "X70", what: "a key is revoked, the daemon stops, the file of revoked keys goes, and a backup of before is restored, twice", want: refusal.Unavailable, bare: true,
 		run: func(w *world) error {
 			w.today()
 			r := w.destroyRequest()
@@ -278,7 +279,7 @@ var ownRestoreRows = []attack{
 			w.open()
 			return err
 		}},
-	{id: "X71", what: "a restore beside a running gate, and eight restores at once", want: op.Conflict, bare: true, run: func(w *world) error {
+	{id: "X71", what: "a restore beside a running gate, and eight restores at once", want: refusal.Conflict, bare: true, run: func(w *world) error {
 		w.today()
 		w.destroyRequest()
 		file := w.backup()
@@ -295,7 +296,7 @@ var ownRestoreRows = []attack{
 			if e == nil {
 				done++
 			} else {
-				require.ErrorIs(w.t, e, op.Conflict)
+				require.ErrorIs(w.t, e, refusal.Conflict)
 			}
 		}
 		require.Positive(w.t, done)
@@ -305,11 +306,11 @@ var ownRestoreRows = []attack{
 		w.allow.unlogged = "the gate was not asked"
 		return err
 	}},
-	forgedBackup("X72a", "that is a link to a file of somebody's choice", op.BadParams, func(w *world, file string) string {
+	forgedBackup("X72a", "that is a link to a file of somebody's choice", refusal.BadParams, func(w *world, file string) string {
 		require.NoError(w.t, os.Symlink(file, file+"-link"))
 		return file + "-link"
 	}),
-	forgedBackup("X72b", "that is a pipe, so that it waits for ever", op.BadParams, func(w *world, file string) string {
+	forgedBackup("X72b", "that is a pipe, so that it waits for ever", refusal.BadParams, func(w *world, file string) string {
 		require.NoError(w.t, syscall.Mkfifo(file+"-pipe", 0o600))
 		return file + "-pipe"
 	}),

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -17,14 +18,14 @@ import (
 
 // ownRotationRows are attacks on who decides.
 var ownRotationRows = []attack{
-	{id: "X36a", what: "a rotation where two are needed is approved by the operator whom it removes, and the one whom it adds", want: op.PendingSignature,
+	{id: "X36a", what: "a rotation where two are needed is approved by the operator whom it removes, and the one whom it adds", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.two()
 			r := w.request(w.next([]string{w.mallory.line(operational)}, prints(alice)(w)))
 			w.arm()
 			return w.unmet(1)(w.signs(r, w.alice.votes(operational), w.mallory.votes(operational)))
 		}},
-	{id: "X36b", what: "a rotation that somebody signed who is removed by another rotation meanwhile", want: op.BadParams, run: func(w *world) error {
+	{id: "X36b", what: "a rotation that somebody signed who is removed by another rotation meanwhile", want: refusal.BadParams, run: func(w *world) error {
 		w.two()
 		r := w.mustSign(w.request(w.next([]string{w.mallory.line(operational)}, nil)), w.bob.votes(operational), w.mallory.votes(operational))
 		w.rotate(nil, prints(bob)(w), w.rita.votes(recovery))
@@ -33,24 +34,24 @@ var ownRotationRows = []attack{
 		w.arm()
 		return w.send(r.ID, w.by(r.Payload, w.alice.votes(operational)))
 	}},
-	{id: "X37a", what: "the envelope of a rotation is replayed when what it added is gone", want: op.Replayed, run: func(w *world) error {
+	{id: "X37a", what: "the envelope of a rotation is replayed when what it added is gone", want: refusal.Replayed, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		e := w.by(r.Payload, w.alice.votes(operational), w.mallory.votes(operational))
 		require.NoError(w.t, w.send(r.ID, e))
 		require.NoError(w.t, w.runAll())
 		w.rotate(nil, []string{w.mallory.print(w.t)}, w.alice.votes(operational))
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(e), op.Replayed)
+		require.ErrorIs(w.t, w.sendOffline(e), refusal.Replayed)
 		return w.send(r.ID, e)
 	}},
-	{id: "X37b", what: "a rotation that was signed offline and not sent until the epoch was another", want: op.BadParams, run: func(w *world) error {
+	{id: "X37b", what: "a rotation that was signed offline and not sent until the epoch was another", want: refusal.BadParams, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		e := w.by(w.freshPayload(r), w.alice.votes(operational), w.mallory.votes(operational))
 		w.rotate(nil, prints(bob)(w), w.alice.votes(operational))
 		w.arm()
 		return w.sendOffline(e)
 	}},
-	{id: "X37c", what: "a rotation back to a file that was there before: what was signed for that file", want: op.BadParams, run: func(w *world) error {
+	{id: "X37c", what: "a rotation back to a file that was there before: what was signed for that file", want: refusal.BadParams, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		e := w.by(w.freshPayload(r), w.alice.votes(operational), w.mallory.votes(operational))
 		before := w.gate.Trust().Digest()
@@ -60,26 +61,26 @@ var ownRotationRows = []attack{
 		w.arm()
 		return w.sendOffline(e)
 	}},
-	{id: "X38a", what: "a line to add with a newline and a second line in it", want: op.Malformed, run: func(w *world) error {
+	{id: "X38a", what: "a line to add with a newline and a second line in it", want: refusal.Malformed, run: func(w *world) error {
 		a := w.next([]string{w.mallory.line(operational)}, nil)
 		a.Params["add"] = []any{strings.TrimSuffix(w.mallory.line(operational), "\n") + "\n" + strings.TrimSuffix(w.mallory.as("bob"), "\n")}
 		w.arm()
 		_, err := w.submit(hub, a)
 		return err
 	}},
-	{id: "X38b", what: "a line to add that is a comment, after which the file's last line would go on", want: op.BadParams, run: func(w *world) error {
+	{id: "X38b", what: "a line to add that is a comment, after which the file's last line would go on", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
 		_, err := w.submit(hub, w.next([]string{"# " + w.mallory.line(operational)}, nil))
 		return err
 	}},
-	{id: "X38c", what: "a rotation of another target than the signers", want: op.BadParams, run: func(w *world) error {
+	{id: "X38c", what: "a rotation of another target than the signers", want: refusal.BadParams, run: func(w *world) error {
 		a := w.next(nil, prints(bob)(w))
 		a.Target.Name = "revoked"
 		w.arm()
 		_, err := w.submit(hub, a)
 		return err
 	}},
-	{id: "X39", what: "a rotation without a permit, with one that was not used, with another step's", want: op.NotAllowed, run: func(w *world) error {
+	{id: "X39", what: "a rotation without a permit, with one that was not used, with another step's", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.mustSign(w.request(w.next(nil, prints(bob)(w))), w.rita.votes(recovery))
 		unused, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(w.t, err)
@@ -93,9 +94,9 @@ var ownRotationRows = []attack{
 		var last error
 		for _, p := range []gate.Permit{{}, unused, others} {
 			_, last = w.gate.Rotate(w.ctx, p)
-			require.ErrorIs(w.t, last, op.NotAllowed)
+			require.ErrorIs(w.t, last, refusal.NotAllowed)
 		}
-		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: op.Refuse(op.Conflict, "given up"), After: ptr(w.observe("bystander"))})
+		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.New(refusal.Conflict, "given up"), After: ptr(w.observe("bystander"))})
 		require.NoError(w.t, err)
 		w.stop(r)
 		return last
@@ -127,22 +128,22 @@ var ownRotationRows = []attack{
 			both(func() { approved = w.send(r.ID, e) }, func() { rotated = w.executor().execute(w.ctx, out.ID) })
 			require.NoError(w.t, rotated)
 			if approved == nil {
-				require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.UnknownSigner)
+				require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.UnknownSigner)
 			} else {
-				require.ErrorIs(w.t, approved, op.UnknownSigner)
+				require.ErrorIs(w.t, approved, refusal.UnknownSigner)
 				w.cancel(hub, r.ID.Job)
 			}
 			w.rotate([]string{w.bob.line(operational)}, nil, w.alice.votes(operational), w.bob.votes(operational))
 		}
 		return lostRace
 	}},
-	{id: "X42", what: "a rotation by stolen operational keys cools off, recovery rejects it, and its permit is used", want: op.Conflict, run: func(w *world) error {
+	{id: "X42", what: "a rotation by stolen operational keys cools off, recovery rejects it, and its permit is used", want: refusal.Conflict, run: func(w *world) error {
 		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "trust.rotate", Threshold: 2, CoolOff: coolOff})
 		r := w.request(w.next([]string{w.mallory.line(operational)}, prints(alice)(w)))
 		r = w.mustSign(r, w.alice.votes(operational), w.bob.votes(operational), w.mallory.votes(operational))
 		p, err := w.gate.Permit(w.ctx, r.ID)
 		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.Unavailable)
+		require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.Unavailable)
 		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, w.rita.votes(recovery)))
 		require.NoError(w.t, err)
 		w.pass(coolOff)
@@ -150,25 +151,25 @@ var ownRotationRows = []attack{
 		_, err = driver.Run(w.ctx, p, w)
 		return err
 	}},
-	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: op.ValidityTooLong, run: func(w *world) error {
+	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: refusal.ValidityTooLong, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.rule(policy.Rule{Where: "gated.yaml:3", Target: "guest/vic*", Threshold: 1, MaxValidity: time.Hour})
 		b := w.altered(r, func(p *op.Payload) { p.Nonce, p.ExpiresAt = nonce.New(), p.IssuedAt.Add(time.Hour+time.Second) })
 		w.arm()
 		return w.sendOffline(w.alice.envelope(w.t, b))
 	}},
-	{id: "X44", what: "a rotation that nobody signed, asked for by root, the daemon's uid and an agent", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X44", what: "a rotation that nobody signed, asked for by root, the daemon's uid and an agent", want: refusal.PendingSignature, run: func(w *world) error {
 		w.arm()
 		var last error
 		for _, by := range []op.Requester{{Source: op.SourceAPI}, {Source: op.SourceAPI, UID: daemonUID}, builder} {
 			j, err := w.submit(by, w.next(nil, prints(bob)(w)))
 			last = w.waits(j, err)
-			require.ErrorIs(w.t, last, op.PendingSignature)
-			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[0].ID), op.Conflict)
+			require.ErrorIs(w.t, last, refusal.PendingSignature)
+			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[0].ID), refusal.Conflict)
 		}
 		return last
 	}},
-	{id: "X48", what: "a fifth rotation is asked for while four wait, each of which people would have to compare", want: op.OverLimit, run: func(w *world) error {
+	{id: "X48", what: "a fifth rotation is asked for while four wait, each of which people would have to compare", want: refusal.OverLimit, run: func(w *world) error {
 		for i := range 4 {
 			w.request(w.next([]string{mint.Ed25519(w.t, fmt.Sprintf("crowd-%d", i)).Line("dora@example.com", lineOptions(operational))}, nil))
 		}
@@ -176,7 +177,7 @@ var ownRotationRows = []attack{
 		_, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil))
 		return err
 	}},
-	{id: "X45", what: "a rotation's payload in which another line stands, under its nonce and under a fresh one", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "X45", what: "a rotation's payload in which another line stands, under its nonce and under a fresh one", want: refusal.BindingMismatch, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		swap := func(p *op.Payload) {
 			p.Params = w.next([]string{w.mallory.line("operational@gated,coordination@gated")}, nil).Params
@@ -185,11 +186,11 @@ var ownRotationRows = []attack{
 		fresh := w.altered(r, func(p *op.Payload) { swap(p); p.Nonce = nonce.New() })
 		votes := []vote{w.alice.votes(operational), w.mallory.votes(operational), w.mallory.votes(coordination)}
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(w.by(same, votes...)), op.BindingMismatch)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(fresh, votes...)), op.BindingMismatch)
+		require.ErrorIs(w.t, w.sendOffline(w.by(same, votes...)), refusal.BindingMismatch)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(fresh, votes...)), refusal.BindingMismatch)
 		return w.send(r.ID, w.by(same, votes...))
 	}},
-	{id: "X46", what: "desired state says absent where two are needed, and one signed", want: op.PendingSignature, run: func(w *world) error {
+	{id: "X46", what: "desired state says absent where two are needed, and one signed", want: refusal.PendingSignature, run: func(w *world) error {
 		w.two()
 		j, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
 		require.NoError(w.t, err)
@@ -197,7 +198,7 @@ var ownRotationRows = []attack{
 		w.arm()
 		return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
 	}},
-	{id: "X47", what: "a key approves a destroy in the same job in which a rotation adds it", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "X47", what: "a key approves a destroy in the same job in which a rotation adds it", want: refusal.UnknownSigner, run: func(w *world) error {
 		j, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil), ask("guest.destroy", "victim"))
 		require.NoError(w.t, err)
 		rotation, destroy := w.reread(j.Steps[0].ID), w.reread(j.Steps[1].ID)

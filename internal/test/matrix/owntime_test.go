@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -34,7 +34,7 @@ func (w *world) acceptTime() (life.Accepted, error) {
 }
 
 // inOneBoot is a row on a machine that does not boot, whose clock somebody sets.
-func inOneBoot(id, what string, want op.Code, run func(w *world) error) attack {
+func inOneBoot(id, what string, want refusal.Code, run func(w *world) error) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		w.booted("one")
 		w.restart()
@@ -45,7 +45,7 @@ func inOneBoot(id, what string, want op.Code, run func(w *world) error) attack {
 }
 
 var ownTimeRows = []attack{
-	inOneBoot("X73a", "the clock goes ahead in steps that are each below the bound", op.Unavailable, func(w *world) error {
+	inOneBoot("X73a", "the clock goes ahead in steps that are each below the bound", refusal.Unavailable, func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		ahead := time.Duration(0)
@@ -58,7 +58,7 @@ var ownTimeRows = []attack{
 		require.Greater(w.t, ahead, nonce.MaxJump/2)
 		return w.send(r.ID, w.envelopeOf(r))
 	}),
-	inOneBoot("X73b", "the clock goes ahead by an hour less a minute, four times within a day", op.Unavailable, func(w *world) error {
+	inOneBoot("X73b", "the clock goes ahead by an hour less a minute, four times within a day", refusal.Unavailable, func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		const step = 59 * time.Minute
@@ -71,7 +71,7 @@ var ownTimeRows = []attack{
 		require.WithinDuration(w.t, w.now().Add(-3*step), w.gate.Moment().Now, time.Minute, "the first of them was believed")
 		return w.send(r.ID, w.envelopeOf(r))
 	}),
-	inOneBoot("X73c", "the clock jumps while the daemon is stopped, in the same boot", op.Unavailable, func(w *world) error {
+	inOneBoot("X73c", "the clock jumps while the daemon is stopped, in the same boot", refusal.Unavailable, func(w *world) error {
 		r := w.destroyRequest()
 		w.setClock(2 * time.Hour)
 		w.restart()
@@ -79,7 +79,7 @@ var ownTimeRows = []attack{
 		w.allow.repair = func() { w.setClock(-2 * time.Hour) }
 		return w.send(r.ID, w.envelopeOf(r))
 	}),
-	inOneBoot("X73d", "the time since boot goes back, as a machine's that is gone back to with its memory, and its clock is set right behind it", op.Unavailable,
+	inOneBoot("X73d", "the time since boot goes back, as a machine's that is gone back to with its memory, and its clock is set right behind it", refusal.Unavailable,
 		func(w *world) error {
 			r := w.destroyRequest()
 			w.setClock(40 * 24 * time.Hour)
@@ -91,7 +91,7 @@ var ownTimeRows = []attack{
 			w.allow.repair = func() { w.setClock(-40 * 24 * time.Hour) }
 			return w.send(r.ID, w.envelopeOf(r))
 		}),
-	inOneBoot("X74a", "ahead by 29 days over a boot, so that nonces are forgotten; back over another one, and a replay", op.Expired, func(w *world) error {
+	inOneBoot("X74a", "ahead by 29 days over a boot, so that nonces are forgotten; back over another one, and a replay", refusal.Expired, func(w *world) error {
 		r := w.spent()
 		w.setClock(29 * 24 * time.Hour)
 		w.booted("two")
@@ -103,7 +103,7 @@ var ownTimeRows = []attack{
 		w.restart()
 		w.arm()
 		w.allow.repair = func() { w.setClock(29 * 24 * time.Hour) }
-		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), op.Expired)
+		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), refusal.Expired)
 		return w.send(r.ID, w.envelopeOf(r))
 	}),
 	{id: "X74b", what: "the mark in the database is set back, and so is the clock, to replay what was forgotten", want: reported, run: func(w *world) error {
@@ -124,7 +124,7 @@ var ownTimeRows = []attack{
 		w.open()
 		return foundBy(report, "nonce-forgotten")
 	}},
-	inOneBoot("X75", "the clock goes ahead by less than an hour, again and again, to end a cool-off early", op.Unavailable, func(w *world) error {
+	inOneBoot("X75", "the clock goes ahead by less than an hour, again and again, to end a cool-off early", refusal.Unavailable, func(w *world) error {
 		w.rule(cool(4 * time.Hour))
 		r := w.mustSign(w.destroyRequest(), w.bob.votes(operational))
 		ahead := time.Duration(0)
@@ -147,7 +147,7 @@ var ownTimeRows = []attack{
 		w.stop(r)
 		return err
 	}),
-	inOneBoot("X76a", "the clock is set back and accepted, so that what was spent and forgotten has not expired yet", op.TargetMismatch, func(w *world) error {
+	inOneBoot("X76a", "the clock is set back and accepted, so that what was spent and forgotten has not expired yet", refusal.TargetMismatch, func(w *world) error {
 		r := w.spent()
 		w.pass(30 * time.Hour)
 		w.ticks()
@@ -160,10 +160,10 @@ var ownTimeRows = []attack{
 		w.open()
 		require.NoError(w.t, w.gate.Tick(w.ctx))
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), op.TargetMismatch)
+		require.ErrorIs(w.t, w.sendOffline(w.envelopeOf(r)), refusal.TargetMismatch)
 		return w.send(r.ID, w.envelopeOf(r))
 	}),
-	inOneBoot("X76b", "a time is accepted beside the running gate", op.Conflict, func(w *world) error {
+	inOneBoot("X76b", "a time is accepted beside the running gate", refusal.Conflict, func(w *world) error {
 		w.setClock(5 * time.Hour)
 		w.arm()
 		w.allow.unlogged = "nothing was changed"
@@ -171,7 +171,7 @@ var ownTimeRows = []attack{
 		_, err := w.acceptTime()
 		return err
 	}),
-	inOneBoot("X76c", "the clock is set again between the question and the answer", op.Conflict, func(w *world) error {
+	inOneBoot("X76c", "the clock is set again between the question and the answer", refusal.Conflict, func(w *world) error {
 		w.setClock(5 * time.Hour)
 		w.arm()
 		w.allow.unlogged = "nothing was changed"
@@ -186,7 +186,7 @@ var ownTimeRows = []attack{
 		w.open()
 		return err
 	}),
-	inOneBoot("X76d", "a time is accepted to keep scratch young for ever: its creator destroys it unsigned afterwards", op.PendingSignature, func(w *world) error {
+	inOneBoot("X76d", "a time is accepted to keep scratch young for ever: its creator destroys it unsigned afterwards", refusal.PendingSignature, func(w *world) error {
 		scratch(w)
 		w.pass(20 * time.Hour)
 		w.ticks()
@@ -199,7 +199,7 @@ var ownTimeRows = []attack{
 		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
 		return w.waits(j, err)
 	}),
-	inOneBoot("X77a", "the clock goes back by a little less than an hour whenever scratch is about to be too old", op.PendingSignature, func(w *world) error {
+	inOneBoot("X77a", "the clock goes back by a little less than an hour whenever scratch is about to be too old", refusal.PendingSignature, func(w *world) error {
 		scratch(w)
 		for range 5 {
 			w.pass(policy.ScratchMaxAge / 5)
@@ -215,7 +215,7 @@ var ownTimeRows = []attack{
 		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
 		return w.waits(j, err)
 	}),
-	inOneBoot("X77b", "the machine sleeps for three days with an approved step, which runs when it wakes", op.Expired, func(w *world) error {
+	inOneBoot("X77b", "the machine sleeps for three days with an approved step, which runs when it wakes", refusal.Expired, func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.pass(72 * time.Hour) // on both clocks: no jump

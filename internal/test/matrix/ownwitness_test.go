@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/log/witness"
 	"gated/internal/wire/api"
@@ -20,7 +20,7 @@ import (
 
 // relayed is a row in which something between opsign and the gate answers for
 // the gate. earlier is what the gate showed before the operator saw it last.
-func relayed(id, what string, want op.Code, between func(w *world, earlier witness.Shown) relay) attack {
+func relayed(id, what string, want refusal.Code, between func(w *world, earlier witness.Shown) relay) attack {
 	return attack{id: id, what: "a relay between opsign and the gate " + what, want: want, run: func(w *world) error {
 		w.keyed()
 		w.destroyRequest()
@@ -44,7 +44,7 @@ func relayed(id, what string, want op.Code, between func(w *world, earlier witne
 
 // remembering is a row in which the operator's own file, or its directory, is
 // not as opsign left it.
-func remembering(id, what string, want op.Code, change func(w *world, d witness.Dir, file string)) attack {
+func remembering(id, what string, want refusal.Code, change func(w *world, d witness.Dir, file string)) attack {
 	return attack{id: id, what: "of what an operator remembers " + what, want: want, run: func(w *world) error {
 		w.keyed()
 		d := w.operators()
@@ -83,7 +83,7 @@ func (w *world) copyOfState() (goBack func()) {
 }
 
 var ownWitnessRows = []attack{
-	{id: "X54", what: "proofs are asked for at sizes that there are not, to have the gate fail or prove what is not so", want: op.BadParams,
+	{id: "X54", what: "proofs are asked for at sizes that there are not, to have the gate fail or prove what is not so", want: refusal.BadParams,
 		bare: true, run: func(w *world) error {
 			w.today()
 			w.keyed()
@@ -95,24 +95,24 @@ var ownWitnessRows = []attack{
 			var last error
 			for _, c := range [][2]int64{{0, head}, {0, 0}, {head + 1, head + 2}, {head, head + 1000}, {2, 1}, {1, 1 << 62}, {1, 1<<63 - 1}} {
 				_, last = log.Consistency(w.ctx, c[0], c[1])
-				require.ErrorIs(w.t, last, op.BadParams, "%v", c)
+				require.ErrorIs(w.t, last, refusal.BadParams, "%v", c)
 			}
 			for _, seq := range []int64{0, head + 1, 1 << 62} {
 				_, err := log.Inclusion(w.ctx, seq)
-				require.ErrorIs(w.t, err, op.UnknownTarget, "%d", seq)
+				require.ErrorIs(w.t, err, refusal.UnknownTarget, "%d", seq)
 			}
 			for _, n := range []int64{-1, -1 << 63} {
 				_, err := log.Inclusion(w.ctx, n)
-				require.ErrorIs(w.t, err, op.Malformed)
+				require.ErrorIs(w.t, err, refusal.Malformed)
 				_, err = log.Consistency(w.ctx, n, head)
-				require.ErrorIs(w.t, err, op.Malformed)
+				require.ErrorIs(w.t, err, refusal.Malformed)
 			}
 			require.NoError(w.t, w.shows(w.operators(), log), "and it goes on")
 			log.halt()
 			w.open()
 			return last
 		}},
-	{id: "X55", what: "two operators are shown two logs, each whole, signed with the stolen key, and each goes on", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "X55", what: "two operators are shown two logs, each whole, signed with the stolen key, and each goes on", want: refusal.BindingMismatch, run: func(w *world) error {
 		w.keyed()
 		w.destroyRequest()
 		alices, bobs := w.operators(), w.operators()
@@ -137,45 +137,45 @@ var ownWitnessRows = []attack{
 		require.Equal(w.t, witness.NoProof, found[0].Why)
 		return w.asks(bobs, gateLog{w})
 	}},
-	relayed("X56a", "answers with an older head, so that what was done since is not seen", op.BindingMismatch, func(_ *world, earlier witness.Shown) relay {
+	relayed("X56a", "answers with an older head, so that what was done since is not seen", refusal.BindingMismatch, func(_ *world, earlier witness.Shown) relay {
 		return relay{head: func(witness.Shown) witness.Shown { return earlier }}
 	}),
-	relayed("X56b", "answers with the head of more entries than there are", op.BadSignature, func(*world, witness.Shown) relay {
+	relayed("X56b", "answers with the head of more entries than there are", refusal.BadSignature, func(*world, witness.Shown) relay {
 		return relay{head: func(s witness.Shown) witness.Shown {
 			s.Note, s.Seq = strings.Replace(s.Note, fmt.Sprintf("\n%d\n", s.Seq), fmt.Sprintf("\n%d\n", s.Seq+100), 1), s.Seq+100
 			return s
 		}}
 	}),
-	relayed("X56c", "signs the head of a log of its own with a key of its own, as that gate", op.BindingMismatch, func(w *world, _ witness.Shown) relay {
+	relayed("X56c", "signs the head of a log of its own with a key of its own, as that gate", refusal.BindingMismatch, func(w *world, _ witness.Shown) relay {
 		evil := another(w.gate.ID())
 		return relay{head: func(witness.Shown) witness.Shown {
 			return witness.Shown{Seq: 1000, Key: evil.Public, Note: headOf(evil, w.gate.ID(), 1000)}
 		}}
 	}),
-	relayed("X56d", "shows the true key beside a head that another key signed", op.BadSignature, func(w *world, _ witness.Shown) relay {
+	relayed("X56d", "shows the true key beside a head that another key signed", refusal.BadSignature, func(w *world, _ witness.Shown) relay {
 		evil := another(w.gate.ID())
 		return relay{head: func(s witness.Shown) witness.Shown { s.Note = headOf(evil, w.gate.ID(), s.Seq); return s }}
 	}),
-	relayed("X56e", "shows the true head of another gate under this one's id", op.TargetMismatch, func(*world, witness.Shown) relay {
+	relayed("X56e", "shows the true head of another gate under this one's id", refusal.TargetMismatch, func(*world, witness.Shown) relay {
 		evil := another(strangeGate)
 		return relay{head: func(s witness.Shown) witness.Shown {
 			return witness.Shown{Seq: s.Seq, Key: evil.Public, Note: headOf(evil, strangeGate, s.Seq)}
 		}}
 	}),
-	relayed("X56f", "replays a proof between two other sizes", op.BindingMismatch, func(w *world, earlier witness.Shown) relay {
+	relayed("X56f", "replays a proof between two other sizes", refusal.BindingMismatch, func(w *world, earlier witness.Shown) relay {
 		old := must(gateLog{w}.Consistency(w.ctx, 2, earlier.Seq))
 		return relay{proof: func([]string) []string { return old }}
 	}),
-	relayed("X56g", "answers with no proof, with half of one, with one of a thousand hashes", op.BindingMismatch, func(w *world, _ witness.Shown) relay {
+	relayed("X56g", "answers with no proof, with half of one, with one of a thousand hashes", refusal.BindingMismatch, func(w *world, _ witness.Shown) relay {
 		return relay{proof: func(p []string) []string { return append(p, strings.Split(strings.Repeat(p[0]+" ", 1000), " ")...) }}
 	}),
-	relayed("X56h", "leaves the signed head out, as an older gate would", op.BindingMismatch, func(*world, witness.Shown) relay {
+	relayed("X56h", "leaves the signed head out, as an older gate would", refusal.BindingMismatch, func(*world, witness.Shown) relay {
 		return relay{head: func(s witness.Shown) witness.Shown { s.Note, s.Key = "", ""; return s }}
 	}),
-	relayed("X56i", "says that there are entries beyond what is signed for, to have them believed", op.BindingMismatch, func(*world, witness.Shown) relay {
+	relayed("X56i", "says that there are entries beyond what is signed for, to have them believed", refusal.BindingMismatch, func(*world, witness.Shown) relay {
 		return relay{head: func(s witness.Shown) witness.Shown { s.Seq += 3; return s }}
 	}),
-	{id: "X57", what: "the machine goes back between the operator's look and the approval, to before a request was issued anew", want: op.BindingMismatch,
+	{id: "X57", what: "the machine goes back between the operator's look and the approval, to before a request was issued anew", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
 			r := w.destroyRequest()
@@ -192,7 +192,7 @@ var ownWitnessRows = []attack{
 			require.ErrorContains(w.t, w.asks(d, gateLog{w}), witness.Shorter.String(), "nothing more is signed")
 			return w.send(r.ID, e)
 		}},
-	{id: "X58", what: "the machine goes back to before an approval was spent, guest and all; then it is restored under a new id, as opsign says", want: op.TargetMismatch,
+	{id: "X58", what: "the machine goes back to before an approval was spent, guest and all; then it is restored under a new id, as opsign says", want: refusal.TargetMismatch,
 		bare: true, run: func(w *world) error {
 			w.today()
 			w.keyed()
@@ -214,40 +214,40 @@ var ownWitnessRows = []attack{
 			require.NoError(w.t, err)
 			w.open()
 			w.arm()
-			require.ErrorIs(w.t, w.sendOffline(e), op.TargetMismatch)
+			require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
 			return w.send(r.ID, e)
 		}},
-	remembering("X59a", "the file is cut off in the middle of a line", op.Malformed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59a", "the file is cut off in the middle of a line", refusal.Malformed, func(w *world, _ witness.Dir, file string) {
 		require.NoError(w.t, os.Truncate(file, 100))
 	}),
-	remembering("X59b", "the file is empty, as if nothing had ever been seen", op.Malformed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59b", "the file is empty, as if nothing had ever been seen", refusal.Malformed, func(w *world, _ witness.Dir, file string) {
 		require.NoError(w.t, os.Truncate(file, 0))
 	}),
-	remembering("X59c", "the head's number of entries is made smaller", op.Malformed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59c", "the head's number of entries is made smaller", refusal.Malformed, func(w *world, _ witness.Dir, file string) {
 		seq := must(gateLog{w}.Head(w.ctx)).Seq - 1
 		text := strings.Replace(string(must(os.ReadFile(file))), fmt.Sprintf(`\n%d\n`, seq), `\n1\n`, 1)
 		require.Contains(w.t, text, `\n1\n`)
 		require.NoError(w.t, os.WriteFile(file, []byte(text), 0o600))
 	}),
-	remembering("X59d", "the file is a link to another that says less", op.NotAllowed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59d", "the file is a link to another that says less", refusal.NotAllowed, func(w *world, _ witness.Dir, file string) {
 		require.NoError(w.t, os.Rename(file, file+".moved"))
 		require.NoError(w.t, os.Symlink(file+".moved", file))
 	}),
-	remembering("X59e", "the file is a pipe, so that opsign waits for ever", op.NotAllowed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59e", "the file is a pipe, so that opsign waits for ever", refusal.NotAllowed, func(w *world, _ witness.Dir, file string) {
 		require.NoError(w.t, os.Remove(file))
 		require.NoError(w.t, syscall.Mkfifo(file, 0o600))
 	}),
-	remembering("X59f", "the file may be written by others", op.NotAllowed, func(w *world, _ witness.Dir, file string) {
+	remembering("X59f", "the file may be written by others", refusal.NotAllowed, func(w *world, _ witness.Dir, file string) {
 		require.NoError(w.t, os.Chmod(file, 0o662))
 	}),
-	remembering("X59g", "the directory is everybody's, so that anybody could have put the file there", op.NotAllowed, func(w *world, d witness.Dir, _ string) {
+	remembering("X59g", "the directory is everybody's, so that anybody could have put the file there", refusal.NotAllowed, func(w *world, d witness.Dir, _ string) {
 		require.NoError(w.t, os.Chmod(d.Path, 0o777))
 	}),
-	remembering("X59h", "the file is that of another gate, renamed", op.Malformed, func(w *world, d witness.Dir, file string) {
+	remembering("X59h", "the file is that of another gate, renamed", refusal.Malformed, func(w *world, d witness.Dir, file string) {
 		text := strings.ReplaceAll(string(must(os.ReadFile(file))), string(w.gate.ID()), string(strangeGate))
 		require.NoError(w.t, os.WriteFile(file, []byte(text), 0o600))
 	}),
-	{id: "X60", what: "the operator is told that the gate was restored, forgets it, meets the new id, and then the old one comes back, cut", want: op.BindingMismatch,
+	{id: "X60", what: "the operator is told that the gate was restored, forgets it, meets the new id, and then the old one comes back, cut", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
 			w.destroyRequest()
@@ -260,11 +260,11 @@ var ownWitnessRows = []attack{
 			must(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost}))
 			impostor := api.Status{Gate: strangeGate, Host: testHost}
 			_, err := known.Check(at, impostor)
-			require.ErrorIs(w.t, err, op.TargetMismatch, "it is not met by itself")
+			require.ErrorIs(w.t, err, refusal.TargetMismatch, "it is not met by itself")
 			must(known.Forget(at))
 			require.True(w.t, must(known.Check(at, impostor)))
 			_, err = known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost})
-			require.ErrorIs(w.t, err, op.TargetMismatch, "nor is the way back")
+			require.ErrorIs(w.t, err, refusal.TargetMismatch, "nor is the way back")
 			must(known.Forget(at))
 			require.True(w.t, must(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost})))
 			goBack()
@@ -272,7 +272,7 @@ var ownWitnessRows = []attack{
 			w.allow.unlogged = "it is the operator's opsign that refuses"
 			return w.asks(d, gateLog{w})
 		}},
-	{id: "X61", what: "sixteen opsign of one operator at once, every other one through a relay that shows an older head, to have that remembered", want: op.BindingMismatch,
+	{id: "X61", what: "sixteen opsign of one operator at once, every other one through a relay that shows an older head, to have that remembered", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
 			earlier := must(gateLog{w}.Head(w.ctx))
@@ -296,7 +296,7 @@ var ownWitnessRows = []attack{
 			all.Wait()
 			for i, err := range errs {
 				if i%2 == 0 {
-					require.ErrorIs(w.t, err, op.BindingMismatch)
+					require.ErrorIs(w.t, err, refusal.BindingMismatch)
 				} else {
 					require.NoError(w.t, err)
 				}
@@ -306,7 +306,7 @@ var ownWitnessRows = []attack{
 			require.Len(w.t, kept.Contradictions, 1, "one evidence, not eight")
 			return errs[0]
 		}},
-	{id: "X61b", what: "the log is rewritten by hand while an opsign that saw it asks: head of one, proof of the other", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "X61b", what: "the log is rewritten by hand while an opsign that saw it asks: head of one, proof of the other", want: refusal.BindingMismatch, run: func(w *world) error {
 		w.keyed()
 		w.destroyRequest()
 		d := w.operators()

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
 )
@@ -69,7 +70,7 @@ func (w *world) unmet(missing int) func(op.Request, error) error {
 		}
 		require.Equal(w.t, missing, r.Missing())
 		w.allow.loggedAs, w.allow.counted = "signed", true
-		return op.Refuse(op.PendingSignature, "%s waits", r.ID)
+		return refusal.New(refusal.PendingSignature, "%s waits", r.ID)
 	}
 }
 
@@ -131,7 +132,7 @@ func (k key) print(t testing.TB) string {
 
 // crowd is a row about a request that needs two people, of whom alice has
 // signed. The attack hands in something that is to be the second.
-func crowd(id, what string, want op.Code, second func(w *world, r op.Request) error) attack {
+func crowd(id, what string, want refusal.Code, second func(w *world, r op.Request) error) attack {
 	return attack{id: id, what: "two people are needed, alice signed, then " + what, want: want, run: func(w *world) error {
 		w.two()
 		r := w.destroyRequest()

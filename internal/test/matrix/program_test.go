@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/local"
 )
 
@@ -28,7 +28,7 @@ func makeProgram() error {
 }
 
 var programRows = []attack{
-	{id: "B20a", what: "the program of a guest's command is rewritten, to destroy what other guests have", want: op.PendingSignature, run: func(w *world) error {
+	{id: "B20a", what: "the program of a guest's command is rewritten, to destroy what other guests have", want: refusal.PendingSignature, run: func(w *world) error {
 		if !w.driver.Status().Stands(local.LayerLandlock) {
 			w.t.Skip("needs Landlock")
 		}
@@ -46,14 +46,14 @@ var programRows = []attack{
 		w.allow.finale = []string{"web"}
 		return w.waits(w.submit(hub, ask("guest.destroy", "web")))
 	}},
-	{id: "B20b", what: "a job names a program instead of an entry of the configuration", want: op.NotAllowed, run: func(w *world) error {
+	{id: "B20b", what: "a job names a program instead of an entry of the configuration", want: refusal.NotAllowed, run: func(w *world) error {
 		w.arm()
 		for _, kv := range [][]any{{"argv", program()}, {"env", "A=b"}, {"path", program()}} {
 			_, err := w.submit(hub, ask("guest.set-config", "victim", kv...))
-			require.ErrorIs(w.t, err, op.NotAllowed)
+			require.ErrorIs(w.t, err, refusal.NotAllowed)
 		}
 		_, err := w.submit(hub, ask("guest.set-config", "victim", "command", program()))
-		require.ErrorIs(w.t, err, op.BadParams, "a path is no name")
+		require.ErrorIs(w.t, err, refusal.BadParams, "a path is no name")
 		_, err = w.submit(hub, ask("guest.set-config", "victim", "command", "sh"))
 		return err
 	}},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
 	"gated/internal/nonce"
@@ -18,7 +19,7 @@ import (
 // unsigned is a row in which somebody asks for what takes data, after some
 // preparation that is to make it look harmless.
 func unsigned(id, what string, prepare func(w *world), by op.Requester, a op.Ask) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		prepare(w)
 		if w.late != nil {
 			w.late(w)
@@ -31,7 +32,7 @@ func unsigned(id, what string, prepare func(w *world), by op.Requester, a op.Ask
 }
 
 // asked is a row in which a job is refused for its words.
-func asked(id, what string, want op.Code, asks ...op.Ask) attack {
+func asked(id, what string, want refusal.Code, asks ...op.Ask) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		w.do("guest.snapshot", "victim", "snapshot", "s")
 		w.arm()
@@ -73,11 +74,11 @@ func movedDisk(w *world) {
 }
 
 var provenanceRows = []attack{
-	asked("P01a", "a job claims scratch, provenance, class … of a guest that exists", op.BadParams, claimed()...),
+	asked("P01a", "a job claims scratch, provenance, class … of a guest that exists", refusal.BadParams, claimed()...),
 	unsigned("P01b", "the claims stand in the labels of a create; the destroy comes after", func(w *world) {
 		w.makeFor(builder, "tmp", "labels", labels("scratch", "true", "created_by", "agent:builder", "class", "benign"))
 	}, builder, ask("guest.destroy", "tmp")),
-	{id: "P01c", what: "desired state says scratch", want: op.BadParams, run: func(w *world) error {
+	{id: "P01c", what: "desired state says scratch", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the document is refused whole; status says so"
 		s := w.apply(map[string]string{"hub": document("  - name: victim\n    scratch: true\n    state: absent\n")})
@@ -107,7 +108,7 @@ var provenanceRows = []attack{
 		}),
 	unsigned("P04", "destroying what an earlier job of the same agent made, not as scratch", func(w *world) { w.makeFor(builder, "tmp") },
 		builder, ask("guest.destroy", "tmp")),
-	{id: "P05", what: "jobs that fail on purpose: what takes them back reaches what they made alone", want: op.Conflict, run: compensations},
+	{id: "P05", what: "jobs that fail on purpose: what takes them back reaches what they made alone", want: refusal.Conflict, run: compensations},
 	unsigned("P06a", "taking the protection away", func(w *world) { w.makeGuest("tmp", "protected", true) }, hub,
 		ask("guest.set-config", "tmp", "protected", false)),
 	unsigned("P06b", "destroying what was protected until an operator took that away", func(w *world) {
@@ -122,25 +123,25 @@ var provenanceRows = []attack{
 	}, builder, ask("guest.destroy", "victim")),
 	unsigned("P06e", "desired state takes the protection away", func(w *world) { w.makeGuest("tmp", "protected", true) }, hub,
 		ask("guest.set-config", "tmp", "protected", false)).via("  - name: tmp\n    protected: false\n"),
-	asked("P07a", "rename, shrink, detach and delete a disk, by the names of other tools", op.UnknownOp, ask("guest.rename", "victim"),
+	asked("P07a", "rename, shrink, detach and delete a disk, by the names of other tools", refusal.UnknownOp, ask("guest.rename", "victim"),
 		ask("guest.shrink", "victim"), ask("guest.detach-disk", "victim"), ask("guest.delete-disk", "victim"), ask("guest.migrate", "victim")),
 	unsigned("P07b", "restoring onto a guest", func(w *world) { w.do("guest.snapshot", "victim", "snapshot", "s") }, hub,
 		ask("guest.restore", "victim", "snapshot", "s")),
 	unsigned("P07c", "deleting a snapshot", func(w *world) { w.do("guest.snapshot", "victim", "snapshot", "s") }, hub,
 		ask("guest.snapshot-delete", "victim", "snapshot", "s")),
 	unsigned("P07d", "wiping", nothing, hub, ask("guest.wipe", "victim")),
-	asked("P08a", "operations that do not exist, or in another case", op.UnknownOp, ask("guest.obliterate", "victim"), ask("Guest.destroy", "victim"),
+	asked("P08a", "operations that do not exist, or in another case", refusal.UnknownOp, ask("guest.obliterate", "victim"), ask("Guest.destroy", "victim"),
 		ask("guest.Destroy", "victim"), ask("GUEST.DESTROY", "victim"), ask("guest.destroy ", "victim"), ask("", "victim"), ask("destroy", "victim")),
-	asked("P08b", "parameters that do not exist", op.BadParams, ask("guest.destroy", "victim", "force", true), ask("guest.stop", "victim", "wipe", true),
+	asked("P08b", "parameters that do not exist", refusal.BadParams, ask("guest.destroy", "victim", "force", true), ask("guest.stop", "victim", "wipe", true),
 		ask("guest.snapshot", "victim", "snapshot", "s2", "Snapshot", "s"), ask("guest.set-config", "victim", "Protected", false)),
-	asked("P13a", "a job sets environment, user, mounts, disks", op.NotAllowed, ask("guest.set-config", "victim", "environment", labels("A", "b")),
+	asked("P13a", "a job sets environment, user, mounts, disks", refusal.NotAllowed, ask("guest.set-config", "victim", "environment", labels("A", "b")),
 		ask("guest.set-config", "victim", "user", "root"), ask("guest.create", "new", "mounts", "/:/"), ask("guest.create", "new", "disk", "/dev/sda"),
 		ask("guest.start", "victim", "argv", "sh"), ask("guest.restore", "victim", "snapshot", "s", "path", "/")),
-	asked("P13b", "a job sets a command that the configuration does not name", op.NotAllowed, ask("guest.set-config", "victim", "command", "sh"),
+	asked("P13b", "a job sets a command that the configuration does not name", refusal.NotAllowed, ask("guest.set-config", "victim", "command", "sh"),
 		ask("guest.create", "new", "command", "rm")),
 	{id: "P12", what: "rows written into the database by hand, that say scratch", want: reported, run: forgedRows},
 	unsigned("P14", "scratch whose data/ is storage that existed before", foreignData, builder, ask("guest.destroy", "tmp")),
-	{id: "P15a", what: "create X and destroy another in one job: nothing is made while the destroy waits, nor after its rejection", want: op.Rejected,
+	{id: "P15a", what: "create X and destroy another in one job: nothing is made while the destroy waits, nor after its rejection", want: refusal.Rejected,
 		run: func(w *world) error {
 			j, err := w.submit(hub, ask("guest.create", "x"), ask("guest.destroy", "victim"))
 			require.NoError(w.t, err)
@@ -206,7 +207,7 @@ func compensations(w *world) error {
 		j, err := w.submit(builder, asks...)
 		require.NoError(w.t, err)
 		last = w.runAll()
-		require.ErrorIs(w.t, last, op.Conflict)
+		require.ErrorIs(w.t, last, refusal.Conflict)
 		done, err := w.gate.Job(w.ctx, j.ID)
 		require.NoError(w.t, err)
 		for _, s := range done.Steps[len(asks):] {
@@ -261,5 +262,5 @@ func inStatus(w *world, s reconcile.Status) error {
 	w.t.Helper()
 	require.Len(w.t, s.Sources, 1)
 	require.False(w.t, s.Sources[0].OK)
-	return op.Refuse(s.Sources[0].Code, "%s", s.Sources[0].Error)
+	return refusal.New(s.Sources[0].Code, "%s", s.Sources[0].Error)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 )
@@ -121,7 +122,7 @@ var ownDriverRows = []attack{
 			require.Equal(w.t, outside(w.before.tree, []string{"victim"}), outside(hashTree(w.t, w.root), []string{"victim"}))
 			return lostRace
 		}},
-	{id: "X16", what: "guest.json is a FIFO, a directory, a device, a link or huge: nobody waits for it", want: op.Conflict, run: func(w *world) error {
+	{id: "X16", what: "guest.json is a FIFO, a directory, a device, a link or huge: nobody waits for it", want: refusal.Conflict, run: func(w *world) error {
 		path := w.path("victim", "guest.json")
 		require.NoError(w.t, os.Rename(path, w.path("victim", "data", "aside")))
 		w.arm()
@@ -136,13 +137,13 @@ var ownDriverRows = []attack{
 		} {
 			require.NoError(w.t, make())
 			_, last = w.submit(hub, ask("guest.destroy", "victim"))
-			require.ErrorIs(w.t, last, op.Conflict)
+			require.ErrorIs(w.t, last, refusal.Conflict)
 			require.NoError(w.t, os.RemoveAll(path))
 		}
 		w.allow.repair = func() { require.NoError(w.t, os.Rename(w.path("victim", "data", "aside"), path)) }
 		return last
 	}},
-	{id: "X17", what: "labels so large that guest.json could not be read again", want: op.Oversized, run: func(w *world) error {
+	{id: "X17", what: "labels so large that guest.json could not be read again", want: refusal.Oversized, run: func(w *world) error {
 		w.arm()
 		var last error
 		for _, n := range []int{1<<20 - 100, 2 << 20} {
@@ -174,7 +175,7 @@ var ownRaceRows = []attack{
 				require.NoError(w.t, err)
 			})
 			require.Equal(w.t, op.StateRejected, w.stepOf(r.ID).State)
-			require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.Conflict)
+			require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.Conflict)
 			fate := w.nonceRows()[r.Nonce].fate
 			require.Contains(w.t, []nonce.Fate{nonce.Used, nonce.Rejected}, fate)
 			w.ends(r.ID, op.StateRejected, fate)
@@ -198,7 +199,7 @@ var ownRaceRows = []attack{
 				require.Equal(w.t, op.StateCancelled, s.State)
 				require.True(w.t, w.observe(name).Present)
 			} else {
-				require.ErrorIs(w.t, cancelled, op.Conflict)
+				require.ErrorIs(w.t, cancelled, refusal.Conflict)
 				require.Equal(w.t, op.StateSucceeded, s.State)
 				require.False(w.t, w.observe(name).Present)
 			}
@@ -220,7 +221,7 @@ var ownRaceRows = []attack{
 				require.Equal(w.t, op.StateAuthorized, now.Step.State)
 				require.Equal(w.t, r.Payload, now.Payload)
 			} else {
-				require.Contains(w.t, []op.Code{op.Expired, op.Superseded}, op.CodeOf(approved))
+				require.Contains(w.t, []refusal.Code{refusal.Expired, refusal.Superseded}, refusal.CodeOf(approved))
 				require.Equal(w.t, op.StatePending, now.Step.State)
 			}
 			w.cancel(hub, r.ID.Job)
@@ -238,7 +239,7 @@ var ownRaceRows = []attack{
 		}
 		return lostRace
 	}},
-	{id: "X15d", what: "one step's permits are used by eight drivers at once", want: op.Conflict, run: func(w *world) error {
+	{id: "X15d", what: "one step's permits are used by eight drivers at once", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		seen := w.observe("victim")
@@ -260,9 +261,9 @@ var ownRaceRows = []attack{
 			if err == nil {
 				used++
 			} else {
-				require.Contains(w.t, []op.Code{op.Conflict, op.Unavailable}, op.CodeOf(err))
-				last = op.Refuse(op.Conflict, "%v", err)
-				w.allow.loggedAs = op.CodeOf(err)
+				require.Contains(w.t, []refusal.Code{refusal.Conflict, refusal.Unavailable}, refusal.CodeOf(err))
+				last = refusal.New(refusal.Conflict, "%v", err)
+				w.allow.loggedAs = refusal.CodeOf(err)
 			}
 		}
 		require.Equal(w.t, 1, used)
@@ -270,7 +271,7 @@ var ownRaceRows = []attack{
 		require.NoError(w.t, err)
 		return last
 	}},
-	{id: "X26", what: "two whole daemons start on one state at once", want: op.Conflict, run: func(w *world) error {
+	{id: "X26", what: "two whole daemons start on one state at once", want: refusal.Conflict, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "one of them does not start"
 		w.shut()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
 )
@@ -70,7 +71,7 @@ func (w *world) planned(name string) error {
 	open, err := w.gate.Open(w.ctx, guest(name))
 	require.NoError(w.t, err)
 	if slices.ContainsFunc(open, func(s op.Step) bool { return s.State == op.StatePending }) {
-		return op.Refuse(op.PendingSignature, "a step of %s waits", name)
+		return refusal.New(refusal.PendingSignature, "a step of %s waits", name)
 	}
 	require.Empty(w.t, open)
 	return nothingPlanned
@@ -80,7 +81,7 @@ func (w *world) planned(name string) error {
 func stopped(s reconcile.Status, name string) error {
 	for _, x := range s.Stopped {
 		if x.Target == guest(name) {
-			return op.Refuse(x.Code, "%s", x.Detail)
+			return refusal.New(x.Code, "%s", x.Detail)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -16,7 +17,7 @@ import (
 
 // forgotten is a row in which what was used is sent again after its nonce was
 // pruned and the clock was set back to where it would be in time.
-func forgotten(id, what string, want op.Code, use func(w *world) (send func() error, n string)) attack {
+func forgotten(id, what string, want refusal.Code, use func(w *world) (send func() error, n string)) attack {
 	return attack{id: id, what: what + " is replayed after its nonce was forgotten and the clock was set back", want: want, run: func(w *world) error {
 		send, n := use(w)
 		w.pass(30 * time.Hour)
@@ -31,7 +32,7 @@ func forgotten(id, what string, want op.Code, use func(w *world) (send func() er
 
 // peopleReplayRows complete T04 to T08, T11, T12 and B14.
 var peopleReplayRows = slices.Concat([]attack{
-	forgotten("T04b", "a rejection", op.Expired, func(w *world) (func() error, string) {
+	forgotten("T04b", "a rejection", refusal.Expired, func(w *world) (func() error, string) {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
 		rej := must(op.DecodeRejection(e.Payload))
@@ -40,12 +41,12 @@ var peopleReplayRows = slices.Concat([]attack{
 		again := w.destroyRequest()
 		return func() error {
 			_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-			require.ErrorIs(w.t, err, op.Expired)
+			require.ErrorIs(w.t, err, refusal.Expired)
 			_, err = w.gate.Reject(w.ctx, hub, again.ID, e)
 			return err
 		}, rej.Nonce
 	}),
-	forgotten("T04c", "an operation that was signed offline", op.Expired, func(w *world) (func() error, string) {
+	forgotten("T04c", "an operation that was signed offline", refusal.Expired, func(w *world) (func() error, string) {
 		w.makeGuest("gone")
 		r := w.request(ask("guest.destroy", "gone"))
 		e := w.by(w.freshPayload(r), w.bob.votes(operational))
@@ -55,7 +56,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "gone")))
 		return func() error { return w.sendOffline(e) }, must(op.DecodePayload(e.Payload)).Nonce
 	}),
-	forgotten("T04d", "a rotation", op.Expired, func(w *world) (func() error, string) {
+	forgotten("T04d", "a rotation", refusal.Expired, func(w *world) (func() error, string) {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		e := w.by(r.Payload, w.alice.votes(operational), w.mallory.votes(operational))
 		require.NoError(w.t, w.send(r.ID, e))
@@ -63,7 +64,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		w.rotate(nil, []string{w.mallory.print(w.t)}, w.alice.votes(operational))
 		return func() error { return w.sendOffline(e) }, r.Nonce
 	}),
-	replay("T05d", "a spent nonce as the nonce of a rejection", op.Replayed, func(w *world, r op.Request) error {
+	replay("T05d", "a spent nonce as the nonce of a rejection", refusal.Replayed, func(w *world, r op.Request) error {
 		x := w.destroyRequest()
 		rej := must(op.DecodeRejection(w.rejection(x, w.alice).Payload))
 		rej.Nonce = r.Nonce
@@ -72,7 +73,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		_, err := w.gate.Reject(w.ctx, hub, x.ID, w.alice.envelope(w.t, b))
 		return err
 	}),
-	{id: "T05e", what: "the nonce that a rejection spent, in an approval", want: op.Replayed, run: func(w *world) error {
+	{id: "T05e", what: "the nonce that a rejection spent, in an approval", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
 		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
@@ -80,10 +81,10 @@ var peopleReplayRows = slices.Concat([]attack{
 		x := w.destroyRequest()
 		b := w.altered(x, func(p *op.Payload) { p.Nonce = must(op.DecodeRejection(e.Payload)).Nonce })
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(w.bob.envelope(w.t, b)), op.Replayed)
+		require.ErrorIs(w.t, w.sendOffline(w.bob.envelope(w.t, b)), refusal.Replayed)
 		return w.send(x.ID, w.bob.envelope(w.t, b))
 	}},
-	{id: "T06c", what: "two are needed: the first signature again, altered by malleability (ECDSA: s and n-s)", want: op.ThresholdUnmet,
+	{id: "T06c", what: "two are needed: the first signature again, altered by malleability (ECDSA: s and n-s)", want: refusal.ThresholdUnmet,
 		run: func(w *world) error {
 			erin := keyOf(w.t, "erin", "-t", "ecdsa", "-b", "256")
 			w.list(erin.line(operational))
@@ -97,7 +98,7 @@ var peopleReplayRows = slices.Concat([]attack{
 			w.arm()
 			return w.send(r.ID, one(r.Payload, armor(twin.bytes())))
 		}},
-	{id: "T06d", what: "two are needed: the first signature again, with sha256, in other lines, and by a touch more", want: op.ThresholdUnmet,
+	{id: "T06d", what: "two are needed: the first signature again, with sha256, in other lines, and by a touch more", want: refusal.ThresholdUnmet,
 		run: func(w *world) error {
 			w.list(dora(token(mint.UserPresent))(w))
 			w.two()
@@ -117,11 +118,11 @@ var peopleReplayRows = slices.Concat([]attack{
 				},
 			} {
 				last = w.send(r.ID, w.by(r.Payload, v))
-				require.ErrorIs(w.t, last, op.ThresholdUnmet)
+				require.ErrorIs(w.t, last, refusal.ThresholdUnmet)
 			}
 			return last
 		}},
-	{id: "T07c", what: "two are needed: the first signature for an earlier request of the same step, with the second for this one", want: op.BadSignature,
+	{id: "T07c", what: "two are needed: the first signature for an earlier request of the same step, with the second for this one", want: refusal.BadSignature,
 		run: func(w *world) error {
 			w.two()
 			old := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
@@ -130,7 +131,7 @@ var peopleReplayRows = slices.Concat([]attack{
 			w.arm()
 			return w.send(r.ID, w.by(r.Payload, over(w.alice.votes(operational), old.Payload), w.bob.votes(operational)))
 		}},
-	{id: "T07d", what: "two are needed, one signed, the target changed: the second signs what it was", want: op.Superseded, run: func(w *world) error {
+	{id: "T07d", what: "two are needed, one signed, the target changed: the second signs what it was", want: refusal.Superseded, run: func(w *world) error {
 		w.two()
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		guarded(w)
@@ -139,37 +140,37 @@ var peopleReplayRows = slices.Concat([]attack{
 		w.arm()
 		return w.send(r.ID, w.by(r.Payload, w.bob.votes(operational)))
 	}},
-	{id: "T12d", what: "a waiting request's nonce under another payload, by keys of other roles and one that is being added", want: op.BindingMismatch,
+	{id: "T12d", what: "a waiting request's nonce under another payload, by keys of other roles and one that is being added", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			b := w.altered(r, func(p *op.Payload) { p.Target.Name = "bystander" })
 			w.arm()
 			for _, v := range []vote{w.carol.votes(coordination), w.rita.votes(recovery)} {
-				require.ErrorIs(w.t, w.sendOffline(w.by(b, v)), op.BindingMismatch)
-				require.ErrorIs(w.t, w.send(r.ID, w.by(b, v)), op.BindingMismatch)
+				require.ErrorIs(w.t, w.sendOffline(w.by(b, v)), refusal.BindingMismatch)
+				require.ErrorIs(w.t, w.send(r.ID, w.by(b, v)), refusal.BindingMismatch)
 			}
 			rotation := w.altered(r, func(p *op.Payload) {
 				p.Op, p.Target, p.Params = "trust.rotate", op.Signers, w.next([]string{w.mallory.line(operational)}, nil).Params
 			})
 			return w.sendOffline(w.by(rotation, w.mallory.votes(operational)))
 		}},
-	crowd("T12e", "its nonce under another payload by both: hers still counts", op.BindingMismatch, func(w *world, r op.Request) error {
+	crowd("T12e", "its nonce under another payload by both: hers still counts", refusal.BindingMismatch, func(w *world, r op.Request) error {
 		b := w.altered(r, func(p *op.Payload) { p.Reason = "routine" })
-		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.alice.votes(operational), w.bob.votes(operational))), op.BindingMismatch)
+		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.alice.votes(operational), w.bob.votes(operational))), refusal.BindingMismatch)
 		return w.send(r.ID, w.by(b, w.bob.votes(operational)))
 	}),
-	crowd("B14b", "the second signature comes with the envelope of another request", op.BindingMismatch, func(w *world, r op.Request) error {
+	crowd("B14b", "the second signature comes with the envelope of another request", refusal.BindingMismatch, func(w *world, r op.Request) error {
 		x := w.request(ask("guest.destroy", "bystander"))
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, over(w.bob.votes(operational), x.Payload))), op.BadSignature)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, over(w.bob.votes(operational), x.Payload))), refusal.BadSignature)
 		return w.send(r.ID, w.by(x.Payload, w.bob.votes(operational)))
 	}),
-	{id: "B14c", what: "a destroy is approved with the envelope of a rotation, and the reverse", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "B14c", what: "a destroy is approved with the envelope of a rotation, and the reverse", want: refusal.BindingMismatch, run: func(w *world) error {
 		a, b := w.destroyRequest(), w.request(w.next(nil, prints(bob)(w)))
 		w.arm()
-		require.ErrorIs(w.t, w.send(b.ID, w.envelopeOf(a)), op.BindingMismatch)
+		require.ErrorIs(w.t, w.send(b.ID, w.envelopeOf(a)), refusal.BindingMismatch)
 		return w.send(a.ID, w.envelopeOf(b))
 	}},
-	{id: "X30e", what: "a step is approved that would cool off for longer than its payload lives", want: op.Expired, run: func(w *world) error {
+	{id: "X30e", what: "a step is approved that would cool off for longer than its payload lives", want: refusal.Expired, run: func(w *world) error {
 		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: 10 * time.Hour})
 		r := w.destroyRequest()
 		w.pass(15 * time.Hour)
@@ -179,25 +180,25 @@ var peopleReplayRows = slices.Concat([]attack{
 		return w.send(r.ID, w.by(r.Payload, w.bob.votes(operational)))
 	}},
 },
-	lateForTwo("g", "rejected", op.Rejected, func(w *world, r op.Request) {
+	lateForTwo("g", "rejected", refusal.Rejected, func(w *world, r op.Request) {
 		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
 		require.NoError(w.t, err)
 	}),
-	lateForTwo("h", "cancelled", op.Cancelled, func(w *world, r op.Request) { w.cancel(hub, r.ID.Job) }),
-	lateForTwo("i", "superseded", op.Superseded, func(w *world, _ op.Request) { remade(w); w.again() }),
-	lateForTwo("j", "issued anew, for its payload expired", op.Expired, func(w *world, _ op.Request) {
+	lateForTwo("h", "cancelled", refusal.Cancelled, func(w *world, r op.Request) { w.cancel(hub, r.ID.Job) }),
+	lateForTwo("i", "superseded", refusal.Superseded, func(w *world, _ op.Request) { remade(w); w.again() }),
+	lateForTwo("j", "issued anew, for its payload expired", refusal.Expired, func(w *world, _ op.Request) {
 		w.pass(24*time.Hour + gate.Skew + time.Second)
 		require.NoError(w.t, w.gate.Tick(w.ctx))
 	}),
-	late("k", "refused, for its key was revoked", op.Replayed, func(w *world, r op.Request) {
+	late("k", "refused, for its key was revoked", refusal.Replayed, func(w *world, r op.Request) {
 		w.mustSign(r, w.bob.votes(operational))
 		revokeBob(w)
-		require.ErrorIs(w.t, w.runAll(), op.SignerRevoked)
+		require.ErrorIs(w.t, w.runAll(), refusal.SignerRevoked)
 	}),
 )
 
 // lateForTwo is late for a request that one of two signed: T08 and T11.
-func lateForTwo(letter, what string, want op.Code, end func(w *world, r op.Request)) []attack {
+func lateForTwo(letter, what string, want refusal.Code, end func(w *world, r op.Request)) []attack {
 	out := late(letter, what+", where two are needed and one had signed", want, func(w *world, r op.Request) {
 		w.mustSign(r, w.alice.votes(operational))
 		end(w, r)

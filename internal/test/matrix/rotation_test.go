@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
@@ -50,12 +51,12 @@ const (
 // impossible is a row in which recovery asks for a rotation that cannot be, and
 // signs it offline too.
 func impossible(id, what string, ask func(w *world) op.Ask) attack {
-	return attack{id: id, what: "recovery signs a rotation that " + what, want: op.BadParams, run: func(w *world) error {
+	return attack{id: id, what: "recovery signs a rotation that " + what, want: refusal.BadParams, run: func(w *world) error {
 		good := w.request(w.next(nil, []string{w.bob.print(w.t)}))
 		bad := ask(w)
 		b := w.altered(good, func(p *op.Payload) { p.Nonce, p.Params = nonce.New(), bad.Params })
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.rita.votes(recovery))), op.BadParams)
+		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.rita.votes(recovery))), refusal.BadParams)
 		_, err := w.submit(hub, bad)
 		return err
 	}}.on(anyGuests)
@@ -63,13 +64,13 @@ func impossible(id, what string, ask func(w *world) op.Ask) attack {
 
 // reserved is a row in which operators sign what recovery alone may do.
 func reserved(id, what string, add, remove func(w *world) []string, proofs ...vote) attack {
-	return attack{id: id, what: "operators sign a rotation that " + what, want: op.RoleDenied, run: func(w *world) error {
+	return attack{id: id, what: "operators sign a rotation that " + what, want: refusal.RoleDenied, run: func(w *world) error {
 		r := w.request(w.next(add(w), remove(w)))
 		fresh := w.freshPayload(r)
 		votes := append([]vote{w.alice.votes(operational), w.bob.votes(operational)}, proofs...)
 		w.arm()
 		w.allow.repair = func() { w.cancel(hub, r.ID.Job) }
-		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, votes...)), op.RoleDenied)
+		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, votes...)), refusal.RoleDenied)
 		return w.send(r.ID, w.by(r.Payload, votes...))
 	}}.on(withCA)
 }
@@ -81,7 +82,7 @@ func netCA(w *world) string {
 
 // few is a row about a rotation that takes more people than signed it.
 func few(id, what string, missing int, ask func(w *world) op.Ask, votes func(w *world) []vote) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		mona := keyOf(w.t, "mona")
 		w.list(mona.line(manager))
 		w.rule(two(), policy.Rule{Where: "gated.yaml:9", Op: "guest.wipe", Role: "manager", Threshold: 1})
@@ -94,7 +95,7 @@ func few(id, what string, missing int, ask func(w *world) op.Ask, votes func(w *
 
 // unproved is a row in which a rotation that adds mallory is approved with
 // something that is no proof of possession.
-func unproved(id, what string, want op.Code, votes func(w *world, payload []byte) []vote) attack {
+func unproved(id, what string, want refusal.Code, votes func(w *world, payload []byte) []vote) attack {
 	return attack{id: id, what: "a rotation adds a key, " + what, want: want, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line("operational@gated,coordination@gated")}, nil))
 		fresh := w.freshPayload(r)
@@ -136,7 +137,7 @@ var rotationRows = []attack{
 	impossible("S18e", "leaves one operator, whose key counts from next year", func(w *world) op.Ask {
 		return w.next([]string{w.mallory.line(operational, `valid-after="20270101Z"`)}, prints(alice, bob)(w))
 	}),
-	{id: "S18f", what: "recovery signs a rotation that leaves one operator, whose key is revoked", want: op.BadParams, run: func(w *world) error {
+	{id: "S18f", what: "recovery signs a rotation that leaves one operator, whose key is revoked", want: refusal.BadParams, run: func(w *world) error {
 		w.revoke(w.bob.print(w.t))
 		w.arm()
 		_, err := w.submit(hub, w.next(nil, prints(alice)(w)))
@@ -153,31 +154,31 @@ var rotationRows = []attack{
 	impossible("S18u", "names a role that this gate does not have", func(w *world) op.Ask {
 		return w.next([]string{w.mallory.line("operational@gated,managers@gated")}, nil)
 	}),
-	unproved("S18m", "and nobody but recovery signed", op.BadParams, func(w *world, _ []byte) []vote {
+	unproved("S18m", "and nobody but recovery signed", refusal.BadParams, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery)}
 	}),
-	unproved("S18n", "and its holder signed for one role of the two", op.BadParams, func(w *world, _ []byte) []vote {
+	unproved("S18n", "and its holder signed for one role of the two", refusal.BadParams, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery), w.mallory.votes(operational)}
 	}),
-	unproved("S18o", "and its holder signed in a role that it is not added for", op.UnknownSigner, func(w *world, _ []byte) []vote {
+	unproved("S18o", "and its holder signed in a role that it is not added for", refusal.UnknownSigner, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery), w.mallory.votes(recovery)}
 	}),
-	unproved("S18p", "and its holder signed other bytes", op.BadSignature, func(w *world, p []byte) []vote {
+	unproved("S18p", "and its holder signed other bytes", refusal.BadSignature, func(w *world, p []byte) []vote {
 		return []vote{w.rita.votes(recovery), over(w.mallory.votes(operational), append([]byte(" "), p...)), w.mallory.votes(coordination)}
 	}),
-	unproved("S18q", "and a certificate of it signed", op.UnknownSigner, func(w *world, _ []byte) []vote {
+	unproved("S18q", "and a certificate of it signed", refusal.UnknownSigner, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery), certified(doraCert(w))}
 	}),
-	unproved("S18r", "and another key signed that is not listed", op.UnknownSigner, func(w *world, _ []byte) []vote {
+	unproved("S18r", "and another key signed that is not listed", refusal.UnknownSigner, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery), minted(mint.Ed25519(w.t, "nobody"))}
 	}),
-	{id: "S18s", what: "a security key that is added proves itself without a touch", want: op.TouchRequired, run: func(w *world) error {
+	{id: "S18s", what: "a security key that is added proves itself without a touch", want: refusal.TouchRequired, run: func(w *world) error {
 		r := w.request(w.next([]string{dora(token(0))(w)}, nil))
 		w.arm()
 		_, err := w.signs(r, w.rita.votes(recovery), minted(token(0)(w)))
 		return err
 	}},
-	{id: "S18t", what: "two rotations, each removes one of the two operators, both approved: the second is stale", want: op.BadParams,
+	{id: "S18t", what: "two rotations, each removes one of the two operators, both approved: the second is stale", want: refusal.BadParams,
 		run: func(w *world) error {
 			first := w.mustSign(w.request(w.next(nil, prints(bob)(w))), w.rita.votes(recovery))
 			second := w.mustSign(w.request(w.next(nil, prints(alice)(w))), w.rita.votes(recovery))
@@ -199,10 +200,10 @@ var rotationRows = []attack{
 	reserved("S22g", "removes an operator and, with it, a recovery key", func(w *world) []string {
 		return []string{w.mallory.line(recovery)}
 	}, prints(bob, rita)),
-	{id: "S22h", what: "the coordination role signs the rotation of a coordinator", want: op.RoleDenied, run: func(w *world) error {
+	{id: "S22h", what: "the coordination role signs the rotation of a coordinator", want: refusal.RoleDenied, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(coordination)}, nil))
 		w.arm()
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.carol.votes(coordination), w.alice.votes(operational))), op.RoleDenied)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.carol.votes(coordination), w.alice.votes(operational))), refusal.RoleDenied)
 		_, err := w.signs(r, w.carol.votes(coordination))
 		return err
 	}},

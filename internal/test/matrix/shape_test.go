@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -17,7 +18,7 @@ import (
 
 // shaped is a row in which a listed key validly signs bytes that are not a
 // payload in its one form. Both end points refuse them.
-func shaped(id, what string, want op.Code, change func(text string) string) attack {
+func shaped(id, what string, want refusal.Code, change func(text string) string) attack {
 	return attack{id: id, what: "a listed key signs a payload with " + what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		text := change(string(r.Payload))
@@ -31,7 +32,7 @@ func shaped(id, what string, want op.Code, change func(text string) string) atta
 
 // replaced changes the payload's text in one place.
 func replaced(id, what, old, new string) attack {
-	return shaped(id, what, op.Malformed, func(s string) string {
+	return shaped(id, what, refusal.Malformed, func(s string) string {
 		if !strings.Contains(s, old) {
 			panic("the payload has no " + old + ": " + s)
 		}
@@ -41,17 +42,17 @@ func replaced(id, what, old, new string) attack {
 
 // posing is a row in which a job names a target that is none.
 func posing(id, what string, names ...string) attack {
-	return attack{id: id, what: "a job for " + what, want: op.Malformed, run: func(w *world) error {
+	return attack{id: id, what: "a job for " + what, want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		var last error
 		for _, name := range names {
 			_, last = w.submit(hub, ask("guest.destroy", name))
-			require.ErrorIs(w.t, last, op.Malformed, "%q", name)
+			require.ErrorIs(w.t, last, refusal.Malformed, "%q", name)
 			_, err := op.ParseTarget("guest/" + name) // as it comes over the wire
-			require.ErrorIs(w.t, err, op.Malformed, "%q", name)
+			require.ErrorIs(w.t, err, refusal.Malformed, "%q", name)
 			b := []byte(strings.Replace(string(r.Payload), `"target":"guest/victim"`, fmt.Sprintf(`"target":%q`, "guest/"+name), 1))
-			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), op.Malformed, "%q", name)
+			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), refusal.Malformed, "%q", name)
 		}
 		return last
 	}}.on(anyGuests)
@@ -60,13 +61,13 @@ func posing(id, what string, names ...string) attack {
 // said is a row in which a job, and then a signed payload, carry text that does
 // not show as it is.
 func said(id, what, text, escaped string) attack {
-	return attack{id: id, what: what + " in every shown field", want: op.Malformed, run: func(w *world) error {
+	return attack{id: id, what: what + " in every shown field", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		for _, field := range []string{`"host":"`, `"reason":"`, `"incarnation":"`, `"target":"guest/`, `"op":"guest.`} {
 			b := []byte(strings.Replace(string(r.Payload), field, field+escaped, 1))
-			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), op.Malformed, "%s", field)
-			require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, b)), op.Malformed, "%s", field)
+			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), refusal.Malformed, "%s", field)
+			require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, b)), refusal.Malformed, "%s", field)
 		}
 		for _, a := range []op.Ask{
 			ask("guest.set-config", "victim", "labels", labels("tier", "a"+text)),
@@ -74,7 +75,7 @@ func said(id, what, text, escaped string) attack {
 			ask("guest.undelete", "victim", "incarnation", "x"+text),
 		} {
 			_, err := w.submit(hub, a)
-			require.ErrorIs(w.t, err, op.Malformed, "%v", a)
+			require.ErrorIs(w.t, err, refusal.Malformed, "%v", a)
 		}
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "bystander")}, Reason: "x" + text})
 		return err
@@ -86,8 +87,8 @@ var shapeRows = []attack{
 	replaced("B10b", "a member in another case besides", `"type":`, `"Target":"guest/bystander","type":`),
 	replaced("B10c", "a member in another case instead", `"target":`, `"Target":`),
 	replaced("B10d", "an unknown member", `"type":`, `"trusted":true,"type":`),
-	shaped("B10e", "bytes after it", op.Malformed, func(s string) string { return s + "\n" }),
-	shaped("B10f", "a second value after it", op.Malformed, func(s string) string { return s + s }),
+	shaped("B10e", "bytes after it", refusal.Malformed, func(s string) string { return s + "\n" }),
+	shaped("B10f", "a second value after it", refusal.Malformed, func(s string) string { return s + s }),
 	replaced("B10g", "white space, which is not canonical", `{"expires_at"`, `{ "expires_at"`),
 	replaced("B10h", "its members in another order", `"type":"gated/signed-op/v1"}`, `"zz":1}`),
 	replaced("B10i", "invalid UTF-8", `"reason":"`, "\"reason\":\"\xff"),
@@ -102,20 +103,20 @@ var shapeRows = []attack{
 	replaced("B10r", "a member missing", `"reason":"matrix",`, ``),
 	replaced("B10s", "an escape that is not canonical", `"reason":"m`, `"reason":"\u006d`),
 	replaced("B10t", "the state in upper case", `"state":"sha256:`, `"state":"SHA256:`),
-	shaped("B10u", "nothing but null", op.Malformed, func(string) string { return "null" }),
+	shaped("B10u", "nothing but null", refusal.Malformed, func(string) string { return "null" }),
 	said("B11a", "a zero-width space", "\u200b", "\u200b"),
 	said("B11b", "a right-to-left override", "\u202e", "\u202e"),
 	said("B11c", "an ANSI escape", "\x1b[2K", `\u001b[2K`),
 	said("B11d", "a newline", "\n", `\n`),
 	said("B11e", "a line separator", "\u2028", "\u2028"),
 	said("B11f", "a byte-order mark", "\ufeff", "\ufeff"),
-	shaped("B12a", "a reason of 64 KiB", op.Oversized, func(s string) string {
+	shaped("B12a", "a reason of 64 KiB", refusal.Oversized, func(s string) string {
 		return strings.Replace(s, `"reason":"`, `"reason":"`+strings.Repeat("x", 64<<10), 1)
 	}),
-	shaped("B12b", "a reason of 1,025 bytes", op.Malformed, func(s string) string {
+	shaped("B12b", "a reason of 1,025 bytes", refusal.Malformed, func(s string) string {
 		return strings.Replace(s, `"reason":"matrix"`, `"reason":"`+strings.Repeat("x", 1025)+`"`, 1)
 	}),
-	{id: "B12c", what: "a destructive job whose parameters do not fit into a payload", want: op.Oversized, run: func(w *world) error {
+	{id: "B12c", what: "a destructive job whose parameters do not fit into a payload", want: refusal.Oversized, run: func(w *world) error {
 		w.do("guest.set-config", "victim", "labels", labels("keep", "yes"))
 		w.arm()
 		_, err := w.submit(hub, ask("guest.set-config", "victim", "labels", labels("note", strings.Repeat("x", 64<<10))))
@@ -127,7 +128,7 @@ var shapeRows = []attack{
 }
 
 var raceRows = []attack{
-	{id: "B17a", what: "a start and an approved destroy of one guest, permits for both: the destroy goes first", want: op.StaleTarget,
+	{id: "B17a", what: "a start and an approved destroy of one guest, permits for both: the destroy goes first", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			w.makeGuest("web", "command", "idle")
 			r := w.request(ask("guest.destroy", "web"))
@@ -138,7 +139,7 @@ var raceRows = []attack{
 			w.arm()
 			return w.executor().execute(w.ctx, j.Steps[0].ID)
 		}},
-	{id: "B17b", what: "the destroy is tried while the start is under way", want: op.Unavailable, run: func(w *world) error {
+	{id: "B17b", what: "the destroy is tried while the start is under way", want: refusal.Unavailable, run: func(w *world) error {
 		w.makeGuest("web", "command", "idle")
 		r := w.request(ask("guest.destroy", "web"))
 		w.mustApprove(r)
@@ -152,7 +153,7 @@ var raceRows = []attack{
 		w.arm()
 		_, err = driver.Run(w.ctx, destroy, w.driver)
 		after := w.observe("web")
-		_, recordErr := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: op.Refuse(op.Conflict, "given up"), After: &after})
+		_, recordErr := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.New(refusal.Conflict, "given up"), After: &after})
 		require.NoError(w.t, recordErr)
 		w.allow.runs = true
 		w.allow.finale = []string{"web"}
@@ -185,7 +186,7 @@ var raceRows = []attack{
 
 // nonces of the wrong form, in a payload that is right otherwise.
 func nonceOf(id, what, text string) attack {
-	return shaped(id, "a nonce "+what, op.Malformed, func(s string) string {
+	return shaped(id, "a nonce "+what, refusal.Malformed, func(s string) string {
 		i := strings.Index(s, `"nonce":"`) + len(`"nonce":"`)
 		return s[:i] + text + s[i+strings.Index(s[i:], `"`):]
 	})

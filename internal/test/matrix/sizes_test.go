@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
 )
 
@@ -53,32 +54,32 @@ func crowded(n int) func(*world, *mint.Cert) {
 
 // sizeRows are S17.
 var sizeRows = []attack{
-	rewrapped("S17a", "of 16 MiB", op.Oversized, func(blob []byte) string { return mint.Armor(append(blob, make([]byte, 12<<20)...), 70) }),
-	rewrapped("S17b", "in lines of one character, a hundred thousand of them", op.Oversized, func([]byte) string {
+	rewrapped("S17a", "of 16 MiB", refusal.Oversized, func(blob []byte) string { return mint.Armor(append(blob, make([]byte, 12<<20)...), 70) }),
+	rewrapped("S17b", "in lines of one character, a hundred thousand of them", refusal.Oversized, func([]byte) string {
 		return mint.Armor(make([]byte, 75_000), 1)
 	}),
-	{id: "S17c", what: "an envelope with 10,000 signatures", want: op.Oversized, run: func(w *world) error {
+	{id: "S17c", what: "an envelope with 10,000 signatures", want: refusal.Oversized, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(many(w, r.Payload, 10_000)), op.Oversized)
+		require.ErrorIs(w.t, w.sendOffline(many(w, r.Payload, 10_000)), refusal.Oversized)
 		_, err := w.gate.Reject(w.ctx, hub, r.ID, many(w, w.rejection(r, w.alice).Payload, 10_000))
-		require.ErrorIs(w.t, err, op.Oversized)
+		require.ErrorIs(w.t, err, refusal.Oversized)
 		return w.send(r.ID, many(w, r.Payload, 10_000))
 	}},
-	shaped("S17d", "arrays in arrays, 30,000 deep", op.Malformed, deep(30_000)),
-	shaped("S17e", "arrays in arrays, a million deep", op.Oversized, deep(1_000_000)),
-	shaped("S17f", "nothing but a million brackets", op.Oversized, func(string) string { return strings.Repeat("[", 1<<20) }),
-	certificate("S17g", "whose CA is a certificate", op.Malformed, func(w *world, c *mint.Cert) { *c = nested(w, 1) }),
-	certificate("S17h", "in a certificate in a certificate, ten deep", op.Malformed, func(w *world, c *mint.Cert) { *c = nested(w, 10) }),
-	certificate("S17i", "in a certificate in a certificate, a hundred deep", op.Oversized, func(w *world, c *mint.Cert) { *c = nested(w, 100) }),
-	certificate("S17j", "with 500 principals", op.UnknownSigner, crowded(500)),
-	certificate("S17k", "with 10,000 principals", op.Oversized, crowded(10_000)),
-	listedAlone("S17l", "a principal of many stars against a CA's pattern of many stars", op.UnknownSigner, func(w *world) string {
+	shaped("S17d", "arrays in arrays, 30,000 deep", refusal.Malformed, deep(30_000)),
+	shaped("S17e", "arrays in arrays, a million deep", refusal.Oversized, deep(1_000_000)),
+	shaped("S17f", "nothing but a million brackets", refusal.Oversized, func(string) string { return strings.Repeat("[", 1<<20) }),
+	certificate("S17g", "whose CA is a certificate", refusal.Malformed, func(w *world, c *mint.Cert) { *c = nested(w, 1) }),
+	certificate("S17h", "in a certificate in a certificate, ten deep", refusal.Malformed, func(w *world, c *mint.Cert) { *c = nested(w, 10) }),
+	certificate("S17i", "in a certificate in a certificate, a hundred deep", refusal.Oversized, func(w *world, c *mint.Cert) { *c = nested(w, 100) }),
+	certificate("S17j", "with 500 principals", refusal.UnknownSigner, crowded(500)),
+	certificate("S17k", "with 10,000 principals", refusal.Oversized, crowded(10_000)),
+	listedAlone("S17l", "a principal of many stars against a CA's pattern of many stars", refusal.UnknownSigner, func(w *world) string {
 		return theCA(w).Line(strings.Repeat("*a", 100)+"b", "cert-authority,"+lineOptions(operational))
 	}, func(w *world) vote {
 		return certified(mint.Certify(theCA(w), mint.Ed25519(w.t, "dora"), strings.Repeat("a", 255)))
 	}),
-	{id: "S17m", what: "a rotation that adds a thousand lines", want: op.BadParams, run: func(w *world) error {
+	{id: "S17m", what: "a rotation that adds a thousand lines", want: refusal.BadParams, run: func(w *world) error {
 		var lines []string
 		for i := range 1000 {
 			lines = append(lines, mint.Ed25519(w.t, fmt.Sprintf("crowd-%d", i)).Line(fmt.Sprintf("p%d@example.com", i), lineOptions(operational)))
@@ -87,11 +88,11 @@ var sizeRows = []attack{
 		_, err := w.submit(hub, w.next(lines, nil))
 		return err
 	}},
-	{id: "S17n", what: "an allowed_signers file and a revocation file of more than 1 MiB", want: op.Malformed, run: func(w *world) error {
+	{id: "S17n", what: "an allowed_signers file and a revocation file of more than 1 MiB", want: refusal.Malformed, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "the files are refused before any gate is asked"
 		_, err := authz.LoadRevoked([]byte(strings.Repeat(w.mallory.print(w.t)+"\n", authz.MaxRevoked/40)))
-		require.ErrorIs(w.t, err, op.Malformed)
+		require.ErrorIs(w.t, err, refusal.Malformed)
 		_, err = authz.LoadTrust([]byte(strings.Repeat(w.mallory.line(operational), authz.MaxTrust/100)))
 		return err
 	}},
@@ -115,7 +116,7 @@ func TestOversizedTakesLittleMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for _, err := range []error{w.send(r.ID, e), w.sendOffline(e)} {
-			require.ErrorIs(t, err, op.Oversized, what)
+			require.ErrorIs(t, err, refusal.Oversized, what)
 		}
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), what)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
@@ -52,7 +53,7 @@ type expectations struct {
 	ends     map[op.RequestID]ending
 	runs     bool          // an authorized step is left that rightly runs in the finale
 	unlogged string        // why the audit log has no entry: there was no gate yet
-	loggedAs op.Code       // the log's code, where the state that the case names is none
+	loggedAs refusal.Code  // the log's code, where the state that the case names is none
 	finale   []string      // guests whose trees the finale rightly changes; nil is victim
 	silent   bool          // no finale: nothing is left to approve
 	trash    bool          // what the case's own job made may have gone to the trash
@@ -251,7 +252,7 @@ func (w *world) unchanged() {
 }
 
 // logged asserts that the audit log tells of the refusal.
-func (w *world) logged(code op.Code) {
+func (w *world) logged(code refusal.Code) {
 	w.t.Helper()
 	if w.allow.unlogged != "" {
 		return
@@ -263,7 +264,7 @@ func (w *world) logged(code op.Code) {
 	require.NoError(w.t, err)
 	for _, e := range es {
 		asked := e.Kind == audit.Requested || e.Kind == audit.Joined
-		if e.Code == code || e.Kind == audit.Kind(code) || code == op.PendingSignature && asked {
+		if e.Code == code || e.Kind == audit.Kind(code) || code == refusal.PendingSignature && asked {
 			return
 		}
 	}

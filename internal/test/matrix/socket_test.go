@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
@@ -109,7 +110,7 @@ func problem(t testing.TB, answer []byte) error {
 }
 
 // occupied is a row in which the socket's path is no free path.
-func occupied(id, what string, want op.Code, path func(w *world) string, intact func(t testing.TB, path string)) attack {
+func occupied(id, what string, want refusal.Code, path func(w *world) string, intact func(t testing.TB, path string)) attack {
 	return attack{id: id, what: "the socket's path " + what, want: want, run: func(w *world) error {
 		at := path(w)
 		w.arm()
@@ -128,27 +129,27 @@ var odd = []string{`$(touch pwned)`, "`touch pwned`", `"; touch pwned; "`, `' OR
 	`\u0000`, `<script>`, `file:///etc/passwd`, `@/etc/passwd`, `*`, `~root`, `|touch pwned`, `&& touch pwned`, "\\", `"`, `'`, `null`, `{}`}
 
 var hostRows = []attack{
-	occupied("H02a", "is taken by a file", op.Conflict, func(w *world) string {
+	occupied("H02a", "is taken by a file", refusal.Conflict, func(w *world) string {
 		path := filepath.Join(w.t.TempDir(), "s")
 		require.NoError(w.t, os.WriteFile(path, []byte("precious"), 0o600))
 		return path
 	}, func(t testing.TB, path string) { require.Equal(t, "precious", string(must(os.ReadFile(path)))) }),
-	occupied("H02b", "is taken by a live daemon", op.Conflict, func(w *world) string { return w.serve() },
+	occupied("H02b", "is taken by a live daemon", refusal.Conflict, func(w *world) string { return w.serve() },
 		func(t testing.TB, path string) {
 			conn, err := net.Dial("unix", path)
 			require.NoError(t, err, "the live one goes on")
 			require.NoError(t, conn.Close())
 		}),
-	occupied("H02c", "is longer than a socket's can be", op.Malformed, func(w *world) string {
+	occupied("H02c", "is longer than a socket's can be", refusal.Malformed, func(w *world) string {
 		return "/tmp/" + strings.Repeat("x", server.MaxSocketPath)
 	}, func(t testing.TB, path string) { require.False(t, exists(path)) }),
-	occupied("H02d", "is taken by a symlink to a file", op.Conflict, func(w *world) string {
+	occupied("H02d", "is taken by a symlink to a file", refusal.Conflict, func(w *world) string {
 		dir := w.t.TempDir()
 		require.NoError(w.t, os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600))
 		require.NoError(w.t, os.Symlink("precious", filepath.Join(dir, "s")))
 		return filepath.Join(dir, "s")
 	}, func(t testing.TB, path string) { require.Equal(t, "precious", must(os.Readlink(path))) }),
-	{id: "H02e", what: "the socket's path is taken by a dead daemon, whose socket is replaced, and then by a live one", want: op.Conflict,
+	{id: "H02e", what: "the socket's path is taken by a dead daemon, whose socket is replaced, and then by a live one", want: refusal.Conflict,
 		run: func(w *world) error {
 			path := filepath.Join(w.t.TempDir(), "s")
 			dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -163,7 +164,7 @@ var hostRows = []attack{
 			_, err = server.Listen(path, -1)
 			return err
 		}},
-	{id: "H05a", what: "shell, SQL, paths and quotes in every string of a job", want: op.PendingSignature, run: func(w *world) error {
+	{id: "H05a", what: "shell, SQL, paths and quotes in every string of a job", want: refusal.PendingSignature, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve()
 		w.arm()
@@ -190,7 +191,7 @@ var hostRows = []attack{
 		j, err := w.gate.Job(w.ctx, r.ID.Job)
 		return w.waits(j, err)
 	}},
-	{id: "H05b", what: "odd text in the labels of a guest, which is shown again as it is", want: op.PendingSignature, run: func(w *world) error {
+	{id: "H05b", what: "odd text in the labels of a guest, which is shown again as it is", want: refusal.PendingSignature, run: func(w *world) error {
 		for i, s := range odd {
 			w.do("guest.set-config", "victim", "labels", addLabel(w, fmt.Sprintf("l%d", i), s))
 		}
@@ -202,7 +203,7 @@ var hostRows = []attack{
 		require.NoError(w.t, problem(w.t, w.callAs(w.serve(), "GET", "/v1/requests/"+j.Steps[0].ID.String(), "", "")))
 		return w.waits(j, err)
 	}},
-	{id: "H10a", what: "the caller goes away while its decision is queued", want: op.Unavailable, run: func(w *world) error {
+	{id: "H10a", what: "the caller goes away while its decision is queued", want: refusal.Unavailable, run: func(w *world) error {
 		r := w.destroyRequest()
 		ctx, cancel := context.WithCancel(w.ctx)
 		cancel()
@@ -211,7 +212,7 @@ var hostRows = []attack{
 		_, err := w.gate.Approve(ctx, hub, r.ID, w.envelopeOf(r))
 		return err
 	}},
-	{id: "H10b", what: "decisions that fail a constraint, in the same commit groups as ones that do not", want: op.Replayed, run: func(w *world) error {
+	{id: "H10b", what: "decisions that fail a constraint, in the same commit groups as ones that do not", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		var wg sync.WaitGroup
@@ -236,7 +237,7 @@ var hostRows = []attack{
 			if i%2 == 0 {
 				require.NoError(w.t, err)
 			} else {
-				require.ErrorIs(w.t, err, op.Replayed)
+				require.ErrorIs(w.t, err, refusal.Replayed)
 				last = err
 			}
 		}
@@ -244,7 +245,7 @@ var hostRows = []attack{
 		w.sql(`DELETE FROM idempotency WHERE caller = 't'`)
 		return last
 	}},
-	{id: "H11", what: "a flood of refusals from many callers", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "H11", what: "a flood of refusals from many callers", want: refusal.UnknownSigner, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.mallory.envelope(w.t, r.Payload)
 		w.arm()
@@ -280,7 +281,7 @@ func addLabel(w *world, name, value string) map[string]any {
 	return m
 }
 
-const unreachable op.Code = "unreachable"
+const unreachable refusal.Code = "unreachable"
 
 var socketRows = []attack{
 	{id: "H12a", what: "a socket of another uid at the path", want: unreachable, run: func(w *world) error {
@@ -297,34 +298,34 @@ var socketRows = []attack{
 		w.allow.unlogged = "no gate was asked"
 		return fooled(w, path, r)
 	}},
-	{id: "H13a", what: "another uid cancels a job, asked of the gate", want: op.NotAllowed, run: func(w *world) error {
+	{id: "H13a", what: "another uid cancels a job, asked of the gate", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
 		_, err := w.gate.Cancel(w.ctx, other, r.ID.Job)
 		return err
 	}},
-	{id: "H13b", what: "another uid cancels a job, over the socket", want: op.NotAllowed, run: func(w *world) error {
+	{id: "H13b", what: "another uid cancels a job, over the socket", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve()
 		w.arm()
 		return problem(w.t, w.callAs(socket, "DELETE", "/v1/jobs/"+r.ID.Job.String(), "", ""))
 	}},
-	{id: "H13c", what: "another uid puts desired state", want: op.NotAllowed, run: func(w *world) error {
+	{id: "H13c", what: "another uid puts desired state", want: refusal.NotAllowed, run: func(w *world) error {
 		socket := w.serve()
 		w.arm()
 		return problem(w.t, w.callAs(socket, "PUT", "/v1/desired/hub", document("  - name: victim\n    state: absent\n"), "application/yaml"))
 	}},
-	{id: "H13d", what: "another uid takes desired state away", want: op.NotAllowed, run: func(w *world) error {
+	{id: "H13d", what: "another uid takes desired state away", want: refusal.NotAllowed, run: func(w *world) error {
 		socket := w.serve()
 		w.arm()
 		return problem(w.t, w.callAs(socket, "DELETE", "/v1/desired/hub", "", ""))
 	}},
-	{id: "H13e", what: "another uid takes a backup", want: op.NotAllowed, run: func(w *world) error {
+	{id: "H13e", what: "another uid takes a backup", want: refusal.NotAllowed, run: func(w *world) error {
 		socket := w.serve()
 		w.arm()
 		return problem(w.t, w.callAs(socket, "GET", "/v1/backup", "", ""))
 	}},
-	{id: "B10v", what: "an envelope over the wire with a doubled member", want: op.Malformed, run: func(w *world) error {
+	{id: "B10v", what: "an envelope over the wire with a doubled member", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.envelopeOf(r)
 		body := string(must(api.Encode(api.EnvelopeOf(e.Payload, e.Signatures...))))
@@ -332,7 +333,7 @@ var socketRows = []attack{
 		w.arm()
 		for _, bad := range []string{body + body, strings.Replace(body, `{`, `{"payload":"",`, 1), strings.Replace(body, `"payload"`, `"Payload"`, 1),
 			strings.Replace(body, `{`, `{"force":true,`, 1), strings.Replace(body, `"signatures":[`, `"signatures":[null,`, 1), "null", ""} {
-			require.ErrorIs(w.t, problem(w.t, w.callAs(socket, "POST", "/v1/requests/"+r.ID.String()+"/approve", bad, "application/json")), op.Malformed, "%s", bad)
+			require.ErrorIs(w.t, problem(w.t, w.callAs(socket, "POST", "/v1/requests/"+r.ID.String()+"/approve", bad, "application/json")), refusal.Malformed, "%s", bad)
 		}
 		return problem(w.t, w.callAs(socket, "POST", "/v1/ops", body+"x", "application/json"))
 	}},

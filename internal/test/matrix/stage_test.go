@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/wire/client"
 )
@@ -39,7 +39,7 @@ type stage struct {
 
 // onStage is a row in which processes call a whole daemon: scene prepares, and
 // what it returns attacks.
-func onStage(id, what string, want op.Code, scene func(s *stage) (attack func() error)) attack {
+func onStage(id, what string, want refusal.Code, scene func(s *stage) (attack func() error)) attack {
 	return attack{id: id, what: what, want: want, bare: true, run: func(w *world) error {
 		w.setClock(time.Since(w.now())) // the daemon's own
 		w.restart()
@@ -215,7 +215,7 @@ func (a *actor) say(words string) (string, error) {
 	if code == "ok" {
 		return text, nil
 	}
-	return "", op.Refuse(op.Code(code), "%s", text)
+	return "", refusal.New(refusal.Code(code), "%s", text)
 }
 
 // ends has an actor end, and waits until its process is gone.

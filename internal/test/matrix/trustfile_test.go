@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/test/mint"
@@ -88,7 +89,7 @@ var brokenFiles = []broken{
 // check asserts that a refusal says which line it is about, and shows no key.
 func (b broken) check(w *world, err error) {
 	w.t.Helper()
-	require.ErrorIs(w.t, err, op.Malformed, b.what)
+	require.ErrorIs(w.t, err, refusal.Malformed, b.what)
 	require.ErrorContains(w.t, err, fmt.Sprintf("line %d: ", b.line), b.what)
 	require.NotContains(w.t, err.Error(), strings.Fields(w.mallory.pub)[1])
 }
@@ -97,7 +98,7 @@ func (b broken) check(w *world, err error) {
 func trustRows() []attack {
 	var out []attack
 	for _, b := range brokenFiles {
-		out = append(out, attack{id: b.id, what: "allowed_signers with " + b.what, want: op.Malformed, run: func(w *world) error {
+		out = append(out, attack{id: b.id, what: "allowed_signers with " + b.what, want: refusal.Malformed, run: func(w *world) error {
 			w.arm()
 			w.allow.unlogged = "the file is refused before any gate is asked"
 			_, err := authz.LoadTrust([]byte(b.text(w)))
@@ -111,7 +112,7 @@ func trustRows() []attack {
 // edited is a row in which a hand edits allowed_signers in each of these ways: the
 // daemon starts all the same, by the list that the gate decided, and keeps the
 // edit aside. Then that is tried.
-func edited(id, what string, want op.Code, try func(w *world, b broken) error) attack {
+func edited(id, what string, want refusal.Code, try func(w *world, b broken) error) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "it is refused before any gate is asked"
@@ -133,30 +134,30 @@ func adopts(w *world, file string) error {
 }
 
 var trustFileRows = []attack{
-	edited("S15j", "the daemon starts over each such file, and root adopts the edit that it kept", op.Malformed, func(w *world, b broken) error {
+	edited("S15j", "the daemon starts over each such file, and root adopts the edit that it kept", refusal.Malformed, func(w *world, b broken) error {
 		require.NoError(w.t, servesAt(w))
 		require.Equal(w.t, w.trust, string(must(os.ReadFile(filepath.Join(w.dir, "allowed_signers")))), b.what)
 		err := adopts(w, "allowed_signers.edited")
 		b.check(w, err)
 		return err
 	}),
-	edited("S15k", "root adopts each such file", op.Malformed, func(w *world, b broken) error {
+	edited("S15k", "root adopts each such file", refusal.Malformed, func(w *world, b broken) error {
 		err := adopts(w, "allowed_signers")
 		b.check(w, err)
 		return err
 	}),
-	{id: "S15l", what: "a rotation adds each such line", want: op.BadParams, run: func(w *world) error {
+	{id: "S15l", what: "a rotation adds each such line", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
 		var last error
 		for _, b := range brokenFiles {
 			lines := strings.Split(strings.TrimSuffix(b.text(w), "\n"), "\n")
 			_, last = w.submit(hub, w.next(lines[b.line-1:b.line], nil))
-			require.Contains(w.t, []op.Code{op.BadParams, op.Malformed}, op.CodeOf(last), b.what)
+			require.Contains(w.t, []refusal.Code{refusal.BadParams, refusal.Malformed}, refusal.CodeOf(last), b.what)
 			require.NotContains(w.t, last.Error(), strings.Fields(w.mallory.pub)[1])
 		}
 		return last
 	}},
-	{id: "S15v", what: "a sound edit behind the gate's back, the daemon starts, and the signer that it adds approves", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "S15v", what: "a sound edit behind the gate's back, the daemon starts, and the signer that it adds approves", want: refusal.UnknownSigner, run: func(w *world) error {
 		w.settle()
 		w.shut()
 		text := w.trust + w.mallory.line(operational)

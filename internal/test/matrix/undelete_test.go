@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // undeleteRows: a destroyed guest, and its name, belong to the requester who had
@@ -26,7 +27,7 @@ var undeleteRows = []attack{
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.runAll())
 		require.False(w.t, w.observe("mine").Present, "nothing of a job runs while a step waits")
-		return op.Code(w.stepOf(j.Steps[1].ID).State)
+		return refusal.Code(w.stepOf(j.Steps[1].ID).State)
 	}),
 	inTrash("U03c", "desired state wishes a guest of that name", hub, func(w *world) error {
 		w.apply(map[string]string{"hub": document("  - name: gone\n    state: stopped\n")})
@@ -53,7 +54,7 @@ var undeleteRows = []attack{
 		j, err := w.submit(op.Requester{Source: op.SourceAPI, UID: 0, PID: 82, Agent: "builder"}, ask("guest.undelete", "gone"))
 		return w.waits(j, err)
 	}),
-	{id: "U03i", what: "a user joins another's request to destroy a guest, and brings it back when an operator has signed", want: op.PendingSignature,
+	{id: "U03i", what: "a user joins another's request to destroy a guest, and brings it back when an operator has signed", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			w.makeFor(builder, "gone")
 			r := w.requestBy(hub, ask("guest.destroy", "gone"))
@@ -65,7 +66,7 @@ var undeleteRows = []attack{
 			j, err := w.submit(other, ask("guest.undelete", "gone"))
 			return w.waits(j, err)
 		}},
-	{id: "U03j", what: "who carried an operator's signed destroy to the gate brings the guest back", want: op.PendingSignature, run: func(w *world) error {
+	{id: "U03j", what: "who carried an operator's signed destroy to the gate brings the guest back", want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeFor(builder, "gone")
 		r := w.requestBy(other, ask("guest.destroy", "gone"))
 		e := w.by(w.freshPayload(r), w.bob.votes(operational))
@@ -91,7 +92,7 @@ var undeleteRows = []attack{
 		}
 		return err
 	}),
-	{id: "U03l", what: "an undelete that names no incarnation of several", want: op.Conflict, run: func(w *world) error {
+	{id: "U03l", what: "an undelete that names no incarnation of several", want: refusal.Conflict, run: func(w *world) error {
 		for range 2 {
 			w.makeGuest("gone")
 			w.destroyed("gone")
@@ -100,17 +101,17 @@ var undeleteRows = []attack{
 		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "gone"))
 		return err
 	}},
-	{id: "U03m", what: "an undelete of a guest that is there, by from", want: op.UnknownTarget, run: func(w *world) error {
+	{id: "U03m", what: "an undelete of a guest that is there, by from", want: refusal.UnknownTarget, run: func(w *world) error {
 		w.arm()
 		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "victim"))
 		return err
 	}},
-	{id: "U03n", what: "from is a path", want: op.BadParams, run: func(w *world) error {
+	{id: "U03n", what: "from is a path", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
 		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "../victim"))
 		return err
 	}},
-	{id: "U03o", what: "an agent brings its own scratch back under the name of another's destroyed guest", want: op.PendingSignature, run: func(w *world) error {
+	{id: "U03o", what: "an agent brings its own scratch back under the name of another's destroyed guest", want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeGuest("gone")
 		w.destroyedFor(hub, "gone")
 		w.makeFor(builder, "mine", "scratch", true)
@@ -127,7 +128,7 @@ var undeleteRows = []attack{
 // inTrash is a row about a guest gone of hub's, for whose destroy by asked and an
 // operator signed.
 func inTrash(id, what string, by op.Requester, attempt func(w *world) error) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeGuest("gone")
 		w.destroyedFor(by, "gone")
 		w.arm()

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // unseenRows: an operator signs what was shown, so what is shown has to be what is
@@ -21,7 +22,7 @@ var unseenRows = []attack{
 		line := theCA(w).Line("*@ex\u0430mple.com", "cert-authority,"+lineOptions(operational))
 		return w.next([]string{line}, nil)
 	}),
-	{id: "U08d", what: "other hands put another snapshot under the name that an operator was shown", want: op.StaleTarget, run: func(w *world) error {
+	{id: "U08d", what: "other hands put another snapshot under the name that an operator was shown", want: refusal.StaleTarget, run: func(w *world) error {
 		w.makeGuest("tmp")
 		w.write("good", "tmp", "data", "notes")
 		require.NoError(w.t, w.runJob(hub, ask("guest.snapshot", "tmp", "snapshot", "good")))

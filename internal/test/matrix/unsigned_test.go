@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Rows U attack what is not signed: sequences of allowed steps by several callers.
@@ -36,12 +37,12 @@ var swapRows = []attack{
 		require.NoError(w.t, w.runJob(tester, ask("guest.start", "tmp"), ask("guest.stop", "tmp")))
 		w.write("the tester's", "tmp", "data", "notes")
 	}, builder, ask("guest.set-config", "tmp", "command", "deaf")),
-	{id: "U01i", what: "an agent gives a guest a program that the configuration names for other guests", want: op.NotAllowed, run: func(w *world) error {
+	{id: "U01i", what: "an agent gives a guest a program that the configuration names for other guests", want: refusal.NotAllowed, run: func(w *world) error {
 		w.rules.CommandGuests = map[string][]string{"deaf": {"build-*"}}
 		w.reload()
 		w.arm()
 		_, err := w.submit(builder, ask("guest.create", "new", "command", "deaf"))
-		require.ErrorIs(w.t, err, op.NotAllowed)
+		require.ErrorIs(w.t, err, refusal.NotAllowed)
 		_, err = w.submit(builder, ask("guest.set-config", "victim", "command", "deaf"))
 		return err
 	}},
@@ -65,7 +66,7 @@ func (w *world) only(by op.Requester, asks ...op.Ask) {
 // takenBack is a row in which a job of builder makes tmp and fails later. Meanwhile
 // others use what it made; its compensation waits for a signature.
 func takenBack(id, what string, meanwhile func(w *world), kv ...any) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		j, err := w.submit(builder, ask("guest.create", "tmp", append([]any{"command", "idle"}, kv...)...), ask("guest.snapshot", "bystander", "snapshot", "s"))
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
@@ -78,7 +79,7 @@ func takenBack(id, what string, meanwhile func(w *world), kv ...any) attack {
 		require.NoError(w.t, err)
 		require.Len(w.t, job.Steps, 3)
 		require.True(w.t, w.observe("tmp").Present)
-		return op.Code(job.Steps[2].State)
+		return refusal.Code(job.Steps[2].State)
 	}}
 }
 
@@ -112,7 +113,7 @@ var takenBackRows = []attack{
 
 // denied is a row in which a back end says that a step was done which it did not do.
 func denied(id string, signed bool, a op.Ask) attack {
-	return attack{id: id, what: fmt.Sprintf("the back end says that %s is done, and the look denies it", a.Op), want: op.Code(op.StateFailed),
+	return attack{id: id, what: fmt.Sprintf("the back end says that %s is done, and the look denies it", a.Op), want: refusal.Code(op.StateFailed),
 		run: func(w *world) error {
 			w.first("guest.snapshot", "victim", "snapshot", "s")
 			var id op.StepID
@@ -129,7 +130,7 @@ func denied(id string, signed bool, a op.Ask) attack {
 			w.back = liar{w.driver, func(context.Context) (string, error) { return "", nil }, nil, &atomic.Int64{}}
 			w.reconcile()
 			w.back = w.driver
-			return op.Code(w.stepOf(id).State)
+			return refusal.Code(w.stepOf(id).State)
 		}}
 }
 

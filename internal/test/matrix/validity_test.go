@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/nonce"
 )
 
@@ -28,13 +29,13 @@ func (w *world) signsAt(begin time.Time, after time.Duration, r op.Request) erro
 
 // validityRows are S13, and S14: keys whose time is not now, or over for good.
 var validityRows = []attack{
-	{id: "S13a", what: "a key signs a second before its valid-after", want: op.SignerExpired, run: func(w *world) error {
+	{id: "S13a", what: "a key signs a second before its valid-after", want: refusal.SignerExpired, run: func(w *world) error {
 		w.list(between(w))
 		begin, r := w.now(), w.destroyRequest()
 		w.arm()
 		return w.signsAt(begin, 9*time.Second, r)
 	}},
-	{id: "S13b", what: "a key signs at its valid-after and at its valid-before, which counts, and a second later", want: op.SignerExpired,
+	{id: "S13b", what: "a key signs at its valid-after and at its valid-before, which counts, and a second later", want: refusal.SignerExpired,
 		run: func(w *world) error {
 			w.list(between(w))
 			begin := w.now()
@@ -48,7 +49,7 @@ var validityRows = []attack{
 			w.arm()
 			return w.signsAt(begin, 21*time.Second, r)
 		}},
-	{id: "S13c", what: "a key's valid-before passes between the approval and the execution", want: op.SignerExpired, run: func(w *world) error {
+	{id: "S13c", what: "a key's valid-before passes between the approval and the execution", want: refusal.SignerExpired, run: func(w *world) error {
 		w.list(between(w))
 		begin, r := w.now(), w.destroyRequest()
 		require.NoError(w.t, w.signsAt(begin, 20*time.Second, r))
@@ -59,7 +60,7 @@ var validityRows = []attack{
 		require.Equal(w.t, nonce.Used, w.nonceRows()[r.Nonce].fate)
 		return err
 	}},
-	{id: "S13d", what: "a rejection by a key whose valid-before has passed", want: op.SignerExpired, run: func(w *world) error {
+	{id: "S13d", what: "a rejection by a key whose valid-before has passed", want: refusal.SignerExpired, run: func(w *world) error {
 		w.list(between(w))
 		w.pass(21 * time.Second)
 		r := w.destroyRequest()
@@ -83,27 +84,27 @@ var validityRows = []attack{
 		}),
 	revokedBy("S14f", "a key that a revoked CA certified, the CA named by its key",
 		func(w *world) string { return "# lost\n" + theCA(w).Text() + " the old CA" }, func(w *world) vote { return certified(doraCert(w)) }),
-	{id: "S14g", what: "a rejection by a revoked key", want: op.SignerRevoked, run: func(w *world) error {
+	{id: "S14g", what: "a rejection by a revoked key", want: refusal.SignerRevoked, run: func(w *world) error {
 		w.revoke(w.bob.print(w.t))
 		r := w.destroyRequest()
 		w.arm()
 		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
 		return err
 	}},
-	{id: "S14h", what: "a revoked key that is listed for recovery signs a rotation alone", want: op.SignerRevoked, run: func(w *world) error {
+	{id: "S14h", what: "a revoked key that is listed for recovery signs a rotation alone", want: refusal.SignerRevoked, run: func(w *world) error {
 		w.revoke(w.rita.print(w.t))
 		r := w.request(w.next(nil, []string{w.bob.print(w.t)}))
 		w.arm()
 		_, err := w.signs(r, w.rita.votes("recovery@gated"))
 		return err
 	}},
-	{id: "S14i", what: "a revoked key proves possession, to be added again", want: op.BadParams, run: func(w *world) error {
+	{id: "S14i", what: "a revoked key proves possession, to be added again", want: refusal.BadParams, run: func(w *world) error {
 		w.revoke(w.mallory.print(w.t))
 		w.arm()
 		_, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil))
 		return err
 	}},
-	{id: "S14j", what: "a revocation file with a line that is none: nobody knows who is revoked", want: op.Unavailable, run: func(w *world) error {
+	{id: "S14j", what: "a revocation file with a line that is none: nobody knows who is revoked", want: refusal.Unavailable, run: func(w *world) error {
 		r := w.destroyRequest()
 		_, err := authz.LoadRevoked([]byte(w.mallory.pub + "\nmallory\n"))
 		require.ErrorContains(w.t, err, "line 2: ")
@@ -112,11 +113,11 @@ var validityRows = []attack{
 		w.allow.repair = w.reload
 		return w.send(r.ID, w.envelopeOf(r))
 	}},
-	{id: "S14k", what: "the revocation file cannot be read any more between approval and execution: it waits", want: op.Unavailable,
+	{id: "S14k", what: "the revocation file cannot be read any more between approval and execution: it waits", want: refusal.Unavailable,
 		run: func(w *world) error {
 			r := w.destroyRequest()
 			w.mustApprove(r)
-			require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.rules))
+			require.NoError(w.t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(refusal.Unavailable), w.rules))
 			w.arm()
 			w.allow.runs = true
 			w.allow.repair = w.reload
@@ -129,13 +130,13 @@ var validityRows = []attack{
 // revokedBy is a row in which the CA is listed, what names on the revocation
 // file, and sig signs.
 func revokedBy(id, what string, name func(w *world) string, sig func(w *world) vote) attack {
-	return attack{id: id, what: what, want: op.SignerRevoked, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.SignerRevoked, run: func(w *world) error {
 		w.list(caLine(w))
 		r := w.destroyRequest()
 		fresh := w.freshPayload(r)
 		w.revoke(name(w))
 		w.arm()
-		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, sig(w))), op.SignerRevoked)
+		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, sig(w))), refusal.SignerRevoked)
 		return w.send(r.ID, w.by(r.Payload, sig(w)))
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 )
@@ -41,7 +42,7 @@ func (d transient) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 // losing is a row in which somebody has a guest stopped that holds what ends
 // with it.
 func losing(id, what string, run func(w *world) error) attack {
-	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		w.mustApprove(w.request(ask("guest.set-config", "victim", "command", "idle"))) // it holds data
 		require.NoError(w.t, w.runAll())
 		w.do("guest.start", "victim")
@@ -75,16 +76,16 @@ var volatileRows = []attack{
 		if w.stepOf(j.Steps[1].ID).State != op.StatePending {
 			return nil
 		}
-		return op.PendingSignature
+		return refusal.PendingSignature
 	}),
-	{id: "P17e", what: "a rotation of copies: a new one is made, which is harmless, and the oldest is pruned", want: op.PendingSignature, run: func(w *world) error {
+	{id: "P17e", what: "a rotation of copies: a new one is made, which is harmless, and the oldest is pruned", want: refusal.PendingSignature, run: func(w *world) error {
 		for _, name := range []string{"mon", "tue"} {
 			w.do("guest.snapshot", "victim", "snapshot", name)
 		}
 		w.do("guest.snapshot", "victim", "snapshot", "wed")
 		w.arm()
 		_, err := w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "thu"), ask("guest.snapshot-delete", "victim", "snapshot", "mon"))
-		require.ErrorIs(w.t, err, op.Conflict, "nobody could sign for what the guest is after the first step")
+		require.ErrorIs(w.t, err, refusal.Conflict, "nobody could sign for what the guest is after the first step")
 		j, err := w.submit(hub, ask("guest.snapshot-delete", "victim", "snapshot", "mon"))
 		return w.waits(j, err)
 	}},

@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/log/checkpoint"
@@ -372,7 +373,7 @@ func (w *world) waits(j op.Job, err error) error {
 		return err
 	}
 	if j.State() == op.StatePending {
-		return op.Refuse(op.PendingSignature, "%s waits", j.ID)
+		return refusal.New(refusal.PendingSignature, "%s waits", j.ID)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Entry is one entry of the audit log. Raw is its stored text, which its hash covers. The other fields are those that
@@ -22,7 +23,7 @@ type Entry struct {
 	Target string
 	Class  op.Class
 	Rule   string
-	Code   op.Code
+	Code   refusal.Code
 	Detail string
 	// Signers lists the people who signed. Keys lists the keys that were added, removed or proven
 	// (docs/formats/audit.md).
@@ -42,21 +43,21 @@ type Entry struct {
 
 // entryFields names the members that Entry picks out of Raw.
 type entryFields struct {
-	Seq     int64     `json:"seq"`
-	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"`
-	By      string    `json:"by"`
-	Job     string    `json:"job"`
-	Step    string    `json:"step"`
-	Op      string    `json:"op"`
-	Target  string    `json:"target"`
-	Class   op.Class  `json:"class"`
-	Rule    string    `json:"rule"`
-	Code    op.Code   `json:"code"`
-	Detail  string    `json:"detail"`
-	Signers []string  `json:"signers"`
-	Keys    []string  `json:"keys"`
-	Count   int       `json:"count"`
+	Seq     int64        `json:"seq"`
+	Time    time.Time    `json:"time"`
+	Kind    string       `json:"kind"`
+	By      string       `json:"by"`
+	Job     string       `json:"job"`
+	Step    string       `json:"step"`
+	Op      string       `json:"op"`
+	Target  string       `json:"target"`
+	Class   op.Class     `json:"class"`
+	Rule    string       `json:"rule"`
+	Code    refusal.Code `json:"code"`
+	Detail  string       `json:"detail"`
+	Signers []string     `json:"signers"`
+	Keys    []string     `json:"keys"`
+	Count   int          `json:"count"`
 
 	Reservation string    `json:"reservation"`
 	Patterns    []string  `json:"patterns"`

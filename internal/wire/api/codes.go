@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The exit codes of both command lines (protocol section 6).
@@ -19,7 +20,7 @@ const (
 
 // Meaning is a code's form on the wire and in a shell.
 type Meaning struct {
-	Code   op.Code
+	Code   refusal.Code
 	Status int    // of the HTTP answer
 	Exit   int    // of the command
 	Title  string // a few words for people, the same for every problem of this code
@@ -28,52 +29,52 @@ type Meaning struct {
 // Codes is the table of protocol section 5. The status says what a caller can do. 403: nothing, without another key or
 // uid. 409: look again and ask again. 422: word it differently. 429: later or less. 503: later.
 var Codes = []Meaning{
-	{op.Malformed, http.StatusBadRequest, ExitRefused, "Not understood"},
-	{op.Oversized, http.StatusRequestEntityTooLarge, ExitRefused, "Too large"},
+	{refusal.Malformed, http.StatusBadRequest, ExitRefused, "Not understood"},
+	{refusal.Oversized, http.StatusRequestEntityTooLarge, ExitRefused, "Too large"},
 
-	{op.NamespaceMismatch, http.StatusForbidden, ExitRefused, "Signed for something else"},
-	{op.UnknownSigner, http.StatusForbidden, ExitRefused, "Signer not listed"},
-	{op.SignerExpired, http.StatusForbidden, ExitRefused, "Signer not valid at this time"},
-	{op.SignerRevoked, http.StatusForbidden, ExitRefused, "Signer revoked"},
-	{op.WeakKey, http.StatusForbidden, ExitRefused, "Key too weak"},
-	{op.BadSignature, http.StatusForbidden, ExitRefused, "Signature does not verify"},
-	{op.TouchRequired, http.StatusForbidden, ExitRefused, "Touch required"},
-	{op.NotYetValid, http.StatusForbidden, ExitRefused, "Not yet valid"},
-	{op.Expired, http.StatusForbidden, ExitRefused, "Expired"},
-	{op.ValidityTooLong, http.StatusForbidden, ExitRefused, "Valid for too long"},
-	{op.RoleDenied, http.StatusForbidden, ExitRefused, "Role may not sign this"},
-	{op.NotHolder, http.StatusForbidden, ExitRefused, "Not the holder"},
-	{op.NotAllowed, http.StatusForbidden, ExitRefused, "Not allowed"},
+	{refusal.NamespaceMismatch, http.StatusForbidden, ExitRefused, "Signed for something else"},
+	{refusal.UnknownSigner, http.StatusForbidden, ExitRefused, "Signer not listed"},
+	{refusal.SignerExpired, http.StatusForbidden, ExitRefused, "Signer not valid at this time"},
+	{refusal.SignerRevoked, http.StatusForbidden, ExitRefused, "Signer revoked"},
+	{refusal.WeakKey, http.StatusForbidden, ExitRefused, "Key too weak"},
+	{refusal.BadSignature, http.StatusForbidden, ExitRefused, "Signature does not verify"},
+	{refusal.TouchRequired, http.StatusForbidden, ExitRefused, "Touch required"},
+	{refusal.NotYetValid, http.StatusForbidden, ExitRefused, "Not yet valid"},
+	{refusal.Expired, http.StatusForbidden, ExitRefused, "Expired"},
+	{refusal.ValidityTooLong, http.StatusForbidden, ExitRefused, "Valid for too long"},
+	{refusal.RoleDenied, http.StatusForbidden, ExitRefused, "Role may not sign this"},
+	{refusal.NotHolder, http.StatusForbidden, ExitRefused, "Not the holder"},
+	{refusal.NotAllowed, http.StatusForbidden, ExitRefused, "Not allowed"},
 
-	{op.UnknownTarget, http.StatusNotFound, ExitRefused, "No such thing"},
+	{refusal.UnknownTarget, http.StatusNotFound, ExitRefused, "No such thing"},
 
-	{op.TargetMismatch, http.StatusConflict, ExitRefused, "Signed for another gate"},
-	{op.BindingMismatch, http.StatusConflict, ExitRefused, "Not what was signed"},
-	{op.Replayed, http.StatusConflict, ExitRefused, "Used before"},
-	{op.StaleTarget, http.StatusConflict, ExitRefused, "Target changed"},
-	{op.Superseded, http.StatusConflict, ExitRefused, "Superseded"},
-	{op.Cancelled, http.StatusConflict, ExitRefused, "Cancelled"},
-	{op.Rejected, http.StatusConflict, ExitRefused, "Rejected by an operator"},
-	{op.Conflict, http.StatusConflict, ExitRefused, "Conflict"},
+	{refusal.TargetMismatch, http.StatusConflict, ExitRefused, "Signed for another gate"},
+	{refusal.BindingMismatch, http.StatusConflict, ExitRefused, "Not what was signed"},
+	{refusal.Replayed, http.StatusConflict, ExitRefused, "Used before"},
+	{refusal.StaleTarget, http.StatusConflict, ExitRefused, "Target changed"},
+	{refusal.Superseded, http.StatusConflict, ExitRefused, "Superseded"},
+	{refusal.Cancelled, http.StatusConflict, ExitRefused, "Cancelled"},
+	{refusal.Rejected, http.StatusConflict, ExitRefused, "Rejected by an operator"},
+	{refusal.Conflict, http.StatusConflict, ExitRefused, "Conflict"},
 	// The request still waits for more signatures.
-	{op.ThresholdUnmet, http.StatusConflict, ExitWaits, "More people have to sign"},
+	{refusal.ThresholdUnmet, http.StatusConflict, ExitWaits, "More people have to sign"},
 
-	{op.UnknownOp, http.StatusUnprocessableEntity, ExitRefused, "No such operation"},
-	{op.BadParams, http.StatusUnprocessableEntity, ExitRefused, "Parameters do not fit"},
-	{op.TooComplex, http.StatusUnprocessableEntity, ExitRefused, "Too complex"},
+	{refusal.UnknownOp, http.StatusUnprocessableEntity, ExitRefused, "No such operation"},
+	{refusal.BadParams, http.StatusUnprocessableEntity, ExitRefused, "Parameters do not fit"},
+	{refusal.TooComplex, http.StatusUnprocessableEntity, ExitRefused, "Too complex"},
 
-	{op.OverLimit, http.StatusTooManyRequests, ExitRefused, "Over the limit"},
+	{refusal.OverLimit, http.StatusTooManyRequests, ExitRefused, "Over the limit"},
 
-	{op.SchemaTooNew, http.StatusServiceUnavailable, ExitRefused, "State is from a newer version"},
-	{op.Unavailable, http.StatusServiceUnavailable, ExitInternal, "Cannot decide now"},
-	{op.Internal, http.StatusInternalServerError, ExitInternal, "Internal error"},
+	{refusal.SchemaTooNew, http.StatusServiceUnavailable, ExitRefused, "State is from a newer version"},
+	{refusal.Unavailable, http.StatusServiceUnavailable, ExitInternal, "Cannot decide now"},
+	{refusal.Internal, http.StatusInternalServerError, ExitInternal, "Internal error"},
 
 	// A state, answered with success: the job was accepted.
-	{op.PendingSignature, http.StatusAccepted, ExitWaits, "Waits for a signature"},
+	{refusal.PendingSignature, http.StatusAccepted, ExitWaits, "Waits for a signature"},
 }
 
-var byCode = func() map[op.Code]Meaning {
-	m := make(map[op.Code]Meaning, len(Codes))
+var byCode = func() map[refusal.Code]Meaning {
+	m := make(map[refusal.Code]Meaning, len(Codes))
 	for _, c := range Codes {
 		m[c.Code] = c
 	}
@@ -82,11 +83,11 @@ var byCode = func() map[op.Code]Meaning {
 
 // MeaningOf returns the table's row for a code. An unknown code, such as a newer daemon's, means the same as Internal,
 // under its own name.
-func MeaningOf(c op.Code) Meaning {
+func MeaningOf(c refusal.Code) Meaning {
 	if m, ok := byCode[c]; ok {
 		return m
 	}
-	m := byCode[op.Internal]
+	m := byCode[refusal.Internal]
 	m.Code = c
 	return m
 }
@@ -102,7 +103,7 @@ func Exit(err error) int {
 	if errors.As(err, &own) {
 		return own.CommandExit()
 	}
-	return MeaningOf(op.CodeOf(err)).Exit
+	return MeaningOf(refusal.CodeOf(err)).Exit
 }
 
 // ExitOfState returns the exit code for the state of a job or request: 0 if it is done or under way, 3 if it waits, 1

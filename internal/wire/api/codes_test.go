@@ -14,15 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
-// declaredCodes reads the constants of type Code out of internal/base/op/code.go,
+// declaredCodes reads the constants of type Code out of internal/base/refusal/refusal.go,
 // so that a code which nobody gave a meaning is noticed.
-func declaredCodes(t *testing.T) []op.Code {
+func declaredCodes(t *testing.T) []refusal.Code {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "../../base/op/code.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "../../base/refusal/refusal.go", nil, 0)
 	require.NoError(t, err)
-	var codes []op.Code
+	var codes []refusal.Code
 	ast.Inspect(f, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
 		if !ok {
@@ -31,7 +32,7 @@ func declaredCodes(t *testing.T) []op.Code {
 		if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "Code" && len(v.Values) == 1 {
 			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
 			require.NoError(t, err)
-			codes = append(codes, op.Code(text))
+			codes = append(codes, refusal.Code(text))
 		}
 		return true
 	})
@@ -60,16 +61,16 @@ func TestExit(t *testing.T) {
 		want int
 	}{
 		{nil, ExitDone},
-		{op.Refuse(op.Conflict, "x"), ExitRefused},
-		{fmt.Errorf("wrapped: %w", op.Refuse(op.Replayed, "x")), ExitRefused},
-		{op.PendingSignature, ExitWaits},
-		{op.Refuse(op.ThresholdUnmet, "x"), ExitWaits},
-		{op.Refuse(op.Unavailable, "x"), ExitInternal},
-		{op.Refuse(op.Code("from_the_future"), "x"), ExitInternal},
+		{refusal.New(refusal.Conflict, "x"), ExitRefused},
+		{fmt.Errorf("wrapped: %w", refusal.New(refusal.Replayed, "x")), ExitRefused},
+		{refusal.PendingSignature, ExitWaits},
+		{refusal.New(refusal.ThresholdUnmet, "x"), ExitWaits},
+		{refusal.New(refusal.Unavailable, "x"), ExitInternal},
+		{refusal.New(refusal.Code("from_the_future"), "x"), ExitInternal},
 		{errors.New("anything"), ExitInternal},
 		{fmt.Errorf("wrapped: %w", exitError(4)), ExitUnreachable},
 		{programEnded(t, 128), ExitInternal},
-		{errors.Join(op.Refuse(op.NotAllowed, "x"), programEnded(t, 3)), ExitRefused},
+		{errors.Join(refusal.New(refusal.NotAllowed, "x"), programEnded(t, 3)), ExitRefused},
 	} {
 		require.Equal(t, c.want, Exit(c.err), "%v", c.err)
 	}
@@ -104,7 +105,7 @@ func TestExitOfEveryState(t *testing.T) {
 func TestProblemRoundTrip(t *testing.T) {
 	id := op.StepID{Job: 12, Index: 1}
 	for _, c := range declaredCodes(t) {
-		in := op.Refuse(c, `it is "so"`).At(op.StageNonce).WithHint("do that").About(id, op.StateSucceeded)
+		in := refusal.New(c, `it is "so"`).At(refusal.StageNonce).WithHint("do that").About(id, op.StateSucceeded)
 		b, err := Encode(ProblemOf(in))
 		require.NoError(t, err)
 		var p Problem
@@ -119,11 +120,11 @@ func TestProblemRoundTrip(t *testing.T) {
 
 func TestProblemTellsNothingOfInternalErrors(t *testing.T) {
 	p := ProblemOf(errors.New("open /var/lib/gated/secret: permission denied"))
-	require.Equal(t, op.Internal, p.Code)
+	require.Equal(t, refusal.Internal, p.Code)
 	require.Equal(t, http.StatusInternalServerError, p.Status)
 	require.NotContains(t, p.Detail, "secret")
 }
 
 func TestProblemWithoutCodeIsInternal(t *testing.T) {
-	require.ErrorIs(t, Problem{Detail: "?", Request: "not an id"}.Refusal(), op.Internal)
+	require.ErrorIs(t, Problem{Detail: "?", Request: "not an id"}.Refusal(), refusal.Internal)
 }

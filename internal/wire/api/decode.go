@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // ContentType is the media type of Encode's result.
@@ -61,7 +61,7 @@ func Encode(v any) ([]byte, error) {
 // tokensOf counts tokens, and refuses null: the decoder would read it as an absent member, which is a different wish.
 func tokensOf(b []byte, most int64) (n int64, err error) {
 	if len(bytes.TrimSpace(b)) == 0 {
-		return 0, op.Refuse(op.Malformed, "the body is empty, a JSON object is wanted")
+		return 0, refusal.New(refusal.Malformed, "the body is empty, a JSON object is wanted")
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(b))
 	for {
@@ -72,11 +72,11 @@ func tokensOf(b []byte, most int64) (n int64, err error) {
 		case err != nil:
 			return n, refusalOf(err)
 		case tok.Kind() == 'n':
-			return n, op.Refuse(op.Malformed, "the body has a null at %q", string(d.StackPointer())).
+			return n, refusal.New(refusal.Malformed, "the body has a null at %q", string(d.StackPointer())).
 				WithHint("leave the member out")
 		}
 		if n++; n > most {
-			return n, op.Refuse(op.TooComplex, "the body has more than %d names and values", most).
+			return n, refusal.New(refusal.TooComplex, "the body has more than %d names and values", most).
 				WithHint("send it in several requests")
 		}
 	}
@@ -87,24 +87,24 @@ func refusalOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	var r *op.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
 		return r
 	}
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return op.Refuse(op.Malformed, "the JSON has the member %q twice", string(syntax.JSONPointer))
+			return refusal.New(refusal.Malformed, "the JSON has the member %q twice", string(syntax.JSONPointer))
 		}
-		return op.Refuse(op.Malformed, "the JSON is broken after byte %d: %v", syntax.ByteOffset, syntax.Err)
+		return refusal.New(refusal.Malformed, "the JSON is broken after byte %d: %v", syntax.ByteOffset, syntax.Err)
 	}
 	var meaning *json.SemanticError
 	if errors.As(err, &meaning) {
 		where := string(meaning.JSONPointer)
 		if errors.Is(err, json.ErrUnknownName) {
-			return op.Refuse(op.Malformed, "the JSON has the member %q, which does not belong there", where)
+			return refusal.New(refusal.Malformed, "the JSON has the member %q, which does not belong there", where)
 		}
-		return op.Refuse(op.Malformed, "the JSON has a value of the wrong type at %q", where)
+		return refusal.New(refusal.Malformed, "the JSON has a value of the wrong type at %q", where)
 	}
-	return op.Refuse(op.Malformed, "the JSON cannot be read")
+	return refusal.New(refusal.Malformed, "the JSON cannot be read")
 }

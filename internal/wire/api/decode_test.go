@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestDecodeBodyIsStrict(t *testing.T) {
@@ -33,7 +34,7 @@ func TestDecodeBodyIsStrict(t *testing.T) {
 	} {
 		var s Submit
 		err := DecodeBody([]byte(body), &s)
-		require.ErrorIs(t, err, op.Malformed, "%.60q", body)
+		require.ErrorIs(t, err, refusal.Malformed, "%.60q", body)
 		require.NotContains(t, err.Error(), "api.", "names a Go type: %.60q", body)
 	}
 	var s Submit
@@ -85,21 +86,21 @@ func TestSubmitForms(t *testing.T) {
 	require.Len(t, got, 2)
 	require.Equal(t, op.Params{}, got[0].Params)
 
-	for body, code := range map[string]op.Code{
-		`{}`:                                    op.Malformed,
-		`{"reason":"x"}`:                        op.Malformed,
-		`{"steps":[]}`:                          op.Malformed,
-		`{"op":"a"}`:                            op.Malformed,
-		`{"target":"guest/a"}`:                  op.Malformed,
-		`{"params":{}}`:                         op.Malformed,
-		`{"op":"","target":"guest/a"}`:          op.Malformed,
-		`{"op":"a","target":"guest/*"}`:         op.Malformed,
-		`{"op":"a","target":"guest/a,b"}`:       op.Malformed,
-		`{"op":"a","target":"guest/../a"}`:      op.Malformed,
-		`{"op":"a\u001b[m","target":"guest/a"}`: op.Malformed,
-		`{"op":"a","target":"guest/a","reason":"a\u202eb"}`:                     op.Malformed,
-		`{"op":"a","target":"guest/a","steps":[{"op":"a","target":"guest/a"}]}`: op.Malformed,
-		`{"op":"a","target":"guest/a","steps":[]}`:                              op.Malformed,
+	for body, code := range map[string]refusal.Code{
+		`{}`:                                    refusal.Malformed,
+		`{"reason":"x"}`:                        refusal.Malformed,
+		`{"steps":[]}`:                          refusal.Malformed,
+		`{"op":"a"}`:                            refusal.Malformed,
+		`{"target":"guest/a"}`:                  refusal.Malformed,
+		`{"params":{}}`:                         refusal.Malformed,
+		`{"op":"","target":"guest/a"}`:          refusal.Malformed,
+		`{"op":"a","target":"guest/*"}`:         refusal.Malformed,
+		`{"op":"a","target":"guest/a,b"}`:       refusal.Malformed,
+		`{"op":"a","target":"guest/../a"}`:      refusal.Malformed,
+		`{"op":"a\u001b[m","target":"guest/a"}`: refusal.Malformed,
+		`{"op":"a","target":"guest/a","reason":"a\u202eb"}`:                     refusal.Malformed,
+		`{"op":"a","target":"guest/a","steps":[{"op":"a","target":"guest/a"}]}`: refusal.Malformed,
+		`{"op":"a","target":"guest/a","steps":[]}`:                              refusal.Malformed,
 	} {
 		_, err := asks(t, body)
 		require.ErrorIs(t, err, code, body)
@@ -117,8 +118,8 @@ func TestSubmitLimits(t *testing.T) {
 	}
 	require.NoError(t, submit(op.MaxSteps-1, op.MaxReason-1))
 	require.NoError(t, submit(op.MaxSteps, op.MaxReason))
-	require.ErrorIs(t, submit(op.MaxSteps+1, 0), op.TooComplex)
-	require.ErrorIs(t, submit(1, op.MaxReason+1), op.Oversized)
+	require.ErrorIs(t, submit(op.MaxSteps+1, 0), refusal.TooComplex)
+	require.ErrorIs(t, submit(1, op.MaxReason+1), refusal.Oversized)
 }
 
 func TestSubmitOfRoundTrip(t *testing.T) {
@@ -144,11 +145,11 @@ func TestEnvelopeLimits(t *testing.T) {
 	require.NoError(t, open(op.MaxPayload-1, 1))
 	require.NoError(t, open(op.MaxPayload, op.MaxSignatures))
 	for n := 1; n < 8; n++ {
-		require.ErrorIs(t, open(op.MaxPayload+n, 1), op.Oversized)
+		require.ErrorIs(t, open(op.MaxPayload+n, 1), refusal.Oversized)
 	}
-	require.ErrorIs(t, open(1, op.MaxSignatures+1), op.Oversized)
-	require.ErrorIs(t, open(1, 0), op.Malformed)
-	require.ErrorIs(t, open(0, 1), op.Malformed)
+	require.ErrorIs(t, open(1, op.MaxSignatures+1), refusal.Oversized)
+	require.ErrorIs(t, open(1, 0), refusal.Malformed)
+	require.ErrorIs(t, open(0, 1), refusal.Malformed)
 }
 
 func TestEnvelopeHasOneSpelling(t *testing.T) {
@@ -160,7 +161,7 @@ func TestEnvelopeHasOneSpelling(t *testing.T) {
 		" " + good, strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString([]byte{0xfb, 0xff})), "QR==",
 	} {
 		_, err := Envelope{Payload: bad, Signatures: []string{"s"}}.Open()
-		require.ErrorIs(t, err, op.Malformed, "%q", bad)
-		require.Equal(t, op.StageDecode, op.AsRefusal(err).Stage)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", bad)
+		require.Equal(t, refusal.StageDecode, refusal.As(err).Stage)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // FuzzSubmit: what is accepted names one target a step and survives a round
@@ -97,7 +97,7 @@ func FuzzReserve(f *testing.F) {
 		}
 		ttl, wait, err := r.Times()
 		if err != nil {
-			if op.CodeOf(err) != op.BadParams {
+			if refusal.CodeOf(err) != refusal.BadParams {
 				t.Fatal(err)
 			}
 			return
@@ -157,8 +157,8 @@ func FuzzParseEntry(f *testing.F) {
 
 func refused(t *testing.T, err error) {
 	t.Helper()
-	switch op.CodeOf(err) {
-	case op.Malformed, op.Oversized, op.TooComplex:
+	switch refusal.CodeOf(err) {
+	case refusal.Malformed, refusal.Oversized, refusal.TooComplex:
 	default:
 		t.Fatalf("%v", err)
 	}

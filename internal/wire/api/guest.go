@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Guest has the driver's view of a guest, the gate's record of its origin, and the class of its destruction.
@@ -89,6 +90,6 @@ func GuestOf(o op.Observed, p *op.Provenance, destroy *op.Verdict) Guest {
 
 // UnknownGuest is a guest that the driver could not observe.
 func UnknownGuest(name string, err error) Guest {
-	r := op.AsRefusal(err)
+	r := refusal.As(err)
 	return Guest{Name: name, State: "unknown", Spec: op.Params{}, Error: &Error{Code: r.Code, Detail: r.Detail}}
 }

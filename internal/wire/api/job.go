@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Error says why a job or step ended as it did, or what it waits for.
 type Error struct {
-	Code   op.Code `json:"code"`
-	Detail string  `json:"detail"`
-	Hint   string  `json:"hint,omitempty"` // what to do; may be empty
+	Code   refusal.Code `json:"code"`
+	Detail string       `json:"detail"`
+	Hint   string       `json:"hint,omitempty"` // what to do; may be empty
 }
 
 // Err returns the error as a refusal, nil for nil.
@@ -18,7 +19,7 @@ func (e *Error) Err() error {
 	if e == nil {
 		return nil
 	}
-	return &op.Refusal{Code: e.Code, Detail: e.Detail, Hint: e.Hint}
+	return &refusal.Refusal{Code: e.Code, Detail: e.Detail, Hint: e.Hint}
 }
 
 // Job is an ordered list of steps.
@@ -87,15 +88,15 @@ func StepOf(s op.Step) Step {
 }
 
 // endCodes are the states that name the code of their own end.
-var endCodes = map[op.State]op.Code{op.StateRejected: op.Rejected, op.StateExpired: op.Expired,
-	op.StateSuperseded: op.Superseded, op.StateCancelled: op.Cancelled}
+var endCodes = map[op.State]refusal.Code{op.StateRejected: refusal.Rejected, op.StateExpired: refusal.Expired,
+	op.StateSuperseded: refusal.Superseded, op.StateCancelled: refusal.Cancelled}
 
 // stepError says what a step waits for, or why it failed. The journal has the refusal's code and detail; the hint
 // follows from the code.
 func stepError(s op.Step) *Error {
 	switch {
 	case s.State == op.StatePending:
-		return &Error{Code: op.PendingSignature, Detail: "waits for an operator: opsign approve " + s.ID.String()}
+		return &Error{Code: refusal.PendingSignature, Detail: "waits for an operator: opsign approve " + s.ID.String()}
 	case s.State == op.StateSucceeded:
 		return nil
 	case s.State.Open() && s.Code == "":
@@ -105,7 +106,7 @@ func stepError(s op.Step) *Error {
 	}
 	code := s.Code
 	if code == "" {
-		code = op.Internal
+		code = refusal.Internal
 		if of, ok := endCodes[s.State]; ok {
 			code = of
 		}

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // MaxSeconds is the most that a caller can ask for, in seconds, as a reservation's time or as a wait: a day.
@@ -112,7 +112,7 @@ func (r Renew) TTL() (time.Duration, error) { return seconds("ttl_seconds", r.TT
 
 func seconds(what string, n int64) (time.Duration, error) {
 	if n < 0 || n > MaxSeconds {
-		return 0, op.Refuse(op.BadParams, "%s is %d, not 0 to %d", what, n, MaxSeconds)
+		return 0, refusal.New(refusal.BadParams, "%s is %d, not 0 to %d", what, n, MaxSeconds)
 	}
 	return time.Duration(n) * time.Second, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // What is embedded is flat on the wire, and a large number is not rounded.
@@ -28,7 +28,7 @@ func TestPromisedMembersOfReservations(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(b), ":[]", "%T", v)
 	}
-	require.NotContains(t, members(t, ProblemOf(op.Refuse(op.Conflict, "x"))), "conflicts")
+	require.NotContains(t, members(t, ProblemOf(refusal.New(refusal.Conflict, "x"))), "conflicts")
 }
 
 func TestTimes(t *testing.T) {
@@ -44,10 +44,10 @@ func TestTimes(t *testing.T) {
 	for _, n := range []int64{-1, MaxSeconds + 1, math.MaxInt64, math.MinInt64} {
 		for _, r := range []Reserve{{TTLSeconds: n}, {WaitSeconds: n}} {
 			_, _, err := r.Times()
-			require.ErrorIs(t, err, op.BadParams)
+			require.ErrorIs(t, err, refusal.BadParams)
 		}
 		_, err := Renew{TTLSeconds: n}.TTL()
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Ask is one step in a requester's words, and the body of POST /v1/classify.
@@ -20,7 +21,7 @@ func AskOf(a op.Ask) Ask { return Ask{Op: a.Op, Target: a.Target.String(), Param
 // Ask returns the gate's form of the ask. Its refusals are Malformed. The gate checks the operation and its parameters.
 func (a Ask) Ask() (op.Ask, error) {
 	if a.Op == "" {
-		return op.Ask{}, op.Refuse(op.Malformed, "the member op is missing")
+		return op.Ask{}, refusal.New(refusal.Malformed, "the member op is missing")
 	}
 	if err := op.CheckText("op", a.Op); err != nil {
 		return op.Ask{}, err
@@ -66,22 +67,23 @@ func (s Submit) Asks() ([]op.Ask, error) {
 		return nil, err
 	}
 	if len(s.Reason) > op.MaxReason {
-		return nil, op.Refuse(op.Oversized, "the reason has %d bytes, more than %d", len(s.Reason), op.MaxReason)
+		return nil, refusal.New(refusal.Oversized, "the reason has %d bytes, more than %d", len(s.Reason), op.MaxReason)
 	}
 	plain := s.Op != nil || s.Target != nil || s.Params != nil
 	switch {
 	case plain && s.Steps != nil:
-		return nil, op.Refuse(op.Malformed, "the body has both op, target or params and steps").WithHint("give one of the two")
+		return nil, refusal.New(refusal.Malformed, "the body has both op, target or params and steps").
+			WithHint("give one of the two")
 	case plain:
 		if s.Op == nil || s.Target == nil {
-			return nil, op.Refuse(op.Malformed, "the body needs both op and target")
+			return nil, refusal.New(refusal.Malformed, "the body needs both op and target")
 		}
 		a, err := Ask{Op: *s.Op, Target: *s.Target, Params: s.Params}.Ask()
 		return []op.Ask{a}, err
 	case len(s.Steps) == 0:
-		return nil, op.Refuse(op.Malformed, "the body has no step").WithHint("give op and target, or steps")
+		return nil, refusal.New(refusal.Malformed, "the body has no step").WithHint("give op and target, or steps")
 	case len(s.Steps) > op.MaxSteps:
-		return nil, op.Refuse(op.TooComplex, "the job has %d steps, more than %d", len(s.Steps), op.MaxSteps).
+		return nil, refusal.New(refusal.TooComplex, "the job has %d steps, more than %d", len(s.Steps), op.MaxSteps).
 			WithHint("submit several jobs")
 	}
 	asks := make([]op.Ask, 0, len(s.Steps))
@@ -111,21 +113,24 @@ func EnvelopeOf(payload []byte, signatures ...string) Envelope {
 // op.MaxSignatures signatures.
 func (e Envelope) Open() ([]byte, error) {
 	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
-		return nil, op.Refuse(op.Oversized, "the payload has more than %d bytes", op.MaxPayload).At(op.StageDecode)
+		return nil, refusal.New(refusal.Oversized, "the payload has more than %d bytes", op.MaxPayload).
+			At(refusal.StageDecode)
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(e.Payload)
 	switch {
 	case err != nil || strings.ContainsAny(e.Payload, "\r\n"):
-		return nil, op.Refuse(op.Malformed, "the payload is not padded base64").At(op.StageDecode)
+		return nil, refusal.New(refusal.Malformed, "the payload is not padded base64").At(refusal.StageDecode)
 	case len(b) == 0:
-		return nil, op.Refuse(op.Malformed, "the envelope has no payload").At(op.StageDecode)
+		return nil, refusal.New(refusal.Malformed, "the envelope has no payload").At(refusal.StageDecode)
 	case len(b) > op.MaxPayload:
-		return nil, op.Refuse(op.Oversized, "the payload has %d bytes, more than %d", len(b), op.MaxPayload).At(op.StageDecode)
+		return nil, refusal.New(refusal.Oversized, "the payload has %d bytes, more than %d", len(b), op.MaxPayload).
+			At(refusal.StageDecode)
 	case len(e.Signatures) == 0:
-		return nil, op.Refuse(op.Malformed, "the envelope has no signature").At(op.StageDecode)
+		return nil, refusal.New(refusal.Malformed, "the envelope has no signature").At(refusal.StageDecode)
 	case len(e.Signatures) > op.MaxSignatures:
-		return nil, op.Refuse(op.Oversized, "the envelope has %d signatures, more than %d", len(e.Signatures), op.MaxSignatures).
-			At(op.StageDecode)
+		return nil, refusal.New(refusal.Oversized, "the envelope has %d signatures, more than %d", len(e.Signatures),
+			op.MaxSignatures).
+			At(refusal.StageDecode)
 	}
 	return b, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -16,14 +16,14 @@ import (
 // objects took 62 MiB.
 func TestTokensOfABodyAreBounded(t *testing.T) {
 	const around = 12 // of the object, the members op and target, params, and the array
-	for n, code := range map[int]op.Code{api.MaxTokens - 1: "", api.MaxTokens: "", api.MaxTokens + 1: op.TooComplex} {
+	for n, code := range map[int]refusal.Code{api.MaxTokens - 1: "", api.MaxTokens: "", api.MaxTokens + 1: refusal.TooComplex} {
 		body := `{"op":"guest.start","target":"guest/web","params":{"a":[` + strings.TrimSuffix(strings.Repeat("1,", n-around), ",") + `]}}`
 		_, err := api.Weigh([]byte(body))
 		if code == "" {
 			require.NoError(t, err, n)
 			continue
 		}
-		require.Equal(t, code, op.CodeOf(err), n)
+		require.Equal(t, code, refusal.CodeOf(err), n)
 	}
 }
 

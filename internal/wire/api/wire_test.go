@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 var (
@@ -106,7 +107,7 @@ func TestEmptyListsAreNotNull(t *testing.T) {
 }
 
 func TestJobErrorIsThatOfItsState(t *testing.T) {
-	ended := func(s op.State, c op.Code) op.Step {
+	ended := func(s op.State, c refusal.Code) op.Step {
 		st := destroyStep(s)
 		st.Code, st.Detail = c, "because"
 		return st
@@ -114,18 +115,18 @@ func TestJobErrorIsThatOfItsState(t *testing.T) {
 	job := func(steps ...op.Step) Job { return JobOf(op.Job{ID: 12, Steps: steps, FinishedAt: at}) }
 
 	require.Nil(t, job(ended(op.StateSucceeded, "")).Error)
-	require.Equal(t, &Error{op.StaleTarget, "because", HintOf(op.StaleTarget)}, job(ended(op.StateSucceeded, ""), ended(op.StateRefused, op.StaleTarget)).Error)
-	require.Equal(t, &Error{op.Rejected, "because", HintOf(op.Rejected)}, job(ended(op.StateRejected, "")).Error)
-	require.Equal(t, &Error{op.Expired, "because", HintOf(op.Expired)}, job(ended(op.StateExpired, "")).Error)
-	require.Equal(t, &Error{op.Superseded, "because", HintOf(op.Superseded)}, job(ended(op.StateSuperseded, "")).Error)
-	require.Equal(t, &Error{op.Cancelled, "because", HintOf(op.Cancelled)}, job(ended(op.StateCancelled, "")).Error)
-	require.Equal(t, &Error{op.Internal, "because", HintOfEnd(op.StateFailed, "j12", op.Internal)}, job(ended(op.StateFailed, "")).Error)
+	require.Equal(t, &Error{refusal.StaleTarget, "because", HintOf(refusal.StaleTarget)}, job(ended(op.StateSucceeded, ""), ended(op.StateRefused, refusal.StaleTarget)).Error)
+	require.Equal(t, &Error{refusal.Rejected, "because", HintOf(refusal.Rejected)}, job(ended(op.StateRejected, "")).Error)
+	require.Equal(t, &Error{refusal.Expired, "because", HintOf(refusal.Expired)}, job(ended(op.StateExpired, "")).Error)
+	require.Equal(t, &Error{refusal.Superseded, "because", HintOf(refusal.Superseded)}, job(ended(op.StateSuperseded, "")).Error)
+	require.Equal(t, &Error{refusal.Cancelled, "because", HintOf(refusal.Cancelled)}, job(ended(op.StateCancelled, "")).Error)
+	require.Equal(t, &Error{refusal.Internal, "because", HintOfEnd(op.StateFailed, "j12", refusal.Internal)}, job(ended(op.StateFailed, "")).Error)
 	require.Contains(t, job(ended(op.StateFailed, "")).Error.Hint, "gated jobs j12 shows what it printed")
-	require.NotEmpty(t, HintOf(op.StaleTarget))
-	require.Empty(t, job(ended(op.StatePlanned, op.Unavailable)).Error.Hint, "it runs later")
+	require.NotEmpty(t, HintOf(refusal.StaleTarget))
+	require.Empty(t, job(ended(op.StatePlanned, refusal.Unavailable)).Error.Hint, "it runs later")
 	require.Nil(t, job(ended(op.StateDispatched, "")).Error)
 	require.NoError(t, (*Error)(nil).Err())
-	require.ErrorIs(t, (&Error{Code: op.Rejected}).Err(), op.Rejected)
+	require.ErrorIs(t, (&Error{Code: refusal.Rejected}).Err(), refusal.Rejected)
 
 	benign := destroyStep(op.StateDispatched)
 	benign.Verdict.Class = op.Benign
@@ -146,9 +147,9 @@ func TestGuests(t *testing.T) {
 	require.Equal(t, &Verdict{op.Benign, "r", "w"}, g.Destroy)
 	require.Equal(t, []Trashed{{"old", at.UTC()}}, g.Trash)
 
-	u := UnknownGuest("web-2", op.Refuse(op.StaleTarget, "two of them"))
+	u := UnknownGuest("web-2", refusal.New(refusal.StaleTarget, "two of them"))
 	require.Equal(t, "unknown", u.State)
-	require.Equal(t, &Error{Code: op.StaleTarget, Detail: "two of them"}, u.Error)
+	require.Equal(t, &Error{Code: refusal.StaleTarget, Detail: "two of them"}, u.Error)
 	require.Nil(t, u.Destroy)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -47,7 +48,7 @@ func (t *Tool) Fail(path string, err error) int {
 	case errors.Is(err, context.Canceled):
 		const interrupted = "interrupted"
 		t.Say("%s\n", interrupted)
-		t.emitFailure(failure{problem{Code: op.Cancelled, Detail: interrupted}})
+		t.emitFailure(failure{problem{Code: refusal.Cancelled, Detail: interrupted}})
 		return api.ExitRefused
 	}
 	t.Say("%s", explain(path, err))
@@ -78,7 +79,7 @@ func WhyEnded(state op.State, job string, e *api.Error) string {
 	if hint == "" {
 		hint = api.HintOfEnd(state, Inline(job), e.Code)
 	}
-	return explain("", &op.Refusal{Code: e.Code, Detail: e.Detail, Hint: hint})
+	return explain("", &refusal.Refusal{Code: e.Code, Detail: e.Detail, Hint: hint})
 }
 
 // SayEnded says how a step or a job of that state ended that did not succeed.

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
 // What was tried was decided: no hint says to decide it, or that it was not.
 func TestWhyEnded(t *testing.T) {
-	for _, code := range []op.Code{op.Unavailable, op.Conflict, op.StaleTarget, op.Internal} {
+	for _, code := range []refusal.Code{refusal.Unavailable, refusal.Conflict, refusal.StaleTarget, refusal.Internal} {
 		e := &api.Error{Code: code, Detail: "it was cut off"}
 		require.Equal(t, string(code)+": it was cut off\n  hint: it was begun, and may have done all, a part or nothing of it: "+
 			"look at what it did (gated jobs j8), then ask again if it is still wanted\n", WhyEnded(op.StateInterrupted, "j8", e))

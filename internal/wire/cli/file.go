@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // ReadFile reads a file that the command line names. One that cannot be read is
@@ -46,9 +46,9 @@ func Create(path string, mode fs.FileMode) (*os.File, error) {
 }
 
 func fileExists(path string) error {
-	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+	return refusal.New(refusal.Conflict, "%s exists", path).WithHint("name a new file")
 }
 
 func fileTooLarge(path string, limit int64) error {
-	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
+	return refusal.New(refusal.Oversized, "%s has more than %d bytes", path, limit)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -15,12 +16,12 @@ type failure struct {
 }
 
 type problem struct {
-	Code    op.Code  `json:"code"`
-	Detail  string   `json:"detail"`
-	Hint    string   `json:"hint,omitempty"`
-	Stage   op.Stage `json:"stage,omitempty"`
-	Request string   `json:"request,omitempty"`
-	State   op.State `json:"state,omitempty"`
+	Code    refusal.Code  `json:"code"`
+	Detail  string        `json:"detail"`
+	Hint    string        `json:"hint,omitempty"`
+	Stage   refusal.Stage `json:"stage,omitempty"`
+	Request string        `json:"request,omitempty"`
+	State   op.State      `json:"state,omitempty"`
 }
 
 // unanswered is an error that says that no daemon answers, with what became of
@@ -55,7 +56,7 @@ func failureOf(err error) failure {
 	if errors.As(err, &gone) {
 		var asked unanswered
 		_ = errors.As(err, &asked) // else it has no hint
-		return failure{problem{Code: op.Unavailable, Detail: gone.Error(), Hint: asked.known}}
+		return failure{problem{Code: refusal.Unavailable, Detail: gone.Error(), Hint: asked.known}}
 	}
 	p := api.ProblemOf(err)
 	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
@@ -74,7 +75,7 @@ func (t *Tool) SayWhy(err error) { t.Say("%s", Why("", err)) }
 func explain(path string, err error) string {
 	var misused usage
 	var gone *client.Unreachable
-	var r *op.Refusal
+	var r *refusal.Refusal
 	switch {
 	case errors.As(err, &misused):
 		return fmt.Sprintf("usage: %s\n  hint: %s --help\n", Lines(misused.Error()), path)
@@ -99,13 +100,13 @@ func explain(path string, err error) string {
 		return text
 	default:
 		// It came about here, and no daemon has it in its log.
-		return fmt.Sprintf("%s: %s\n", op.Internal, Lines(err.Error()))
+		return fmt.Sprintf("%s: %s\n", refusal.Internal, Lines(err.Error()))
 	}
 }
 
 // hintOf returns what to do about a refusal: what it says itself, else what is
 // so of its code. A code of a newer daemon's has neither.
-func hintOf(code op.Code, own string) string {
+func hintOf(code refusal.Code, own string) string {
 	if own != "" {
 		return own
 	}

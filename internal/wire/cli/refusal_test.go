@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -21,7 +22,7 @@ func quiet() *Tool {
 }
 
 func TestExplainIsSafeToPrint(t *testing.T) {
-	got := explain("gated x", op.Refuse(op.Conflict, "one\ngated: two \x1b[2J").WithHint("do\u202e this"))
+	got := explain("gated x", refusal.New(refusal.Conflict, "one\ngated: two \x1b[2J").WithHint("do\u202e this"))
 	require.Equal(t, "conflict: one\n    \"gated: two \\x1b[2J\"\n  hint: \"do\\u202e this\"\n", got)
 	require.Equal(t, "usage: what\n  hint: gated x --help\n", explain("gated x", Usage("what")))
 	require.Equal(t, "internal: disk on fire\n", explain("gated x", errors.New("disk on fire")))
@@ -35,7 +36,7 @@ func TestUnanswered(t *testing.T) {
 	never := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}}
 	broke := &client.Unreachable{Tried: never.Tried, Asked: true}
 	require.NoError(t, Unanswered(nil, "known", "doubtful"))
-	refused := op.Refuse(op.Conflict, "x")
+	refused := refusal.New(refusal.Conflict, "x")
 	require.Equal(t, refused, Unanswered(refused, "known", "doubtful"))
 	require.Equal(t, never, Unanswered(never, "", "doubtful"), "nothing was asked")
 	const tried = "the daemon cannot be reached\n  tried /a: file does not exist\n"
@@ -53,16 +54,16 @@ func TestUnanswered(t *testing.T) {
 // No code leaves whoever meets it without a next step.
 func TestEveryCodeHasANextStep(t *testing.T) {
 	for _, m := range api.Codes {
-		text := explain("opsign approve", op.Refuse(m.Code, "what was wrong"))
+		text := explain("opsign approve", refusal.New(m.Code, "what was wrong"))
 		first, hint, ok := strings.Cut(text, "\n  hint: ")
 		require.True(t, ok, m.Code)
 		require.Equal(t, string(m.Code)+": what was wrong", first)
 		require.Greater(t, len(hint), 20, m.Code)
 		require.NoError(t, op.CheckText("hint", strings.TrimSuffix(hint, "\n")), m.Code)
-		require.Equal(t, api.HintOf(m.Code), failureOf(op.Refuse(m.Code, "x")).Error.Hint, "JSON says it too")
-		require.Contains(t, explain("x", op.Refuse(m.Code, "x").WithHint("do this")), "  hint: do this\n", "its own comes first")
+		require.Equal(t, api.HintOf(m.Code), failureOf(refusal.New(m.Code, "x")).Error.Hint, "JSON says it too")
+		require.Contains(t, explain("x", refusal.New(m.Code, "x").WithHint("do this")), "  hint: do this\n", "its own comes first")
 	}
-	require.NotContains(t, explain("x", op.Refuse("of_next_year", "x")), "hint")
+	require.NotContains(t, explain("x", refusal.New("of_next_year", "x")), "hint")
 }
 
 func TestExitCodes(t *testing.T) {
@@ -70,8 +71,8 @@ func TestExitCodes(t *testing.T) {
 		err  error
 		want int
 	}{
-		{nil, 0}, {op.Refuse(op.StaleTarget, "x"), 1}, {Usage("x"), 2}, {exit(3), 3}, {&client.Unreachable{}, 4},
-		{op.Refuse(op.Unavailable, "x"), 5}, {errors.New("x"), 5}, {context.Canceled, 1},
+		{nil, 0}, {refusal.New(refusal.StaleTarget, "x"), 1}, {Usage("x"), 2}, {exit(3), 3}, {&client.Unreachable{}, 4},
+		{refusal.New(refusal.Unavailable, "x"), 5}, {errors.New("x"), 5}, {context.Canceled, 1},
 	} {
 		require.Equal(t, c.want, quiet().Fail("gated x", c.err), "%v", c.err)
 	}
@@ -83,7 +84,7 @@ func TestAFailureIsOneJSONDocument(t *testing.T) {
 	var out bytes.Buffer
 	tl := quiet()
 	tl.Stdout, tl.JSON = &out, true
-	tl.Fail("gated x", op.Refuse(op.Replayed, "was\nused").At(op.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
+	tl.Fail("gated x", refusal.New(refusal.Replayed, "was\nused").At(refusal.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
 	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","hint":"it counts once: opsign show ID says what became of it; to do it again, ask again","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
 		out.String())
 	out.Reset()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -27,7 +28,7 @@ func run(t *testing.T, args ...string) (code int, out, beside string) {
 			return tl.Emit(append(args, given...))
 		}
 		tl.Print("%s %s\n", args[0], given.String())
-		return op.Refuse(op.Conflict, "told on %s", tl.Socket)
+		return refusal.New(refusal.Conflict, "told on %s", tl.Socket)
 	})
 	ParamFlag(echo, &given, nil)
 	code = tl.Run(context.Background(), tl.Root(Words{Use: "tool", Short: "Tool"}, echo), args)
@@ -93,7 +94,7 @@ func TestTarget(t *testing.T) {
 		require.Equal(t, op.Target{Kind: "guest", Name: "web-1"}, to)
 	}
 	_, err := Target("guest", "../web-1")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 func TestFiles(t *testing.T) {
@@ -109,9 +110,9 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "abc", string(b))
 	_, err = ReadFile(path, 2)
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	_, err = Create(path, 0o600)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	_, err = Create(filepath.Join(path, "below"), 0o600)
 	require.Equal(t, 2, quiet().Fail("gated x", err))
 }

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // unixScheme begins the address of a gate of this host.
@@ -35,7 +35,7 @@ func ParseAddress(text string) (Address, error) {
 	rest, ok := strings.CutPrefix(text, unixScheme)
 	path, escaped := unescape(rest)
 	if !ok || !escaped || !filepath.IsAbs(path) {
-		return "", op.Refuse(op.Malformed, "%q is not the address of a gate", text).
+		return "", refusal.New(refusal.Malformed, "%q is not the address of a gate", text).
 			WithHint("write it as opsign known lists it: unix:/path/to/socket or ssh://[user@]host[:port][/path]")
 	}
 	return UnixAddress(path), nil

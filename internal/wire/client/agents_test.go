@@ -15,14 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
 var (
 	src     = api.Place{Path: "/src", Device: 1, Inode: math.MaxUint64, Fold: true}
 	aClaim  = api.Reserve{Scope: src, Patterns: []string{"a", "b/**"}, TTLSeconds: 60, WaitSeconds: 5}
-	aTarget = op.Refuse(op.Conflict, "somebody has it").WithHint("wait")
+	aTarget = refusal.New(refusal.Conflict, "somebody has it").WithHint("wait")
 )
 
 // agentMethods are those about agents and reservations.
@@ -69,8 +69,8 @@ func TestConflicted(t *testing.T) {
 		UID: 7, HolderAlive: true, Keep: true, Reason: "\x1b[31m\"}", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}
 	d.conflicts = []api.Conflict{{Pattern: "a/b", Overlaps: "a/**", Reservation: theirs}}
 	_, err := c.Reserve(t.Context(), aClaim)
-	require.ErrorIs(t, err, op.Conflict)
-	var r *op.Refusal
+	require.ErrorIs(t, err, refusal.Conflict)
+	var r *refusal.Refusal
 	require.ErrorAs(t, err, &r)
 	require.Equal(t, aTarget, r)
 	var who *Conflicted
@@ -80,7 +80,7 @@ func TestConflicted(t *testing.T) {
 
 	d.conflicts = nil
 	_, err = c.Reserve(t.Context(), aClaim)
-	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorIs(t, err, refusal.Conflict)
 	require.False(t, errors.As(err, &who), "nobody is in the way that it could name")
 }
 
@@ -118,11 +118,11 @@ func TestTimesThatNobodyCanHave(t *testing.T) {
 	d, c := behind(t)
 	for _, bad := range []api.Reserve{{TTLSeconds: -1}, {WaitSeconds: api.MaxSeconds + 1}, {WaitSeconds: math.MaxInt64}} {
 		_, err := c.Reserve(t.Context(), bad)
-		require.ErrorIs(t, err, op.BadParams)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 	require.Empty(t, d.calls())
 	_, err := c.Renew(t.Context(), "r12", -time.Second)
-	require.ErrorIs(t, err, op.BadParams)
+	require.ErrorIs(t, err, refusal.BadParams)
 }
 
 // deadline answers every call and remembers until when it could have.
@@ -199,7 +199,7 @@ func TestTokens(t *testing.T) {
 		d.calls()
 	}
 	_, err := open(t, Options{Socket: d.socket, Token: "stolen"}).Self(t.Context())
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	for name, o := range map[string]Options{"no variable": {ReadToken: reads}, "nobody reads": {Getenv: e.get}} {
 		o.Socket = d.socket
 		self, err := open(t, o).Self(t.Context())
@@ -211,11 +211,11 @@ func TestTokens(t *testing.T) {
 // A token that cannot be read is not a caller without one.
 func TestATokenFileThatCannotBeRead(t *testing.T) {
 	e := env{"GATED_AGENT_TOKEN_FILE": "/run/token"}
-	_, err := New(Options{Getenv: e.get, ReadToken: func(string) (string, error) { return "", op.Refuse(op.NotAllowed, "others may read it") }})
-	require.ErrorIs(t, err, op.NotAllowed)
+	_, err := New(Options{Getenv: e.get, ReadToken: func(string) (string, error) { return "", refusal.New(refusal.NotAllowed, "others may read it") }})
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "GATED_AGENT_TOKEN_FILE")
 	_, err = New(Options{Getenv: e.get, ReadToken: func(string) (string, error) { return "", nil }})
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 // A token is for the gate of this host.

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -30,7 +30,7 @@ const (
 	maxProblem = 32 << 20
 )
 
-// Client talks to one gate. Several goroutines may use it. Its methods return *op.Refusal for the daemon's refusals,
+// Client talks to one gate. Several goroutines may use it. Its methods return *refusal.Refusal for the daemon's refusals,
 // and *Unreachable if no gate answers.
 type Client struct {
 	paths      []string // or the remote gate's address
@@ -131,7 +131,7 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	}
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, ctx), in.method, u, body)
 	if err != nil {
-		return nil, op.Refuse(op.Malformed, "the request cannot be written: %v", err)
+		return nil, refusal.New(refusal.Malformed, "the request cannot be written: %v", err)
 	}
 	for k, v := range in.header {
 		if v != "" {
@@ -149,16 +149,16 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return nil, refusal(resp)
+	return nil, refusalOf(resp)
 }
 
 // refusal rebuilds the daemon's refusal.
-func refusal(resp *http.Response) error {
+func refusalOf(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	var p api.Problem
 	if err != nil || kind != api.ProblemType || api.DecodeAnswer(b, &p) != nil {
-		return op.Refuse(op.Internal, "the daemon answered %s without saying why", resp.Status)
+		return refusal.New(refusal.Internal, "the daemon answered %s without saying why", resp.Status)
 	}
 	if len(p.Conflicts) > 0 {
 		return &Conflicted{Refusal: p.Refusal(), Conflicts: p.Conflicts}
@@ -168,7 +168,7 @@ func refusal(resp *http.Response) error {
 
 // Conflicted is a refusal because of others' reservations.
 type Conflicted struct {
-	*op.Refusal
+	*refusal.Refusal
 	Conflicts []api.Conflict // the reservations in the way, at least one
 }
 
@@ -210,7 +210,7 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 	if body != nil {
 		b, err := api.Encode(body)
 		if err != nil {
-			return op.Refuse(op.Malformed, "the request cannot be written as JSON: %v", err)
+			return refusal.New(refusal.Malformed, "the request cannot be written as JSON: %v", err)
 		}
 		in.body = b
 		if in.header == nil {
@@ -226,7 +226,7 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 		return nil
 	}
 	if err := api.DecodeAnswer(b, out); err != nil {
-		return op.Refuse(op.Internal, "the daemon's answer is not understood: %v", err).
+		return refusal.New(refusal.Internal, "the daemon's answer is not understood: %v", err).
 			WithHint("are both of the same version?")
 	}
 	return nil
@@ -249,7 +249,7 @@ func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error
 		return nil, nil, c.broken(ctx, err)
 	}
 	if len(b) > maxAnswer {
-		return nil, nil, op.Refuse(op.Oversized, "the daemon's answer has more than %d bytes", maxAnswer)
+		return nil, nil, refusal.New(refusal.Oversized, "the daemon's answer has more than %d bytes", maxAnswer)
 	}
 	return b, resp.Header, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -149,7 +149,7 @@ func errOf(_ api.Status, err error) error { return err }
 func TestGatedUIDMustBeANumber(t *testing.T) {
 	for _, bad := range []string{"root", "-1", "4294967295", "4294967296", "0x0", " 0", "1,2"} {
 		_, err := New(Options{Getenv: env{"GATED_UID": bad}.get})
-		require.ErrorIs(t, err, op.Malformed, bad)
+		require.ErrorIs(t, err, refusal.Malformed, bad)
 	}
 	c := open(t, Options{Getenv: env{"GATED_UID": "4294967294"}.get})
 	require.True(t, c.trusted[4294967294])
@@ -180,12 +180,12 @@ func TestAnswersThatAreNotAGates(t *testing.T) {
 	} {
 		h = answer
 		_, err := c.Status(t.Context())
-		require.ErrorIs(t, err, op.Internal, name)
+		require.ErrorIs(t, err, refusal.Internal, name)
 		require.Equal(t, api.ExitInternal, api.Exit(err), name)
 	}
 	h = text(499, api.ProblemType+"; charset=utf-8", `{"code":"from_the_future","detail":"d","new":1}`)
 	_, err := c.Status(t.Context())
-	require.ErrorIs(t, err, op.Code("from_the_future"))
+	require.ErrorIs(t, err, refusal.Code("from_the_future"))
 }
 
 func TestALostAnswer(t *testing.T) {
@@ -301,7 +301,7 @@ func TestEventsThatAreRefusedAreNotTriedAgain(t *testing.T) {
 		_, _ = io.WriteString(w, `{"code":"over_limit","detail":"d"}`)
 	})
 	err := open(t, Options{Socket: path}).Events(t.Context(), 0, true, func(api.Entry) error { return nil })
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, refusal.OverLimit)
 	require.Equal(t, 1, n)
 }
 

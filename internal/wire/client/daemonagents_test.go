@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/server"
 	"gated/internal/wire/api"
 )
@@ -24,7 +25,7 @@ func (c aCaller) Who(token string) (string, error) {
 	case c.d.token:
 		return "container#9", nil
 	}
-	return "", op.Refuse(op.NotAllowed, "the token is none")
+	return "", refusal.New(refusal.NotAllowed, "the token is none")
 }
 
 func (c aCaller) Self(agent string) api.Caller { return api.Caller{UID: 7, Why: agent} }

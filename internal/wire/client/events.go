@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -114,7 +114,7 @@ func (c *Client) stream(ctx context.Context, holder string, after int64, follow 
 		}
 		e, err := api.ParseEntry(data)
 		if err != nil {
-			return after, op.Refuse(op.Internal, "the daemon's event is not understood: %v", err)
+			return after, refusal.New(refusal.Internal, "the daemon's event is not understood: %v", err)
 		}
 		if e.Seq <= after {
 			continue
@@ -125,7 +125,7 @@ func (c *Client) stream(ctx context.Context, holder string, after int64, follow 
 		after = e.Seq
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return after, op.Refuse(op.Oversized, "an event has more than %d bytes", maxEvent)
+		return after, refusal.New(refusal.Oversized, "an event has more than %d bytes", maxEvent)
 	}
 	if err := lines.Err(); err != nil {
 		return after, c.broken(ctx, fmt.Errorf("event stream: %w", err))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -56,7 +56,7 @@ func FuzzEvents(f *testing.F) {
 		if status/100 != 2 {
 			require.NotNil(t, err)
 			require.Equal(t, after, last)
-			var r *op.Refusal
+			var r *refusal.Refusal
 			require.ErrorAs(t, err, &r)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // knownHeader begins a new file.
@@ -43,7 +44,7 @@ func ParseKnown(name string, text []byte) ([]KnownGate, error) {
 			why = fmt.Sprintf("%s is on line %d already", k.Address, first)
 		}
 		if why != "" {
-			return nil, op.Refuse(op.Malformed, "%s:%d: %s", name, n, why).
+			return nil, refusal.New(refusal.Malformed, "%s:%d: %s", name, n, why).
 				WithHint("each line is ADDRESS HOST GATEID; correct the line, or remove it to meet that gate anew")
 		}
 		k.Line = n

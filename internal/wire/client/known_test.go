@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -36,7 +37,7 @@ func TestParseAddress(t *testing.T) {
 	}
 	for _, bad := range []string{"", "s", "unix:s", "unix:", "unix:/%2", "unix:/%41", "unix:/%2a", "unix:/a b", "ssh://", "ssh://h h", "http://h"} {
 		_, err := ParseAddress(bad)
-		require.ErrorIs(t, err, op.Malformed, "%q", bad)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", bad)
 	}
 	require.True(t, Address("ssh://h").Remote())
 	require.False(t, UnixAddress("/ssh://h").Remote())
@@ -65,7 +66,7 @@ func TestParseKnownIsStrict(t *testing.T) {
 		"unix:/s " + strings.Repeat("h", maxHostText+1) + " " + string(idA): 1,
 	} {
 		_, err := ParseKnown("known_gates", []byte(text))
-		require.ErrorIs(t, err, op.Malformed, "%q", text)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		require.ErrorContains(t, err, fmt.Sprintf("known_gates:%d: ", line), "%q", text)
 	}
 	gates, err := ParseKnown("f", []byte(knownHeader+"\n"+good+"\n#x\nssh://a@h:1/s my%20host "+string(idB)))
@@ -101,7 +102,7 @@ func FuzzParseKnown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		gates, err := ParseKnown("f", text)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		lines := strings.Split(string(text), "\n")
@@ -157,11 +158,11 @@ func TestAGateIsPinnedAndStaysThat(t *testing.T) {
 	// Another id, another host, and the other gate at this address.
 	for _, s := range []api.Status{{Host: "pve1", Gate: idB}, {Host: "pve2", Gate: idA}, {Host: "pve2", Gate: idB}} {
 		pinned, err = f.Check(a, s)
-		require.ErrorIs(t, err, op.TargetMismatch)
+		require.ErrorIs(t, err, refusal.TargetMismatch)
 		require.ErrorContains(t, err, string(idA))
 		require.ErrorContains(t, err, f.Path+":2")
 		require.False(t, pinned)
-		var r *op.Refusal
+		var r *refusal.Refusal
 		require.ErrorAs(t, err, &r)
 		require.Contains(t, r.Hint, "opsign forget unix:/a")
 	}
@@ -173,7 +174,7 @@ func TestAGateIsPinnedAndStaysThat(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, KnownGate{a, "pve1", idA, 2}, gone)
 	_, err = f.Forget(a)
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 	pinned, err = check(a, "pve1", idB)
 	require.NoError(t, err)
 	require.True(t, pinned)
@@ -190,7 +191,7 @@ func TestWhatAnswersAsNoGateIsNotPinned(t *testing.T) {
 	for _, s := range []api.Status{{}, {Host: "h"}, {Gate: idA}, {Host: "h\x1b", Gate: idA}, {Host: "h", Gate: idA[1:]},
 		{Host: strings.Repeat("h", maxHostText+1), Gate: idA}} {
 		_, err := f.Check("unix:/a", s)
-		require.ErrorIs(t, err, op.Internal)
+		require.ErrorIs(t, err, refusal.Internal)
 	}
 	require.NoFileExists(t, f.Path)
 }
@@ -219,23 +220,23 @@ func TestAKnownGatesThatProvesNothing(t *testing.T) {
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o666} {
 		write("", mode)
 		_, err := f.Check("unix:/a", status)
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 		_, err = f.Forget("unix:/a")
-		require.ErrorIs(t, err, op.NotAllowed)
+		require.ErrorIs(t, err, refusal.NotAllowed)
 	}
 	write("nonsense\n", 0o600)
 	_, err := f.Check("unix:/a", status)
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	_, err = f.Forget("unix:/a")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	write(strings.Repeat("#", maxKnown+1), 0o600)
 	_, err = f.Check("unix:/a", status)
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 	write(strings.Repeat("#", maxKnown-1)+"\n", 0o600)
 	_, err = f.List()
 	require.NoError(t, err)
 	_, err = f.Check("unix:/a", status)
-	require.ErrorIs(t, err, op.Oversized, "it would be too large to be read again")
+	require.ErrorIs(t, err, refusal.Oversized, "it would be too large to be read again")
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Mkdir(f.Path, 0o700))
 	_, err = f.List()
@@ -256,7 +257,7 @@ func TestAGateThatCannotBePinned(t *testing.T) {
 		require.Empty(t, gates)
 	}
 	_, err := KnownGates{}.Forget("unix:/a")
-	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
 // Two at once do not lose each other's gates, and agree on who was first.
@@ -281,7 +282,7 @@ func TestPinningAtTheSameTime(t *testing.T) {
 			if pinned {
 				first++
 			}
-			if errors.Is(err, op.TargetMismatch) {
+			if errors.Is(err, refusal.TargetMismatch) {
 				refused++
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -59,7 +60,8 @@ func (f KnownGates) List() ([]KnownGate, error) {
 // a gate's is Internal. It changes nothing.
 func (f KnownGates) Known(at Address, s api.Status) (bool, error) {
 	if !s.Gate.Valid() || !isHostText(s.Host) {
-		return false, op.Refuse(op.Internal, "at %s something answers as gate %q on %q, which is no gate", at, s.Gate, s.Host).
+		return false, refusal.New(refusal.Internal, "at %s something answers as gate %q on %q, which is no gate", at,
+			s.Gate, s.Host).
 			WithHint("are both of the same version?")
 	}
 	gates, err := f.List()
@@ -90,7 +92,7 @@ func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
 		pinned = true
 		return append(text, is.String()+"\n"...), nil
 	})
-	var refused *op.Refusal
+	var refused *refusal.Refusal
 	if err != nil && !errors.As(err, &refused) {
 		err = &NotPinned{err}
 	}
@@ -113,7 +115,8 @@ func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err er
 
 // another refuses a gate that differs from the pinned one at its address.
 func (f KnownGates) another(was, is KnownGate) error {
-	return op.Refuse(op.TargetMismatch, "another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
+	return refusal.New(refusal.TargetMismatch,
+		"another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
 		was.Address, was.Gate, op.Shown(was.Host), f.Path, was.Line, is.Gate, op.Shown(is.Host)).
 		WithHint("nothing was signed. A gate gets a new id when it was removed and made again with gated init, when its state is "+
 			"restored from a backup, or when its clock is accepted anew; else another machine, or somebody who pretends to be the gate, "+
@@ -124,7 +127,7 @@ func (f KnownGates) another(was, is KnownGate) error {
 // Forget removes the pinned gate of an address, so that the next gate that answers there is pinned. An unknown address
 // is UnknownTarget.
 func (f KnownGates) Forget(at Address) (gone KnownGate, err error) {
-	unknown := op.Refuse(op.UnknownTarget, "no gate is known at %s", at).WithHint("opsign known lists them")
+	unknown := refusal.New(refusal.UnknownTarget, "no gate is known at %s", at).WithHint("opsign known lists them")
 	if f.Path == "" {
 		return gone, unknown
 	}

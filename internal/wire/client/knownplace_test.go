@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -16,12 +16,12 @@ import (
 func refuses(t *testing.T, f KnownGates, says string) {
 	t.Helper()
 	_, err := f.List()
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, says)
 	_, err = f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	_, err = f.Forget("unix:/a")
-	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 func TestADirectoryThatOthersMayWrite(t *testing.T) {
@@ -88,7 +88,7 @@ func TestWhereElseAGateIsKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, known)
 	_, err = f.Known("ssh://c", status)
-	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, err, refusal.TargetMismatch)
 
 	others, err := f.Elsewhere("ssh://b", idA)
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 const (
@@ -144,6 +144,6 @@ func (r Remote) argv(command ...string) []string {
 }
 
 func badRemote(text, why string) error {
-	return op.Refuse(op.Malformed, "%q is not the address of a remote gate: %s", text, why).
+	return refusal.New(refusal.Malformed, "%q is not the address of a remote gate: %s", text, why).
 		WithHint("write ssh://[user@]host[:port][/path/to/socket]")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestParseRemote(t *testing.T) {
@@ -51,10 +51,10 @@ func TestWhatIsNoRemote(t *testing.T) {
 		"ssh://h/" + strings.Repeat("s", maxSocketPath),
 	} {
 		_, err := ParseRemote(text)
-		require.ErrorIs(t, err, op.Malformed, "%q", text)
+		require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		_, err = New(Options{Remote: text, Getenv: env{}.get})
 		if text != "" {
-			require.ErrorIs(t, err, op.Malformed, "%q", text)
+			require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func FuzzParseRemote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ParseRemote(text)
 		if err != nil {
-			require.ErrorIs(t, err, op.Malformed)
+			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
 		again, err := ParseRemote(r.String())

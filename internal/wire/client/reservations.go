@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -76,7 +76,7 @@ func (c *Client) AllReservations(ctx context.Context, q ReservationQuery) ([]api
 func (c *Client) Renew(ctx context.Context, id string, ttl time.Duration) (api.Reservation, error) {
 	var out api.Reservation
 	if ttl < 0 {
-		return out, op.Refuse(op.BadParams, "nothing lasts for %s", ttl)
+		return out, refusal.New(refusal.BadParams, "nothing lasts for %s", ttl)
 	}
 	in := api.Renew{TTLSeconds: int64((ttl + time.Second - 1) / time.Second)}
 	return out, c.json(ctx, call{method: http.MethodPost, path: reservationPath(id, "/renew")}, in, &out)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // SystemSocket is where a daemon of the system's own listens.
@@ -50,7 +50,7 @@ func (o Options) token() (string, error) {
 	}
 	token, err := o.ReadToken(path)
 	if err == nil && token == "" {
-		err = op.Refuse(op.Malformed, "the file %q of GATED_AGENT_TOKEN_FILE has no token", path)
+		err = refusal.New(refusal.Malformed, "the file %q of GATED_AGENT_TOKEN_FILE has no token", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("GATED_AGENT_TOKEN_FILE: %w", err)
@@ -97,7 +97,8 @@ func (o Options) trusted() (map[uint32]bool, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == math.MaxUint32 {
-		return nil, op.Refuse(op.Malformed, "GATED_UID is %q, not a uid", text).WithHint("set it to the daemon's numeric uid")
+		return nil, refusal.New(refusal.Malformed, "GATED_UID is %q, not a uid", text).
+			WithHint("set it to the daemon's numeric uid")
 	}
 	uids[uint32(n)] = true
 	return uids, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 )
 
@@ -102,11 +103,11 @@ func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 
 func TestEveryMethodRebuildsRefusals(t *testing.T) {
 	d, c := behind(t)
-	d.err = op.Refuse(op.StaleTarget, "it changed").At(op.StageBinding).WithHint("look").About(aID, op.StateRefused)
+	d.err = refusal.New(refusal.StaleTarget, "it changed").At(refusal.StageBinding).WithHint("look").About(aID, op.StateRefused)
 	for _, m := range methods {
 		err := m.call(t.Context(), c)
-		require.ErrorIs(t, err, op.StaleTarget, m.name)
-		var r *op.Refusal
+		require.ErrorIs(t, err, refusal.StaleTarget, m.name)
+		var r *refusal.Refusal
 		require.ErrorAs(t, err, &r, m.name)
 		require.Equal(t, d.err, error(r), m.name)
 		require.Equal(t, api.ExitRefused, api.Exit(err), m.name)
@@ -126,7 +127,7 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, 1, r.Missing)
 	job, err := c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "o", Target: web}), "")
 	require.NoError(t, err)
-	require.ErrorIs(t, job.Error.Err(), op.PendingSignature)
+	require.ErrorIs(t, job.Error.Err(), refusal.PendingSignature)
 	require.Equal(t, api.ExitWaits, api.Exit(job.Error.Err()))
 	doc, etag, err := c.Set(t.Context(), "web")
 	require.NoError(t, err)
@@ -138,7 +139,7 @@ func TestAnswers(t *testing.T) {
 	calls := d.calls()
 	require.Equal(t, "put web * ", calls[len(calls)-1])
 	_, err = c.Guest(t.Context(), "../status")
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 func TestBackup(t *testing.T) {

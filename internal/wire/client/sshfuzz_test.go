@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // said is a connection at the other end of which somebody says this, whatever
@@ -69,7 +70,7 @@ func FuzzAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := ParseAddress(text)
 		if err != nil {
-			require.Equal(t, op.Malformed, op.CodeOf(err), "%v", err)
+			require.Equal(t, refusal.Malformed, refusal.CodeOf(err), "%v", err)
 			return
 		}
 		again, err := ParseAddress(string(a))

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
 )
 
@@ -54,7 +55,7 @@ func (g Guest) Target() op.Target { return op.Target{Kind: "guest", Name: g.Name
 func Parse(file string, b []byte) (Document, error) {
 	root, err := strictyaml.Parse(file, b)
 	if err != nil {
-		return Document{}, refusal(err)
+		return Document{}, refusalOf(err)
 	}
 	if v := root.Need("apiVersion"); v.Text() != APIVersion {
 		v.Fail("apiVersion is not %s", APIVersion)
@@ -62,7 +63,7 @@ func Parse(file string, b []byte) (Document, error) {
 	doc := Document{Host: host(root.Need("host"))}
 	list := root.Need("guests").List()
 	if len(list) > MaxGuests {
-		return Document{}, op.Refuse(op.Oversized, "%s: %d guests, more than %d", file, len(list), MaxGuests).
+		return Document{}, refusal.New(refusal.Oversized, "%s: %d guests, more than %d", file, len(list), MaxGuests).
 			WithHint("split the document")
 	}
 	if len(list) > 0 {
@@ -78,7 +79,7 @@ func Parse(file string, b []byte) (Document, error) {
 		doc.Guests = append(doc.Guests, g)
 	}
 	if err := root.Done(); err != nil {
-		return Document{}, refusal(err)
+		return Document{}, refusalOf(err)
 	}
 	return doc, nil
 }
@@ -93,22 +94,22 @@ func host(v strictyaml.Value) string {
 
 // refusal turns the walk's error into the caller's refusal. An unknown field gets the code that the same field gets as
 // a parameter of a job.
-func refusal(err error) error {
+func refusalOf(err error) error {
 	var e *strictyaml.Error
 	if !errors.As(err, &e) {
-		return op.Refuse(op.Malformed, "%v", err)
+		return refusal.New(refusal.Malformed, "%v", err)
 	}
-	code, hint := op.Malformed, "correct the document; nothing of it was taken"
+	code, hint := refusal.Malformed, "correct the document; nothing of it was taken"
 	switch {
 	case e.TooLarge:
-		code, hint = op.Oversized, "split the document"
+		code, hint = refusal.Oversized, "split the document"
 	case e.Key != "" && e.In == inGuest:
-		if r := op.AsRefusal(setConfig.Check(anyGuest, op.Params{e.Key: ""})); r != nil {
+		if r := refusal.As(setConfig.Check(anyGuest, op.Params{e.Key: ""})); r != nil {
 			code, hint = r.Code, "a guest has name, state, memory, cpus, command, labels and protected"
-			if r.Code == op.NotAllowed {
+			if r.Code == refusal.NotAllowed {
 				hint = r.Hint
 			}
 		}
 	}
-	return op.Refuse(code, "%s", e.Error()).WithHint("%s", hint)
+	return refusal.New(code, "%s", e.Error()).WithHint("%s", hint)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/desired"
 )
 
@@ -52,66 +53,66 @@ func TestParseRefusals(t *testing.T) {
 	head := "apiVersion: gated/v1\nhost: h\nguests:\n"
 	for name, c := range map[string]struct {
 		src  string
-		code op.Code
+		code refusal.Code
 		at   string
 		msg  string
 	}{
-		"empty":            {"", op.Malformed, "f:1:1", "empty"},
-		"html":             {"<html><body>502</body></html>", op.Malformed, "f:1:1", "not a map"},
-		"other version":    {"apiVersion: gated/v2\nhost: h\nguests: []\n", op.Malformed, "f:1:13", "gated/v1"},
-		"no version":       {"host: h\nguests: []\n", op.Malformed, "f:1:1", "apiVersion is missing"},
-		"no host":          {"apiVersion: gated/v1\nguests: []\n", op.Malformed, "f:1:1", "host is missing"},
-		"empty host":       {"apiVersion: gated/v1\nhost: \"\"\nguests: []\n", op.Malformed, "f:2:7", "0 bytes"},
-		"no guests":        {"apiVersion: gated/v1\nhost: h\n", op.Malformed, "f:1:1", "guests is missing"},
-		"null guests":      {head, op.Malformed, "f:3:1", "no value"},
-		"guests as a map":  {head + "  web: {}\n", op.Malformed, "f:4:3", "not a list"},
-		"guest as text":    {head + "  - web\n", op.Malformed, "f:4:5", "not a map"},
-		"unknown key":      {"apiVersion: gated/v1\nhost: h\nguests: []\nextra: 1\n", op.Malformed, "f:4:1", "unknown key extra"},
-		"no name":          {head + "  - state: running\n", op.Malformed, "f:4:5", "name is missing"},
-		"name 010":         {head + "  - name: 010\n", op.Malformed, "f:4:11", "put it in quotes"},
-		"path as name":     {head + "  - name: ../etc\n", op.Malformed, "f:4:11", "not allowed"},
-		"homoglyph":        {head + "  - name: wеb\n", op.Malformed, "f:4:11", "not allowed"},
-		"two names":        {head + "  - name: [a, b]\n", op.Malformed, "f:4:11", "not text"},
-		"twice":            {head + "  - {name: a}\n  - {name: a}\n", op.Malformed, "f:5:5", "twice, first in line 4"},
-		"state":            {head + "  - {name: a, state: gone}\n", op.Malformed, "f:4:22", "must be running"},
-		"empty state":      {head + "  - {name: a, state: \"\"}\n", op.Malformed, "f:4:22", "must be running"},
-		"absent, memory":   {head + "  - {name: a, state: absent, memory: 1MiB}\n", op.Malformed, "f:4:38", "no memory"},
-		"absent protected": {head + "  - {name: a, protected: true, state: absent}\n", op.Malformed, "f:4:26", "no protected"},
-		"memory number":    {head + "  - {name: a, memory: 512}\n", op.Malformed, "f:4:23", "memory is not text"},
-		"memory MB":        {head + "  - {name: a, memory: 512MB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"memory fraction":  {head + "  - {name: a, memory: 1.5GiB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"memory zero":      {head + "  - {name: a, memory: 0MiB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"memory octal":     {head + "  - {name: a, memory: 0512MiB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"memory sign":      {head + "  - {name: a, memory: +5MiB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"memory too much":  {head + "  - {name: a, memory: 65TiB}\n", op.Malformed, "f:4:23", "outside"},
-		"memory overflow":  {head + "  - {name: a, memory: 9007199254740991TiB}\n", op.Malformed, "f:4:23", "512MiB"},
-		"cpus fraction":    {head + "  - {name: a, cpus: 2.7}\n", op.Malformed, "f:4:21", "whole number"},
-		"cpus zero":        {head + "  - {name: a, cpus: 0}\n", op.Malformed, "f:4:21", "outside"},
-		"cpus too many":    {head + "  - {name: a, cpus: 4097}\n", op.Malformed, "f:4:21", "outside"},
-		"protected yes":    {head + "  - {name: a, protected: yes}\n", op.Malformed, "f:4:26", "neither true nor false"},
-		"command path":     {head + "  - {name: a, command: /bin/sh}\n", op.Malformed, "f:4:24", "not a name"},
-		"command list":     {head + "  - {name: a, command: [sh]}\n", op.Malformed, "f:4:24", "not text"},
-		"label number":     {head + "  - {name: a, labels: {b: 1}}\n", op.Malformed, "f:4:27", "label b"},
-		"label name":       {head + "  - {name: a, labels: {\"b c\": x}}\n", op.Malformed, "f:4:31", "label's name"},
-		"label depth":      {head + "  - {name: a, labels: {b: {c: d}}}\n", op.Malformed, "f:4:27", "not text"},
-		"anchor":           {head + "  - &x {name: a}\n", op.Malformed, "f:4:5", "anchor"},
+		"empty":            {"", refusal.Malformed, "f:1:1", "empty"},
+		"html":             {"<html><body>502</body></html>", refusal.Malformed, "f:1:1", "not a map"},
+		"other version":    {"apiVersion: gated/v2\nhost: h\nguests: []\n", refusal.Malformed, "f:1:13", "gated/v1"},
+		"no version":       {"host: h\nguests: []\n", refusal.Malformed, "f:1:1", "apiVersion is missing"},
+		"no host":          {"apiVersion: gated/v1\nguests: []\n", refusal.Malformed, "f:1:1", "host is missing"},
+		"empty host":       {"apiVersion: gated/v1\nhost: \"\"\nguests: []\n", refusal.Malformed, "f:2:7", "0 bytes"},
+		"no guests":        {"apiVersion: gated/v1\nhost: h\n", refusal.Malformed, "f:1:1", "guests is missing"},
+		"null guests":      {head, refusal.Malformed, "f:3:1", "no value"},
+		"guests as a map":  {head + "  web: {}\n", refusal.Malformed, "f:4:3", "not a list"},
+		"guest as text":    {head + "  - web\n", refusal.Malformed, "f:4:5", "not a map"},
+		"unknown key":      {"apiVersion: gated/v1\nhost: h\nguests: []\nextra: 1\n", refusal.Malformed, "f:4:1", "unknown key extra"},
+		"no name":          {head + "  - state: running\n", refusal.Malformed, "f:4:5", "name is missing"},
+		"name 010":         {head + "  - name: 010\n", refusal.Malformed, "f:4:11", "put it in quotes"},
+		"path as name":     {head + "  - name: ../etc\n", refusal.Malformed, "f:4:11", "not allowed"},
+		"homoglyph":        {head + "  - name: wеb\n", refusal.Malformed, "f:4:11", "not allowed"},
+		"two names":        {head + "  - name: [a, b]\n", refusal.Malformed, "f:4:11", "not text"},
+		"twice":            {head + "  - {name: a}\n  - {name: a}\n", refusal.Malformed, "f:5:5", "twice, first in line 4"},
+		"state":            {head + "  - {name: a, state: gone}\n", refusal.Malformed, "f:4:22", "must be running"},
+		"empty state":      {head + "  - {name: a, state: \"\"}\n", refusal.Malformed, "f:4:22", "must be running"},
+		"absent, memory":   {head + "  - {name: a, state: absent, memory: 1MiB}\n", refusal.Malformed, "f:4:38", "no memory"},
+		"absent protected": {head + "  - {name: a, protected: true, state: absent}\n", refusal.Malformed, "f:4:26", "no protected"},
+		"memory number":    {head + "  - {name: a, memory: 512}\n", refusal.Malformed, "f:4:23", "memory is not text"},
+		"memory MB":        {head + "  - {name: a, memory: 512MB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"memory fraction":  {head + "  - {name: a, memory: 1.5GiB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"memory zero":      {head + "  - {name: a, memory: 0MiB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"memory octal":     {head + "  - {name: a, memory: 0512MiB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"memory sign":      {head + "  - {name: a, memory: +5MiB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"memory too much":  {head + "  - {name: a, memory: 65TiB}\n", refusal.Malformed, "f:4:23", "outside"},
+		"memory overflow":  {head + "  - {name: a, memory: 9007199254740991TiB}\n", refusal.Malformed, "f:4:23", "512MiB"},
+		"cpus fraction":    {head + "  - {name: a, cpus: 2.7}\n", refusal.Malformed, "f:4:21", "whole number"},
+		"cpus zero":        {head + "  - {name: a, cpus: 0}\n", refusal.Malformed, "f:4:21", "outside"},
+		"cpus too many":    {head + "  - {name: a, cpus: 4097}\n", refusal.Malformed, "f:4:21", "outside"},
+		"protected yes":    {head + "  - {name: a, protected: yes}\n", refusal.Malformed, "f:4:26", "neither true nor false"},
+		"command path":     {head + "  - {name: a, command: /bin/sh}\n", refusal.Malformed, "f:4:24", "not a name"},
+		"command list":     {head + "  - {name: a, command: [sh]}\n", refusal.Malformed, "f:4:24", "not text"},
+		"label number":     {head + "  - {name: a, labels: {b: 1}}\n", refusal.Malformed, "f:4:27", "label b"},
+		"label name":       {head + "  - {name: a, labels: {\"b c\": x}}\n", refusal.Malformed, "f:4:31", "label's name"},
+		"label depth":      {head + "  - {name: a, labels: {b: {c: d}}}\n", refusal.Malformed, "f:4:27", "not text"},
+		"anchor":           {head + "  - &x {name: a}\n", refusal.Malformed, "f:4:5", "anchor"},
 
-		"scratch":     {head + "  - {name: a, scratch: true}\n", op.BadParams, "f:4:15", "unknown key scratch"},
-		"provenance":  {head + "  - {name: a, provenance: {}}\n", op.BadParams, "f:4:15", "unknown key provenance"},
-		"created_by":  {head + "  - {name: a, created_by: hub}\n", op.BadParams, "f:4:15", "unknown key created_by"},
-		"class":       {head + "  - {name: a, class: benign}\n", op.BadParams, "f:4:15", "unknown key class"},
-		"benign":      {head + "  - {name: a, benign: true}\n", op.BadParams, "f:4:15", "unknown key benign"},
-		"incarnation": {head + "  - {name: a, incarnation: x}\n", op.BadParams, "f:4:15", "unknown key incarnation"},
-		"Protected":   {head + "  - {name: a, Protected: true}\n", op.BadParams, "f:4:15", "unknown key Protected"},
-		"user":        {head + "  - {name: a, user: root}\n", op.NotAllowed, "f:4:15", "unknown key user"},
-		"environment": {head + "  - {name: a, environment: {A: b}}\n", op.NotAllowed, "f:4:15", "unknown key environment"},
-		"mounts":      {head + "  - {name: a, mounts: [/]}\n", op.NotAllowed, "f:4:15", "unknown key mounts"},
-		"disk":        {head + "  - {name: a, disk: /dev/sda}\n", op.NotAllowed, "f:4:15", "unknown key disk"},
-		"argv":        {head + "  - {name: a, argv: [sh]}\n", op.NotAllowed, "f:4:15", "unknown key argv"},
+		"scratch":     {head + "  - {name: a, scratch: true}\n", refusal.BadParams, "f:4:15", "unknown key scratch"},
+		"provenance":  {head + "  - {name: a, provenance: {}}\n", refusal.BadParams, "f:4:15", "unknown key provenance"},
+		"created_by":  {head + "  - {name: a, created_by: hub}\n", refusal.BadParams, "f:4:15", "unknown key created_by"},
+		"class":       {head + "  - {name: a, class: benign}\n", refusal.BadParams, "f:4:15", "unknown key class"},
+		"benign":      {head + "  - {name: a, benign: true}\n", refusal.BadParams, "f:4:15", "unknown key benign"},
+		"incarnation": {head + "  - {name: a, incarnation: x}\n", refusal.BadParams, "f:4:15", "unknown key incarnation"},
+		"Protected":   {head + "  - {name: a, Protected: true}\n", refusal.BadParams, "f:4:15", "unknown key Protected"},
+		"user":        {head + "  - {name: a, user: root}\n", refusal.NotAllowed, "f:4:15", "unknown key user"},
+		"environment": {head + "  - {name: a, environment: {A: b}}\n", refusal.NotAllowed, "f:4:15", "unknown key environment"},
+		"mounts":      {head + "  - {name: a, mounts: [/]}\n", refusal.NotAllowed, "f:4:15", "unknown key mounts"},
+		"disk":        {head + "  - {name: a, disk: /dev/sda}\n", refusal.NotAllowed, "f:4:15", "unknown key disk"},
+		"argv":        {head + "  - {name: a, argv: [sh]}\n", refusal.NotAllowed, "f:4:15", "unknown key argv"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc, err := desired.Parse("f", []byte(c.src))
-			var r *op.Refusal
+			var r *refusal.Refusal
 			require.ErrorAs(t, err, &r)
 			require.Equal(t, c.code, r.Code, r.Detail)
 			require.True(t, strings.HasPrefix(r.Detail, c.at+": "), r.Detail)
@@ -134,9 +135,9 @@ func TestGuestsAtAndAboveTheLimit(t *testing.T) {
 		return []byte("apiVersion: gated/v1\nhost: h\nguests: [" + strings.Repeat("x,", n) + "]\n")
 	}
 	_, err := desired.Parse("f", doc(desired.MaxGuests))
-	require.ErrorIs(t, err, op.Malformed)
+	require.ErrorIs(t, err, refusal.Malformed)
 	_, err = desired.Parse("f", doc(desired.MaxGuests+1))
-	require.ErrorIs(t, err, op.Oversized)
+	require.ErrorIs(t, err, refusal.Oversized)
 }
 
 // seeds are the valid documents that the fuzz and truncation tests start from.
@@ -159,7 +160,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		doc, err := desired.Parse("f", b)
 		if err != nil {
-			require.IsType(t, (*op.Refusal)(nil), err)
+			require.IsType(t, (*refusal.Refusal)(nil), err)
 			return
 		}
 		for _, g := range doc.Guests {
@@ -191,5 +192,5 @@ func TestManyGuestsAreWithinTheBoundOnValues(t *testing.T) {
 	}
 	scalars := "apiVersion: gated/v1\nhost: h\nguests: [" + strings.Repeat("a,", 1_000_000) + "]\n"
 	_, err := desired.Parse("f", []byte(scalars))
-	require.ErrorIs(t, err, op.Oversized, "two bytes each, and 200 in the tree")
+	require.ErrorIs(t, err, refusal.Oversized, "two bytes each, and 200 in the tree")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
 )
 
@@ -31,7 +32,7 @@ func guest(m strictyaml.Value) Guest {
 	name := m.Need("name")
 	g.Name = name.Text()
 	if err := op.CheckName(g.Name); err != nil {
-		name.Fail("%s", op.AsRefusal(err).Detail)
+		name.Fail("%s", refusal.As(err).Detail)
 	}
 	state := m.Get("state")
 	g.State = state.Text()
@@ -50,7 +51,7 @@ func guest(m strictyaml.Value) Guest {
 		}
 		g.Fields[p.Name] = field(p, f)
 		if err := setConfig.Check(anyGuest, op.Params{p.Name: g.Fields[p.Name]}); err != nil {
-			f.Fail("%s", strings.TrimPrefix(op.AsRefusal(err).Detail, setConfig.Name+": "))
+			f.Fail("%s", strings.TrimPrefix(refusal.As(err).Detail, setConfig.Name+": "))
 		}
 	}
 	return g

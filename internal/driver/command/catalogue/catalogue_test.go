@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 func TestNamesOfSecrets(t *testing.T) {
@@ -73,14 +74,14 @@ func TestDashes(t *testing.T) {
 	v := map[string]string{"a": "-x", "b": "x"}
 	for _, words := range [][]string{{"{a}"}, {"{a}", "--"}, {"--={a}"}, {"--{a}"}, {"-- ", "{a}"}, {"{b}", "{a}", "--", "{b}"}} {
 		_, err := Fill(words, v)
-		require.ErrorIs(t, err, op.BadParams, "%q", words)
+		require.ErrorIs(t, err, refusal.BadParams, "%q", words)
 	}
 	for _, words := range [][]string{{"--", "{a}"}, {"--", "y={a}"}, {"{b}", "--", "{b}", "{a}"}} {
 		_, err := Fill(words, v)
 		require.NoError(t, err, "%q", words)
 	}
 	_, err := Fill([]string{"{b}", "{a}"}, map[string]string{"b": "--", "a": "-x"})
-	require.ErrorIs(t, err, op.BadParams, "a value is never the end of options")
+	require.ErrorIs(t, err, refusal.BadParams, "a value is never the end of options")
 }
 
 // With any values, there are as many words as in the template.
@@ -156,7 +157,7 @@ func TestHintsOfParams(t *testing.T) {
 		"n is a string that matches x, at most 3 bytes": {Type: String, Pattern: "x", Max: 3},
 	} {
 		_, err := Read(map[string]Param{"n": p}, op.Params{})
-		require.ErrorIs(t, err, op.BadParams)
-		require.Equal(t, want, op.AsRefusal(err).Hint)
+		require.ErrorIs(t, err, refusal.BadParams)
+		require.Equal(t, want, refusal.As(err).Hint)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // Type is the type of a parameter.
@@ -194,20 +195,24 @@ func Read(declared map[string]Param, given op.Params) (map[string]string, error)
 	for _, name := range sorted(given) {
 		p, ok := declared[name]
 		if !ok {
-			return nil, op.Refuse(op.BadParams, "there is no parameter %q", op.Shown(name)).WithHint("%s", known(declared))
+			return nil, refusal.New(refusal.BadParams, "there is no parameter %q", op.Shown(name)).
+				WithHint("%s", known(declared))
 		}
 		v, ok := given[name].(string)
 		if !ok {
-			return nil, op.Refuse(op.BadParams, "%s is not text", name).WithHint("numbers and truth values are written as text too: \"42\"")
+			return nil, refusal.New(refusal.BadParams, "%s is not text", name).
+				WithHint("numbers and truth values are written as text too: \"42\"")
 		}
 		if why := p.Refuses(v); why != "" {
-			return nil, op.Refuse(op.BadParams, "%s: %s %s", name, op.Shown(v), why).WithHint("%s is %s", name, p.withArticle())
+			return nil, refusal.New(refusal.BadParams, "%s: %s %s", name, op.Shown(v), why).
+				WithHint("%s is %s", name, p.withArticle())
 		}
 		out[name] = v
 	}
 	for _, name := range sorted(declared) {
 		if _, ok := out[name]; !ok {
-			return nil, op.Refuse(op.BadParams, "the parameter %s is missing", name).WithHint("%s is %s", name, declared[name].withArticle())
+			return nil, refusal.New(refusal.BadParams, "the parameter %s is missing", name).
+				WithHint("%s is %s", name, declared[name].withArticle())
 		}
 	}
 	return out, nil

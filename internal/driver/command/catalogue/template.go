@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // EndOfOptions is the word after which a value may begin with a dash. Programs that follow
@@ -111,7 +112,7 @@ func Fill(words []string, values map[string]string) ([]string, error) {
 	for i, word := range words {
 		parts, why := split(word)
 		if why != "" {
-			return nil, op.Refuse(op.Internal, "word %d of a template: %s", i, why)
+			return nil, refusal.New(refusal.Internal, "word %d of a template: %s", i, why)
 		}
 		var b strings.Builder
 		for _, p := range parts {
@@ -121,7 +122,8 @@ func Fill(words []string, values map[string]string) ([]string, error) {
 			}
 			v := values[p.text]
 			if strings.HasPrefix(v, "-") && !literal {
-				return nil, op.Refuse(op.BadParams, "%s is %q: what begins with a dash could be taken for an option", p.text, v).
+				return nil, refusal.New(refusal.BadParams, "%s is %q: what begins with a dash could be taken for an option",
+					p.text, v).
 					WithHint("where the catalogue has the word -- before it, it may")
 			}
 			b.WriteString(v)

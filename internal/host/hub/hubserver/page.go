@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 )
 
@@ -97,7 +98,7 @@ func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
 func (h *Hub) row(name string) hostRow {
 	row := hostRow{Name: name, State: "no report yet", Class: "wait"}
 	if s, err := h.site.desired(name); err != nil {
-		row.ServeError = op.AsRefusal(err).Detail
+		row.ServeError = refusal.As(err).Detail
 	} else {
 		row.Served = s.name
 	}

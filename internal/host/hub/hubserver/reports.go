@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 )
 
@@ -51,7 +51,7 @@ func (r *reports) put(host string, report hub.Report, body []byte, now time.Time
 		same := before.report.Gate == report.Gate
 		switch started := before.report.StartedAt; {
 		case same && report.StartedAt.Before(started) && !started.After(now):
-			return false, nil, op.Refuse(op.Conflict, "the last report of that gate is from a daemon that started later").
+			return false, nil, refusal.New(refusal.Conflict, "the last report of that gate is from a daemon that started later").
 				WithHint("if the gate's clock was set back, start the hub again: it forgets reports")
 		case same && report.StartedAt.Equal(started) && report.Seq < before.report.Seq:
 			return false, nil, nil
@@ -59,7 +59,7 @@ func (r *reports) put(host string, report hub.Report, body []byte, now time.Time
 	}
 	kept := weight(report, body)
 	if r.bytes-size+kept > maxReports {
-		return false, nil, op.Refuse(op.OverLimit, "the reports of all hosts have more than %d bytes", maxReports)
+		return false, nil, refusal.New(refusal.OverLimit, "the reports of all hosts have more than %d bytes", maxReports)
 	}
 	next := &told{report: report, body: body, kept: kept, at: now, since: now}
 	if before != nil && converged(before.report) == converged(report) {

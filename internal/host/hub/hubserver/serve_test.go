@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 )
 
@@ -63,11 +63,11 @@ func TestServe(t *testing.T) {
 		return err
 	}
 	require.NoError(t, read(cert, token))
-	require.ErrorIs(t, read(cert, ""), op.NotAllowed)
-	require.ErrorIs(t, read("", token), op.NotAllowed)
+	require.ErrorIs(t, read(cert, ""), refusal.NotAllowed)
+	require.ErrorIs(t, read("", token), refusal.NotAllowed)
 	other, _ := pair(t)
-	require.ErrorIs(t, read(other, token), op.NotAllowed)
+	require.ErrorIs(t, read(other, token), refusal.NotAllowed)
 	stop()
 	require.NoError(t, <-ended)
-	require.ErrorIs(t, read(cert, token), op.Unavailable)
+	require.ErrorIs(t, read(cert, token), refusal.Unavailable)
 }

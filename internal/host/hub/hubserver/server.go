@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/wire/api"
 )
@@ -58,29 +59,32 @@ type Hub struct {
 // no token.
 func New(c Config) (*Hub, error) {
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, op.Refuse(op.BadParams, "a certificate and its key are given both or not at all").WithHint("give the other file, too")
+		return nil, refusal.New(refusal.BadParams, "a certificate and its key are given both or not at all").
+			WithHint("give the other file, too")
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return nil, op.Refuse(op.BadParams, "%q is not ADDRESS:PORT", c.Listen).WithHint("such as 127.0.0.1:8442")
+		return nil, refusal.New(refusal.BadParams, "%q is not ADDRESS:PORT", c.Listen).WithHint("such as 127.0.0.1:8442")
 	}
 	if !near(host) && (c.Cert == "" || c.TokenFile == "") {
-		return nil, op.Refuse(op.BadParams, "%s is reached from other machines: that takes a certificate and a token", c.Listen).
+		return nil, refusal.New(refusal.BadParams,
+			"%s is reached from other machines: that takes a certificate and a token", c.Listen).
 			WithHint("listen on 127.0.0.1, or give --cert, --key and --token-file")
 	}
 	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), reports: reports{of: map[string]*told{}}}
 	if c.TokenFile != "" {
 		token, err := hub.ReadTokenFile(c.TokenFile)
 		if err != nil {
-			r := op.AsRefusal(err)
-			return nil, op.Refuse(op.BadParams, "%s", r.Detail).WithHint("a token file is one line, and its owner's alone: chmod 600 %s", c.TokenFile)
+			r := refusal.As(err)
+			return nil, refusal.New(refusal.BadParams, "%s", r.Detail).
+				WithHint("a token file is one line, and its owner's alone: chmod 600 %s", c.TokenFile)
 		}
 		sum := sha256.Sum256([]byte(token))
 		h.token = &sum
 	}
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
-		return nil, op.Refuse(op.BadParams, "%v", err).WithHint("name a directory that has one for each host")
+		return nil, refusal.New(refusal.BadParams, "%v", err).WithHint("name a directory that has one for each host")
 	}
 	h.site = &site{root: root, now: c.Now, hosts: map[string]*served{}}
 	return h, nil
@@ -102,13 +106,13 @@ func (h *Hub) Serve(ctx context.Context) error {
 	if h.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
 		if err != nil {
-			return op.Refuse(op.BadParams, "the certificate: %v", err).WithHint("both files are PEM")
+			return refusal.New(refusal.BadParams, "the certificate: %v", err).WithHint("both files are PEM")
 		}
 		scheme, srv.TLSConfig = "https://", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.Listen)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "%v", err)
+		return refusal.New(refusal.Unavailable, "%v", err)
 	}
 	names, err := h.site.hostNames()
 	if err != nil {
@@ -158,12 +162,12 @@ func (h *Hub) Handler() http.Handler {
 		case h.calls <- struct{}{}:
 			defer func() { <-h.calls }()
 		default:
-			h.refuse(w, op.Refuse(op.Unavailable, "too many calls at a time"))
+			h.refuse(w, refusal.New(refusal.Unavailable, "too many calls at a time"))
 			return
 		}
 		err := h.admit(w, r)
 		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // otherwise the mux redirects it
-			err = op.Refuse(op.UnknownTarget, "there is no such path")
+			err = refusal.New(refusal.UnknownTarget, "there is no such path")
 		}
 		if err != nil {
 			h.refuse(w, err)
@@ -183,7 +187,7 @@ func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
 			name = host
 		}
 		if !near(strings.Trim(name, "[]")) {
-			return op.Refuse(op.NotAllowed, "%q is not a name of this machine", op.Shown(name))
+			return refusal.New(refusal.NotAllowed, "%q is not a name of this machine", op.Shown(name))
 		}
 		return nil
 	}
@@ -196,7 +200,7 @@ func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="gated hub", charset="UTF-8"`)
-	return op.Refuse(op.NotAllowed, "that is not this hub's token")
+	return refusal.New(refusal.NotAllowed, "that is not this hub's token")
 }
 
 // document answers with a host's document, or says that it did not change.
@@ -224,15 +228,15 @@ func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != hub.ContentType {
-		return op.Refuse(op.Malformed, "a report is %s", hub.ContentType)
+		return refusal.New(refusal.Malformed, "a report is %s", hub.ContentType)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, hub.MaxReport))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return op.Refuse(op.Oversized, "the report has more than %d bytes", hub.MaxReport)
+		return refusal.New(refusal.Oversized, "the report has more than %d bytes", hub.MaxReport)
 	case err != nil:
-		return op.Refuse(op.Malformed, "the report broke off")
+		return refusal.New(refusal.Malformed, "the report broke off")
 	}
 	report, err := hub.DecodeReport(body, host)
 	if err != nil {
@@ -259,7 +263,7 @@ func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
 func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) error {
 	t := h.reports.get(r.PathValue("host"))
 	if t == nil {
-		return op.Refuse(op.UnknownTarget, "that host did not report since the hub was started")
+		return refusal.New(refusal.UnknownTarget, "that host did not report since the hub was started")
 	}
 	write(w, hub.ContentType, t.body)
 	return nil

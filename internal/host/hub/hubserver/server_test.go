@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/wire/api"
 )
@@ -198,7 +198,7 @@ func TestReportsAreBounded(t *testing.T) {
 			_, _, err = r.put(strconv.Itoa(n), report, body, time.Unix(0, 0))
 			require.Less(t, n, 1000, name)
 		}
-		require.ErrorIs(t, err, op.OverLimit, name)
+		require.ErrorIs(t, err, refusal.OverLimit, name)
 		require.Greater(t, n, 6, name)
 		require.LessOrEqual(t, r.bytes, maxReports, name)
 		least := cap(body) + len(report.Guests)*88 + len(report.Operations)*128
@@ -250,7 +250,7 @@ func TestNew(t *testing.T) {
 		"no token":              {Dir: dir, Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "none")},
 	} {
 		_, err := New(c)
-		require.ErrorIs(t, err, op.BadParams, name)
+		require.ErrorIs(t, err, refusal.BadParams, name)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestThePage(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	r := hub.Report{Revision: revision, Sets: []hub.SetReport{{Name: "web", Guests: 1, Waiting: 1}},
 		Guests:     []hub.GuestReport{{Set: "web", Name: "<script>alert(1)</script>", State: "waiting", Request: "j1.1", Since: &since, Why: "\u202e"}},
-		Operations: []hub.OperationReport{{Op: "guest.destroy", Target: "guest/a", Code: op.Replayed, Detail: `"><img>`}}}
+		Operations: []hub.OperationReport{{Op: "guest.destroy", Target: "guest/a", Code: refusal.Replayed, Detail: `"><img>`}}}
 	w.report("pve1", r)
 	text := page()
 	require.Contains(t, text, "not converged")
@@ -285,7 +285,7 @@ func TestThePage(t *testing.T) {
 	require.Contains(t, page(), `class="ok">converged`)
 	w.write(web+"#\n", "pve1", "web.yaml")
 	require.Contains(t, page(), "has another revision")
-	r.Seq, r.Error = 2, &api.Error{Code: op.Malformed, Detail: "web:1:1: broken"}
+	r.Seq, r.Error = 2, &api.Error{Code: refusal.Malformed, Detail: "web:1:1: broken"}
 	w.report("pve1", r)
 	require.Contains(t, page(), "does not take it")
 	require.Contains(t, page(), "web:1:1: broken")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/wire/api"
 )
@@ -68,7 +69,7 @@ func (s *site) hostNames() ([]string, error) {
 		}
 	}
 	if len(out) > maxHosts {
-		return nil, op.Refuse(op.Oversized, "there are %d hosts, more than %d", len(out), maxHosts)
+		return nil, refusal.New(refusal.Oversized, "there are %d hosts, more than %d", len(out), maxHosts)
 	}
 	return out, nil
 }
@@ -85,7 +86,7 @@ func (s *site) has(host string) error {
 			return nil
 		}
 	}
-	return op.Refuse(op.UnknownTarget, "there is no directory for the host %q", op.Shown(host))
+	return refusal.New(refusal.UnknownTarget, "there is no directory for the host %q", op.Shown(host))
 }
 
 // desired returns the wishes for a host: each *.yaml and *.yml is a set, named like the file without its ending.
@@ -95,7 +96,7 @@ func (s *site) desired(host string) (*served, error) {
 		for _, file := range slices.Sorted(maps.Keys(files)) {
 			name := strings.TrimSuffix(file, path.Ext(file))
 			if _, twice := sets[name]; twice {
-				return nil, "", op.Refuse(op.Conflict, "two files have the set %s", op.Shown(name))
+				return nil, "", refusal.New(refusal.Conflict, "two files have the set %s", op.Shown(name))
 			}
 			sets[name] = string(files[file])
 			_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[file]) // a hash never fails
@@ -158,7 +159,8 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	case before != nil && (!settled || slices.Equal(files, before.files)):
 		return before, nil
 	case !settled:
-		return nil, op.Refuse(op.Unavailable, "the files of %s are being written", op.Shown(host)).WithHint("ask again in %s", settle)
+		return nil, refusal.New(refusal.Unavailable, "the files of %s are being written", op.Shown(host)).
+			WithHint("ask again in %s", settle)
 	}
 	texts, err := s.read(dir, files)
 	if err != nil {
@@ -166,7 +168,8 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	}
 	again, settled, err := s.look(host, dir, takes, most)
 	if err != nil || !settled || !slices.Equal(files, again) {
-		return nil, cmp.Or(err, error(op.Refuse(op.Unavailable, "the files of %s changed while they were read", op.Shown(host))))
+		return nil, cmp.Or(err, error(refusal.New(refusal.Unavailable, "the files of %s changed while they were read",
+			op.Shown(host))))
 	}
 	v, name, err := build(texts)
 	if err != nil {
@@ -177,7 +180,8 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 		return nil, err
 	}
 	if len(body) > hub.MaxAnswer {
-		return nil, op.Refuse(op.Oversized, "what is served to %s has %d bytes, more than %d", op.Shown(host), len(body), hub.MaxAnswer)
+		return nil, refusal.New(refusal.Oversized, "what is served to %s has %d bytes, more than %d", op.Shown(host),
+			len(body), hub.MaxAnswer)
 	}
 	next := &served{files: files, body: body, tag: op.SHA256(body), name: name}
 	s.hosts[what+" "+host] = next
@@ -204,21 +208,22 @@ func (s *site) look(host, dir string, takes func(string) bool, most int) (files 
 			}
 			info, err := e.Info()
 			if err != nil {
-				return nil, false, op.Refuse(op.Unavailable, "%v", err)
+				return nil, false, refusal.New(refusal.Unavailable, "%v", err)
 			}
 			if !info.Mode().IsRegular() {
-				return nil, false, op.Refuse(op.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
+				return nil, false, refusal.New(refusal.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
 			}
 			f := seenOf(info)
 			settled = settled && s.alone(f)
 			if total += f.size; total > hub.MaxAnswer {
-				return nil, false, op.Refuse(op.Oversized, "the files of %s have more than %d bytes", op.Shown(dir), hub.MaxAnswer)
+				return nil, false, refusal.New(refusal.Oversized, "the files of %s have more than %d bytes", op.Shown(dir),
+					hub.MaxAnswer)
 			}
 			files = append(files, f)
 		}
 	}
 	if len(files) > most {
-		return nil, false, op.Refuse(op.Oversized, "%s has %d files, more than %d", op.Shown(dir), len(files), most)
+		return nil, false, refusal.New(refusal.Oversized, "%s has %d files, more than %d", op.Shown(dir), len(files), most)
 	}
 	return files, settled, nil
 }
@@ -240,7 +245,7 @@ func (s *site) list(dir string) (self seen, entries []fs.DirEntry, err error) {
 		info, err = f.Stat()
 	}
 	if err != nil {
-		return seen{}, nil, op.Refuse(op.Unavailable, "%v", err)
+		return seen{}, nil, refusal.New(refusal.Unavailable, "%v", err)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return seenOf(info), entries, nil
@@ -268,10 +273,10 @@ func (s *site) read(dir string, files []seen) (map[string][]byte, error) {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			return nil, op.Refuse(op.Unavailable, "%v", err)
+			return nil, refusal.New(refusal.Unavailable, "%v", err)
 		}
 		if int64(len(b)) != want.size {
-			return nil, op.Refuse(op.Unavailable, "%s changed while it was read", op.Shown(want.name))
+			return nil, refusal.New(refusal.Unavailable, "%s changed while it was read", op.Shown(want.name))
 		}
 		out[want.name] = b
 	}

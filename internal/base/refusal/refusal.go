@@ -1,4 +1,6 @@
-package op
+// Package refusal has the one kind of error that a caller sees: a stable code for programs, the check that refused, a
+// sentence for people and a hint what to do.
+package refusal
 
 import (
 	"errors"
@@ -6,7 +8,7 @@ import (
 )
 
 // Code is a stable refusal code of protocol section 5. It is an error, so
-// errors.Is(err, op.Replayed) finds a code anywhere in a chain.
+// errors.Is(err, refusal.Replayed) finds a code anywhere in a chain.
 type Code string
 
 // Error returns the code itself.
@@ -80,15 +82,14 @@ type Refusal struct {
 	Detail string // a sentence that says what was wrong
 	Hint   string // what to do; may be empty
 
-	// Request and State name the request that the refusal is about. So a caller that
-	// lost an answer can learn how the request stands. They are nil and empty if
-	// there is none.
-	Request *RequestID
-	State   State
+	// Request and State name the request that the refusal is about, in the text forms of op.RequestID and op.State.
+	// So a caller that lost an answer can learn how the request stands. Both are empty if there is none.
+	Request string
+	State   string
 }
 
-// Refuse returns a refusal with a formatted detail.
-func Refuse(code Code, format string, args ...any) *Refusal {
+// New returns a refusal with a formatted detail.
+func New(code Code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -102,8 +103,8 @@ func (r *Refusal) WithHint(format string, args ...any) *Refusal {
 }
 
 // About names the request the refusal is about, with its state, and returns r.
-func (r *Refusal) About(id RequestID, s State) *Refusal {
-	r.Request, r.State = &id, s
+func (r *Refusal) About(request, state fmt.Stringer) *Refusal {
+	r.Request, r.State = request.String(), state.String()
 	return r
 }
 
@@ -121,9 +122,9 @@ func (r *Refusal) Sentence() string {
 // Unwrap returns the code, for errors.Is.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// AsRefusal returns err as a refusal. Another error becomes Internal without its
+// As returns err as a refusal. Another error becomes Internal without its
 // text, because the text may name paths or secrets. It returns nil for nil.
-func AsRefusal(err error) *Refusal {
+func As(err error) *Refusal {
 	if err == nil {
 		return nil
 	}
@@ -144,5 +145,5 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	return AsRefusal(err).Code
+	return As(err).Code
 }
