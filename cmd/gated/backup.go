@@ -3,17 +3,23 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/host/signers"
+	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
 )
@@ -161,4 +167,223 @@ func removed(path string) error {
 // fileTaken refuses to write over a file.
 func fileTaken(path string) error {
 	return refusal.New(refusal.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+func (t *tool) restoreCommand() *cobra.Command {
+	var dir string
+	var signers bool
+	c := t.Command(cli.Words{
+		Use:   "restore FILE",
+		Short: "Put a backup in the place of a gate's database",
+		Long: `The daemon must not run. The gate gets a new id, so no earlier signature counts. The old database is kept
+beside the new one. If the old database has a newer list of signers than the backup, that list stays in force: keys
+that were removed since the backup stay removed. Guests are not part of a backup.`,
+		Example: "  gated restore gated-backup.db --state /var/lib/gated",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if err := readable(args[0]); err != nil {
+			return cli.Usage(unreadable(err, stateDir(dir)))
+		}
+		restore := life.Restore
+		if signers {
+			restore = life.RestoreWithSigners
+		}
+		r, err := restore(c.Context(), args[0], stateDir(dir))
+		if err != nil {
+			return hinted(err, "gated backup verify FILE says whether a gate can be restored from it", refusal.Conflict,
+				refusal.BadParams)
+		}
+		if t.JSON {
+			return t.Emit(restoredOf(r))
+		}
+		t.showRestored(r)
+		return nil
+	})
+	c.ValidArgsFunction = nil // files
+	t.stateOf(c, &dir)
+	c.Flags().BoolVar(&signers, "signers-of-backup", false,
+		"take the list of signers from the backup, even if keys were removed since")
+	return c
+}
+
+// restored is the answer of restore.
+type restored struct {
+	initialized
+	Replaced string        `json:"replaced_database,omitempty"` // where the one that was there is now
+	Trust    restoredTrust `json:"trust"`
+	Kept     string        `json:"kept_signers,omitempty"` // where the file of signers that was there is now
+	Changes  []string      `json:"changed_signers,omitempty"`
+	Clock    *clockOfOld   `json:"clock,omitempty"`
+}
+
+// clockOfOld are a backup's time and this machine's, where they contradict each
+// other.
+type clockOfOld struct {
+	Backup  time.Time `json:"backup"`
+	Machine time.Time `json:"machine"` // in force
+}
+
+// restoredTrust says who may sign now, and why.
+type restoredTrust struct {
+	Of       signers.SignersOf `json:"of"`
+	Epoch    int64             `json:"epoch"`
+	Backup   int64             `json:"backup_epoch"`
+	Replaced int64             `json:"replaced_epoch"`
+	Unread   string            `json:"replaced_unreadable,omitempty"`
+	Changes  []string          `json:"changes"`
+	Revoked  bool              `json:"keys_were_revoked"`
+}
+
+func restoredOf(r life.RestoreResult) restored {
+	t := restoredTrust{Of: r.Trust.Of, Epoch: r.Trust.Epoch, Backup: r.Trust.Backup, Replaced: r.Trust.Replaced,
+		Unread:  r.Trust.Why,
+		Changes: append([]string{}, r.Trust.Changes...), Revoked: r.Trust.Revoked}
+	out := restored{initialized: initializedOf(r.InitResult), Replaced: r.Kept, Trust: t, Kept: r.KeptSigners,
+		Changes: r.FileChanges}
+	if c := r.Clock; c != nil {
+		out.Clock = &clockOfOld{Backup: c.Mark, Machine: c.Now}
+	}
+	return out
+}
+
+func (t *tool) showRestored(r life.RestoreResult) {
+	t.Print("restored to %s, host %s, new gate id %s\n",
+		op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
+	if r.Kept != "" {
+		t.Print("  the database that was there is kept: %s\n", op.Shown(r.Kept))
+	}
+	t.Print("%s", restoredTrustSays(r.Trust))
+	for _, line := range r.Trust.Changes {
+		t.Print("    %s\n", op.Shown(line))
+	}
+	for _, k := range r.Listed {
+		for _, role := range k.Roles {
+			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+		}
+	}
+	if r.Trust.Revoked {
+		t.Print("  keys were revoked: no signature counts while the revocation file is missing\n")
+	}
+	if r.Trust.Of == signers.SignersUnknown || r.Trust.Of == signers.SignersTaken {
+		t.Say(`warning: who may sign is as old as the backup. Keys that were removed since are back.
+  check: gated trust show --state %[1]s
+  a key that must not count: put its .pub line into %[1]s/revoked before the start
+`, op.Shown(r.StateDir))
+	}
+	if r.KeptSigners != "" {
+		t.Say("the file of signers said something else; it is kept as %s\n", op.Shown(r.KeptSigners))
+		for _, line := range r.FileChanges {
+			t.Say("  %s\n", op.Shown(line))
+		}
+	}
+	if r.Clock != nil {
+		t.Say("%s", restoredClockSays(*r.Clock))
+	}
+	t.next(r.InitResult)
+}
+
+// restoredTrustSays says whose list of signers is in force after a restore.
+func restoredTrustSays(t signers.RestoredTrust) string {
+	switch t.Of {
+	case signers.SignersSame:
+		return fmt.Sprintf("  who may sign: epoch %d, which is the backup's as well\n", t.Epoch)
+	case signers.SignersKept:
+		return fmt.Sprintf("  who may sign: epoch %d, as it was here; the backup has epoch %d:\n", t.Epoch,
+			t.Backup)
+	case signers.SignersNewer:
+		return fmt.Sprintf("  who may sign: epoch %d, the backup's; what was here (epoch %d) is older:\n", t.Epoch,
+			t.Replaced)
+	case signers.SignersTaken:
+		return fmt.Sprintf("  who may sign: as in the backup (its epoch %d), which was asked for, now as epoch %d; it "+
+			"was epoch %d here:\n",
+			t.Backup, t.Epoch, t.Replaced)
+	case signers.SignersFile:
+		return "  who may sign: what the file of signers says at the next start\n"
+	}
+	if t.Why != "" {
+		return fmt.Sprintf("  who may sign: epoch %d, the backup's; the database that was here cannot be read: %s\n",
+			t.Epoch, op.Shown(t.Why))
+	}
+	return fmt.Sprintf("  who may sign: epoch %d, the backup's; there was no other list here\n", t.Epoch)
+}
+
+// restoredClockSays shows both clocks where they contradict each other.
+func restoredClockSays(c life.RestoredClock) string {
+	how := "more than 30 days ahead of"
+	if c.Behind() {
+		how = "behind"
+	}
+	return fmt.Sprintf("warning: this machine's clock, which is in force now, is %s the backup's: it says %s, and "+
+		"the backup was of a gate that had seen %s\n"+
+		"  check: date -u; if it is wrong, set it right and restore again\n",
+		how, c.Now.Format(time.RFC3339), c.Mark.Format(time.RFC3339))
+}
+
+// unreadable says that this user cannot read a backup, and how gated's user can.
+func unreadable(err error, state string) string {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v\nthe user that gated runs as has to be able to read it: install -o %s -m 0600 FILE %s/", err,
+		userName(), op.Shown(state))
+}
+
+// userName is the name of the user that this runs as, or its uid.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return op.Shown(u.Username)
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+func (t *tool) fsckCommand() *cobra.Command {
+	var dir string
+	c := t.Command(cli.Words{
+		Use:   "fsck",
+		Short: "Check a gate's state for what must always hold",
+		Long: `Opens it read-only, beside a running daemon or without one. Exits 0 if the state is sound and 1 if it finds a
+problem. With --json it prints one report: rules and codes that programs may compare.`,
+		Example: "  gated fsck --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		r, err := life.FsckTelling(c.Context(), stateDir(dir), t.telling)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			err = t.Emit(r)
+		} else {
+			err = t.showFsck(r)
+		}
+		if err == nil && !r.Sound {
+			err = cli.Ended(api.ExitRefused)
+		}
+		return err
+	})
+	t.stateOf(c, &dir)
+	return c
+}
+
+// telling says how far a long look at a log is.
+func (t *tool) telling(_ string, done, of int64) {
+	if of >= longLog && done%longLog == 0 {
+		t.Say("read %d of %d entries of the audit log\n", done, of)
+	}
+}
+
+func (t *tool) showFsck(r life.FsckReport) error {
+	var rows []string
+	for _, name := range sortedNames(r.Checked) {
+		rows = append(rows, cli.Row("checked", name, fmt.Sprint(r.Checked[name])))
+	}
+	for _, p := range r.Problems {
+		rows = append(rows, cli.Row("PROBLEM", string(p.Rule), p.Where, p.Detail))
+	}
+	if err := t.Table(rows...); err != nil {
+		return err
+	}
+	if r.Sound {
+		t.Print("sound\n")
+	} else {
+		t.Print("NOT sound: %s\n", count(len(r.Problems), "problem"))
+	}
+	return nil
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -158,4 +162,214 @@ func (t *tool) cancelCommand() *cobra.Command {
 	})
 	c.ValidArgsFunction = t.completeJob(op.StatePending)
 	return c
+}
+
+// quiet is how long nothing may happen to a document's guests, while something
+// is left to do, before it is asked whether anything is still done about it.
+const quiet = 3 * time.Second
+
+// settling watches one document until what it wishes is true, waits for
+// signatures, or has failed.
+type settling struct {
+	cl      *client.Client
+	doc     document
+	by      string // how the set is called as a requester
+	targets map[string]bool
+	failed  map[string]api.Error // by target
+}
+
+// settle waits for a document that was put after the entry numbered since.
+func settle(ctx context.Context, cl *client.Client, d document, since int64, out *applied) error {
+	s := settling{cl: cl, doc: d, by: op.Requester{Source: op.SourceDesired, Set: d.set}.String(),
+		targets: map[string]bool{}, failed: map[string]api.Error{}}
+	for _, g := range d.Guests {
+		s.targets[g.Target().String()] = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	entries, broken := s.follow(ctx, since)
+	silence := time.NewTimer(quiet)
+	defer silence.Stop()
+	for {
+		done, err := s.look(ctx, out)
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-broken:
+			return err
+		case e := <-entries:
+			if err := s.note(ctx, e); err != nil {
+				return err
+			}
+			for len(entries) > 0 { // one look is enough for all of them
+				if err := s.note(ctx, <-entries); err != nil {
+					return err
+				}
+			}
+			silence.Reset(quiet)
+		case <-silence.C:
+			if err := s.stuck(ctx, out); err != nil {
+				return err
+			}
+			silence.Reset(quiet)
+		}
+	}
+}
+
+// follow sends the entries about the document's guests until ctx ends.
+func (s settling) follow(ctx context.Context, since int64) (<-chan api.Entry, <-chan error) {
+	entries, broken := make(chan api.Entry, 256), make(chan error, 1)
+	go func() {
+		broken <- s.cl.Events(ctx, since, true, func(e api.Entry) error {
+			if !s.targets[e.Target] {
+				return nil
+			}
+			select {
+			case entries <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return entries, broken
+}
+
+// note remembers how a job of the set's ended, and forgets it when the same
+// guest is asked for again.
+func (s settling) note(ctx context.Context, e api.Entry) error {
+	if e.Job == "" {
+		if e.Code != "" && e.By == s.by {
+			s.failed[e.Target] = api.Error{Code: e.Code, Detail: e.Detail}
+		}
+		return nil
+	}
+	j, err := s.cl.Job(ctx, e.Job)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !slices.Contains(j.RequestedBy, s.by):
+	case j.State.Open(), j.State == op.StateSucceeded:
+		delete(s.failed, e.Target)
+	case j.State != op.StateSuperseded && j.State != op.StateCancelled && j.Error != nil:
+		s.failed[e.Target] = *j.Error
+	}
+	return nil
+}
+
+// look compares the document with how things are. It is done when nothing is
+// left that gated could do by itself.
+func (s settling) look(ctx context.Context, out *applied) (done bool, err error) {
+	plan, err := s.cl.Plan(ctx, s.doc.set, s.doc.body)
+	if errors.Is(err, refusal.OverLimit) {
+		return false, nil // another plan of this user is being made; look again later
+	}
+	if err != nil {
+		return false, err
+	}
+	pending, err := s.cl.Requests(ctx, op.StatePending)
+	if err != nil {
+		return false, err
+	}
+	waiting := map[question]string{}
+	for _, r := range pending {
+		if slices.Contains(r.RequestedBy, s.by) {
+			waiting[question{r.Target, r.Op}] = r.ID
+		}
+	}
+	out.Plan, out.Waiting, out.Failed = &plan, []string{}, []failedGuest{}
+	open := 0
+	for _, g := range plan.Guests {
+		target := op.Target{Kind: "guest", Name: g.Name}.String()
+		failure, failed := s.failed[target]
+		request := requestOf(g, target, waiting)
+		switch {
+		case g.Action == api.ActionNone:
+		case request != "":
+			out.Waiting = append(out.Waiting, request)
+		case failed:
+			out.Failed = append(out.Failed, failedGuest{target, failure})
+		case g.Action == api.ActionError && g.Error != nil:
+			out.Failed = append(out.Failed, failedGuest{target, *g.Error})
+		default:
+			open++
+		}
+	}
+	return open == 0, nil
+}
+
+// question is what a request asks of operators.
+type question struct{ target, op string }
+
+// requestOf returns the set's request for a step of a guest's plan that waits for
+// a signature, "" where there is none yet.
+func requestOf(g api.PlannedGuest, target string, waiting map[question]string) string {
+	for _, step := range g.Steps {
+		if id := waiting[question{target, step.Op}]; id != "" && step.Class == op.Destructive {
+			return id
+		}
+	}
+	return ""
+}
+
+// stuck gives up on guests that nothing is done about: what is wished of them
+// ended before in a way that gated does not try again by itself.
+func (s settling) stuck(ctx context.Context, out *applied) error {
+	if out.Plan == nil {
+		return nil // it was not the turn of this look yet
+	}
+	busy, err := s.jobs(ctx, op.StatePlanned, op.StateAuthorized, op.StateDispatched)
+	if err != nil {
+		return err
+	}
+	ended, err := s.jobs(ctx, op.StateRejected, op.StateFailed, op.StateInterrupted, op.StateRefused, op.StateExpired)
+	if err != nil {
+		return err
+	}
+	for _, g := range out.Plan.Guests {
+		target := op.Target{Kind: "guest", Name: g.Name}.String()
+		_, works := busy[target]
+		_, known := s.failed[target]
+		if works || known || g.Action == api.ActionNone {
+			continue
+		}
+		failure := api.Error{Code: refusal.Unavailable, Detail: "gated does nothing about it; gated status may say why"}
+		if j, ok := ended[target]; ok && j.Error != nil {
+			failure = *j.Error
+		}
+		s.failed[target] = failure
+	}
+	return nil
+}
+
+// jobs returns the set's newest job for each of the document's guests, of those
+// in the given states.
+func (s settling) jobs(ctx context.Context, states ...op.State) (map[string]api.Job, error) {
+	newest := map[string]api.Job{}
+	for _, state := range states {
+		for q := (client.JobQuery{State: state}); ; {
+			page, err := s.cl.Jobs(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			for _, j := range page.Jobs {
+				if len(j.Steps) == 0 || !slices.Contains(j.RequestedBy, s.by) {
+					continue
+				}
+				target := j.Steps[0].Target
+				if old, ok := newest[target]; s.targets[target] && (!ok || j.CreatedAt.After(old.CreatedAt)) {
+					newest[target] = j
+				}
+			}
+			if page.Next == nil {
+				break
+			}
+			q.After = *page.Next
+		}
+	}
+	return newest, nil
 }

@@ -4,13 +4,25 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"gated/internal/agents/agent"
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 func main() {
@@ -43,4 +55,222 @@ func untilSignal() (context.Context, context.CancelFunc) {
 		cancel()
 	}()
 	return ctx, cancel
+}
+
+// root returns the whole command tree.
+func (t *tool) root() *cobra.Command {
+	root := t.Root(cli.Words{
+		Use:   "gated",
+		Short: "Nothing destructive happens to this host's guests unless an operator signed exactly that",
+		Long: `gated stands in front of every change to a host's guests. Benign steps run at once. A destructive step waits,
+and runs only after an operator signed that exact step with an SSH key (see opsign).
+
+Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached, 5
+internal. The daemon's socket is --socket, else GATED_SOCKET, else the first that exists of
+$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
+		Example: "  gated status\n" +
+			"  gated submit guest.start web-1 --wait",
+	},
+		t.initCommand(), t.serveCommand(), t.statusCommand(), t.opsCommand(),
+		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.commandsCommand(), t.classifyCommand(),
+		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(), t.trustCommand(),
+		t.agentCommand(), t.reserveCommand(), t.checkCommand(), t.renewCommand(), t.releaseCommand(), t.transferCommand(),
+		t.reservationsCommand(), t.releaseAllCommand(), t.forceTransferCommand(), t.hookCommand(), t.doctorCommand(),
+		t.canaryCommand(), t.fsckCommand(), t.backupCommand(), t.restoreCommand(), t.timeCommand(), t.hubCommand(),
+		t.dialCommand(),
+	)
+	root.Version = daemon.Version()
+	return root
+}
+
+// stateOf adds --state to a command about a state directory that is there.
+func (t *tool) stateOf(c *cobra.Command, to *string) {
+	stateFlag(c, to)
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if *to == "" {
+			err = t.elsewhere(err, stateDir(""))
+		}
+		return err
+	}
+}
+
+// elsewhere adds, where no state directory was named and the default one has no
+// gate, that there is a gate whose state is somewhere else.
+func (t *tool) elsewhere(err error, dir string) error {
+	r := (*refusal.Refusal)(nil)
+	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget || hasDatabase(dir) {
+		return err
+	}
+	o, where := t.Where()
+	if where != nil {
+		return err
+	}
+	for _, path := range o.Paths() {
+		if info, statErr := os.Stat(path); statErr == nil && info.Mode().Type() == fs.ModeSocket {
+			return r.WithHint(
+				"a gate answers at %s: name the directory of its state with --state DIR, as its gated serve has it\n%s",
+				op.Shown(path), r.Hint)
+		}
+	}
+	return err
+}
+
+// hasDatabase reports whether a state directory has a gate's database, as far as
+// this user can see.
+func hasDatabase(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "gated.db"))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// stateFlag adds --state.
+func stateFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "state", "", "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)")
+	_ = c.MarkFlagDirname("state") // the flag was just added
+}
+
+// hinted adds to a refusal that does not say itself what to do the words for that
+// of this command: those of its code alone are about signing. With codes, to one of
+// these.
+func hinted(err error, hint string, codes ...refusal.Code) error {
+	r := (*refusal.Refusal)(nil)
+	if !errors.As(err, &r) || r.Hint != "" || len(codes) > 0 && !slices.Contains(codes, r.Code) {
+		return err
+	}
+	return r.WithHint("%s", hint)
+}
+
+// tool is one run of the command line.
+type tool struct {
+	cli.Tool
+	stdin io.Reader
+}
+
+// run runs a command line and returns its exit code.
+func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t.root(), args) }
+
+// readToken reads the file of GATED_AGENT_TOKEN_FILE. One that cannot be read is
+// a usage error, as any file that a command line names.
+func readToken(path string) (string, error) {
+	token, err := agent.ReadTokenFile(path)
+	return token, unlessRefused(err)
+}
+
+// dialCommand returns the command that opsign runs on the gate's host, through
+// ssh. It has no flag of its own: the words of a line for a shell are not to be
+// trusted with more.
+func (t *tool) dialCommand() *cobra.Command {
+	return t.Command(cli.Words{
+		Use:   "dial",
+		Short: "Connect standard input and output to the daemon's socket, for a gate's remote clients",
+		Long: `opsign --remote runs this on the gate's host, through ssh. It checks the socket as every client does, copies
+both ways, and ends when either side ends.`,
+		Example: "  gated dial --socket /run/gated/gated.sock",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		o, err := t.Where()
+		if err != nil {
+			return err
+		}
+		return client.Relay(c.Context(), o, t.stdin, t.Stdout)
+	})
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// list joins patterns.
+func list(patterns []string) string {
+	out := make([]string, len(patterns))
+	for i, p := range patterns {
+		out[i] = cli.Inline(p)
+	}
+	return strings.Join(out, ", ")
+}
+
+// completeOpName completes OP from the catalogue, then NAME from the daemon.
+func (t *tool) completeOpName(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return cli.CompleteOp()
+	case 1:
+		if args[0] == op.Run {
+			return t.completeCommand()
+		}
+		return t.completeGuest(c, nil, typed)
+	}
+	return nil, cli.NoFiles
+}
+
+func completeStates(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, s := range op.States {
+		out = append(out, string(s))
+	}
+	return out, cli.NoFiles
+}
+
+func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cli.NoFiles
+	}
+	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		guests, err := cl.Guests(ctx)
+		for _, g := range guests {
+			out = append(out, g.Name+"\t"+g.State)
+		}
+		return out, err
+	})
+}
+
+// completeJob completes ids of jobs in a state, of any if it is empty.
+func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cli.NoFiles
+		}
+		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+			page, err := cl.Jobs(ctx, client.JobQuery{State: state})
+			for _, j := range page.Jobs {
+				out = append(out, j.ID+"\t"+what(j))
+			}
+			return out, err
+		})
+	}
+}
+
+// completeReservation completes ids of reservations: the caller's own, or those
+// of others.
+func (t *tool) completeReservation(mine bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cli.NoFiles
+		}
+		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+			page, err := cl.Reservations(ctx, client.ReservationQuery{})
+			for _, r := range page.Reservations {
+				if r.Mine == mine {
+					out = append(out, r.ID+"\t"+r.Agent+" "+list(r.Patterns))
+				}
+			}
+			return out, err
+		})
+	}
+}
+
+func (t *tool) completeAgent(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() == "unregister" {
+		return nil, cli.NoFiles
+	}
+	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		agents, err := cl.Agents(ctx)
+		for _, a := range agents {
+			out = append(out, a.Name+"\t"+boundTo(a))
+		}
+		return out, err
+	})
 }

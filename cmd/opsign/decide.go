@@ -2,16 +2,25 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // asker is where a decision is shown and asked for. Both are on the one
@@ -102,4 +111,223 @@ func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, uni
 func notConfirmed() error {
 	return refusal.New(refusal.Cancelled, "not confirmed, nothing was signed").
 		WithHint("to sign, run it again and type yes")
+}
+
+// rejectionValidity is how long a rejection may take to reach the gate.
+const rejectionValidity = 15 * time.Minute
+
+func (t *tool) rejectCommand() *cobra.Command {
+	var k keyFlags
+	var yes bool
+	var reason string
+	c := t.Command(cli.Words{
+		Use:     "reject ID --reason TEXT",
+		Short:   "Sign the refusal of a request",
+		Long:    "The request ends, and the same wish is refused until it changes.",
+		Example: "  opsign reject j12.1 --reason \"still in use\"",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if reason == "" {
+			return cli.Usage("say with --reason why, for the requester")
+		}
+		asks, err := t.asker(yes, k)
+		if err != nil {
+			return err
+		}
+		defer asks.close()
+		return asks.reject(c, args[0], reason, k)
+	})
+	c.ValidArgsFunction = t.completeRequest
+	t.keyFlags(c, &k)
+	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	c.Flags().StringVar(&reason, "reason", "", "why, for the requester")
+	return c
+}
+
+const wordsConfirmReject = "Reject %s of %s as %s? Type yes:"
+
+func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	q, err := a.question(c.Context(), cl, id)
+	if err != nil {
+		return err
+	}
+	if err := a.showRequest(q, false); err != nil {
+		return err
+	}
+	payload, err := a.rejection(q, reason)
+	if err != nil {
+		return err
+	}
+	role, err := k.roleFor(q.request.Roles)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
+		return err
+	}
+	signer, err := a.keySigner(c.Context(), k)
+	if err != nil {
+		return err
+	}
+	armor, err := signer.Sign(c.Context(), role, payload)
+	if err != nil {
+		return err
+	}
+	r, err := cl.Reject(c.Context(), id, api.EnvelopeOf(payload, armor))
+	if err != nil {
+		return err
+	}
+	return a.rejected(r)
+}
+
+// rejection makes the bytes of a rejection of what was shown.
+func (t *tool) rejection(q question, reason string) ([]byte, error) {
+	id, err := op.ParseStepID(q.request.ID)
+	if err != nil {
+		return nil, err
+	}
+	now := t.now().UTC().Truncate(time.Second)
+	return op.Rejection{Gate: q.payload.Gate, Host: q.payload.Host, Request: id, PayloadSHA256: op.SHA256(q.bytes),
+		Nonce: newNonce(), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity), Reason: reason}.Encode()
+}
+
+// rejected prints how a request stands after a rejection.
+func (t *tool) rejected(r api.Request) error {
+	if t.JSON {
+		return t.Emit(r)
+	}
+	t.Print("%s is %s\n", cli.Inline(r.ID), cli.Inline(string(r.State)))
+	return nil
+}
+
+// newNonce makes a fresh nonce of 24 random bytes.
+func newNonce() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails: the program would end first
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// changed is the refusal to sign a request that is not as it was shown.
+type changed struct {
+	error
+	now  question
+	what string // what differs, for people; a line for each part, with its end
+}
+
+func (c *changed) Unwrap() error { return c.error }
+
+// again asks for a request once more, right before it is signed. It refuses, as
+// StaleTarget, with *changed, one whose bytes or facts are not those that were
+// shown, and one that is decided as the gate would.
+func (t *tool) again(ctx context.Context, cl *client.Client, shown question) error {
+	now, err := t.question(ctx, cl, shown.request.ID)
+	if err != nil {
+		return err
+	}
+	if err := answered(now.request); err != nil {
+		return err
+	}
+	if what := now.since(shown); what != "" {
+		return &changed{changedRefusal(shown.request.ID), now, what}
+	}
+	return nil
+}
+
+// since says how a look differs from what was shown before, and notes whether that
+// is in counters alone.
+func (q *question) since(shown question) string {
+	what := differs(shown, *q)
+	q.moving = shown.moving
+	if what != "" {
+		q.moving = moves(shown, *q)
+	}
+	return what
+}
+
+// diskMoves are the parts of a fact about a disk that change while a guest writes.
+var diskMoves = regexp.MustCompile(`\([0-9.]+ [KMGTPE]?i?B allocated\)|last write [0-9TZ:-]+`)
+
+// counters reports whether two facts differ in nothing but what a guest that writes
+// changes all the time: how much data it has, and when it wrote last.
+func counters(a, b op.Fact) bool {
+	switch {
+	case a.Name != b.Name:
+		return false
+	case a.Name == "files", a.Name == "bytes", a.Name == "last write":
+		return true
+	}
+	return diskMoves.ReplaceAllString(a.Text, "") == diskMoves.ReplaceAllString(b.Text, "")
+}
+
+// moves reports whether two looks differ in nothing but counters.
+func moves(was, now question) bool {
+	was.moving = true
+	return differs(was, now) == ""
+}
+
+const wordsIs = "now "
+
+// differs says what of a request is not as it was shown: what the signature would
+// bind, the facts, the target's labels, and why it waits. It is empty if all of it
+// is the same, but for counters of which the operator knows that they move.
+func differs(was, now question) string {
+	tolerant := was.moving && bytes.Equal(was.bytes, now.bytes)
+	gone, come := unlike(was.facts(), now.facts(), func(a, b op.Fact) bool {
+		return sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b)
+	})
+	if len(gone) == 0 && len(come) == 0 {
+		// The parts of a payload are all that its bytes say (op.DecodePayload).
+		return ""
+	}
+	var rows []op.Fact
+	row := func(mark string, f op.Fact) { rows = append(rows, op.Fact{Name: mark + f.Name, Text: f.Text}) }
+	for _, f := range gone {
+		row("was ", f)
+		for i := 0; i < len(come); i++ {
+			if come[i].Name == f.Name {
+				row(wordsIs, come[i])
+				come = slices.Delete(come, i, i+1)
+				i--
+			}
+		}
+	}
+	for _, f := range come {
+		row(wordsIs, f)
+	}
+	return cli.Facts("  ", rows)
+}
+
+const wordsLabels = "labels of the target"
+
+// facts are all parts of a question that people are shown before they sign, but
+// for limits, which lose nothing.
+func (q question) facts() []op.Fact {
+	out := slices.Concat(payloadFacts(q.payload), slices.DeleteFunc(slices.Clone(q.request.Facts), op.Fact.OnLimits))
+	if text := labelsText(q.request.Labels); text != "" {
+		out = append(out, op.Fact{Name: wordsLabels, Text: text})
+	}
+	return append(out, op.Fact{Name: "why it waits", Text: q.request.Why})
+}
+
+// unlike returns what only the first list has, and what only the second has.
+func unlike(a, b []op.Fact, same func(x, y op.Fact) bool) (gone, come []op.Fact) {
+	come = slices.Clone(b)
+	for _, x := range a {
+		i := slices.IndexFunc(come, func(y op.Fact) bool { return same(x, y) })
+		if i < 0 {
+			gone = append(gone, x)
+			continue
+		}
+		come = slices.Delete(come, i, i+1)
+	}
+	return gone, come
+}
+
+func changedRefusal(id string) error {
+	return refusal.New(refusal.StaleTarget, "%s changed after it was shown, and was not signed", id).
+		WithHint("read it again: opsign review, or opsign approve %s", id)
 }

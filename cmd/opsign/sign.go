@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
@@ -217,4 +220,124 @@ func (d draft) discard() { _ = os.Remove(d.temporary) }
 func fileThere(path string) error {
 	return refusal.New(refusal.Conflict, "%s exists, and nothing is written over it", path).
 		WithHint("name a new file with -o, or remove the old one and its .sig")
+}
+
+// verified is the answer of verify.
+type verified struct {
+	Principal   string  `json:"principal"`
+	Role        op.Role `json:"role"`
+	Fingerprint string  `json:"fingerprint"`
+	KeyType     string  `json:"key_type"`
+}
+
+func (t *tool) verifyCommand() *cobra.Command {
+	var sig, signers string
+	c := t.Command(cli.Words{
+		Use:   "verify PAYLOAD --sig FILE --allowed-signers FILE",
+		Short: "Verify a signature without a daemon",
+		Long: "Prints who signed as what, with which key. The key has to be valid now; whether the payload still " +
+			"is, a gate says.",
+		Example: "  opsign verify op.json --sig op.json.sig --allowed-signers allowed_signers",
+	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+		if sig == "" || signers == "" {
+			return cli.Usage("both --sig and --allowed-signers are needed")
+		}
+		payload, err := cli.ReadFile(args[0], op.MaxPayload)
+		if err != nil {
+			return err
+		}
+		armor, err := cli.ReadFile(sig, maxSignatureFile)
+		if err != nil {
+			return err
+		}
+		listed, err := cli.ReadFile(signers, authz.MaxTrust)
+		if err != nil {
+			return err
+		}
+		trust, err := authz.LoadTrust(listed)
+		if err != nil {
+			return err
+		}
+		who, err := authz.VerifyFile(payload, string(armor), trust, t.now())
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
+		}
+		t.Print("good %s signature by %s with %s %s\n",
+			op.Shown(string(who.Role)), cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		return nil
+	})
+	c.ValidArgsFunction = nil // files
+	c.Flags().StringVar(&sig, "sig", "", flagSig)
+	c.Flags().StringVar(&signers, "allowed-signers", "", "the allowed_signers `FILE`")
+	_ = c.MarkFlagFilename("sig", "sig")      // the flags were
+	_ = c.MarkFlagFilename("allowed-signers") // just added
+	return c
+}
+
+// rotationText says what a rotation's bytes would do to the list of signers: a
+// line for each key that comes or goes. Whose a key is that goes, the bytes do
+// not say; it is what the gate says in the facts. It is empty of what is no
+// rotation.
+func rotationText(p op.Payload, facts []op.Fact) string {
+	if p.Op != op.Rotate {
+		return ""
+	}
+	text := ""
+	for _, line := range p.Params.Lines("add") {
+		text += fmt.Sprintf("    adds %s\n", addedKey(line))
+	}
+	for _, key := range p.Params.Lines("remove") {
+		owners := listedAs(key, facts)
+		for _, owner := range owners {
+			text += fmt.Sprintf("    removes %s\n", cli.Inline(owner))
+		}
+		if len(owners) == 0 {
+			text += fmt.Sprintf("    removes %s (the gate does not say who has it)\n", cli.Inline(key))
+		}
+	}
+	return text + fmt.Sprintf("    makes epoch %d of the list of signers\n", p.Params.Int("epoch"))
+}
+
+// addedKey describes a line that is to be added as a gate would read it, and
+// shows it whole if it cannot be read.
+func addedKey(line string) string {
+	trust, err := authz.LoadTrust([]byte(line))
+	if err != nil || len(trust.Signers()) != 1 {
+		return fmt.Sprintf("a line that cannot be read: %s", cli.Inline(line))
+	}
+	l := trust.Signers()[0]
+	about := []string{"security key"}
+	switch {
+	case l.CA:
+		about[0] = "certificate authority"
+	case l.Software:
+		about[0] = "software key"
+	}
+	if !l.ValidAfter.IsZero() {
+		about = append(about, fmt.Sprintf("from %s", l.ValidAfter.UTC().Format(time.RFC3339)))
+	}
+	if !l.ValidBefore.IsZero() {
+		about = append(about, fmt.Sprintf("until %s", l.ValidBefore.UTC().Format(time.RFC3339)))
+	}
+	return fmt.Sprintf("%s (%s)", cli.Inline(strings.TrimSuffix(l.String(), " cert-authority")), strings.Join(about, ", "))
+}
+
+// listedAs finds in the facts of a rotation the lines that list a key now:
+// whose it is, in which roles, and the key.
+func listedAs(key string, facts []op.Fact) (out []string) {
+	for _, f := range facts {
+		who, rest, ok := strings.Cut(f.Text, " "+key)
+		// Nothing of it, or what goes on with a word of its own.
+		if whole := rest == "" || strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " "); f.Name != "key" || !ok ||
+			!whole {
+			continue
+		}
+		if line := who + " " + key; !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	return out
 }

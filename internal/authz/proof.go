@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/crypto/ssh"
+
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
@@ -55,5 +57,69 @@ func (a *additions) parse() {
 			blob := string(e.public.Marshal())
 			a.byKey[blob] = append(a.byKey[blob], e)
 		}
+	}
+}
+
+// VerifyStored returns nil if a stored signature is a signature over the payload and
+// the stored facts beside it are true. These are the role, the key, what a security
+// key attested, and of a certificate the CA and the person. It refuses with the
+// failing stage, as an approval would be refused.
+//
+// It uses neither a list of signers nor a clock, because the audit log has the
+// signers that were listed when a signature counted. A plain key does not name its
+// person, so any principal passes without a certificate. A stored signature without
+// an attestation passes too. Proofs of possession are stored without it, and so were
+// older signatures.
+func VerifyStored(payload []byte, stored op.Signed) error {
+	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{stored.Armor}})
+	if err != nil {
+		return atStage(refusal.StageDecode, err)
+	}
+	s := sigs[0]
+	if _, err := checkNamespaces(sigs, func(r op.Role) bool { return r == stored.Role }); err != nil {
+		return atStage(refusal.StageNamespace, err)
+	}
+	if err := s.isOf(stored); err != nil {
+		return atStage(refusal.StageAllowList, err)
+	}
+	if err := s.checkCrypto(payload); err != nil {
+		return atStage(refusal.StageCrypto, err)
+	}
+	// Only a verified signature tells what its key attested.
+	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {
+		return atStage(refusal.StageCrypto, refusal.New(refusal.BadSignature,
+			"the key %s attested something else than is stored", stored.Key))
+	}
+	return nil
+}
+
+// isOf refuses, as UnknownSigner, a signature by another key, CA or person than the
+// stored one.
+func (s signature) isOf(stored op.Signed) error {
+	if s.barred != nil {
+		return s.barred
+	}
+	if key := ssh.FingerprintSHA256(s.key); key != stored.Key {
+		return refusal.New(refusal.UnknownSigner, "the signature is by the key %s, and is stored as one by %s", key,
+			op.Shown(stored.Key))
+	}
+	if s.cert == nil {
+		if stored.CA != "" {
+			return refusal.New(refusal.UnknownSigner, "the signature by key %s holds no certificate, and is stored with one",
+				stored.Key)
+		}
+		return nil
+	}
+	switch principal, err := s.cert.principal(); {
+	case err != nil:
+		return err
+	case s.cert.caPrint != stored.CA:
+		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is by the CA %s, and is stored as one by %q",
+			stored.Key, s.cert.caPrint, op.Shown(stored.CA))
+	case principal != stored.Principal:
+		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is for %q, and is stored as one for %q",
+			stored.Key, principal, op.Shown(stored.Principal))
+	default:
+		return nil
 	}
 }

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"strings"
 
@@ -129,4 +130,94 @@ func joinLines(body string) (string, bool) {
 func notArmor(why string) error {
 	return refusal.New(refusal.Malformed, "this is not an armored SSH signature: %s", why).
 		WithHint("give the file that ssh-keygen -Y sign wrote, unchanged")
+}
+
+// wire reads the SSH encoding of RFC 4251, section 5. After a read beyond the end,
+// bad is set and all reads return nil or 0.
+type wire struct {
+	rest []byte
+	bad  bool
+}
+
+func (w *wire) take(n uint64) []byte {
+	if w.bad || n > uint64(len(w.rest)) {
+		w.bad = true
+		return nil
+	}
+	b := w.rest[:n]
+	w.rest = w.rest[n:]
+	return b
+}
+
+func (w *wire) number() uint32 {
+	b := w.take(4)
+	if w.bad {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+func (w *wire) long() uint64 {
+	b := w.take(8)
+	if w.bad {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// next reads a string, or an mpint's bytes.
+func (w *wire) next() []byte { return w.take(uint64(w.number())) }
+
+// ended reports whether all bytes were read without an error.
+func (w *wire) ended() bool { return !w.bad && len(w.rest) == 0 }
+
+// appendString writes a string as next reads it.
+func appendString(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+}
+
+// positive reports whether b is the shortest mpint of a number above zero.
+func positive(b []byte) bool {
+	switch {
+	case len(b) == 0 || b[0] >= 0x80:
+		return false
+	case b[0] == 0:
+		return len(b) > 1 && b[1] >= 0x80
+	default:
+		return true
+	}
+}
+
+// parseInner reads a plain signature, inside an SSHSIG or at the end of a
+// certificate. It checks that format and length fit the key's type.
+func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
+	w := wire{rest: b}
+	format, value := string(w.next()), w.next()
+	var rest []byte
+	if _, ok := key.(securityKey); ok {
+		rest = w.take(5) // flags and counter
+	}
+	if !w.ended() {
+		return nil, refusal.New(refusal.Malformed, "the inner signature is cut short or followed by other bytes")
+	}
+	var fits bool
+	switch key.Type() {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519:
+		fits = format == key.Type() && len(value) == 64
+	case ssh.KeyAlgoRSA:
+		if format == ssh.KeyAlgoRSA {
+			return nil, refusal.New(refusal.WeakKey, "the signature is ssh-rsa, which uses SHA-1").
+				WithHint("sign with rsa-sha2-512, as ssh-keygen does")
+		}
+		fits = (format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256) &&
+			len(value) == (rsaModulusBits(key)+7)/8
+	default: // ECDSA, RFC 5656, 3.1.2; also of a security key
+		pair := wire{rest: value}
+		r, s := pair.next(), pair.next()
+		fits = format == key.Type() && pair.ended() && positive(r) && positive(s)
+	}
+	if !fits {
+		return nil, refusal.New(refusal.Malformed, "the inner signature has not the form of one by a %s key", key.Type())
+	}
+	return &ssh.Signature{Format: format, Blob: value, Rest: rest}, nil
 }

@@ -5,8 +5,11 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -67,3 +70,97 @@ func IsTransient(err error) bool { var k kind; return errors.As(err, &k) && k.tr
 
 // IsUnknown reports whether err was marked by Unknown.
 func IsUnknown(err error) bool { var k kind; return errors.As(err, &k) && k.unknown }
+
+// Backend is a driver that a gate can have several of. The configuration gives it a name, and
+// it can report its own health.
+type Backend interface {
+	Driver
+	// Name is the name of the back end: "local", "libvirt", "proxmox", "command".
+	Name() string
+	// Check reports if the driver can reach the back end, which rights the driver lacks, and
+	// which version the back end has. Check changes nothing. It has no error: a failure is a
+	// finding.
+	Check(ctx context.Context) []Finding
+}
+
+// State says how serious a finding is.
+type State string
+
+// The states of a finding.
+const (
+	OK   State = "ok"
+	Note State = "note" // works, but the operator should know
+	Bad  State = "bad"  // does not work
+)
+
+// Finding is one result of a check.
+type Finding struct {
+	What   string // "reachable", "version", "permission VM.Audit"
+	State  State
+	Detail string // a sentence for people
+	Hint   string // what the operator can do; empty if there is nothing to do
+}
+
+// Size writes a number of bytes for people, in units of 1024 (IEC 80000-13): "512 B", "1.5
+// GiB".
+func Size(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size, i := float64(n)/1024, 0
+	for size >= 1024 && i < len(units)-1 {
+		size, i = size/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", size, units[i])
+}
+
+// Fits refuses a step on a target if Permit.Use would refuse it too. A driver calls it first,
+// because its own error would say less about a target that changed. The codes are Conflict,
+// StaleTarget and UnknownTarget.
+func Fits(step op.Step, now op.Observed) error {
+	spec, err := op.Lookup(step.Op)
+	t := step.Target
+	switch {
+	case err != nil:
+		return err
+	case spec.Creates && now.Present:
+		return refusal.New(refusal.Conflict, "%s exists already", t)
+	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:
+		return refusal.New(refusal.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).
+			At(refusal.StageBinding)
+	case !spec.Creates && !now.Present:
+		return refusal.New(refusal.UnknownTarget, "there is no %s", t)
+	case now.Missing != "" && step.State == op.StateAuthorized:
+		return refusal.New(refusal.StaleTarget, "%s", now.Missing).At(refusal.StageBinding)
+	case now.Missing != "":
+		return refusal.New(refusal.UnknownTarget, "%s", now.Missing)
+	}
+	return nil
+}
+
+// Incomplete is the error of a List that also returns the targets that it saw. The caller knows
+// nothing about a target that is not in that list. A caller may treat it as any other error:
+// then it knows nothing about all targets.
+type Incomplete struct {
+	Why string // a sentence for people that names the missing part
+}
+
+// Error returns why.
+func (e *Incomplete) Error() string { return e.Why }
+
+// Unwrap marks the error as one that may go away: refusal.Unavailable.
+func (e *Incomplete) Unwrap() error {
+	return refusal.New(refusal.Unavailable, "%s", e.Why).
+		WithHint("gated status and gated doctor say what is the matter with it")
+}
+
+// Missing returns the reason if err leaves open that a target exists which is not in the list.
+// For nil and for every other error it returns an empty string.
+func Missing(err error) string {
+	var e *Incomplete
+	if errors.As(err, &e) {
+		return e.Why
+	}
+	return ""
+}

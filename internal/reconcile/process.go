@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/desired"
 )
 
@@ -229,4 +231,87 @@ func (r *Reconciler) later(t op.Target, what string, err error) bool {
 	r.mu.Unlock()
 	r.queue.addAfter(t, d)
 	return false
+}
+
+// recovering is how many targets are looked at side by side at the start, so that their ends share fsyncs.
+const recovering = 16
+
+// Recover ends what was under way when the daemon stopped. Nothing may run before it returns. If a target cannot be
+// looked at, its step stays dispatched: no other step of it runs, and Run tries again. The error is the journal's.
+func (r *Reconciler) Recover(ctx context.Context) error {
+	steps, err := r.Gate.Dispatched(ctx)
+	if err != nil {
+		return fmt.Errorf("read what was under way: %w", err)
+	}
+	work := make(chan op.Step)
+	var wg sync.WaitGroup
+	for range min(recovering, len(steps)) {
+		wg.Go(func() {
+			for s := range work {
+				r.attend(ctx, r.Drivers[s.Target.Kind], s.Target)
+			}
+		})
+	}
+	for _, s := range steps {
+		if r.Drivers[s.Target.Kind] == nil {
+			r.Logger.Error("no driver can say how a step ended", "step", s.ID.String(), "target", s.Target.String())
+			continue
+		}
+		r.attach(s, &attached{step: s, task: s.Task})
+		work <- s
+	}
+	close(work)
+	wg.Wait()
+	return nil
+}
+
+// stop is a wish that ended in a way that another try would not change. It is not asked for again until the wish or the
+// target changes.
+type stop struct {
+	wish, ask   string
+	incarnation op.Incarnation
+	fingerprint op.Fingerprint
+	op          string
+	code        refusal.Code
+	detail      string
+}
+
+// wishKey identifies all that a document wishes of a guest.
+func wishKey(g *desired.Guest) string { return g.State + " " + string(g.Fields.Canonical()) }
+
+// askKey identifies a step to ask for.
+func askKey(a op.Ask) string { return a.Op + " " + string(a.Params.Canonical()) }
+
+func (m *target) isStopped(g *desired.Guest, a op.Ask, o op.Observed) bool {
+	for i := range m.stopped {
+		s := &m.stopped[i]
+		if s.incarnation == o.Incarnation && sameFingerprint(s.fingerprint, o) && s.ask == askKey(a) && s.wish == wishKey(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameFingerprint compares with what was seen when the step was planned. An absent target always matches: it has no
+// state that could differ, whatever digest the gate or driver gives to nothing.
+func sameFingerprint(f op.Fingerprint, o op.Observed) bool { return !o.Present || f == o.Fingerprint }
+
+// stopAt remembers that an ask ended. It replaces what it remembered of the same ask.
+func (m *target) stopAt(s stop) {
+	for i := range m.stopped {
+		if m.stopped[i].ask == s.ask {
+			m.stopped[i] = s
+			return
+		}
+	}
+	m.stopped = append(m.stopped, s)
+}
+
+// converged forgets the stops of a target that is as wished. The back-off stays for a while, because a guest whose
+// process ends at once looks converged right after each start.
+func (m *target) converged(now time.Time) {
+	m.stopped = nil
+	if m.retry != nil && now.Sub(m.retry.until) > calm {
+		m.retry = nil
+	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +13,8 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 )
 
 // Limits on how many agents are registered at a time. A registered process costs the daemon one descriptor. The end of
@@ -153,4 +156,197 @@ func (r *Registry) Alive(name string) bool {
 	defer r.mu.RUnlock()
 	e := r.byName[name]
 	return e != nil && e.committed && e.alive()
+}
+
+// Schema is the tables of this package. An agent has either a process or a token. A number is given once, even if its
+// row is deleted (SQLite's AUTOINCREMENT). Times are Unix nanoseconds.
+const Schema = `
+CREATE TABLE agents(
+	id    INTEGER PRIMARY KEY AUTOINCREMENT,
+	name  TEXT NOT NULL UNIQUE,
+	uid   INTEGER NOT NULL,
+	pid   INTEGER NOT NULL,            -- 0 with a token
+	start INTEGER NOT NULL,            -- clock ticks since boot
+	boot  TEXT NOT NULL,
+	token TEXT NOT NULL,               -- hex SHA-256, empty with a process
+	at    INTEGER NOT NULL,
+	CHECK ((token = '') = (pid > 1))
+) STRICT;
+CREATE UNIQUE INDEX agents_process ON agents(pid, start, boot) WHERE pid <> 0;
+CREATE UNIQUE INDEX agents_token ON agents(token) WHERE token <> '';
+`
+
+// Add stores a registration and returns its number. If the name, process or token is registered already, it is a
+// Conflict.
+func Add(tx *store.Tx, r Registration) (id int64, err error) {
+	id, err = tx.Insert(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
+		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
+	if errors.Is(err, store.ErrConstraint) {
+		return 0, refusal.New(refusal.Conflict, "the name %q, its process or its token is registered", r.Name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("register agent: %w", err)
+	}
+	return id, nil
+}
+
+// Remove deletes a registration. It reports whether exactly this one was there: it keeps a later one of the same name.
+func Remove(tx *store.Tx, r Registration) (bool, error) {
+	n, err := tx.Exec(`DELETE FROM agents WHERE id = ?`, r.ID)
+	if err != nil {
+		return false, fmt.Errorf("forget agent: %w", err)
+	}
+	return n == 1, nil
+}
+
+// Clear deletes all registrations and returns how many there were. Their numbers are not given again.
+func Clear(tx *store.Tx) (n int, err error) {
+	gone, err := tx.Exec(`DELETE FROM agents`)
+	if err != nil {
+		return 0, fmt.Errorf("forget agents: %w", err)
+	}
+	return int(gone), nil
+}
+
+// Registered reports whether the registration of that number still stands.
+func Registered(tx *store.Tx, name string, id int64) (ok bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM agents WHERE id = ? AND name = ?)`, id, name).Scan(&ok)
+	if err != nil {
+		return false, fmt.Errorf("look an agent up: %w", err)
+	}
+	return ok, nil
+}
+
+// All returns the registrations, by name.
+func All(tx *store.Tx) ([]Registration, error) {
+	rows, err := tx.Query(`SELECT id, name, uid, pid, start, boot, token, at FROM agents ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Registration
+	for rows.Next() {
+		var r Registration
+		var id proc.ID
+		var start, at int64
+		if err := rows.Scan(&r.ID, &r.Name, &r.UID, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
+			return nil, err
+		}
+		id.Start = uint64(start)
+		r.Process, r.At = id, time.Unix(0, at).UTC()
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// entry is one registration. Before it is committed, it takes its name and process, but names no caller.
+type entry struct {
+	Registration
+	handle    Handle // nil with a token
+	committed bool
+}
+
+func (e *entry) alive() bool { return e.handle == nil || !e.handle.Ended() }
+
+// enter takes a name and a process or token. The caller holds admission.
+func (r *Registry) enter(e *entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return refusal.New(refusal.Unavailable, "the daemon is stopping")
+	}
+	if e.committed {
+		r.epoch++
+	}
+	r.byName[e.Name] = e
+	if e.Token != "" {
+		r.byToken[e.Token] = e
+	} else {
+		r.byPID[e.Process.PID] = e
+	}
+	if e.committed {
+		r.watch(e)
+	}
+	return nil
+}
+
+// commit makes an entry name callers.
+func (r *Registry) commit(e *entry, id int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.ID = id
+	if r.byName[e.Name] != e {
+		return // the registry was closed; the next start finds the entry in the database
+	}
+	e.committed = true
+	r.epoch++
+	r.watch(e)
+}
+
+// leave gives up what enter took, if e still has it.
+func (r *Registry) leave(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName[e.Name] != e {
+		return
+	}
+	r.epoch++
+	delete(r.byName, e.Name)
+	if e.Token != "" {
+		delete(r.byToken, e.Token)
+		return
+	}
+	if r.byPID[e.Process.PID] == e { // otherwise another process has its pid already
+		delete(r.byPID, e.Process.PID)
+	}
+	e.handle.Close()
+}
+
+// watch waits for the end of an entry's process. The caller holds mu.
+func (r *Registry) watch(e *entry) {
+	if e.handle == nil || r.ctx.Err() != nil {
+		return
+	}
+	r.wg.Go(func() {
+		if e.handle.Wait(r.ctx) != nil {
+			return // the registry or the handle is closed
+		}
+		if r.cfg.Ended != nil {
+			r.cfg.Ended(e.Registration)
+		}
+		r.leave(e)
+	})
+}
+
+// Table reads processes: the kernel's, or a test's.
+type Table interface {
+	// Read returns the present state of a pid's process, or proc.ErrGone if no process has the pid.
+	Read(pid int) (proc.Process, error)
+	// ReadStat is Read without uids and namespaces.
+	ReadStat(pid int) (proc.Process, error)
+	// Open returns a handle on the process with this pid and start tick, or nil if there is none.
+	Open(pid int, start uint64) (Handle, error)
+}
+
+// Handle is a pidfd, or a test's.
+type Handle interface {
+	// Ended reports whether the process has ended.
+	Ended() bool
+	// Wait returns nil when the process has ended, or the reason why it stopped waiting.
+	Wait(ctx context.Context) error
+	Close()
+}
+
+// kernel is the Table of the machine.
+type kernel struct{}
+
+func (kernel) Read(pid int) (proc.Process, error)     { return proc.Read(pid) }
+func (kernel) ReadStat(pid int) (proc.Process, error) { return proc.ReadStat(pid) }
+
+func (kernel) Open(pid int, start uint64) (Handle, error) {
+	fd, err := proc.Open(pid, start)
+	if fd == nil {
+		return nil, err // a nil *proc.FD in a Handle would not be nil
+	}
+	return fd, nil
 }

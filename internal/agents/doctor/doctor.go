@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -292,4 +293,95 @@ func short(err error) string {
 		text = strings.ToValidUTF8(text[:min(len(text), 400)], "")
 	}
 	return text
+}
+
+// hub says how the daemon's link to its hub is, if it has one. The files of certificates and the token are the
+// daemon's, so the daemon says what is wrong with them.
+func (r *Report) hub(h *api.Hub) {
+	if h == nil {
+		return
+	}
+	f := r.add(whatHub, OK, fmt.Sprintf(wordsHubRead, op.Shown(h.URL), op.Shown(h.Revision), moment(h.ReadAt)))
+	switch {
+	case h.Error != nil:
+		f.State = Bad
+		f.Detail = fmt.Sprintf(wordsHubAway, op.Shown(h.URL), moment(h.ReadAt), op.Shown(h.Error.Detail))
+		f.hint(hubHint(h.Error.Code))
+	case h.ReadAt == nil:
+		f.State, f.Detail = Note, fmt.Sprintf(wordsHubNotYet, op.Shown(h.URL))
+	}
+	for _, part := range []struct {
+		what string
+		err  *api.Error
+	}{{whatHubRelays, h.RelayError}, {whatHubReports, h.ReportError}} {
+		if part.err != nil {
+			r.add(part.what, Bad, op.Shown(part.err.Detail)).hint(hubHint(part.err.Code))
+		}
+	}
+}
+
+// hubHint says what to do about an error of an exchange with a hub.
+func hubHint(c refusal.Code) string {
+	switch c {
+	case refusal.NotAllowed:
+		return hintHubTrust
+	case refusal.Unavailable:
+		return hintHubReach
+	case refusal.UnknownTarget:
+		return hintHubHost
+	}
+	return hintHubAnswer
+}
+
+func moment(at *time.Time) string {
+	if at == nil {
+		return wordsHubNever
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// backendsAsk bounds the question about the daemon's back ends. Each may take seconds; all are asked side by side.
+const backendsAsk = 15 * time.Second
+
+// backends makes the daemon check its back ends, and adds their findings.
+func (d Doctor) backends(ctx context.Context, r *Report) {
+	ctx, cancel := context.WithTimeout(ctx, backendsAsk)
+	defer cancel()
+	g, err := d.Connect(d.Socket, "")
+	if err != nil {
+		return // the report says it of the daemon already
+	}
+	defer g.Close()
+	list, err := g.Backends(ctx)
+	switch {
+	case errors.Is(err, refusal.Malformed):
+		r.add(whatBackends, Note, wordsOlder).hint(hintOlder)
+		return
+	case err != nil:
+		r.add(whatBackends, Bad, fmt.Sprintf(wordsNoBackends, short(err)))
+		return
+	}
+	for _, b := range list {
+		r.backend(b)
+	}
+}
+
+// backend says what one back end found.
+func (r *Report) backend(b api.Backend) {
+	what := fmt.Sprintf(whatBackend, b.Name)
+	if b.State == api.BackendAway {
+		f := r.add(what, Bad, fmt.Sprintf(wordsAway, op.Shown(b.Detail)))
+		if b.Since != nil {
+			f.Detail = fmt.Sprintf(wordsAwaySince, b.Since.UTC().Format(time.RFC3339), op.Shown(b.Detail))
+		}
+		f.hint(hintAway)
+	}
+	for _, x := range b.Findings {
+		f := r.add(what+": "+x.What, Bad, op.Shown(x.Detail))
+		switch s := State(x.State); s {
+		case OK, Note:
+			f.State = s
+		}
+		f.Hint = op.Shown(x.Hint)
+	}
 }

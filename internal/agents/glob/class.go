@@ -2,6 +2,7 @@ package glob
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -156,4 +157,94 @@ func (s set) spelled(fold bool) (rune, bool) {
 		return folded(r), slices.Equal(s, literalSet(r, true))
 	}
 	return r, len(s) == 1 && r == s[0].hi
+}
+
+// class reads "[…]" into the set of what it matches.
+func (l *lexer) class() error {
+	s := l.rest[1:]
+	negated := strings.HasPrefix(s, "!") || strings.HasPrefix(s, "^")
+	if negated {
+		s = s[1:]
+	}
+	var spans []span
+	for first := true; first || !strings.HasPrefix(s, "]"); first = false {
+		x, n, err := l.classRange(s, first)
+		if err != nil {
+			return err
+		}
+		spans, s = append(spans, x), s[n:]
+	}
+	given := union(spans)
+	if l.fold {
+		given = given.folded() // before the negation: [!a] does not match A
+	}
+	matched := given.minus(never)
+	if negated {
+		matched = inSegment.minus(given)
+	}
+	if len(matched) == 0 {
+		return l.refuse("has a class that matches no character")
+	}
+	l.wild(class, len(l.rest)-len(s)+1, matched)
+	return nil
+}
+
+// classRange reads a character or a range at the beginning of s, and its length.
+// "]" stands for itself as the first, "-" as the first or the last.
+func (l *lexer) classRange(s string, first bool) (span, int, error) {
+	if len(s) > 1 && s[0] == '-' && s[1] != ']' && !first {
+		return span{}, 0, l.refuse("has a - inside a class that could be a range or not").
+			WithHint(`put it first or last, or write \-`)
+	}
+	lo, n, err := l.classCharacter(s)
+	if err != nil {
+		return span{}, 0, err
+	}
+	if len(s) < n+2 || s[n] != '-' || s[n+1] == ']' {
+		return span{lo, lo}, n, nil
+	}
+	hi, m, err := l.classCharacter(s[n+1:])
+	if err != nil {
+		return span{}, 0, err
+	}
+	if hi < lo {
+		return span{}, 0, l.refuse("has a range in a class whose ends are the wrong way round")
+	}
+	return span{lo, hi}, n + 1 + m, nil
+}
+
+func (l *lexer) classCharacter(s string) (rune, int, error) {
+	switch {
+	case s == "":
+		return 0, 0, l.refuse("has a [ without its ]").WithHint(`write \[ for the character`)
+	case s[0] == '/':
+		return 0, 0, l.refuse("has a / between [ and ]").WithHint(`a class is inside one segment; write \[ for the character`)
+	case strings.HasPrefix(s, "[:"), strings.HasPrefix(s, "[."), strings.HasPrefix(s, "[="):
+		return 0, 0, l.refuse("has a named class, which is not known here").WithHint(`write the ranges out, or \[ for the character`)
+	}
+	return l.character(s)
+}
+
+// Folded returns text with every character replaced by one that represents all characters equal to it except for case.
+// Two texts are equal without case if their Folded are equal. The Literal of a pattern that ignores case is its own
+// Folded.
+func Folded(text string) string {
+	for i := range len(text) {
+		if c := text[i]; 'A' <= c && c <= 'Z' || c >= utf8.RuneSelf {
+			return strings.Map(folded, text)
+		}
+	}
+	return text
+}
+
+// folded returns the character that represents r, as spelled chooses it.
+func folded(r rune) rune {
+	least, alone := r, true
+	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+		least, alone = min(least, o), false
+	}
+	if alone {
+		return r
+	}
+	return unicode.ToLower(least)
 }

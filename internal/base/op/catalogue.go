@@ -159,3 +159,49 @@ func (s Spec) MayApprove(role Role) bool {
 	}
 	return false
 }
+
+// KindCommand is the kind of the commands in the operator's catalogue.
+const KindCommand = "command"
+
+// Run is the only operation on commands.
+const Run = "command.run"
+
+func commandRows() []Spec {
+	return []Spec{{Name: Run, Kind: KindCommand, Free: true, Partial: true, Once: true, Unseen: true,
+		Doc:   "run an entry of the operator's catalogue of commands",
+		Takes: "whatever the command takes",
+		Roles: []Role{Operational}, Covers: "the program's content, its arguments and environment, and what its probe printed",
+		Rules: []Rule{
+			{Name: "command-benign", Class: Benign, When: func(c Case) bool { return c.Harmless },
+				Why: say("the operator's catalogue says that this command loses nothing")},
+			{Name: "command", Class: Destructive, Why: say("only the operator knows what the command loses")},
+		},
+		Done: "ran"}}
+}
+
+// KindTrust is the kind of the trust file, which says which people may approve what.
+// It has one target.
+const KindTrust = "trust"
+
+// Rotate is the only operation that changes which people decide.
+const Rotate = "trust.rotate"
+
+// Signers is the trust file, the one target of its kind.
+var Signers = Target{Kind: KindTrust, Name: "signers"}
+
+func trustRows() []Spec {
+	return []Spec{{Name: Rotate, Kind: KindTrust, Doc: "change who may approve what: signers is the only target",
+		Params: []Param{
+			{Name: "add", Type: TLines, Doc: "lines of allowed_signers to add"},
+			{Name: "remove", Type: TLines, Doc: "SHA256 fingerprints of keys to take out, every line of each"},
+			{Name: "epoch", Type: TInt, Min: 1, Max: MaxInt, Required: true, Doc: "the number of the file that this makes, one more than now"},
+		},
+		Takes: "from those who are taken out, the right to sign",
+		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers",
+		Rules: []Rule{{Name: "trust-rotation", Class: Destructive, Why: say("it changes who may approve what")}},
+		// The epoch increases by one with each change. The step that made it tells this
+		// rotation from a file that root adopted meanwhile.
+		Shows: func(s Step, o Observed) Evidence {
+			return shows(o.Spec.Int("epoch") == s.Params.Int("epoch") && o.Spec.Str("made_by") == s.ID.String())
+		}}}
+}

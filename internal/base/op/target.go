@@ -3,6 +3,7 @@ package op
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"gated/internal/base/refusal"
@@ -111,4 +112,62 @@ func isHex(s string, n int) bool {
 		}
 	}
 	return true
+}
+
+func scopeRows() []Spec {
+	rules := []Rule{{Name: "takes-reservations", Class: Destructive,
+		Why: say("it takes reservations from agents that may be at work on these paths")}}
+	roles := []Role{Operational, Coordination}
+	return []Spec{
+		{Name: ForceTransfer, Kind: KindScope, Doc: "give an agent's reservation to another agent", Params: []Param{
+			{Name: "reservation", Type: TString, Required: true, Doc: "its id, r12"},
+			{Name: "to", Type: TString, Required: true, Doc: "a registered agent's name"}},
+			Takes: "a reservation from the agent that holds it",
+			Roles: roles, Partial: true, Rules: rules, Shows: lastOfScope,
+			Covers: "the one reservation: id, patterns, mode and holder; and which registration gets it"},
+		{Name: ReleaseAll, Kind: KindScope, Doc: "release every reservation of a scope, whoever holds it",
+			Takes: "every reservation of the scope from its holder",
+			Roles: roles, Rules: rules, Shows: lastOfScope,
+			Covers: "every reservation in force of the scope: id, patterns, mode and holder"},
+	}
+}
+
+// lastOfScope compares the step with the last one that took reservations of the
+// scope. The reservations themselves cannot tell, because agents may have released
+// them and made new ones. The scope stores that step in the same transaction.
+func lastOfScope(s Step, o Observed) Evidence {
+	return shows(o.Spec.Str("last_step") == s.ID.String())
+}
+
+// KindScope is the kind of a directory in which agents reserve paths. The name of
+// such a target is the id that the gate registered it under: scope/s3.
+const KindScope = "scope"
+
+// The operations that take reservations away from their holders.
+const (
+	ForceTransfer = "scope.force-transfer"
+	ReleaseAll    = "scope.release-all"
+)
+
+// ReservationID is a short counter, written "r12".
+type ReservationID int64
+
+// String returns "r12".
+func (id ReservationID) String() string { return "r" + strconv.FormatInt(int64(id), 10) }
+
+// ParseReservationID parses "r12"; refusals are Malformed.
+func ParseReservationID(s string) (ReservationID, error) {
+	digits, ok := strings.CutPrefix(s, "r")
+	n, err := parseCounter(digits)
+	if !ok || err != nil {
+		return 0, refusal.New(refusal.Malformed, "%q is not the id of a reservation like r12", s)
+	}
+	return ReservationID(n), nil
+}
+
+// AgentName returns the name in Requester.Agent without the number of its
+// registration: "builder" of "builder#7".
+func AgentName(agent string) string {
+	name, _, _ := strings.Cut(agent, "#")
+	return name
 }

@@ -41,7 +41,7 @@ func statesPage() string {
 	var b strings.Builder
 	b.WriteString(`# The states of a step
 
-A test writes this page from the table in ` + "`internal/base/op/transition.go`" + ` (` + "`GATED_STATES=write go test ./internal/base/op`" + `). The gate changes a
+A test writes this page from the table in ` + "`internal/base/op/job.go`" + ` (` + "`GATED_STATES=write go test ./internal/base/op`" + `). The gate changes a
 step's state in these ways alone. Each change has an entry of its own in the [audit log](../formats/audit.md), and fsck finds an entry
 that tells of another change.
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -147,4 +148,102 @@ func (p *Process) parseStatus(b []byte) error {
 	p.OneUID = uids[0] == uids[1] && uids[2] == uids[1] && uids[3] == uids[1]
 	p.Foreign = len(pids) > 1
 	return nil
+}
+
+// UID returns the effective uid of the process that has this pid now, or ErrGone. It reads no
+// memory of the process, so that the process cannot delay it.
+func UID(pid int) (uint32, error) {
+	b, err := readAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/status")
+	if err != nil {
+		return 0, err
+	}
+	var p Process
+	if err := p.parseStatus(b); err != nil {
+		return 0, fmt.Errorf("/proc/%d/status: %w", pid, err)
+	}
+	return p.UID, nil
+}
+
+// MidExec reports whether the process that has this pid now is between two programs. It then
+// has the memory of the new one, but no environment yet. A process that emptied or unmapped its
+// environment does not count. MidExec is false for a kernel thread, a zombie, and a process
+// that may not be traced (PTRACE_MODE_READ_FSCREDS in ptrace(2)).
+func MidExec(pid int) (bool, error) {
+	name := "/proc/" + strconv.Itoa(pid)
+	b, err := readAt(unix.AT_FDCWD, name+"/stat")
+	if err != nil {
+		return false, err
+	}
+	end, err := parseEnvEnd(b)
+	if err != nil {
+		return false, fmt.Errorf("%s/stat: %w", name, err)
+	}
+	if end != 0 {
+		return false, nil
+	}
+	var link [1]byte
+	_, err = unix.Readlink(name+"/exe", link[:])
+	return err == nil, nil
+}
+
+// parseEnvEnd reads field 51 of proc_pid_stat(5), the end of the environment. The kernel sets
+// it when it loads a program, and prctl(2) does not accept 0 for it.
+func parseEnvEnd(b []byte) (uint64, error) {
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	const field = 51 // counted from 1; the third is the first after the name
+	if len(fields) < field-2 {
+		return 0, errors.New("it does not say where the environment ends")
+	}
+	return strconv.ParseUint(fields[field-3], 10, 64)
+}
+
+// ErrGone says that no process has the pid any more.
+var ErrGone = errors.New("there is no such process")
+
+// ID identifies one process. No later process has the same ID.
+type ID struct {
+	PID   int    // in the reader's PID namespace
+	Start uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
+	Boot  string // the kernel's boot id
+}
+
+// BootID returns the kernel's random id of this boot, random(4).
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// OpenPID returns a pidfd of the process that has the pid now, or nil. Use it only to wait: to
+// signal a process, a pid is not safe enough.
+func OpenPID(pid int) (*FD, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // EINVAL: the number is now a thread's
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pidfd_open: %w", err)
+	}
+	return NewFD(fd)
+}
+
+// Open returns a pidfd of the process with this pid and this start tick, or nil if it is gone.
+func Open(pid int, start uint64) (*FD, error) {
+	p, err := OpenPID(pid)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	// It reads the start time after it opened the pidfd. If the times agree now, the pid
+	// belonged to that process then, too.
+	now, err := ReadStat(pid)
+	if err == nil && now.Start == start {
+		return p, nil
+	}
+	p.Close()
+	if err == nil || errors.Is(err, ErrGone) {
+		return nil, nil
+	}
+	return nil, err
 }

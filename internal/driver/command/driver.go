@@ -2,7 +2,10 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"gated/internal/base/op"
@@ -57,4 +60,90 @@ func (*Driver) Name() string { return "command" }
 // Task reports that there is no such task, because a command is over when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, refusal.New(refusal.UnknownTarget, "there is no task %q", task)
+}
+
+// Check looks if each entry could run. It runs nothing.
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	out := []driver.Finding{}
+	if d.cfg.SingleUser {
+		out = append(out, driver.Finding{What: "isolation", State: driver.Note,
+			Detail: "single_user is true: commands may run as gated's own user, and could change the gate itself",
+			Hint:   "run gated as root with single_user: false, and name a user for each command"})
+	}
+	if len(d.cfg.Entries) == 0 {
+		out = append(out, driver.Finding{What: "commands", State: driver.Note, Detail: "the catalogue is empty"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Entries)) {
+		out = append(out, d.checkEntry(ctx, name))
+	}
+	return out
+}
+
+func (d *Driver) checkEntry(ctx context.Context, name string) driver.Finding {
+	t := op.Target{Kind: op.KindCommand, Name: name}
+	f := driver.Finding{What: t.String(), State: driver.OK}
+	seen, err := d.look(ctx, op.At(t), nil)
+	if err != nil {
+		f.State, f.Detail, f.Hint = driver.Bad, detail(err), refusal.As(err).Hint
+		return f
+	}
+	defer seen.close()
+	f.Detail = fmt.Sprintf("%s as %s, sha256:%s", seen.program.path, seen.as.Name, seen.program.digest)
+	switch {
+	case seen.as.Own:
+		f.State, f.Hint = driver.Note, "it runs as gated's own user; name another"
+	case seen.probe == nil && !seen.entry.Benign:
+		f.State, f.Hint = driver.Note, "it has no probe: an operator who approves it does not see what it would take"
+	}
+	return f
+}
+
+// Prepare copies and hashes the programs. The action runs the copies once, even if the files
+// changed since.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	if step.Op != op.Run {
+		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the command driver does not know %q", step.Op)
+	}
+	seen, err := d.look(ctx, step.Look(), &d.runs)
+	if err != nil {
+		return op.Observed{}, driver.Action{}, err
+	}
+	if seen == nil {
+		now, act := gone(step.Target)
+		return now, act, nil
+	}
+	cleanup(seen.close)
+	return seen.observed(), driver.Does(func(ctx context.Context) (driver.Result, error) {
+		if d.beforeRun != nil {
+			d.beforeRun()
+		}
+		e := d.run(ctx, job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
+			timeout: seen.entry.Timeout, limit: seen.entry.Output})
+		return e.result(step.Target)
+	}), nil
+}
+
+// gone lets the gate decide about an entry that no longer exists.
+func gone(t op.Target) (op.Observed, driver.Action) {
+	return op.Observed{Target: t, Running: "absent"}, driver.Does(func(context.Context) (driver.Result, error) {
+		return driver.Result{}, refusal.New(refusal.UnknownTarget, "the catalogue has no %s", t)
+	})
+}
+
+// result describes the end of a run, with its output.
+func (e ending) result(t op.Target) (driver.Result, error) {
+	done := driver.Result{Output: e.printed.text()}
+	switch {
+	case e.err != nil:
+		return done, refusal.New(refusal.Unavailable, "%s was not started: %v", t, e.err)
+	case e.cut != "":
+		return done, driver.Unknown(fmt.Errorf("%s %s", t, e.cut))
+	case e.signal != 0:
+		return done, driver.Unknown(fmt.Errorf("%s was ended by a signal from elsewhere: %s", t, e.signal))
+	case e.status != 0:
+		return done, refusal.New(refusal.Conflict, "%s ended with exit status %d", t, e.status).
+			WithHint("what it printed is kept with the job")
+	}
+	done.Detail = "ran to its end, exit status 0"
+	return done, nil
 }

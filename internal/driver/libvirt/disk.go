@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"gated/internal/base/op"
+	"strings"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // The formats of disks that this driver makes and can read.
@@ -182,4 +184,183 @@ func weakPlace(dir string) bool {
 	}
 	_, weak := fileID(dir, st, generation)
 	return weak
+}
+
+// pool finds an active storage pool.
+func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, error) {
+	pool, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StoragePool, error) { return lv.StoragePoolLookupByName(name) })
+	if said(err, golibvirt.ErrNoStoragePool) {
+		return pool, refusal.New(refusal.Conflict, "libvirt has no storage pool %q", name).
+			WithHint("virsh pool-define-as, or another pool in gated.yaml")
+	}
+	if err != nil {
+		return pool, err
+	}
+	active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.StoragePoolIsActive(pool) })
+	if err == nil && active == 0 {
+		err = refusal.New(refusal.Unavailable, "the storage pool %q is not active", name).
+			WithHint("virsh pool-start %s", name)
+	}
+	return pool, err
+}
+
+// poolPath is the directory of a pool, or its other source.
+func poolPath(ctx context.Context, s *session, pool golibvirt.StoragePool) (string, error) {
+	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.StoragePoolGetXMLDesc(pool, 0) })
+	if err != nil {
+		return "", err
+	}
+	x, err := parseXML[poolXML](text)
+	return x.Path, err
+}
+
+// volumeText is the XML of a new volume.
+func volumeText(name, format string, bytes int64) string {
+	return fmt.Sprintf(`<volume><name>%s</name><capacity unit='bytes'>%d</capacity><allocation unit='bytes'>0</allocation>`+
+		`<target><format type='%s'/></target></volume>`, escape(name), bytes, format)
+}
+
+// newVolume makes an empty volume, or a copy of another volume of the pool. It has at least
+// that many bytes.
+func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, format string, bytes int64, image string) (vol golibvirt.StorageVol, where string, err error) {
+	was := w.begun
+	// An answer that comes too late must not write to vol, so the result comes through the
+	// call.
+	vol, err = longCall(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) {
+		if image == "" {
+			return lv.StorageVolCreateXML(pool, volumeText(name, format, bytes), 0)
+		}
+		from, err := lv.StorageVolLookupByName(pool, image)
+		if err != nil {
+			return golibvirt.StorageVol{}, err
+		}
+		vol, err := lv.StorageVolCreateXMLFrom(pool, volumeText(name, format, bytes), from, 0)
+		if err != nil {
+			return golibvirt.StorageVol{}, err
+		}
+		_, capacity, _, err := lv.StorageVolGetInfo(vol)
+		if err == nil && capacity < uint64(bytes) {
+			err = lv.StorageVolResize(vol, uint64(bytes), 0)
+		}
+		return vol, err
+	})
+	if w.mark(err) == nil {
+		where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
+	}
+	if err != nil && vol.Name != "" {
+		w.discard(ctx, vol, was)
+	}
+	return vol, where, err
+}
+
+// discard deletes a volume that this step made and that no guest uses. Then the step has
+// changed only what it had changed before: was says if it had changed anything. If the delete
+// fails, discard writes that to the log.
+func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol, was bool) {
+	if w.session.broken {
+		return
+	}
+	err := w.do(context.WithoutCancel(ctx), func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(vol, 0) })
+	if err != nil {
+		w.cfg.Logger.Warn("a volume that no guest uses is left", "pool", vol.Pool, "volume", vol.Name, "err", err)
+		return
+	}
+	w.begun = was
+}
+
+// volumeName is the name of a disk's volume. It has the guest's birth token and a random part,
+// so that no volume that a crash left has the same name.
+func volumeName(birth, target, format string) string {
+	return birth + "-" + target + "-" + random(4) + "." + choose(format == formatRaw, "img", format)
+}
+
+// diskText is the XML of a disk on a file or a device.
+func diskText(target, where, format string) string {
+	kind, attr := "file", "file"
+	if strings.HasPrefix(where, "/dev/") {
+		kind, attr = "block", "dev"
+	}
+	return fmt.Sprintf(`<disk type='%s' device='disk'><driver name='qemu' type='%s'/><source %s='%s'/><target dev='%s' bus='virtio'/></disk>`,
+		kind, format, attr, escape(where), escape(target))
+}
+
+func (w *work) wipe(context.Context) (action, error) {
+	var all []disk
+	for _, k := range w.guest.disks {
+		if k.medium || k.shared {
+			continue
+		}
+		if err := w.mine(k); err != nil {
+			return nil, err
+		}
+		all = append(all, k)
+	}
+	if len(all) == 0 {
+		return nil, refusal.New(refusal.Conflict, "%s has no disk of its own to wipe", w.step.Target)
+	}
+	return w.wiping(all)
+}
+
+func (w *work) diskWipe(context.Context) (action, error) {
+	k, err := w.own(w.step.Params.Str("disk"))
+	if err != nil {
+		return nil, err
+	}
+	return w.wiping([]disk{k})
+}
+
+// wiping powers the guest off and empties disks. It refuses a guest with a saved state, because
+// that state would write old data back onto the empty disk.
+func (w *work) wiping(disks []disk) (action, error) {
+	if err := w.guest.used.clear(); err != nil {
+		return nil, err
+	}
+	if err := w.noSnapshots(); err != nil {
+		return nil, err
+	}
+	if w.guest.saved {
+		return nil, refusal.New(refusal.Conflict, "%s has a saved state, which knows what is on its disks", w.step.Target).
+			WithHint("start it, or let an operator remove that: virsh managedsave-remove %s", w.step.Target.Name)
+	}
+	for _, k := range disks {
+		if k.format != formatQCOW2 && k.format != formatRaw {
+			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s; gated can empty qcow2 and raw", k.target,
+				w.step.Target, orElse(k.format, "of no known format"))
+		}
+	}
+	return func(ctx context.Context) error {
+		if w.guest.active {
+			if err := w.powerOff(ctx); err != nil {
+				return err
+			}
+		}
+		for _, k := range disks {
+			if err := w.empty(ctx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// empty overwrites the content of a volume. That removes the header of a qcow2 file, and
+// without it the file is no disk. So empty makes the file again under the same name, with the
+// same size and without a backing file.
+func (w *work) empty(ctx context.Context, k disk) error {
+	if err := w.unused(ctx, k, nil); err != nil {
+		return err
+	}
+	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolWipe(*k.volume, 0) })
+	if err != nil || k.format == formatRaw {
+		return err
+	}
+	pool, err := w.pool(ctx, k.volume.Pool)
+	if err != nil {
+		return err
+	}
+	if err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(*k.volume, 0) }); err != nil {
+		return err
+	}
+	_, _, err = w.newVolume(ctx, pool, k.volume.Name, formatQCOW2, k.capacity, "")
+	return err
 }

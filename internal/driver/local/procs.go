@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
-
-	"golang.org/x/sys/unix"
 )
 
 // killWait is how long the driver waits for a process after SIGKILL. Only a process that the
@@ -206,4 +207,25 @@ func (p *process) terminate() error {
 		}
 	}
 	return nil
+}
+
+// markVar is the only environment variable that the driver adds. It finds processes that left
+// their session.
+const markVar = "GATED_GUEST"
+
+func markOf(inc op.Incarnation) string { return markVar + "=" + string(inc) }
+
+// waitPID waits for the process that has the pid now. Use it only to wait: to signal a process,
+// a pid is not safe enough.
+func waitPID(ctx context.Context, pid string) error {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	p, err := proc.OpenPID(n)
+	if p == nil || err != nil {
+		return err // nil if the process ended
+	}
+	defer p.Close()
+	return p.Wait(ctx)
 }

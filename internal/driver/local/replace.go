@@ -3,14 +3,17 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
-
-	"golang.org/x/sys/unix"
 )
 
 // Restore and wipe build the new tree under another name and exchange it with data/ in one
@@ -126,4 +129,115 @@ func (d *Driver) putPartOf(g *guest, in *dir, name, what string) error {
 		return driver.Unknown(err)
 	}
 	return err
+}
+
+// stagePrefix begins the names of unfinished things. No guest and no snapshot can have such a
+// name.
+const (
+	stagePrefix    = ".new-"
+	stagedSnapshot = stagePrefix + "snapshot-" // then its name; in a guest's directory
+)
+
+// maxSmallFile is the most bytes that read accepts of guest.json and similar files.
+const maxSmallFile = 1 << 20
+
+// mkdir makes a directory with exactly this mode.
+func (d *dir) mkdir(name string, mode uint32) (*dir, error) {
+	if err := component(name); err != nil {
+		return nil, err
+	}
+	if err := unix.Mkdirat(d.fd(), name, mode); err != nil {
+		return nil, &os.PathError{Op: "mkdir", Path: d.path() + "/" + name, Err: err}
+	}
+	sub, err := d.sub(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Fchmod(sub.fd(), mode); err != nil { // whatever the umask
+		sub.close()
+		return nil, fmt.Errorf("chmod %s: %w", name, err)
+	}
+	return sub, nil
+}
+
+// rename moves an entry within or between directories, with the flags of renameat2(2). Between
+// file systems it fails with EXDEV; no code here copies instead.
+func (d *dir) rename(name string, to *dir, toName string, flags uint) error {
+	if err := errors.Join(component(name), component(toName)); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(d.fd(), name, to.fd(), toName, flags); err != nil {
+		return &os.LinkError{Op: "rename", Old: d.path() + "/" + name, New: to.path() + "/" + toName, Err: err}
+	}
+	return nil
+}
+
+// unlink removes a file, or with unix.AT_REMOVEDIR an empty directory.
+func (d *dir) unlink(name string, flags int) error {
+	if err := component(name); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(d.fd(), name, flags); err != nil {
+		return &os.PathError{Op: "remove", Path: d.path() + "/" + name, Err: err}
+	}
+	return nil
+}
+
+// sync makes the directory's entries durable.
+func (d *dir) sync() error { return d.f.Sync() }
+
+// syncTree makes everything on the directory's file system durable. One call is enough for a
+// tree of any size.
+func (d *dir) syncTree() error {
+	if err := unix.Syncfs(d.fd()); err != nil {
+		return fmt.Errorf("syncfs %s: %w", d.path(), err)
+	}
+	return nil
+}
+
+// read returns the content of a regular file of at most maxSmallFile bytes.
+func (d *dir) read(name string) ([]byte, error) {
+	f, err := d.open(name, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxSmallFile+1))
+	if err == nil && len(b) > maxSmallFile {
+		err = fmt.Errorf("%s has more than %d bytes", f.Name(), maxSmallFile)
+	}
+	return b, err
+}
+
+// replace writes a whole file of mode 0600 in place and makes it durable. If it fails, the old
+// file stays.
+func (d *dir) replace(name string, b []byte) error {
+	stage := stagePrefix + name
+	if err := d.unlink(stage, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.open(stage, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, d.unlink(stage, 0))
+	}
+	crashpoint.Here(crashpoint.FileStaged)
+	if err := d.rename(stage, d, name, 0); err != nil {
+		return errors.Join(err, d.unlink(stage, 0))
+	}
+	crashpoint.Here(crashpoint.FilePlaced)
+	return d.sync()
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -138,5 +142,151 @@ func (d *Driver) prepareBackupDelete(ctx context.Context, step op.Step, g *guest
 			_, _ = d.api.send(context.WithoutCancel(ctx), http.MethodPut, at, values{"protected": "1"})
 		}
 		return driver.Result{}, worked("delete the backup", err)
+	}), nil
+}
+
+// backup is one archive of a guest.
+type backup struct {
+	name      string // as steps name it
+	volume    string
+	kind      string // "qemu" or "lxc"; empty where it is not said
+	size      int64
+	made      int64 // seconds since 1970
+	protected bool
+	notes     string // the first line of its notes
+}
+
+func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
+
+// backups lists a guest's backups on the configured storage, the newest first. If two would
+// have the same name, it lists neither, because a step could mean either.
+func (d *Driver) backups(ctx context.Context, g *guest) ([]backup, error) {
+	list, err := d.api.list(ctx, path("nodes", g.node, "storage", d.cfg.BackupStorage, "content"),
+		values{"content": "backup", "vmid": fmt.Sprint(g.vmid)})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	var all []backup
+	seen := map[string]string{}
+	for _, o := range list {
+		b := backup{name: backupName(o["volid"]), volume: o["volid"], kind: o["subtype"], protected: isTrue(o["protected"])}
+		b.notes, _, _ = strings.Cut(o["notes"], "\n")
+		var bad [3]error
+		var vmid int64
+		vmid, bad[0] = o.integer("vmid")
+		b.size, bad[1] = o.integer("size")
+		b.made, bad[2] = o.integer("ctime")
+		if slices.ContainsFunc(bad[:], func(err error) bool { return err != nil }) || vmid != g.vmid || b.name == "" {
+			continue
+		}
+		if first, twice := seen[b.name]; twice {
+			if first != b.volume {
+				all = slices.DeleteFunc(all, func(x backup) bool { return x.name == b.name })
+			}
+			continue
+		}
+		seen[b.name] = b.volume
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b backup) int {
+		return strings.Compare(fmt.Sprintf("%020d%s", b.made, b.name), fmt.Sprintf("%020d%s", a.made, a.name))
+	})
+	return all, nil
+}
+
+// backupName makes a name from a volume id, or "" if it cannot.
+// "local:backup/vzdump-qemu-100-….vma.zst" becomes the file's name.
+// "pbs:backup/vm/100/2026-11-22T04:00:00Z" becomes "vm-100-2026-11-22T04-00-00Z".
+func backupName(volume string) string {
+	_, rest, ok := strings.Cut(volume, ":")
+	if !ok {
+		return ""
+	}
+	name := strings.NewReplacer("/", "-", ":", "-").Replace(strings.TrimPrefix(rest, "backup/"))
+	if op.CheckName(name) != nil {
+		return ""
+	}
+	return name
+}
+
+func (b backup) when() string { return time.Unix(b.made, 0).UTC().Format(time.RFC3339) }
+
+// aboutSnapshot adds facts for people on the snapshot that a step restores or deletes.
+func (g *guest) aboutSnapshot(name, snapshot string, o *op.Observed) {
+	for _, s := range g.snapshots {
+		if s.name != snapshot {
+			continue
+		}
+		o.Copy = &op.Copy{Kind: "snapshot", Name: snapshot}
+		if n, err := strconv.ParseInt(s.time, 10, 64); err == nil && n > 0 {
+			o.Copy.Made = time.Unix(n, 0)
+		}
+		over := ""
+		if name == "guest.restore" {
+			over = g.overwrittenText("disks and settings")
+		}
+		holds := "disks and settings as they were then; Proxmox VE does not say how large it is, nor how many files are in it"
+		o.Facts = append(o.Copy.Facts(holds, over), o.Facts...)
+		return
+	}
+}
+
+// aboutBackup adds facts for people on the backup that a step restores or deletes.
+func (g *guest) aboutBackup(name string, b backup, o *op.Observed) {
+	o.Copy = &op.Copy{Kind: "backup", Name: b.name, Made: time.Unix(b.made, 0)}
+	over := ""
+	if name == "guest.backup-restore" {
+		over = g.overwrittenText("the whole guest with its disks and settings")
+	}
+	holds := fmt.Sprintf("%s in %s; Proxmox VE does not say how many files are in it", amount(b.size), op.Shown(b.volume))
+	o.Facts = append(o.Copy.Facts(holds, over), o.Facts...)
+}
+
+// overwrittenText says what a restore would undo.
+func (g *guest) overwrittenText(what string) string {
+	var total int64
+	n := 0
+	for _, d := range g.drives {
+		if d.owned() {
+			total += d.size
+			n++
+		}
+	}
+	disks := fmt.Sprintf("%d disks", n)
+	if n == 1 {
+		disks = "its disk"
+	}
+	return fmt.Sprintf("%s: all that was written to %s (%s) since then; how much that is, Proxmox VE does not say", what, disks, amount(total))
+}
+
+// snapshotName is the form of a snapshot's name that Proxmox VE accepts.
+var snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
+
+func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (action, error) {
+	name := step.Params.Str("snapshot")
+	switch {
+	case !snapshotName.MatchString(name) || name == "current":
+		return action{}, refusal.New(refusal.BadParams,
+			"%q is no name of a snapshot in Proxmox VE ([A-Za-z][A-Za-z0-9_-]{1,39}, not current)", name)
+	case slices.ContainsFunc(g.snapshots, func(s snapshot) bool { return s.name == name }):
+		return action{}, refusal.New(refusal.Conflict, "%s has a snapshot %s already", step.Target, name)
+	}
+	return d.asTask("snapshot", http.MethodPost, g.path("snapshot"), values{"snapname": name}), nil
+}
+
+func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
+	return d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil), nil
+}
+
+// prepareRestore rolls back. Disks, settings, tags and Proxmox VE's flag become as they were
+// when the snapshot was taken. By Proxmox VE's source, the description stays. If it does not
+// stay, the driver restores the mark.
+func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
+	return does(func(ctx context.Context) (driver.Result, error) {
+		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)
+		if g.marker.there {
+			d.owe(task, owed{vmid: g.vmid, before: g})
+		}
+		return driver.Result{Task: task}, worked("roll back", err)
 	}), nil
 }

@@ -3,8 +3,12 @@ package proxmox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gated/internal/base/op"
@@ -138,4 +142,168 @@ func (d *Driver) deleteUnused(ctx context.Context, g *guest, key, volume string)
 			"Proxmox VE says that the disk is deleted, but the guest still has %s", strings.TrimSpace(volume))
 	}
 	return driver.Result{}, nil
+}
+
+// The two kinds of guests, as the API names them in paths and lists.
+const (
+	qemu = "qemu"
+	lxc  = "lxc"
+)
+
+var (
+	qemuDisk   = regexp.MustCompile(`^(scsi([0-9]|[12][0-9]|30)|virtio([0-9]|1[0-5])|sata[0-5]|ide[0-3]|efidisk0|tpmstate0)$`)
+	lxcDisk    = regexp.MustCompile(`^(rootfs|mp([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5]))$`)
+	unusedDisk = regexp.MustCompile(`^unused([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`)
+	network    = regexp.MustCompile(`^net[0-9]{1,2}$`)
+	hwaddr     = regexp.MustCompile(`(?i)(?:^|[,=])([0-9a-f]{2}(?::[0-9a-f]{2}){5})(?:,|$)`)
+)
+
+// isDisk reports whether a configuration's key holds an attached disk.
+func isDisk(kind, key string) bool {
+	if kind == lxc {
+		return lxcDisk.MatchString(key)
+	}
+	return qemuDisk.MatchString(key)
+}
+
+// drive is one disk, CD or mount point in a configuration.
+type drive struct {
+	key    string
+	volume string // a volume id "storage:name", a path of the node, or "none"
+	size   int64  // in bytes; 0 if the configuration has no size
+	cdrom  bool
+	lost   bool   // what the guest writes to it is lost when the guest stops
+	path   string // of a mount point, in the container
+}
+
+// owned reports whether the drive is a volume of a storage. A destroy deletes a volume, but no
+// device or directory of the node.
+func (d drive) owned() bool {
+	return !d.cdrom && d.volume != "none" && d.volume != "" && !strings.HasPrefix(d.volume, "/")
+}
+
+// generated reports whether it is the drive that Proxmox VE makes for cloud-init from the
+// configuration.
+func (d drive) generated() bool { return d.cdrom && strings.Contains(d.volume, "-cloudinit") }
+
+// parseDrive reads the value of a disk's key. The volume comes first or by name, then the
+// options by name. parseDrive ignores unknown options.
+func parseDrive(key, s string) drive {
+	d := drive{key: key}
+	for i, part := range strings.Split(s, ",") {
+		name, value, named := strings.Cut(part, "=")
+		switch {
+		case !named && i == 0, name == "file" && named, name == "volume" && named:
+			if !named {
+				value = name
+			}
+			d.volume = value
+		case name == "size":
+			// A size that cannot be read counts as unknown: 0.
+			d.size, _ = parseSize(value)
+		case name == "media":
+			d.cdrom = value == "cdrom"
+		case name == "snapshot":
+			d.lost = isTrue(value)
+		case name == "mp":
+			d.path = value
+		}
+	}
+	return d
+}
+
+// isTrue reads a boolean as Proxmox VE's schema does.
+func isTrue(s string) bool {
+	switch strings.ToLower(s) {
+	case "1", "on", "yes", "true":
+		return true
+	}
+	return false
+}
+
+// option returns an option from a value that is a list of options, or "".
+func option(s, name string) string {
+	for _, part := range strings.Split(s, ",") {
+		if k, v, ok := strings.Cut(part, "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// The API has four units. A guest's memory is in MiB in a configuration and in bytes in a list.
+// A disk is "32G" or "512M" in a configuration (powers of 1024), GiB without a letter in an
+// allocation, and bytes in a list of volumes. In this package, memory is in MiB and disks are
+// in bytes.
+
+const (
+	mebibyte = 1 << 20
+	gibibyte = 1 << 30
+)
+
+var sizeUnits = map[byte]int64{'K': 1 << 10, 'M': mebibyte, 'G': gibibyte, 'T': 1 << 40}
+
+// parseSize reads a disk's size in a configuration: digits, an optional fraction, and K, M, G
+// or T. Without a letter, the text is in bytes. The result is in bytes.
+func parseSize(s string) (int64, error) {
+	bad := fmt.Errorf("%q is not a size such as 32G", s)
+	if s == "" {
+		return 0, bad
+	}
+	factor := int64(1)
+	digits := s
+	if f, ok := sizeUnits[s[len(s)-1]]; ok {
+		factor, digits = f, s[:len(s)-1]
+	}
+	whole, fraction, dotted := strings.Cut(digits, ".")
+	n, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil || whole[0] == '+' || dotted && (fraction == "" || len(fraction) > 9 || factor == 1) {
+		return 0, bad
+	}
+	if n > math.MaxInt64/uint64(factor) {
+		return 0, bad
+	}
+	size := int64(n) * factor
+	if fraction != "" {
+		part, err := strconv.ParseUint(fraction, 10, 63)
+		if err != nil {
+			return 0, bad
+		}
+		size += int64(float64(part) / math.Pow10(len(fraction)) * float64(factor))
+	}
+	if size < 0 {
+		return 0, bad
+	}
+	return size, nil
+}
+
+// allocation writes a size in MiB as the API wants it for a new disk: in GiB, with a fraction
+// if necessary. Every number of MiB has an exact text.
+func allocation(mib int64) string {
+	return strconv.FormatFloat(float64(mib)/1024, 'f', -1, 64)
+}
+
+// resized writes a size in MiB as the API wants it for a resize.
+func resized(mib int64) string { return strconv.FormatInt(mib, 10) + "M" }
+
+// parseMemory reads a configuration's memory in MiB: "2048", and since QEMU 8.1 also
+// "current=2048". Without a value it returns Proxmox VE's default, 512.
+func parseMemory(s string) (int64, error) {
+	if s == "" {
+		return 512, nil
+	}
+	for _, part := range strings.Split(s, ",") {
+		key, value, named := strings.Cut(part, "=")
+		if !named {
+			value = key
+		} else if key != "current" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/mebibyte {
+			break
+		}
+		return n, nil
+	}
+	return 0, fmt.Errorf("%q is not memory in MiB", s)
 }

@@ -3,6 +3,7 @@ package proxmox
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"gated/internal/base/op"
@@ -114,3 +115,108 @@ func (d *Driver) mendAll(ctx context.Context, busy func(op.Target) bool) (left b
 	}
 	return left, err
 }
+
+// owed is what a guest must get when a task of this process has ended. One part is Proxmox VE's
+// flag: a clone of an unmanaged guest lacks it, and a rollback may remove it. The other part is
+// the mark, if the task removed it.
+type owed struct {
+	vmid   int64
+	before *guest // nil for a guest that the task makes
+}
+
+func (d *Driver) owe(task string, o owed) {
+	if task == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owing[task] = o
+}
+
+// settle gives a guest the flag and the mark that a task removed. If an earlier process began
+// the task, the task's id names its guest, except for a clone. After a successful destroy there
+// is no guest left.
+func (d *Driver) settle(ctx context.Context, task string, failed bool) error {
+	d.mu.Lock()
+	o, ours := d.owing[task]
+	delete(d.owing, task)
+	d.mu.Unlock()
+	kind := typeOf(task)
+	isDestroy := strings.HasSuffix(kind, "destroy")
+	switch {
+	case isDestroy && !failed:
+		return nil
+	case ours:
+	case isDestroy, strings.HasSuffix(kind, "rollback"), strings.HasSuffix(kind, "restore"):
+		if o.vmid = numberOf(task); o.vmid == 0 {
+			return nil
+		}
+	default:
+		return nil
+	}
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.vmid == o.vmid {
+			return d.mend(ctx, r, o.before, isDestroy)
+		}
+	}
+	return nil
+}
+
+// mend looks at a guest and sets its missing flag and mark. It tries a second time if the
+// configuration changed meanwhile. If same is true, it leaves a guest with another incarnation
+// than before alone.
+func (d *Driver) mend(ctx context.Context, r row, before *guest, same bool) error {
+	var err error
+	for range 2 {
+		var now *guest
+		now, err = d.details(ctx, r)
+		if errors.Is(err, errGone) {
+			return nil
+		}
+		if err != nil {
+			continue
+		}
+		if same && before != nil && now.incarnation() != before.incarnation() {
+			return nil
+		}
+		v := now.lacks(before)
+		if len(v) == 0 {
+			return nil
+		}
+		if err = d.configure(ctx, now, v); err == nil {
+			d.seen.forget(r.vmid)
+			return nil
+		}
+	}
+	return err
+}
+
+// lacks are the settings that restore the earlier mark, and the flag.
+func (g *guest) lacks(before *guest) values {
+	v := values{}
+	if before != nil && before.marker.there && !g.marker.params().Equal(before.marker.params()) {
+		if text, err := before.marker.in(g.text); err == nil {
+			v["description"] = text
+		}
+	}
+	if !g.protection && (g.marker.there || v["description"] != "" || before != nil && before.protection) {
+		v["protection"] = "1"
+	}
+	return v
+}
+
+// guarded returns the guest of a step with the flag on. A guest with the mark may have lost it
+// in a crash or to another user.
+func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
+	if err := d.configure(ctx, g, values{"protection": "1"}); err != nil {
+		return nil, worked("put the protection back", err)
+	}
+	return d.again(ctx, g)
+}
+
+// bare reports if the guest lacks the flag and can get it.
+func (g *guest) bare() bool { return g != nil && g.marker.there && !g.protection && g.lock == "" }

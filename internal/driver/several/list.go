@@ -2,9 +2,13 @@ package several
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -140,4 +144,132 @@ func claimed(t op.Target, by []string) *refusal.Refusal {
 	return refusal.New(refusal.StaleTarget, "%s is in %s, and the name does not say which one is meant", t,
 		strings.Join(by, " and in ")).
 		WithHint("rename or remove one of them with the back end's own tools")
+}
+
+// member is one back end. Its faults do not reach the others.
+type member struct {
+	driver.Driver // its panics become errors
+	name          string
+	log           *slog.Logger
+	now           func() time.Time
+	lists, looks  lane
+	checker       *Checker
+
+	mu     sync.Mutex
+	last   []op.Observed // the last list, never changed
+	listed time.Time     // the time of last; zero before the first list
+	why    string        // why it cannot be listed; empty if it can
+	since  time.Time     // when that began or ended
+}
+
+func newMember(base context.Context, b driver.Backend, c Config) *member {
+	m := &member{Driver: driver.Contain(b, c.Logger), name: b.Name(), log: c.Logger, now: c.Now, since: c.Now()}
+	bound := c.limitOf(m.name)
+	m.lists = lane{base: base, limit: bound, now: c.Now, patience: listPatience}
+	m.looks = lane{base: base, limit: bound, now: c.Now, patience: lookPatience}
+	m.checker = &Checker{backend: b, base: base, limit: bound, now: c.Now, log: c.Logger}
+	return m
+}
+
+// list lists the back end and remembers the result.
+func (m *member) list(ctx context.Context) ([]op.Observed, error) {
+	all, err := ask(ctx, &m.lists, m.Driver.List)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err() // the caller no longer waits
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	if err == nil {
+		if m.why != "" {
+			m.log.Info("a back end is back", "backend", m.name, "away_since", m.since)
+			m.since = now
+		}
+		m.last, m.listed, m.why = all, now, ""
+		return all, nil
+	}
+	why := reason(err)
+	if m.why == "" {
+		m.log.Warn("a back end is away", "backend", m.name, "error", err)
+		m.since = now
+	} else if m.why != why {
+		m.log.Info("a back end is away for another reason", "backend", m.name, "error", err)
+	}
+	m.why = why
+	return nil, errors.New(why)
+}
+
+// reason is the text for people of a back end's error.
+func reason(err error) string {
+	if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
+		return r.Detail
+	}
+	return op.Shown(err.Error())
+}
+
+// away is the error for a back end that does not answer. All callers get the same words.
+func (m *member) away(why string) error {
+	return refusal.New(refusal.Unavailable, "the back end %s is away: %s", m.name, why).
+		WithHint("gated doctor says what to do; what was asked for stays")
+}
+
+// had reports whether the last list of the back end had that name.
+func (m *member) had(name string) bool {
+	m.mu.Lock()
+	last := m.last
+	m.mu.Unlock()
+	return slices.ContainsFunc(last, func(o op.Observed) bool { return o.Target.Name == name })
+}
+
+// neverListed reports whether the back end has been away since the start, so that its guests
+// are not known.
+func (m *member) neverListed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.listed.IsZero()
+}
+
+// mayHave refuses a name that another back end has, because this one is away and may have it
+// too.
+func (m *member) mayHave(t op.Target, by string) error {
+	why := "was in " + m.name + ", which is away"
+	if m.neverListed() {
+		why = "may be in " + m.name + ", which is away since the start"
+	}
+	return refusal.New(refusal.Unavailable, "%s is in %s, and %s: the name does not say which one is meant", t, by, why).
+		WithHint("it can be said when %s is back", m.name)
+}
+
+// remembered returns the last list, with each guest as unknown and the reason.
+func (m *member) remembered(why string) []op.Observed {
+	m.mu.Lock()
+	last := m.last
+	m.mu.Unlock()
+	out := make([]op.Observed, 0, len(last))
+	for i := range last {
+		out = append(out, unknown(last[i].Target, m.name, m.away(why)))
+	}
+	return out
+}
+
+// unknown is a guest of which only the name is known.
+func unknown(t op.Target, backend string, err error) op.Observed {
+	return op.Observed{Target: t, Present: true, Running: unknownState, Backend: backend,
+		Facts: []op.Fact{{Name: unknownState, Text: refusal.As(err).Detail}}}
+}
+
+// unknownState is Observed.Running of a guest whose state no back end can report.
+const unknownState = "unknown"
+
+// isAway reports whether the error of a look says nothing about the target, because the back
+// end did not answer. Every other refusal is about a target that exists.
+func isAway(err error) bool {
+	code := refusal.CodeOf(err)
+	return code == refusal.Unavailable || code == refusal.Internal || errors.Is(err, context.Canceled) || errors.Is(err,
+		context.DeadlineExceeded)
+}
+
+// lied is the error for an answer that makes no sense.
+func (m *member) lied(format string, args ...any) error {
+	return refusal.New(refusal.StaleTarget, "the back end %s %s", m.name, fmt.Sprintf(format, args...))
 }

@@ -2,16 +2,23 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 	"strings"
 	"time"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/log/journal"
+	"gated/internal/wire/api"
 )
 
 // reloads reads the settings again for each signal, and the revocation file
@@ -150,4 +157,109 @@ func fixedNames(a, b config.Config) string {
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// recordFirst records the list of signers that the file says, because the
+// database is from before lists had versions.
+func (d *daemon) recordFirst(ctx context.Context) error {
+	d.list.Version.At = d.gate.Moment().Now
+	d.log.Info("the list of signers is taken over as it is", "file", d.signers.Path(), "epoch", d.list.Version.Epoch)
+	return d.opened.Store.Update(ctx, func(tx *store.Tx) error {
+		return d.list.Record(tx, signers.StateOwner, d.gate.ID(), signers.Compare(nil, d.list.Trust))
+	})
+}
+
+// showSigners makes the file of signers say what is in force. It decides nothing
+// from the file; an edit is kept aside, and the audit log says so.
+func (d *daemon) showSigners(ctx context.Context) error {
+	wrote, err := d.signers.Show(ctx, d.opened.Store, signers.Showing{
+		InForce: func(v journal.TrustVersion) error {
+			return signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
+		},
+		Edited: func(v journal.TrustVersion) error {
+			kept, _ := d.signers.Edited()
+			d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
+			return d.gate.Log(ctx, signers.EditedEntry(v))
+		},
+	})
+	if wrote && err == nil {
+		d.log.Info("the list of signers was written", "file", d.signers.Path())
+	}
+	return err
+}
+
+// checkSigners is showSigners while the daemon runs: status says what keeps the
+// file from saying what is in force.
+func (d *daemon) checkSigners(ctx context.Context) {
+	err := d.showSigners(ctx)
+	if err != nil && ctx.Err() != nil {
+		return // it stops
+	}
+	if err == nil {
+		d.signersErr.Store(nil)
+		return
+	}
+	r := refusal.As(err)
+	if before := d.signersErr.Swap(r); before == nil || before.Detail != r.Detail {
+		d.log.Error("the list of signers is not as the gate has it; what is in force stays", "error", err)
+	}
+}
+
+// openRevocations finds the revocation file. If the log says that keys were
+// revoked, a file that is not there is no pardon: it is lost, or being saved. The
+// log may be long, so it is asked only if the file is not there.
+func (d *daemon) openRevocations(ctx context.Context) (err error) {
+	path, required := life.RevocationPath(d.config, d.opened.Dir.Path())
+	needed := true // if the file goes away before it is read
+	if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
+		err = d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
+			needed, err = signers.RevokedBefore(tx)
+			return err
+		})
+	}
+	d.revoked = signers.NewRevocations(path, required, needed, now)
+	return err
+}
+
+// signersHealth says whether the file of signers is what is in force, whether
+// somebody could sign as operational, and who need not touch anything for that
+// or for a recovery.
+func (d *daemon) signersHealth() api.Health {
+	if r := d.signersErr.Load(); r != nil {
+		return api.Health{Name: "signers", Detail: r.Detail + "; what was in force stays"}
+	}
+	if kept, edited := d.signers.Edited(); edited {
+		return api.Health{Name: "signers", Detail: fmt.Sprintf("%s was edited by hand, which decides nothing: the edit is kept as %s. "+
+			"Take it over with gated trust adopt %s, or remove it", d.signers.Path(), kept, kept)}
+	}
+	trust := d.gate.Trust()
+	h := api.Health{Name: "signers", OK: true, Detail: fmt.Sprintf("epoch %d", d.gate.Epoch())}
+	if trust.Blocked() == nil && len(trust.Could(op.Operational, op.TouchNone, d.gate.Moment().Now)) == 0 {
+		h.OK = false
+		h.Detail += "; nobody could sign as operational: no key for it is listed, valid now and not revoked, so what is destructive " +
+			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt FILE"
+	}
+	if who := signers.SoftwareSigners(trust.Signers()); len(who) > 0 {
+		h.Detail += "; destructive steps and rotations are signed with software keys by " + strings.Join(who, ", ") +
+			": any process of theirs could sign. A security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate"
+	}
+	return h
+}
+
+// revokedHealth says whether the revocation file could be read.
+func (d *daemon) revokedHealth() api.Health {
+	return api.Health{Name: "revoked keys", OK: d.gate.Trust().Blocked() == nil, Detail: *d.revokedSays.Load()}
+}
+
+// unmeetable lists the rules that ask for more people than there are.
+func (d *daemon) unmeetable() []api.Health {
+	at, trust := d.gate.Moment().Now, d.gate.Trust()
+	if trust.Blocked() != nil {
+		return nil // nobody could sign anything, which is said already
+	}
+	var out []api.Health
+	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role, touch op.Touch) []string { return trust.Could(r, touch, at) }) {
+		out = append(out, api.Health{Name: "rule", Detail: text})
+	}
+	return out[:min(len(out), maxTroubles)]
 }

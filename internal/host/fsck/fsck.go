@@ -8,14 +8,18 @@ package fsck
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // Problem is one place at which a rule does not hold.
@@ -253,4 +257,123 @@ func (c *check) constraints(have []store.Object) error {
 		}
 	}
 	return nil
+}
+
+// batchSize is how many values one goroutine prepares. With so many, starting it
+// costs almost nothing.
+const batchSize = 64
+
+// inOrder prepares values on every processor and passes them on in their first
+// order, so that a report does not depend on timing.
+type inOrder[T any] struct {
+	prepare func(*T) // several run at once
+	take    func(T)  // one after the other
+	batch   []T
+	under   []chan []T // the batches in work, oldest first
+}
+
+func (o *inOrder[T]) put(v T) {
+	if o.batch = append(o.batch, v); len(o.batch) == batchSize {
+		o.start()
+	}
+}
+
+// start prepares the batch. If every processor has one, it first takes the oldest.
+func (o *inOrder[T]) start() {
+	if len(o.under) >= runtime.GOMAXPROCS(0) {
+		o.takeOldest()
+	}
+	batch, ready := o.batch, make(chan []T, 1) // so that a batch also ends if it is never taken
+	o.batch, o.under = nil, append(o.under, ready)
+	go func() {
+		for i := range batch {
+			o.prepare(&batch[i])
+		}
+		ready <- batch
+	}()
+}
+
+func (o *inOrder[T]) takeOldest() {
+	for _, v := range <-o.under[0] {
+		o.take(v)
+	}
+	o.under = o.under[1:]
+}
+
+// finish takes all values that are not taken yet.
+func (o *inOrder[T]) finish() {
+	o.start()
+	for len(o.under) > 0 {
+		o.takeOldest()
+	}
+}
+
+// print follows the output of steps that have ended.
+func (c *check) print(id op.StepID, e audit.Entry) {
+	switch e.Kind {
+	case audit.Succeeded, audit.Failed, audit.Interrupted:
+		if e.Digest != "" {
+			c.log.printed[id] = digestOf(e.Digest)
+		}
+	}
+}
+
+// outputs checks that the output of each step has the digest in the log, and that
+// none is missing.
+func (c *check) outputs() error {
+	var id op.StepID
+	var text []byte
+	err := c.rows("outputs", `SELECT job, idx, text FROM outputs`, []any{&id.Job, &id.Index, &text}, func() {
+		switch digest, known := c.log.printed[id]; {
+		case !known:
+			c.found(outputUnknown, id.String(), "by the audit log it printed nothing")
+		case digest != sha256.Sum256(text):
+			c.found(outputChanged, id.String(), "what it printed is not what the log has the digest of")
+		}
+		delete(c.log.printed, id)
+	})
+	for _, id := range stepsOf(c.log.printed) {
+		c.found(outputLost, id.String(), "the log has the digest of what it printed, and that is not there")
+	}
+	return err
+}
+
+// provenance compares the journal's records of makers with the log.
+func (c *check) provenance() error {
+	err := journal.AllProvenance(c.tx, func(p op.Provenance) error {
+		c.report.Checked["incarnations"]++
+		where := p.Target.String() + " " + string(p.Incarnation)
+		if made, ok := c.log.made[p.Incarnation]; ok {
+			c.origin(where, p, made)
+		} else {
+			c.found(madeUnknown, where, "the audit log does not contain that this gate made it")
+		}
+		delete(c.log.made, p.Incarnation)
+		return nil
+	})
+	for _, inc := range slices.Sorted(maps.Keys(c.log.made)) {
+		c.found(madeLost, c.log.made[inc].target+" "+string(inc), "the audit log says that this gate made it, the journal does not")
+	}
+	return err
+}
+
+func (c *check) origin(where string, p op.Provenance, made making) {
+	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || !made.CreatedAt.Equal(p.CreatedAt) ||
+		made.Creator != p.Creator || made.Agent != p.Agent || made.job != p.Job.String() || made.target != p.Target.String() || made.Content != p.Content {
+		c.found(madeChanged, where, "the audit log says otherwise how it was made")
+	}
+	if c.log.promoted[p.Incarnation] != (p.ScratchEnded != "") {
+		c.found(scratchEnd, where, "the audit log says otherwise whether it still is scratch")
+	}
+	if c.log.used[p.Incarnation] != (p.Used != "") {
+		c.found(usedChanged, where, "the audit log says otherwise whether its own job may take it back")
+	}
+	for _, s := range p.Storage {
+		if !slices.Contains(made.Storage, s.ID) || s.Job != p.Job {
+			c.found(storageUnknown, where, "the audit log does not contain that storage %s was made for it", s.ID)
+		}
+	}
+	if len(p.Storage) < len(made.Storage) {
+		c.found(storageLost, where, "storage is missing that the audit log says was made for it")
+	}
 }

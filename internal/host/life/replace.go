@@ -13,11 +13,15 @@ import (
 	"syscall"
 	"time"
 
+	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
+	"gated/internal/log/journal"
 )
 
 // replaceDatabase keeps the database under a name of its own and puts fresh in
@@ -211,4 +215,131 @@ func lookBack(ctx context.Context, path string) (signers.Former, error) {
 		path = aside
 	}
 	return signers.ReadFormer(ctx, path, len(Migrations())), nil
+}
+
+// cannotOpen says what to do about the database at path, or a backup of one,
+// that does not open.
+func cannotOpen(ctx context.Context, path string, err error) error {
+	var tooNew *store.TooNewError
+	if errors.As(err, &tooNew) {
+		return refusal.New(refusal.SchemaTooNew, "the database %s has schema %d, and this gated knows %d", path,
+			tooNew.Have, tooNew.Want).
+			WithHint("%s", wayBack(ctx, path, tooNew.Want))
+	}
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) {
+		return err
+	}
+	if store.DiskFull(err) {
+		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
+			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
+				state.BeforeRestore)
+	}
+	hint := "gated restore FILE puts a backup in its place, and keeps it beside"
+	if !errors.Is(err, store.ErrCorrupt) {
+		hint = "see whether its disk works, and start again; if it is lost, " + hint
+	}
+	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
+}
+
+// usable is a snapshot from before migrations that this program can read.
+type usable struct {
+	store.Before
+	entries int64 // in its audit log
+}
+
+// wayBack says how to go on with a program that knows the schemas up to want: by
+// the snapshot with the longest log that it can use, of those that are whole
+// enough to be read.
+func wayBack(ctx context.Context, path string, want int) string {
+	const newer = "run the newer gated again"
+	dir := filepath.Dir(path)
+	best, found := snapshotFor(ctx, path, want)
+	if !found {
+		return fmt.Sprintf("%s; there is no copy from before its change in %s that this one could use. To go back, restore a backup that "+
+			"was made with schema %d or before: gated restore FILE --state %s", newer, dir, want, dir)
+	}
+	return fmt.Sprintf("%s; or go back to the copy that it made before it changed the database, without %s: gated restore %s --state %s; "+
+		"before the start compare gated trust show with what the newer gated showed, and put keys that must not count into the file of revoked keys",
+		newer, lost(ctx, path, best.entries), best.Path, dir)
+}
+
+// snapshotFor finds the snapshot to go back to.
+func snapshotFor(ctx context.Context, path string, want int) (best usable, found bool) {
+	all, err := store.Snapshots(path)
+	if err != nil {
+		return usable{}, false // the hint does without
+	}
+	for _, b := range all {
+		schema, n, err := logLength(ctx, b.Path)
+		if err == nil && schema <= want && (!found || n >= best.entries) {
+			best, found = usable{b, n}, true
+		}
+	}
+	return best, found
+}
+
+// lost says what a copy with that many entries in its log lacks.
+func lost(ctx context.Context, path string, have int64) string {
+	_, now, err := logLength(ctx, path)
+	switch {
+	case err != nil || now < have:
+		return "what was decided since"
+	case now == have:
+		return "anything missing (the audit log has no entry since)"
+	default:
+		return fmt.Sprintf("what was decided since (entries %d to %d of the audit log)", have+1, now)
+	}
+}
+
+// logLength returns the schema of a database and the number of the newest entry
+// of its audit log.
+func logLength(ctx context.Context, path string) (schema int, n int64, err error) {
+	err = store.Peek(ctx, path, func(have int, tx *store.Tx) error {
+		schema = have
+		return tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM audit`).Scan(&n)
+	})
+	return schema, n, err
+}
+
+// TrustVersion is one version of the list of signers.
+type TrustVersion struct {
+	Epoch  int64
+	Digest string // SHA-256 of Text, lower-case hex
+	How    string // what made it: init, a step, an adoption
+	At     time.Time
+	Text   []byte
+
+	// Listed are its lines; nil if this version of gated cannot read them.
+	Listed []authz.Listed
+}
+
+// TrustHistory returns every version of the list of signers in a state
+// directory, oldest first; at least one. It only reads, and works beside a
+// running daemon.
+func TrustHistory(ctx context.Context, stateDir string) (out []TrustVersion, err error) {
+	o, err := look(ctx, stateDir)
+	if err != nil {
+		return nil, err
+	}
+	var all []journal.TrustVersion
+	err = o.Store.View(ctx, func(tx *store.Tx) error {
+		all, err = journal.Trusts(tx)
+		return err
+	})
+	if err = errors.Join(err, o.Close()); err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		t := TrustVersion{Epoch: v.Epoch, Digest: op.SHA256(v.Text), How: v.How, At: v.At, Text: v.Text}
+		if loaded, err := authz.LoadTrust(v.Text); err == nil {
+			t.Listed = loaded.Signers()
+		}
+		out = append(out, t)
+	}
+	if out == nil {
+		return nil, refusal.New(refusal.Unavailable, "the gate in %s has not recorded its signers yet", o.Dir.Path()).
+			WithHint("gated serve does so when it starts")
+	}
+	return out, nil
 }

@@ -199,3 +199,103 @@ func toNano(t time.Time) int64 {
 	}
 	return t.UnixNano()
 }
+
+// Remember stores which job answered a caller's idempotency key.
+func Remember(tx *store.Tx, caller, key, body string, job op.JobID, now time.Time) error {
+	_, err := tx.Exec(`INSERT INTO idempotency(caller, key, body, job, at) VALUES(?, ?, ?, ?, ?)`,
+		caller, key, body, int64(job), now.UnixNano())
+	return err
+}
+
+// RememberRefusal stores the refusal that answered a caller's idempotency key. A key
+// that has an answer keeps it.
+func RememberRefusal(tx *store.Tx, caller, key, body string, r *refusal.Refusal, now time.Time) error {
+	_, err := tx.Exec(`INSERT INTO idempotency(caller, key, body, job, code, detail, hint, at) VALUES(?, ?, ?, 0, ?, ?, ?, ?)
+		ON CONFLICT(caller, key) DO NOTHING`, caller, key, body, string(r.Code), r.Detail, r.Hint, now.UnixNano())
+	return err
+}
+
+// Recall returns the job, or the refusal, that answered a caller's key before; 0 if
+// neither did. The same key with another body is a Conflict.
+func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
+	var known string
+	var job int64
+	var first refusal.Refusal
+	err := tx.QueryRow(`SELECT body, job, code, detail, hint FROM idempotency WHERE caller = ? AND key = ?`, caller, key).
+		Scan(&known, &job, &first.Code, &first.Detail, &first.Hint)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if known != body {
+		return 0, refusal.New(refusal.Conflict, "the idempotency key was used for another submission").
+			WithHint("use a new key for a new submission")
+	}
+	if first.Code != "" {
+		return 0, &first
+	}
+	return op.JobID(job), nil
+}
+
+// ForgetKeys deletes up to limit idempotency keys older than t.
+func ForgetKeys(tx *store.Tx, t time.Time, limit int) error {
+	_, err := tx.Exec(`DELETE FROM idempotency WHERE (caller, key) IN
+		(SELECT caller, key FROM idempotency WHERE at < ? ORDER BY at LIMIT ?)`, t.UnixNano(), limit)
+	return err
+}
+
+// SchemaOutputs is the table of the steps' output. It is a table of its own, so that
+// a query of steps does not read the output. The index finds a create's work by the
+// birth token.
+const SchemaOutputs = `
+CREATE TABLE outputs(
+	job  INTEGER NOT NULL,
+	idx  INTEGER NOT NULL,
+	text TEXT NOT NULL,
+	PRIMARY KEY(job, idx),
+	FOREIGN KEY(job, idx) REFERENCES steps(job, idx)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_birth ON steps(birth) WHERE birth <> '';
+`
+
+// AddOutput stores the output of a step that has just ended. Each step has at most
+// one output, and it never changes.
+func AddOutput(tx *store.Tx, id op.StepID, text string) error {
+	_, err := tx.Exec(`INSERT INTO outputs(job, idx, text) VALUES(?, ?, ?)`, int64(id.Job), id.Index, text)
+	return err
+}
+
+// ReadShownJob is ReadJob with the output of the steps.
+func ReadShownJob(tx *store.Tx, id op.JobID) (op.Job, error) {
+	j, err := ReadJob(tx, id)
+	if err != nil {
+		return j, err
+	}
+	printed, err := outputs(tx, id)
+	for i := range j.Steps {
+		j.Steps[i].Output = printed[j.Steps[i].ID.Index]
+	}
+	return j, err
+}
+
+// outputs returns the output of a job's steps, by their number. A step without
+// output has no entry.
+func outputs(tx *store.Tx, job op.JobID) (map[int]string, error) {
+	rows, err := tx.Query(`SELECT idx, text FROM outputs WHERE job = ?`, int64(job))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int]string{}
+	for rows.Next() {
+		var index int
+		var text string
+		if err := rows.Scan(&index, &text); err != nil {
+			return nil, err
+		}
+		out[index] = text
+	}
+	return out, rows.Err()
+}

@@ -245,3 +245,205 @@ func ExpireRequests(tx *store.Tx) error {
 		WHERE s.job = requests.job AND s.idx = requests.idx AND s.state = 'pending_signature')`)
 	return err
 }
+
+// Showing has the first and the last time when operators were shown the present
+// payload of a request. After a pause the first time starts again.
+type Showing struct {
+	First, Last time.Time
+}
+
+// Show records that an operator was shown the payload of a request. If the first
+// showing was at least pause ago, this one counts as a first one.
+func Show(tx *store.Tx, id op.RequestID, now time.Time, pause time.Duration) error {
+	_, err := tx.Exec(`INSERT INTO showings(job, idx, first_at, last_at) VALUES(?, ?, ?, ?)
+		ON CONFLICT(job, idx) DO UPDATE SET last_at = max(last_at, excluded.last_at),
+			first_at = iif(first_at <= excluded.first_at - ?, excluded.first_at, first_at)`,
+		int64(id.Job), id.Index, now.UnixNano(), now.UnixNano(), int64(pause))
+	return err
+}
+
+// ShownAt returns when the present payload of a request was shown. If it was not
+// shown, ok is false.
+func ShownAt(tx *store.Tx, id op.RequestID) (s Showing, ok bool, err error) {
+	var first, last int64
+	err = tx.QueryRow(`SELECT first_at, last_at FROM showings WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&first, &last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	return Showing{First: fromNano(first), Last: fromNano(last)}, err == nil, err
+}
+
+// ForgetShowing deletes the record, because the payload has changed.
+func ForgetShowing(tx *store.Tx, id op.RequestID) error {
+	_, err := tx.Exec(`DELETE FROM showings WHERE job = ? AND idx = ?`, int64(id.Job), id.Index)
+	return err
+}
+
+// ShownRequests returns the requests with a record, oldest first.
+func ShownRequests(tx *store.Tx, limit int) ([]op.RequestID, error) {
+	return readStepIDs(tx, `SELECT job, idx FROM showings ORDER BY job, idx LIMIT ?`, limit)
+}
+
+// LastSigned returns when the newest signature of a request counted, the zero time
+// if it has none.
+func LastSigned(tx *store.Tx, id op.RequestID) (time.Time, error) {
+	var at int64
+	err := tx.QueryRow(`SELECT coalesce(max(at), 0) FROM signatures WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&at)
+	return fromNano(at), err
+}
+
+// AddSignature stores a counted signature and reports whether it is new. One person
+// counts once, and so does one key.
+func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
+	flags, counter := attested(s)
+	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, ca, armor, flags, counter, at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.CA,
+		s.Armor, flags, counter, s.At.UnixNano())
+	return n == 1, err
+}
+
+// DropSignature deletes a signature that no longer counts.
+func DropSignature(tx *store.Tx, id op.RequestID, principal string) error {
+	_, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ? AND principal = ?`, int64(id.Job), id.Index, principal)
+	return err
+}
+
+// AddProof stores a proof of possession and reports whether it is new.
+func AddProof(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
+	n, err := tx.Exec(`INSERT INTO proofs(job, idx, principal, role, key, armor, at) VALUES(?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.Armor, s.At.UnixNano())
+	return n == 1, err
+}
+
+// attested is the stored form of a security key's attestation. For any other key,
+// flags is -1.
+func attested(s op.Signed) (flags, counter int64) {
+	if s.Attested == nil {
+		return -1, 0
+	}
+	return int64(s.Attested.Flags), int64(s.Attested.Counter)
+}
+
+func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
+	rows, err := tx.Query(`SELECT principal, role, key, ca, armor, flags, counter, at FROM signatures WHERE job = ? AND idx = ?
+		ORDER BY at, principal`, int64(id.Job), id.Index)
+	if err != nil {
+		return nil, err
+	}
+	return scanSigned(rows)
+}
+
+func readProofs(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
+	rows, err := tx.Query(`SELECT principal, role, key, '', armor, -1, 0, at FROM proofs WHERE job = ? AND idx = ? ORDER BY at, key, role`,
+		int64(id.Job), id.Index)
+	if err != nil {
+		return nil, err
+	}
+	return scanSigned(rows)
+}
+
+func scanSigned(rows *sql.Rows) ([]op.Signed, error) {
+	defer rows.Close()
+	var out []op.Signed
+	for rows.Next() {
+		var s op.Signed
+		var at, flags, counter int64
+		if err := rows.Scan(&s.Principal, &s.Role, &s.Key, &s.CA, &s.Armor, &flags, &counter, &at); err != nil {
+			return nil, err
+		}
+		if flags >= 0 {
+			s.Attested = &op.Attested{Flags: byte(flags), Counter: uint32(counter)}
+		}
+		s.At = fromNano(at)
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// SchemaQuotas has what bounds a requester: the bytes that the gate wrote for it, in
+// slots of SpentSlot, and its snapshots of each guest. The table showings has when
+// operators were shown the payload of a request, because benign steps wait for that.
+const SchemaQuotas = `
+CREATE TABLE spent(
+	who   TEXT NOT NULL,
+	slot  INTEGER NOT NULL,
+	bytes INTEGER NOT NULL CHECK (bytes > 0),
+	PRIMARY KEY(who, slot)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE snapshots(
+	kind     TEXT NOT NULL,
+	name     TEXT NOT NULL,
+	snapshot TEXT NOT NULL,
+	who      TEXT NOT NULL,
+	job      INTEGER NOT NULL,
+	PRIMARY KEY(kind, name, snapshot)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE showings(
+	job      INTEGER NOT NULL,
+	idx      INTEGER NOT NULL,
+	first_at INTEGER NOT NULL,
+	last_at  INTEGER NOT NULL CHECK (last_at >= first_at),
+	PRIMARY KEY(job, idx),
+	FOREIGN KEY(job, idx) REFERENCES requests(job, idx)
+) STRICT, WITHOUT ROWID;
+`
+
+// SpentSlot is the length of a slot, in which a requester's bytes are counted
+// together.
+const SpentSlot = 5 * time.Minute
+
+func slotOf(t time.Time) int64 { return t.UnixNano() / int64(SpentSlot) }
+
+// Spend counts bytes, more than 0, that the gate wrote for a requester.
+func Spend(tx *store.Tx, who string, now time.Time, bytes int64) error {
+	_, err := tx.Exec(`INSERT INTO spent(who, slot, bytes) VALUES(?, ?, ?)
+		ON CONFLICT(who, slot) DO UPDATE SET bytes = bytes + excluded.bytes`, who, slotOf(now), bytes)
+	return err
+}
+
+// Spent returns how many bytes the gate wrote for a requester since then, to the
+// precision of one slot.
+func Spent(tx *store.Tx, who string, since time.Time) (n int64, err error) {
+	err = tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM spent WHERE who = ? AND slot > ?`, who, slotOf(since)).Scan(&n)
+	return n, err
+}
+
+// ForgetSpent deletes up to limit slots that end before t.
+func ForgetSpent(tx *store.Tx, t time.Time, limit int) error {
+	_, err := tx.Exec(`DELETE FROM spent WHERE (who, slot) IN (SELECT who, slot FROM spent WHERE slot < ? ORDER BY slot LIMIT ?)`,
+		slotOf(t), limit)
+	return err
+}
+
+// AddSnapshot records for which requester a job took a snapshot. It replaces the
+// record of an earlier snapshot of that name, which is gone.
+func AddSnapshot(tx *store.Tx, t op.Target, snapshot, who string, job op.JobID) error {
+	_, err := tx.Exec(`INSERT INTO snapshots(kind, name, snapshot, who, job) VALUES(?, ?, ?, ?, ?)
+		ON CONFLICT(kind, name, snapshot) DO UPDATE SET who = excluded.who, job = excluded.job`, t.Kind, t.Name, snapshot, who, int64(job))
+	return err
+}
+
+// SnapshotsBy returns the snapshots of a target that a requester took. Some of them
+// may be gone.
+func SnapshotsBy(tx *store.Tx, t op.Target, who string) ([]string, error) {
+	rows, err := tx.Query(`SELECT snapshot FROM snapshots WHERE kind = ? AND name = ? AND who = ?`, t.Kind, t.Name, who)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, rows.Err()
+}
+
+// ForgetSnapshot deletes the record of a snapshot that is gone.
+func ForgetSnapshot(tx *store.Tx, t op.Target, snapshot string) error {
+	_, err := tx.Exec(`DELETE FROM snapshots WHERE kind = ? AND name = ? AND snapshot = ?`, t.Kind, t.Name, snapshot)
+	return err
+}

@@ -46,18 +46,18 @@ var plants = []plant{
 		`case s.Shows == nil && !s.Fleeting:`}}, "memory", "belief", false},
 	{"a label that stays is taken for gone", "a back end says that it took a label away", []edit{{"internal/base/op/guest.go",
 		` || name == "labels" && !maps.Equal(s.Params.Labels(name), o.Labels) {`, ` {`}}, "memory", "belief", true},
-	{"a backup that is nowhere is taken for made", "a back end says that it made a backup", []edit{{"internal/base/op/guestdata.go",
+	{"a backup that is nowhere is taken for made", "a back end says that it made a backup", []edit{{"internal/base/op/guest.go",
 		`	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
 `, `	take.Before = func(o Observed) []string { _ = oneMoreBackup; return o.Backups }
 `}}, "proxmox", "belief", false},
-	{"two unsigned steps, a snapshot and its restore, take what came between", "a snapshot and its restore take what came between", []edit{{"internal/base/op/guestdata.go",
+	{"two unsigned steps, a snapshot and its restore, take what came between", "a snapshot and its restore take what came between", []edit{{"internal/base/op/guest.go",
 		`Rule{Name: "restore-over", Class: Destructive,`, `Rule{Name: "restore-over", Class: Benign,`}}, "memory", "bytes", false},
 	{"what is benign outruns an operator who reads", "labels are added while an operator reads", []edit{{"internal/gate/showing.go",
 		`return spec.Guarded == nil || len(spec.Guarded(s.Params)) > 0`, `return false`}}, "memory", "liveness", false},
 	{"scratch stays young while the clock is not believed", "scratch does not grow old while the clock is wrong", []edit{{"internal/base/op/rule.go",
 		`return !c.Doubt && c.Now.Before(`, `return c.Now.Before(`}}, "memory", "bytes", false},
 	{"a destroy that a crash cut off runs again", "a destroy that a kill cut off", []edit{
-		{"internal/reconcile/resolve.go", `benign := s.Verdict.Class == op.Benign && !once`, `benign := !once`},
+		{"internal/reconcile/diff.go", `benign := s.Verdict.Class == op.Benign && !once`, `benign := !once`},
 		{"internal/gate/record.go", `again := s.Verdict.Class == op.Benign && s.Attempts`, `again := s.Attempts`},
 		{"internal/gate/record.go", `	to := t.To
 `, `	if s.Verdict.Class == op.Destructive && kind == audit.Retried {
@@ -66,9 +66,9 @@ var plants = []plant{
 	to := t.To
 `},
 	}, "memory", "records", false},
-	{"the name of a guest in the trash is free for all", "a name is taken whose guest is in the trash", []edit{{"internal/base/op/trash.go",
+	{"the name of a guest in the trash is free for all", "a name is taken whose guest is in the trash", []edit{{"internal/base/op/observe.go",
 		`Rule{Name: "name-in-trash", Class: Destructive,`, `Rule{Name: "name-in-trash", Class: Benign,`}}, "memory", "name", false},
-	{"an operator's destroy is undone by the guest's creator", "an agent brings back what an operator destroyed", []edit{{"internal/base/op/trash.go",
+	{"an operator's destroy is undone by the guest's creator", "an agent brings back what an operator destroyed", []edit{{"internal/base/op/observe.go",
 		`return len(d.Askers) > 0 && !d.ByOperator && d.Creator`, `return len(d.Askers) > 0 && d.Creator`}}, "memory", "undone", false},
 	{"guests run as the daemon's own uid", "a guest's program reaches files of the gate", []edit{{"internal/driver/local/confine.go",
 		`if a.Switch {`, `if a.Switch && a.UID == 0 {`}}, "local", "files", false},

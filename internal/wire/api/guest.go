@@ -93,3 +93,70 @@ func UnknownGuest(name string, err error) Guest {
 	r := refusal.As(err)
 	return Guest{Name: name, State: "unknown", Spec: op.Params{}, Error: &Error{Code: r.Code, Detail: r.Detail}}
 }
+
+// Command is an entry of the operator's catalogue of commands, as callers may see it.
+type Command struct {
+	Name           string         `json:"name"`
+	Program        string         `json:"program"` // its path
+	Params         []CommandParam `json:"params"`  // by name; all must be given
+	Class          op.Class       `json:"class"`   // benign if the catalogue says so
+	User           string         `json:"user"`    // the user that it runs as; empty for the daemon's own
+	TimeoutSeconds int64          `json:"timeout_seconds"`
+	Probe          string         `json:"probe"`       // the path of the program that runs first, to look; empty for none
+	State          string         `json:"state"`       // ok or unknown
+	Incarnation    op.Incarnation `json:"incarnation"` // of the program's content, its words and environment
+	Error          *Error         `json:"error"`       // why it cannot be run now
+}
+
+// The states of a Command.
+const (
+	CommandOK      = "ok"
+	CommandUnknown = "unknown"
+)
+
+// CommandParam is one parameter of a command. Its value is a string on the wire, for every type.
+type CommandParam struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`    // string, integer, enum, path or bool
+	Doc     string   `json:"doc"`     // its possible values, in words
+	Pattern string   `json:"pattern"` // of a string: RE2 that matches all of it
+	Min     int64    `json:"min"`     // of an integer, both inclusive
+	Max     int64    `json:"max"`     // and of a string in bytes
+	Values  []string `json:"values"`  // of an enum
+	Below   string   `json:"below"`   // of a path
+}
+
+// Op describes one operation of the catalogue.
+type Op struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"` // of its targets
+	Doc     string    `json:"doc"`
+	Params  []Param   `json:"params"`
+	Roles   []op.Role `json:"roles"`   // each of them may approve it if it is destructive
+	Creates bool      `json:"creates"` // the target must not exist
+	Free    bool      `json:"free"`    // its parameters are strings, named by the target
+	Covers  string    `json:"covers"`  // what the signed state digest covers
+	Takes   string    `json:"takes"`   // what it can take away, and from whom; empty: nothing
+}
+
+// Param describes one parameter of an operation.
+type Param struct {
+	Name     string  `json:"name"`
+	Type     op.Type `json:"type"`
+	Unit     string  `json:"unit"`
+	Min      int64   `json:"min"` // of integers, both inclusive
+	Max      int64   `json:"max"`
+	Required bool    `json:"required"`
+	JobOnly  bool    `json:"job_only"` // desired state may not have it
+	Doc      string  `json:"doc"`
+}
+
+// OpOf puts a catalogue entry on the wire.
+func OpOf(s op.Spec) Op {
+	out := Op{Name: s.Name, Kind: s.Kind, Doc: s.Doc, Roles: s.Roles, Creates: s.Creates, Free: s.Free, Covers: s.Covers, Takes: s.Takes}
+	for _, p := range s.Params {
+		out.Params = append(out.Params, Param{Name: p.Name, Type: p.Type, Unit: p.Unit, Min: p.Min, Max: p.Max,
+			Required: p.Required, JobOnly: p.JobOnly, Doc: p.Doc})
+	}
+	return out
+}

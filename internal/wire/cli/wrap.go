@@ -91,3 +91,172 @@ func fitting(line string, cols int) int {
 	}
 	return len(line)
 }
+
+const (
+	minCell = 6  // how narrow a cell becomes at least
+	spared  = 24 // how much wider the first cell may stay: it has the name or the id
+)
+
+// Fit lays out rows (see Row) in columns as Columns does, in lines of at most cols
+// columns; 0 is no limit. Where a line would be longer, its widest cells are cut, and
+// end with an ellipsis. Callers show the whole text
+// elsewhere: with --json, and in the command that shows one.
+func Fit(cols int, ellipsis string, rows ...string) string {
+	if cols == 0 {
+		return Columns(rows...)
+	}
+	cells := make([][]string, len(rows))
+	var widths []int
+	for i, r := range rows {
+		cells[i] = strings.Split(r, "\t")
+		for j, c := range cells[i] {
+			if j == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[j] = max(widths[j], widthOf(c))
+		}
+	}
+	narrow(widths, cols-gap*(len(widths)-1))
+	var b strings.Builder
+	for _, row := range cells {
+		line := ""
+		for j, c := range row {
+			c = cut(c, widths[j], ellipsis)
+			line += c + strings.Repeat(" ", max(widths[j]-widthOf(c), 0)+gap)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// narrow takes columns from the widest cells until all of them fit into a line. The
+// first is spared while it is not much wider than the others.
+func narrow(widths []int, room int) {
+	for sum := 0; ; sum = 0 {
+		widest, most := 0, 0
+		for i, w := range widths {
+			sum += w
+			if i == 0 {
+				w -= spared
+			}
+			if w > most {
+				widest, most = i, w
+			}
+		}
+		if sum <= room || most <= minCell {
+			return // it fits, or the screen is narrower than any table
+		}
+		widths[widest]--
+	}
+}
+
+// cut returns text in so many columns, with an ellipsis where it is longer.
+func cut(text string, cols int, ellipsis string) string {
+	if widthOf(text) <= cols {
+		return text
+	}
+	width := widthOf(ellipsis)
+	for i, r := range text {
+		if width += columnsOf(r); width > cols {
+			return text[:i] + ellipsis
+		}
+	}
+	return text
+}
+
+// widthOf returns how many columns a text takes at most.
+func widthOf(text string) (n int) {
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+// firstWide is where the scripts begin whose characters take two columns, but for
+// punctuation such as the ellipsis. A character beyond it that takes one leaves a blank.
+const firstWide = 0x1100
+
+func columnsOf(r rune) int {
+	if r >= firstWide && !(r >= 0x2000 && r < 0x2070) {
+		return 2
+	}
+	return 1
+}
+
+// Dash stands between the parts of a headline: a dot where the locale has one, else
+// plain ASCII.
+func Dash(getenv func(string) string) string {
+	if utf8Locale(getenv) {
+		return " · "
+	}
+	return " - "
+}
+
+// Ellipsis stands where a cell was cut.
+func Ellipsis(getenv func(string) string) string {
+	if utf8Locale(getenv) {
+		return "…"
+	}
+	return "..."
+}
+
+// utf8Locale reports whether the locale's characters are UTF-8. The first variable
+// that is set decides (setlocale(3)).
+func utf8Locale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := getenv(name); v != "" {
+			v = strings.ToLower(v)
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+// Colours reports whether a terminal may be sent colours: it is one, knows control
+// sequences, and NO_COLOR (no-color.org) is not set.
+func Colours(to io.Writer, getenv func(string) string) bool {
+	f, ok := to.(*os.File)
+	return ok && IsTerminal(f) && getenv("NO_COLOR") == "" && getenv("TERM") != "" && getenv("TERM") != "dumb"
+}
+
+// The control sequences of colours (ECMA-48, 8.3.117).
+const (
+	bold  = "\x1b[1m"
+	alarm = "\x1b[1;31m"
+	plain = "\x1b[0m"
+)
+
+// Paint colours lines that Wrapped made of a text. Only whole lines are coloured, by
+// where they begin: headlines at the left edge, where no words of others stand, and the
+// titles of parts below them. A headline that ends with alarming words is an alarm.
+func Paint(lines []string, alarming string) []string {
+	out := make([]string, 0, len(lines))
+	for i := 0; i < len(lines); {
+		next := i + 1
+		for next < len(lines) && strings.HasPrefix(lines[next], Cont) {
+			next++
+		}
+		whole, colour := strings.ReplaceAll(strings.Join(lines[i:next], ""), Cont, ""), ""
+		switch title := strings.HasPrefix(whole, "  ") && !strings.HasPrefix(whole, "   ") && strings.HasSuffix(whole, ":"); {
+		case !strings.HasPrefix(whole, " ") && strings.HasSuffix(whole, alarming):
+			colour = alarm
+		case title || !strings.HasPrefix(whole, " "):
+			colour = bold
+		}
+		for _, line := range lines[i:next] {
+			if colour != "" {
+				line = colour + line + plain
+			}
+			out = append(out, line)
+		}
+		i = next
+	}
+	return out
+}
+
+// IsTerminal reports whether an operator may be asked on it: it is a file, and the
+// file a terminal. Other character devices, such as /dev/null, are none.
+func IsTerminal(in any) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

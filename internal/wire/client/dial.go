@@ -10,8 +10,14 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 )
 
 // backlogPause is the pause before the next try, if the daemon's queue of new connections is full.
@@ -165,4 +171,120 @@ func groupHint(info fs.FileInfo) string {
 		name = g.Name
 	}
 	return fmt.Sprintf("join the group %s: usermod -aG %s \"$USER\", then log in again", name, name)
+}
+
+// unixScheme begins the address of a gate of this host.
+const unixScheme = "unix:"
+
+// Address is a gate's address in its one form, as in known_gates: "unix:" and the absolute path of a socket, or the
+// text of Remote.String.
+type Address string
+
+// UnixAddress returns the address of a socket of this host. A relative path is below the working directory.
+func UnixAddress(path string) Address {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return Address(unixScheme + escape(path))
+}
+
+// ParseAddress reads an address as people write it: in its one form, as a remote gate's, or as a socket's path.
+// Anything else is Malformed.
+func ParseAddress(text string) (Address, error) {
+	if filepath.IsAbs(text) {
+		return UnixAddress(text), nil
+	}
+	if strings.HasPrefix(text, sshScheme) {
+		r, err := ParseRemote(text)
+		return Address(r.String()), err
+	}
+	rest, ok := strings.CutPrefix(text, unixScheme)
+	path, escaped := unescape(rest)
+	if !ok || !escaped || !filepath.IsAbs(path) {
+		return "", refusal.New(refusal.Malformed, "%q is not the address of a gate", text).
+			WithHint("write it as opsign known lists it: unix:/path/to/socket or ssh://[user@]host[:port][/path]")
+	}
+	return UnixAddress(path), nil
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// escape writes a percent sign and two digits for each byte that could end a field of known_gates or does not print.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c > 0x20 && c < 0x7f && c != '%' {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&0xf]})
+		}
+	}
+	return b.String()
+}
+
+// unescape reverses escape. It accepts only what escape writes.
+func unescape(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		high, low := strings.IndexByte(hexDigits, s[i+1]), strings.IndexByte(hexDigits, s[i+2])
+		if high < 0 || low < 0 {
+			return "", false
+		}
+		b.WriteByte(byte(high<<4 | low))
+		i += 2
+	}
+	return b.String(), escape(b.String()) == s
+}
+
+// Remote reports whether the gate is on another host.
+func (a Address) Remote() bool { return strings.HasPrefix(string(a), sshScheme) }
+
+// nobody is the uid that the kernel shows for a user outside of this user namespace (user_namespaces(7)).
+const nobody = 65534
+
+// checkPeer asks the kernel which process listens. The path's owner proves little: a path can be moved, but the
+// listener's credentials cannot.
+func (c *Client) checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if credErr != nil {
+		return fmt.Errorf("ask who listens: %w", credErr)
+	}
+	if !c.trusted[cred.Uid] {
+		return c.distrust(fmt.Sprintf("process %d of %%s listens there", cred.Pid), cred.Uid)
+	}
+	return nil
+}
+
+// distrust refuses to talk to a socket whose owner or listener is another uid. The refusal names that uid, names the
+// right ones, and says that nothing was sent.
+func (c *Client) distrust(who string, uid uint32) error {
+	expected := []string{"root", fmt.Sprintf("you (uid %d)", os.Geteuid())}
+	if uid := c.configured; uid != "" {
+		expected = append(expected, "GATED_UID="+uid)
+	}
+	last := len(expected) - 1
+	err := fmt.Errorf(who+", who is neither %s nor %s; nothing was sent", ownfile.Owner(uid), strings.Join(expected[:last], " nor "), expected[last])
+	hint := fmt.Sprintf("any user can make a socket and answer on it. If the gate runs as that user, set GATED_UID=%d; "+
+		"if not, find out what that process is and why the path is its", uid)
+	if uid == nobody {
+		hint = "the kernel shows uid 65534 for everybody outside of this user namespace: ask from where the gate's own user is seen"
+	}
+	return &attemptError{err: err, hint: hint}
 }
