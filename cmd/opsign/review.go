@@ -303,7 +303,10 @@ func (r *review) back() bool {
 	return false
 }
 
-const wordsReviewHelp = `Each screen is one request. What it shows is what is signed, with what would be lost.
+const wordsAnyKey = "any key: back "
+
+func (r *review) help() error {
+	_, err := r.pager("", `Each screen is one request. What it shows is what is signed, with what would be lost.
 
   a      approve it: sign it, and see what becomes of it
   r      reject it; asks for the reason
@@ -318,12 +321,7 @@ const wordsReviewHelp = `Each screen is one request. What it shows is what is si
 What cannot be undone is signed once you type the name of its target. Nothing is
 approved before all of its pages were shown. A request that changes
 while you look at it is shown again.
-`
-
-const wordsAnyKey = "any key: back "
-
-func (r *review) help() error {
-	_, err := r.pager("", wordsReviewHelp, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
+`, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
 	return err
 }
 

@@ -60,7 +60,9 @@ func (d Doctor) Run(ctx context.Context) Report {
 		r := d.RunBackends(ctx)
 		d.configuration(&r)
 		r.weigh()
-		r.add(whatCheckout, Note, fmt.Sprintf(wordsForeign, op.Shown(why.Detail))).hint(fmt.Sprintf(hintForeign, op.Shown(why.Hint)))
+		r.add(whatCheckout, Note,
+			"gated doctor read nothing of this checkout and tried no hook, because other users could have written it: %s", op.Shown(why.Detail)).
+			hint("run gated doctor as its owner; or: %s", op.Shown(why.Hint))
 		return r
 	}
 	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
@@ -91,7 +93,7 @@ func (d Doctor) RunBackends(ctx context.Context) Report {
 	_, where, err := d.status(asked, d.Socket)
 	cancel()
 	if err != nil {
-		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+		r.add(whatDaemon, Bad, wordsNoDaemon, short(err)).hint(hintNoDaemon)
 	} else {
 		r.Socket = where
 		d.backends(ctx, r)
@@ -108,35 +110,38 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 	if err != nil {
 		// If all hooks have sockets of their own, they do not ask this one.
 		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
-			r.add(whatDaemon, Note, fmt.Sprintf(wordsElsewhere, op.Shown(groups[0].socket), short(err))).
-				hint(fmt.Sprintf(hintElsewhere, hook.Quote(groups[0].socket)))
+			r.add(whatDaemon, Note,
+				"the socket of the environment does not answer, and the hooks here ask at %s: %s", op.Shown(groups[0].socket), short(err)).
+				hint("for gated reserve and the like: export GATED_SOCKET=%s", hook.Quote(groups[0].socket))
 			return false
 		}
-		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+		r.add(whatDaemon, Bad, wordsNoDaemon, short(err)).hint(hintNoDaemon)
 		return false
 	}
 	r.Socket = where
-	f := r.add(whatDaemon, OK, fmt.Sprintf(wordsIsolation, op.Shown(r.Socket), op.Shown(s.Isolation)))
+	f := r.add(whatDaemon, OK, "answers at %s; isolation: %s", op.Shown(r.Socket), op.Shown(s.Isolation))
 	if len(s.Remedies) > 0 {
 		f.State = Note
-		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
+		f.hint("%s", op.Shown(strings.Join(s.Remedies, "; ")))
 	}
 	for _, h := range s.Health {
 		if !h.OK {
-			r.add(whatDaemon+": "+op.Shown(h.Name), Bad, op.Shown(h.Detail))
+			r.add(whatDaemon+": "+op.Shown(h.Name), Bad, "%s", op.Shown(h.Detail))
 		}
 	}
 	r.hub(s.Hub)
 	me, err := d.Caller(ctx)
 	if err != nil {
-		r.add(whatCaller, Bad, fmt.Sprintf(wordsNoCaller, short(err)))
+		r.add(whatCaller, Bad,
+			"the daemon does not answer this caller, so no hook that starts from here can ask it: %s", short(err))
 		return true
 	}
 	r.Caller = &me
 	if me.Agent != nil {
-		r.add(whatCaller, OK, fmt.Sprintf(wordsNamed, op.Shown(me.Agent.Name), op.Shown(me.Agent.Bound)))
+		r.add(whatCaller, OK, "agent %s, bound to a %s", op.Shown(me.Agent.Name), op.Shown(me.Agent.Bound))
 	} else {
-		r.add(whatCaller, Note, fmt.Sprintf(wordsUnnamed, me.UID, op.Shown(me.Why))).hint(hintUnnamed)
+		r.add(whatCaller, Note, "uid:%d, no agent: %s", me.UID, op.Shown(me.Why)).
+			hint("gated agent register NAME")
 	}
 	return true
 }
@@ -161,9 +166,11 @@ func (d Doctor) configuration(r *Report) {
 	switch {
 	case err != nil:
 		why := refusal.As(err)
-		r.add(whatConfig, Bad, fmt.Sprintf(wordsConfigRefused, why.Code, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+		r.add(whatConfig, Bad,
+			"the daemon refuses it: it does not start with it, and a reload changes nothing: %s: %s", why.Code, op.Shown(why.Detail)).
+			hint("%s", op.Shown(why.Hint))
 	case path != "":
-		r.add(whatConfig, OK, fmt.Sprintf(wordsConfigTaken, op.Shown(path)))
+		r.add(whatConfig, OK, "the daemon accepts %s", op.Shown(path))
 	}
 }
 
@@ -178,12 +185,15 @@ func (d Doctor) failures(r *Report, groups []group) {
 	r.Hooks = s
 	switch {
 	case s.Open:
-		r.add(whatFailures, Bad, fmt.Sprintf(wordsOpen, s.Until.Format("15:04:05Z"))).hint(hintNoDaemon)
+		r.add(whatFailures, Bad,
+			"hooks do not ask the daemon until %s, because it did not answer several times", s.Until.Format("15:04:05Z")).
+			hint(hintNoDaemon)
 	case len(s.Last) > 0:
 		last := s.Last[0]
-		r.add(whatFailures, Note, fmt.Sprintf(wordsFailures, s.Failures, last.Hook, last.Time.Format("2006-01-02 15:04:05Z"), op.Shown(last.Detail)))
+		r.add(whatFailures, Note, "%d so far; the last one: %s, %s: %s", s.Failures, last.Hook,
+			last.Time.Format("2006-01-02 15:04:05Z"), op.Shown(last.Detail))
 	default:
-		r.add(whatFailures, OK, wordsNoFailures)
+		r.add(whatFailures, OK, "none")
 	}
 }
 
@@ -191,16 +201,16 @@ func (d Doctor) failures(r *Report, groups []group) {
 func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 	dir, err := hook.FindHooks(ctx, d.Place.Path, d.environment())
 	if err != nil {
-		r.add(whatGit, Note, fmt.Sprintf(wordsNoRepo, short(err)))
+		r.add(whatGit, Note, "there is no repository here: %s", short(err))
 		return nil
 	}
 	if why := foreignHooks(dir); why != nil {
-		r.add(whatGit, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+		r.add(whatGit, Bad, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
 		return nil
 	}
 	states, err := dir.Hooks()
 	if err != nil {
-		r.add(whatGit, Bad, short(err))
+		r.add(whatGit, Bad, "%s", short(err))
 		return nil
 	}
 	var out []trial
@@ -209,21 +219,28 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 		what, path := whatGit+" "+s.Name, op.Shown(s.Path)
 		switch {
 		case !s.There:
-			r.add(what, Note, wordsNotThere).hint(hintInstallGit)
+			r.add(what, Note, "is not installed").hint(hintInstallGit)
 		case s.Edited:
-			r.add(what, Bad, fmt.Sprintf(wordsEdited, path)).hint(fmt.Sprintf(hintEdited, path))
+			r.add(what, Bad, "%s was edited after gated wrote it: not tried, because it may do anything now", path).
+				hint("move the lines that are not gated's to %s.gated-chained (mode 0755), remove it, then gated hook install --git", path)
 		case s.Names:
-			r.add(what, Note, fmt.Sprintf(wordsCallsUs, path, s.Name)).hint(hintNotOurs)
+			r.add(what, Note,
+				"%s is not gated's and seems to run gated hook %s: not tried, because it may do anything", path, s.Name).
+				hint(hintNotOurs)
 		case !s.Ours:
-			r.add(what, Note, fmt.Sprintf(wordsNotOurs, path)).hint(hintNotOurs)
+			r.add(what, Note, "%s is not gated's: not tried, because it may do anything", path).hint(hintNotOurs)
 		case !s.Runs:
-			r.add(what, Bad, fmt.Sprintf(wordsNotRun, path)).hint(hintNotRun)
+			r.add(what, Bad, "%s has no execute permission: git does not run it", path).
+				hint("gated hook install --git")
 		case !s.Known:
-			r.add(what, Bad, fmt.Sprintf(wordsUnknownScript, path)).hint(hintInstallGit)
+			r.add(what, Bad, "%s differs from what this gated writes, so gated doctor did not run it", path).
+				hint(hintInstallGit)
 		case !d.isThisProgram(s.Program):
-			r.add(what, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(s.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(s.Program)))
+			r.add(what, Bad, wordsOtherProgram, path, op.Shown(s.Program), op.Shown(d.Program)).
+				hint(hintOtherProgram, hook.Quote(s.Program))
 		default:
-			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline), run: d.gitTrial(s, dir.WorkTree)})
+			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline),
+				run: d.gitTrial(s, dir.WorkTree)})
 		}
 	}
 	return out
@@ -236,40 +253,45 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 	for _, file := range d.Settings {
 		path := op.Shown(file)
 		if why := foreign(file); why != nil {
-			r.add(whatTools, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+			r.add(whatTools, Bad, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
 			continue
 		}
 		s, err := hook.Settings{Path: file}.State()
 		if err != nil {
-			r.add(whatTools, Bad, fmt.Sprintf(wordsUnreadable, path, short(err)))
+			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
 			continue
 		}
 		if s.Off {
-			r.add(whatTools, Bad, fmt.Sprintf(wordsOff, path)).hint(hintOff)
+			r.add(whatTools, Bad, "%s has disableAllHooks: the agent runs no hook", path).hint("take it out")
 		}
 		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
 			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
 			if h.Lame != "" {
-				r.add(whatTools, Bad, fmt.Sprintf(wordsLame, path, h.Lame)).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				r.add(whatTools, Bad, "%s: %s", path, h.Lame).hint(hintReinstall, hook.Quote(file))
 				continue
 			}
 			asked = append(asked, h.Tools...)
 			if !h.Known {
-				r.add(whatTools, Bad, fmt.Sprintf(wordsUnknownLine, path, op.Shown(h.Command))).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				r.add(whatTools, Bad,
+					"%s has a line that gated hook install does not write, so gated doctor did not run it: %s", path, op.Shown(h.Command)).
+					hint(hintReinstall, hook.Quote(file))
 				continue
 			}
 			if !d.isThisProgram(h.Program) {
-				r.add(whatTools, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(h.Program)))
+				r.add(whatTools, Bad, wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program)).
+					hint(hintOtherProgram, hook.Quote(h.Program))
 				continue
 			}
 			for _, tool := range h.Tools {
-				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline), run: d.toolTrial(h.Setup, tool)})
+				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline),
+					run: d.toolTrial(h.Setup, tool)})
 			}
 		}
 	}
 	if len(matchers) == 0 {
-		r.add(whatTools, Note, fmt.Sprintf(wordsNoSettings, op.Shown(strings.Join(d.Settings, ", ")))).hint(hintInstallTools)
+		r.add(whatTools, Note, "none of %s asks gated", op.Shown(strings.Join(d.Settings, ", "))).
+			hint("gated hook install")
 		return nil
 	}
 	var missed []string
@@ -280,8 +302,9 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 	}
 	if len(missed) > 0 {
 		slices.Sort(missed)
-		r.add(whatTools, Bad, fmt.Sprintf(wordsMissed, strings.Join(missed, ", "), strings.Join(matchers, ", "))).
-			hint(fmt.Sprintf(hintReinstall, "FILE"))
+		r.add(whatTools, Bad, "no hook is asked about %s (matcher %s)", strings.Join(missed, ", "),
+			strings.Join(matchers, ", ")).
+			hint(hintReinstall, "FILE")
 	}
 	return out
 }
@@ -301,21 +324,22 @@ func (r *Report) hub(h *api.Hub) {
 	if h == nil {
 		return
 	}
-	f := r.add(whatHub, OK, fmt.Sprintf(wordsHubRead, op.Shown(h.URL), op.Shown(h.Revision), moment(h.ReadAt)))
+	f := r.add("hub", OK, "%s: revision %s, read %s", op.Shown(h.URL), op.Shown(h.Revision), moment(h.ReadAt))
 	switch {
 	case h.Error != nil:
 		f.State = Bad
-		f.Detail = fmt.Sprintf(wordsHubAway, op.Shown(h.URL), moment(h.ReadAt), op.Shown(h.Error.Detail))
-		f.hint(hubHint(h.Error.Code))
+		f.Detail = fmt.Sprintf("%s: its wishes rest, last read %s: %s", op.Shown(h.URL), moment(h.ReadAt),
+			op.Shown(h.Error.Detail))
+		f.hint("%s", hubHint(h.Error.Code))
 	case h.ReadAt == nil:
-		f.State, f.Detail = Note, fmt.Sprintf(wordsHubNotYet, op.Shown(h.URL))
+		f.State, f.Detail = Note, fmt.Sprintf("%s was not asked yet", op.Shown(h.URL))
 	}
 	for _, part := range []struct {
 		what string
 		err  *api.Error
 	}{{whatHubRelays, h.RelayError}, {whatHubReports, h.ReportError}} {
 		if part.err != nil {
-			r.add(part.what, Bad, op.Shown(part.err.Detail)).hint(hubHint(part.err.Code))
+			r.add(part.what, Bad, "%s", op.Shown(part.err.Detail)).hint("%s", hubHint(part.err.Code))
 		}
 	}
 }
@@ -324,18 +348,18 @@ func (r *Report) hub(h *api.Hub) {
 func hubHint(c refusal.Code) string {
 	switch c {
 	case refusal.NotAllowed:
-		return hintHubTrust
+		return "as the daemon's user: ca in gated.yaml is the hub's certificate, and token_file its token (chmod 600 FILE)"
 	case refusal.Unavailable:
-		return hintHubReach
+		return "check that the hub runs and that this host reaches its address; the daemon can read ca and token_file"
 	case refusal.UnknownTarget:
-		return hintHubHost
+		return "check url in gated.yaml, then make a directory with the host's name at the hub, with a document in it"
 	}
-	return hintHubAnswer
+	return "repair it at the hub: docs/guides/hub.md says what each answer means"
 }
 
 func moment(at *time.Time) string {
 	if at == nil {
-		return wordsHubNever
+		return "never"
 	}
 	return at.UTC().Format(time.RFC3339)
 }
@@ -355,10 +379,11 @@ func (d Doctor) backends(ctx context.Context, r *Report) {
 	list, err := g.Backends(ctx)
 	switch {
 	case errors.Is(err, refusal.Malformed):
-		r.add(whatBackends, Note, wordsOlder).hint(hintOlder)
+		r.add(whatBackends, Note,
+			"the daemon is older than this program and cannot be asked for them").hint("restart it with this version")
 		return
 	case err != nil:
-		r.add(whatBackends, Bad, fmt.Sprintf(wordsNoBackends, short(err)))
+		r.add(whatBackends, Bad, "the daemon does not say how its back ends are: %s", short(err))
 		return
 	}
 	for _, b := range list {
@@ -368,16 +393,18 @@ func (d Doctor) backends(ctx context.Context, r *Report) {
 
 // backend says what one back end found.
 func (r *Report) backend(b api.Backend) {
-	what := fmt.Sprintf(whatBackend, b.Name)
+	what := fmt.Sprintf("back end %s", b.Name)
 	if b.State == api.BackendAway {
-		f := r.add(what, Bad, fmt.Sprintf(wordsAway, op.Shown(b.Detail)))
+		f := r.add(what, Bad, "away: its guests are unknown and nothing is planned for them: %s",
+			op.Shown(b.Detail))
 		if b.Since != nil {
-			f.Detail = fmt.Sprintf(wordsAwaySince, b.Since.UTC().Format(time.RFC3339), op.Shown(b.Detail))
+			f.Detail = fmt.Sprintf("away since %s: its guests are unknown and nothing is planned for them: %s",
+				b.Since.UTC().Format(time.RFC3339), op.Shown(b.Detail))
 		}
-		f.hint(hintAway)
+		f.hint("the bad lines below say more; requests stay, and go on when it is back")
 	}
 	for _, x := range b.Findings {
-		f := r.add(what+": "+x.What, Bad, op.Shown(x.Detail))
+		f := r.add(what+": "+x.What, Bad, "%s", op.Shown(x.Detail))
 		switch s := State(x.State); s {
 		case OK, Note:
 			f.State = s

@@ -79,7 +79,8 @@ func newStaging(dir, worktree string, env []string) (*staging, error) {
 		"GIT_DIR="+repo, "GIT_WORK_TREE="+worktree, "GIT_INDEX_FILE="+filepath.Join(dir, "index"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM="+os.DevNull, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1",
 		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none",
-		"GIT_AUTHOR_NAME=gated doctor", "GIT_AUTHOR_EMAIL=gated-doctor", "GIT_COMMITTER_NAME=gated doctor", "GIT_COMMITTER_EMAIL=gated-doctor")}, nil
+		"GIT_AUTHOR_NAME=gated doctor", "GIT_AUTHOR_EMAIL=gated-doctor", "GIT_COMMITTER_NAME=gated doctor",
+		"GIT_COMMITTER_EMAIL=gated-doctor")}, nil
 }
 
 func (g *staging) git(ctx context.Context, args ...string) (string, error) {
@@ -128,7 +129,8 @@ func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, s
 		call, err := json.Marshal(map[string]any{
 			"session_id": "gated-doctor", "transcript_path": "", "cwd": d.Place.Path, "permission_mode": "default",
 			"hook_event_name": "PreToolUse", "tool_name": tool,
-			"tool_input": map[string]any{hook.Tools[tool]: filepath.Join(d.Place.Path, path), "content": "", "new_source": "", "old_string": "", "new_string": ""},
+			"tool_input": map[string]any{hook.Tools[tool]: filepath.Join(d.Place.Path, path), "content": "", "new_source": "",
+				"old_string": "", "new_string": ""},
 		}, json.Deterministic(true))
 		if err != nil {
 			return verdict{}, err

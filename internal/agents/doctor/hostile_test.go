@@ -239,7 +239,7 @@ func TestACheckoutOfOthersIsNotRead(t *testing.T) {
 			r := h.Run(t.Context())
 			require.NoFileExists(t, h.ran)
 			require.Equal(t, Note, r.of(whatCheckout).State)
-			require.Contains(t, r.of(whatCheckout).Detail, "nothing of this checkout was read")
+			require.Contains(t, r.of(whatCheckout).Detail, "read nothing of this checkout")
 			require.Equal(t, OK, r.of("local: root").State, "the back ends are looked at all the same")
 			require.Empty(t, r.of("git pre-commit"))
 			require.Empty(t, r.of(" Edit"))
@@ -291,7 +291,7 @@ func TestFilesOfOthersAreNotRead(t *testing.T) {
 			require.False(t, r.Sound)
 			f := r.of(c.what)
 			require.Equal(t, Bad, f.State)
-			require.Contains(t, f.Detail, "was not read, because others could have written it: ")
+			require.Contains(t, f.Detail, "was not read, because other users could have written it: ")
 			require.Contains(t, f.Hint, "chmod go-w ")
 		})
 	}

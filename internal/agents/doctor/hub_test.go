@@ -21,7 +21,7 @@ func TestTheHubIsSaid(t *testing.T) {
 	require.True(t, r.Sound, "%+v", r.Findings)
 	require.Equal(t, Finding{What: "hub", State: OK, Detail: "https://hub.example.com: revision r1, read 2026-03-01T12:00:00Z"}, r.of("hub"))
 
-	for code, hint := range map[refusal.Code]string{refusal.NotAllowed: "chmod 600", refusal.Unavailable: "is running", refusal.UnknownTarget: "a directory",
+	for code, hint := range map[refusal.Code]string{refusal.NotAllowed: "chmod 600", refusal.Unavailable: "the hub runs", refusal.UnknownTarget: "a directory",
 		refusal.Malformed: "guides/hub.md"} {
 		p.hub.Error = &api.Error{Code: code, Detail: "what \x1b[2J is wrong"}
 		r = p.examine()

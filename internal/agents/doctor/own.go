@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,7 +30,8 @@ func foreign(path string) *refusal.Refusal {
 	err := own().Check(path)
 	var r *refusal.Refusal
 	switch {
-	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR): // .git is a file in a linked work tree
+	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err,
+		syscall.ENOTDIR): // .git is a file in a linked work tree
 		return nil
 	case errors.As(err, &r):
 		return r
@@ -46,7 +46,8 @@ func (d Doctor) foreignCheckout() *refusal.Refusal {
 	for dir := d.Place.Path; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
 		if _, err := os.Lstat(at); err == nil {
-			paths = append(paths, at, filepath.Join(at, "HEAD"), filepath.Join(at, "config"), filepath.Join(at, "config.worktree"))
+			paths = append(paths, at, filepath.Join(at, "HEAD"), filepath.Join(at, "config"), filepath.Join(at,
+				"config.worktree"))
 			break
 		}
 		if dir == "/" {
@@ -151,14 +152,15 @@ func (d Doctor) tidy(ctx context.Context, r *Report, gate Gate) {
 		return
 	}
 	if me.Agent != nil {
-		r.add(whatLeft, Note, fmt.Sprintf(wordsRemain, len(left), left[0].Name, wordsAsAgent)).hint(hintRemain)
+		r.add(whatLeft, Note, wordsRemain, len(left), left[0].Name,
+			"an agent cannot remove another agent's name").hint(hintRemain)
 		return
 	}
 	for i, a := range left {
 		if _, err := gate.Unregister(ctx, a.Name); err != nil {
-			r.add(whatLeft, Note, fmt.Sprintf(wordsRemain, len(left)-i, op.Shown(a.Name), short(err))).hint(hintRemain)
+			r.add(whatLeft, Note, wordsRemain, len(left)-i, op.Shown(a.Name), short(err)).hint(hintRemain)
 			return
 		}
 	}
-	r.add(whatLeft, OK, fmt.Sprintf(wordsTookAway, len(left)))
+	r.add(whatLeft, OK, "%d names of doctors that were killed were removed", len(left))
 }

@@ -98,7 +98,7 @@ func TestWhatKilledDoctorsLeftIsTakenAway(t *testing.T) {
 	p.left = append([]api.Agent{mine}, kept...)
 	r := p.examine()
 	require.True(t, r.Sound)
-	require.Equal(t, "what doctors that were killed left was taken away: 1 names", r.of(whatLeft).Detail)
+	require.Equal(t, "1 names of doctors that were killed were removed", r.of(whatLeft).Detail)
 	require.Equal(t, kept, p.left)
 	require.Equal(t, Finding{}, p.examine().of(whatLeft))
 

@@ -49,8 +49,8 @@ type trial struct {
 }
 
 // add adds a finding with the hook's arguments.
-func (t trial) add(r *Report, s State, text string) {
-	r.add(t.what, s, text+"; "+t.setup.words()).Setup = &t.setup
+func (t trial) add(r *Report, s State, format string, args ...any) {
+	r.add(t.what, s, "%s; %s", fmt.Sprintf(format, args...), t.setup.words()).Setup = &t.setup
 }
 
 // group is the trials of hooks that ask at the same socket.
@@ -85,17 +85,17 @@ func (d Doctor) tryAt(ctx context.Context, r *Report, g group) {
 		d.try(ctx, r, g)
 		return
 	}
-	where := wordsOwnSocketAt
+	where := "the socket that its environment names"
 	if g.socket != "" {
 		where = op.Shown(g.socket)
 	}
-	why := fmt.Sprintf(wordsHookAlone, where, short(err))
+	why := fmt.Sprintf("no daemon answers at %s, where it asks (%s)", where, short(err))
 	for _, t := range g.trials {
-		text := wordsPassesAll
+		text := "does NOT block: %s, and every change goes on unchecked"
 		if t.setup.OnFailure == hook.Block {
-			text = wordsRefusesAll
+			text = "blocks everything: %s, and every change is refused"
 		}
-		t.add(r, Bad, fmt.Sprintf(text, why))
+		t.add(r, Bad, text, why)
 	}
 }
 
@@ -115,12 +115,12 @@ func (d Doctor) try(ctx context.Context, r *Report, g group) {
 		what += " at " + op.Shown(g.socket)
 	}
 	if !utf8.ValidString(d.Place.Path) {
-		r.add(what, Bad, wordsScopeName)
+		r.add(what, Bad, "the daemon cannot take the directory's path: it is not valid UTF-8")
 		return
 	}
 	gate, err := d.Connect(g.socket, "")
 	if err != nil {
-		r.add(what, Bad, fmt.Sprintf(wordsNoTrial, short(err)))
+		r.add(what, Bad, wordsNoTrial, short(err))
 		return
 	}
 	defer gate.Close()
@@ -133,9 +133,10 @@ func (d Doctor) try(ctx context.Context, r *Report, g group) {
 	if err != nil {
 		words, hint := wordsNoTrial, ""
 		if errors.Is(err, refusal.Conflict) {
-			words, hint = wordsProbeHeld, hintProbeHeld
+			words, hint = "every path here is reserved, so there is no free path for the trial: %s",
+				"release it, or try again when it is free"
 		}
-		r.add(what, Bad, fmt.Sprintf(words, short(err))).hint(hint)
+		r.add(what, Bad, words, short(err)).hint("%s", hint)
 		return
 	}
 	for _, t := range g.trials {
@@ -169,7 +170,7 @@ func (d Doctor) hold(ctx context.Context, r *Report, gate Gate, socket, agent, p
 		}
 		_, err := as.Unregister(ctx, agent)
 		if err := errors.Join(append(errs, err)...); err != nil {
-			r.add(whatCleanup, Bad, fmt.Sprintf(wordsLeft, short(err)))
+			r.add(whatCleanup, Bad, "what the trial made could not be removed: %s", short(err))
 		}
 	}
 	got, err := as.Reserve(ctx, api.Reserve{Scope: d.Place, Patterns: []string{path}, Mode: api.Exclusive,
@@ -182,7 +183,7 @@ func (d Doctor) hold(ctx context.Context, r *Report, gate Gate, socket, agent, p
 func (t trial) judge(ctx context.Context, r *Report, held, free string) {
 	first, err := t.once(ctx, held)
 	if err == nil && (first.failed || !first.denied) {
-		t.add(r, Bad, withWords(wordsDoesNot, first.said))
+		t.add(r, Bad, "%s", withWords(wordsDoesNot, first.said))
 		return
 	}
 	var second verdict
@@ -191,11 +192,11 @@ func (t trial) judge(ctx context.Context, r *Report, held, free string) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		t.add(r, Bad, fmt.Sprintf(wordsNoEnd, t.limit))
+		t.add(r, Bad, "did not end within %s; the program that starts it goes on without it", t.limit)
 	case err != nil:
-		t.add(r, Bad, fmt.Sprintf(wordsDidNotRun, short(err)))
+		t.add(r, Bad, "cannot be run: %s", short(err))
 	case second.denied || second.failed:
-		t.add(r, Bad, withWords(wordsBlocksAll, second.said))
+		t.add(r, Bad, "%s", withWords(wordsBlocksAll, second.said))
 	default:
 		t.add(r, OK, wordsBlocks)
 	}
@@ -216,7 +217,7 @@ func withWords(text, said string) string {
 	if said = strings.TrimSpace(said); said == "" {
 		return text
 	}
-	return fmt.Sprintf(wordsSaid, text, op.Shown(said[:min(len(said), 300)]))
+	return fmt.Sprintf("%s; it said: %s", text, op.Shown(said[:min(len(said), 300)]))
 }
 
 // output is the output and the end of a hook's process.

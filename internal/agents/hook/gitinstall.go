@@ -14,12 +14,6 @@ import (
 	"gated/internal/base/refusal"
 )
 
-const (
-	noteWorkTree = "%s is inside the work tree: git status shows the hooks, and they hold the path of this machine's gated"
-	noteOwnName  = "%s goes by its own name or path, which is another now: see whether it still works"
-	noteForeign  = "%s is not gated's and was left as it is"
-)
-
 // goesByName matches hooks that use their own name.
 var goesByName = regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PROGRAM_NAME|basename`)
 
@@ -34,7 +28,7 @@ func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	}
 	report := Report{Changes: []Change{}, Notes: []string{}}
 	if dir.inTree {
-		report.Notes = append(report.Notes, fmt.Sprintf(noteWorkTree, op.Shown(dir.Path)))
+		report.Notes = append(report.Notes, fmt.Sprintf("%s is inside the work tree: git status shows the hooks, and they hold the path of this machine's gated", op.Shown(dir.Path)))
 	}
 	hooks, err := lookAtAll(dir.Path)
 	if err != nil {
@@ -57,7 +51,7 @@ func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 			steps = append(steps, func() error { return h.install(script) })
 		}
 		if change.Backup != "" && goesByName.Match(h.content) {
-			report.Notes = append(report.Notes, fmt.Sprintf(noteOwnName, op.Shown(change.Backup)))
+			report.Notes = append(report.Notes, fmt.Sprintf("%s uses its own name or path, which has changed: check that it still works", op.Shown(change.Backup)))
 		}
 		report.Changes = append(report.Changes, change)
 	}
@@ -86,7 +80,7 @@ func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error)
 		case h.info != nil && h.by == edited:
 			return Report{}, h.wasEdited()
 		case h.info != nil && h.by == foreign:
-			report.Notes = append(report.Notes, fmt.Sprintf(noteForeign, op.Shown(h.path)))
+			report.Notes = append(report.Notes, fmt.Sprintf("%s is not gated's and was left as it is", op.Shown(h.path)))
 		case h.info != nil || h.chained != nil:
 			change.Action = Removed
 			if h.chained != nil {

@@ -392,7 +392,7 @@ func TestAHookThatGoesByItsNameIsSaid(t *testing.T) {
 	r.writeHook("pre-commit", "#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n", 0o755)
 	report := r.install(r.options(program))
 	require.Len(t, report.Notes, 1)
-	require.Contains(t, report.Notes[0], "goes by its own name")
+	require.Contains(t, report.Notes[0], "uses its own name")
 }
 
 func TestHowHooksAreInstalled(t *testing.T) {

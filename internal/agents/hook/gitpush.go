@@ -211,7 +211,8 @@ type Repository struct {
 // not know GIT_NO_LAZY_FETCH, so it is allowed no protocol: for a fetch it would run programs that the repository's
 // configuration names.
 var gitVariables = []string{
-	"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "LC_ALL=C",
+	"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1",
+	"GIT_ALLOW_PROTOCOL=none", "LC_ALL=C",
 }
 
 func (r Repository) command(ctx context.Context, args ...string) *exec.Cmd {
@@ -337,15 +338,9 @@ func waitAll(cmds []*exec.Cmd) error {
 
 // The messages of git's hooks.
 const (
-	wordsCommitDenied = "gated: nothing was committed: the commit changes what another agent has reserved.\n"
-	wordsPushDenied   = "gated: nothing was pushed: the push changes what another agent has reserved.\n"
-	wordsChanged      = "  changed: %s\n"
-	wordsChangedMore  = "  and there are more\n"
-	wordsCommitNext   = "What to do: leave these paths out of the commit, or wait until they are free (gated reserve --wait). Do not commit them by other means.\n"
-	wordsPushNext     = "What to do: push again when they are free. gated reservations shows who has what.\n"
-	wordsMayHold      = "These reservations may be in the way:\n"
-	wordsGitUnchecked = "gated: whether another agent has reserved what this changes could not be checked: %s.\n"
-	wordsGitGoesOn    = "git goes on (--on-failure warn). gated hook status lists such failures.\n"
+	wordsPushDenied  = "gated: nothing was pushed: the push changes what another agent has reserved.\n"
+	wordsChangedMore = "  and there are more\n"
+	wordsPushNext    = "What to do: push again when they are free. gated reservations shows who has what.\n"
 )
 
 // maxPaths is how many changed paths are listed.
@@ -363,7 +358,8 @@ type GitHook struct {
 // Commit judges the commit that git is about to make.
 func (h GitHook) Commit(ctx context.Context) Outcome {
 	a, err := h.PreCommit(ctx, h.Repository)
-	return h.outcome(a, err, wordsCommitDenied, wordsCommitNext)
+	return h.outcome(a, err, "gated: nothing was committed: the commit changes what another agent has reserved.\n",
+		"What to do: leave these paths out of the commit, or wait until they are free (gated reserve --wait). Do not commit them by other means.\n")
 }
 
 // Push judges a push to a remote; refs is git's input to the hook.
@@ -376,14 +372,15 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 	held := len(a.Held) > 0 || a.More
 	switch {
 	case err != nil:
-		text := fmt.Sprintf(wordsGitUnchecked, bounded(shownOr(whatFailed(err)), maxField))
+		text := fmt.Sprintf("gated: whether another agent has reserved what this changes could not be checked: %s.\n",
+			bounded(shownOr(whatFailed(err)), maxField))
 		if held {
-			text += wordsMayHold + holders(a.found())
+			text += "These reservations may be in the way:\n" + holders(a.found())
 		}
 		if because, refused := h.refuses(err); refused {
 			return Outcome{Stderr: text + because, Code: exitRefused}
 		}
-		return Outcome{Stderr: text + wordsGitGoesOn}
+		return Outcome{Stderr: text + "git goes on (--on-failure warn). gated hook status lists such failures.\n"}
 	case held:
 		return Outcome{Stderr: denied + a.changed() + holders(a.found()) + next, Code: exitRefused}
 	default:
@@ -422,7 +419,7 @@ func (a GitAnswer) changed() string {
 			break
 		}
 		seen[h.Path] = true
-		fmt.Fprintf(&b, wordsChanged, neutral(h.Path, maxField))
+		fmt.Fprintf(&b, "  changed: %s\n", neutral(h.Path, maxField))
 	}
 	return b.String()
 }

@@ -92,7 +92,7 @@ func (g Guard) refuses(err error) (because string, refused bool) {
 	case errors.Is(err, refusal.TooComplex):
 		return wordsTooMuch, true
 	case g.OnFailure == Block:
-		return wordsBlocked, true
+		return "It was refused (--on-failure block), and nothing was changed. Try again later; gated hook status lists such failures.\n", true
 	}
 	return "", false
 }

@@ -91,7 +91,8 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	}
 	report := Report{Changes: []Change{change}, Notes: []string{}}
 	if switchedOff(edited) {
-		report.Notes = append(report.Notes, fmt.Sprintf(noteSwitchedOff, op.Shown(s.Path)))
+		report.Notes = append(report.Notes, fmt.Sprintf("%s has disableAllHooks: no hook runs until you remove it",
+			op.Shown(s.Path)))
 	}
 	if s.DryRun || change.Action == Unchanged {
 		return report, nil
@@ -326,19 +327,13 @@ func (c called) differs(now called) []string {
 			is = unsaid
 		}
 		if was != is {
-			out = append(out, fmt.Sprintf(wordsDiffers, what, op.Shown(was), op.Shown(is)))
+			out = append(out, fmt.Sprintf("%s: %s -> %s", what, op.Shown(was), op.Shown(is)))
 		}
 	}
 	say("on-failure", c.onFailure, now.onFailure, string(Warn))
-	say("deadline", c.deadline, now.deadline, wordsDefault)
-	say("socket", c.socket, now.socket, wordsEnvironment)
+	say("deadline", c.deadline, now.deadline, "the default")
+	say("socket", c.socket, now.socket, "as the environment says")
 	say("exit-code", c.exitCode, now.exitCode, "off")
 	say("program", c.program, now.program, "none")
 	return out
 }
-
-const (
-	wordsDiffers     = "%s: %s -> %s"
-	wordsDefault     = "the default"
-	wordsEnvironment = "as the environment says"
-)
