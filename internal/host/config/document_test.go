@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,5 +37,41 @@ func TestTheDocumentHasEveryKeyOfARule(t *testing.T) {
 	for _, key := range []string{"op", "target", "labels", "role", "threshold", "touch", "cool_off", "window", "max_validity",
 		"policy.roles", "policy.rules", "revocation_file"} {
 		require.Contains(t, string(doc), "\n| `"+key+"` |")
+	}
+}
+
+// TestEveryKeyIsInTheDocumentAndTheFile walks the configuration's types.
+func TestEveryKeyIsInTheDocumentAndTheFile(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/formats/configuration.md")
+	require.NoError(t, err)
+	written, err := os.ReadFile("gated.yaml.tmpl")
+	require.NoError(t, err)
+	var keys []string
+	var walk func(prefix string, k reflect.Type)
+	walk = func(prefix string, k reflect.Type) {
+		for k.Kind() == reflect.Pointer {
+			k = k.Elem()
+		}
+		if k.Kind() == reflect.Map && k.Elem().Kind() == reflect.Struct {
+			k, prefix = k.Elem(), prefix+"NAME."
+		}
+		if k.Kind() != reflect.Struct {
+			return
+		}
+		for i := range k.NumField() {
+			if key, _, _ := strings.Cut(k.Field(i).Tag.Get("yaml"), ","); key != "" {
+				keys = append(keys, prefix+key)
+				walk(prefix+key+".", k.Field(i).Type)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[config.Config]())
+	require.Greater(t, len(keys), 40)
+	for _, key := range keys {
+		last := key[strings.LastIndex(key, ".")+1:]
+		require.Regexp(t, "`("+key+`(\.\w+)?|`+last+")`", string(doc), "the document lacks %s", key)
+		if section, _, _ := strings.Cut(key, "."); section == key {
+			require.Contains(t, string(written), key+":", "the file that init writes lacks %s", key)
+		}
 	}
 }
