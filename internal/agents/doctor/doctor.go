@@ -267,26 +267,10 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
 			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
-			if h.Lame != "" {
-				r.add(whatTools, Bad, "%s: %s", path, h.Lame).hint(hintReinstall, hook.Quote(file))
-				continue
+			if h.Lame == "" {
+				asked = append(asked, h.Tools...)
 			}
-			asked = append(asked, h.Tools...)
-			if !h.Known {
-				r.add(whatTools, Bad,
-					"%s has a line that gated hook install does not write, so gated doctor did not run it: %s", path, op.Shown(h.Command)).
-					hint(hintReinstall, hook.Quote(file))
-				continue
-			}
-			if !d.isThisProgram(h.Program) {
-				r.add(whatTools, Bad, wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program)).
-					hint(hintOtherProgram, hook.Quote(h.Program))
-				continue
-			}
-			for _, tool := range h.Tools {
-				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline),
-					run: d.toolTrial(h.Setup, tool)})
-			}
+			out = append(out, d.toolTrials(r, file, h)...)
 		}
 	}
 	if len(matchers) == 0 {
@@ -305,6 +289,30 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 		r.add(whatTools, Bad, "no hook is asked about %s (matcher %s)", strings.Join(missed, ", "),
 			strings.Join(matchers, ", ")).
 			hint(hintReinstall, "FILE")
+	}
+	return out
+}
+
+// toolTrials returns a trial for each tool of one entry of an agent's settings, or says why it is not tried.
+func (d Doctor) toolTrials(r *Report, file string, h hook.ToolState) []trial {
+	path := op.Shown(file)
+	switch {
+	case h.Lame != "":
+		r.add(whatTools, Bad, "%s: %s", path, h.Lame).hint(hintReinstall, hook.Quote(file))
+		return nil
+	case !h.Known:
+		r.add(whatTools, Bad, "%s has a line that gated hook install does not write, so gated doctor did not run it: %s",
+			path, op.Shown(h.Command)).hint(hintReinstall, hook.Quote(file))
+		return nil
+	case !d.isThisProgram(h.Program):
+		r.add(whatTools, Bad, wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program)).
+			hint(hintOtherProgram, hook.Quote(h.Program))
+		return nil
+	}
+	var out []trial
+	for _, tool := range h.Tools {
+		out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline),
+			run: d.toolTrial(h.Setup, tool)})
 	}
 	return out
 }

@@ -311,7 +311,7 @@ func TestWhatCannotBeTried(t *testing.T) {
 	p.statusErr, p.reserveErr = nil, refusal.New(refusal.Conflict, "others have it")
 	r = p.examine()
 	require.False(t, r.Sound)
-	require.Contains(t, r.of(whatTrial).Detail, "holds everything here")
+	require.Contains(t, r.of(whatTrial).Detail, "every path here is reserved")
 
 	p.reserveErr = refusal.New(refusal.OverLimit, "too many")
 	require.Contains(t, p.examine().of(whatTrial).Detail, "over_limit")
@@ -363,7 +363,7 @@ func TestWhatIsInstalled(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o644))
 	r = p.examine()
 	require.False(t, r.Sound)
-	require.Contains(t, r.of("git pre-commit").Detail, "may not be executed")
+	require.Contains(t, r.of("git pre-commit").Detail, "has no execute permission")
 }
 
 func TestSettings(t *testing.T) {
