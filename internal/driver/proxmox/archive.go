@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,12 +259,12 @@ func (g *guest) overwrittenText(what string) string {
 }
 
 // snapshotName is the form of a snapshot's name that Proxmox VE accepts.
-var snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
+var snapshotName = pattern(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
 
 func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
 	switch {
-	case !snapshotName.MatchString(name) || name == "current":
+	case !snapshotName().MatchString(name) || name == "current":
 		return action{}, refusal.New(refusal.BadParams,
 			"%q is no name of a snapshot in Proxmox VE ([A-Za-z][A-Za-z0-9_-]{1,39}, not current)", name)
 	case slices.ContainsFunc(g.snapshots, func(s snapshot) bool { return s.name == name }):

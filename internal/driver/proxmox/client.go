@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -273,7 +272,7 @@ func spelled(sum [sha256.Size]byte) string {
 
 // tokenLine is an API token with its secret, as pveum prints the two:
 // gated@pve!gate=11111111-2222-3333-4444-555555555555.
-var tokenLine = regexp.MustCompile(`^([A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9._-]+)=([A-Za-z0-9-]{8,128})$`)
+var tokenLine = pattern(`^([A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9._-]+)=([A-Za-z0-9-]{8,128})$`)
 
 // readToken reads the token file. It refuses, with Conflict, a file that others may read or
 // write, a link, and a file of another user than root or the daemon's. If the content is wrong,
@@ -311,7 +310,7 @@ func readToken(path string) (id, secret string, err error) {
 
 // parseToken reads one line.
 func parseToken(path, text string) (id, secret string, err error) {
-	m := tokenLine.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
+	m := tokenLine().FindStringSubmatch(strings.TrimSuffix(text, "\n"))
 	if m == nil {
 		return "", "", refusal.New(refusal.Malformed, "proxmox.token_file %s is not one line user@realm!name=secret", path).
 			WithHint("pveum user token add prints full-tokenid and value; put = between them")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"gated/internal/base/op"
@@ -15,10 +14,10 @@ import (
 )
 
 // dnsName is the form of a guest's name that Proxmox VE accepts.
-var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+var dnsName = pattern(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
 func checkName(name string) error {
-	if !dnsName.MatchString(name) {
+	if !dnsName().MatchString(name) {
 		return refusal.New(refusal.BadParams,
 			"%q is no name of a guest in Proxmox VE: letters, digits and -, in parts with dots between them", name)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -43,7 +44,7 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 	disk, _ := g.drive(step.Params.Str("disk"))
 	wished := step.Params.Int("size") * mebibyte
 	switch {
-	case disk.size == 0 || unusedDisk.MatchString(disk.key):
+	case disk.size == 0 || unusedDisk().MatchString(disk.key):
 		return action{}, refusal.New(refusal.BadParams, "Proxmox VE does not say how large %s is", disk.key)
 	case wished < disk.size:
 		return action{}, refusal.New(refusal.BadParams, "%s is %s, and Proxmox VE makes no disk smaller", disk.key,
@@ -59,7 +60,7 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 // prepareDiskDetach makes the disk an unused disk of the same guest.
 func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
-	if key == "rootfs" || unusedDisk.MatchString(key) {
+	if key == "rootfs" || unusedDisk().MatchString(key) {
 		return action{}, refusal.New(refusal.BadParams, "%s cannot be taken off", key)
 	}
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
@@ -80,7 +81,7 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 	}
 	disk, _ := g.drive(key)
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
-		if unusedDisk.MatchString(key) {
+		if unusedDisk().MatchString(key) {
 			return d.deleteUnused(ctx, g, key, disk.volume)
 		}
 		unused, now, err := d.detach(ctx, g, key)
@@ -151,19 +152,25 @@ const (
 )
 
 var (
-	qemuDisk   = regexp.MustCompile(`^(scsi([0-9]|[12][0-9]|30)|virtio([0-9]|1[0-5])|sata[0-5]|ide[0-3]|efidisk0|tpmstate0)$`)
-	lxcDisk    = regexp.MustCompile(`^(rootfs|mp([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5]))$`)
-	unusedDisk = regexp.MustCompile(`^unused([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`)
-	network    = regexp.MustCompile(`^net[0-9]{1,2}$`)
-	hwaddr     = regexp.MustCompile(`(?i)(?:^|[,=])([0-9a-f]{2}(?::[0-9a-f]{2}){5})(?:,|$)`)
+	qemuDisk   = pattern(`^(scsi([0-9]|[12][0-9]|30)|virtio([0-9]|1[0-5])|sata[0-5]|ide[0-3]|efidisk0|tpmstate0)$`)
+	lxcDisk    = pattern(`^(rootfs|mp([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5]))$`)
+	unusedDisk = pattern(`^unused([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`)
+	network    = pattern(`^net[0-9]{1,2}$`)
+	hwaddr     = pattern(`(?i)(?:^|[,=])([0-9a-f]{2}(?::[0-9a-f]{2}){5})(?:,|$)`)
 )
+
+// pattern returns a regular expression that is compiled at its first use, because each start of the program would pay
+// for it.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // isDisk reports whether a configuration's key holds an attached disk.
 func isDisk(kind, key string) bool {
 	if kind == lxc {
-		return lxcDisk.MatchString(key)
+		return lxcDisk().MatchString(key)
 	}
-	return qemuDisk.MatchString(key)
+	return qemuDisk().MatchString(key)
 }
 
 // drive is one disk, CD or mount point in a configuration.

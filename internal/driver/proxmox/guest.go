@@ -154,10 +154,10 @@ func (g *guest) readDrives(wished, current object) {
 			switch {
 			case isDisk(g.kind, key):
 				g.drives = with(g.drives, parseDrive(key, view[key]))
-			case unusedDisk.MatchString(key):
+			case unusedDisk().MatchString(key):
 				g.unused = with(g.unused, parseDrive(key, view[key]))
-			case network.MatchString(key):
-				if m := hwaddr.FindStringSubmatch(view[key]); m != nil && !slices.Contains(g.hwaddrs, strings.ToLower(m[1])) {
+			case network().MatchString(key):
+				if m := hwaddr().FindStringSubmatch(view[key]); m != nil && !slices.Contains(g.hwaddrs, strings.ToLower(m[1])) {
 					g.hwaddrs = append(g.hwaddrs, strings.ToLower(m[1]))
 				}
 			default:

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	stdpath "path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +154,7 @@ func numberIn(i op.Incarnation) int64 {
 
 // These keys give a guest a directory or a device of its node. usb and serial can also name a
 // device of the guest alone; ofNode tells the two apart.
-var nodeKey = regexp.MustCompile(`^(virtiofs|hostpci|usb|serial|parallel|dev)[0-9]+$`)
+var nodeKey = pattern(`^(virtiofs|hostpci|usb|serial|parallel|dev)[0-9]+$`)
 
 // ofNode returns the objects of the node that a line of a configuration gives to the guest.
 func ofNode(key, value string) []string {
@@ -167,7 +166,7 @@ func ofNode(key, value string) []string {
 		}
 		return nil
 	}
-	m := nodeKey.FindStringSubmatch(key)
+	m := nodeKey().FindStringSubmatch(key)
 	if m == nil {
 		return nil
 	}

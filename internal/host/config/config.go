@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"time"
 
@@ -281,7 +282,10 @@ var text string
 
 var shown = template.FuncMap{"scalar": scalar, "short": short}
 
-var tmpl = template.Must(template.New("gated.yaml").Funcs(shown).Parse(text))
+// tmpl is parsed at its first use, because each start of the program would pay for it.
+var tmpl = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("gated.yaml").Funcs(shown).Parse(text))
+})
 
 // Render returns the file that gated init writes: its facts, and every other key commented out, with its default and
 // purpose.
@@ -291,7 +295,7 @@ func Render(in Initial) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = tmpl.Execute(&b, struct {
+	err = tmpl().Execute(&b, struct {
 		Initial
 		Config
 		Quota int64 // MiB

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -28,7 +29,9 @@ var policy = func() string {
 
 // Gates write reports, and every program with the token can pose as a gate. So everything goes through the template,
 // which escapes it.
-var pages = template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "shown": op.Shown}).Parse(`<!DOCTYPE html>
+// pages is parsed at its first use, because each start of the program would pay for it.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "shown": op.Shown}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>gated hub</title>
 <style>` + style + `</style></head><body><h1>gated hub</h1><p>{{moment .Now}}</p>
 <table><tr><th>host</th><th>served</th><th>read</th><th>state</th><th>since</th><th>last report</th></tr>
@@ -48,6 +51,7 @@ var pages = template.Must(template.New("page").Funcs(template.FuncMap{"moment": 
 {{end}}</table>{{end}}
 {{with .LeftOut}}<p>{{.}} more rows are not shown.</p>{{end}}{{end}}{{end}}</body></html>
 `))
+})
 
 // hostRow is what the page shows of one host.
 type hostRow struct {
@@ -86,7 +90,7 @@ func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
 		data.Hosts = append(data.Hosts, h.row(name))
 	}
 	var out bytes.Buffer
-	if err := pages.Execute(&out, data); err != nil {
+	if err := pages().Execute(&out, data); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Security-Policy", policy)
