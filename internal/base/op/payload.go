@@ -22,6 +22,14 @@ const (
 	TypeRejection = "gated/rejection/v1"
 )
 
+// The members of the two kinds, sorted by their bytes (RFC 8785, 3.2.3).
+var (
+	approvalMembers = []string{"expires_at", "gate", "host", "incarnation", "issued_at", "nonce", "op", "params", "reason",
+		"state", "target", "type"}
+	rejectionMembers = []string{"expires_at", "gate", "host", "issued_at", "nonce", "payload_sha256", "reason", "request",
+		"type"}
+)
+
 // timeLayout is RFC 3339 in UTC with whole seconds.
 const timeLayout = "2006-01-02T15:04:05Z"
 
@@ -86,8 +94,7 @@ func (p Payload) Encode() ([]byte, error) {
 // Malformed if they are not the canonical form of exactly the members of protocol
 // section 1. Too many bytes are Oversized.
 func DecodePayload(b []byte) (Payload, error) {
-	f, err := openObject(b, TypeSignedOp, "type", "gate", "host", "op", "target", "incarnation", "state", "params",
-		"nonce", "issued_at", "expires_at", "reason")
+	f, err := openObject(b, TypeSignedOp, approvalMembers)
 	if err != nil {
 		return Payload{}, err
 	}
@@ -167,8 +174,7 @@ func (r Rejection) Encode() ([]byte, error) {
 // DecodeRejection decodes the bytes of a rejection as strictly as DecodePayload
 // does.
 func DecodeRejection(b []byte) (Rejection, error) {
-	f, err := openObject(b, TypeRejection, "type", "gate", "host", "request", "payload_sha256", "nonce",
-		"issued_at", "expires_at", "reason")
+	f, err := openObject(b, TypeRejection, rejectionMembers)
 	if err != nil {
 		return Rejection{}, err
 	}
@@ -222,11 +228,31 @@ type fields struct {
 
 // openObject checks what both payloads have in common: the size, the canonical form,
 // exactly the named members, and no null.
-func openObject(b []byte, typ string, names ...string) (*fields, error) {
+func openObject(b []byte, typ string, names []string) (*fields, error) {
 	if len(b) > MaxPayload {
 		return nil, refusal.New(refusal.Oversized, "the payload has %d bytes, more than %d", len(b), MaxPayload).
 			At(refusal.StageDecode)
 	}
+	members := plainMembers(b, names)
+	if members == nil {
+		var err error
+		if members, err = parsedMembers(b); err != nil {
+			return nil, err
+		}
+	}
+	f := &fields{members: members}
+	for _, name := range names {
+		v, ok := members[name]
+		f.check(ok, "the member "+name+" is missing")
+		f.check(!ok || v.Kind() != 'n', "the member "+name+" is null")
+	}
+	f.check(len(members) == len(names), "there is a member that does not belong")
+	f.check(f.text("type", 1, 64) == typ, "type is not "+typ)
+	return f, f.err
+}
+
+// parsedMembers reads the members of an object in canonical form (RFC 8785).
+func parsedMembers(b []byte) (map[string]jsontext.Value, error) {
 	canonical := jsontext.Value(bytes.Clone(b))
 	if err := canonical.Canonicalize(); err != nil {
 		return nil, refusal.New(refusal.Malformed, "the payload is not one strict JSON value: %v", err).
@@ -236,7 +262,7 @@ func openObject(b []byte, typ string, names ...string) (*fields, error) {
 		return nil, refusal.New(refusal.Malformed, "the payload is not in canonical form (RFC 8785)").At(refusal.StageDecode).
 			WithHint("sign the bytes that opsign show --payload prints, without a newline at the end")
 	}
-	f := &fields{members: make(map[string]jsontext.Value, len(names))}
+	members := map[string]jsontext.Value{}
 	d := jsontext.NewDecoder(bytes.NewReader(b))
 	if tok, err := d.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, refusal.New(refusal.Malformed, "the payload is not an object").At(refusal.StageDecode)
@@ -251,16 +277,9 @@ func openObject(b []byte, typ string, names ...string) (*fields, error) {
 		if err != nil {
 			return nil, refusal.New(refusal.Malformed, "the payload: %v", err).At(refusal.StageDecode)
 		}
-		f.members[name] = v.Clone()
+		members[name] = v.Clone()
 	}
-	for _, name := range names {
-		v, ok := f.members[name]
-		f.check(ok, "the member "+name+" is missing")
-		f.check(!ok || v.Kind() != 'n', "the member "+name+" is null")
-	}
-	f.check(len(f.members) == len(names), "there is a member that does not belong")
-	f.check(f.text("type", 1, 64) == typ, "type is not "+typ)
-	return f, f.err
+	return members, nil
 }
 
 func (f *fields) try(err error) {
@@ -282,9 +301,14 @@ func (f *fields) text(name string, minBytes, maxBytes int) string {
 		f.check(false, name+" is not a string")
 		return ""
 	}
-	b, err := jsontext.AppendUnquote(nil, raw)
-	f.try(err)
-	s := string(b)
+	var s string
+	if plainString(raw) == len(raw) {
+		s = string(raw[1 : len(raw)-1])
+	} else {
+		b, err := jsontext.AppendUnquote(nil, raw)
+		f.try(err)
+		s = string(b)
+	}
 	f.try(CheckText(name, s))
 	f.check(len(s) >= minBytes && len(s) <= maxBytes,
 		name+" has "+strconv.Itoa(len(s))+" bytes, not "+strconv.Itoa(minBytes)+" to "+strconv.Itoa(maxBytes))
