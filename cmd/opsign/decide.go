@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -192,7 +190,7 @@ func (t *tool) rejection(q question, reason string) ([]byte, error) {
 	}
 	now := t.now().UTC().Truncate(time.Second)
 	return op.Rejection{Gate: q.payload.Gate, Host: q.payload.Host, Request: id, PayloadSHA256: op.SHA256(q.bytes),
-		Nonce: newNonce(), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity), Reason: reason}.Encode()
+		Nonce: op.NewNonce(now), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity), Reason: reason}.Encode()
 }
 
 // rejected prints how a request stands after a rejection.
@@ -202,13 +200,6 @@ func (t *tool) rejected(r api.Request) error {
 	}
 	t.Print("%s is %s\n", cli.Inline(r.ID), cli.Inline(string(r.State)))
 	return nil
-}
-
-// newNonce makes a fresh nonce of 24 random bytes.
-func newNonce() string {
-	var b [24]byte
-	_, _ = rand.Read(b[:]) // it never fails: the program would end first
-	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // changed is the refusal to sign a request that is not as it was shown.

@@ -26,7 +26,7 @@ const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 func payload(t *testing.T, change func(*op.Payload)) []byte {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := op.Payload{Gate: gateID, Host: "pve1", Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "web-1"},
-		Incarnation: "a:1:2", State: op.FingerprintOf(nil), Params: op.Params{}, Nonce: newNonce(), IssuedAt: at,
+		Incarnation: "a:1:2", State: op.FingerprintOf(nil), Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: at,
 		ExpiresAt: at.Add(time.Hour)}
 	change(&p)
 	b, err := p.Encode()

@@ -87,7 +87,7 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	}
 	now := t.now().UTC().Truncate(time.Second)
 	p := op.Payload{Gate: op.GateID(o.gate), Host: o.host, Op: a.Op, Target: a.Target,
-		Incarnation: op.Incarnation(o.incarnation), State: op.Fingerprint(o.state), Params: a.Params, Nonce: newNonce(),
+		Incarnation: op.Incarnation(o.incarnation), State: op.Fingerprint(o.state), Params: a.Params, Nonce: op.NewNonce(now),
 		IssuedAt: now, ExpiresAt: now.Add(o.expires.Truncate(time.Second)), Reason: o.reason}
 	b, err := p.Encode()
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
-	"gated/internal/nonce"
 	"gated/internal/people/policy"
 )
 
@@ -144,7 +143,7 @@ func TestBindingIsExact(t *testing.T) {
 		"state":       {func(p *op.Payload) { p.State = op.FingerprintOf(nil) }, refusal.BindingMismatch},
 		"param added": {func(p *op.Payload) { p.Params = op.Params{"x": true} }, refusal.BindingMismatch},
 		"reason":      {func(p *op.Payload) { p.Reason += "!" }, refusal.BindingMismatch},
-		"fresh nonce": {func(p *op.Payload) { p.Nonce = nonce.New() }, refusal.BindingMismatch},
+		"fresh nonce": {func(p *op.Payload) { p.Nonce = op.NewNonce(time.Now()) }, refusal.BindingMismatch},
 		"longer":      {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(time.Second) }, refusal.ValidityTooLong},
 		"shorter":     {func(p *op.Payload) { p.ExpiresAt = p.ExpiresAt.Add(-time.Second) }, refusal.BindingMismatch},
 		"issued earlier": {func(p *op.Payload) {
@@ -459,7 +458,7 @@ func (w *world) rejection(r op.Request, k key) authz.Envelope {
 
 func (w *world) rejectionWith(r op.Request, k key, change func(*op.Rejection)) authz.Envelope {
 	now := w.read().Wall
-	rej := op.Rejection{Gate: testGate, Host: testHost, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: nonce.New(),
+	rej := op.Rejection{Gate: testGate, Host: testHost, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: op.NewNonce(time.Now()),
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}
 	change(&rej)
 	b, err := rej.Encode()

@@ -13,7 +13,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
-	"gated/internal/nonce"
 	"gated/internal/people/policy"
 )
 
@@ -26,7 +25,7 @@ func (w *world) payload(a op.Ask, change ...func(*op.Payload)) []byte {
 		o.Fingerprint = op.FingerprintOf([]byte("absent"))
 	}
 	p := op.Payload{Gate: testGate, Host: testHost, Op: a.Op, Target: a.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: a.Params, Nonce: nonce.New(), IssuedAt: w.read().Wall, ExpiresAt: w.read().Wall.Add(time.Hour)}
+		Params: a.Params, Nonce: op.NewNonce(time.Now()), IssuedAt: w.read().Wall, ExpiresAt: w.read().Wall.Add(time.Hour)}
 	for _, c := range change {
 		c(&p)
 	}
@@ -349,7 +348,7 @@ func TestOldApprovalForANewRequest(t *testing.T) {
 	require.ErrorIs(t, err, refusal.Replayed)
 	p, err := op.DecodePayload(old.Payload)
 	require.NoError(t, err)
-	p.Nonce = nonce.New()
+	p.Nonce = op.NewNonce(time.Now())
 	b, err := p.Encode()
 	require.NoError(t, err)
 	_, err = w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, b))

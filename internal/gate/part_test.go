@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -197,7 +198,7 @@ func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 		one := w.request(give("r1"))
 		b, err := op.DecodePayload(one.Payload)
 		require.NoError(t, err)
-		b.Nonce = nonce.New()
+		b.Nonce = op.NewNonce(time.Now())
 		change(&b)
 		bytes, err := b.Encode()
 		require.NoError(t, err)

@@ -211,7 +211,7 @@ func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, o op.Observed, reaso
 		return op.Request{}, err
 	}
 	issued := now.UTC().Truncate(time.Second)
-	r := op.Request{ID: s.ID, Facts: o.Facts, Labels: o.Labels, Nonce: nonce.New(), Need: need,
+	r := op.Request{ID: s.ID, Facts: o.Facts, Labels: o.Labels, Nonce: op.NewNonce(now), Need: need,
 		CreatedAt: now, IssuedAt: issued, ExpiresAt: issued.Add(need.MaxValidity)}
 	r.Payload, err = op.Payload{Gate: g.id, Host: g.host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,

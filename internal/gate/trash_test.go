@@ -3,13 +3,13 @@ package gate_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/nonce"
 )
 
 var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}
@@ -108,7 +108,7 @@ func TestACarrierOwnsNothing(t *testing.T) {
 	r := w.request(ask("guest.destroy", "web"))
 	p, err := op.DecodePayload(r.Payload)
 	require.NoError(t, err)
-	p.Nonce = nonce.New()
+	p.Nonce = op.NewNonce(time.Now())
 	b, err := p.Encode()
 	require.NoError(t, err)
 	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)

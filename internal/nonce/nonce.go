@@ -4,9 +4,7 @@
 package nonce
 
 import (
-	"crypto/rand"
 	"database/sql"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -60,13 +58,6 @@ type Record struct {
 	Payload   string       // hex SHA-256 of the bytes with the nonce
 	ExpiresAt time.Time
 	Fate      Fate
-}
-
-// New returns a fresh nonce: base64url without padding of 24 random bytes.
-func New() string {
-	b := make([]byte, 24)
-	rand.Read(b) // never fails (crypto/rand)
-	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // Issue records r. If the nonce has a record already, it refuses as Replayed.

@@ -177,7 +177,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				if !now.Trusted {
 					return nil
 				}
-				n, expires := nonce.New(), now.Now.Add(life).Truncate(time.Second)
+				n, expires := op.NewNonce(time.Now()), now.Now.Add(life).Truncate(time.Second)
 				m.payloads[n] = expires
 				return nonce.Issue(tx, nonce.Record{Nonce: n, Request: op.RequestID{Job: 1, Index: 1}, ExpiresAt: expires, Fate: nonce.Used})
 			})

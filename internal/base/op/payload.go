@@ -2,8 +2,10 @@ package op
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -332,6 +334,16 @@ func (f *fields) time(name string) time.Time {
 	t, err := time.Parse(timeLayout, s)
 	f.check(err == nil && t.Format(timeLayout) == s, name+" is not RFC 3339 in UTC with whole seconds and a Z")
 	return t
+}
+
+// NewNonce returns a fresh nonce of 24 bytes. The first six are at, in milliseconds since 1970, big-endian. So nonces of
+// the same time are neighbours in the gate's database, and a group of decisions writes few pages. The other 18 bytes
+// are random (crypto/rand).
+func NewNonce(at time.Time) string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails: the program would end first
+	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16|uint64(b[6])<<8|uint64(b[7]))
+	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // CheckNonce refuses, as Malformed, text that is not base64url without padding (RFC

@@ -1,6 +1,8 @@
 package op_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"os"
 	"strings"
 	"testing"
@@ -264,4 +266,30 @@ func TestOriginOf(t *testing.T) {
 		_, _, err := op.OriginOf([]byte(bad))
 		require.ErrorIs(t, err, refusal.Malformed, bad)
 	}
+}
+
+// TestNoncesOfOneTimeAreNeighbours: the time is at the beginning, and everything else is random.
+func TestNoncesOfOneTimeAreNeighbours(t *testing.T) {
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	seen := map[string]bool{}
+	var varies [24]bool
+	first, err := base64.RawURLEncoding.DecodeString(op.NewNonce(at))
+	require.NoError(t, err)
+	for range 1000 {
+		n := op.NewNonce(at)
+		require.NoError(t, op.CheckNonce(n))
+		require.False(t, seen[n])
+		seen[n] = true
+		b, err := base64.RawURLEncoding.DecodeString(n)
+		require.NoError(t, err)
+		require.Len(t, b, 24)
+		for i := range b {
+			varies[i] = varies[i] || b[i] != first[i]
+		}
+	}
+	for i := range varies {
+		require.Equal(t, i >= 6, varies[i], "byte %d", i)
+	}
+	require.Equal(t, at.UnixMilli(), int64(binary.BigEndian.Uint64(append([]byte{0, 0}, first[:6]...))))
+	require.NotEqual(t, op.NewNonce(at)[:8], op.NewNonce(at.Add(time.Millisecond))[:8])
 }

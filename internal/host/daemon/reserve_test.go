@@ -15,7 +15,6 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/nonce"
 	"gated/internal/wire/api"
 )
 
@@ -37,7 +36,7 @@ func (w *world) rejectRequest(id string) error {
 	which, err := op.ParseStepID(id)
 	require.NoError(w.t, err)
 	now := time.Now().UTC().Truncate(time.Second)
-	b, err := op.Rejection{Gate: p.Gate, Host: p.Host, Request: which, PayloadSHA256: op.SHA256(payload), Nonce: nonce.New(), IssuedAt: now,
+	b, err := op.Rejection{Gate: p.Gate, Host: p.Host, Request: which, PayloadSHA256: op.SHA256(payload), Nonce: op.NewNonce(time.Now()), IssuedAt: now,
 		ExpiresAt: now.Add(time.Minute)}.Encode()
 	require.NoError(w.t, err)
 	sig, err := sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace())

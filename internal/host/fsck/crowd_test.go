@@ -13,7 +13,6 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/journal"
-	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
 )
@@ -101,7 +100,7 @@ func (c crowd) rotateNow(id op.StepID) {
 func (c crowd) offline(name string) op.RequestID {
 	o := c.guests[name]
 	b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
+		Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
 	require.NoError(c.t, err)
 	r, err := c.gate.ApproveOffline(c.t.Context(), hub, c.envelope(b))
 	require.NoError(c.t, err)
@@ -190,7 +189,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 		"signed offline twice by one key": func(c crowd) {
 			o := c.guests["a"]
 			b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-				Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
+				Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
 			require.NoError(c.t, err)
 			s := c.by(c.frank, b)
 			_, err = c.gate.ApproveOffline(c.t.Context(), hub, authz.Envelope{Payload: b, Signatures: []string{s, s, c.certified(c.carol, "x@example.com", b)}})

@@ -159,7 +159,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			o := w.guests["web"]
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
-				State: o.Fingerprint, Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
+				State: o.Fingerprint, Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
 			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
 			require.NoError(w.t, err)
@@ -173,7 +173,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			free, err := w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
 			require.NoError(w.t, err)
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
-				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
+				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
 			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
 			require.NoError(w.t, err)

@@ -55,7 +55,7 @@ func fillSigned(t testing.TB, tx *store.Tx, w *world, k mint.Key, job op.JobID) 
 		Fingerprint: op.FingerprintOf(nil), Params: op.Params{}, State: op.StateSucceeded, Verdict: op.Verdict{Class: op.Destructive}, UpdatedAt: w.wall}
 	spec, err := op.Lookup(s.Op)
 	require.NoError(t, err)
-	r := op.Request{ID: s.ID, Step: s, Nonce: nonce.New(), Labels: map[string]string{}, IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour), CreatedAt: w.wall,
+	r := op.Request{ID: s.ID, Step: s, Nonce: op.NewNonce(time.Now()), Labels: map[string]string{}, IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour), CreatedAt: w.wall,
 		Need: op.Requirement{MaxValidity: time.Hour, Ways: []op.Way{{Demands: []op.Demand{{Rule: op.BuiltIn, Roles: spec.Roles, Threshold: 1}}}}}}
 	r.Payload, err = op.Payload{Gate: testGate, Host: testHost, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
 		Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt}.Encode()

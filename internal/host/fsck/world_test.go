@@ -245,7 +245,7 @@ func (w *world) destroy(name string) op.RequestID {
 
 func (w *world) reject(id op.RequestID) {
 	w.t.Helper()
-	b, err := op.Rejection{Gate: w.id, Host: testHost, Request: id, PayloadSHA256: op.SHA256(w.request(id).Payload), Nonce: nonce.New(),
+	b, err := op.Rejection{Gate: w.id, Host: testHost, Request: id, PayloadSHA256: op.SHA256(w.request(id).Payload), Nonce: op.NewNonce(time.Now()),
 		IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour), Reason: "no"}.Encode()
 	require.NoError(w.t, err)
 	_, err = w.gate.Reject(w.t.Context(), hub, id, w.envelope(b))

@@ -270,7 +270,7 @@ func (w *world) payload(verb, name string) []byte {
 	o, err := w.guests.Observe(w.ctx, op.At(guest(name)))
 	require.NoError(w.t, err)
 	b, err := op.Payload{Gate: w.gate.ID(), Host: testHost, Op: verb, Target: guest(name), Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.now(), ExpiresAt: w.now().Add(time.Hour), Reason: "gone"}.Encode()
+		Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.now(), ExpiresAt: w.now().Add(time.Hour), Reason: "gone"}.Encode()
 	require.NoError(w.t, err)
 	return b
 }

@@ -110,7 +110,7 @@ func (h *history) operation(tx *store.Tx, state op.State, logged ...audit.Kind) 
 		Incarnation: op.Incarnation(name), Fingerprint: op.FingerprintOf([]byte(name)), Params: op.Params{}, State: state,
 		Verdict:   op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"},
 		UpdatedAt: h.at}
-	r := op.Request{ID: s.ID, Nonce: nonce.New(), Need: h.need, CreatedAt: h.at, IssuedAt: h.at,
+	r := op.Request{ID: s.ID, Nonce: op.NewNonce(h.at), Need: h.need, CreatedAt: h.at, IssuedAt: h.at,
 		ExpiresAt: h.at.Add(time.Hour), Offline: true}
 	r.Payload, err = op.Payload{Gate: h.gate, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,

@@ -13,7 +13,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/nonce"
 	"gated/internal/test/mint"
 )
 
@@ -157,7 +156,7 @@ func (h *host) reject(target string) {
 	if !ok {
 		return
 	}
-	b, err := op.Rejection{Gate: hostID, Host: hostName, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: nonce.New(),
+	b, err := op.Rejection{Gate: hostID, Host: hostName, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: op.NewNonce(time.Now()),
 		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour), Reason: "no"}.Encode()
 	require.NoError(h.t, err)
 	e := h.sign(b)

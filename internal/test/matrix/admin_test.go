@@ -1,6 +1,8 @@
 package matrix_test
 
 import (
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
@@ -93,7 +95,7 @@ func wrong(id, what string, want refusal.Code, ask func(f *floor) op.Ask) attack
 		a, good := ask(f), f.request(f.toCora)
 		p, err := op.DecodePayload(good.Payload)
 		require.NoError(f.t, err)
-		p.Nonce, p.Op, p.Target, p.Params = nonce.New(), a.Op, a.Target, a.Params
+		p.Nonce, p.Op, p.Target, p.Params = op.NewNonce(time.Now()), a.Op, a.Target, a.Params
 		f.arm()
 		if b, err := p.Encode(); err == nil {
 			require.ErrorIs(f.t, f.sendOffline(f.alice.envelope(f.t, b)), want)

@@ -2,6 +2,7 @@ package matrix_test
 
 import (
 	"errors"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,7 +10,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
-	"gated/internal/nonce"
 )
 
 // boundScope is a row in which a valid signature stands over a payload about
@@ -18,7 +18,7 @@ func boundScope(id, what string, want refusal.Code, change func(f *floor, p *op.
 	return onFloor(id, "a coordinator signs "+what, want, func(f *floor) error {
 		r := f.request(f.toCora)
 		same := f.altered(r, func(p *op.Payload) { change(f, p) })
-		fresh := f.altered(r, func(p *op.Payload) { change(f, p); p.Nonce = nonce.New() })
+		fresh := f.altered(r, func(p *op.Payload) { change(f, p); p.Nonce = op.NewNonce(time.Now()) })
 		votes := f.carol.votes(coordination)
 		f.arm()
 		require.ErrorIs(f.t, f.send(r.ID, f.by(fresh, votes)), want)
@@ -74,7 +74,7 @@ var adminBindingRows = []attack{
 				func(p *op.Payload) { p.State = v.Fingerprint() },
 				func(p *op.Payload) { p.Params = op.Params{"reservation": f.r2, "to": "cora"} },
 			} {
-				own := f.altered(r, func(p *op.Payload) { change(p); p.Nonce = nonce.New() })
+				own := f.altered(r, func(p *op.Payload) { change(p); p.Nonce = op.NewNonce(time.Now()) })
 				last = f.sendOffline(f.by(own, f.carol.votes(coordination)))
 				require.ErrorIs(f.t, last, refusal.StaleTarget)
 			}

@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"os"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func bound(id, what string, want refusal.Code, change func(*op.Payload)) attack 
 		w.do("guest.snapshot", "victim", "snapshot", "bad")
 		r := w.request(ask("guest.restore", "victim", "snapshot", "good"))
 		same := w.altered(r, change)
-		fresh := w.altered(r, func(p *op.Payload) { change(p); p.Nonce = nonce.New() })
+		fresh := w.altered(r, func(p *op.Payload) { change(p); p.Nonce = op.NewNonce(time.Now()) })
 		w.arm()
 		require.ErrorIs(w.t, w.send(r.ID, w.alice.envelope(w.t, fresh)), want)
 		require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, same)), want)
@@ -92,7 +93,7 @@ var bindingRows = []attack{
 	{id: "B06e", what: "an offline payload, validly signed, for an incarnation that is no more", want: refusal.StaleTarget,
 		run: func(w *world) error {
 			r := w.destroyRequest()
-			b := w.altered(r, func(p *op.Payload) { p.Nonce, p.Incarnation = nonce.New(), p.Incarnation+"0" })
+			b := w.altered(r, func(p *op.Payload) { p.Nonce, p.Incarnation = op.NewNonce(time.Now()), p.Incarnation+"0" })
 			w.arm()
 			return w.sendOffline(w.alice.envelope(w.t, b))
 		}},

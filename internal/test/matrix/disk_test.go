@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -15,7 +16,6 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/life"
-	"gated/internal/nonce"
 )
 
 // diskSize is the size of a disk that a row fills: some times what a state that
@@ -93,7 +93,7 @@ var diskRows = []attack{
 	}),
 	whenFull("H03e", "an operation that was signed offline", func(w *world) func() error {
 		r := w.destroyRequest()
-		fresh := w.altered(r, func(p *op.Payload) { p.Nonce = nonce.New() })
+		fresh := w.altered(r, func(p *op.Payload) { p.Nonce = op.NewNonce(time.Now()) })
 		e := w.alice.envelope(w.t, fresh)
 		return func() error { return w.sendOffline(e) }
 	}),

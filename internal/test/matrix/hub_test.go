@@ -16,7 +16,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	gatedhub "gated/internal/host/hub"
-	"gated/internal/nonce"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
 )
@@ -102,7 +101,7 @@ func signedAlone(w *world, by key) api.Envelope {
 	o := w.observe("victim")
 	now := w.now().UTC().Truncate(time.Second)
 	b, err := op.Payload{Gate: w.gate.ID(), Host: testHost, Op: "guest.destroy", Target: guest("victim"), Incarnation: o.Incarnation,
-		State: o.Fingerprint, Params: op.Params{}, Nonce: nonce.New(), IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
+		State: o.Fingerprint, Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
 	require.NoError(w.t, err)
 	return api.EnvelopeOf(b, by.sign(w.t, op.Operational, b))
 }

@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -196,7 +197,7 @@ var gateRows = []attack{
 	{id: "X87a", what: "a destroy is signed offline before its guest exists, and kept until it does", want: refusal.StaleTarget, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
-			p.Nonce, p.Target.Name, p.Incarnation, p.State = nonce.New(), "later", "", op.FingerprintOf([]byte("absent"))
+			p.Nonce, p.Target.Name, p.Incarnation, p.State = op.NewNonce(time.Now()), "later", "", op.FingerprintOf([]byte("absent"))
 		})
 		e := w.alice.envelope(w.t, b)
 		require.ErrorIs(w.t, w.sendOffline(e), refusal.UnknownTarget)
@@ -207,7 +208,7 @@ var gateRows = []attack{
 	{id: "X87b", what: "a create is signed offline, and the name is taken, left and taken again before it comes", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
-			p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "later", ""
+			p.Nonce, p.Op, p.Target.Name, p.Incarnation = op.NewNonce(time.Now()), "guest.create", "later", ""
 			p.State = w.observe("later").Fingerprint
 		})
 		e := w.alice.envelope(w.t, b)
@@ -221,7 +222,7 @@ var gateRows = []attack{
 	{id: "X87c", what: "an agent hands in a create of scratch that an operator signed, and destroys it as its own", want: refusal.PendingSignature,
 		run: func(w *world) error {
 			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
-				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
+				p.Nonce, p.Op, p.Target.Name, p.Incarnation = op.NewNonce(time.Now()), "guest.create", "web", ""
 				p.Params, p.State = op.Params{"scratch": true}, w.observe("web").Fingerprint
 			})
 			_, err := w.gate.ApproveOffline(w.ctx, builder, w.alice.envelope(w.t, b))

@@ -131,7 +131,7 @@ var guestHostRows = []attack{
 	{id: "X92", what: "a create with a command is signed, and the configuration names that command no more when it runs", want: refusal.NotAllowed,
 		run: func(w *world) error {
 			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
-				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
+				p.Nonce, p.Op, p.Target.Name, p.Incarnation = op.NewNonce(time.Now()), "guest.create", "web", ""
 				p.Params, p.State = op.Params{"command": "idle", "state": "running"}, w.observe("web").Fingerprint
 			})
 			require.NoError(w.t, w.sendOffline(w.alice.envelope(w.t, b)))

@@ -11,7 +11,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
 )
@@ -154,7 +153,9 @@ var ownRotationRows = []attack{
 	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: refusal.ValidityTooLong, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.rule(policy.Rule{Where: "gated.yaml:3", Target: "guest/vic*", Threshold: 1, MaxValidity: time.Hour})
-		b := w.altered(r, func(p *op.Payload) { p.Nonce, p.ExpiresAt = nonce.New(), p.IssuedAt.Add(time.Hour+time.Second) })
+		b := w.altered(r, func(p *op.Payload) {
+			p.Nonce, p.ExpiresAt = op.NewNonce(time.Now()), p.IssuedAt.Add(time.Hour+time.Second)
+		})
 		w.arm()
 		return w.sendOffline(w.alice.envelope(w.t, b))
 	}},
@@ -183,7 +184,7 @@ var ownRotationRows = []attack{
 			p.Params = w.next([]string{w.mallory.line("operational@gated,coordination@gated")}, nil).Params
 		}
 		same := w.altered(r, swap)
-		fresh := w.altered(r, func(p *op.Payload) { swap(p); p.Nonce = nonce.New() })
+		fresh := w.altered(r, func(p *op.Payload) { swap(p); p.Nonce = op.NewNonce(time.Now()) })
 		votes := []vote{w.alice.votes(operational), w.mallory.votes(operational), w.mallory.votes(coordination)}
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.by(same, votes...)), refusal.BindingMismatch)

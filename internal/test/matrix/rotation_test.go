@@ -3,12 +3,12 @@ package matrix_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
 )
@@ -54,7 +54,7 @@ func impossible(id, what string, ask func(w *world) op.Ask) attack {
 	return attack{id: id, what: "recovery signs a rotation that " + what, want: refusal.BadParams, run: func(w *world) error {
 		good := w.request(w.next(nil, []string{w.bob.print(w.t)}))
 		bad := ask(w)
-		b := w.altered(good, func(p *op.Payload) { p.Nonce, p.Params = nonce.New(), bad.Params })
+		b := w.altered(good, func(p *op.Payload) { p.Nonce, p.Params = op.NewNonce(time.Now()), bad.Params })
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.rita.votes(recovery))), refusal.BadParams)
 		_, err := w.submit(hub, bad)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -208,5 +209,5 @@ func (w *world) envelopeOf(r op.Request) authz.Envelope { return w.alice.envelop
 
 // freshPayload is the request's step as an operator would sign it offline.
 func (w *world) freshPayload(r op.Request) []byte {
-	return w.altered(r, func(p *op.Payload) { p.Nonce = nonce.New() })
+	return w.altered(r, func(p *op.Payload) { p.Nonce = op.NewNonce(time.Now()) })
 }

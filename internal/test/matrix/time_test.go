@@ -19,7 +19,7 @@ func timed(id, what string, want refusal.Code, from, length time.Duration) attac
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
-			p.Nonce = nonce.New()
+			p.Nonce = op.NewNonce(time.Now())
 			p.IssuedAt = w.now().Add(from)
 			p.ExpiresAt = p.IssuedAt.Add(length)
 		})
@@ -36,7 +36,7 @@ func boundary(id, what string, want refusal.Code, after time.Duration, change fu
 		sign := func(name string, off time.Duration) []byte {
 			w.makeGuest(name)
 			r := w.request(ask("guest.destroy", name))
-			b := w.altered(r, func(p *op.Payload) { p.Nonce = nonce.New(); change(began, off, p) })
+			b := w.altered(r, func(p *op.Payload) { p.Nonce = op.NewNonce(time.Now()); change(began, off, p) })
 			_, err := w.gate.Cancel(w.ctx, hub, r.ID.Job)
 			require.NoError(w.t, err)
 			return b

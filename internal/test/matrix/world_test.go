@@ -343,7 +343,7 @@ func (w *world) rejection(r op.Request, by key) authz.Envelope {
 	w.t.Helper()
 	now := w.now().UTC().Truncate(time.Second)
 	b, err := op.Rejection{Gate: w.gate.ID(), Host: w.gate.Host(), Request: r.ID, PayloadSHA256: op.SHA256(r.Payload),
-		Nonce: nonce.New(), IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
+		Nonce: op.NewNonce(time.Now()), IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
 	require.NoError(w.t, err)
 	return authz.Envelope{Payload: b, Signatures: []string{by.sign(w.t, op.Operational, b)}}
 }
