@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -138,16 +139,20 @@ func (g *Gate) surelyWaits(ask op.Ask) bool {
 	return ask.Op == op.Run && !g.rules.Load().policy.Harmless(ask.Target.Name)
 }
 
-// Turn is a step that may run now.
+// Turn is what a target has to be done now.
 type Turn struct {
-	Step   op.StepID
+	Permit Permit       // for the step that may run now
 	Signed bool         // operators authorized this step or another step of its job
 	By     op.Requester // the first requester of its job
+
+	// Wait is how long the policy still delays an authorized step, if no step may run. The wait ends when the delays are
+	// over. It also ends when the payload has expired, because the step ends then. If the policy delays no step, it is 0.
+	Wait time.Duration
 }
 
-// Next returns the step of a target that may run now. No step runs while another
-// step of that target is dispatched. Steps of signed jobs go first, then the oldest.
-// Otherwise a caller could delay authorized steps with many steps of its own.
+// Next returns the step of a target that may run now, with its permit; ok is false if none may. No step runs while
+// another step of that target is dispatched. Steps of signed jobs go first, then the oldest. Otherwise a caller could
+// delay authorized steps with many steps of its own.
 func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenSteps(tx, t)
@@ -176,16 +181,17 @@ func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err e
 				return err
 			}
 			if may {
-				turn, ok = Turn{Step: s.ID, Signed: signed}, true
+				turn, ok = Turn{Permit: Permit{&permitCore{gate: g, step: s}}, Signed: signed}, true
 			}
 			if may && signed {
 				break
 			}
 		}
 		if !ok {
-			return nil
+			turn.Wait, err = g.due(tx, open)
+			return err
 		}
-		who, err := journal.Requesters(tx, turn.Step.Job)
+		who, err := journal.Requesters(tx, turn.Permit.Step().ID.Job)
 		if len(who) > 0 {
 			turn.By = who[0]
 		}
@@ -213,7 +219,7 @@ func (g *Gate) mayRun(tx *store.Tx, steps []op.Step, s op.Step) (bool, error) {
 // Runnable is Next, and returns only the step's id.
 func (g *Gate) Runnable(ctx context.Context, t op.Target) (id op.StepID, ok bool, err error) {
 	turn, ok, err := g.Next(ctx, t)
-	return turn.Step, ok, err
+	return turn.Permit.Step().ID, ok, err
 }
 
 // SignedTargets returns the targets of open steps of jobs in which operators

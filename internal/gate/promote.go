@@ -201,36 +201,27 @@ func opens(need op.Requirement, from, until time.Time) (time.Time, bool) {
 	return until, false
 }
 
-// Due returns how long the policy still delays the authorized steps of a target. The
-// wait ends when the delays are over. It also ends when the payload has expired,
-// because the step ends then. If the policy delays no step, ok is false.
-func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok bool, err error) {
+// due returns how long the policy still delays the authorized ones of a target's open steps, 0 if it delays none.
+func (g *Gate) due(tx *store.Tx, open []op.Step) (wait time.Duration, err error) {
 	inForce, now := g.rules.Load(), g.clock.Now().Now
-	err = g.view(ctx, func(tx *store.Tx) error {
-		open, err := journal.OpenSteps(tx, t)
+	for _, s := range open {
+		if s.State != op.StateAuthorized {
+			continue
+		}
+		r, err := journal.RequestOf(tx, s)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		for _, s := range open {
-			if s.State != op.StateAuthorized {
-				continue
-			}
-			r, err := journal.RequestOf(tx, s)
-			if err != nil {
-				return err
-			}
-			need, err := inForce.requirement(r, now)
-			if err != nil || delayed(need, r, now) == nil {
-				continue // the dispatch decides
-			}
-			at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.CoolOff)), expiry(need, r).Add(Skew))
-			if d := at.Sub(now); !ok || d < wait {
-				wait, ok = d, true
-			}
+		need, err := inForce.requirement(r, now)
+		if err != nil || delayed(need, r, now) == nil {
+			continue // the dispatch decides
 		}
-		return nil
-	})
-	return wait, ok, err
+		at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.CoolOff)), expiry(need, r).Add(Skew))
+		if d := max(at.Sub(now), time.Millisecond); wait == 0 || d < wait {
+			wait = d
+		}
+	}
+	return wait, nil
 }
 
 func latest(a, b time.Time) time.Time {

@@ -20,8 +20,6 @@ import (
 type Gate interface {
 	Next(ctx context.Context, t op.Target) (gate.Turn, bool, error)
 	SignedTargets(ctx context.Context) ([]op.Target, error)
-	Due(ctx context.Context, t op.Target) (time.Duration, bool, error)
-	Permit(ctx context.Context, id op.StepID) (gate.Permit, error)
 	SetTask(ctx context.Context, id op.StepID, task string) error
 	Record(ctx context.Context, id op.StepID, out gate.Outcome) (op.Step, error)
 	Refuse(ctx context.Context, id op.StepID, refused error) (op.Step, error)

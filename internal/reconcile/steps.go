@@ -22,7 +22,6 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 	if err != nil {
 		return r.later(t, "run", err)
 	}
-	id := turn.Step
 	if !turn.Signed {
 		r.queue.unmark(t, mark)
 	}
@@ -36,9 +35,12 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 			m.held = nil // it ended, or waits for people
 		}
 		r.mu.Unlock()
-		r.whenDue(ctx, t)
+		if turn.Wait > 0 {
+			r.queue.addAfter(t, turn.Wait)
+		}
 		return false
 	}
+	id := turn.Permit.Step().ID
 	r.mu.Lock()
 	var wait time.Duration
 	if m := r.targets[t]; m != nil {
@@ -60,34 +62,7 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 			}
 		}()
 	}
-	return r.dispatch(ctx, d, t, id)
-}
-
-// dispatch runs a step if it still may run.
-func (r *Reconciler) dispatch(ctx context.Context, d driver.Driver, t op.Target, id op.StepID) bool {
-	permit, err := r.Gate.Permit(ctx, id)
-	switch {
-	case errors.Is(err, refusal.Conflict):
-		return false // it changed since; whatever changed it wakes the target
-	case err != nil:
-		r.later(t, "run", err)
-		r.mu.Lock()
-		m := r.target(t)
-		m.heldBack(id, err, m.retry.until)
-		r.mu.Unlock()
-		return false
-	}
-	return r.run(ctx, d, permit)
-}
-
-// whenDue queues a target again for the time at which the policy lets a step run.
-func (r *Reconciler) whenDue(ctx context.Context, t op.Target) {
-	wait, held, err := r.Gate.Due(ctx, t)
-	if err != nil {
-		r.Logger.Warn("cannot tell when a target is due; the gate's tick finds it", "target", t.String(), "error", err)
-	} else if held {
-		r.queue.addAfter(t, max(wait, time.Millisecond))
-	}
+	return r.run(ctx, d, turn.Permit)
 }
 
 // run executes one step and records its end. From here the daemon's stop does not cut the work off at once: half a step
