@@ -43,8 +43,8 @@ tables() {
 	echo
 	echo 'How often an operation was cut off at each crash point:'
 	grep -ao 'crash point: .*' "$said" | awk -F' *[|] *' '
-		BEGIN { print "\n| point | runs |\n|---|---:|" }
-		{ sub(/^crash point: /, "", $1); print "| `" $1 "` | " $4 " |" }'
+		{ sub(/^crash point: /, "", $1); printf "%s`%s` %s", (NR > 1 ? ", " : "\n"), $1, $4 }
+		END { print "." }' | fold -s -w 119 | sed 's/ $//'
 }
 
 tables >"$said.tables"
