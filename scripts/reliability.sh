@@ -43,8 +43,11 @@ tables() {
 	echo
 	echo 'How often an operation was cut off at each crash point:'
 	grep -ao 'crash point: .*' "$said" | awk -F' *[|] *' '
-		{ sub(/^crash point: /, "", $1); printf "%s`%s` %s", (NR > 1 ? ", " : "\n"), $1, $4 }
-		END { print "." }' | fold -s -w 119 | sed 's/ $//'
+		{ sub(/^crash point: /, "", $1); item = "`" $1 "` " $4
+		  if (NR == 1) { printf "\n%s", item; n = length(item); next }
+		  if (n + length(item) > 117) { printf ",\n%s", item; n = length(item) }
+		  else { printf ", %s", item; n += length(item) + 2 } }
+		END { print "." }'
 }
 
 tables >"$said.tables"
