@@ -93,8 +93,8 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	}
 	var rejected error
 	err = g.view(ctx, func(tx *store.Tx) error {
-		s, ok, err := journal.ByWish(tx, journal.Wish(steps[0].step))
-		if err == nil && ok && s.State == op.StateRejected {
+		s, ok, err := journal.Rejected(tx, steps[0].step)
+		if err == nil && ok {
 			rejected = refusal.New(refusal.Rejected, "an operator rejected this (%s)", s.ID).About(s.ID, s.State)
 		}
 		return err

@@ -212,21 +212,47 @@ func TestWishIsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestByWishReturnsTheNewestDestructive(t *testing.T) {
+// TestALaterRequestOvertakesARejection: a rejection counts until a destructive step asks for the same again.
+func TestALaterRequestOvertakesARejection(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
-		wish := journal.Wish(step(0, 0, ""))
-		_, ok, err := journal.ByWish(tx, wish)
-		require.NoError(t, err)
+		rejected := func() (op.StepID, bool) {
+			t.Helper()
+			s, ok, err := journal.Rejected(tx, step(0, 0, ""))
+			require.NoError(t, err)
+			return s.ID, ok
+		}
+		_, ok := rejected()
 		require.False(t, ok)
-		add(t, tx, uid, step(0, 0, op.StateRejected))
-		newest := add(t, tx, uid, step(0, 0, op.StateSucceeded))
-		benign := step(0, 0, op.StatePlanned)
-		benign.Verdict.Class = op.Benign
-		add(t, tx, uid, benign)
-		s, ok, err := journal.ByWish(tx, wish)
-		require.NoError(t, err)
+		open := add(t, tx, uid, step(0, 0, op.StatePending)) // was there when the operator rejected the next one
+		first := add(t, tx, uid, step(0, 0, op.StateRejected))
+		id, ok := rejected()
 		require.True(t, ok)
-		require.Equal(t, newest, s.ID.Job)
+		require.Equal(t, first, id.Job)
+
+		benign, other := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
+		benign.Verdict.Class = op.Benign
+		other.Params = op.Params{"force": true}
+		later := add(t, tx, uid, benign)
+		add(t, tx, uid, other)
+		_, ok = rejected()
+		require.True(t, ok, "neither a benign step nor another wish overtakes it")
+
+		rebound := step(later, 1, op.StatePlanned) // destructive by now
+		require.NoError(t, journal.Rebind(tx, rebound))
+		_, ok = rejected()
+		require.False(t, ok)
+
+		second := add(t, tx, uid, step(0, 0, op.StateRejected))
+		id, ok = rejected()
+		require.True(t, ok)
+		require.Equal(t, second, id.Job)
+		older := step(open, 1, op.StatePending)
+		require.NoError(t, journal.Rebind(tx, older))
+		_, ok = rejected()
+		require.True(t, ok, "an older step overtakes nothing")
+		add(t, tx, uid, step(0, 0, op.StateSucceeded))
+		_, ok = rejected()
+		require.False(t, ok)
 	})
 }
 
@@ -246,7 +272,7 @@ func TestARequesterForgetsItsRejectedWish(t *testing.T) {
 				require.NoError(t, err)
 				require.False(t, has)
 				require.NoError(t, journal.ForgetRejected(tx, web, hub.String()))
-				s, ok, err := journal.ByWish(tx, journal.Wish(step(0, 0, "")))
+				s, ok, err := journal.Rejected(tx, step(0, 0, ""))
 				require.NoError(t, err)
 				require.Equal(t, !c.forgets, ok)
 				if ok {

@@ -32,6 +32,19 @@ func AddStep(tx *store.Tx, s op.Step) error {
 	if err != nil {
 		return fmt.Errorf("insert step: %w", err)
 	}
+	return overtake(tx, s)
+}
+
+// overtake forgets the rejections of a destructive step's wish that came before it.
+func overtake(tx *store.Tx, s op.Step) error {
+	if s.Verdict.Class != op.Destructive {
+		return nil
+	}
+	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> '' AND wish = ?
+		AND (job, idx) < (?, ?)`, s.Target.Kind, s.Target.Name, Wish(s), int64(s.ID.Job), s.ID.Index)
+	if err != nil {
+		return fmt.Errorf("forget an older rejection: %w", err)
+	}
 	return nil
 }
 
@@ -147,11 +160,12 @@ func OpenTargets(tx *store.Tx) ([]op.Target, error) {
 	return out, rows.Err()
 }
 
-// ByWish returns the newest destructive step with that wish. If there is none, ok is
-// false.
-func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
+// Rejected returns the step with which an operator rejected the wish of s. If there is none, or a later destructive step
+// asked for the same, ok is false.
+func Rejected(tx *store.Tx, wish op.Step) (s op.Step, ok bool, err error) {
 	s, err = scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps
-		WHERE wish = ? AND class = 'destructive' ORDER BY job DESC, idx DESC LIMIT 1`, wish))
+		WHERE kind = ? AND name = ? AND wish = ? AND state = 'rejected' AND wish <> '' AND class = 'destructive'
+		ORDER BY job DESC, idx DESC LIMIT 1`, wish.Target.Kind, wish.Target.Name, Wish(wish)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, false, nil
 	}
@@ -205,7 +219,10 @@ func Rebind(tx *store.Tx, s op.Step) error {
 	_, err := tx.Exec(`UPDATE steps SET incarnation = ?, fingerprint = ?, class = ?, rule = ?, why = ?, wish = ?
 		WHERE job = ? AND idx = ?`, string(s.Incarnation), string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule,
 		s.Verdict.Why, Wish(s), int64(s.ID.Job), s.ID.Index)
-	return err
+	if err != nil {
+		return err
+	}
+	return overtake(tx, s)
 }
 
 // SetTask records the back end's task id of a dispatched step.
