@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func TestWishesBecomeTrue(t *testing.T) {
@@ -255,8 +256,7 @@ func TestScratchThatDesiredStateMentionsIsScratchNoMore(t *testing.T) {
 	w := newWorld(t)
 	agent := op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "builder"}
 	submit := func(a op.Ask) op.Job {
-		j, err := w.gate.Submit(w.ctx, op.Submission{Requester: agent, Steps: []op.Ask{a}})
-		require.NoError(t, err)
+		j := must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: agent, Steps: []op.Ask{a}}))(t)
 		w.work()
 		return j
 	}
@@ -300,9 +300,7 @@ func TestTransientErrorsBackOff(t *testing.T) {
 
 func (w *world) job(id op.JobID) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Job(w.ctx, id)
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Job(w.ctx, id))(w.t)
 }
 
 // While the clock is not believed, signed work waits; when it is again, it

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 func (w *world) standing(limit int) (map[string]int, []string, int) {
 	waits := map[op.Target]bool{}
-	rs, err := w.gate.Requests(w.ctx, op.StatePending)
-	require.NoError(w.t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t)
 	for _, r := range rs {
 		waits[r.Step.Target] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 var staleCases = []spec{
@@ -18,8 +19,7 @@ var staleCases = []spec{
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		c.w.Remake(Victim)
 		c.untouched(func() {
-			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, refusal.StaleTarget)
+			must.Fail(c.Approve(r))(c.t, refusal.StaleTarget)
 		})
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		require.Equal(c.t, op.StateSuperseded, c.Step(r.ID).State)
@@ -32,16 +32,13 @@ var staleCases = []spec{
 		c.w.Change(Victim)
 		require.Equal(c.t, inc, c.Look(Victim).Incarnation, "Change leaves the incarnation")
 		c.untouched(func() {
-			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, refusal.StaleTarget)
+			must.Fail(c.Approve(r))(c.t, refusal.StaleTarget)
 		})
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
-		again, err := c.Request(c.ctx, r.ID)
-		require.NoError(c.t, err)
+		again := must.Get(c.Request(c.ctx, r.ID))(c.t)
 		require.Equal(c.t, op.StatePending, again.Step.State)
 		require.NotEqual(c.t, r.Payload, again.Payload, "operators are asked about what is there now")
-		_, err = c.Approve(again)
-		require.NoError(c.t, err)
+		must.Get(c.Approve(again))(c.t)
 	}},
 	{"protection between approval and execution", false, "Protect", func(c *one) {
 		staleAtExecution(c, c.w.Protect)
@@ -132,8 +129,7 @@ func staleAtExecution(c *one, change func(string)) {
 	c.untouched(func() {
 		require.ErrorIs(c.t, c.Execute(r.ID), refusal.StaleTarget)
 		require.Equal(c.t, op.StateRefused, c.Step(r.ID).State)
-		_, err := c.Approve(r)
-		require.ErrorIs(c.t, err, refusal.Replayed)
+		must.Fail(c.Approve(r))(c.t, refusal.Replayed)
 	})
 }
 

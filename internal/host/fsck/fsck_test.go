@@ -17,6 +17,7 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 func sound(t testing.TB, path string) fsck.Report {
@@ -128,19 +129,16 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			id := w.destroy("web")
 			w.submit(other, ask("guest.destroy", "web"))
-			_, err := w.gate.Cancel(w.t.Context(), hub, id.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.t.Context(), hub, id.Job))(w.t)
 			require.Equal(w.t, op.StatePending, w.job(id.Job).State())
 			sound(w.t, w.path)
-			_, err = w.gate.Cancel(w.t.Context(), other, id.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.t.Context(), other, id.Job))(w.t)
 			require.Equal(w.t, op.StateCancelled, w.job(id.Job).State())
 		},
 		"desired state withdrawn": func(w *world) {
 			w.do(ask("guest.create", "web"), ask("guest.create", "db"))
 			for _, name := range []string{"web", "db"} {
-				j, err := w.gate.Want(w.t.Context(), "set", ask("guest.destroy", name))
-				require.NoError(w.t, err)
+				j := must.Get(w.gate.Want(w.t.Context(), "set", ask("guest.destroy", name)))(w.t)
 				if name == "db" {
 					w.approve(j.Steps[0].ID)
 				}
@@ -161,8 +159,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
 				State: o.Fingerprint, Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
-			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
-			require.NoError(w.t, err)
+			must.Get(w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b)))(w.t)
 			w.run()
 			require.NotContains(w.t, w.guests, "web")
 		},
@@ -170,13 +167,11 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			w.approve(w.destroy("web"))
 			w.run()
-			free, err := w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
-			require.NoError(w.t, err)
+			free := must.Get(w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"})))(w.t)
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
 				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
-			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
-			require.NoError(w.t, err)
+			must.Get(w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b)))(w.t)
 			w.run()
 			require.Contains(w.t, w.guests, "web")
 		},
@@ -195,9 +190,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			var j op.Job
 			for _, set := range []string{"a", "b"} {
-				var err error
-				j, err = w.gate.Want(w.t.Context(), set, ask("guest.destroy", "web"))
-				require.NoError(w.t, err)
+				j = must.Get(w.gate.Want(w.t.Context(), set, ask("guest.destroy", "web")))(w.t)
 			}
 			require.NoError(w.t, w.gate.Withdraw(w.t.Context(), "a", j.Steps[0].Target, nil))
 			sound(w.t, w.path)
@@ -217,8 +210,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 		"cancelled by root": func(w *world) {
 			w.do(ask("guest.create", "web"))
 			id := w.destroy("web")
-			_, err := w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job))(w.t)
 		},
 		"scratch, adopted": func(w *world) {
 			w.do(ask("guest.create", "web", "scratch", true))
@@ -260,8 +252,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			id := w.destroy("web")
 			for range 3 {
-				_, err := w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}")))
-				require.Error(w.t, err)
+				must.Err(w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}"))))(w.t)
 			}
 		},
 	} {
@@ -463,8 +454,7 @@ func TestProblemsAreBounded(t *testing.T) {
 
 // copied is a copy of a database that no program has open.
 func copied(t *testing.T, path string) string {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	path = filepath.Join(t.TempDir(), "gated.db")
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	return path
@@ -474,10 +464,8 @@ func copied(t *testing.T, path string) string {
 // foreign keys and without the store.
 func byHand(t *testing.T, path, statements string) string {
 	path = copied(t, path)
-	db, err := sql.Open("sqlite", "file:"+path)
-	require.NoError(t, err)
-	_, err = db.Exec(statements)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
+	must.Get(db.Exec(statements))(t)
 	require.NoError(t, db.Close())
 	return path
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // hostDir tells the child process of these tests where to work.
@@ -24,8 +26,7 @@ func inMemory(t *testing.T) string {
 	if unix.Statfs(shm, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || unix.Access(shm, unix.W_OK) != nil {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(shm, "gated")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp(shm, "gated"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
@@ -38,8 +39,7 @@ func TestDecisionsWhereEveryCallFails(t *testing.T) {
 	cmd.Env = append(os.Environ(), hostDir+"="+dir)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	s, err := Start(cmd, dir, Fault{})
-	require.NoError(t, err)
+	s := must.Get(Start(cmd, dir, Fault{}))(t)
 	require.NoError(t, cmd.Wait(), "%s", &out)
 	require.NoError(t, s.Wait())
 	require.Contains(t, out.String(), "--- PASS: TestDecisionsChild")

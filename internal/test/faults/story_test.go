@@ -15,6 +15,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // live makes decisions with the fault, then without it, and returns what kind of
@@ -22,8 +23,7 @@ import (
 func (h *host) live() Kind {
 	require.NoError(h.t, Arm(h.fault))
 	h.story()
-	kind, err := Disarm()
-	require.NoError(h.t, err)
+	kind := must.Get(Disarm())(h.t)
 	h.doubt = kind == Sync && h.fault.Lasting
 	if h.fault.Lasting {
 		h.afterAKill() // of one that does not last, it was looked at right then
@@ -110,8 +110,7 @@ func (h *host) run(step op.Step) {
 	}
 	require.Equal(h.t, 1, h.acted[step.ID])
 	h.told[step.ID] = op.StateDispatched
-	after, err := h.guests.Observe(context.Background(), step.Look())
-	require.NoError(h.t, err)
+	after := must.Get(h.guests.Observe(context.Background(), step.Look()))(h.t)
 	if h.again("record", func() error {
 		_, err := h.gate.Record(context.Background(), step.ID, gate.Outcome{After: &after})
 		return err
