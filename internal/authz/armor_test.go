@@ -7,18 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestDearmor(t *testing.T) {
 	t.Parallel()
 	blob := []byte(strings.Repeat("0123456789", 20))
 	for _, width := range []int{1, 64, 70, 76} {
-		got, err := dearmor(armorLines(blob, width))
-		require.NoError(t, err, width)
+		got := must.Get(dearmor(armorLines(blob, width)))(t, width)
 		require.Equal(t, blob, got)
 	}
-	got, err := dearmor(strings.TrimSuffix(armorLines(blob, 70), "\n"))
-	require.NoError(t, err, "the last newline may be missing")
+	got := must.Get(dearmor(strings.TrimSuffix(armorLines(blob, 70), "\n")))(t, "the last newline may be missing")
 	require.Equal(t, blob, got)
 }
 
@@ -61,8 +60,7 @@ func TestDearmorRefusals(t *testing.T) { // S12
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NotEqual(t, good, bad)
-			_, err := dearmor(bad)
-			require.ErrorIs(t, err, refusal.Malformed)
+			must.Fail(dearmor(bad))(t, refusal.Malformed)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 const (
@@ -49,19 +50,14 @@ var testRejection = op.Rejection{
 
 func encode(t testing.TB, p interface{ Encode() ([]byte, error) }) []byte {
 	t.Helper()
-	b, err := p.Encode()
-	require.NoError(t, err)
-	return b
+	return must.Get(p.Encode())(t)
 }
 
 // testKey reads a key of testdata/keys.
 func testKey(t testing.TB, name string) ssh.Signer {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name))
-	require.NoError(t, err)
-	key, err := ssh.ParsePrivateKey(b)
-	require.NoError(t, err)
-	return key
+	b := must.Get(os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name)))(t)
+	return must.Get(ssh.ParsePrivateKey(b))(t)
 }
 
 // trustLine returns an allowed_signers line; options is its second field.
@@ -71,9 +67,7 @@ func trustLine(principal, options string, key ssh.PublicKey) string {
 
 func loadTrust(t testing.TB, lines ...string) *Trust {
 	t.Helper()
-	trust, err := LoadTrust([]byte(strings.Join(lines, "")))
-	require.NoError(t, err)
-	return trust
+	return must.Get(LoadTrust([]byte(strings.Join(lines, ""))))(t)
 }
 
 // testVerifier trusts alice, the ecdsa and the rsa key as operational.
@@ -126,8 +120,7 @@ func (f forge) signedAs(t testing.TB, key ssh.Signer, algorithm string, payload 
 	for _, s := range []string{f.namespace, f.reserved, f.hash, string(h.Sum(nil))} {
 		data = append(data, sshString(s)...)
 	}
-	sig, err := key.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, data, algorithm)
-	require.NoError(t, err)
+	sig := must.Get(key.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, data, algorithm))(t)
 	f.format, f.value = sig.Format, sig.Blob
 	return f
 }

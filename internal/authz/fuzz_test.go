@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	minted "gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // TestFuzzCorpora fails if a corpus is empty, because a fuzz target without inputs
@@ -20,12 +21,10 @@ import (
 func TestFuzzCorpora(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"FuzzLoadTrust", "FuzzEnvelope", "FuzzArmor"} {
-		files, err := filepath.Glob(filepath.Join("testdata", "fuzz", target, "*"))
-		require.NoError(t, err)
+		files := must.Get(filepath.Glob(filepath.Join("testdata", "fuzz", target, "*")))(t)
 		require.NotEmpty(t, files, target)
 		for _, name := range files {
-			b, err := os.ReadFile(name)
-			require.NoError(t, err)
+			b := must.Get(os.ReadFile(name))(t)
 			require.True(t, strings.HasPrefix(string(b), "go test fuzz v1\n"), name)
 		}
 	}
@@ -81,8 +80,7 @@ func FuzzLoadTrust(f *testing.F) {
 		}
 		require.Equal(t, data, append([]byte{}, trust.Text()...))
 		printed := trust.Print()
-		again, err := LoadTrust(printed)
-		require.NoError(t, err, "%q", printed)
+		again := must.Get(LoadTrust(printed))(t, "%q", printed)
 		require.Equal(t, string(printed), string(again.Print()), "printed again it is the same")
 		before, after := trust.Signers(), again.Signers()
 		require.Len(t, after, len(before))
@@ -119,8 +117,7 @@ func FuzzRevoked(f *testing.F) {
 		for key := range list.keys {
 			plain.WriteString(key + "\n")
 		}
-		again, err := LoadRevoked([]byte(plain.String()))
-		require.NoError(t, err, plain.String())
+		again := must.Get(LoadRevoked([]byte(plain.String())))(t, plain.String())
 		require.Equal(t, list.keys, again.keys)
 	})
 }
@@ -130,8 +127,7 @@ func FuzzRevoked(f *testing.F) {
 func FuzzCertificate(f *testing.F) {
 	signed, authorities := map[string]bool{}, map[string]bool{}
 	for _, c := range seedCertificates(f) {
-		parsed, err := parseCertificate(c.Blob(f))
-		require.NoError(f, err)
+		parsed := must.Get(parseCertificate(c.Blob(f)))(f)
 		signed[string(parsed.signed)], authorities[string(parsed.caBlob)] = true, true
 		f.Add(c.Blob(f))
 		f.Add(c.Forged(f).Blob(f))
@@ -207,10 +203,8 @@ func FuzzEnvelope(f *testing.F) {
 		if rejErr == nil {
 			require.Equal(t, []Signer{signer}, rejected.Signers)
 		}
-		blob, err := dearmor(armored)
-		require.NoError(t, err)
-		again, err := VerifyFile(payload, armorLines(blob, 64), v.Trust, issued)
-		require.NoError(t, err)
+		blob := must.Get(dearmor(armored))(t)
+		again := must.Get(VerifyFile(payload, armorLines(blob, 64), v.Trust, issued))(t)
 		require.Equal(t, signer.Key, again.Key)
 		require.NoError(t, v.Trust.Still(op.Signed{Principal: signer.Principal, Role: signer.Role, Key: signer.Key, CA: signer.CA, Armor: armored}, issued))
 	})
@@ -228,8 +222,7 @@ func FuzzArmor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, armored string) {
 		blob, err := dearmor(armored)
 		if err != nil {
-			_, err = parseSignature(armored)
-			require.Error(t, err)
+			must.Err(parseSignature(armored))(t)
 			return
 		}
 		width := strings.Index(armored[len(armorBegin):], "\n")

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/hiddeco/sshsig"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestSignatureRefusals(t *testing.T) {
@@ -26,10 +26,8 @@ func TestSignatureRefusals(t *testing.T) {
 		return f
 	}
 	resigned := func(change func(*forge)) forge { return with(change).signedBy(t, alice, payload) }
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	weakKey, err := ssh.NewSignerFromKey(weak)
-	require.NoError(t, err)
+	weak := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	weakKey := must.Get(ssh.NewSignerFromKey(weak))(t)
 	sk := slices.Concat(sshString("sk-ssh-ed25519@openssh.com"), sshString(strings.Repeat("k", 32)), sshString("ssh:"))
 
 	for _, c := range []struct {

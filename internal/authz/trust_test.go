@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func publicText(t testing.TB, name string) string {
@@ -30,8 +31,7 @@ func TestLoadTrust(t *testing.T) {
 		"\"#carol\" namespaces=\"git\" " + publicText(t, "carol") + " \"quoted comment, with=options\"\n" +
 		"\"*@example.com,!root *\" valid-before=\"20320101Z\",cert-authority,namespaces=\"operational@gated\" " + publicText(t, "carol") + "\n" +
 		"erin namespaces=\"coordination@gated\",valid-before=\"20310102030405Z\" " + publicText(t, "ecdsa-p256")
-	trust, err := LoadTrust([]byte(data))
-	require.NoError(t, err)
+	trust := must.Get(LoadTrust([]byte(data)))(t)
 	require.Equal(t, op.SHA256([]byte(data)), trust.Digest())
 	fingerprint := func(name string) string { return ssh.FingerprintSHA256(testKey(t, name).PublicKey()) }
 	require.Equal(t, []Listed{
@@ -54,8 +54,7 @@ func TestLoadTrust(t *testing.T) {
 func TestTrustMayBeEmpty(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "\n", "# nobody\n"} {
-		trust, err := LoadTrust([]byte(data))
-		require.NoError(t, err)
+		trust := must.Get(LoadTrust([]byte(data)))(t)
 		require.Empty(t, trust.Signers())
 	}
 	var none *Trust
@@ -224,8 +223,7 @@ func TestKeyRefusals(t *testing.T) {
 			require.Contains(t, err.Error(), c.says)
 		})
 	}
-	trust, err := LoadTrust([]byte(wireLine("ssh-rsa", rsaBlob(e, bits(3072)))))
-	require.NoError(t, err)
+	trust := must.Get(LoadTrust([]byte(wireLine("ssh-rsa", rsaBlob(e, bits(3072))))))(t)
 	require.Len(t, trust.Signers(), 1, "3,072 bits are enough")
 }
 
@@ -264,16 +262,14 @@ func TestFirstAcceptingLineWins(t *testing.T) {
 		trustLine("first", `namespaces="operational@gated",valid-before="20320101Z"`, bob),
 		trustLine("second", `namespaces="operational@gated"`, bob))
 	find := func(year int) string {
-		e, err := trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
-		require.NoError(t, err)
+		e := must.Get(trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 		return e.Principal
 	}
 	require.Equal(t, "old", find(2030))
 	require.Equal(t, "old", find(2031))
 	require.Equal(t, "first", find(2032))
 	require.Equal(t, "second", find(2033))
-	_, err := trust.find(bob, op.Coordination, issued)
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	must.Fail(trust.find(bob, op.Coordination, issued))(t, refusal.UnknownSigner)
 }
 
 func TestStill(t *testing.T) {
@@ -318,8 +314,7 @@ func TestCould(t *testing.T) {
 	require.Equal(t, []string{"alice"}, trust.Could("manager", op.TouchNone, issued))
 	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, op.TouchNone, issued))
 	require.Empty(t, trust.Could(op.Coordination, op.TouchNone, issued))
-	revoked, err := LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256")))
-	require.NoError(t, err)
+	revoked := must.Get(LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256"))))(t)
 	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, op.TouchNone, issued))
 	require.Empty(t, trust.WithRevoked(revoked).Could("manager", op.TouchNone, issued))
 	var none *Trust

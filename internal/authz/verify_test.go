@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestApprovalAccepted(t *testing.T) {
@@ -39,8 +40,7 @@ func TestRSASHA256Accepted(t *testing.T) {
 	t.Parallel()
 	payload, key := encode(t, testPayload), testKey(t, "rsa-3072")
 	f := mint(t, key, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, key, ssh.KeyAlgoRSASHA256, payload)
-	_, err := testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
-	require.NoError(t, err)
+	must.Get(testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued))(t)
 }
 
 func TestEverySignatureHasToPass(t *testing.T) {
@@ -48,11 +48,10 @@ func TestEverySignatureHasToPass(t *testing.T) {
 	v, payload := testVerifier(t), encode(t, testPayload)
 	alice, rolf, mallory := testKey(t, "alice"), testKey(t, "rsa-3072"), testKey(t, "bob")
 
-	got, err := v.Approval(envelope(t, payload, alice, rolf, alice), issued)
-	require.NoError(t, err)
+	got := must.Get(v.Approval(envelope(t, payload, alice, rolf, alice), issued))(t)
 	require.Len(t, got.Signers, 3, "who counts twice is for the gate to say")
 
-	_, err = v.Approval(envelope(t, payload, alice, mallory), issued)
+	_, err := v.Approval(envelope(t, payload, alice, mallory), issued)
 	refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	require.Contains(t, err.Error(), "signature 2: ")
 
@@ -67,13 +66,12 @@ func TestRejectionAndApprovalAreNotEachOther(t *testing.T) { // S19
 	v, alice := testVerifier(t), testKey(t, "alice")
 	approval, rejection := envelope(t, encode(t, testPayload), alice), envelope(t, encode(t, testRejection), alice)
 
-	got, err := v.Rejection(rejection, issued)
-	require.NoError(t, err)
+	got := must.Get(v.Rejection(rejection, issued))(t)
 	require.Equal(t, testRejection, got.Rejection)
 	require.Equal(t, rejection.Payload, got.Bytes)
 	require.Len(t, got.Signers, 1)
 
-	_, err = v.Approval(rejection, issued)
+	_, err := v.Approval(rejection, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	_, err = v.Rejection(approval, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
@@ -228,8 +226,7 @@ func TestLimits(t *testing.T) {
 	_, err := v.Approval(times(0), issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	for _, n := range []int{1, 15, 16} {
-		_, err := v.Approval(times(n), issued)
-		require.NoError(t, err, n)
+		must.Get(v.Approval(times(n), issued))(t, n)
 	}
 	for _, n := range []int{17, 10_000} {
 		_, err := v.Approval(times(n), issued)
@@ -290,13 +287,12 @@ func TestVerifyFile(t *testing.T) {
 	later := issued.AddDate(1, 0, 0) // the payload's own time does not matter
 	for _, p := range []interface{ Encode() ([]byte, error) }{testPayload, testRejection} {
 		e := envelope(t, encode(t, p), alice)
-		got, err := VerifyFile(e.Payload, e.Signatures[0], v.Trust, later)
-		require.NoError(t, err)
+		got := must.Get(VerifyFile(e.Payload, e.Signatures[0], v.Trust, later))(t)
 		require.Equal(t, "alice@example.com", got.Principal)
 		require.Equal(t, op.Operational, got.Role)
 		require.Equal(t, ssh.FingerprintSHA256(alice.PublicKey()), got.Key)
 
-		_, err = VerifyFile(append(e.Payload, '\n'), e.Signatures[0], v.Trust, later)
+		_, err := VerifyFile(append(e.Payload, '\n'), e.Signatures[0], v.Trust, later)
 		refused(t, err, refusal.Malformed, refusal.StageDecode)
 		_, err = VerifyFile(e.Payload, e.Signatures[0], nil, later)
 		refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
@@ -306,6 +302,5 @@ func TestVerifyFile(t *testing.T) {
 	p := testPayload
 	p.Op, p.Params = "guest.set-config", op.Params{"labels": map[string]any{"type": op.TypeRejection}}
 	e := envelope(t, encode(t, p), alice)
-	_, err := VerifyFile(e.Payload, e.Signatures[0], v.Trust, later)
-	require.NoError(t, err)
+	must.Get(VerifyFile(e.Payload, e.Signatures[0], v.Trust, later))(t)
 }

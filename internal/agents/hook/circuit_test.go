@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -143,8 +144,7 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 	guard := g.guard()
 	guard.Check = h.Check
 	for range 3 * tripAt {
-		found, err := guard.Ask(t.Context(), api.Check{Patterns: []string{"a"}})
-		require.NoError(t, err)
+		found := must.Get(guard.Ask(t.Context(), api.Check{Patterns: []string{"a"}}))(t)
 		require.Len(t, found.Conflicts, 1)
 	}
 	for _, code := range []refusal.Code{refusal.TooComplex, refusal.Malformed, refusal.BadParams, refusal.OverLimit, refusal.NotAllowed} {

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestIDsHaveOneSpelling(t *testing.T) {
@@ -17,17 +18,14 @@ func TestIDsHaveOneSpelling(t *testing.T) {
 		job := op.JobID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "job"))
 		index := rapid.IntRange(1, 1<<20).Draw(t, "index")
 
-		gotJob, err := op.ParseJobID(job.String())
-		require.NoError(t, err)
+		gotJob := must.Get(op.ParseJobID(job.String()))(t)
 		require.Equal(t, job, gotJob)
 
 		id := op.StepID{Job: job, Index: index}
-		gotStep, err := op.ParseStepID(id.String())
-		require.NoError(t, err)
+		gotStep := must.Get(op.ParseStepID(id.String()))(t)
 		require.Equal(t, id, gotStep)
 
-		text, err := id.MarshalText()
-		require.NoError(t, err)
+		text := must.Get(id.MarshalText())(t)
 		var back op.StepID
 		require.NoError(t, back.UnmarshalText(text))
 		require.Equal(t, id, back)
@@ -55,14 +53,12 @@ func TestStepIDRefusesAllElse(t *testing.T) {
 		requireRefusal(t, id.UnmarshalText([]byte(s)), refusal.Malformed, s)
 		require.Zero(t, id)
 	}
-	id, err := op.ParseStepID("j1.1048576")
-	require.NoError(t, err)
+	id := must.Get(op.ParseStepID("j1.1048576"))(t)
 	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, id)
 }
 
 func TestJobIDWithTheMostDigitsFitsAnInt64(t *testing.T) {
-	id, err := op.ParseJobID("j" + strings.Repeat("9", 18))
-	require.NoError(t, err)
+	id := must.Get(op.ParseJobID("j" + strings.Repeat("9", 18)))(t)
 	require.Less(t, int64(id), int64(math.MaxInt64))
 }
 

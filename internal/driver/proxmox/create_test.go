@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 // cloning is a world whose default template is a copy of a guest.
@@ -27,9 +28,7 @@ func cloning(t *testing.T, kind string) *world {
 
 func (w *world) use(cfg proxmox.Config) {
 	w.t.Helper()
-	var err error
-	w.d, err = proxmox.New(cfg)
-	require.NoError(w.t, err)
+	w.d = must.Get(proxmox.New(cfg))(w.t)
 	w.w.Driver = w.d
 	w.Use(w.d)
 }
@@ -60,8 +59,7 @@ func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	require.ErrorIs(t, w.Execute(s.ID), refusal.BadParams)
 	require.False(t, w.Look("web").Present)
 	w.Done(drivertest.Hub, guestAsk("create", "web"))
-	j, err := w.Submit(drivertest.Hub, guestAsk("start", "web"))
-	require.NoError(t, err)
+	j := must.Get(w.Submit(drivertest.Hub, guestAsk("start", "web")))(t)
 	require.Equal(t, op.StatePending, j.State())
 }
 
@@ -72,8 +70,7 @@ func TestCreateThatCannotBeSetUp(t *testing.T) {
 		before := w.Volumes(0)
 		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "no"})
 		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
-		_, err := w.run(s.ID)
-		require.ErrorContains(t, err, "set the new guest up")
+		require.ErrorContains(t, must.Err(w.run(s.ID))(t), "set the new guest up")
 		require.Zero(t, w.VMID("web"))
 		require.Equal(t, before, w.Volumes(0))
 	})

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // Proxmox VE says that it made a backup, and a look shows none. The step failed, also if the
@@ -36,8 +37,7 @@ func TestABackupThatNobodyCanLookFor(t *testing.T) {
 	w.ours("web")
 	none := pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.FailBefore}
 	cut := w.Break(none)
-	_, err := w.Submit(drivertest.Hub, guestAsk("backup", "web"))
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web")))(t, refusal.Unavailable)
 	require.Nil(t, w.Look("web").Backups)
 	cut.Release()
 	require.NotNil(t, w.Look("web").Backups, "that there are none is known")

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 var manager = op.Role("manager")
@@ -86,9 +87,7 @@ func signed(roles ...op.Role) []op.Signed {
 }
 
 func spec(t require.TestingT, name string) op.Spec {
-	s, err := op.Lookup(name)
-	require.NoError(t, err)
-	return s
+	return must.Get(op.Lookup(name))(t)
 }
 
 func TestWithoutRulesOneSignatureIsEnough(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 // built-in ones, or for nothing.
 func loosened(id, what string, rules ...string) attack {
 	return attack{id: id, what: "a policy with " + what, want: refusal.Malformed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the file is refused before any gate is asked"
+		w.armUnlogged("the file is refused before any gate is asked")
 		var last error
 		for _, rule := range rules {
 			_, last = config.Parse("gated.yaml", []byte("host: "+testHost+"\npolicy:\n  roles: [manager]\n  rules:\n    - "+rule+"\n"))
@@ -35,8 +34,7 @@ func loosened(id, what string, rules ...string) attack {
 func laxer(id, what string, rules ...policy.Rule) attack {
 	return attack{id: id, what: what, want: refusal.BadParams, run: func(w *world) error {
 		w.two()
-		w.arm()
-		w.allow.unlogged = "what is in force stays"
+		w.armUnlogged("what is in force stays")
 		var last error
 		for _, r := range rules {
 			p := w.rules
@@ -193,8 +191,7 @@ var crowdRows = []attack{
 	}),
 	{id: "S16o", what: "two people sign at once, many times: both count, and the nonce is spent once", want: lostRace, run: func(w *world) error {
 		w.two()
-		w.arm()
-		w.allow.unlogged = "both are allowed"
+		w.armUnlogged("both are allowed")
 		for range 8 {
 			r := w.destroyRequest()
 			both(func() { _, _ = w.signs(r, w.alice.votes(operational)) }, func() { _, _ = w.signs(r, w.bob.votes(operational)) })

@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 var tuesday = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 
 func window(t *testing.T, text string) op.Window {
-	w, err := op.ParseWindow(text)
-	require.NoError(t, err)
-	return w
+	return must.Get(op.ParseWindow(text))(t)
 }
 
 func two() api.Request {
