@@ -96,8 +96,7 @@ func TestNewestReadsBackwards(t *testing.T) {
 		require.Equal(t, want, got, n)
 	}
 	for n, want := range map[int64]int64{1: 6, 7: 0, 9: 0} {
-		got := must.Get(newest(context.Background(), cl, 7, n, entryFilter{}))(t)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(newest(context.Background(), cl, 7, n, entryFilter{}))(t))
 	}
 }
 

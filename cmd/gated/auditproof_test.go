@@ -35,8 +35,7 @@ func TestOneFieldOfAProofWrong(t *testing.T) {
 	require.EqualValues(t, 1, head.Size)
 	require.Equal(t, "started", e.Kind)
 	text := must.Get(api.Encode(good))(t)
-	again := must.Get(parseProof(text))(t)
-	require.Equal(t, good, again)
+	require.Equal(t, good, must.Get(parseProof(text))(t))
 
 	for name, c := range map[string]struct {
 		code refusal.Code

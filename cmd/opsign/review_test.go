@@ -110,8 +110,7 @@ func TestReviewAsksForTheName(t *testing.T) {
 		s.close()
 	}
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
-	ok := must.Get((&review{}).named(it))(t)
-	require.True(t, ok, "nothing is asked")
+	require.True(t, must.Get((&review{}).named(it))(t), "nothing is asked")
 }
 
 // The details are shown from their first line on, and turned away again; ? comes back to

@@ -18,8 +18,7 @@ import (
 func onScreen(t *testing.T, rows, cols uint16) (*screen, *os.File) {
 	person, program := pty(t)
 	require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}))
-	s := must.Get(openScreen(program, "dumb"))(t)
-	return s, person
+	return must.Get(openScreen(program, "dumb"))(t), person
 }
 
 func modes(t *testing.T, s *screen) unix.Termios {
@@ -64,8 +63,7 @@ func TestKeys(t *testing.T) {
 	} {
 		typed(t, person, text)
 		for _, k := range want {
-			got := must.Get(s.key())(t)
-			require.Equal(t, k, got, "%q", text)
+			require.Equal(t, k, must.Get(s.key())(t), "%q", text)
 		}
 	}
 }

@@ -43,8 +43,7 @@ func shownOn(t *testing.T, person *os.File, end string) string {
 func TestAPassphraseDoesNotShow(t *testing.T) {
 	person, program := pty(t)
 	echoes := func() bool {
-		s := must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t)
-		return s.Lflag&unix.ECHO != 0
+		return must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t).Lflag&unix.ECHO != 0
 	}
 	require.True(t, echoes())
 	must.Get(person.WriteString("hasty\n"))(t)

@@ -179,8 +179,7 @@ func drawModelLine(t *rapid.T, keys []mint.Key, hour int) modelLine {
 // agrees compares a file with the model of it.
 func agrees(t require.TestingT, m model, trust *authz.Trust, hour int) {
 	at := noon.Add(time.Duration(hour) * time.Hour)
-	again := must.Get(authz.LoadTrust(trust.Text()))(t)
-	require.Equal(t, again.Signers(), trust.Signers())
+	require.Equal(t, must.Get(authz.LoadTrust(trust.Text()))(t).Signers(), trust.Signers())
 	require.True(t, strings.HasPrefix(string(trust.Text()), "# the beginning\n"), "comments stay")
 	listed := trust.Signers()
 	require.Len(t, listed, len(m.lines))

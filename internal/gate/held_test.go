@@ -71,8 +71,7 @@ func TestUnreadableRevocationsEndNoRotation(t *testing.T) {
 	w.Pass(25 * time.Hour)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	for id, state := range map[op.StepID]op.State{r.ID: op.StateAuthorized, waits.ID: op.StatePending} {
-		got := must.Get(w.gate.Request(w.ctx, id))(t)
-		require.Equal(t, state, got.Step.State, id)
+		require.Equal(t, state, must.Get(w.gate.Request(w.ctx, id))(t).Step.State, id)
 	}
 }
 

@@ -323,8 +323,7 @@ func TestSizesOfAJob(t *testing.T) {
 	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.BadParams)
 	sub.Reason = sub.Reason[1:]
 	j = must.Get(w.gate.Submit(w.ctx, sub))(t)
-	p := must.Get(op.DecodePayload(w.requestOf(j, 1).Payload))(t)
-	require.Equal(t, sub.Reason, p.Reason)
+	require.Equal(t, sub.Reason, must.Get(op.DecodePayload(w.requestOf(j, 1).Payload))(t).Reason)
 	sub.Reason = "\u202e"
 	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.Malformed)
 	sub.Reason, sub.IdempotencyKey = "", string(reason[:256])
@@ -364,6 +363,5 @@ func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
 	}
 	_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "x", "scratch", true))
 	require.ErrorIs(t, err, refusal.BadParams, "desired state does not make scratch")
-	jobs := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t)
-	require.Empty(t, jobs)
+	require.Empty(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t))
 }

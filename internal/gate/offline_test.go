@@ -40,8 +40,7 @@ func (w *world) offline(e authz.Envelope) (op.Request, error) {
 // quiet asserts that the refused payload left no job and no nonce.
 func (w *world) quiet(payload []byte) {
 	w.t.Helper()
-	jobs := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(w.t)
-	require.Empty(w.t, jobs)
+	require.Empty(w.t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(w.t))
 	if p, err := op.DecodePayload(payload); err == nil {
 		_, known := w.nonceOf(p.Nonce)
 		require.False(w.t, known, "a refusal spends nothing")
@@ -172,8 +171,7 @@ func TestConcurrentDoubleSubmitHasOneWinner(t *testing.T) {
 	e := alice.envelope(t, w.payload(ask("guest.destroy", "a")))
 	accepted := race(t, 64, refusal.Replayed, func(int) error { _, err := w.offline(e); return err })
 	require.Equal(t, 1, accepted)
-	jobs := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t)
-	require.Len(t, jobs, 1)
+	require.Len(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t), 1)
 	w.run()
 	require.Equal(t, []string{"guest.destroy a"}, w.back.did())
 }

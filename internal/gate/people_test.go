@@ -98,8 +98,7 @@ func TestOnePersonIsOnePrincipalWithOneKey(t *testing.T) {
 	// The first line wins, so one key is never two people.
 	w.setTrust(string(w.trust.Text()) + shared.line("operational@gated"))
 	must.Fail(w.approveAs(r, op.Operational, shared))(t, refusal.ThresholdUnmet, "one key under two names")
-	got := must.Get(w.gate.Request(w.ctx, r.ID))(t)
-	require.Equal(t, 1, got.Missing())
+	require.Equal(t, 1, must.Get(w.gate.Request(w.ctx, r.ID))(t).Missing())
 }
 
 func TestOneKeyPlainAndInACertificateIsOnePerson(t *testing.T) {
@@ -166,8 +165,7 @@ func TestCoolOffDelaysAndMayBeStopped(t *testing.T) {
 	w.back.put("h")
 	stopped, runs := w.request(ask("guest.destroy", "g")), w.request(ask("guest.destroy", "h"))
 	for _, r := range []op.Request{stopped, runs} {
-		got := must.Get(w.approve(r))(t)
-		require.Equal(t, op.StateAuthorized, got.Step.State)
+		require.Equal(t, op.StateAuthorized, must.Get(w.approve(r))(t).Step.State)
 	}
 	w.run()
 	w.Pass(10*time.Minute - time.Second)
@@ -317,8 +315,7 @@ func TestAWindowThatDoesNotOpenInTime(t *testing.T) {
 	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, Window: &night, MaxValidity: time.Hour})
 	r := w.request(ask("guest.destroy", "g")) // at noon
 	must.Fail(w.approve(r))(t, refusal.Expired)
-	same := must.Get(w.gate.Request(w.ctx, r.ID))(t)
-	require.Equal(t, r.Nonce, same.Nonce, "a new one would not help now")
+	require.Equal(t, r.Nonce, must.Get(w.gate.Request(w.ctx, r.ID))(t).Nonce, "a new one would not help now")
 	w.Pass(9*time.Hour + 30*time.Minute)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	r = must.Get(w.gate.Request(w.ctx, r.ID))(t)

@@ -42,8 +42,7 @@ func TestTwoSubmitsAtOnceAreOneRequest(t *testing.T) {
 		require.Equal(t, ids[0], id)
 	}
 	require.Len(t, w.job(ids[0]).Requesters, 4)
-	rs := must.Get(w.gate.Requests(w.ctx, ""))(t)
-	require.Len(t, rs, 1)
+	require.Len(t, must.Get(w.gate.Requests(w.ctx, ""))(t), 1)
 }
 
 func TestIdempotencyKeyRace(t *testing.T) {
@@ -60,8 +59,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 			require.Equal(t, ids[0], id, a.Op)
 		}
 	}
-	jobs := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t)
-	require.Len(t, jobs, 3)
+	require.Len(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t), 3)
 }
 
 func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
@@ -166,8 +164,7 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	w.run()
 	j := w.submitAs(builder, ask("guest.destroy", "tmp"))
 	require.Equal(t, op.StatePlanned, j.State())
-	joined := must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "tmp")))(t)
-	require.Equal(t, j.ID, joined.ID)
+	require.Equal(t, j.ID, must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "tmp")))(t).ID)
 	must.Get(w.gate.Cancel(w.ctx, builder, j.ID))(t)
 	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.PendingSignature, "no requester is left that may destroy it unsigned")
 	w.run()

@@ -174,8 +174,7 @@ func TestDesiredStateWaitsForAName(t *testing.T) {
 	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.Equal(t, op.StatePending, j.State())
 	require.Equal(t, "name-in-trash", j.Steps[0].Verdict.Rule)
-	again := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
-	require.Equal(t, j.ID, again.ID)
+	require.Equal(t, j.ID, must.Get(w.gate.Want(w.ctx, "fleet", a))(t).ID)
 	w.run()
 	require.False(t, w.back.has("web"))
 

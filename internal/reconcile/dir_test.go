@@ -57,8 +57,7 @@ func (f *folder) sets() (map[string][]string, error) {
 
 func (f *folder) require(want map[string][]string) {
 	f.t.Helper()
-	got := must.Get(f.sets())(f.t)
-	require.Equal(f.t, want, got)
+	require.Equal(f.t, want, must.Get(f.sets())(f.t))
 }
 
 func (f *folder) refused(code refusal.Code, text string) {

@@ -143,8 +143,7 @@ func TestRecoverOfManyAtOnce(t *testing.T) {
 	w.wish("[" + wishes + "]")
 	w.fleet.after = nil
 	w.restart()
-	counts := must.Get(w.gate.Counts(w.ctx))(t)
-	require.Zero(t, counts[op.StateDispatched])
+	require.Zero(t, must.Get(w.gate.Counts(w.ctx))(t)[op.StateDispatched])
 	w.look()
 	require.Len(t, w.fleet.took(), 50, "each was made once")
 }

@@ -17,8 +17,7 @@ func TestGroups(t *testing.T) {
 		require.EqualValues(t, os.Getegid(), groups[0])
 		return
 	}
-	none := must.Get(s.start("nobody", "nobody").peer.Groups())(t)
-	require.Equal(t, []uint32{65534}, none)
+	require.Equal(t, []uint32{65534}, must.Get(s.start("nobody", "nobody").peer.Groups())(t))
 	many := s.start("many", "groups")
 	got := must.Get(many.peer.Groups())(t)
 	require.Equal(t, append([]uint32{65534}, manyGroups...), got)

@@ -362,8 +362,7 @@ func TestRows(t *testing.T) {
 		stands(t, tx, "a", a.ID, true)
 		all = must.Get(All(tx))(t)
 		require.Equal(t, []Registration{a}, all)
-		n := must.Get(Clear(tx))(t)
-		require.Equal(t, 1, n)
+		require.Equal(t, 1, must.Get(Clear(tx))(t))
 		a.ID, err = Add(tx, a)
 		require.EqualValues(t, 4, a.ID)
 		return err
@@ -372,6 +371,5 @@ func TestRows(t *testing.T) {
 
 func stands(t *testing.T, tx *store.Tx, name string, id int64, want bool) {
 	t.Helper()
-	ok := must.Get(Registered(tx, name, id))(t)
-	require.Equal(t, want, ok)
+	require.Equal(t, want, must.Get(Registered(tx, name, id))(t))
 }

@@ -60,8 +60,7 @@ func TestTokenFiles(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	got := must.Get(ReadTokenFile(path))(t)
-	require.Equal(t, token, got)
+	require.Equal(t, token, must.Get(ReadTokenFile(path))(t))
 
 	link := path + ".link"
 	require.NoError(t, os.Symlink(path, link))

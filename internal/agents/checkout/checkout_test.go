@@ -176,7 +176,6 @@ func TestFold(t *testing.T) {
 	root := tree(t, "plain/.git/", "linked/.git", "symlink/.git/", "symlink/.GIT -> .git")
 	require.NoError(t, os.Link(root+"/linked/.git", root+"/linked/.GIT"))
 	for name, want := range map[string]bool{"plain": false, "linked": true, "symlink": false} {
-		p := must.Get(At(filepath.Join(root, name)))(t)
-		require.Equal(t, want, p.Fold, name)
+		require.Equal(t, want, must.Get(At(filepath.Join(root, name)))(t).Fold, name)
 	}
 }

@@ -25,8 +25,7 @@ func FuzzPatterns(f *testing.F) {
 			requireRefused(t, err)
 			return
 		}
-		again := must.Get(Parse(x.String(), o))(t)
-		require.Equal(t, x, again)
+		require.Equal(t, x, must.Get(Parse(x.String(), o))(t))
 		y, err := Parse(b, o)
 		if err != nil {
 			requireRefused(t, err)

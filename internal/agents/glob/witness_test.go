@@ -107,8 +107,7 @@ func TestAPatternOverlapsItselfAndIsReadBackTheSame(t *testing.T) {
 		p := parsed(t, o, "a")
 		require.True(t, Overlap(p, p), "%q", p)
 		requireExact(t, p, p)
-		again := must.Get(Parse(p.String(), o))(t)
-		require.Equal(t, p, again)
+		require.Equal(t, p, must.Get(Parse(p.String(), o))(t))
 	})
 }
 

@@ -331,8 +331,7 @@ func TestAHookChangesNothing(t *testing.T) {
 	r.git("config", "core.untrackedCache", "true")
 	before := r.snapshot()
 	h := &holder{held: []string{"a"}}
-	a := must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
-	require.Len(t, a.Held, 1)
+	require.Len(t, must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t).Held, 1)
 	p, err := h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", second, first))
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Paths)

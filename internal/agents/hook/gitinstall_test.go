@@ -231,8 +231,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	for _, name := range gitHooks {
 		require.NoFileExists(t, r.hook(name))
 	}
-	left := must.Get(filepath.Glob(r.hook("*gated*")))(t)
-	require.Empty(t, left)
+	require.Empty(t, must.Get(filepath.Glob(r.hook("*gated*")))(t))
 }
 
 // TestWhatSomebodyWroteIntoItIsNotLost: an edited script is neither written over

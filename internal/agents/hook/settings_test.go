@@ -227,14 +227,12 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	require.NoError(t, os.WriteFile(s.Path, []byte(`{"a":3}`), 0o600))
 	require.ErrorIs(t, missing.replace([]byte("{}")), refusal.Conflict)
 	require.Equal(t, `{"a":3}`, s.content(t))
-	entries := must.Get(os.ReadDir(filepath.Dir(s.Path)))(t)
-	require.Len(t, entries, 1, "nothing is left beside it")
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(s.Path)))(t), 1, "nothing is left beside it")
 }
 
 func TestHooksThatAreSwitchedOff(t *testing.T) {
 	s := settings(t, `{"disableAllHooks":true}`)
-	r := must.Get(s.Install(program, Setup{}))(t)
-	require.Len(t, r.Notes, 1)
+	require.Len(t, must.Get(s.Install(program, Setup{}))(t).Notes, 1)
 }
 
 // TestInstallAndUninstallGiveBackWhatWasThere for settings of any layout.
@@ -263,8 +261,7 @@ func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
 		in, first := must.Two(installed(text, want))(t)
 		require.True(t, first)
 		require.True(t, jsontext.Value(in).IsValid())
-		tree := must.Get(readTree(in))(t)
-		require.Len(t, tree.ours(), 1)
+		require.Len(t, must.Get(readTree(in))(t).ours(), 1)
 		again, first := must.Two(installed(in, want))(t)
 		require.False(t, first)
 		require.Equal(t, string(in), string(again))

@@ -18,12 +18,10 @@ func TestIDsHaveOneSpelling(t *testing.T) {
 		job := op.JobID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "job"))
 		index := rapid.IntRange(1, 1<<20).Draw(t, "index")
 
-		gotJob := must.Get(op.ParseJobID(job.String()))(t)
-		require.Equal(t, job, gotJob)
+		require.Equal(t, job, must.Get(op.ParseJobID(job.String()))(t))
 
 		id := op.StepID{Job: job, Index: index}
-		gotStep := must.Get(op.ParseStepID(id.String()))(t)
-		require.Equal(t, id, gotStep)
+		require.Equal(t, id, must.Get(op.ParseStepID(id.String()))(t))
 
 		text := must.Get(id.MarshalText())(t)
 		var back op.StepID
@@ -53,8 +51,7 @@ func TestStepIDRefusesAllElse(t *testing.T) {
 		requireRefusal(t, id.UnmarshalText([]byte(s)), refusal.Malformed, s)
 		require.Zero(t, id)
 	}
-	id := must.Get(op.ParseStepID("j1.1048576"))(t)
-	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, id)
+	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, must.Get(op.ParseStepID("j1.1048576"))(t))
 }
 
 func TestJobIDWithTheMostDigitsFitsAnInt64(t *testing.T) {

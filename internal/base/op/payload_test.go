@@ -112,8 +112,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 		b := must.Get(p.Encode())(t)
 		got := must.Get(op.DecodePayload(b))(t)
 		require.Equal(t, p, got)
-		again := must.Get(got.Encode())(t)
-		require.Equal(t, b, again)
+		require.Equal(t, b, must.Get(got.Encode())(t))
 	})
 }
 
@@ -126,8 +125,7 @@ func TestRejectionRoundTrip(t *testing.T) {
 		r.IssuedAt, r.ExpiresAt = span[0], span[1]
 		r.Reason = visible.Draw(t, "reason")
 		b := must.Get(r.Encode())(t)
-		got := must.Get(op.DecodeRejection(b))(t)
-		require.Equal(t, r, got)
+		require.Equal(t, r, must.Get(op.DecodeRejection(b))(t))
 	})
 }
 
@@ -236,8 +234,7 @@ func TestTimesAreWrittenInUTC(t *testing.T) {
 	p := examplePayload()
 	cet := time.FixedZone("CET", 3600)
 	p.IssuedAt, p.ExpiresAt = p.IssuedAt.In(cet), p.ExpiresAt.In(cet)
-	b := must.Get(p.Encode())(t)
-	require.Equal(t, examplePayloadBytes, string(b))
+	require.Equal(t, examplePayloadBytes, string(must.Get(p.Encode())(t)))
 }
 
 func TestOriginOf(t *testing.T) {

@@ -18,8 +18,7 @@ var repo = op.Target{Kind: op.KindScope, Name: "s3"}
 func TestReservationIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := op.ReservationID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "id"))
-		got := must.Get(op.ParseReservationID(id.String()))(t)
-		require.Equal(t, id, got)
+		require.Equal(t, id, must.Get(op.ParseReservationID(id.String()))(t))
 	})
 	// An id has only one spelling.
 	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",

@@ -61,8 +61,7 @@ func TestReadAndReplace(t *testing.T) {
 	require.ErrorIs(t, f.Replace(make([]byte, 17)), refusal.Oversized)
 	info := must.Get(os.Lstat(f.Path))(t)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	entries := must.Get(os.ReadDir(filepath.Dir(f.Path)))(t)
-	require.Len(t, entries, 1, "nothing is left beside it")
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(f.Path)))(t), 1, "nothing is left beside it")
 	require.NoError(t, os.WriteFile(f.Path, make([]byte, 17), 0o600))
 	must.Fail(f.Read())(t, refusal.Oversized)
 }

@@ -32,8 +32,7 @@ func TestReadAndOpen(t *testing.T) {
 	stat.UID, stat.OneUID = p.UID, p.OneUID
 	require.Equal(t, p, stat)
 
-	raw := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)
-	require.Contains(t, string(raw), "(a) R 1 (b)")
+	require.Contains(t, string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)), "(a) R 1 (b)")
 	fd := must.Get(Open(pid, p.Start))(t)
 	require.NotNil(t, fd)
 	fd.Close()
@@ -52,8 +51,7 @@ func TestOneThatIsGone(t *testing.T) {
 	require.NoError(t, fd.Signal(unix.SIGKILL))
 	require.NoError(t, fd.Wait(t.Context()))
 	require.True(t, fd.Ended(), "a zombie has ended")
-	zombie := must.Get(Read(pid))(t)
-	require.Equal(t, p.Start, zombie.Start)
+	require.Equal(t, p.Start, must.Get(Read(pid))(t).Start)
 	fd.Reap()
 	require.True(t, fd.Ended())
 	require.NoError(t, fd.Signal(unix.SIGKILL), "one that has ended is no error")
@@ -103,8 +101,7 @@ func TestLinesThatAreNone(t *testing.T) {
 }
 
 func TestBootID(t *testing.T) {
-	id := must.Get(BootID())(t)
-	require.Len(t, id, len("00000000-0000-0000-0000-000000000000"))
+	require.Len(t, must.Get(BootID())(t), len("00000000-0000-0000-0000-000000000000"))
 }
 
 func BenchmarkRead(b *testing.B) {

@@ -39,8 +39,7 @@ func TestCheck(t *testing.T) {
 	}
 	require.Equal(t, map[string]driver.State{"command/benign": driver.OK, "command/blind": driver.Note, "command/seen": driver.OK,
 		"command/missing": driver.Bad, "command/nobody-there": driver.Bad, "command/nowhere": driver.Bad}, got)
-	list := must.Get(b.List(t.Context()))(t)
-	require.Len(t, list, 6, "one that cannot run hides none of the others")
+	require.Len(t, must.Get(b.List(t.Context()))(t), 6, "one that cannot run hides none of the others")
 }
 
 // A command that would run as gated's own user is refused, unless single_user allows it.

@@ -30,8 +30,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	b.entry("quick", []string{"/bin/true"}, nil)
 	b.Driver = b.driver()
 	size := func(path string) int64 {
-		info := must.Get(os.Stat(path))(t)
-		return info.Size()
+		return must.Get(os.Stat(path))(t).Size()
 	}
 	all := size("/bin/true") + size("/bin/cat")
 	b.Room(all)

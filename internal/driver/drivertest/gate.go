@@ -126,8 +126,7 @@ func (g *Gate) Approve(r op.Request) (op.Request, error) {
 func (g *Gate) Approved(by op.Requester, a op.Ask) op.Request {
 	g.t.Helper()
 	r := g.Waiting(by, a)
-	got := must.Get(g.Approve(r))(g.t)
-	require.Equal(g.t, op.StateAuthorized, got.Step.State)
+	require.Equal(g.t, op.StateAuthorized, must.Get(g.Approve(r))(g.t).Step.State)
 	return r
 }
 

@@ -14,6 +14,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 )
 
@@ -72,11 +73,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 // try runs a step and reports whether its permit was used.
 func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}}
+	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: gateworld.Params(kv...)}}
 	if verb == "create" {
 		a.step.Birth = newUUID()
 	}

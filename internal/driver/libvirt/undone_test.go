@@ -27,8 +27,7 @@ func init() {
 
 func (b *bed) lingers(name string, i op.Incarnation) string {
 	b.t.Helper()
-	o := must.Get(b.d.Observe(b.t.Context(), op.Look{Target: target(name), Incarnation: i}))(b.t)
-	return o.Lingers
+	return must.Get(b.d.Observe(b.t.Context(), op.Look{Target: target(name), Incarnation: i}))(b.t).Lingers
 }
 
 func lingering(b *bed) {

@@ -83,8 +83,7 @@ func TestCrashInDestroy(t *testing.T) {
 	// The guest was moved.
 	w.crashed(func() {
 		meant := must.Get(w.d.root.stat("web"))(t)
-		committed := must.Get(w.d.put(w.d.root, "web", meant, id, rec))(t)
-		require.True(t, committed)
+		require.True(t, must.Get(w.d.put(w.d.root, "web", meant, id, rec))(t))
 	})
 	require.False(t, w.observe("web").Present)
 	w.do("undelete", "web")

@@ -45,10 +45,7 @@ var someone = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 7}
 
 func (g *gated) submit(verb, name string, kv ...any) op.Step {
 	g.t.Helper()
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
+	p := gateworld.Params(kv...)
 	j := must.Get(g.gate.Submit(g.ctx, op.Submission{Requester: someone, Reason: "test",
 		Steps: []op.Ask{{Op: "guest." + verb, Target: target(name), Params: p}}}))(g.t)
 	return j.Steps[0]
@@ -93,8 +90,7 @@ func TestThroughARealGate(t *testing.T) {
 	g.succeed(g.submit("stop", "web"))
 	for _, s := range []op.Step{g.submit("restore", "web", "snapshot", "s"), g.submit("wipe", "web"),
 		g.submit("snapshot-delete", "web", "snapshot", "s"), g.submit("destroy", "web")} {
-		r := must.Get(g.gate.Request(g.ctx, s.ID))(t)
-		require.NotEmpty(t, r.Facts)
+		require.NotEmpty(t, must.Get(g.gate.Request(g.ctx, s.ID))(t).Facts)
 		require.NoError(t, g.gate.Refresh(g.ctx, s.Target)) // the step before changed it
 		g.approve(g.stepNow(s))
 		g.succeed(s)
@@ -106,8 +102,7 @@ func TestThroughARealGate(t *testing.T) {
 
 func (g *gated) stepNow(s op.Step) op.Step {
 	g.t.Helper()
-	j := must.Get(g.gate.Job(g.ctx, s.ID.Job))(g.t)
-	return j.Steps[0]
+	return must.Get(g.gate.Job(g.ctx, s.ID.Job))(g.t).Steps[0]
 }
 
 // TestStaleAfterApproval is B08 and B09: between approval and execution, another guest gets the

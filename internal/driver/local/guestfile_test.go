@@ -19,8 +19,7 @@ func TestGuestFileRoundTrip(t *testing.T) {
 		Labels: map[string]string{"tier": `prod; $(rm -rf /) "'`}, Protected: true,
 		CreatedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, s)
 	b := must.Get(s.encode())(t)
-	again := must.Get(parseSpec(b))(t)
-	require.Equal(t, s, again)
+	require.Equal(t, s, must.Get(parseSpec(b))(t))
 }
 
 // TestGuestFileMutations makes one change at a time in a sound file.

@@ -348,8 +348,7 @@ func TestTheChildGetsNothingOfTheDaemon(t *testing.T) {
 	require.Equal(t, w.path("web", dataDir)+"\n", w.content("web", dataDir, "pwd"))
 	require.Empty(t, w.content("web", dataDir, "stdin"))
 	require.Contains(t, w.content("web", logFile), "out\nerr\n")
-	sid := must.Get(unix.Getsid(pid))(t)
-	require.Equal(t, pid, sid)
+	require.Equal(t, pid, must.Get(unix.Getsid(pid))(t))
 	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	require.Contains(t, string(status), "NoNewPrivs:\t1")
 	require.Contains(t, string(status), "CapEff:\t0000000000000000")
@@ -412,8 +411,7 @@ func TestAnotherUser(t *testing.T) {
 }
 
 func (w *world) observeSnapshotTime(name, snapshot string) time.Time {
-	info := must.Get(os.Stat(w.path(name, snapshotsDir, snapshot, "up")))(w.t)
-	return info.ModTime()
+	return must.Get(os.Stat(w.path(name, snapshotsDir, snapshot, "up")))(w.t).ModTime()
 }
 
 func TestRlimitsHoldMemory(t *testing.T) {

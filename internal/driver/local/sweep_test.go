@@ -43,7 +43,6 @@ func TestSweepOfWhatWasBroughtBack(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	id := trashName("web", w.observe("web").Incarnation)
-	purge := must.Get(w.d.beginPurge(w.ctx, id, "web", w.clock()))(t)
-	require.Empty(t, purge)
+	require.Empty(t, must.Get(w.d.beginPurge(w.ctx, id, "web", w.clock()))(t))
 	require.True(t, w.observe("web").Present)
 }

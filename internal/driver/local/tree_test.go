@@ -84,8 +84,7 @@ func TestDeepTrees(t *testing.T) {
 	d := openTemp(t)
 	deep(t, d, 5*maxDepth+3)
 	require.NoError(t, removeTree(t.Context(), d, "d"))
-	names := must.Get(os.ReadDir(d.path()))(t)
-	require.Empty(t, names)
+	require.Empty(t, must.Get(os.ReadDir(d.path()))(t))
 }
 
 func TestCopyTreeKeepsWhatItSays(t *testing.T) {
@@ -110,8 +109,7 @@ func TestCopyTreeKeepsWhatItSays(t *testing.T) {
 	require.True(t, info.ModTime().Equal(long), info.ModTime())
 	info = must.Get(os.Stat(to.path() + "/sub"))(t)
 	require.True(t, info.ModTime().Equal(long), info.ModTime())
-	got := must.Get(os.Readlink(to.path() + "/sub/link"))(t)
-	require.Equal(t, outside, got)
+	require.Equal(t, outside, must.Get(os.Readlink(to.path()+"/sub/link"))(t))
 	// A copy shares no inode with the original, and its files share none with each other.
 	a, b := inode(t, to.path()+"/sub/file"), inode(t, to.path()+"/sub/second")
 	require.NotEqual(t, a, b)
@@ -120,14 +118,12 @@ func TestCopyTreeKeepsWhatItSays(t *testing.T) {
 
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
-	info := must.Get(os.Lstat(path))(t)
-	return info.Sys().(*syscall.Stat_t).Ino
+	return must.Get(os.Lstat(path))(t).Sys().(*syscall.Stat_t).Ino
 }
 
 func allocated(t *testing.T, path string) int64 {
 	t.Helper()
-	info := must.Get(os.Lstat(path))(t)
-	return info.Sys().(*syscall.Stat_t).Blocks * 512
+	return must.Get(os.Lstat(path))(t).Sys().(*syscall.Stat_t).Blocks * 512
 }
 
 func TestCopyTreeKeepsHoles(t *testing.T) {

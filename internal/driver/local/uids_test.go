@@ -21,8 +21,7 @@ func own() uint32 { return uint32(os.Geteuid()) }
 // ownerOf is the owner of a file of a guest.
 func (w *world) ownerOf(parts ...string) uint32 {
 	w.t.Helper()
-	info := must.Get(os.Lstat(w.path(parts...)))(w.t)
-	return info.Sys().(*syscall.Stat_t).Uid
+	return must.Get(os.Lstat(w.path(parts...)))(w.t).Sys().(*syscall.Stat_t).Uid
 }
 
 // runsAs is the real uid or gid of a guest's process. It first checks that all four are the
@@ -277,7 +276,6 @@ func FuzzParseUIDs(f *testing.F) {
 		defer root.close()
 		require.NoError(t, table.write(root))
 		again := must.Get(root.read(uidsFile))(t)
-		same := must.Get(parseUIDs(again))(t)
-		require.Equal(t, table, same)
+		require.Equal(t, table, must.Get(parseUIDs(again))(t))
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 
@@ -156,10 +157,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 // step is the step that the gate would make of an operation on the current target.
 func (w *world) step(verb, name string, kv ...any) op.Step {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
+	p := gateworld.Params(kv...)
 	w.births++
 	s := op.Step{ID: op.StepID{Job: op.JobID(w.births), Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}
 	if verb == "create" {

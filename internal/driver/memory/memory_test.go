@@ -132,8 +132,7 @@ func TestThroughARealGate(t *testing.T) {
 	must.Get(driver.Run(t.Context(), p, d))(t)
 	o := observe(t, d, "web")
 	require.Equal(t, j.Steps[0].Birth, o.Birth)
-	s := must.Get(g.Record(t.Context(), id, gate.Outcome{After: &o}))(t)
-	require.Equal(t, op.StateSucceeded, s.State)
+	require.Equal(t, op.StateSucceeded, must.Get(g.Record(t.Context(), id, gate.Outcome{After: &o}))(t).State)
 }
 
 func BenchmarkList10000(b *testing.B) {

@@ -34,8 +34,7 @@ func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Confi
 	cfg := Config{URL: s.URL, TokenFile: filepath.Join(dir, "token"), CAFile: filepath.Join(dir, "ca.pem"), Timeout: time.Minute}
 	require.NoError(t, os.WriteFile(cfg.TokenFile, []byte(secretLine), 0o600))
 	require.NoError(t, os.WriteFile(cfg.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644))
-	c := must.Get(newClient(cfg))(t)
-	return c, s, cfg
+	return must.Get(newClient(cfg))(t), s, cfg
 }
 
 // Every answer except 2xx is an error. The error says if the work may be done, and if a later
@@ -126,14 +125,12 @@ func TestEachRequestOnceAndInTime(t *testing.T) {
 func TestAnswersThatAreNone(t *testing.T) {
 	body := ""
 	api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
-	whole := must.Get(readAll(strings.NewReader(strings.Repeat(" ", maxAnswer))))(t)
-	require.Len(t, whole, maxAnswer)
+	require.Len(t, must.Get(readAll(strings.NewReader(strings.Repeat(" ", maxAnswer))))(t), maxAnswer)
 	for _, body = range []string{strings.Repeat(" ", maxAnswer+1), "<html>", `{"data":`, ``, `{"data":null}`, `{}`, `{"data":{}}`, `{"data":[1]}`, `{"data":[{"a":1,"a":2}]}`, `[]`, `null`} {
 		must.Err(api.list(t.Context(), "/x", nil))(t, "%.40q", body)
 	}
 	body = `{"data":[]}`
-	list := must.Get(api.list(t.Context(), "/x", nil))(t)
-	require.Empty(t, list)
+	require.Empty(t, must.Get(api.list(t.Context(), "/x", nil))(t))
 	body = `{"data":{"a":1,"b":"2","c":true,"d":null,"e":{"f":1},"g":0.5}}`
 	o := must.Get(api.get(t.Context(), "/x", nil))(t)
 	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)

@@ -59,8 +59,7 @@ func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	require.ErrorIs(t, w.Execute(s.ID), refusal.BadParams)
 	require.False(t, w.Look("web").Present)
 	w.Done(drivertest.Hub, guestAsk("create", "web"))
-	j := must.Get(w.Submit(drivertest.Hub, guestAsk("start", "web")))(t)
-	require.Equal(t, op.StatePending, j.State())
+	require.Equal(t, op.StatePending, must.Get(w.Submit(drivertest.Hub, guestAsk("start", "web")))(t).State())
 }
 
 // If the set-up of a new guest fails, that guest is destroyed, and no other.
@@ -118,8 +117,7 @@ func TestNumbersOfNewGuests(t *testing.T) {
 
 // A clone is a guest of its own that the gate made. Its original stays.
 func TestClone(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		from := w.ours("from", "labels", map[string]any{"tier": "prod"}, "protected", true)
 		before := w.Look("from")
 		s := w.Done(drivertest.Hub, guestAsk("clone", "copy", "from", "from"))

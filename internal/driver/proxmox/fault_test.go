@@ -19,8 +19,7 @@ import (
 // If the configuration changes between the look and the change of the flag, the old digest
 // makes the request fail. Nothing is destroyed.
 func TestADigestThatIsOldDestroysNothing(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("victim")
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "checksum missmatch (file change by other user?)"})
@@ -98,8 +97,7 @@ func TestChangesBetweenApprovalAndRun(t *testing.T) {
 
 // If the guest changes after the permit was used, right before the DELETE, it is not destroyed.
 func TestChangesUnderTheDestroy(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("victim")
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 		stop := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangAfter, Times: 1})

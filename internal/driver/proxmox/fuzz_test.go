@@ -72,8 +72,7 @@ func FuzzSizes(f *testing.F) {
 		}
 		if n, err := parseMemory(s); err == nil {
 			require.GreaterOrEqual(t, n, int64(0))
-			back := must.Get(parseMemory(strconv.FormatInt(n, 10)))(t)
-			require.Equal(t, n, back)
+			require.Equal(t, n, must.Get(parseMemory(strconv.FormatInt(n, 10)))(t))
 		}
 		d := parseDrive("scsi0", s)
 		require.Equal(t, "scsi0", d.key)
@@ -96,8 +95,7 @@ func FuzzMarker(f *testing.F) {
 			require.ErrorIs(t, err, refusal.Oversized)
 			return
 		}
-		again := must.Get(parseMarker(text))(t)
-		require.Equal(t, m, again)
+		require.Equal(t, m, must.Get(parseMarker(text))(t))
 	})
 }
 
@@ -113,8 +111,7 @@ func FuzzToken(f *testing.F) {
 			require.Contains(t, []string{id + "=" + secret, id + "=" + secret + "\n"}, s)
 		}
 		if pin, err := ParseFingerprint(s); err == nil {
-			again := must.Get(ParseFingerprint(spelled(pin)))(t)
-			require.Equal(t, pin, again)
+			require.Equal(t, pin, must.Get(ParseFingerprint(spelled(pin)))(t))
 		}
 	})
 }

@@ -111,8 +111,7 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 func TestMarker(t *testing.T) {
 	m := marker{there: true, vmid: 7, birth: "b", protected: true, labels: map[string]string{"a": "b c", "x": ""}}
 	text := must.Get(m.in(""))(t)
-	got := must.Get(parseMarker(text + "\n"))(t)
-	require.Equal(t, m, got)
+	require.Equal(t, m, must.Get(parseMarker(text+"\n"))(t))
 	again := must.Get(marker{there: true, vmid: 8, labels: map[string]string{}}.in("above\n" + text + "\nbelow\n"))(t)
 	require.Equal(t, "above\nbelow\ngated: {\"labels\":{},\"protected\":false,\"vmid\":8}", again)
 	for _, bad := range []string{text + "\n" + text, "gated: ", "gated: {}", "gated: {\"vmid\":1}", "gated: null",
@@ -120,8 +119,7 @@ func TestMarker(t *testing.T) {
 		`gated: {"labels":{},"protected":false,"protected":true,"vmid":8}`} {
 		must.Err(parseMarker(bad))(t, bad)
 	}
-	none := must.Get(parseMarker("just notes\n gated: {}\nGated: x"))(t)
-	require.False(t, none.there)
+	require.False(t, must.Get(parseMarker("just notes\n gated: {}\nGated: x"))(t).there)
 	_, err := marker{there: true, labels: map[string]string{"a": strings.Repeat("x", maxDescription)}}.in("")
 	require.ErrorIs(t, err, refusal.Oversized)
 }

@@ -118,8 +118,7 @@ func TestMend(t *testing.T) {
 
 // TestMendAfterAStepThatCouldNotPutItBack: it works in the same process.
 func TestMendAfterAStepThatCouldNotPutItBack(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web")
 		require.NoError(t, w.d.Mend(t.Context(), idle))
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))

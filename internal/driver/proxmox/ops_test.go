@@ -130,8 +130,7 @@ func TestBackups(t *testing.T) {
 // TestUnsignedBackupsPushNoneOut: unsigned backups prune nothing. They do not make a backup job
 // of the cluster, or a signed rotation, prune a good backup.
 func TestUnsignedBackupsPushNoneOut(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web")
 		w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 3})
 		for range 3 {
@@ -210,8 +209,7 @@ func TestNoBackups(t *testing.T) {
 // A guest that does not react to a shutdown is switched off. A running guest is stopped before
 // it is destroyed.
 func TestPower(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web", "state", "running")
 		w.SetDeaf(vmid, true)
 		w.Done(drivertest.Hub, guestAsk("stop", "web"))

@@ -31,8 +31,7 @@ func TestAtTheDirectoryItself(t *testing.T) {
 	e := newEyes(lstat)
 	is := func(want sight) {
 		t.Helper()
-		got := must.Get(e.at(t.Context(), place))(t)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(e.at(t.Context(), place))(t))
 	}
 	is(sight{})
 	require.NoError(t, os.WriteFile(filepath.Join(path, "x"), nil, 0o600))
@@ -101,8 +100,7 @@ func TestAtWhatNeverAnswers(t *testing.T) {
 		require.EqualValues(t, maxStuck, calls.Load())
 		close(stuck)
 		synctest.Wait()
-		got := must.Get(e.at(t.Context(), repo))(t)
-		require.Equal(t, sight{}, got)
+		require.Equal(t, sight{}, must.Get(e.at(t.Context(), repo))(t))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -37,8 +37,7 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, w.look(), list[0])
 
 	for _, other := range []op.Target{{Kind: op.KindScope, Name: "s999"}, {Kind: op.KindScope, Name: "builder"}, {Kind: "guest", Name: w.scope().Name}} {
-		o := must.Get(w.Observe(t.Context(), op.At(other)))(t)
-		require.Equal(t, op.Observed{Target: other}, o)
+		require.Equal(t, op.Observed{Target: other}, must.Get(w.Observe(t.Context(), op.At(other)))(t))
 	}
 	must.Fail(w.Task(t.Context(), "x"))(t, refusal.UnknownTarget)
 	require.Equal(t, op.KindScope, w.Kind())
@@ -95,10 +94,8 @@ func TestObserveOfAnotherDirectory(t *testing.T) {
 	target := w.scope()
 	require.NoError(t, os.Rename(w.repo.Path, w.repo.Path+".old"))
 	require.NoError(t, os.Mkdir(w.repo.Path, 0o755))
-	o := must.Get(w.Observe(t.Context(), op.At(target)))(t)
-	require.False(t, o.Present)
-	list := must.Get(w.Driver.List(t.Context()))(t)
-	require.Empty(t, list)
+	require.False(t, must.Get(w.Observe(t.Context(), op.At(target)))(t).Present)
+	require.Empty(t, must.Get(w.Driver.List(t.Context()))(t))
 
 	// A directory that is made again is another scope.
 	w.repo = w.place(w.repo.Path)
@@ -163,8 +160,7 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	require.ErrorIs(t, w.execute(q), refusal.StaleTarget)
 	must.Get(w.Transfer(t.Context(), by("builder"), 1, "tester"))(t)
 	require.ErrorIs(t, w.execute(p), refusal.StaleTarget)
-	ended := must.Get(w.gate.Request(t.Context(), p.Step().ID))(t)
-	require.Equal(t, op.StateRefused, ended.Step.State)
+	require.Equal(t, op.StateRefused, must.Get(w.gate.Request(t.Context(), p.Step().ID))(t).Step.State)
 
 	p = w.permit(w.transfer("r1", "writer"))
 	must.Get(w.Release(t.Context(), by("tester"), 1))(t)

@@ -142,8 +142,7 @@ func (w *world) reserve(name string, patterns ...string) (reserve.Granted, error
 }
 
 func (w *world) mustReserve(name string, patterns ...string) reserve.Reservation {
-	g := must.Get(w.reserve(name, patterns...))(w.t)
-	return g.Reservation
+	return must.Get(w.reserve(name, patterns...))(w.t).Reservation
 }
 
 // held lists the holders and their patterns: "r1 builder a/** b".
@@ -158,8 +157,7 @@ func (w *world) held() []string {
 }
 
 func (w *world) scope() op.Target {
-	s := must.Get(w.Register(w.ctx, w.repo))(w.t)
-	return s.Target()
+	return must.Get(w.Register(w.ctx, w.repo))(w.t).Target()
 }
 
 func (w *world) look() op.Observed {

@@ -66,8 +66,7 @@ func TestStepsRunWhereTheirTargetIs(t *testing.T) {
 	require.Equal(t, 1, b.calls("prepare"))
 	g.Done(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("web"), Params: op.Params{}})
 	require.Equal(t, 1, a.calls("prepare"))
-	o := must.Get(a.Observe(t.Context(), op.At(guest("web"))))(t)
-	require.True(t, o.Present)
+	require.True(t, must.Get(a.Observe(t.Context(), op.At(guest("web"))))(t).Present)
 }
 
 // While a back end is away that may have the name, no guest is made, and the step waits.
@@ -121,8 +120,7 @@ func TestWhatWasSignedWaits(t *testing.T) {
 	require.Equal(t, op.StateAuthorized, g.Step(r.ID).State, "what was signed stays signed")
 	b.is(well)
 	require.NoError(t, g.Execute(r.ID))
-	o := must.Get(b.Observe(t.Context(), op.At(guest("db"))))(t)
-	require.False(t, o.Present)
+	require.False(t, must.Get(b.Observe(t.Context(), op.At(guest("db"))))(t).Present)
 }
 
 func TestTasksAreOfTheirBackEnd(t *testing.T) {

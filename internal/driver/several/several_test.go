@@ -176,8 +176,7 @@ func TestABackEndThatIsAway(t *testing.T) {
 			got, missing = w.listed()
 			require.Empty(t, missing)
 			require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown ", "new": "stopped b"}, got)
-			o := must.Get(w.look("none"))(t)
-			require.False(t, o.Present)
+			require.False(t, must.Get(w.look("none"))(t).Present)
 		})
 	}
 }

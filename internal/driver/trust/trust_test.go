@@ -99,8 +99,7 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, []op.Fact{{Name: "epoch", Text: "1"},
 		{Name: "key", Text: "alice operational " + w.alice.Fingerprint() + ", software key"},
 		{Name: "key", Text: "vault recovery " + w.vault.Fingerprint() + ", software key"}}, o.Facts)
-	list := must.Get(w.List(t.Context()))(t)
-	require.Equal(t, []op.Observed{o}, list)
+	require.Equal(t, []op.Observed{o}, must.Get(w.List(t.Context()))(t))
 
 	other := must.Get(w.Observe(t.Context(), op.At(op.Target{Kind: op.KindTrust, Name: "others"})))(t)
 	require.False(t, other.Present)
@@ -123,8 +122,7 @@ func TestRotates(t *testing.T) {
 	w := newWorld(t)
 	before := w.look()
 	p := w.permit()
-	task := must.Get(driver.Run(t.Context(), p, w))(t)
-	require.Empty(t, task)
+	require.Empty(t, must.Get(driver.Run(t.Context(), p, w))(t))
 	require.Equal(t, 1, w.changed)
 	o := w.look()
 	require.Equal(t, op.Params{"epoch": int64(2), "made_by": p.Step().ID.String()}, o.Spec)

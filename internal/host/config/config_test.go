@@ -174,8 +174,7 @@ func TestCanaryAtItsBounds(t *testing.T) {
 		"{decisions: 60}": {Decisions: 60, Days: 7, Minimum: 30, Floor: 20},
 		"{}":              {Decisions: 200, Days: 7, Minimum: 30, Floor: 20},
 	} {
-		c := must.Get(config.Parse("f", []byte("host: h\ncanary: "+text+"\n")))(t)
-		require.Equal(t, want, c.Canary)
+		require.Equal(t, want, must.Get(config.Parse("f", []byte("host: h\ncanary: "+text+"\n")))(t).Canary)
 	}
 }
 

@@ -51,7 +51,6 @@ func FuzzParse(f *testing.F) {
 		for _, cmd := range c.Local.Commands {
 			require.True(t, len(cmd.Argv) > 0 && filepath.IsAbs(cmd.Argv[0]), "%q", cmd.Argv)
 		}
-		again := must.Get(config.Parse("gated.yaml", []byte(text)))(t)
-		require.Equal(t, c, again)
+		require.Equal(t, c, must.Get(config.Parse("gated.yaml", []byte(text)))(t))
 	})
 }

@@ -166,8 +166,7 @@ func TestDesiredStateWaitsForABackEnd(t *testing.T) {
 		}
 		return false
 	}, patience, 10*time.Millisecond, "status says that it is unknown")
-	list := must.Get(w.client.Jobs(t.Context(), client.JobQuery{}))(t)
-	require.Empty(t, list.Jobs, "nothing is planned")
+	require.Empty(t, must.Get(w.client.Jobs(t.Context(), client.JobQuery{}))(t).Jobs, "nothing is planned")
 	h.away.Store(false)
 	require.Eventually(t, func() bool { return w.guestStates()["app"] == "running libvirt" }, patience, 10*time.Millisecond)
 }

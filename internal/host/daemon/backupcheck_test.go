@@ -42,8 +42,7 @@ func TestCheckBackup(t *testing.T) {
 		require.Len(t, r.Checked, 4)
 		require.Equal(t, before, tree(t, filepath.Dir(path)))
 	}
-	left := must.Get(os.ReadDir(dir))(t)
-	require.Len(t, left, 1, "not even an empty file of SQLite's")
+	require.Len(t, must.Get(os.ReadDir(dir))(t), 1, "not even an empty file of SQLite's")
 }
 
 // bad are files from which no gate can be restored, with why.

@@ -264,7 +264,6 @@ func TestWishesOfOthers(t *testing.T) {
 			return w.status().Sources[0].Error == nil
 		}, patience, 10*time.Millisecond)
 	}
-	list := must.Get(w.client.Guests(t.Context()))(t)
-	require.Empty(t, list)
+	require.Empty(t, must.Get(w.client.Guests(t.Context()))(t))
 	w.halt()
 }

@@ -37,8 +37,7 @@ func TestSetsArePutAndDisjoint(t *testing.T) {
 	require.NoError(t, put("b", document("name: fs", "name: db")), "it was given up")
 	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve2\nguests: []\n")), refusal.TargetMismatch, "pve2", "pve1") // P10
 	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve1\nguests:\n  - name: x\n    cpus: 2.7\n")), refusal.Malformed, "c:5:")
-	sets := must.Get(w.client.Sets(t.Context()))(t)
-	require.Len(t, sets, 2)
+	require.Len(t, must.Get(w.client.Sets(t.Context()))(t), 2)
 	require.NoError(t, w.client.DeleteSet(t.Context(), "b"))
 	require.NoError(t, put("c", document("name: db")))
 

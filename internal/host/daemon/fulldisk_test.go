@@ -86,8 +86,7 @@ func fullWhileDeciding(t *testing.T) int {
 		must.Fail(w.client.Approve(t.Context(), request, envelope))(t, refusal.Unavailable)
 		must.Fail(w.client.Submit(t.Context(), ask("guest.start", "idle"), ""))(t, refusal.Unavailable)
 		// Nothing ran, and it can be asked what is.
-		r := must.Get(w.client.Request(t.Context(), request))(t)
-		require.Equal(t, op.StatePending, r.State)
+		require.Equal(t, op.StatePending, must.Get(w.client.Request(t.Context(), request))(t).State)
 		g := must.Get(w.client.Guest(t.Context(), "web"))(t)
 		require.NotEqual(t, "absent", g.State)
 		h := w.health("journal")

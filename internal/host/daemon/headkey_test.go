@@ -23,8 +23,7 @@ func (w *world) keyFile() string { return filepath.Join(w.state, "gate.key") }
 func (w *world) signedHead() (checkpoint.Checkpoint, api.Head) {
 	w.t.Helper()
 	h := must.Get(w.client.AuditHead(w.t.Context()))(w.t)
-	c := must.Get(checkpoint.Open(h.Note, h.Key))(w.t)
-	return c, h
+	return must.Get(checkpoint.Open(h.Note, h.Key))(w.t), h
 }
 
 func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {

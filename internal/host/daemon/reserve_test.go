@@ -23,8 +23,7 @@ import (
 // reserved is the size of the reserve, in bytes.
 func (w *world) reserved() int64 {
 	w.t.Helper()
-	info := must.Get(os.Stat(filepath.Join(w.state, "reserve")))(w.t)
-	return info.Size()
+	return must.Get(os.Stat(filepath.Join(w.state, "reserve")))(w.t).Size()
 }
 
 // rejectRequest hands in a signed rejection.
@@ -57,8 +56,7 @@ func (w *world) signedWorkGoesOn(approved, rejected string) {
 	g := must.Get(w.client.Guest(w.t.Context(), strings.TrimPrefix(j.Steps[0].Target, "guest/")))(w.t)
 	require.Equal(w.t, "absent", g.State)
 	require.NoError(w.t, w.rejectRequest(rejected))
-	r := must.Get(w.client.Request(w.t.Context(), rejected))(w.t)
-	require.Equal(w.t, op.StateRejected, r.State)
+	require.Equal(w.t, op.StateRejected, must.Get(w.client.Request(w.t.Context(), rejected))(w.t).State)
 }
 
 // Another program fills the disk to the last byte, again and again: what is signed

@@ -23,8 +23,7 @@ func (w *world) backup(name string) string {
 	w.t.Helper()
 	var b bytes.Buffer
 	must.Get(w.client.Backup(w.t.Context(), &b))(w.t)
-	left := must.Get(filepath.Glob(filepath.Join(w.state, ".backup-*")))(w.t)
-	require.Empty(w.t, left)
+	require.Empty(w.t, must.Get(filepath.Glob(filepath.Join(w.state, ".backup-*")))(w.t))
 	return w.file(name, b.String())
 }
 
@@ -53,8 +52,7 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	entries := must.Get(os.ReadDir(w.state))(t)
 	names := []string{}
 	for _, e := range entries {
-		info := must.Get(e.Info())(t)
-		require.Zero(t, info.Mode().Perm()&0o077, e.Name())
+		require.Zero(t, must.Get(e.Info())(t).Mode().Perm()&0o077, e.Name())
 		names = append(names, e.Name())
 	}
 	require.Contains(t, names, "gated.db.before-restore")

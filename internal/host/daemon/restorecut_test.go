@@ -159,8 +159,7 @@ func TestRevokedKeysAreKnownAfterACut(t *testing.T) {
 	require.NoError(t, os.Remove(revoked))
 	require.NoError(t, os.Rename(w.database(), w.database()+".before-restore"))
 	require.NoError(t, os.WriteFile(w.database()+".restoring", []byte(read(t, file)), 0o600))
-	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
-	require.True(t, r.Trust.Revoked)
+	require.True(t, must.Get(life.Restore(t.Context(), file, w.state))(t).Trust.Revoked)
 	w.whole()
 }
 
@@ -176,8 +175,7 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	require.Empty(t, r.gateOf(r.database()))
 	require.Equal(t, first, r.gateOf(r.database()+".before-restore"))
 	refused(t, r.run(t.Context()), refusal.Conflict, "belongs to no gate", "gated restore")
-	report := must.Get(life.Fsck(t.Context(), r.state))(t)
-	require.False(t, report.Sound)
+	require.False(t, must.Get(life.Fsck(t.Context(), r.state))(t).Sound)
 
 	// What did not finish is no backup; the right one is restored all the same.
 	require.NoError(t, os.RemoveAll(blocks))

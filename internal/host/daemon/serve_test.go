@@ -213,8 +213,7 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 	require.NoError(t, db.Close())
 	_, err := life.VerifyAudit(t.Context(), w.state)
 	refused(t, err, refusal.Conflict, "entry 3")
-	r := must.Get(life.Fsck(t.Context(), w.state))(t)
-	require.False(t, r.Sound)
+	require.False(t, must.Get(life.Fsck(t.Context(), w.state))(t).Sound)
 }
 
 // TestFsckOfADamagedDatabase: a page that cannot be read is a problem that is

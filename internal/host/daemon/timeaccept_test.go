@@ -114,8 +114,7 @@ func TestAcceptTheTime(t *testing.T) {
 			require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
 			w.haltSound()
 
-			again := must.Get(w.accept(accepted))(t)
-			require.Empty(t, again.New, "there is nothing to accept")
+			require.Empty(t, must.Get(w.accept(accepted))(t).New, "there is nothing to accept")
 		})
 	}
 }

@@ -88,8 +88,7 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 	require.Contains(t, w.everybody().Hint, fmt.Sprintf("entries %d to %d of the audit log", entries+1, now))
 
 	// What the newer one knows of who may sign is kept on the way back, too.
-	back := must.Get(life.Restore(t.Context(), pre, w.state))(t)
-	require.Equal(t, signers.SignersKept, back.Trust.Of)
+	require.Equal(t, signers.SignersKept, must.Get(life.Restore(t.Context(), pre, w.state))(t).Trust.Of)
 	require.Equal(t, later, read(t, w.signers()))
 	w.whole()
 	w.serve()

@@ -28,6 +28,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/host/unit"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
@@ -244,10 +245,7 @@ func (w *world) halt() {
 }
 
 func ask(name, target string, kv ...any) api.Submit {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
+	p := gateworld.Params(kv...)
 	full := "guest/" + target
 	return api.Submit{Op: &name, Target: &full, Params: p, Reason: "test"}
 }
@@ -317,8 +315,7 @@ func (w *world) events(fn func(api.Entry) error) error {
 // sound runs fsck, also beside a daemon.
 func (w *world) sound() {
 	w.t.Helper()
-	r := must.Get(life.Fsck(w.t.Context(), w.state))(w.t)
-	require.Empty(w.t, r.Problems)
+	require.Empty(w.t, must.Get(life.Fsck(w.t.Context(), w.state))(w.t).Problems)
 }
 
 // tree lists everything below a directory with modes, sizes and contents of

@@ -146,8 +146,7 @@ func TestBadAnswers(t *testing.T) {
 			}
 			p.wish("r1", "[{name: a, state: absent}]")
 			good.Poll(t.Context())
-			again := must.Get(good.Read(t.Context()))(t)
-			require.Len(t, again, 1)
+			require.Len(t, must.Get(good.Read(t.Context()))(t), 1)
 			require.Equal(t, `"r1"`, p.headers[len(p.headers)-1].Get("If-None-Match"))
 		})
 	}

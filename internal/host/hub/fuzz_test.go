@@ -39,8 +39,7 @@ func FuzzDesired(f *testing.F) {
 			require.NoError(t, op.CheckName(name))
 		}
 		again := must.Get(api.Encode(d))(t)
-		same := must.Get(DecodeDesired(again, "pve1"))(t)
-		require.Equal(t, d, same)
+		require.Equal(t, d, must.Get(DecodeDesired(again, "pve1"))(t))
 	})
 }
 

@@ -82,8 +82,7 @@ func TestWhateverAHubAnswers(t *testing.T) {
 			d := must.Get(hub.DecodeDesired(sent, testHost))(t)
 			require.Len(t, docs, len(d.Sets))
 			for _, got := range docs {
-				want := must.Get(desired.Parse(got.Set, []byte(d.Sets[got.Set])))(t)
-				require.Equal(t, want, got.Doc)
+				require.Equal(t, must.Get(desired.Parse(got.Set, []byte(d.Sets[got.Set])))(t), got.Doc)
 				require.Equal(t, testHost, got.Doc.Host)
 			}
 		}

@@ -231,8 +231,7 @@ func (w *world) eventually(f func() bool, why string) {
 
 func (w *world) has(name string) bool {
 	w.t.Helper()
-	o := must.Get(w.guests.Observe(w.ctx, op.At(guest(name))))(w.t)
-	return o.Present
+	return must.Get(w.guests.Observe(w.ctx, op.At(guest(name))))(w.t).Present
 }
 
 func guest(name string) op.Target { return gateworld.Guest(name) }

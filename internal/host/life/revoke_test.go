@@ -62,8 +62,7 @@ func TestRevokeInAnotherPlace(t *testing.T) {
 	require.NoError(t, os.Symlink(there, file))
 	must.Get(Revoke(t.Context(), dir, []string{fingerprint(1)}))(t)
 	require.Equal(t, fingerprint(1)+"\n", text(t, there))
-	target := must.Get(os.Readlink(file))(t)
-	require.Equal(t, there, target)
+	require.Equal(t, there, must.Get(os.Readlink(file))(t))
 
 	dir, file = stateOf(t, "revocation_file: "+there+"\n")
 	must.Get(Revoke(t.Context(), dir, []string{fingerprint(2)}))(t)
@@ -81,8 +80,7 @@ func TestRevokesSideBySide(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(failed...))
-	list := must.Get(authz.LoadRevoked([]byte(text(t, file))))(t)
-	require.Equal(t, 20, list.Count())
+	require.Equal(t, 20, must.Get(authz.LoadRevoked([]byte(text(t, file))))(t).Count())
 }
 
 // A file that does not load is not made to look like one that does.

@@ -41,7 +41,6 @@ func TestCommands(t *testing.T) {
 			{Name: "db", Type: "enum", Doc: "one of a, b", Values: []string{"a", "b"}}}}
 	require.Equal(t, []api.Command{drop, {Name: "gone", Program: "/opt/gone", Class: op.Benign, State: api.CommandUnknown,
 		Params: []api.CommandParam{}, Error: &api.Error{Code: refusal.Unavailable, Detail: "/opt/gone: no such file"}}}, all)
-	one := must.Get(c.Command(t.Context(), "drop-db"))(t)
-	require.Equal(t, drop, one)
+	require.Equal(t, drop, must.Get(c.Command(t.Context(), "drop-db"))(t))
 	must.Fail(c.Command(t.Context(), "drop"))(t, refusal.UnknownTarget)
 }

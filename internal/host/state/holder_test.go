@@ -48,8 +48,7 @@ func TestTheLockOfAProcessThatEndsIsWaitedFor(t *testing.T) {
 		told = append(told, pid)
 		require.NoError(t, f.Close()) // its last file
 	}
-	got := must.Get(start(t, dir, o))(t)
-	require.Equal(t, id, got)
+	require.Equal(t, id, must.Get(start(t, dir, o))(t))
 	require.Equal(t, []int{dead}, told)
 }
 

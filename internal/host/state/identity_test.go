@@ -58,8 +58,7 @@ func TestAMovedDirectoryIsNoCopy(t *testing.T) {
 	dir, id := made(t, o)
 	require.NoError(t, os.Rename(dir, dir+"-moved"))
 	storetest.Removed(t, filepath.Join(dir, DatabaseName))
-	got := must.Get(start(t, dir+"-moved", o))(t)
-	require.Equal(t, id, got)
+	require.Equal(t, id, must.Get(start(t, dir+"-moved", o))(t))
 }
 
 func TestARestoredCopyIsBoundAnew(t *testing.T) {

@@ -84,8 +84,7 @@ func TestInitBindStart(t *testing.T) {
 	require.NotEqual(t, NewGateID(), NewGateID())
 
 	for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
-		info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
-		require.Equal(t, mode, info.Mode().Perm(), name)
+		require.Equal(t, mode, must.Get(os.Stat(filepath.Join(dir, name)))(t).Mode().Perm(), name)
 	}
 	_, err := Init(dir, o)
 	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
@@ -114,8 +113,7 @@ func TestInitWhateverTheUmask(t *testing.T) {
 		dir, _ := made(t, Options{})
 		syscall.Umask(old)
 		for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
-			info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
-			require.Equal(t, mode, info.Mode().Perm(), name)
+			require.Equal(t, mode, must.Get(os.Stat(filepath.Join(dir, name)))(t).Mode().Perm(), name)
 		}
 	}
 }
@@ -214,8 +212,7 @@ func TestNoGate(t *testing.T) {
 		_, err := Open(at, Options{})
 		requireRefusal(t, err, refusal.UnknownTarget, "there is no gate in")
 	}
-	entries := must.Get(os.ReadDir(dir))(t)
-	require.Empty(t, entries)
+	require.Empty(t, must.Get(os.ReadDir(dir))(t))
 
 	kept := filepath.Join(dir, "gated.db"+BeforeRestore+"-2")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))

@@ -215,8 +215,7 @@ func TestWhatIsNoPartOfAUnit(t *testing.T) {
 }
 
 func TestNoUnit(t *testing.T) {
-	s := must.Get(Place{Cgroup: filepath.Join(t.TempDir(), "none")}.Service())(t)
-	require.Empty(t, s.Name)
+	require.Empty(t, must.Get(Place{Cgroup: filepath.Join(t.TempDir(), "none")}.Service())(t).Name)
 	require.NoError(t, Service{dirs: []string{"/proc/self/fd/none"}}.Check(ownfile.Own()))
 	must.Err(Place{Cgroup: t.TempDir()}.Service())(t)
 	must.Get(Place{}.Service())(t)

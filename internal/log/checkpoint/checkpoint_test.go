@@ -171,8 +171,7 @@ func TestOtherKeysAndGates(t *testing.T) {
 
 func TestKeyFile(t *testing.T) {
 	k := newKey(t, gate)
-	again := must.Get(checkpoint.ParseKey(k.Text()))(t)
-	require.Equal(t, k.Public, again.Public)
+	require.Equal(t, k.Public, must.Get(checkpoint.ParseKey(k.Text()))(t).Public)
 	other := newKey(t, gate)
 	private, public := strings.Split(k.Text(), "\n"), strings.Split(other.Text(), "\n")
 	for name, text := range map[string]string{

@@ -93,8 +93,7 @@ func TestMoveIsACompareAndSet(t *testing.T) {
 					}
 				}
 				if wrong == op.StatePlanned || wrong == op.StateAuthorized {
-					moved := must.Get(journal.Dispatch(tx, id, wrong, "", nil, now))(t)
-					require.False(t, moved)
+					require.False(t, must.Get(journal.Dispatch(tx, id, wrong, "", nil, now))(t))
 				}
 			}
 			s := must.Get(journal.ReadStep(tx, id))(t)
@@ -249,8 +248,7 @@ func TestFinishOnlyOnceAndOnlyWhenNothingIsOpen(t *testing.T) {
 		require.True(t, done)
 		done = must.Get(journal.Finish(tx, id, now.Add(time.Hour)))(t)
 		require.False(t, done)
-		j := must.Get(journal.ReadJob(tx, id))(t)
-		require.Equal(t, now, j.FinishedAt)
+		require.Equal(t, now, must.Get(journal.ReadJob(tx, id))(t).FinishedAt)
 		counts := must.Get(journal.Count(tx))(t)
 		require.Equal(t, map[op.State]int{op.StatePlanned: 1, op.StatePending: 1, op.StateAuthorized: 1, op.StateDispatched: 1}, counts)
 	})
@@ -281,8 +279,7 @@ func TestOpenStepsAndTargets(t *testing.T) {
 			in := must.Get(journal.InState(tx, state))(t)
 			require.Len(t, in, 1)
 		}
-		in := must.Get(journal.InState(tx, op.StateFailed))(t)
-		require.Empty(t, in, "it is for open states")
+		require.Empty(t, must.Get(journal.InState(tx, op.StateFailed))(t), "it is for open states")
 		jobs := must.Get(journal.ReadJobs(tx, journal.Filter{State: op.StateFailed}))(t)
 		require.Len(t, jobs, 1)
 		jobs = must.Get(journal.ReadJobs(tx, journal.Filter{State: op.StatePending}))(t)
@@ -350,8 +347,7 @@ func TestProvenance(t *testing.T) {
 		p = must.Get(journal.ReadProvenance(tx, "i1"))(t)
 		require.Equal(t, want, *p, "who made it first stays")
 		for id, known := range map[op.StorageID]bool{"data:1": true, "data:2": false} {
-			is := must.Get(journal.IsStorage(tx, id))(t)
-			require.Equal(t, known, is)
+			require.Equal(t, known, must.Get(journal.IsStorage(tx, id))(t))
 		}
 		for _, first := range []bool{true, false} {
 			ended := must.Get(journal.EndScratch(tx, "i1", "because"))(t)

@@ -62,8 +62,7 @@ func TestDelayedRequests(t *testing.T) {
 		} {
 			r := op.Request{ID: id, Payload: []byte("p"), Nonce: "n", Need: c.need, CreatedAt: now, IssuedAt: now, ExpiresAt: now}
 			require.NoError(t, journal.PutRequest(tx, r))
-			delayed := must.Get(journal.IsDelayed(tx, id))(t)
-			require.Equal(t, c.delayed, delayed, "%+v", c.need)
+			require.Equal(t, c.delayed, must.Get(journal.IsDelayed(tx, id))(t), "%+v", c.need)
 		}
 	})
 }

@@ -132,8 +132,7 @@ func dirIn(t *testing.T) witness.Dir {
 func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 	t.Helper()
 	c := must.Get(d.Check(context.Background(), of, f))(t)
-	m := must.Get(d.Remembered(gate))(t)
-	require.Equal(t, c.Head, m.Head.Head(), "what was shown is remembered")
+	require.Equal(t, c.Head, must.Get(d.Remembered(gate))(t).Head.Head(), "what was shown is remembered")
 	return c
 }
 
@@ -144,7 +143,6 @@ func refuses(t *testing.T, d witness.Dir, f *fake, code refusal.Code) *refusal.R
 	before := must.Get(d.Remembered(gate))(t)
 	_, refused := d.Check(context.Background(), of, f)
 	require.ErrorIs(t, refused, code)
-	after := must.Get(d.Remembered(gate))(t)
-	require.Equal(t, before.Head, after.Head, "the head that is remembered stays")
+	require.Equal(t, before.Head, must.Get(d.Remembered(gate))(t).Head, "the head that is remembered stays")
 	return refusal.As(refused)
 }

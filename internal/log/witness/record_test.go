@@ -87,8 +87,7 @@ func TestOneFieldWrong(t *testing.T) {
 		must.Fail(d.Check(context.Background(), of, newFake(t, "x")))(t, refusal.Malformed, name)
 	}
 	require.NoError(t, os.WriteFile(d.File(gate), []byte(good), 0o600))
-	all := must.Get(d.List())(t)
-	require.Len(t, all, 1)
+	require.Len(t, must.Get(d.List())(t), 1)
 	const other = op.GateID("ffffffffffffffffffffffffffffffff")
 	require.NoError(t, os.Rename(d.File(gate), d.File(other)))
 	must.Fail(d.Remembered(other))(t, refusal.Malformed, "a head under another gate's name")
@@ -159,8 +158,7 @@ func TestTwoOperatorsWithDifferentLogs(t *testing.T) {
 	// Heads of other gates do not matter here.
 	c := sees(t, mine, f)
 	c.Head.Gate = "ffffffffffffffffffffffffffffffff"
-	found := must.Get(witness.Compare(context.Background(), c, export(), f))(t)
-	require.Empty(t, found)
+	require.Empty(t, must.Get(witness.Compare(context.Background(), c, export(), f))(t))
 }
 
 func FuzzParseRecord(f *testing.F) {

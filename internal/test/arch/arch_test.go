@@ -82,8 +82,7 @@ func sound() fstest.MapFS {
 }
 
 func TestASoundModulePasses(t *testing.T) {
-	problems := must.Get(arch.Check(sound()))(t)
-	require.Empty(t, problems)
+	require.Empty(t, must.Get(arch.Check(sound()))(t))
 }
 
 // TestEachRuleFails gives the checker one fault at a time.
@@ -139,8 +138,7 @@ func TestLimitsAtTheLimit(t *testing.T) {
 	tree["internal/base/op/file.go"] = &fstest.MapFile{Data: []byte("package op\n\n" + strings.Repeat("// a line\n", 598))}
 	tree["internal/base/op/func.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", 58) + "}\n")}
 	tree["internal/base/op/long_test.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc g() {\n" + strings.Repeat("\tprintln()\n", 500) + "}\n")}
-	problems := must.Get(arch.Check(tree))(t)
-	require.Empty(t, problems)
+	require.Empty(t, must.Get(arch.Check(tree))(t))
 }
 
 // TestFoldersInACircle: each package alone imports nothing that imports it, and

@@ -142,10 +142,8 @@ func (m *machine) nothingIsStuck(root string) {
 	got := h.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: shortest})
 	require.Empty(m.t, got.Refused, "something is stuck: %s", got)
 	require.Equal(m.t, linear.Answer{}, h.Do(linear.Call{Kind: linear.End, Agent: "last"}))
-	left := must.Get(m.client.AllReservations(ctx, client.ReservationQuery{}))(m.t)
-	require.Empty(m.t, left)
-	agents := must.Get(m.client.Agents(ctx))(m.t)
-	require.Empty(m.t, agents)
+	require.Empty(m.t, must.Get(m.client.AllReservations(ctx, client.ReservationQuery{}))(m.t))
+	require.Empty(m.t, must.Get(m.client.Agents(ctx))(m.t))
 }
 
 // claimLog reads what the audit log has of reservations and agents.

@@ -89,11 +89,16 @@ func Rejection(t testing.TB, g *gate.Gate, r op.Request, now time.Time, k mint.K
 // Guest is the target of a guest.
 func Guest(name string) op.Target { return op.Target{Kind: op.KindGuest, Name: name} }
 
-// Ask is a wish for one step on a guest. The parameters are pairs of a name and a value.
+// Ask is a wish for one step on a guest.
 func Ask(name, guest string, params ...any) op.Ask {
+	return op.Ask{Op: name, Target: Guest(guest), Params: Params(params...)}
+}
+
+// Params are parameters of a step from pairs of a name and a value.
+func Params(pairs ...any) op.Params {
 	p := op.Params{}
-	for i := 0; i < len(params); i += 2 {
-		p[params[i].(string)] = params[i+1]
+	for i := 0; i < len(pairs); i += 2 {
+		p[pairs[i].(string)] = pairs[i+1]
 	}
-	return op.Ask{Op: name, Target: Guest(guest), Params: p}
+	return p
 }

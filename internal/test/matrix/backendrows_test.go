@@ -18,6 +18,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 )
 
@@ -28,11 +29,7 @@ var (
 )
 
 func (s *stand) ask(verb, name string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: "guest." + verb, Target: s.w.Target(name), Params: p}
+	return op.Ask{Op: "guest." + verb, Target: s.w.Target(name), Params: gateworld.Params(kv...)}
 }
 
 // has reports whether the back end has an operation.

@@ -17,15 +17,22 @@ import (
 	"gated/internal/test/must"
 )
 
+// witnessed has a log with a signed head, a request that waits, and an operator's directory that remembers the head.
+func (w *world) witnessed() witness.Dir {
+	w.t.Helper()
+	w.keyed()
+	w.destroyRequest()
+	d := w.operators()
+	w.sees(d)
+	return d
+}
+
 // rewritten is a row in which the whole log is made anew while the daemon is
 // stopped, so that it agrees with itself, by somebody who has gate.key. The
 // operator who saw a head of it is asked to sign next.
 func rewritten(id, what string, edit func(texts []string) []string, more bool) attack {
 	return attack{id: id, what: "the log is made anew and signed with the stolen key: " + what, want: refusal.BindingMismatch, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
+		d := w.witnessed()
 		w.armUnlogged("it is the operator's opsign that refuses")
 		putBack := w.whileStopped(func() { w.byHand(w.resigned(edit)) })
 		w.open()
@@ -78,10 +85,7 @@ var ownLogRows = []attack{
 	rewritten("X49d", "the first entry is gone, and others are behind it", func(texts []string) []string { return append(texts[1:], texts[2], texts[3]) }, true),
 	{id: "X50", what: "who has no key makes the log anew and takes its tree and its signed head away, so that the gate itself plants and signs it",
 		want: refusal.BindingMismatch, run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
+			d := w.witnessed()
 			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() { w.byHand(remake(otherCaller(4))) })
 			w.open()
@@ -110,10 +114,7 @@ var ownLogRows = []attack{
 	}),
 	{id: "X51f", what: "gate.key and the row of the key are exchanged together: the gate starts and signs with a key of the intruder's", want: refusal.BindingMismatch,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
+			d := w.witnessed()
 			w.armUnlogged("it is the operator's opsign that refuses")
 			was, evil := w.key, another(w.t, w.signsFor())
 			putBack := w.whileStopped(func() {
@@ -134,10 +135,7 @@ var ownLogRows = []attack{
 	{id: "X51g", what: "gate.key and its row are gone, as after a restore: the gate makes itself a new key under its old id", want: refusal.BindingMismatch,
 		bare: true, run: func(w *world) error {
 			w.today()
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
+			d := w.witnessed()
 			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() {
 				require.NoError(w.t, os.Remove(w.keyFile()))
@@ -153,10 +151,7 @@ var ownLogRows = []attack{
 			return err
 		}},
 	{id: "X52a", what: "the signed head is one of another gate, whose key is added: audit verify opens it with that", want: reported, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
+		d := w.witnessed()
 		w.armUnlogged("it is the log that was changed")
 		evil := another(w.t, strangeGate)
 		putBack := w.whileStopped(func() {
@@ -177,10 +172,7 @@ var ownLogRows = []attack{
 	}},
 	{id: "X52b", what: "the edge of the tree is that of a shorter log, so that what follows is signed for another past", want: refusal.Conflict,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
+			d := w.witnessed()
 			w.armUnlogged("it is the log that was changed")
 			putBack := w.whileStopped(func() { w.byHand(byHand(`UPDATE audit_head SET edge = substr(edge, 33)`)) })
 			w.open()
@@ -193,10 +185,7 @@ var ownLogRows = []attack{
 		}},
 	{id: "X52c", what: "the edge has as many hashes as it should, and other ones: the gate signs a root of which there is no log", want: refusal.BindingMismatch,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
+			d := w.witnessed()
 			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() { w.byHand(byHand(`UPDATE audit_head SET edge = randomblob(length(edge))`)) })
 			w.open()

@@ -295,10 +295,7 @@ var ownWitnessRows = []attack{
 			return errs[0]
 		}},
 	{id: "X61b", what: "the log is rewritten by hand while an opsign that saw it asks: head of one, proof of the other", want: refusal.BindingMismatch, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
+		d := w.witnessed()
 		w.works()
 		w.armUnlogged("it is the operator's opsign that refuses")
 		var putBack func()

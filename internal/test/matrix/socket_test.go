@@ -247,8 +247,7 @@ var hostRows = []attack{
 			})
 		}
 		wg.Wait()
-		es := must.Get(w.gate.Events(w.ctx, w.before.seq, 100000))(w.t)
-		require.Len(w.t, es, callers*10)
+		require.Len(w.t, must.Get(w.gate.Events(w.ctx, w.before.seq, 100000))(w.t), callers*10)
 		w.pass(time.Minute)
 		require.NoError(w.t, w.gate.Tick(w.ctx))
 		count := 0

@@ -22,6 +22,7 @@ import (
 	"gated/internal/log/checkpoint"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 )
 
@@ -233,13 +234,7 @@ func (w *world) makeFor(by op.Requester, name string, kv ...any) {
 	w.write(strings.Repeat(name, 1000), name, "data", "deep", "er", "more")
 }
 
-func ask(name, target string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: name, Target: guest(target), Params: p}
-}
+func ask(name, target string, kv ...any) op.Ask { return gateworld.Ask(name, target, kv...) }
 
 func guest(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
@@ -303,8 +298,7 @@ func (w *world) approve(r op.Request) (op.Request, error) {
 
 func (w *world) mustApprove(r op.Request) {
 	w.t.Helper()
-	got := must.Get(w.approve(r))(w.t)
-	require.Equal(w.t, op.StateAuthorized, got.Step.State)
+	require.Equal(w.t, op.StateAuthorized, must.Get(w.approve(r))(w.t).Step.State)
 }
 
 // send hands in an envelope for a request and returns how it was refused.

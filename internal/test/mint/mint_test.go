@@ -79,8 +79,7 @@ func TestLibrariesVerify(t *testing.T) {
 		require.Equal(t, s.Parsed().Format, parsed.Signature.Format)
 		require.NoError(t, sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n"), key.Type())
 		require.Error(t, sshsig.Verify(strings.NewReader("other"), parsed, key.PublicKey(), sshsig.HashSHA512, "n"), key.Type())
-		again := must.Get(sshsig.Unarmor([]byte(s.Armored())))(t)
-		require.Equal(t, parsed, again)
+		require.Equal(t, parsed, must.Get(sshsig.Unarmor([]byte(s.Armored())))(t))
 	}
 }
 

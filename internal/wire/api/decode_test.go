@@ -122,8 +122,7 @@ func TestSubmitOfRoundTrip(t *testing.T) {
 	a := op.Ask{Op: "guest.start", Target: op.Target{Kind: "guest", Name: "a"}, Params: op.Params{}}
 	for _, list := range [][]op.Ask{{a}, {a, a}} {
 		b := must.Get(Encode(SubmitOf("why", list...)))(t)
-		got := must.Get(asks(t, string(b)))(t)
-		require.Equal(t, list, got)
+		require.Equal(t, list, must.Get(asks(t, string(b)))(t))
 	}
 }
 

@@ -25,8 +25,7 @@ func TestPromisedMembersOfReservations(t *testing.T) {
 	require.Equal(t, `null`, members(t, Caller{})["agent"])
 	require.Equal(t, `null`, members(t, ReservationList{})["next"])
 	for _, v := range []any{AgentList{}, ScopeList{}, ReservationList{}, Checked{}, Reservation{}} {
-		b := must.Get(Encode(v))(t)
-		require.Contains(t, string(b), ":[]", "%T", v)
+		require.Contains(t, string(must.Get(Encode(v))(t)), ":[]", "%T", v)
 	}
 	require.NotContains(t, members(t, ProblemOf(refusal.New(refusal.Conflict, "x"))), "conflicts")
 }

@@ -99,8 +99,7 @@ func TestPromisedMembers(t *testing.T) {
 
 func TestEmptyListsAreNotNull(t *testing.T) {
 	for _, v := range []any{OpList{}, JobList{}, RequestList{}, GuestList{}, SetList{}, EntryList{}} {
-		b := must.Get(Encode(v))(t)
-		require.Contains(t, string(b), ":[]", "%T", v)
+		require.Contains(t, string(must.Get(Encode(v))(t)), ":[]", "%T", v)
 	}
 }
 

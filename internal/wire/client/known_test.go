@@ -158,8 +158,7 @@ func TestAGateIsPinnedAndStaysThat(t *testing.T) {
 		require.ErrorAs(t, err, &r)
 		require.Contains(t, r.Hint, "opsign forget unix:/a")
 	}
-	after := must.Get(os.ReadFile(f.Path))(t)
-	require.Equal(t, text, after, "a refusal changes nothing")
+	require.Equal(t, text, must.Get(os.ReadFile(f.Path))(t), "a refusal changes nothing")
 
 	gone := must.Get(f.Forget(a))(t)
 	require.Equal(t, KnownGate{a, "pve1", idA, 2}, gone)
@@ -226,8 +225,7 @@ func TestAGateThatCannotBePinned(t *testing.T) {
 		var not *NotPinned
 		require.ErrorAs(t, err, &not)
 		require.False(t, pinned)
-		gates := must.Get(f.List())(t)
-		require.Empty(t, gates)
+		require.Empty(t, must.Get(f.List())(t))
 	}
 	must.Fail(KnownGates{}.Forget("unix:/a"))(t, refusal.UnknownTarget)
 }
@@ -262,6 +260,5 @@ func TestPinningAtTheSameTime(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 1, first)
 	require.Equal(t, each-1, refused)
-	gates := must.Get(f.List())(t)
-	require.Len(t, gates, each+1)
+	require.Len(t, must.Get(f.List())(t), each+1)
 }

@@ -23,6 +23,5 @@ func TestPagesAreFollowed(t *testing.T) {
 	require.Len(t, gs, 5)
 	require.Equal(t, "g5", gs[4].Name)
 
-	scopes := must.Get(c.Scopes(t.Context()))(t)
-	require.Len(t, scopes, 3)
+	require.Len(t, must.Get(c.Scopes(t.Context()))(t), 3)
 }

@@ -100,8 +100,7 @@ func FuzzParseRemote(f *testing.F) {
 			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
-		again := must.Get(ParseRemote(r.String()))(t)
-		require.Equal(t, r, again)
+		require.Equal(t, r, must.Get(ParseRemote(r.String()))(t))
 		require.Equal(t, strings.TrimSuffix(r.String(), "/"), r.String())
 		args := r.dial()
 		for _, a := range args {

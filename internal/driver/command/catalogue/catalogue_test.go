@@ -26,8 +26,7 @@ func TestNamesOfSecrets(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	values := map[string]string{"a": "1", "b": "{a}"}
 	for word, want := range map[string]string{"{a}": "1", "x{a}y{b}": "x1y{a}", "{{a}}": "{a}", "{{{a}}}": "{1}", "}}{{": "}{", "": "", "é{a}": "é1"} {
-		got := must.Get(Fill([]string{word}, values))(t)
-		require.Equal(t, []string{want}, got, word)
+		require.Equal(t, []string{want}, must.Get(Fill([]string{word}, values))(t), word)
 	}
 	for _, word := range []string{"{", "}", "{a", "a}", "{}", "{a b}", "{-a}", "{a}}", "{{a}", "{\n}", "{a{b}}"} {
 		require.NotNil(t, checkTemplate([]string{"/bin/x", word}), word)
@@ -100,8 +99,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, word string) {
 		doubled := strings.NewReplacer("{", "{{", "}", "}}").Replace(word)
-		got := must.Get(Fill([]string{doubled}, nil))(t)
-		require.Equal(t, word, got[0])
+		require.Equal(t, word, must.Get(Fill([]string{doubled}, nil))(t)[0])
 		parts, why := split(word)
 		if why != "" {
 			return

@@ -41,7 +41,6 @@ func FuzzHandler(f *testing.F) {
 		resp := do(w.hub, method, path, body, "If-None-Match", tag, "Content-Type", "application/json")
 		require.NotContains(t, bodyOf(t, resp), "secret")
 		require.NotEqual(t, 500, resp.StatusCode)
-		list := must.Get(os.ReadDir(filepath.Join(w.dir, "pve1")))(t)
-		require.Len(t, list, 1)
+		require.Len(t, must.Get(os.ReadDir(filepath.Join(w.dir, "pve1")))(t), 1)
 	})
 }
