@@ -26,9 +26,7 @@ func modes(t *testing.T, s *screen) unix.Termios {
 	return *m
 }
 
-func typed(t *testing.T, person *os.File, text string) {
-	must.Get(person.WriteString(text))(t)
-}
+func typed(t *testing.T, person *os.File, text string) { must.Get(person.WriteString(text))(t) }
 
 func TestTheTerminalIsLeftAsItWas(t *testing.T) {
 	s, person := onScreen(t, 24, 80)

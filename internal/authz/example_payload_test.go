@@ -22,6 +22,4 @@ var examplePayload = op.Payload{
 	Reason: "the upgrade went wrong",
 }
 
-func payloadOf(t require.TestingT) []byte {
-	return must.Get(examplePayload.Encode())(t)
-}
+func payloadOf(t require.TestingT) []byte { return must.Get(examplePayload.Encode())(t) }

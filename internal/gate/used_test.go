@@ -207,9 +207,7 @@ func (w *world) runAll(name string) {
 // when.
 func TestCanGo(t *testing.T) {
 	w := newWorld(t)
-	facts := func(name string) []op.Fact {
-		return must.Get(w.gate.CanGo(w.ctx, w.back.get(name)))(t)
-	}
+	facts := func(name string) []op.Fact { return must.Get(w.gate.CanGo(w.ctx, w.back.get(name)))(t) }
 	w.scratch("tmp")
 	require.Len(t, facts("tmp"), 1)
 	require.Contains(t, facts("tmp")[0].Text, "agent builder may destroy it unsigned")

@@ -43,9 +43,7 @@ func TestOverlapBelow(t *testing.T) {
 
 func TestOverlapBelowWhereCaseIsReadDifferently(t *testing.T) {
 	t.Parallel()
-	folds := func(p string) Pattern {
-		return must.Get(Parse(p, Options{FoldCase: true}))(t)
-	}
+	folds := func(p string) Pattern { return must.Get(Parse(p, Options{FoldCase: true}))(t) }
 	exact := func(p string) Pattern { return mustParse(t, p) }
 	require.True(t, OverlapBelow(folds("SUB/A"), "sub", exact("a")))
 	require.True(t, OverlapBelow(folds("SUB/A"), "sub", folds("a")))

@@ -137,9 +137,7 @@ func TestParamsIntegerLimits(t *testing.T) {
 }
 
 func TestParamsAreComparedAsValues(t *testing.T) {
-	parse := func(s string) op.Params {
-		return must.Get(op.ParseParams([]byte(s)))(t)
-	}
+	parse := func(s string) op.Params { return must.Get(op.ParseParams([]byte(s)))(t) }
 	require.True(t, parse(`{"a":1,"b":{"c":"d"}}`).Equal(parse(`{ "b":{"c":"\u0064"}, "a":1 }`)))
 	require.True(t, op.Params(nil).Equal(op.Params{}))
 	base := parse(`{"a":1,"b":["x","y"]}`)

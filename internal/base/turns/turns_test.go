@@ -15,9 +15,7 @@ func TestTurns(t *testing.T) {
 	all := New(3, 2)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	take := func(uid uint32) func() {
-		return must.Get(all.Take(t.Context(), uid))(t)
-	}
+	take := func(uid uint32) func() { return must.Get(all.Take(t.Context(), uid))(t) }
 	ends := []func(){take(1), take(1)}
 	must.Fail(all.Take(gone, 1))(t, context.Canceled, "its own bound")
 	ends = append(ends, take(2))

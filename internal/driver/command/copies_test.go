@@ -29,9 +29,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	b.entry("slow", []string{"/bin/true"}, func(e *catalogue.Entry) { e.Probe = []string{"/bin/cat", gate} })
 	b.entry("quick", []string{"/bin/true"}, nil)
 	b.Driver = b.driver()
-	size := func(path string) int64 {
-		return must.Get(os.Stat(path))(t).Size()
-	}
+	size := func(path string) int64 { return must.Get(os.Stat(path))(t).Size() }
 	all := size("/bin/true") + size("/bin/cat")
 	b.Room(all)
 
@@ -45,16 +43,12 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	b.look(op.At(target("slow"))) // takes no copy
 	gone, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		must.Fail(b.Observe(gone, asking("quick")))(t, refusal.Unavailable)
-	})
+	wg.Go(func() { must.Fail(b.Observe(gone, asking("quick")))(t, refusal.Unavailable) })
 	b.waiting(1)
 	cancel()
 	wg.Wait()
 	for range 16 {
-		wg.Go(func() {
-			must.Get(b.Observe(t.Context(), asking("quick")))(t)
-		})
+		wg.Go(func() { must.Get(b.Observe(t.Context(), asking("quick")))(t) })
 	}
 	b.waiting(16)
 	held, _, _ = b.Held()

@@ -32,9 +32,7 @@ var brokenCases = []spec{
 			c.impatient(func(ctx context.Context) {
 				must.Err(c.w.Driver.List(ctx))(c.t, "a list that was not answered is no list: nothing would be there")
 			})
-			c.impatient(func(ctx context.Context) {
-				must.Err(driver.Run(ctx, p, c.w.Driver))(c.t)
-			})
+			c.impatient(func(ctx context.Context) { must.Err(driver.Run(ctx, p, c.w.Driver))(c.t) })
 			release()
 			require.NotEqual(c.t, op.StateDispatched, c.Step(r.ID).State, "the permit was used for what could not be looked at")
 		})

@@ -18,9 +18,7 @@ var staleCases = []spec{
 		c.made()
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		c.w.Remake(Victim)
-		c.untouched(func() {
-			must.Fail(c.Approve(r))(c.t, refusal.StaleTarget)
-		})
+		c.untouched(func() { must.Fail(c.Approve(r))(c.t, refusal.StaleTarget) })
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		require.Equal(c.t, op.StateSuperseded, c.Step(r.ID).State)
 	}},
@@ -31,9 +29,7 @@ var staleCases = []spec{
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		c.w.Change(Victim)
 		require.Equal(c.t, inc, c.Look(Victim).Incarnation, "Change leaves the incarnation")
-		c.untouched(func() {
-			must.Fail(c.Approve(r))(c.t, refusal.StaleTarget)
-		})
+		c.untouched(func() { must.Fail(c.Approve(r))(c.t, refusal.StaleTarget) })
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		again := must.Get(c.Request(c.ctx, r.ID))(c.t)
 		require.Equal(c.t, op.StatePending, again.Step.State)
@@ -67,9 +63,7 @@ var staleCases = []spec{
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
 		var other string
-		c.unharmed(func() {
-			c.meanwhile(p, func() { c.w.Remake(Victim); other = c.w.Content(Victim) })
-		})
+		c.unharmed(func() { c.meanwhile(p, func() { c.w.Remake(Victim); other = c.w.Content(Victim) }) })
 		require.NotEmpty(c.t, other, "nothing was dispatched")
 		require.Equal(c.t, other, c.w.Content(Victim), "what was destroyed is not what was signed")
 		require.True(c.t, c.Look(Victim).Present)

@@ -298,9 +298,7 @@ func TestFacts(t *testing.T) {
 
 func TestNewRefusesAnUnsoundRoot(t *testing.T) {
 	base := t.TempDir()
-	at := func(name string) Config {
-		return Config{Root: filepath.Join(base, name), Now: newWorldClock}
-	}
+	at := func(name string) Config { return Config{Root: filepath.Join(base, name), Now: newWorldClock} }
 	open := func(c Config) error {
 		d, err := New(c)
 		if err == nil {

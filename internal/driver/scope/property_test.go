@@ -108,9 +108,7 @@ func (m *model) any() (op.RequestID, bool) {
 	return rapid.SampledFrom(m.order).Draw(m.T, "request"), true
 }
 
-func (m *model) current(id op.RequestID) op.Request {
-	return must.Get(m.gate.Request(m.ctx, id))(m)
-}
+func (m *model) current(id op.RequestID) op.Request { return must.Get(m.gate.Request(m.ctx, id))(m) }
 
 func (m *model) ask(held []string) {
 	a := m.releaseAll()

@@ -156,13 +156,9 @@ func (w *world) held() []string {
 	return out
 }
 
-func (w *world) scope() op.Target {
-	return must.Get(w.Register(w.ctx, w.repo))(w.t).Target()
-}
+func (w *world) scope() op.Target { return must.Get(w.Register(w.ctx, w.repo))(w.t).Target() }
 
-func (w *world) look() op.Observed {
-	return must.Get(w.Observe(w.ctx, op.At(w.scope())))(w.t)
-}
+func (w *world) look() op.Observed { return must.Get(w.Observe(w.ctx, op.At(w.scope())))(w.t) }
 
 func (w *world) releaseAll() op.Ask {
 	return op.Ask{Op: op.ReleaseAll, Target: w.scope(), Params: op.Params{}}

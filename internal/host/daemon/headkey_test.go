@@ -79,9 +79,7 @@ func TestTheKeyIsTheGatesOwn(t *testing.T) {
 		"empty":     func() error { return os.WriteFile(w.keyFile(), nil, 0o600) },
 		"readable":  func() error { return os.Chmod(w.keyFile(), 0o640) },
 		"another's": func() error { return os.WriteFile(w.keyFile(), []byte(other.Text()), 0o600) },
-		"a link": func() error {
-			return os.Rename(w.keyFile(), w.keyFile()+"2")
-		},
+		"a link":    func() error { return os.Rename(w.keyFile(), w.keyFile()+"2") },
 	} {
 		require.NoError(t, wrong(), name)
 		if name == "a link" {

@@ -22,9 +22,7 @@ func TestAHubIsTheOnlySource(t *testing.T) {
 	w := newServing(t)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web")).State)
 	must.Get(w.client.PutSet(t.Context(), "site", "", document("name: web\n    state: absent")))(t)
-	pending := func() []api.Request {
-		return must.Get(w.client.Requests(t.Context(), op.StatePending))(t)
-	}
+	pending := func() []api.Request { return must.Get(w.client.Requests(t.Context(), op.StatePending))(t) }
 	require.Eventually(t, func() bool { return len(pending()) == 1 }, patience, 10*time.Millisecond)
 	waits := pending()
 	w.halt()

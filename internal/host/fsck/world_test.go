@@ -186,9 +186,7 @@ func (w *world) do(asks ...op.Ask) op.Job {
 	return w.job(j.ID)
 }
 
-func (w *world) job(id op.JobID) op.Job {
-	return must.Get(w.gate.Job(w.t.Context(), id))(w.t)
-}
+func (w *world) job(id op.JobID) op.Job { return must.Get(w.gate.Job(w.t.Context(), id))(w.t) }
 
 func (w *world) request(id op.RequestID) op.Request {
 	return must.Get(w.gate.Request(w.t.Context(), id))(w.t)

@@ -162,14 +162,12 @@ func TestDispatchCountsAndClears(t *testing.T) {
 func TestWishIsWhatIsAskedFor(t *testing.T) {
 	base := step(1, 1, op.StatePlanned)
 	same := map[string]func(*op.Step){
-		"job":         func(s *op.Step) { s.ID = op.StepID{Job: 9, Index: 4} },
-		"state":       func(s *op.Step) { s.State = op.StateRejected },
-		"fingerprint": func(s *op.Step) { s.Fingerprint = "" },
-		"verdict":     func(s *op.Step) { s.Verdict = op.Verdict{} },
-		"birth":       func(s *op.Step) { s.Birth = "other" },
-		"params copied": func(s *op.Step) {
-			s.Params = op.Params{"a": int64(1)}
-		},
+		"job":           func(s *op.Step) { s.ID = op.StepID{Job: 9, Index: 4} },
+		"state":         func(s *op.Step) { s.State = op.StateRejected },
+		"fingerprint":   func(s *op.Step) { s.Fingerprint = "" },
+		"verdict":       func(s *op.Step) { s.Verdict = op.Verdict{} },
+		"birth":         func(s *op.Step) { s.Birth = "other" },
+		"params copied": func(s *op.Step) { s.Params = op.Params{"a": int64(1)} },
 	}
 	for name, change := range same {
 		s := base

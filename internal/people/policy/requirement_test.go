@@ -86,9 +86,7 @@ func signed(roles ...op.Role) []op.Signed {
 	return out
 }
 
-func spec(t require.TestingT, name string) op.Spec {
-	return must.Get(op.Lookup(name))(t)
-}
+func spec(t require.TestingT, name string) op.Spec { return must.Get(op.Lookup(name))(t) }
 
 func TestWithoutRulesOneSignatureIsEnough(t *testing.T) {
 	for _, s := range op.Catalogue() {

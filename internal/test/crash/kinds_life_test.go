@@ -20,9 +20,7 @@ import (
 	"gated/internal/wire/api"
 )
 
-func trustKinds() []kind {
-	return []kind{{name: op.Rotate, do: rotate, check: rotated}}
-}
+func trustKinds() []kind { return []kind{{name: op.Rotate, do: rotate, check: rotated}} }
 
 // rotate takes a spare signer out.
 func rotate(ctx context.Context, b *bench, c *cell) error {

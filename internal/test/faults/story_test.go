@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,8 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/nonce"
-	"gated/internal/test/mint"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 )
 
@@ -119,10 +117,7 @@ func (h *host) run(step op.Step) {
 	}
 }
 
-func (h *host) sign(payload []byte) authz.Envelope {
-	return authz.Envelope{Payload: payload, Signatures: []string{
-		mint.Sign(h.t, h.alice, op.Operational.Namespace(), payload).Armored()}}
-}
+func (h *host) sign(payload []byte) authz.Envelope { return gateworld.Signed(h.t, payload, h.alice) }
 
 // ask submits a guest's end, and returns its request.
 func (h *host) ask(target string) (r op.Request, ok bool) {
@@ -156,10 +151,7 @@ func (h *host) reject(target string) {
 	if !ok {
 		return
 	}
-	b, err := op.Rejection{Gate: hostID, Host: hostName, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: nonce.New(),
-		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour), Reason: "no"}.Encode()
-	require.NoError(h.t, err)
-	e := h.sign(b)
+	e := gateworld.Rejection(h.t, h.gate, r, noon, h.alice)
 	if h.again("reject", func() error {
 		_, err := h.gate.Reject(context.Background(), hub, r.ID, e)
 		return err

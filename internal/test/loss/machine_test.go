@@ -333,9 +333,7 @@ func (m *machine) stop() error { return m.end(false) }
 
 // kill ends a life as kill -9 does, for all that is on disk: not one transaction is
 // committed after it.
-func (m *machine) kill() error {
-	return errors.Join(m.end(true), m.start())
-}
+func (m *machine) kill() error { return errors.Join(m.end(true), m.start()) }
 
 // restart stops the daemon and starts it.
 func (m *machine) restart() error { return errors.Join(m.stop(), m.start()) }

@@ -29,9 +29,7 @@ func rotation(epoch int64, add, remove []string) op.Ask {
 }
 
 // next is a rotation to the next epoch.
-func (w *world) next(add, remove []string) op.Ask {
-	return rotation(w.gate.Epoch()+1, add, remove)
-}
+func (w *world) next(add, remove []string) op.Ask { return rotation(w.gate.Epoch()+1, add, remove) }
 
 // rotate changes the trust file as operators do.
 func (w *world) rotate(add, remove []string, votes ...vote) {

@@ -83,9 +83,7 @@ func callGate(socket, method, path, body string) error {
 }
 
 // readable succeeds if a file can be read.
-func readable(path string) error {
-	return failure(os.ReadFile(path))
-}
+func readable(path string) error { return failure(os.ReadFile(path)) }
 
 // TestAGuestUnderTheRecommendedUnit: a daemon that runs as contrib/systemd runs it,
 // with the drop-in for guests, and a guest that attacks it under the guest's own uid.

@@ -14,9 +14,7 @@ import (
 
 var tuesday = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 
-func window(t *testing.T, text string) op.Window {
-	return must.Get(op.ParseWindow(text))(t)
-}
+func window(t *testing.T, text string) op.Window { return must.Get(op.ParseWindow(text))(t) }
 
 func two() api.Request {
 	return api.Request{ID: "j3.1", State: op.StatePending,

@@ -188,13 +188,9 @@ func (d *daemon) Plan(_ context.Context, _ op.Requester, set string, document []
 	return api.Plan{}, d.reach("plan %s %s", set, document)
 }
 
-func (d *daemon) Backends(context.Context) ([]api.Backend, error) {
-	return nil, d.reach("backends")
-}
+func (d *daemon) Backends(context.Context) ([]api.Backend, error) { return nil, d.reach("backends") }
 
-func (d *daemon) Commands(context.Context) ([]api.Command, error) {
-	return nil, d.reach("commands")
-}
+func (d *daemon) Commands(context.Context) ([]api.Command, error) { return nil, d.reach("commands") }
 
 func (d *daemon) Command(_ context.Context, name string) (api.Command, error) {
 	return api.Command{Name: name}, d.reach("command %s", name)
