@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
 
@@ -71,7 +71,7 @@ func TestLinesThatBothRead(t *testing.T) {
 	t.Parallel()
 	alice, payload, dir := testKey(t, "alice"), encode(t, testPayload), t.TempDir()
 	key := publicText(t, "alice")
-	armored := mint(t, alice, "operational@gated", sshsig.HashSHA512, payload).armored()
+	armored := mint.Sign(t, alice, "operational@gated", payload).Armored()
 	for _, c := range []struct{ line, principal string }{
 		{`alice namespaces="operational@gated" KEY`, "alice"},
 		{"\t alice \t namespaces=\"operational@gated\"\t \tKEY\tcomment", "alice"},
@@ -97,7 +97,7 @@ func TestLinesThatBothRead(t *testing.T) {
 func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 	t.Parallel()
 	payload, dir := encode(t, testPayload), t.TempDir()
-	armored := mint(t, testKey(t, "alice"), "operational@gated", sshsig.HashSHA512, payload).armored()
+	armored := mint.Sign(t, testKey(t, "alice"), "operational@gated", payload).Armored()
 	for _, line := range []string{
 		`alice KEY`, `alice,bob namespaces="operational@gated" KEY`, `al* namespaces="operational@gated" KEY`,
 		`alice namespaces="*@gated" KEY`, `alice namespaces="operational@gated,!git" KEY`,

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
-	minted "gated/internal/test/mint"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
 
@@ -16,7 +16,7 @@ import (
 func FuzzRotate(f *testing.F) {
 	text := seedTrust(f)
 	trust := must.Get(LoadTrust([]byte(text)))(f)
-	next, again := minted.Ed25519(f, "next"), minted.Ed25519(f, "again")
+	next, again := mint.Ed25519(f, "next"), mint.Ed25519(f, "again")
 	var last string
 	for _, l := range trust.Signers() {
 		last = l.Key

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
 
@@ -177,7 +178,7 @@ func TestKeyRefusals(t *testing.T) {
 	t.Parallel()
 	ed := testKey(t, "alice").PublicKey().Marshal()
 	rsaBlob := func(e, n string) []byte {
-		return slices.Concat(sshString("ssh-rsa"), sshString(e), sshString(n))
+		return slices.Concat(mint.String("ssh-rsa"), mint.String(e), mint.String(n))
 	}
 	const e = "\x01\x00\x01"
 	bits := func(n int) string { return "\x00" + strings.Repeat("\xff", n/8) }
@@ -196,24 +197,24 @@ func TestKeyRefusals(t *testing.T) {
 		{"RSA exponent even", "ssh-rsa", rsaBlob("\x04", bits(3072)), "does not decode"},
 		{"RSA padded modulus", "ssh-rsa", rsaBlob(e, "\x00"+bits(3072)), "canonical"},
 		{"RSA trailing", "ssh-rsa", append(rsaBlob(e, bits(3072)), 0), "does not decode"},
-		{"DSA", "ssh-dss", sshString("ssh-dss"), "DSA key is too weak"},
-		{"ed25519 short", "ssh-ed25519", slices.Concat(sshString("ssh-ed25519"), sshString("short")), "does not decode"},
+		{"DSA", "ssh-dss", mint.String("ssh-dss"), "DSA key is too weak"},
+		{"ed25519 short", "ssh-ed25519", slices.Concat(mint.String("ssh-ed25519"), mint.String("short")), "does not decode"},
 		{"ed25519 trailing", "ssh-ed25519", slices.Concat(ed, []byte{0}), "does not decode"},
-		{"ecdsa off the curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"),
-			sshString("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
-		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp384")), "does not decode"},
-		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"), sshString("\x00")), "does not decode"},
-		{"certificate", ssh.CertAlgoED25519v01, sshString(ssh.CertAlgoED25519v01), "a certificate"},
-		{"security key, cut short", "sk-ssh-ed25519@openssh.com", sshString("sk-ssh-ed25519@openssh.com"), "does not decode"},
-		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", sshString("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
-		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("example.com")), "start with ssh:"},
-		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("")), "start with ssh:"},
-		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:\x00")), "start with ssh:"},
-		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:"), []byte{0}), "does not decode"},
-		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 31)), sshString("ssh:")), "does not decode"},
-		{"ML-DSA", "ssh-mldsa-44", sshString("ssh-mldsa-44"), "not supported"},
-		{"signature algorithm for a key type", "rsa-sha2-512", sshString("rsa-sha2-512"), "not supported"},
-		{"empty type", "ssh-ed25519", sshString(""), "type"},
+		{"ecdsa off the curve", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp256"),
+			mint.String("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
+		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp384")), "does not decode"},
+		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp256"), mint.String("\x00")), "does not decode"},
+		{"certificate", ssh.CertAlgoED25519v01, mint.String(ssh.CertAlgoED25519v01), "a certificate"},
+		{"security key, cut short", "sk-ssh-ed25519@openssh.com", mint.String("sk-ssh-ed25519@openssh.com"), "does not decode"},
+		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", mint.String("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
+		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("example.com")), "start with ssh:"},
+		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("")), "start with ssh:"},
+		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:\x00")), "start with ssh:"},
+		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:"), []byte{0}), "does not decode"},
+		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 31)), mint.String("ssh:")), "does not decode"},
+		{"ML-DSA", "ssh-mldsa-44", mint.String("ssh-mldsa-44"), "not supported"},
+		{"signature algorithm for a key type", "rsa-sha2-512", mint.String("rsa-sha2-512"), "not supported"},
+		{"empty type", "ssh-ed25519", mint.String(""), "type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := LoadTrust([]byte("\n" + wireLine(c.typ, c.blob)))

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
 
@@ -93,7 +94,7 @@ func TestEveryBitOfVectorsCounts(t *testing.T) {
 			for i := range len(blob) * 8 {
 				flipped := slices.Clone(blob)
 				flipped[i/8] ^= 1 << (i % 8)
-				_, err := v.verify(armorLines(flipped, 70), v.message)
+				_, err := v.verify(mint.Armor(flipped, 70), v.message)
 				require.Error(t, err, "bit %d", i)
 				require.NotEqual(t, refusal.Internal, refusal.CodeOf(err), "bit %d", i)
 			}

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
 
@@ -23,9 +23,11 @@ func TestApprovalAccepted(t *testing.T) {
 		{"ecdsa-p256", "erin@example.com", "ecdsa-sha2-nistp256"},
 		{"rsa-3072", "rolf@example.com", "ssh-rsa"},
 	} {
-		for _, hash := range []sshsig.HashAlgorithm{sshsig.HashSHA512, sshsig.HashSHA256} {
+		for _, hash := range []string{mint.SHA512, mint.SHA256} {
 			key := testKey(t, c.key)
-			armored := mint(t, key, "operational@gated", hash, payload).armored()
+			sig := mint.Unsigned(key.Blob(), "operational@gated")
+			sig.Hash = hash
+			armored := sig.By(t, key, payload).Armored()
 			got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armored}}, issued)
 			require.NoError(t, err, "%s %s", c.key, hash)
 			require.Equal(t, testPayload, got.Payload)
@@ -39,8 +41,8 @@ func TestApprovalAccepted(t *testing.T) {
 func TestRSASHA256Accepted(t *testing.T) {
 	t.Parallel()
 	payload, key := encode(t, testPayload), testKey(t, "rsa-3072")
-	f := mint(t, key, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, key, ssh.KeyAlgoRSASHA256, payload)
-	must.Get(testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued))(t)
+	f := mint.Sign(t, key, "operational@gated", payload).As(t, key, ssh.KeyAlgoRSASHA256, payload)
+	must.Get(testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.Armored()}}, issued))(t)
 }
 
 func TestEverySignatureHasToPass(t *testing.T) {
@@ -83,7 +85,7 @@ func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
 	v := testVerifier(t)
 	v.Trust = loadTrust(t, trustLine("bob", `namespaces="recovery@gated,git,coordination@gated"`, key.PublicKey()))
 	for _, role := range op.Roles {
-		sig := mint(t, key, role.Namespace(), sshsig.HashSHA512, payload).armored()
+		sig := mint.Sign(t, key, role.Namespace(), payload).Armored()
 		got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{sig}}, issued)
 		if role == op.Operational {
 			refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
