@@ -68,12 +68,18 @@ func (w *world) press() (d decided) {
 	return d
 }
 
-func fullWhileDeciding(t *testing.T) int {
-	w := newDiskWorld(t)
+// startedOnDisk is a daemon on a disk of its own, with a request that waits to destroy the guest web.
+func startedOnDisk(t *testing.T) (w *world, s *served, request string) {
+	t.Helper()
+	w = newDiskWorld(t)
 	w.init()
 	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	s = w.start()
+	return w, s, w.waiting("web")
+}
+
+func fullWhileDeciding(t *testing.T) int {
+	w, s, request := startedOnDisk(t)
 	envelope := w.envelope(request)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "idle")).State)
 	require.True(t, w.health("journal").OK)
@@ -130,11 +136,7 @@ func (w *world) endOf(request string) api.Job {
 }
 
 func fullAtStart(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	s.stop()
 	w.fill(0)
 	for range 2 {
@@ -153,11 +155,7 @@ func fullAtStart(t *testing.T) int {
 }
 
 func fullAtStop(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	w.fill(0)
 	w.press()
 	code, log := s.stop()
@@ -176,11 +174,7 @@ func fullAtStop(t *testing.T) int {
 // fullAtBackup: the copy is made on the state's disk, and takes as much room as
 // there is of the database.
 func fullAtBackup(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	const pages = 8
 	for room := range int64(pages) {
 		w.fill(room * 4096)

@@ -26,16 +26,7 @@ import (
 // there afterwards is the database of before, or the restored one, or nothing
 // that a daemon starts on; and a second restore works.
 func TestRestoreWhereEveryCallFails(t *testing.T) {
-	dir := inMemory(t)
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestRestoreChild$", "-test.v")
-	cmd.Env = append(os.Environ(), hostDir+"="+dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	s := must.Get(Start(cmd, dir, Fault{}))(t)
-	require.NoError(t, cmd.Wait(), "%s", &out)
-	require.NoError(t, s.Wait())
-	require.Contains(t, out.String(), "--- PASS: TestRestoreChild")
-	relay(t, out.String(), 3)
+	inChild(t, "TestRestoreChild", 3)
 }
 
 func TestRestoreChild(t *testing.T) {
