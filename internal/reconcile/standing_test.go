@@ -28,8 +28,7 @@ func (w *world) standing(limit int) (map[string]int, []string, int) {
 }
 
 func TestStanding(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}, {name: b, state: stopped}, {name: c, state: running}]")
 	counts, unmet, _ := w.standing(10)
 	require.Equal(t, map[string]int{WishWaiting: 1, WishWorking: 2}, counts, "nothing is as wished before a round saw it")

@@ -40,10 +40,14 @@ type world struct {
 	path   string
 }
 
-func newWorld(t testing.TB) *world {
+// newWorld is a world with guests that run and that the gate did not make.
+func newWorld(t testing.TB, guests ...string) *world {
 	f := newFleet()
 	w := newWorldOver(t, f)
 	w.fleet = f
+	for _, name := range guests {
+		f.make(name, running, nil)
+	}
 	return w
 }
 

@@ -35,8 +35,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 	for name, live := range map[string]func(*world){
 		"nothing at all": func(*world) {},
 		"signed": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			sound(w.t, w.path) // while it waits
 			w.approve(id)
 			sound(w.t, w.path) // while it may run
@@ -44,15 +43,13 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Equal(w.t, op.StateSucceeded, w.job(id.Job).State())
 		},
 		"under way": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			_, ok := w.dispatch(id)
 			require.True(w.t, ok)
 		},
 		"interrupted": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			w.dispatch(id)
 			w.record(id, gate.Outcome{Unknown: true})
@@ -89,8 +86,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.NotContains(w.t, w.guests, "db")
 		},
 		"issued anew": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			old := w.request(id).Payload
 			w.change("web")
 			require.NotEqual(w.t, old, w.request(id).Payload)
@@ -101,15 +97,13 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.run()
 		},
 		"superseded": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			delete(w.guests, "web")
 			require.NoError(w.t, w.gate.Refresh(w.t.Context(), op.Target{Kind: "guest", Name: "web"}))
 			require.Equal(w.t, op.StateSuperseded, w.job(id.Job).State())
 		},
 		"stale when it would run": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			o := w.guests["web"]
 			o.Fingerprint = op.FingerprintOf(nil)
@@ -118,16 +112,14 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Equal(w.t, op.StateRefused, w.job(id.Job).State())
 		},
 		"rejected, also after it was approved": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.reject(w.destroy("web"))
+			w.reject(w.waiting("web"))
 			id := w.destroy("web")
 			w.approve(id)
 			w.reject(id)
 			require.Equal(w.t, op.StateRejected, w.job(id.Job).State())
 		},
 		"joined and withdrawn, one after the other": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.submit(other, ask("guest.destroy", "web"))
 			must.Get(w.gate.Cancel(w.t.Context(), hub, id.Job))(w.t)
 			require.Equal(w.t, op.StatePending, w.job(id.Job).State())
@@ -146,8 +138,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			}
 		},
 		"approved too late": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			w.pass(25 * time.Hour)
 			w.run()
@@ -164,8 +155,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.NotContains(w.t, w.guests, "web")
 		},
 		"created and undeleted by signature": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.approve(w.destroy("web"))
+			w.approve(w.waiting("web"))
 			w.run()
 			free := must.Get(w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"})))(w.t)
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
@@ -176,8 +166,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Contains(w.t, w.guests, "web")
 		},
 		"work while the clock is in doubt": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.wall = w.wall.Add(70 * 365 * 24 * time.Hour)
 			w.pass(5 * time.Hour)
 			w.do(ask("guest.create", "db"))
@@ -208,8 +197,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Len(w.t, w.job(j.ID).Steps, 3)
 		},
 		"cancelled by root": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			must.Get(w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job))(w.t)
 		},
 		"scratch, adopted": func(w *world) {
@@ -217,8 +205,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "set", w.guests["web"]))
 		},
 		"nonces forgotten": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.approve(w.destroy("web"))
+			w.approve(w.waiting("web"))
 			w.run()
 			w.pass(26 * time.Hour)
 			require.NoError(w.t, w.gate.Tick(w.t.Context()))
@@ -249,8 +236,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.run()
 		},
 		"refused callers": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			for range 3 {
 				must.Err(w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}"))))(w.t)
 			}
@@ -269,8 +255,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 // j7.3 is planned to take j7.1 back.
 func lived(t *testing.T) string {
 	w := newWorld(t)
-	w.do(ask("guest.create", "web"))
-	w.approve(w.destroy("web"))
+	w.approve(w.waiting("web"))
 	w.run()
 	w.do(ask("guest.create", "tmp", "scratch", true), ask("guest.create", "db"))
 	require.NoError(t, w.gate.Adopt(t.Context(), "set", w.guests["tmp"]))

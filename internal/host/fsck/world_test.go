@@ -209,6 +209,13 @@ func (w *world) destroy(name string) op.RequestID {
 	return j.Steps[0].ID
 }
 
+// waiting makes a guest, asks to destroy it, and returns the request.
+func (w *world) waiting(name string) op.RequestID {
+	w.t.Helper()
+	w.do(ask("guest.create", name))
+	return w.destroy(name)
+}
+
 func (w *world) reject(id op.RequestID) {
 	w.t.Helper()
 	must.Get(w.gate.Reject(w.t.Context(), hub, id, gateworld.Rejection(w.t, w.gate, w.request(id), w.wall, w.alice)))(w.t)
