@@ -28,8 +28,6 @@ import (
 	"gated/internal/test/must"
 )
 
-const gateID = gateworld.ID
-
 var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 
 // world is a gate and a book in one database, and the driver between them. Agents hold

@@ -10,7 +10,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/must"
@@ -250,8 +249,7 @@ var delayRows = []attack{
 	{id: "X29", what: "a rejection stops what cools off, and its permit is used when the time is over", want: refusal.Conflict, run: func(w *world) error {
 		w.rule(cool(coolOff))
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
-		var p gate.Permit
-		p = must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 		w.pass(coolOff)
 		w.arm()
