@@ -15,18 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 // logOf answers as a gate whose log has these entries, and says that it has so
 // many.
 func logOf(t *testing.T, says int64, texts ...string) *tool {
-	dir, err := os.MkdirTemp("/tmp", "ga")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("/tmp", "ga"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", path))(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"seq":%d,"hash":""}`, says) })
 	mux.HandleFunc("/v1/audit", func(w http.ResponseWriter, r *http.Request) {
@@ -60,11 +59,10 @@ func numbered(seqs ...int) []string {
 
 // exportOf runs an export and returns what it wrote.
 func exportOf(t *testing.T, tl *tool, after int64) (string, error) {
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	defer cl.Close()
 	var b strings.Builder
-	_, _, err = tl.export(context.Background(), cl, after, entryFilter{}, func(line []byte) error {
+	_, _, err := tl.export(context.Background(), cl, after, entryFilter{}, func(line []byte) error {
 		_, err := b.Write(line)
 		return err
 	})
@@ -73,20 +71,14 @@ func exportOf(t *testing.T, tl *tool, after int64) (string, error) {
 
 func TestAnExportIsWholeOrSaysSo(t *testing.T) {
 	all := numbered(1, 2, 3, 4, 5)
-	text, err := exportOf(t, logOf(t, 5, all...), 0)
-	require.NoError(t, err)
+	text := must.Get(exportOf(t, logOf(t, 5, all...), 0))(t)
 	require.Equal(t, strings.Join(all, "\n")+"\n", text, "byte for byte")
-	text, err = exportOf(t, logOf(t, 5, all...), 5)
-	require.NoError(t, err)
+	text = must.Get(exportOf(t, logOf(t, 5, all...), 5))(t)
 	require.Empty(t, text)
-	_, err = exportOf(t, logOf(t, 7, all...), 0)
-	require.ErrorIs(t, err, refusal.Conflict, "cut off at the end")
-	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 4, 5)...), 0)
-	require.ErrorIs(t, err, refusal.Conflict, "cut out in the middle")
-	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 2, 3)...), 0)
-	require.ErrorIs(t, err, refusal.Conflict, "the same again")
-	_, err = exportOf(t, logOf(t, 5, all...), 6)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(exportOf(t, logOf(t, 7, all...), 0))(t, refusal.Conflict, "cut off at the end")
+	must.Fail(exportOf(t, logOf(t, 5, numbered(1, 2, 4, 5)...), 0))(t, refusal.Conflict, "cut out in the middle")
+	must.Fail(exportOf(t, logOf(t, 5, numbered(1, 2, 2, 3)...), 0))(t, refusal.Conflict, "the same again")
+	must.Fail(exportOf(t, logOf(t, 5, all...), 6))(t, refusal.UnknownTarget)
 }
 
 // TestNewestReadsBackwards and counts what is wanted alone.
@@ -96,27 +88,22 @@ func TestNewestReadsBackwards(t *testing.T) {
 		texts[i] = strings.Replace(texts[i], "started", "refused", 1)
 	}
 	tl := logOf(t, 7, texts...)
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	defer cl.Close()
 	only := entryFilter{kinds: []string{"refused"}}
 	for n, want := range map[int64]int64{1: 4, 2: 1, 3: 0} {
-		got, err := newest(context.Background(), cl, 7, n, only)
-		require.NoError(t, err)
+		got := must.Get(newest(context.Background(), cl, 7, n, only))(t)
 		require.Equal(t, want, got, n)
 	}
 	for n, want := range map[int64]int64{1: 6, 7: 0, 9: 0} {
-		got, err := newest(context.Background(), cl, 7, n, entryFilter{})
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(newest(context.Background(), cl, 7, n, entryFilter{}))(t))
 	}
 }
 
 func TestLastEntry(t *testing.T) {
 	two := strings.Join(numbered(1, 2), "\n") + "\n"
 	for text, want := range map[string]int64{"": 0, two: 2, two + `{"seq":3`: 2, two + "x": 2} {
-		e, end, err := last(t, text)
-		require.NoError(t, err)
+		e, end := must.Two(last(t, text))(t)
 		if want == 0 {
 			require.Nil(t, e)
 			require.Zero(t, end)
@@ -135,8 +122,7 @@ func TestLastEntry(t *testing.T) {
 func last(t testing.TB, text string) (*api.Entry, int64, error) {
 	path := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := must.Get(os.Open(path))(t)
 	defer func() { require.NoError(t, f.Close()) }()
 	return lastEntry(f, path)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -20,8 +21,7 @@ func TestMomentOf(t *testing.T) {
 		"2026-03-01T12:30:15+01:00": time.Date(2026, 3, 1, 11, 30, 15, 0, time.UTC),
 		"90m":                       now.Add(-90 * time.Minute),
 	} {
-		got, err := momentOf("since", text, now)
-		require.NoError(t, err, text)
+		got := must.Get(momentOf("since", text, now))(t, text)
 		require.True(t, want.Equal(got), "%s: %s", text, got)
 	}
 	for _, text := range []string{"yesterday", "-1h", "0s", "2026-13-01", "12:00", " ", "1\x1b[2J"} {

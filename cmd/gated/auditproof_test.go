@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -22,25 +23,19 @@ const proofGate = op.GateID("0123456789abcdef0123456789abcdef")
 
 // proven is the proof of the one entry of a log, and the key that signed it.
 func proven(t require.TestingT, entry string) proof {
-	k, err := checkpoint.NewKey(proofGate)
-	require.NoError(t, err)
+	k := must.Get(checkpoint.NewKey(proofGate))(t)
 	root := tlog.RecordHash([]byte(entry))
-	note, err := checkpoint.Checkpoint{Gate: proofGate, Size: 1, Root: root}.Sign(k)
-	require.NoError(t, err)
+	note := must.Get(checkpoint.Checkpoint{Gate: proofGate, Size: 1, Root: root}.Sign(k))(t)
 	return proof{Type: proofType, Seq: 1, Entry: entry, Proof: []string{}, Note: note, Key: k.Public}
 }
 
 func TestOneFieldOfAProofWrong(t *testing.T) {
 	good := proven(t, numbered(1)[0])
-	head, e, err := good.check()
-	require.NoError(t, err)
+	head, e := must.Two(good.check())(t)
 	require.EqualValues(t, 1, head.Size)
 	require.Equal(t, "started", e.Kind)
-	text, err := api.Encode(good)
-	require.NoError(t, err)
-	again, err := parseProof(text)
-	require.NoError(t, err)
-	require.Equal(t, good, again)
+	text := must.Get(api.Encode(good))(t)
+	require.Equal(t, good, must.Get(parseProof(text))(t))
 
 	for name, c := range map[string]struct {
 		code refusal.Code
@@ -64,16 +59,14 @@ func TestOneFieldOfAProofWrong(t *testing.T) {
 		require.ErrorIs(t, err, c.code, name)
 	}
 	for name, text := range map[string]string{"more members": `{"x":1}`, "two": string(text) + string(text), "null": `{"key":null}`} {
-		_, err := parseProof([]byte(text))
-		require.ErrorIs(t, err, refusal.Malformed, name)
+		must.Fail(parseProof([]byte(text)))(t, refusal.Malformed, name)
 	}
 }
 
 // What an entry says is shown so that it cannot pass for words of ours.
 func TestAProofIsShownSafely(t *testing.T) {
 	p := proven(t, `{"seq":1,"time":"2026-01-02T03:04:05Z","kind":"refused","detail":"a\u001b[2Jb\u202ec"}`)
-	text, err := api.Encode(p)
-	require.NoError(t, err)
+	text := must.Get(api.Encode(p))(t)
 	path := filepath.Join(t.TempDir(), "p")
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 	var out bytes.Buffer
@@ -110,8 +103,7 @@ func TestProgress(t *testing.T) {
 }
 
 func FuzzParseProof(f *testing.F) {
-	good, err := api.Encode(proven(f, numbered(1)[0]))
-	require.NoError(f, err)
+	good := must.Get(api.Encode(proven(f, numbered(1)[0])))(f)
 	f.Add(good)
 	f.Add([]byte(`{"type":"gated/audit-proof/v1","seq":1,"entry":"{}","proof":[],"note":"","key":""}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

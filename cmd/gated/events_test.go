@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -28,12 +29,10 @@ func (c *cancelling) Write(b []byte) (int, error) {
 }
 
 func TestFollowingEndsWellWhenItIsInterrupted(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "ge")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("/tmp", "ge"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", path))(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/events", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("id: 1\ndata: {\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\",\"kind\":\"started\"}\n\n"))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -19,14 +20,13 @@ func TestDocumentsOfADirectory(t *testing.T) {
 	for _, name := range []string{"b.yml", "a.yaml", ".hidden.yaml", "notes.txt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	docs, err := testTool().documents(dir, "")
-	require.NoError(t, err)
+	docs := must.Get(testTool().documents(dir, ""))(t)
 	require.Len(t, docs, 2)
 	require.Equal(t, "a", docs[0].set)
 	require.Equal(t, "b", docs[1].set)
 	require.Equal(t, "h", docs[1].Host)
 
-	_, err = testTool().documents(dir, "one")
+	_, err := testTool().documents(dir, "one")
 	require.Equal(t, api.ExitUsage, api.Exit(err))
 	_, err = testTool().documents(t.TempDir(), "")
 	require.Equal(t, api.ExitUsage, api.Exit(err))
@@ -42,9 +42,8 @@ func TestDocumentsOfADirectory(t *testing.T) {
 func TestDocumentSizes(t *testing.T) {
 	tl := testTool()
 	tl.stdin = bytes.NewReader(make([]byte, maxDocument+1))
-	_, err := tl.documents("-", "s")
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(tl.documents("-", "s"))(t, refusal.Oversized)
 	tl.stdin = strings.NewReader("apiVersion: gated/v1\nhost: h\nguests: []\n#" + strings.Repeat(" ", maxDocument-43) + "\n")
-	_, err = tl.documents("-", "s")
+	_, err := tl.documents("-", "s")
 	require.NotErrorIs(t, err, refusal.Oversized)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // tourRest are lines of the tour that its story cannot have as they are: it has a
@@ -16,13 +18,11 @@ var tourRest = regexp.MustCompile(`^(export GATED_SOCKET=|gated (init|serve)|ech
 // TestTheTourIsWhatItsStoryRuns: every line to type of README's tour is in the
 // story.
 func TestTheTourIsWhatItsStoryRuns(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../README.md"))(t)
 	_, tour, found := strings.Cut(string(page), "\n## Five minutes\n")
 	require.True(t, found)
 	tour, _, _ = strings.Cut(tour, "\n## ")
-	story, err := os.ReadFile("testdata/script/readme.txtar")
-	require.NoError(t, err)
+	story := must.Get(os.ReadFile("testdata/script/readme.txtar"))(t)
 	run := strings.NewReplacer(" --state $STATE", "", "$HOME/.ssh", "~/.ssh", " || waits=$?", "").Replace(string(story))
 	lines := 0
 	for line := range strings.SplitSeq(tour, "\n") {
@@ -41,8 +41,7 @@ func TestTheTourIsWhatItsStoryRuns(t *testing.T) {
 // a directory for a gate has to be made for its owner alone.
 func TestGuidesMakeDirectoriesOfTheirOwn(t *testing.T) {
 	for _, name := range []string{"several-agents", "people", "certificates"} {
-		page, err := os.ReadFile("../../docs/guides/" + name + ".md")
-		require.NoError(t, err)
+		page := must.Get(os.ReadFile("../../docs/guides/" + name + ".md"))(t)
 		require.Regexp(t, `(?m)^    mkdir -m 700 [a-z]+ && cd `, string(page), name)
 		require.NotRegexp(t, `(?m)^    mkdir [a-z]+ && cd `, string(page), name)
 	}

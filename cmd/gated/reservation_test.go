@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -46,11 +47,9 @@ func (l *lines) String() string {
 // standIn answers in a daemon's place, and returns the socket.
 func standIn(t *testing.T, answers map[string]http.HandlerFunc) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "gr")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("/tmp", "gr"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(dir, "s")))(t)
 	mux := http.NewServeMux()
 	for pattern, h := range answers {
 		mux.HandleFunc(pattern, h)
@@ -157,8 +156,7 @@ func TestOthersTextIsQuoted(t *testing.T) {
 }
 
 func TestWidePatternsAreCounted(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	for i := range 11 {
 		require.NoError(t, os.WriteFile(filepath.Join(root, string(rune('a'+i))), nil, 0o600))
 	}
@@ -167,8 +165,7 @@ func TestWidePatternsAreCounted(t *testing.T) {
 	said := &lines{}
 	tl := testTool()
 	tl.Stderr = said
-	p, err := tl.patterns(api.Place{Path: root}, []string{"[a-j]", "*", "**", root + "/dir/**", "none"})
-	require.NoError(t, err)
+	p := must.Get(tl.patterns(api.Place{Path: root}, []string{"[a-j]", "*", "**", root + "/dir/**", "none"}))(t)
 	require.Equal(t, []string{"* matches 11 files", "** matches 12 files"}, tl.warnings(p))
 	require.Equal(t, "patterns are relative to "+root+"\nwarning: * matches 11 files\nwarning: ** matches 12 files\n", said.String())
 
@@ -180,8 +177,7 @@ func TestWidePatternsAreCounted(t *testing.T) {
 
 // A directory's name is a path like any other, and means nothing that is in it.
 func TestPatternsThatNameADirectory(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "src", "[a]"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	for arg, want := range map[string][]string{
@@ -195,13 +191,11 @@ func TestPatternsThatNameADirectory(t *testing.T) {
 		"src/not-there": {},
 	} {
 		tl := testTool()
-		p, err := tl.patterns(api.Place{Path: root}, []string{arg})
-		require.NoError(t, err)
+		p := must.Get(tl.patterns(api.Place{Path: root}, []string{arg}))(t)
 		require.Equal(t, want, tl.warnings(p), arg)
 	}
 	tl := testTool()
-	p, err := tl.patterns(api.Place{Path: root, Fold: true}, []string{"src"})
-	require.NoError(t, err)
+	p := must.Get(tl.patterns(api.Place{Path: root, Fold: true}, []string{"src"}))(t)
 	require.Len(t, tl.warnings(p), 1)
 	name, plain := plainPath(p.globs[0])
 	require.Equal(t, "src", name)
@@ -224,17 +218,15 @@ func TestTimesThatNothingLasts(t *testing.T) {
 }
 
 func TestPatternsThatAreRefused(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	require.NoError(t, os.Symlink("loop", filepath.Join(root, "loop")))
 	tl := testTool()
 	for arg, code := range map[string]refusal.Code{"../x": refusal.BadParams, "": refusal.BadParams, ".": refusal.BadParams, "/etc/passwd": refusal.BadParams,
 		"[": refusal.BadParams, strings.Repeat("*/", 11): refusal.TooComplex, strings.Repeat("a", 5000): refusal.TooComplex,
 		root + strings.Repeat("/a", 2500): refusal.TooComplex, "a\nb": refusal.Malformed} {
-		_, err := tl.patterns(api.Place{Path: root}, []string{"fine", arg})
-		require.ErrorIs(t, err, code, arg)
+		must.Fail(tl.patterns(api.Place{Path: root}, []string{"fine", arg}))(t, code, arg)
 	}
-	_, err = tl.patterns(api.Place{Path: root}, []string{"loop/x"})
+	_, err := tl.patterns(api.Place{Path: root}, []string{"loop/x"})
 	require.Equal(t, api.ExitUsage, api.Exit(err))
 }
 
@@ -252,8 +244,7 @@ func TestUsageOfReservations(t *testing.T) {
 	require.Equal(t, api.ExitRefused, tl.run(t.Context(), []string{"force-transfer", "12", "--to", "x"}))
 	c := tl.reserveCommand()
 	require.NoError(t, c.Flags().Parse([]string{"--wait", "1500ms"}))
-	n, err := seconds(c, "wait", 1500*time.Millisecond, 0)
-	require.NoError(t, err)
+	n := must.Get(seconds(c, "wait", 1500*time.Millisecond, 0))(t)
 	require.EqualValues(t, 2, n)
 }
 
@@ -262,8 +253,7 @@ func TestTokenFileIsNeverOverwritten(t *testing.T) {
 	path := filepath.Join(dir, "token")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	require.Equal(t, api.ExitRefused, testTool().run(t.Context(), []string{"agent", "register", "a", "--token-file", path}))
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	require.Equal(t, "mine", string(b))
 }
 

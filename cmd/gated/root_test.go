@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
 )
@@ -39,8 +40,7 @@ func TestElsewhere(t *testing.T) {
 	hint := func(err error) string { return refusal.As(err).Hint }
 	require.Equal(t, "make one", hint(at(socket).elsewhere(none(), empty)), "nobody listens")
 
-	l, err := net.Listen("unix", socket)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", socket))(t)
 	defer l.Close()
 	require.Equal(t, "a gate answers at "+socket+": name the directory of its state with --state DIR, as its gated serve has it\nmake one",
 		hint(at(socket).elsewhere(none(), empty)))

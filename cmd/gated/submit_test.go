@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/client"
@@ -16,9 +17,8 @@ import (
 
 // A job that was accepted is named where no daemon says how it ended.
 func TestAwaitedOfADaemonThatIsGone(t *testing.T) {
-	cl, err := client.New(client.Options{Socket: "/nowhere", Getenv: func(string) string { return "" }})
-	require.NoError(t, err)
-	_, err = awaited(t.Context(), cl, api.Job{ID: "j129"}, func(api.Job) bool { return false })
+	cl := must.Get(client.New(client.Options{Socket: "/nowhere", Getenv: func(string) string { return "" }}))(t)
+	_, err := awaited(t.Context(), cl, api.Job{ID: "j129"}, func(api.Job) bool { return false })
 	require.Equal(t, api.ExitUnreachable, api.Exit(err))
 	require.Contains(t, cli.Why("gated submit", err), "  hint: j129 was accepted; gated jobs j129 says how it ended\n")
 
@@ -54,17 +54,14 @@ func TestHeldBackIsSaid(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
-	a, err := ask("guest.create", "web-1", cli.Pairs{"memory=1GiB", "labels.tier=prod"})
-	require.NoError(t, err)
+	a := must.Get(ask("guest.create", "web-1", cli.Pairs{"memory=1GiB", "labels.tier=prod"}))(t)
 	require.Equal(t, op.Ask{Op: "guest.create", Target: op.Target{Kind: "guest", Name: "web-1"},
 		Params: op.Params{"memory": int64(1024), "labels": map[string]any{"tier": "prod"}}}, a)
-	a, err = ask("guest.start", "guest/web-1", nil)
-	require.NoError(t, err)
+	a = must.Get(ask("guest.start", "guest/web-1", nil))(t)
 	require.Equal(t, "guest/web-1", a.Target.String())
 
 	// What only the gate can refuse goes to it.
-	a, err = ask("guest.fly", "web-1", cli.Pairs{"memory=1GiB"})
-	require.NoError(t, err)
+	a = must.Get(ask("guest.fly", "web-1", cli.Pairs{"memory=1GiB"}))(t)
 	require.Equal(t, op.Params{"memory": "1GiB"}, a.Params)
 
 	for _, c := range []struct {
@@ -74,8 +71,7 @@ func TestAsk(t *testing.T) {
 		{"start", "web-1", refusal.UnknownOp}, {"Guest.start", "web-1", refusal.UnknownOp}, {"guest.start", "web-*", refusal.Malformed},
 		{"guest.start", "../web-1", refusal.Malformed}, {"guest.start", "", refusal.Malformed},
 	} {
-		_, err := ask(c.name, c.target, nil)
-		require.ErrorIs(t, err, c.code, c)
+		must.Fail(ask(c.name, c.target, nil))(t, c.code, c)
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 // questionOf is what was shown of a request that waits with these bytes.
 func questionOf(t *testing.T, b []byte) question {
-	p, err := op.DecodePayload(b)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(b))(t)
 	return question{request: requestOf(t, b), bytes: b, payload: p}
 }
 
@@ -26,8 +26,7 @@ func approvalOf(t *testing.T, now question) (*approval, *strings.Builder) {
 	tl := gateWith(t, now.bytes, now.request)
 	said := &strings.Builder{}
 	tl.Stdout, tl.Stderr = io.Discard, said
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	t.Cleanup(cl.Close)
 	return &approval{asker: &asker{tool: tl}, client: cl, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, said
 }
@@ -82,8 +81,7 @@ func TestApproveNeverSignsWhatWasDecided(t *testing.T) {
 	now := shown
 	now.request.State = op.StateRejected
 	a, _ := approvalOf(t, now)
-	_, err := a.sign(context.Background(), shown, op.Operational)
-	require.ErrorIs(t, err, refusal.Rejected)
+	must.Fail(a.sign(context.Background(), shown, op.Operational))(t, refusal.Rejected)
 }
 
 // What differs is made safe to show, and one line of it cannot pass for another.

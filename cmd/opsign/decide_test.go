@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -57,16 +58,14 @@ func TestConfirm(t *testing.T) {
 
 // Nobody can be asked without a terminal, and nothing is shown then.
 func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
+	r, w := must.Two(os.Pipe())(t)
 	defer func() { require.NoError(t, r.Close()) }()
 	require.NoError(t, w.Close())
 	tl := testTool()
 	tl.stdin = r
-	_, err = tl.asker(false, keyFlags{})
+	_, err := tl.asker(false, keyFlags{})
 	require.Equal(t, api.ExitUsage, api.Exit(err))
-	a, err := tl.asker(true, keyFlags{})
-	require.NoError(t, err)
+	a := must.Get(tl.asker(true, keyFlags{}))(t)
 	require.Nil(t, a.tty)
 	a.close()
 }
@@ -81,9 +80,7 @@ func TestAReasonForgesNoLine(t *testing.T) {
 			continue
 		}
 		q := question{bytes: payload(t, func(p *op.Payload) { p.Reason = reason })}
-		var err error
-		q.payload, err = op.DecodePayload(q.bytes)
-		require.NoError(t, err)
+		q.payload = must.Get(op.DecodePayload(q.bytes))(t)
 		q.request = api.Request{ID: "j1.1", State: op.StatePending, Why: reason, Facts: []op.Fact{{Name: "bytes", Text: "38 GiB"}, {Name: "files", Text: reason}}}
 		text := q.text(view{now: time.Time{}})
 		begins := map[string]bool{}

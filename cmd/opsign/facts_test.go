@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -85,8 +86,7 @@ func TestReviewShowsChangedFactsAgain(t *testing.T) {
 	b := payload(t, func(*op.Payload) {})
 	before := requestOf(t, b)
 	before.Facts = []op.Fact{{Name: "files", Text: "0"}}
-	p, err := op.DecodePayload(b)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(b))(t)
 	shown := question{request: before, bytes: b, payload: p}
 	it := &item{id: "j1.1", shown: shown, read: true, marked: true}
 	r := reviewOf(t, b, it)

@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -45,15 +46,12 @@ func TestRoleFor(t *testing.T) {
 		}
 		require.NoError(t, err, c)
 	}
-	_, err := keyFlags{}.roleFor([]op.Role{"manager", "security"})
-	require.ErrorContains(t, err, "manager, security")
-	_, err = keyFlags{role: "recovery"}.roleFor([]op.Role{op.Operational})
-	require.ErrorIs(t, err, refusal.RoleDenied)
+	require.ErrorContains(t, must.Err(keyFlags{}.roleFor([]op.Role{"manager", "security"}))(t), "manager, security")
+	must.Fail(keyFlags{role: "recovery"}.roleFor([]op.Role{op.Operational}))(t, refusal.RoleDenied)
 }
 
 func TestOfflineRoles(t *testing.T) {
-	spec, err := op.Lookup("guest.destroy")
-	require.NoError(t, err)
+	spec := must.Get(op.Lookup("guest.destroy"))(t)
 	require.Equal(t, spec.Roles, offlineRoles(spec, ""))
 	require.Equal(t, spec.Roles, offlineRoles(spec, op.Recovery))
 	require.Contains(t, offlineRoles(spec, "manager"), op.Role("manager"))
@@ -79,26 +77,20 @@ func TestCertificateGoesWithItsKey(t *testing.T) {
 	tl, _, _ := toolWith(nil, now)
 	for _, k := range []keyFlags{{cert: cert}, {cert: cert, key: path}} {
 		require.NoError(t, tl.check(k))
-		s, err := tl.keySigner(t.Context(), k)
-		require.NoError(t, err)
+		s := must.Get(tl.keySigner(t.Context(), k))(t)
 		require.Equal(t, "ssh-ed25519-cert-v01@openssh.com", s.PublicKey().Type())
 		require.Equal(t, key.Fingerprint(), s.Fingerprint())
 	}
-	s, err := tl.keySigner(t.Context(), keyFlags{key: path})
-	require.NoError(t, err)
+	s := must.Get(tl.keySigner(t.Context(), keyFlags{key: path}))(t)
 	require.Equal(t, "ssh-ed25519", s.PublicKey().Type(), "never without being named")
 
-	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: otherPath})
-	require.ErrorIs(t, err, refusal.UnknownSigner)
-	_, err = tl.keySigner(t.Context(), keyFlags{cert: path + ".pub", key: path})
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(tl.keySigner(t.Context(), keyFlags{cert: cert, key: otherPath}))(t, refusal.UnknownSigner)
+	must.Fail(tl.keySigner(t.Context(), keyFlags{cert: path + ".pub", key: path}))(t, refusal.Malformed)
 	require.Equal(t, api.ExitUsage, api.Exit(tl.check(keyFlags{cert: filepath.Join(dir, "none")})))
 	require.NoError(t, os.Remove(path))
-	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert})
-	require.ErrorIs(t, err, refusal.Unavailable, "no key, no agent")
+	must.Fail(tl.keySigner(t.Context(), keyFlags{cert: cert}))(t, refusal.Unavailable, "no key, no agent")
 	tl, _, _ = toolWith(nil, now.Add(time.Second))
-	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: path})
-	require.ErrorIs(t, err, refusal.SignerExpired)
+	must.Fail(tl.keySigner(t.Context(), keyFlags{cert: cert, key: path}))(t, refusal.SignerExpired)
 }
 
 // signerStub signs without a key.
@@ -108,8 +100,7 @@ func (signerStub) Sign(context.Context, op.Role, []byte) (string, error) { retur
 
 func TestASecurityKeyIsAnnounced(t *testing.T) {
 	tl, out, beside := toolWith(nil, time.Time{})
-	armor, err := touched{signerStub{}, tl}.Sign(t.Context(), op.Operational, nil)
-	require.NoError(t, err)
+	armor := must.Get(touched{signerStub{}, tl}.Sign(t.Context(), op.Operational, nil))(t)
 	require.Equal(t, "armor", armor)
 	require.Equal(t, "touch the security key...\n", beside.String())
 	require.Empty(t, out.String())

@@ -17,6 +17,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -29,20 +30,16 @@ func payload(t *testing.T, change func(*op.Payload)) []byte {
 		Incarnation: "a:1:2", State: op.FingerprintOf(nil), Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: at,
 		ExpiresAt: at.Add(time.Hour)}
 	change(&p)
-	b, err := p.Encode()
-	require.NoError(t, err)
-	return b
+	return must.Get(p.Encode())(t)
 }
 
 // gateWith answers as a gate whose request j1.1 has these bytes, whatever else
 // it says of the request.
 func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
-	dir, err := os.MkdirTemp("/tmp", "gq")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("/tmp", "gq"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", path))(t)
 	mux := http.NewServeMux()
 	answer := func(path string, v any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
@@ -69,15 +66,13 @@ func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
 
 // requestOf is how a gate describes a request that waits with these bytes.
 func requestOf(t *testing.T, b []byte) api.Request {
-	p, err := op.DecodePayload(b)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(b))(t)
 	return api.Request{ID: "j1.1", State: op.StatePending, Op: p.Op, Host: p.Host, Gate: p.Gate, Target: p.Target.String(),
 		Incarnation: p.Incarnation, StateFingerprint: p.State, Params: p.Params, Reason: p.Reason, PayloadSHA256: op.SHA256(b)}
 }
 
 func ask1(t *testing.T, tl *tool) (question, error) {
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	defer cl.Close()
 	return tl.question(context.Background(), cl, "j1.1")
 }
@@ -86,8 +81,7 @@ func ask1(t *testing.T, tl *tool) (question, error) {
 // the two differs; while nothing can be signed any more, what was done may show.
 func TestRequestAndBytesAreOne(t *testing.T) {
 	b := payload(t, func(p *op.Payload) { p.Reason = "end of the project"; p.Params = op.Params{"snapshot": "a"} })
-	q, err := ask1(t, gateWith(t, b, requestOf(t, b)))
-	require.NoError(t, err)
+	q := must.Get(ask1(t, gateWith(t, b, requestOf(t, b))))(t)
 	require.Equal(t, b, q.bytes)
 	require.Contains(t, q.text(view{now: time.Now()}), "guest/web-1")
 	for name, change := range map[string]func(*api.Request){
@@ -137,8 +131,7 @@ func TestFactsCannotPlayWithTheTerminal(t *testing.T) {
 	r.Facts, r.Why = []op.Fact{{Name: "bytes", Text: "0\x1b[2K\rnothing"}, {Name: "a\nb", Text: "c"}}, "x\u202ey"
 	r.Signatures, r.Owed = []api.Signature{{Principal: "a\x1b[1m", Role: "r\r"}}, []string{"\x1b x"}
 	r.Demands = []api.Demand{{Rule: "\x1b]0;", Roles: []op.Role{"\x1b"}, Threshold: 1, Could: []string{"b\u202e"}}}
-	q, err := ask1(t, gateWith(t, b, r))
-	require.NoError(t, err)
+	q := must.Get(ask1(t, gateWith(t, b, r)))(t)
 	text := q.text(view{now: time.Now()})
 	require.NotContains(t, text, "\x1b")
 	require.NotContains(t, text, "\r")
@@ -150,8 +143,7 @@ func TestFactsCannotPlayWithTheTerminal(t *testing.T) {
 func TestLongFieldsAreShownWhole(t *testing.T) {
 	reason := strings.Repeat("r", op.MaxReason)
 	b := payload(t, func(p *op.Payload) { p.Reason = reason })
-	q, err := ask1(t, gateWith(t, b, requestOf(t, b)))
-	require.NoError(t, err)
+	q := must.Get(ask1(t, gateWith(t, b, requestOf(t, b))))(t)
 	require.Contains(t, q.text(view{now: time.Now()}), reason)
 }
 
@@ -190,8 +182,7 @@ func TestOutcome(t *testing.T) {
 		var out, beside bytes.Buffer
 		tl := &tool{Tool: cli.Tool{Stdout: &out, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }},
 			now: func() time.Time { return now }}
-		cl, err := tl.Client()
-		require.NoError(t, err)
+		cl := must.Get(tl.Client())(t)
 		require.Equal(t, c.exit, api.Exit(tl.outcome(context.Background(), cl, c.r, c.r.RunsAt != nil)))
 		require.Equal(t, c.out, out.String())
 		first, _, _ := strings.Cut(beside.String(), "\n  hint: ")
@@ -203,9 +194,8 @@ func TestOutcome(t *testing.T) {
 func TestOutcomeThatNobodyTells(t *testing.T) {
 	var beside bytes.Buffer
 	tl := &tool{Tool: cli.Tool{Stdout: io.Discard, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }}, now: time.Now}
-	cl, err := tl.Client()
-	require.NoError(t, err)
-	err = tl.outcome(t.Context(), cl, api.Request{ID: "j1.1", Job: "j1", State: op.StateAuthorized}, true)
+	cl := must.Get(tl.Client())(t)
+	err := tl.outcome(t.Context(), cl, api.Request{ID: "j1.1", Job: "j1", State: op.StateAuthorized}, true)
 	require.Equal(t, api.ExitUnreachable, tl.Fail("opsign approve", err))
 	require.Contains(t, beside.String(), "hint: the approval counted; opsign show j1.1 says what became of it\n")
 }
@@ -243,14 +233,11 @@ func TestAGateWithoutASignedHeadIsSaidOnce(t *testing.T) {
 	var said strings.Builder
 	tl.Stderr = &said
 	for range 3 {
-		_, err := ask1(t, tl)
-		require.NoError(t, err)
+		must.Get(ask1(t, tl))(t)
 	}
 	require.Equal(t, 1, strings.Count(said.String(), "warning: gate "+string(gateID)+" signs no head of its audit log"))
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	defer cl.Close()
-	_, checked, err := tl.witnessedGate(context.Background(), cl)
-	require.NoError(t, err)
+	_, checked := must.Two(tl.witnessedGate(context.Background(), cl))(t)
 	require.Nil(t, checked, "there is nothing to compare with")
 }

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
@@ -21,8 +22,7 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	}
 	tl := gateWith(t, bytes, r)
 	tl.Stdout, tl.Stderr = io.Discard, io.Discard
-	cl, err := tl.Client()
-	require.NoError(t, err)
+	cl := must.Get(tl.Client())(t)
 	t.Cleanup(cl.Close)
 	s, _ := onScreen(t, 24, 80)
 	t.Cleanup(s.close)
@@ -104,16 +104,13 @@ func TestReviewAsksForTheName(t *testing.T) {
 		s, person := onScreen(t, 24, 80)
 		r := reviewOn(s)
 		typed(t, person, typing)
-		ok, err := r.named(it)
-		require.NoError(t, err)
+		ok := must.Get(r.named(it))(t)
 		require.Equal(t, want, ok, "%q", typing)
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
 	}
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
-	ok, err := (&review{}).named(it)
-	require.NoError(t, err)
-	require.True(t, ok, "nothing is asked")
+	require.True(t, must.Get((&review{}).named(it))(t), "nothing is asked")
 }
 
 // The details are shown from their first line on, and turned away again; ? comes back to
@@ -130,8 +127,7 @@ func TestReviewTurnsDetails(t *testing.T) {
 	require.True(t, pages.seen)
 	r.turnDetails(it, pages)
 	typed(t, person, "x")
-	_, err := pages.key(&r.message)
-	require.NoError(t, err)
+	must.Get(pages.key(&r.message))(t)
 	shown := shownOn(t, person, "more: space")
 	require.Contains(t, shown, "  d: 6 more facts (params; gate; incarnation; state; valid; nonce)")
 	require.Contains(t, shown, "what the signature binds:\r\n    op  ")

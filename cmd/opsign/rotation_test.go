@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -26,8 +27,7 @@ func TestARotationSaysWhoComesAndGoes(t *testing.T) {
 	r.Facts = []op.Fact{{Name: "epoch", Text: "1"}, {Name: "key", Text: "bob@example.com operational SHA256:bob, software key"},
 		{Name: "key", Text: "eve@example.com operational SHA256:bobby, software key"},
 		{Name: "key", Text: "bob@example.com manager SHA256:bob cert-authority"}, {Name: "note", Text: "x SHA256:no"}}
-	q, err := ask1(t, gateWith(t, b, r))
-	require.NoError(t, err)
+	q := must.Get(ask1(t, gateWith(t, b, r)))(t)
 	want := "    adds alice@example.com operational,recovery " + device.Fingerprint() + " (security key)\n" +
 		"    adds dave@example.com manager " + soft.Fingerprint() + " (software key, from 2030-01-01T00:00:00Z, until 2031-01-01T00:00:00Z)\n" +
 		"    adds *@example.com operational " + ca.Fingerprint() + " (certificate authority)\n" +

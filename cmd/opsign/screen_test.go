@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/cli"
 
 	"github.com/stretchr/testify/require"
@@ -17,21 +18,15 @@ import (
 func onScreen(t *testing.T, rows, cols uint16) (*screen, *os.File) {
 	person, program := pty(t)
 	require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}))
-	s, err := openScreen(program, "dumb")
-	require.NoError(t, err)
-	return s, person
+	return must.Get(openScreen(program, "dumb"))(t), person
 }
 
 func modes(t *testing.T, s *screen) unix.Termios {
-	m, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
-	require.NoError(t, err)
+	m := must.Get(unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS))(t)
 	return *m
 }
 
-func typed(t *testing.T, person *os.File, text string) {
-	_, err := person.WriteString(text)
-	require.NoError(t, err)
-}
+func typed(t *testing.T, person *os.File, text string) { must.Get(person.WriteString(text))(t) }
 
 func TestTheTerminalIsLeftAsItWas(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
@@ -48,8 +43,7 @@ func TestTheTerminalIsLeftAsItWas(t *testing.T) {
 	require.Zero(t, modes(t, s).Lflag&unix.ICANON)
 	require.ErrorIs(t, s.aside(func() error { return errLongLine }), errLongLine)
 	typed(t, person, "because \n")
-	line, err := s.ask("why? ")
-	require.NoError(t, err)
+	line := must.Get(s.ask("why? "))(t)
 	require.Equal(t, "because", line)
 	s.close()
 	require.Equal(t, before, modes(t, s))
@@ -67,9 +61,7 @@ func TestKeys(t *testing.T) {
 	} {
 		typed(t, person, text)
 		for _, k := range want {
-			got, err := s.key()
-			require.NoError(t, err)
-			require.Equal(t, k, got, "%q", text)
+			require.Equal(t, k, must.Get(s.key())(t), "%q", text)
 		}
 	}
 }
@@ -96,11 +88,9 @@ func TestANewScreenTakesNoKeyAtOnce(t *testing.T) {
 	pages := r.pager("head", "text", [2]string{"keys", "more"})
 	typed(t, person, "aaa")
 	typed(t, person, "bc")
-	key, err := pages.key(&r.message)
-	require.NoError(t, err)
+	key := must.Get(pages.key(&r.message))(t)
 	require.Equal(t, int('b'), key, "three came too early, each of them after the one before")
-	key, err = pages.key(&r.message)
-	require.NoError(t, err)
+	key = must.Get(pages.key(&r.message))(t)
 	require.Equal(t, int('c'), key, "the screen is no new one any more")
 	require.Empty(t, steps)
 	require.Greater(t, settling, 660*time.Millisecond, "a held key comes again after that, by X's default")
@@ -131,8 +121,7 @@ func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
 	r.message = "said\n"
 	p := r.pager("head", "text", keys)
 	typed(t, person, " q")
-	key, err := p.key(&r.message)
-	require.NoError(t, err)
+	key := must.Get(p.key(&r.message))(t)
 	require.Equal(t, int('q'), key)
 	require.Equal(t, "said\n", r.message, "what was not shown is said later")
 }
@@ -142,8 +131,7 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	defer s.close()
 	typed(t, person, "aaa")
 	for limit := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
-		n, err := unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCINQ)
-		require.NoError(t, err)
+		n := must.Get(unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCINQ))(t)
 		if n == 3 {
 			break // the kernel passes it on in its own time
 		}
@@ -152,8 +140,7 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	r := reviewOn(s)
 	pages := r.pager("head", "text", [2]string{"keys", "more"})
 	typed(t, person, "q")
-	key, err := pages.key(&r.message)
-	require.NoError(t, err)
+	key := must.Get(pages.key(&r.message))(t)
 	require.Equal(t, int('q'), key)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // screensDir has a screenshot of each screen, as docs/guides/approving.md shows them.
@@ -45,8 +47,7 @@ func TestScreens(t *testing.T) {
 			require.NoError(t, os.MkdirAll(screensDir, 0o755))
 			require.NoError(t, os.WriteFile(file, []byte(masked(got)), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
+		want := must.Get(os.ReadFile(file))(t)
 		require.Equal(t, flat(string(want)), flat(masked(got)), "%s; if it is meant: GATED_SCREENS=write go test ./cmd/opsign -run TestScreens", file)
 		for line := range strings.Lines(got) {
 			require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, line)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -37,11 +38,9 @@ func (d device) SignWithFlags(key ssh.PublicKey, data []byte, _ agent.SignatureF
 // serveAgent serves an agent on a socket with a path that is short enough.
 func serveAgent(t *testing.T, a agent.Agent) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("", "agent"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(dir, "s")))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -15,8 +16,7 @@ func TestWritePair(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "op.json")
 	names := func() []string {
-		found, err := os.ReadDir(dir)
-		require.NoError(t, err)
+		found := must.Get(os.ReadDir(dir))(t)
 		out := []string{}
 		for _, f := range found {
 			out = append(out, f.Name())
@@ -26,11 +26,9 @@ func TestWritePair(t *testing.T) {
 	require.NoError(t, writePair(path, []byte("payload"), path+".sig", []byte("signature")))
 	require.Equal(t, []string{"op.json", "op.json.sig"}, names())
 	for name, want := range map[string]string{path: "payload", path + ".sig": "signature"} {
-		got, err := os.ReadFile(name)
-		require.NoError(t, err)
+		got := must.Get(os.ReadFile(name))(t)
 		require.Equal(t, want, string(got))
-		info, err := os.Stat(name)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(name))(t)
 		require.Equal(t, os.FileMode(0o600), info.Mode())
 	}
 
@@ -42,8 +40,7 @@ func TestWritePair(t *testing.T) {
 		require.ErrorIs(t, free(path, path+".sig"), refusal.Conflict)
 		require.ErrorIs(t, writePair(path, []byte("payload"), path+".sig", []byte("signature")), refusal.Conflict)
 		require.Equal(t, []string{filepath.Base(taken)}, names())
-		got, err := os.ReadFile(taken)
-		require.NoError(t, err)
+		got := must.Get(os.ReadFile(taken))(t)
 		require.Equal(t, "mine", string(got))
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/cli"
 )
 
@@ -22,10 +23,8 @@ func pty(t *testing.T) (person, program *os.File) {
 	}
 	t.Cleanup(func() { require.NoError(t, person.Close()) })
 	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	n := must.Get(unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN))(t)
+	program = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { require.NoError(t, program.Close()) })
 	return person, program
 }
@@ -35,8 +34,7 @@ func shownOn(t *testing.T, person *os.File, end string) string {
 	require.NoError(t, person.SetReadDeadline(time.Now().Add(30*time.Second)))
 	shown := ""
 	for one := make([]byte, 1); !strings.HasSuffix(shown, end); {
-		_, err := person.Read(one)
-		require.NoError(t, err, "%q", shown)
+		must.Get(person.Read(one))(t, "%q", shown)
 		shown += string(one)
 	}
 	return shown
@@ -45,13 +43,10 @@ func shownOn(t *testing.T, person *os.File, end string) string {
 func TestAPassphraseDoesNotShow(t *testing.T) {
 	person, program := pty(t)
 	echoes := func() bool {
-		s, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
-		require.NoError(t, err)
-		return s.Lflag&unix.ECHO != 0
+		return must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t).Lflag&unix.ECHO != 0
 	}
 	require.True(t, echoes())
-	_, err := person.WriteString("hasty\n")
-	require.NoError(t, err)
+	must.Get(person.WriteString("hasty\n"))(t)
 	require.Equal(t, "hasty\r\n", shownOn(t, person, "\n"))
 	type result struct {
 		line []byte
@@ -65,8 +60,7 @@ func TestAPassphraseDoesNotShow(t *testing.T) {
 	for limit := time.Now().Add(30 * time.Second); echoes(); runtime.Gosched() {
 		require.True(t, time.Now().Before(limit), "the terminal goes on showing what is typed")
 	}
-	_, err = person.WriteString("correct horse\n")
-	require.NoError(t, err)
+	must.Get(person.WriteString("correct horse\n"))(t)
 	got := <-read
 	require.NoError(t, got.err)
 	require.Equal(t, "correct horse", string(got.line))
@@ -76,8 +70,7 @@ func TestAPassphraseDoesNotShow(t *testing.T) {
 
 func TestReadLine(t *testing.T) {
 	read := func(text string) (string, error) {
-		r, w, err := os.Pipe()
-		require.NoError(t, err)
+		r, w := must.Two(os.Pipe())(t)
 		defer func() { require.NoError(t, r.Close()) }()
 		go func() {
 			_, _ = w.WriteString(text)
@@ -86,30 +79,24 @@ func TestReadLine(t *testing.T) {
 		line, err := readLine(r)
 		return string(line), err
 	}
-	line, err := read("yes\nmore\n")
-	require.NoError(t, err)
+	line := must.Get(read("yes\nmore\n"))(t)
 	require.Equal(t, "yes", line)
-	line, err = read("no end")
-	require.NoError(t, err)
+	line = must.Get(read("no end"))(t)
 	require.Equal(t, "no end", line)
-	_, err = read("")
-	require.Error(t, err)
+	must.Err(read(""))(t)
 	long := make([]byte, maxLine)
 	for i := range long {
 		long[i] = 'a'
 	}
-	line, err = read(string(long) + "\n")
-	require.NoError(t, err)
+	line = must.Get(read(string(long) + "\n"))(t)
 	require.Len(t, line, maxLine)
-	_, err = read(string(long) + "a\n")
-	require.ErrorIs(t, err, errLongLine)
+	must.Fail(read(string(long)+"a\n"))(t, errLongLine)
 }
 
 func TestAPipeIsNoTerminal(t *testing.T) {
 	_, program := pty(t)
 	require.True(t, cli.IsTerminal(program))
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
+	r, w := must.Two(os.Pipe())(t)
 	require.False(t, cli.IsTerminal(r))
 	require.NoError(t, r.Close())
 	require.NoError(t, w.Close())

@@ -10,16 +10,16 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func TestAccepts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
 	ca, key, other := mint.Ed25519(t, "ca"), mint.Ed25519(t, "key"), mint.SKEd25519(t, "other", mint.Touched)
-	trust, err := authz.LoadTrust([]byte(key.Line("alice", `namespaces="operational@gated"`) +
+	trust := must.Get(authz.LoadTrust([]byte(key.Line("alice", `namespaces="operational@gated"`) +
 		other.Line("bob", `namespaces="recovery@gated",valid-before="20310101Z"`) +
-		ca.Line("*@example.com", `cert-authority,namespaces="operational@gated,manager@gated"`)))
-	require.NoError(t, err)
+		ca.Line("*@example.com", `cert-authority,namespaces="operational@gated,manager@gated"`))))(t)
 	certified := func(principal string) []byte { return mint.Certify(ca, key, principal).Blob(t) }
 	expired := mint.Certify(ca, key, "alice@example.com")
 	expired.ValidBefore = at

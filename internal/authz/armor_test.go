@@ -7,24 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func TestDearmor(t *testing.T) {
 	t.Parallel()
 	blob := []byte(strings.Repeat("0123456789", 20))
 	for _, width := range []int{1, 64, 70, 76} {
-		got, err := dearmor(armorLines(blob, width))
-		require.NoError(t, err, width)
+		got := must.Get(dearmor(mint.Armor(blob, width)))(t, width)
 		require.Equal(t, blob, got)
 	}
-	got, err := dearmor(strings.TrimSuffix(armorLines(blob, 70), "\n"))
-	require.NoError(t, err, "the last newline may be missing")
+	got := must.Get(dearmor(strings.TrimSuffix(mint.Armor(blob, 70), "\n")))(t, "the last newline may be missing")
 	require.Equal(t, blob, got)
 }
 
 func TestDearmorRefusals(t *testing.T) { // S12
 	t.Parallel()
-	good := armorLines([]byte(strings.Repeat("0123456789", 20)), 70)
+	good := mint.Armor([]byte(strings.Repeat("0123456789", 20)), 70)
 	body := strings.TrimSuffix(strings.TrimPrefix(good, armorBegin), armorEnd+"\n")
 	for name, bad := range map[string]string{
 		"empty":               "",
@@ -47,7 +47,7 @@ func TestDearmorRefusals(t *testing.T) { // S12
 		"markers alone":       armorBegin + armorEnd + "\n",
 		"markers touch":       strings.TrimSuffix(armorBegin, "\n") + armorEnd + "\n",
 		"end in a line":       strings.Replace(good, "\n"+armorEnd, armorEnd, 1),
-		"long lines":          armorLines([]byte(strings.Repeat("0123456789", 20)), 77),
+		"long lines":          mint.Armor([]byte(strings.Repeat("0123456789", 20)), 77),
 		"ragged lines":        armorBegin + body[:10] + "\n" + body[10:] + armorEnd + "\n",
 		"short line inside":   armorBegin + body[:71] + body[71:80] + "\n" + body[80:] + armorEnd + "\n",
 		"URL alphabet":        armorBegin + "__-_\n" + armorEnd + "\n",
@@ -61,8 +61,7 @@ func TestDearmorRefusals(t *testing.T) { // S12
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NotEqual(t, good, bad)
-			_, err := dearmor(bad)
-			require.ErrorIs(t, err, refusal.Malformed)
+			must.Fail(dearmor(bad))(t, refusal.Malformed)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 const anybody = "*@example.com"
@@ -24,8 +25,7 @@ func TestCertificateAccepted(t *testing.T) {
 			cert := mint.Certify(ca, key, key.Name+"@example.com")
 			cert.Serial = 1<<64 - 1
 			s := mint.SignWith(t, cert, key, nsOperational, payloadOf(t))
-			got, err := approves(t, trust, s, noon)
-			require.NoError(t, err, "%s by %s", key.Type(), ca.Type())
+			got := must.Get(approves(t, trust, s, noon))(t, "%s by %s", key.Type(), ca.Type())
 			require.Equal(t, authz.Signer{Principal: key.Name + "@example.com", Role: op.Operational, Key: key.Fingerprint(),
 				KeyType: key.Type(), CA: ca.Fingerprint(), Serial: 1<<64 - 1, Attested: attestedOf(key), Armor: s.Armored()}, got)
 		}
@@ -103,11 +103,10 @@ func TestCertificateRefusals(t *testing.T) { // S10, S11, S17, S21
 	for _, c := range certificateRefusals {
 		t.Run(c.name, func(t *testing.T) {
 			cert := mint.Certify(ca, alice, "alice@example.com")
-			_, err := approves(t, trust, mint.SignWith(t, cert, alice, nsOperational, payloadOf(t)), noon)
-			require.NoError(t, err)
+			must.Get(approves(t, trust, mint.SignWith(t, cert, alice, nsOperational, payloadOf(t)), noon))(t)
 			c.change(t, &cert)
 			s := mint.Unsigned(cert.Blob(t), nsOperational).By(t, cert.Key, payloadOf(t))
-			_, err = approves(t, trust, s, noon)
+			_, err := approves(t, trust, s, noon)
 			refusedAs(t, err, c.code, c.stage)
 			_, err = authz.VerifyFile(payloadOf(t), s.Armored(), trust, noon)
 			refusedAs(t, err, c.code, c.stage)
@@ -183,13 +182,12 @@ func TestFirstAcceptingAuthorityWins(t *testing.T) {
 	t.Parallel()
 	alice, ca := mint.Ed25519(t, "alice"), mint.Ed25519(t, "ca")
 	s := mint.SignWith(t, mint.Certify(ca, alice, "alice@example.com"), alice, nsOperational, payloadOf(t))
-	_, err := approves(t, loaded(t,
+	must.Get(approves(t, loaded(t,
 		ca.Line("bob@example.com", asAuthority),
 		ca.Line(anybody, `cert-authority,namespaces="recovery@gated"`),
 		ca.Line(anybody, asAuthority+`,valid-before="20300101Z"`),
 		alice.Line("alice@example.com", `namespaces="recovery@gated"`),
-		ca.Line("al?ce@*", asAuthority)), s, noon)
-	require.NoError(t, err)
+		ca.Line("al?ce@*", asAuthority)), s, noon))(t)
 }
 
 func TestStillOfCertificate(t *testing.T) { // S23

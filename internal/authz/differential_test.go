@@ -17,6 +17,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // The promise of protocol section 3: gated never accepts a signature that ssh-keygen
@@ -48,8 +49,7 @@ type comparison struct {
 func corpusSize(t *testing.T) (first uint64, files, attempts, zones int) {
 	t.Helper()
 	if s := os.Getenv("GATED_DIFFERENTIAL_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
+		n := must.Get(strconv.ParseUint(s, 10, 64))(t)
 		first = n
 	}
 	if os.Getenv("GATED_DIFFERENTIAL") == "full" {
@@ -89,8 +89,7 @@ func (c *comparison) document(seed uint64, d document) {
 	require.NoError(c.t, os.WriteFile(trustFile, []byte(d.text), 0o600))
 	trust, loadErr := authz.LoadTrust([]byte(d.text))
 	if loadErr == nil && d.revoked != "" {
-		revoked, err := authz.LoadRevoked([]byte(d.revoked))
-		require.NoError(c.t, err)
+		revoked := must.Get(authz.LoadRevoked([]byte(d.revoked)))(c.t)
 		trust = trust.WithRevoked(revoked)
 	}
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, "revoked"), []byte(d.revoked), 0o600))

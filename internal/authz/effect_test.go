@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // cyrillic looks like alice@example.com in most fonts.
@@ -28,8 +29,7 @@ func TestRotationTakesASCIINamesAlone(t *testing.T) {
 			require.NotContains(t, err.Error(), name)
 		}
 	}
-	_, err := trust.Rotate([]string{bare(eve.Line(`"eve of ops"`, asOperator))}, nil, noon)
-	require.NoError(t, err)
+	must.Get(trust.Rotate([]string{bare(eve.Line(`"eve of ops"`, asOperator))}, nil, noon))(t)
 }
 
 // An older file with such a name still loads, and the name is shown escaped.
@@ -93,8 +93,7 @@ func TestEffects(t *testing.T) {
 		for _, line := range c.add {
 			add = append(add, bare(line))
 		}
-		r, err := trust.Rotate(add, c.remove, noon)
-		require.NoError(t, err, name)
+		r := must.Get(trust.Rotate(add, c.remove, noon))(t, name)
 		var got []op.Fact
 		for _, e := range trust.Effects(r, noon) {
 			got = append(got, e.Fact())
@@ -103,16 +102,14 @@ func TestEffects(t *testing.T) {
 	}
 
 	withCA := loaded(t, alice.Line("alice", asOperator), ca.Line("*@example.com", asAuthority))
-	r, err := withCA.Rotate(nil, []string{key(ca)}, noon)
-	require.NoError(t, err)
+	r := must.Get(withCA.Rotate(nil, []string{key(ca)}, noon))(t)
 	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
 
 	// A revoked key does not count as one that a person keeps.
 	twice := loaded(t, alice.Line("alice", asOperator), other.Line("alice", asOperator), bob.Line("bob", asOperator)).WithRevoked(revoking(t, key(other)))
-	r, err = twice.Rotate(nil, []string{key(alice)}, noon)
-	require.NoError(t, err)
+	r = must.Get(twice.Rotate(nil, []string{key(alice)}, noon))(t)
 	require.Equal(t, "LAST key", twice.Effects(r, noon)[0].Fact().Name)
-	r, err = (*authz.Trust)(nil).Rotate([]string{bare(alice.Line("alice", asOperator))}, nil, noon.Add(time.Hour))
+	r, err := (*authz.Trust)(nil).Rotate([]string{bare(alice.Line("alice", asOperator))}, nil, noon.Add(time.Hour))
 	require.NoError(t, err)
 	require.True(t, (*authz.Trust)(nil).Effects(r, noon)[0].New)
 }

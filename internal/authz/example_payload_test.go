@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // examplePayload is what the tests from outside sign; it is valid for an hour
@@ -21,8 +22,4 @@ var examplePayload = op.Payload{
 	Reason: "the upgrade went wrong",
 }
 
-func payloadOf(t require.TestingT) []byte {
-	b, err := examplePayload.Encode()
-	require.NoError(t, err)
-	return b
-}
+func payloadOf(t require.TestingT) []byte { return must.Get(examplePayload.Encode())(t) }

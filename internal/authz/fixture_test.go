@@ -1,23 +1,19 @@
 package authz
 
 import (
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 const (
@@ -49,19 +45,12 @@ var testRejection = op.Rejection{
 
 func encode(t testing.TB, p interface{ Encode() ([]byte, error) }) []byte {
 	t.Helper()
-	b, err := p.Encode()
-	require.NoError(t, err)
-	return b
+	return must.Get(p.Encode())(t)
 }
 
 // testKey reads a key of testdata/keys.
-func testKey(t testing.TB, name string) ssh.Signer {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name))
-	require.NoError(t, err)
-	key, err := ssh.ParsePrivateKey(b)
-	require.NoError(t, err)
-	return key
+func testKey(t testing.TB, name string) mint.Key {
+	return mint.ReadFile(t, filepath.Join("..", "..", "testdata", "keys", name))
 }
 
 // trustLine returns an allowed_signers line; options is its second field.
@@ -71,9 +60,7 @@ func trustLine(principal, options string, key ssh.PublicKey) string {
 
 func loadTrust(t testing.TB, lines ...string) *Trust {
 	t.Helper()
-	trust, err := LoadTrust([]byte(strings.Join(lines, "")))
-	require.NoError(t, err)
-	return trust
+	return must.Get(LoadTrust([]byte(strings.Join(lines, ""))))(t)
 }
 
 // testVerifier trusts alice, the ecdsa and the rsa key as operational.
@@ -87,91 +74,12 @@ func testVerifier(t testing.TB) Verifier {
 	return Verifier{Gate: testGate, Host: testHost, Trust: trust, Skew: time.Minute, MaxValidity: 24 * time.Hour}
 }
 
-// forge has the parts of an SSHSIG blob, so that a test can make any of them wrong.
-type forge struct {
-	magic         string
-	version       uint32
-	key           []byte
-	namespace     string
-	reserved      string
-	hash          string
-	format        string
-	value         []byte
-	innerTrailing string
-	outerTrailing string
-}
-
-// mint signs payload as ssh-keygen does.
-func mint(t testing.TB, key ssh.Signer, namespace string, hash sshsig.HashAlgorithm, payload []byte) forge {
-	t.Helper()
-	f := forge{magic: "SSHSIG", version: 1, key: key.PublicKey().Marshal(), namespace: namespace, hash: string(hash)}
-	return f.signedBy(t, key, payload)
-}
-
-// signedBy signs the parts, even if they make no sense.
-func (f forge) signedBy(t testing.TB, key ssh.Signer, payload []byte) forge {
-	t.Helper()
-	algorithm := key.PublicKey().Type()
-	if algorithm == ssh.KeyAlgoRSA {
-		algorithm = ssh.KeyAlgoRSASHA512
-	}
-	return f.signedAs(t, key, algorithm, payload)
-}
-
-func (f forge) signedAs(t testing.TB, key ssh.Signer, algorithm string, payload []byte) forge {
-	t.Helper()
-	h := sshsig.HashAlgorithm(f.hash).Hash()
-	h.Write(payload)
-	data := []byte("SSHSIG")
-	for _, s := range []string{f.namespace, f.reserved, f.hash, string(h.Sum(nil))} {
-		data = append(data, sshString(s)...)
-	}
-	sig, err := key.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, data, algorithm)
-	require.NoError(t, err)
-	f.format, f.value = sig.Format, sig.Blob
-	return f
-}
-
-func sshString(s string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
-}
-
-func (f forge) inner() []byte {
-	return slices.Concat(sshString(f.format), sshString(string(f.value)), []byte(f.innerTrailing))
-}
-
-// fields returns the blob's fields in their order, each with its length.
-func (f forge) fields() [][]byte {
-	return [][]byte{
-		[]byte(f.magic), binary.BigEndian.AppendUint32(nil, f.version),
-		sshString(string(f.key)), sshString(f.namespace), sshString(f.reserved), sshString(f.hash),
-		sshString(string(f.inner())),
-	}
-}
-
-func (f forge) blob() []byte { return slices.Concat(append(f.fields(), []byte(f.outerTrailing))...) }
-
-func (f forge) armored() string { return armorLines(f.blob(), 70) }
-
-func armorLines(blob []byte, width int) string {
-	text := base64.StdEncoding.EncodeToString(blob)
-	var b strings.Builder
-	b.WriteString("-----BEGIN SSH SIGNATURE-----\n")
-	for len(text) > 0 {
-		n := min(width, len(text))
-		b.WriteString(text[:n] + "\n")
-		text = text[n:]
-	}
-	b.WriteString("-----END SSH SIGNATURE-----\n")
-	return b.String()
-}
-
 // envelope signs payload with keys, as operational.
-func envelope(t testing.TB, payload []byte, keys ...ssh.Signer) Envelope {
+func envelope(t testing.TB, payload []byte, keys ...mint.Key) Envelope {
 	t.Helper()
 	e := Envelope{Payload: payload}
 	for _, k := range keys {
-		e.Signatures = append(e.Signatures, mint(t, k, "operational@gated", sshsig.HashSHA512, payload).armored())
+		e.Signatures = append(e.Signatures, mint.Sign(t, k, "operational@gated", payload).Armored())
 	}
 	return e
 }

@@ -12,7 +12,8 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	minted "gated/internal/test/mint"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // TestFuzzCorpora fails if a corpus is empty, because a fuzz target without inputs
@@ -20,35 +21,33 @@ import (
 func TestFuzzCorpora(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"FuzzLoadTrust", "FuzzEnvelope", "FuzzArmor"} {
-		files, err := filepath.Glob(filepath.Join("testdata", "fuzz", target, "*"))
-		require.NoError(t, err)
+		files := must.Get(filepath.Glob(filepath.Join("testdata", "fuzz", target, "*")))(t)
 		require.NotEmpty(t, files, target)
 		for _, name := range files {
-			b, err := os.ReadFile(name)
-			require.NoError(t, err)
+			b := must.Get(os.ReadFile(name))(t)
 			require.True(t, strings.HasPrefix(string(b), "go test fuzz v1\n"), name)
 		}
 	}
 }
 
 // seedCertificates has one for each type of key, by each type of CA.
-func seedCertificates(f *testing.F) []minted.Cert {
+func seedCertificates(f *testing.F) []mint.Cert {
 	f.Helper()
-	keys := []minted.Key{
-		minted.Ed25519(f, "alice"), minted.ECDSA(f, "bob", 256), minted.ECDSA(f, "carol", 384), minted.ECDSA(f, "dave", 521),
-		minted.ReadFile(f, filepath.Join("..", "..", "testdata", "keys", "rsa-3072")), minted.SKEd25519(f, "frank", minted.Touched), minted.SKECDSA(f, "grace", minted.Touched),
+	keys := []mint.Key{
+		mint.Ed25519(f, "alice"), mint.ECDSA(f, "bob", 256), mint.ECDSA(f, "carol", 384), mint.ECDSA(f, "dave", 521),
+		mint.ReadFile(f, filepath.Join("..", "..", "testdata", "keys", "rsa-3072")), mint.SKEd25519(f, "frank", mint.Touched), mint.SKECDSA(f, "grace", mint.Touched),
 	}
-	var out []minted.Cert
+	var out []mint.Cert
 	for i, key := range keys {
 		ca := keys[(i+2)%len(keys)]
-		cert := minted.Certify(ca, key, key.Name+"@example.com")
+		cert := mint.Certify(ca, key, key.Name+"@example.com")
 		cert.ValidAfter, cert.ValidBefore = issued, issued.AddDate(0, 0, i)
 		out = append(out, cert)
 	}
 	out[0].ValidBefore = issued.AddDate(1, 0, 0)
-	out[1].Critical = []minted.Option{{Name: "force-command", Value: "/bin/true"}}
+	out[1].Critical = []mint.Option{{Name: "force-command", Value: "/bin/true"}}
 	out[2].Principals = []string{"carol", "root"}
-	out[5].Critical = []minted.Option{{Name: "verify-required"}}
+	out[5].Critical = []mint.Option{{Name: "verify-required"}}
 	return out
 }
 
@@ -81,8 +80,7 @@ func FuzzLoadTrust(f *testing.F) {
 		}
 		require.Equal(t, data, append([]byte{}, trust.Text()...))
 		printed := trust.Print()
-		again, err := LoadTrust(printed)
-		require.NoError(t, err, "%q", printed)
+		again := must.Get(LoadTrust(printed))(t, "%q", printed)
 		require.Equal(t, string(printed), string(again.Print()), "printed again it is the same")
 		before, after := trust.Signers(), again.Signers()
 		require.Len(t, after, len(before))
@@ -106,8 +104,8 @@ func FuzzRevoked(f *testing.F) {
 		f.Add([]byte(c.Key.Text() + " " + c.Key.Name + "\n" + c.CA.Fingerprint()))
 		f.Add([]byte("\t" + c.Text(f) + "\n"))
 	}
-	weak := minted.Strings([]byte("ssh-rsa"), []byte{1, 0, 1}, bytes.Repeat([]byte{0x7f}, 128))
-	f.Add([]byte(minted.Text("ssh-rsa", weak) + "\n" + minted.Text(dsaKey, minted.Strings(dsaKey, "p", "q", "g", "y"))))
+	weak := mint.Strings([]byte("ssh-rsa"), []byte{1, 0, 1}, bytes.Repeat([]byte{0x7f}, 128))
+	f.Add([]byte(mint.Text("ssh-rsa", weak) + "\n" + mint.Text(dsaKey, mint.Strings(dsaKey, "p", "q", "g", "y"))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := LoadRevoked(data)
 		if err != nil {
@@ -119,8 +117,7 @@ func FuzzRevoked(f *testing.F) {
 		for key := range list.keys {
 			plain.WriteString(key + "\n")
 		}
-		again, err := LoadRevoked([]byte(plain.String()))
-		require.NoError(t, err, plain.String())
+		again := must.Get(LoadRevoked([]byte(plain.String())))(t, plain.String())
 		require.Equal(t, list.keys, again.keys)
 	})
 }
@@ -130,8 +127,7 @@ func FuzzRevoked(f *testing.F) {
 func FuzzCertificate(f *testing.F) {
 	signed, authorities := map[string]bool{}, map[string]bool{}
 	for _, c := range seedCertificates(f) {
-		parsed, err := parseCertificate(c.Blob(f))
-		require.NoError(f, err)
+		parsed := must.Get(parseCertificate(c.Blob(f)))(f)
 		signed[string(parsed.signed)], authorities[string(parsed.caBlob)] = true, true
 		f.Add(c.Blob(f))
 		f.Add(c.Forged(f).Blob(f))
@@ -183,8 +179,8 @@ func FuzzEnvelope(f *testing.F) {
 	for _, c := range seedCertificates(f) {
 		lines += c.Key.Line(c.Key.Name, `namespaces="operational@gated"`) + c.CA.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)
 		for _, payload := range [][]byte{approval, rejection} {
-			f.Add(payload, minted.Sign(f, c.Key, "operational@gated", payload).Armored())
-			f.Add(payload, minted.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
+			f.Add(payload, mint.Sign(f, c.Key, "operational@gated", payload).Armored())
+			f.Add(payload, mint.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
 		}
 	}
 	v.Trust = loadTrust(f, lines)
@@ -207,10 +203,8 @@ func FuzzEnvelope(f *testing.F) {
 		if rejErr == nil {
 			require.Equal(t, []Signer{signer}, rejected.Signers)
 		}
-		blob, err := dearmor(armored)
-		require.NoError(t, err)
-		again, err := VerifyFile(payload, armorLines(blob, 64), v.Trust, issued)
-		require.NoError(t, err)
+		blob := must.Get(dearmor(armored))(t)
+		again := must.Get(VerifyFile(payload, mint.Armor(blob, 64), v.Trust, issued))(t)
 		require.Equal(t, signer.Key, again.Key)
 		require.NoError(t, v.Trust.Still(op.Signed{Principal: signer.Principal, Role: signer.Role, Key: signer.Key, CA: signer.CA, Armor: armored}, issued))
 	})
@@ -221,19 +215,18 @@ func FuzzEnvelope(f *testing.F) {
 func FuzzArmor(f *testing.F) {
 	payload := encode(f, testPayload)
 	for _, c := range seedCertificates(f) {
-		f.Add(minted.Sign(f, c.Key, "operational@gated", payload).Armored())
-		f.Add(minted.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
+		f.Add(mint.Sign(f, c.Key, "operational@gated", payload).Armored())
+		f.Add(mint.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
 	}
-	f.Add(minted.Unsigned(minted.Strings(dsaKey, "p", "q", "g", "y"), "operational@gated").Armored())
+	f.Add(mint.Unsigned(mint.Strings(dsaKey, "p", "q", "g", "y"), "operational@gated").Armored())
 	f.Fuzz(func(t *testing.T, armored string) {
 		blob, err := dearmor(armored)
 		if err != nil {
-			_, err = parseSignature(armored)
-			require.Error(t, err)
+			must.Err(parseSignature(armored))(t)
 			return
 		}
 		width := strings.Index(armored[len(armorBegin):], "\n")
-		require.Equal(t, armorLines(blob, width), strings.TrimSuffix(armored, "\n")+"\n")
+		require.Equal(t, mint.Armor(blob, width), strings.TrimSuffix(armored, "\n")+"\n")
 		s, err := parseSignature(armored)
 		if err != nil || s.key == nil {
 			return
@@ -242,7 +235,7 @@ func FuzzArmor(f *testing.F) {
 		if s.cert != nil {
 			key = s.blob // FuzzCertificate checks that
 		}
-		again := minted.Unsigned(key, s.namespace)
+		again := mint.Unsigned(key, s.namespace)
 		again.Hash, again.Format, again.Value, again.Rest = string(s.hash), s.inner.Format, s.inner.Blob, s.inner.Rest
 		require.Equal(t, blob, again.Blob())
 	})

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func sshKeygen(t testing.TB) string {
@@ -28,8 +29,7 @@ func sshKeygen(t testing.TB) string {
 // privateCopy copies a test key to a place in which ssh-keygen accepts it.
 func privateCopy(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name))
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name)))(t)
 	path := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	return path
@@ -57,8 +57,7 @@ func TestSignedBySSHKeygen(t *testing.T) {
 		for _, hash := range []string{"sha512", "sha256"} {
 			cmd := exec.Command(sshKeygen(t), "-Y", "sign", "-n", "operational@gated", "-O", "hashalg="+hash, "-f", privateCopy(t, name))
 			cmd.Stdin = bytes.NewReader(payload)
-			armored, err := cmd.Output()
-			require.NoError(t, err)
+			armored := must.Get(cmd.Output())(t)
 			got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{string(armored)}}, issued)
 			require.NoError(t, err, "%s %s", name, hash)
 			require.Len(t, got.Signers, 1)
@@ -72,7 +71,7 @@ func TestLinesThatBothRead(t *testing.T) {
 	t.Parallel()
 	alice, payload, dir := testKey(t, "alice"), encode(t, testPayload), t.TempDir()
 	key := publicText(t, "alice")
-	armored := mint(t, alice, "operational@gated", sshsig.HashSHA512, payload).armored()
+	armored := mint.Sign(t, alice, "operational@gated", payload).Armored()
 	for _, c := range []struct{ line, principal string }{
 		{`alice namespaces="operational@gated" KEY`, "alice"},
 		{"\t alice \t namespaces=\"operational@gated\"\t \tKEY\tcomment", "alice"},
@@ -87,8 +86,7 @@ func TestLinesThatBothRead(t *testing.T) {
 		{"# one\n\n \nbob namespaces=\"git\" KEY\nalice namespaces=\"operational@gated\" KEY", "alice"},
 	} {
 		allowed := strings.ReplaceAll(c.line, "KEY", key)
-		signer, err := VerifyFile(payload, armored, loadTrust(t, allowed), issued)
-		require.NoError(t, err, c.line)
+		signer := must.Get(VerifyFile(payload, armored, loadTrust(t, allowed), issued))(t, c.line)
 		require.Equal(t, c.principal, signer.Principal)
 		require.NoError(t, opensshVerifies(t, dir, allowed, armored, c.principal, "operational@gated", payload, issued), c.line)
 	}
@@ -99,7 +97,7 @@ func TestLinesThatBothRead(t *testing.T) {
 func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 	t.Parallel()
 	payload, dir := encode(t, testPayload), t.TempDir()
-	armored := mint(t, testKey(t, "alice"), "operational@gated", sshsig.HashSHA512, payload).armored()
+	armored := mint.Sign(t, testKey(t, "alice"), "operational@gated", payload).Armored()
 	for _, line := range []string{
 		`alice KEY`, `alice,bob namespaces="operational@gated" KEY`, `al* namespaces="operational@gated" KEY`,
 		`alice namespaces="*@gated" KEY`, `alice namespaces="operational@gated,!git" KEY`,
@@ -112,7 +110,6 @@ func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 	} {
 		allowed := strings.ReplaceAll(line, "KEY", publicText(t, "alice"))
 		require.NoError(t, opensshVerifies(t, dir, allowed, armored, "alice", "operational@gated", payload, issued.AddDate(0, 1, 0)), line)
-		_, err := LoadTrust([]byte(allowed))
-		require.ErrorIs(t, err, refusal.Malformed, line)
+		must.Fail(LoadTrust([]byte(allowed)))(t, refusal.Malformed, line)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // TestCertifiedBySSHKeygen uses ssh-keygen's own keys, certificates and signatures,
@@ -25,8 +26,7 @@ func TestCertifiedBySSHKeygen(t *testing.T) {
 	keygen := func(args ...string) []byte {
 		cmd := exec.Command("ssh-keygen", args...)
 		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(payload)
-		out, err := cmd.Output()
-		require.NoError(t, err, "%v", args)
+		out := must.Get(cmd.Output())(t, "%v", args)
 		return out
 	}
 	for _, ca := range []mint.Key{mint.Ed25519(t, "ca-ed"), mint.RSA(t, "ca-rsa", 3072), mint.ECDSA(t, "ca-ec", 521)} {
@@ -52,10 +52,9 @@ func TestCertifiedBySSHKeygen(t *testing.T) {
 					require.Equal(t, uint64(1<<64-1), got.Signers[0].Serial)
 				}
 			}
-			text, err := os.ReadFile(filepath.Join(dir, key.Name+"-cert.pub"))
-			require.NoError(t, err)
+			text := must.Get(os.ReadFile(filepath.Join(dir, key.Name+"-cert.pub")))(t)
 			armored := keygen("-Y", "sign", "-q", "-n", nsOperational, "-f", key.Name+"-cert.pub")
-			_, err = verifier(trust.WithRevoked(revoking(t, string(text)))).Approval(authz.Envelope{Payload: payload, Signatures: []string{string(armored)}}, noon)
+			_, err := verifier(trust.WithRevoked(revoking(t, string(text)))).Approval(authz.Envelope{Payload: payload, Signatures: []string{string(armored)}}, noon)
 			refusedAs(t, err, refusal.SignerRevoked, refusal.StageAllowList)
 		}
 	}

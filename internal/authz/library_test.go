@@ -12,6 +12,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // These tests compare the libraries with this package. They show for each item that
@@ -94,8 +95,7 @@ func TestTheCastIsGood(t *testing.T) {
 		"alice@example.com": c.certified(t, c.alice, nil),
 	} {
 		require.NoError(t, libraryAccepts(s.Armored(), nsOperational, c.payload), principal)
-		signer, err := authz.VerifyFile(c.payload, s.Armored(), c.trust, noon)
-		require.NoError(t, err, principal)
+		signer := must.Get(authz.VerifyFile(c.payload, s.Armored(), c.trust, noon))(t, principal)
 		require.Equal(t, principal, signer.Principal)
 	}
 }
@@ -186,14 +186,13 @@ func TestOneKeyIsOneKey(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	both := []string{c.by(t, c.alice).Armored(), c.certified(t, c.alice, nil).Armored()}
-	approval, err := verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: both}, noon)
-	require.NoError(t, err)
+	approval := must.Get(verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: both}, noon))(t)
 	require.Len(t, approval.Signers, 2)
 	require.Equal(t, approval.Signers[0].Key, approval.Signers[1].Key)
 	require.NotEqual(t, approval.Signers[0].Principal, approval.Signers[1].Principal)
 	two := c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = []string{"alice@example.com", "amy@example.com"} })
 	refusedEverywhere(t, c, two.Armored(), refusal.UnknownSigner, refusal.StageAllowList)
 	// A good signature does not make up for a bad one.
-	_, err = verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: append(slices.Clone(both), two.Armored())}, noon)
+	_, err := verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: append(slices.Clone(both), two.Armored())}, noon)
 	require.ErrorIs(t, err, refusal.UnknownSigner)
 }

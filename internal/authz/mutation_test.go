@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
 )
 
 // These tests take the one valid envelope, change one thing, and expect a refusal.
@@ -35,11 +35,11 @@ func TestEveryBitOfSignatureCounts(t *testing.T) { // S04
 	v, payload := testVerifier(t), encode(t, testPayload)
 	codes := []refusal.Code{refusal.Malformed, refusal.BadSignature, refusal.NamespaceMismatch, refusal.UnknownSigner, refusal.WeakKey}
 	for _, name := range mutatedKeys {
-		blob := mint(t, testKey(t, name), "operational@gated", sshsig.HashSHA512, payload).blob()
+		blob := mint.Sign(t, testKey(t, name), "operational@gated", payload).Blob()
 		for i := range len(blob) * 8 {
 			changed := slices.Clone(blob)
 			changed[i/8] ^= 1 << (i % 8)
-			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armorLines(changed, 70)}}, issued)
+			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{mint.Armor(changed, 70)}}, issued)
 			require.Contains(t, codes, refusal.CodeOf(err), "%s bit %d: %v", name, i, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestEveryBitOfSignatureCounts(t *testing.T) { // S04
 func TestEveryByteOfArmorCounts(t *testing.T) {
 	t.Parallel()
 	v, payload := testVerifier(t), encode(t, testPayload)
-	armored := mint(t, testKey(t, "alice"), "operational@gated", sshsig.HashSHA512, payload).armored()
+	armored := mint.Sign(t, testKey(t, "alice"), "operational@gated", payload).Armored()
 	accepted := func(s string) bool {
 		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{s}}, issued)
 		return err == nil
@@ -71,19 +71,19 @@ func TestEveryPartOfSignatureCounts(t *testing.T) {
 	t.Parallel()
 	v, payload := testVerifier(t), encode(t, testPayload)
 	for _, name := range mutatedKeys {
-		f := mint(t, testKey(t, name), "operational@gated", sshsig.HashSHA512, payload)
-		outer := f.fields()
-		inner := [][]byte{sshString(f.format), sshString(string(f.value))}
+		f := mint.Sign(t, testKey(t, name), "operational@gated", payload)
+		outer := f.Fields()
+		inner := [][]byte{mint.String(f.Format), mint.String(string(f.Value))}
 		var blobs [][]byte
 		for _, parts := range mutations(outer) {
 			blobs = append(blobs, slices.Concat(parts...))
 		}
 		for _, parts := range mutations(inner) {
-			last := sshString(string(slices.Concat(parts...)))
+			last := mint.String(string(slices.Concat(parts...)))
 			blobs = append(blobs, slices.Concat(append(slices.Clone(outer[:len(outer)-1]), last)...))
 		}
 		for i, blob := range blobs {
-			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armorLines(blob, 70)}}, issued)
+			_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{mint.Armor(blob, 70)}}, issued)
 			require.Error(t, err, "%s, mutation %d", name, i)
 			require.NotEqual(t, refusal.Internal, refusal.CodeOf(err))
 		}
@@ -97,7 +97,7 @@ func mutations(parts [][]byte) [][][]byte {
 		out = append(out, slices.Delete(slices.Clone(parts), i, i+1), slices.Insert(slices.Clone(parts), i, parts[i]))
 		if len(parts[i]) > 4 {
 			emptied := slices.Clone(parts)
-			emptied[i] = sshString("")
+			emptied[i] = mint.String("")
 			out = append(out, emptied)
 		}
 		for j := range i {

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // The common parts of the external tests. Keys and certificates are minted.
@@ -27,9 +28,7 @@ func loaded(t require.TestingT, lines ...string) *authz.Trust {
 	for _, l := range lines {
 		text += l
 	}
-	trust, err := authz.LoadTrust([]byte(text))
-	require.NoError(t, err)
-	return trust
+	return must.Get(authz.LoadTrust([]byte(text)))(t)
 }
 
 func verifier(trust *authz.Trust) authz.Verifier {

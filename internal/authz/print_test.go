@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func TestPrint(t *testing.T) {
@@ -43,8 +44,7 @@ func TestParsePrintParse(t *testing.T) {
 		trust := loaded(t, text)
 		printed := trust.Print()
 		require.LessOrEqual(t, len(printed), len(text)+1, "but for a last newline")
-		again, err := authz.LoadTrust(printed)
-		require.NoError(t, err, "%s", printed)
+		again := must.Get(authz.LoadTrust(printed))(t, "%s", printed)
 		require.Equal(t, string(printed), string(again.Print()))
 		want, got := trust.Signers(), again.Signers()
 		require.Len(t, got, len(want))

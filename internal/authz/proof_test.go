@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // rotation is a payload that adds lines.
@@ -16,9 +17,7 @@ func rotation(t testing.TB, params op.Params) []byte {
 	t.Helper()
 	p := examplePayload
 	p.Op, p.Target, p.Params = "trust.rotate", op.Target{Kind: "trust", Name: "signers"}, params
-	b, err := p.Encode()
-	require.NoError(t, err)
-	return b
+	return must.Get(p.Encode())(t)
 }
 
 func adding(t testing.TB, lines ...string) []byte {
@@ -54,13 +53,12 @@ func TestProofs(t *testing.T) { // S18
 		proof(bob, op.Operational, "bob", touch), proof(expired, op.Operational, "renewed", nil)}
 	e := authz.Envelope{Payload: payload, Signatures: []string{proofs[0].Armor, proofs[1].Armor,
 		mint.Sign(t, alice, nsOperational, payload).Armored(), proofs[2].Armor, proofs[3].Armor}}
-	got, err := v.Approval(e, noon)
-	require.NoError(t, err)
+	got := must.Get(v.Approval(e, noon))(t)
 	require.Equal(t, proofs, got.Proofs)
 	require.Len(t, got.Signers, 1)
 	require.Equal(t, "alice", got.Signers[0].Principal)
 
-	got, err = v.Approval(authz.Envelope{Payload: payload, Signatures: []string{proofs[1].Armor}}, noon)
+	got, err := v.Approval(authz.Envelope{Payload: payload, Signatures: []string{proofs[1].Armor}}, noon)
 	require.NoError(t, err, "proofs alone")
 	require.Empty(t, got.Signers)
 	require.Equal(t, proofs[1:2], got.Proofs)
@@ -129,8 +127,7 @@ func TestProofsOfRotationAlone(t *testing.T) {
 	v, line := verifier(loaded(t, alice.Line("alice", asOperator))), bare(bob.Line("bob", asOperator))
 	other := examplePayload
 	other.Params = op.Params{"add": []any{line}}
-	encoded, err := other.Encode()
-	require.NoError(t, err)
+	encoded := must.Get(other.Encode())(t)
 	payloads := map[string][]byte{"another operation": encoded}
 	for name, add := range map[string]any{
 		"a string": line, "a number": int64(1), "a boolean": true, "an object": map[string]any{"0": line},
@@ -141,14 +138,12 @@ func TestProofsOfRotationAlone(t *testing.T) {
 	for name, payload := range payloads {
 		_, err := v.Approval(sent(payload, mint.Sign(t, bob, nsOperational, payload)), noon)
 		refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
-		_, err = v.Approval(sent(payload, mint.Sign(t, alice, nsOperational, payload)), noon)
-		require.NoError(t, err, name)
+		must.Get(v.Approval(sent(payload, mint.Sign(t, alice, nsOperational, payload)), noon))(t, name)
 	}
 	rejection := op.Rejection{Gate: other.Gate, Host: other.Host, Request: op.RequestID{Job: 1, Index: 1}, PayloadSHA256: op.SHA256(nil),
 		Nonce: other.Nonce, IssuedAt: other.IssuedAt, ExpiresAt: other.ExpiresAt}
-	b, err := rejection.Encode()
-	require.NoError(t, err)
-	_, err = v.Rejection(sent(b, mint.Sign(t, bob, nsOperational, b)), noon)
+	b := must.Get(rejection.Encode())(t)
+	_, err := v.Rejection(sent(b, mint.Sign(t, bob, nsOperational, b)), noon)
 	refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 }
 
@@ -161,12 +156,10 @@ func TestRolesOfTheConfiguration(t *testing.T) {
 	_, err := v.Approval(sent(payloadOf(t), s), noon)
 	refusedAs(t, err, refusal.NamespaceMismatch, refusal.StageNamespace)
 	v.Roles = []op.Role{"clerk", "manager"}
-	got, err := v.Approval(sent(payloadOf(t), s), noon)
-	require.NoError(t, err)
+	got := must.Get(v.Approval(sent(payloadOf(t), s), noon))(t)
 	require.Equal(t, op.Role("manager"), got.Signers[0].Role)
 	_, err = v.Approval(sent(payloadOf(t), mint.Sign(t, alice, "clerk@gated", payloadOf(t))), noon)
 	refusedAs(t, err, refusal.UnknownSigner, refusal.StageAllowList)
-	who, err := authz.VerifyFile(payloadOf(t), s.Armored(), v.Trust, noon)
-	require.NoError(t, err)
+	who := must.Get(authz.VerifyFile(payloadOf(t), s.Armored(), v.Trust, noon))(t)
 	require.Equal(t, op.Role("manager"), who.Role)
 }

@@ -11,12 +11,11 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func revoking(t require.TestingT, lines ...string) *authz.Revoked {
-	r, err := authz.LoadRevoked([]byte(strings.Join(lines, "\n")))
-	require.NoError(t, err)
-	return r
+	return must.Get(authz.LoadRevoked([]byte(strings.Join(lines, "\n"))))(t)
 }
 
 func TestRevokedKeys(t *testing.T) { // S14
@@ -49,10 +48,9 @@ func TestRevokedKeys(t *testing.T) { // S14
 		revoked := trust.WithRevoked(revoking(t, c.list))
 		require.NoError(t, revoked.Blocked())
 		for name, s := range signatures {
-			signer, err := approves(t, trust, s, noon)
-			require.NoError(t, err)
+			signer := must.Get(approves(t, trust, s, noon))(t)
 			signed := op.Signed{Principal: signer.Principal, Role: signer.Role, Key: signer.Key, CA: signer.CA, Armor: signer.Armor}
-			_, err = approves(t, revoked, s, noon)
+			_, err := approves(t, revoked, s, noon)
 			still := revoked.Still(signed, noon)
 			if strings.Contains(", "+c.revoked+",", ", "+name+",") {
 				refusedAs(t, err, refusal.SignerRevoked, refusal.StageAllowList)
@@ -75,10 +73,8 @@ func TestRevokedComesFirst(t *testing.T) {
 		"host":        mint.SignWith(t, mint.Cert{Key: alice, CA: ca, Kind: mint.HostCert}, alice, nsOperational, payloadOf(t)),
 		"wrong bytes": mint.Sign(t, alice, nsOperational, []byte("other")),
 	} {
-		_, err := approves(t, loaded(t).WithRevoked(list), s, noon)
-		require.ErrorIs(t, err, refusal.SignerRevoked, name)
-		_, err = approves(t, (*authz.Trust)(nil).WithRevoked(list), s, noon)
-		require.ErrorIs(t, err, refusal.SignerRevoked, name)
+		must.Fail(approves(t, loaded(t).WithRevoked(list), s, noon))(t, refusal.SignerRevoked, name)
+		must.Fail(approves(t, (*authz.Trust)(nil).WithRevoked(list), s, noon))(t, refusal.SignerRevoked, name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // bare is a line as in a payload, without its newline.
@@ -26,8 +27,7 @@ func TestRotate(t *testing.T) {
 	trust := loaded(t, text).WithRevoked(list)
 	add := bare(bob.Line("bob", `namespaces="git,operational@gated,coordination@gated"`))
 
-	r, err := trust.Rotate([]string{add}, []string{alice.Fingerprint()}, noon)
-	require.NoError(t, err)
+	r := must.Get(trust.Rotate([]string{add}, []string{alice.Fingerprint()}, noon))(t)
 	require.Equal(t, "# operators\n\n  # recovery\n"+carol.Line("carol", asRecovery)+"# the end\n"+add+"\n", string(r.Text))
 	require.Equal(t, r.Text, r.Trust.Text())
 	require.Equal(t, []op.Role{op.Operational, op.Coordination}, r.Roles)
@@ -37,7 +37,7 @@ func TestRotate(t *testing.T) {
 	require.Len(t, r.Added, 1)
 	require.Equal(t, bob.Fingerprint(), r.Added[0].Key)
 	require.Equal(t, []authz.Owed{{Key: bob.Fingerprint(), Role: op.Operational}, {Key: bob.Fingerprint(), Role: op.Coordination}}, r.Owed())
-	_, err = r.Trust.Rotate([]string{bare(ca.Line("*", asAuthority))}, nil, noon)
+	_, err := r.Trust.Rotate([]string{bare(ca.Line("*", asAuthority))}, nil, noon)
 	refusedAs(t, err, refusal.BadParams, "")
 	require.Contains(t, err.Error(), "revoked", "the list goes along")
 	require.Equal(t, text, string(trust.Text()), "the file in force is as it was")
@@ -46,8 +46,7 @@ func TestRotate(t *testing.T) {
 	refusedAs(t, err, refusal.BadParams, "")
 	require.Nil(t, r.Trust, "what is refused hands out nothing")
 
-	first, err := (*authz.Trust)(nil).Rotate([]string{add}, nil, noon)
-	require.NoError(t, err)
+	first := must.Get((*authz.Trust)(nil).Rotate([]string{add}, nil, noon))(t)
 	require.Equal(t, add+"\n", string(first.Text))
 }
 
@@ -68,8 +67,7 @@ func TestRotationReserved(t *testing.T) { // S22
 		{"CA line removed", nil, []string{ca.Fingerprint()}},
 		{"CA line turned into a plain one", []string{bare(ca.Line("ca", asOperator))}, []string{ca.Fingerprint()}},
 	} {
-		r, err := trust.Rotate(c.add, c.remove, noon)
-		require.NoError(t, err, c.name)
+		r := must.Get(trust.Rotate(c.add, c.remove, noon))(t, c.name)
 		require.True(t, r.Reserved, c.name)
 	}
 	r, err := trust.Rotate([]string{bare(mint.Ed25519(t, "x").Line("x", asOperator))}, []string{alice.Fingerprint()}, noon)
@@ -126,8 +124,7 @@ func TestRotateRefusals(t *testing.T) { // S18
 			require.Contains(t, err.Error(), c.says)
 		})
 	}
-	_, err := trust.Rotate(line(asOperator), remove(alice, lost, bob), noon)
-	require.NoError(t, err, "with a successor they may go")
+	must.Get(trust.Rotate(line(asOperator), remove(alice, lost, bob), noon))(t, "with a successor they may go")
 }
 
 // TestOwed: a rotation owes a proof for each key and role that the file does not
@@ -153,8 +150,7 @@ func TestOwed(t *testing.T) {
 		{"a CA as a CA", ca, ca.Line("*@example.com", asAuthority), nil},
 		{"a CA as a signer", ca, ca.Line("ca", asOperator), []authz.Owed{operational(ca)}},
 	} {
-		r, err := trust.Rotate([]string{bare(c.line)}, []string{c.key.Fingerprint()}, noon)
-		require.NoError(t, err, c.name)
+		r := must.Get(trust.Rotate([]string{bare(c.line)}, []string{c.key.Fingerprint()}, noon))(t, c.name)
 		require.Equal(t, c.want, r.Owed(), c.name)
 	}
 	x := mint.Ed25519(t, "x")

@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
-	minted "gated/internal/test/mint"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // FuzzRotate: the new file has the old lines without the removed keys, and the added
 // lines. Otherwise nothing changes, and the refusal says why.
 func FuzzRotate(f *testing.F) {
 	text := seedTrust(f)
-	trust, err := LoadTrust([]byte(text))
-	require.NoError(f, err)
-	next, again := minted.Ed25519(f, "next"), minted.Ed25519(f, "again")
+	trust := must.Get(LoadTrust([]byte(text)))(f)
+	next, again := mint.Ed25519(f, "next"), mint.Ed25519(f, "again")
 	var last string
 	for _, l := range trust.Signers() {
 		last = l.Key
@@ -43,8 +43,7 @@ func FuzzRotate(f *testing.F) {
 		for _, l := range trust.Signers() {
 			require.True(t, l.Key == gone || listed(r.Trust, l), "a line that was not removed is gone: %+v", l)
 		}
-		_, err = LoadTrust(r.Text)
-		require.NoError(t, err)
+		must.Get(LoadTrust(r.Text))(t)
 	})
 }
 

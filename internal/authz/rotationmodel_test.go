@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // modelLine is a line of the file in the model, without text or index.
@@ -178,9 +179,7 @@ func drawModelLine(t *rapid.T, keys []mint.Key, hour int) modelLine {
 // agrees compares a file with the model of it.
 func agrees(t require.TestingT, m model, trust *authz.Trust, hour int) {
 	at := noon.Add(time.Duration(hour) * time.Hour)
-	again, err := authz.LoadTrust(trust.Text())
-	require.NoError(t, err)
-	require.Equal(t, again.Signers(), trust.Signers())
+	require.Equal(t, must.Get(authz.LoadTrust(trust.Text()))(t).Signers(), trust.Signers())
 	require.True(t, strings.HasPrefix(string(trust.Text()), "# the beginning\n"), "comments stay")
 	listed := trust.Signers()
 	require.Len(t, listed, len(m.lines))

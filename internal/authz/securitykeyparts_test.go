@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // malformedSecurityKeys returns a good blob of each type, and blobs with one wrong
@@ -72,15 +72,11 @@ func TestMalformedSecurityKeys(t *testing.T) {
 	}
 	good, bad := malformedSecurityKeys()
 	for _, blob := range good {
-		_, err := securityKeyOf(nil, blob)
-		require.NoError(t, err)
-		_, err = LoadTrust(line(blob))
-		require.NoError(t, err)
+		must.Get(securityKeyOf(nil, blob))(t)
+		must.Get(LoadTrust(line(blob)))(t)
 	}
 	for name, blob := range bad {
-		_, err := securityKeyOf(nil, blob)
-		require.ErrorIs(t, err, refusal.Malformed, name)
-		_, err = LoadTrust(line(blob))
-		require.ErrorIs(t, err, refusal.Malformed, name)
+		must.Fail(securityKeyOf(nil, blob))(t, refusal.Malformed, name)
+		must.Fail(LoadTrust(line(blob)))(t, refusal.Malformed, name)
 	}
 }

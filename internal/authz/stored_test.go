@@ -10,13 +10,13 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // storedOf is what the journal stores of a verified signature.
 func storedOf(t testing.TB, trust *authz.Trust, s mint.Signature) op.Signed {
 	t.Helper()
-	by, err := approves(t, trust, s, noon)
-	require.NoError(t, err)
+	by := must.Get(approves(t, trust, s, noon))(t)
 	return op.Signed{Principal: by.Principal, Role: by.Role, Key: by.Key, CA: by.CA, Armor: by.Armor, Attested: by.Attested, At: noon}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // pages have such rows.
@@ -107,8 +108,7 @@ func rowsOf(t *testing.T, pages ...string) []string {
 	t.Helper()
 	var out []string
 	for _, page := range pages {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", page))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "formats", page)))(t)
 		_, part, ok := strings.Cut(string(text), "\n## Where gated is stricter than OpenSSH\n")
 		require.True(t, ok, page)
 		part, _, _ = strings.Cut(part, "\n## ")

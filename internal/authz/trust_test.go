@@ -12,6 +12,8 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func publicText(t testing.TB, name string) string {
@@ -30,8 +32,7 @@ func TestLoadTrust(t *testing.T) {
 		"\"#carol\" namespaces=\"git\" " + publicText(t, "carol") + " \"quoted comment, with=options\"\n" +
 		"\"*@example.com,!root *\" valid-before=\"20320101Z\",cert-authority,namespaces=\"operational@gated\" " + publicText(t, "carol") + "\n" +
 		"erin namespaces=\"coordination@gated\",valid-before=\"20310102030405Z\" " + publicText(t, "ecdsa-p256")
-	trust, err := LoadTrust([]byte(data))
-	require.NoError(t, err)
+	trust := must.Get(LoadTrust([]byte(data)))(t)
 	require.Equal(t, op.SHA256([]byte(data)), trust.Digest())
 	fingerprint := func(name string) string { return ssh.FingerprintSHA256(testKey(t, name).PublicKey()) }
 	require.Equal(t, []Listed{
@@ -54,9 +55,7 @@ func TestLoadTrust(t *testing.T) {
 func TestTrustMayBeEmpty(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "\n", "# nobody\n"} {
-		trust, err := LoadTrust([]byte(data))
-		require.NoError(t, err)
-		require.Empty(t, trust.Signers())
+		require.Empty(t, must.Get(LoadTrust([]byte(data)))(t).Signers())
 	}
 	var none *Trust
 	require.Empty(t, none.Signers())
@@ -179,7 +178,7 @@ func TestKeyRefusals(t *testing.T) {
 	t.Parallel()
 	ed := testKey(t, "alice").PublicKey().Marshal()
 	rsaBlob := func(e, n string) []byte {
-		return slices.Concat(sshString("ssh-rsa"), sshString(e), sshString(n))
+		return slices.Concat(mint.String("ssh-rsa"), mint.String(e), mint.String(n))
 	}
 	const e = "\x01\x00\x01"
 	bits := func(n int) string { return "\x00" + strings.Repeat("\xff", n/8) }
@@ -198,24 +197,24 @@ func TestKeyRefusals(t *testing.T) {
 		{"RSA exponent even", "ssh-rsa", rsaBlob("\x04", bits(3072)), "does not decode"},
 		{"RSA padded modulus", "ssh-rsa", rsaBlob(e, "\x00"+bits(3072)), "canonical"},
 		{"RSA trailing", "ssh-rsa", append(rsaBlob(e, bits(3072)), 0), "does not decode"},
-		{"DSA", "ssh-dss", sshString("ssh-dss"), "DSA key is too weak"},
-		{"ed25519 short", "ssh-ed25519", slices.Concat(sshString("ssh-ed25519"), sshString("short")), "does not decode"},
+		{"DSA", "ssh-dss", mint.String("ssh-dss"), "DSA key is too weak"},
+		{"ed25519 short", "ssh-ed25519", slices.Concat(mint.String("ssh-ed25519"), mint.String("short")), "does not decode"},
 		{"ed25519 trailing", "ssh-ed25519", slices.Concat(ed, []byte{0}), "does not decode"},
-		{"ecdsa off the curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"),
-			sshString("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
-		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp384")), "does not decode"},
-		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"), sshString("\x00")), "does not decode"},
-		{"certificate", ssh.CertAlgoED25519v01, sshString(ssh.CertAlgoED25519v01), "a certificate"},
-		{"security key, cut short", "sk-ssh-ed25519@openssh.com", sshString("sk-ssh-ed25519@openssh.com"), "does not decode"},
-		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", sshString("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
-		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("example.com")), "start with ssh:"},
-		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("")), "start with ssh:"},
-		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:\x00")), "start with ssh:"},
-		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:"), []byte{0}), "does not decode"},
-		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 31)), sshString("ssh:")), "does not decode"},
-		{"ML-DSA", "ssh-mldsa-44", sshString("ssh-mldsa-44"), "not supported"},
-		{"signature algorithm for a key type", "rsa-sha2-512", sshString("rsa-sha2-512"), "not supported"},
-		{"empty type", "ssh-ed25519", sshString(""), "type"},
+		{"ecdsa off the curve", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp256"),
+			mint.String("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
+		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp384")), "does not decode"},
+		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(mint.String("ecdsa-sha2-nistp256"), mint.String("nistp256"), mint.String("\x00")), "does not decode"},
+		{"certificate", ssh.CertAlgoED25519v01, mint.String(ssh.CertAlgoED25519v01), "a certificate"},
+		{"security key, cut short", "sk-ssh-ed25519@openssh.com", mint.String("sk-ssh-ed25519@openssh.com"), "does not decode"},
+		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", mint.String("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
+		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("example.com")), "start with ssh:"},
+		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("")), "start with ssh:"},
+		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:\x00")), "start with ssh:"},
+		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:"), []byte{0}), "does not decode"},
+		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 31)), mint.String("ssh:")), "does not decode"},
+		{"ML-DSA", "ssh-mldsa-44", mint.String("ssh-mldsa-44"), "not supported"},
+		{"signature algorithm for a key type", "rsa-sha2-512", mint.String("rsa-sha2-512"), "not supported"},
+		{"empty type", "ssh-ed25519", mint.String(""), "type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := LoadTrust([]byte("\n" + wireLine(c.typ, c.blob)))
@@ -224,8 +223,7 @@ func TestKeyRefusals(t *testing.T) {
 			require.Contains(t, err.Error(), c.says)
 		})
 	}
-	trust, err := LoadTrust([]byte(wireLine("ssh-rsa", rsaBlob(e, bits(3072)))))
-	require.NoError(t, err)
+	trust := must.Get(LoadTrust([]byte(wireLine("ssh-rsa", rsaBlob(e, bits(3072))))))(t)
 	require.Len(t, trust.Signers(), 1, "3,072 bits are enough")
 }
 
@@ -264,16 +262,14 @@ func TestFirstAcceptingLineWins(t *testing.T) {
 		trustLine("first", `namespaces="operational@gated",valid-before="20320101Z"`, bob),
 		trustLine("second", `namespaces="operational@gated"`, bob))
 	find := func(year int) string {
-		e, err := trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
-		require.NoError(t, err)
+		e := must.Get(trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 		return e.Principal
 	}
 	require.Equal(t, "old", find(2030))
 	require.Equal(t, "old", find(2031))
 	require.Equal(t, "first", find(2032))
 	require.Equal(t, "second", find(2033))
-	_, err := trust.find(bob, op.Coordination, issued)
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	must.Fail(trust.find(bob, op.Coordination, issued))(t, refusal.UnknownSigner)
 }
 
 func TestStill(t *testing.T) {
@@ -318,8 +314,7 @@ func TestCould(t *testing.T) {
 	require.Equal(t, []string{"alice"}, trust.Could("manager", op.TouchNone, issued))
 	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, op.TouchNone, issued))
 	require.Empty(t, trust.Could(op.Coordination, op.TouchNone, issued))
-	revoked, err := LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256")))
-	require.NoError(t, err)
+	revoked := must.Get(LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256"))))(t)
 	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, op.TouchNone, issued))
 	require.Empty(t, trust.WithRevoked(revoked).Could("manager", op.TouchNone, issued))
 	var none *Trust

@@ -12,6 +12,8 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // vectorDir has OpenSSH's own signature vectors beside a checkout, if the machine
@@ -33,8 +35,7 @@ func vectors(t *testing.T, names ...string) map[string]vector {
 		return nil
 	}
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(vectorDir, name))
-		require.NoError(t, err)
+		b := must.Get(os.ReadFile(filepath.Join(vectorDir, name)))(t)
 		return string(b)
 	}
 	out := map[string]vector{}
@@ -63,16 +64,14 @@ func (v vector) verify(armored, message string) (signature, error) {
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	for name, v := range vectors(t, "rsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk") {
-		s, err := v.verify(v.armored, v.message)
-		require.NoError(t, err, name)
-		trust, err := LoadTrust([]byte(`unit namespaces="` + v.namespace + `" ` + v.public))
-		require.NoError(t, err, name)
+		s := must.Get(v.verify(v.armored, v.message))(t, name)
+		trust := must.Get(LoadTrust([]byte(`unit namespaces="`+v.namespace+`" `+v.public)))(t, name)
 		require.Len(t, trust.Signers(), 1)
 		require.Equal(t, ssh.FingerprintSHA256(s.key), trust.Signers()[0].Key, name)
 		if strings.HasSuffix(name, "_sk") {
 			require.Equal(t, &op.Attested{Flags: op.FlagPresent, Counter: 0x12345678}, attestedBy(s.key, s.inner), name)
 		}
-		_, err = VerifyFile(encode(t, testPayload), v.armored, trust, issued)
+		_, err := VerifyFile(encode(t, testPayload), v.armored, trust, issued)
 		require.ErrorIs(t, err, refusal.NamespaceMismatch, "%s: it is good, and no approval", name)
 	}
 }
@@ -81,10 +80,8 @@ func TestVectorsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	codes := map[string]refusal.Code{"dsa": refusal.WeakKey, "ecdsa_sk_webauthn": refusal.Malformed, "mldsa44-ed25519": refusal.UnknownSigner}
 	for name, v := range vectors(t, "dsa", "ecdsa_sk_webauthn", "mldsa44-ed25519") {
-		_, err := v.verify(v.armored, v.message)
-		require.ErrorIs(t, err, codes[name], name)
-		_, err = LoadTrust([]byte(`unit namespaces="` + v.namespace + `" ` + v.public))
-		require.ErrorIs(t, err, refusal.Malformed, name)
+		must.Fail(v.verify(v.armored, v.message))(t, codes[name], name)
+		must.Fail(LoadTrust([]byte(`unit namespaces="`+v.namespace+`" `+v.public)))(t, refusal.Malformed, name)
 	}
 }
 
@@ -93,20 +90,18 @@ func TestEveryBitOfVectorsCounts(t *testing.T) {
 	for name, v := range vectors(t, "rsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			blob, err := dearmor(v.armored)
-			require.NoError(t, err)
+			blob := must.Get(dearmor(v.armored))(t)
 			for i := range len(blob) * 8 {
 				flipped := slices.Clone(blob)
 				flipped[i/8] ^= 1 << (i % 8)
-				_, err := v.verify(armorLines(flipped, 70), v.message)
+				_, err := v.verify(mint.Armor(flipped, 70), v.message)
 				require.Error(t, err, "bit %d", i)
 				require.NotEqual(t, refusal.Internal, refusal.CodeOf(err), "bit %d", i)
 			}
 			for i := range len(v.message) * 8 {
 				flipped := []byte(v.message)
 				flipped[i/8] ^= 1 << (i % 8)
-				_, err := v.verify(v.armored, string(flipped))
-				require.ErrorIs(t, err, refusal.BadSignature, "bit %d of the message", i)
+				must.Fail(v.verify(v.armored, string(flipped)))(t, refusal.BadSignature, "bit %d of the message", i)
 			}
 		})
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 func TestApprovalAccepted(t *testing.T) {
@@ -22,9 +23,11 @@ func TestApprovalAccepted(t *testing.T) {
 		{"ecdsa-p256", "erin@example.com", "ecdsa-sha2-nistp256"},
 		{"rsa-3072", "rolf@example.com", "ssh-rsa"},
 	} {
-		for _, hash := range []sshsig.HashAlgorithm{sshsig.HashSHA512, sshsig.HashSHA256} {
+		for _, hash := range []string{mint.SHA512, mint.SHA256} {
 			key := testKey(t, c.key)
-			armored := mint(t, key, "operational@gated", hash, payload).armored()
+			sig := mint.Unsigned(key.Blob(), "operational@gated")
+			sig.Hash = hash
+			armored := sig.By(t, key, payload).Armored()
 			got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{armored}}, issued)
 			require.NoError(t, err, "%s %s", c.key, hash)
 			require.Equal(t, testPayload, got.Payload)
@@ -38,9 +41,8 @@ func TestApprovalAccepted(t *testing.T) {
 func TestRSASHA256Accepted(t *testing.T) {
 	t.Parallel()
 	payload, key := encode(t, testPayload), testKey(t, "rsa-3072")
-	f := mint(t, key, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, key, ssh.KeyAlgoRSASHA256, payload)
-	_, err := testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
-	require.NoError(t, err)
+	f := mint.Sign(t, key, "operational@gated", payload).As(t, key, ssh.KeyAlgoRSASHA256, payload)
+	must.Get(testVerifier(t).Approval(Envelope{Payload: payload, Signatures: []string{f.Armored()}}, issued))(t)
 }
 
 func TestEverySignatureHasToPass(t *testing.T) {
@@ -48,11 +50,10 @@ func TestEverySignatureHasToPass(t *testing.T) {
 	v, payload := testVerifier(t), encode(t, testPayload)
 	alice, rolf, mallory := testKey(t, "alice"), testKey(t, "rsa-3072"), testKey(t, "bob")
 
-	got, err := v.Approval(envelope(t, payload, alice, rolf, alice), issued)
-	require.NoError(t, err)
+	got := must.Get(v.Approval(envelope(t, payload, alice, rolf, alice), issued))(t)
 	require.Len(t, got.Signers, 3, "who counts twice is for the gate to say")
 
-	_, err = v.Approval(envelope(t, payload, alice, mallory), issued)
+	_, err := v.Approval(envelope(t, payload, alice, mallory), issued)
 	refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 	require.Contains(t, err.Error(), "signature 2: ")
 
@@ -67,13 +68,12 @@ func TestRejectionAndApprovalAreNotEachOther(t *testing.T) { // S19
 	v, alice := testVerifier(t), testKey(t, "alice")
 	approval, rejection := envelope(t, encode(t, testPayload), alice), envelope(t, encode(t, testRejection), alice)
 
-	got, err := v.Rejection(rejection, issued)
-	require.NoError(t, err)
+	got := must.Get(v.Rejection(rejection, issued))(t)
 	require.Equal(t, testRejection, got.Rejection)
 	require.Equal(t, rejection.Payload, got.Bytes)
 	require.Len(t, got.Signers, 1)
 
-	_, err = v.Approval(rejection, issued)
+	_, err := v.Approval(rejection, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	_, err = v.Rejection(approval, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
@@ -85,7 +85,7 @@ func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
 	v := testVerifier(t)
 	v.Trust = loadTrust(t, trustLine("bob", `namespaces="recovery@gated,git,coordination@gated"`, key.PublicKey()))
 	for _, role := range op.Roles {
-		sig := mint(t, key, role.Namespace(), sshsig.HashSHA512, payload).armored()
+		sig := mint.Sign(t, key, role.Namespace(), payload).Armored()
 		got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{sig}}, issued)
 		if role == op.Operational {
 			refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
@@ -228,8 +228,7 @@ func TestLimits(t *testing.T) {
 	_, err := v.Approval(times(0), issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
 	for _, n := range []int{1, 15, 16} {
-		_, err := v.Approval(times(n), issued)
-		require.NoError(t, err, n)
+		must.Get(v.Approval(times(n), issued))(t, n)
 	}
 	for _, n := range []int{17, 10_000} {
 		_, err := v.Approval(times(n), issued)
@@ -290,13 +289,12 @@ func TestVerifyFile(t *testing.T) {
 	later := issued.AddDate(1, 0, 0) // the payload's own time does not matter
 	for _, p := range []interface{ Encode() ([]byte, error) }{testPayload, testRejection} {
 		e := envelope(t, encode(t, p), alice)
-		got, err := VerifyFile(e.Payload, e.Signatures[0], v.Trust, later)
-		require.NoError(t, err)
+		got := must.Get(VerifyFile(e.Payload, e.Signatures[0], v.Trust, later))(t)
 		require.Equal(t, "alice@example.com", got.Principal)
 		require.Equal(t, op.Operational, got.Role)
 		require.Equal(t, ssh.FingerprintSHA256(alice.PublicKey()), got.Key)
 
-		_, err = VerifyFile(append(e.Payload, '\n'), e.Signatures[0], v.Trust, later)
+		_, err := VerifyFile(append(e.Payload, '\n'), e.Signatures[0], v.Trust, later)
 		refused(t, err, refusal.Malformed, refusal.StageDecode)
 		_, err = VerifyFile(e.Payload, e.Signatures[0], nil, later)
 		refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
@@ -306,6 +304,5 @@ func TestVerifyFile(t *testing.T) {
 	p := testPayload
 	p.Op, p.Params = "guest.set-config", op.Params{"labels": map[string]any{"type": op.TypeRejection}}
 	e := envelope(t, encode(t, p), alice)
-	_, err := VerifyFile(e.Payload, e.Signatures[0], v.Trust, later)
-	require.NoError(t, err)
+	must.Get(VerifyFile(e.Payload, e.Signatures[0], v.Trust, later))(t)
 }

@@ -9,22 +9,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // TestNothingHereSigns reads the package's files in the test, so that a cached
 // result cannot pass.
 func TestNothingHereSigns(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("*.go"))(t)
 	var checked int
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		checked++
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		require.NoError(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		for _, imp := range file.Imports {
 			path := strings.Trim(imp.Path.Value, `"`)
 			if strings.HasPrefix(path, "gated/") {

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/classify"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 var (
@@ -64,8 +65,7 @@ func (r row) check(t *testing.T) {
 	if r.change != nil {
 		r.change(&r.in)
 	}
-	v, err := classify.Classify(r.in)
-	require.NoError(t, err)
+	v := must.Get(classify.Classify(r.in))(t)
 	require.Equal(t, r.rule, v.Rule)
 	require.Equal(t, r.class, v.Class)
 	require.NotEmpty(t, v.Why)
@@ -231,8 +231,7 @@ func harmless(name string) func(*classify.Input) {
 // TestCatalogueHasRules fails for a new operation without a rule.
 func TestCatalogueHasRules(t *testing.T) {
 	for _, spec := range op.Catalogue() {
-		v, err := classify.Classify(step(spec.Name, op.Params{}))
-		require.NoError(t, err)
+		v := must.Get(classify.Classify(step(spec.Name, op.Params{})))(t)
 		require.NotEqual(t, "anything-else", v.Rule, spec.Name)
 	}
 }
@@ -244,14 +243,12 @@ func TestNoReservationIsTakenUnsigned(t *testing.T) {
 		for _, by := range []op.Requester{theGate, builder, {Source: op.SourceAPI}, {Source: op.SourceDesired, Set: "hub"}, {Source: op.SourceOffline}} {
 			in := scratch()
 			in.Step.Op, in.Requester = name, by
-			v, err := classify.Classify(in)
-			require.NoError(t, err)
+			v := must.Get(classify.Classify(in))(t)
 			require.Equal(t, op.Destructive, v.Class, "%s by %s", name, by)
 		}
 		in := compensation()
 		in.Step.Op = name
-		v, err := classify.Classify(in)
-		require.NoError(t, err)
+		v := must.Get(classify.Classify(in))(t)
 		require.Equal(t, op.Destructive, v.Class, "%s as a compensation", name)
 	}
 }
@@ -261,17 +258,13 @@ func TestNoReservationIsTakenUnsigned(t *testing.T) {
 func TestCommandIsTheOperators(t *testing.T) {
 	for _, name := range []string{"guest.create", "guest.set-config"} {
 		in := step(name, op.Params{"command": "web"})
-		_, err := classify.Classify(in)
-		require.NoError(t, err)
+		must.Get(classify.Classify(in))(t)
 		in.Step.Params = op.Params{"command": "evil"}
-		_, err = classify.Classify(in)
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(classify.Classify(in))(t, refusal.NotAllowed)
 		in.Step.Params = op.Params{"command": "web"}
 		in.Policy.Commands = nil
-		_, err = classify.Classify(in)
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(classify.Classify(in))(t, refusal.NotAllowed)
 		in.Step.Params = op.Params{"command": ""}
-		_, err = classify.Classify(in)
-		require.NoError(t, err, "a step without a command needs no entry")
+		must.Get(classify.Classify(in))(t, "a step without a command needs no entry")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/classify"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // situation is everything that no requester controls: the target, its provenance,
@@ -50,8 +51,7 @@ var words = []string{"scratch", "benign", "gate", "builder", "agent:builder", "u
 func TestNoWordLowersAClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := situation().Draw(t, "situation")
-		before, err := classify.Classify(in)
-		require.NoError(t, err)
+		before := must.Get(classify.Classify(in))(t)
 		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"scratch", "provenance", "created_by", "class", "benign",
 			"undoes", "job", "agent", "creator", "memory", "snapshot", "incarnation"}), rapid.ID).Draw(t, "names") {
 			in.Step.Params[name] = rapid.SampledFrom([]any{true, "true", "benign", int64(7), "builder"}).Draw(t, "value")
@@ -64,8 +64,7 @@ func TestNoWordLowersAClass(t *testing.T) {
 		in.Step.Birth = rapid.SampledFrom(words).Draw(t, "birth")
 		in.Observed.Labels = map[string]string{"tier": "prod", "scratch": "true"}
 		in.Observed.Birth = rapid.SampledFrom(words).Draw(t, "reported birth")
-		after, err := classify.Classify(in)
-		require.NoError(t, err)
+		after := must.Get(classify.Classify(in))(t)
 		if before.Class == op.Destructive && after.Class == op.Benign {
 			t.Fatalf("%s became %s", before.Rule, after.Rule)
 		}
@@ -84,8 +83,7 @@ func TestNothingUnprovenIsTakenUnsigned(t *testing.T) {
 		if foreign {
 			in.Observed.Storage = append(in.Observed.Storage, "disk:elsewhere")
 		}
-		v, err := classify.Classify(in)
-		require.NoError(t, err)
+		v := must.Get(classify.Classify(in))(t)
 		if v.Class == op.Destructive {
 			return
 		}
@@ -108,8 +106,7 @@ func TestNothingUnprovenIsTakenUnsigned(t *testing.T) {
 func TestOutsideOnlyAddsProtection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := situation().Draw(t, "situation")
-		before, err := classify.Classify(in)
-		require.NoError(t, err)
+		before := must.Get(classify.Classify(in))(t)
 		switch rapid.IntRange(0, 4).Draw(t, "addition") {
 		case 0:
 			in.Observed.Protected = true
@@ -122,8 +119,7 @@ func TestOutsideOnlyAddsProtection(t *testing.T) {
 		case 4:
 			in.Observed.Labels = map[string]string{"tier": "prod", "more": "x"}
 		}
-		after, err := classify.Classify(in)
-		require.NoError(t, err)
+		after := must.Get(classify.Classify(in))(t)
 		if before.Class == op.Destructive && after.Class == op.Benign {
 			t.Fatalf("%s became %s", before.Rule, after.Rule)
 		}

@@ -9,13 +9,12 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/classify"
+	"gated/internal/test/must"
 )
 
 func why(t *testing.T, in classify.Input) op.Verdict {
 	t.Helper()
-	v, err := classify.Classify(in)
-	require.NoError(t, err)
-	return v
+	return must.Get(classify.Classify(in))(t)
 }
 
 // TestEachReasonIsSaid: one change removes the protection, removes two labels and

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // stage is a driver that records each call.
@@ -38,8 +39,7 @@ func (s *stage) Prepare(_ context.Context, _ op.Step, cleanup func(func())) (op.
 // Without a permit of a gate, Run does not call the driver.
 func TestNoPermitNoEffect(t *testing.T) {
 	s := &stage{}
-	_, err := Run(t.Context(), gate.Permit{}, s)
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(Run(t.Context(), gate.Permit{}, s))(t, refusal.NotAllowed)
 	require.Empty(t, s.did)
 }
 
@@ -84,16 +84,13 @@ func TestActionsRunAfterTheirPermitWasUsed(t *testing.T) {
 
 func TestAnActionAroundAnother(t *testing.T) {
 	s := &stage{}
-	_, act, err := s.Prepare(t.Context(), op.Step{}, func(func()) {})
-	require.NoError(t, err)
+	_, act := must.Two(s.Prepare(t.Context(), op.Step{}, func(func()) {}))(t)
 	twice := Around(act, func(ctx context.Context, do Work) (Result, error) {
 		s.note("before")
-		_, err := do(ctx)
-		require.NoError(t, err)
+		must.Get(do(ctx))(t)
 		return do(ctx)
 	})
-	_, err = twice.do(t.Context(), gate.Permit{})
-	require.ErrorIs(t, err, refusal.Internal)
+	must.Fail(twice.do(t.Context(), gate.Permit{}))(t, refusal.Internal)
 	require.Equal(t, []string{"prepare", "before", "act"}, s.did, "what a permit is for is done once")
 	require.Nil(t, Around(Action{}, nil).do)
 	require.Nil(t, Does(nil).do, "Run refuses it before it uses the permit")
@@ -101,8 +98,7 @@ func TestAnActionAroundAnother(t *testing.T) {
 
 // If a driver returns no action, Run does not use the permit.
 func TestNoActionUsesNoPermit(t *testing.T) {
-	_, err := run(t.Context(), destroys{errors.New("it was used")}, forgetful{}, gate.Permit{})
-	require.ErrorIs(t, err, refusal.Internal)
+	must.Fail(run(t.Context(), destroys{errors.New("it was used")}, forgetful{}, gate.Permit{}))(t, refusal.Internal)
 }
 
 type forgetful struct{}

@@ -16,6 +16,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // Each test here tries to make a destructive step run unsigned, or twice.
@@ -32,24 +33,22 @@ func TestPermitOfABenignStepIsJudgedAgain(t *testing.T) {
 		"a disk more": func(op.Observed) {
 			w.back.change("tmp", func(o *op.Observed) { o.Storage = append(o.Storage, "disk:2") })
 		},
-		"too old":       func(op.Observed) { w.pass(policy.ScratchMaxAge) },
-		"clock doubted": func(op.Observed) { w.setClock(-time.Hour) },
+		"too old":       func(op.Observed) { w.Pass(policy.ScratchMaxAge) },
+		"clock doubted": func(op.Observed) { w.Set(-time.Hour) },
 	} {
 		w.back.remove("tmp")
 		o := w.scratch("tmp")
 		j := w.submitAs(builder, ask("guest.destroy", "tmp"))
-		p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-		require.NoError(t, err)
+		p := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(t)
 		require.Equal(t, op.Benign, p.Step().Verdict.Class)
 		c(o)
 		require.ErrorIs(t, p.Use(w.ctx, w.back.get("tmp")), refusal.PendingSignature, name)
 		if name == "clock doubted" {
-			w.setClock(time.Hour)
+			w.Set(time.Hour)
 		}
 		w.run()
 		require.True(t, w.back.has("tmp"), name)
-		_, err = w.gate.Cancel(w.ctx, root, j.ID)
-		require.NoError(t, err)
+		must.Get(w.gate.Cancel(w.ctx, root, j.ID))(t)
 	}
 }
 
@@ -84,9 +83,7 @@ func TestPermitIsForItsTarget(t *testing.T) {
 }
 
 func inState(w *world, s op.State) []op.Job {
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{State: s})
-	require.NoError(w.t, err)
-	return jobs
+	return must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{State: s}))(w.t)
 }
 
 func TestCopiesOfAPermitAreOne(t *testing.T) {
@@ -103,14 +100,12 @@ func TestCopiesOfAPermitAreOne(t *testing.T) {
 				permits[k] = permits[k-1] // a copy
 				continue
 			}
-			p, err := w.gate.Permit(w.ctx, r.ID)
-			require.NoError(t, err)
+			p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 			permits[k] = p
 		}
 		require.Equal(t, 1, race(t, len(permits), refusal.Conflict, func(k int) error { return permits[k].Use(w.ctx, now) }))
 		require.Equal(t, 1, w.job(r.ID.Job).Steps[0].Attempts)
-		_, err := w.gate.Permit(w.ctx, r.ID)
-		require.ErrorIs(t, err, refusal.Conflict)
+		must.Fail(w.gate.Permit(w.ctx, r.ID))(t, refusal.Conflict)
 	}
 }
 
@@ -120,9 +115,8 @@ func TestNoCallerSubmitsAsTheGate(t *testing.T) {
 	w := newWorld(t)
 	w.scratch("tmp")
 	for _, source := range []op.Source{op.SourceGate, op.SourceDesired, op.SourceOffline, "", "API"} {
-		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: source, Agent: "builder"},
-			Steps: []op.Ask{ask("guest.destroy", "tmp")}})
-		require.ErrorIs(t, err, refusal.NotAllowed, "%q", source)
+		must.Fail(w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: source, Agent: "builder"},
+			Steps: []op.Ask{ask("guest.destroy", "tmp")}}))(t, refusal.NotAllowed, "%q", source)
 	}
 	w.run()
 	require.True(t, w.back.has("tmp"))
@@ -149,19 +143,16 @@ func TestUseAfterTheStepEnded(t *testing.T) {
 		w.back.put("a")
 		r := w.request(ask("guest.destroy", "a"))
 		w.mustApprove(r)
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 		c.end(r)
 		require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Conflict, name)
 		require.Equal(t, c.want, w.job(r.ID.Job).State(), name)
 	}
 	w.back.put("b")
 	a := ask("guest.destroy", "b")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	w.mustApprove(w.requestOf(j, 1))
-	p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(t)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	require.ErrorIs(t, p.Use(w.ctx, w.back.get("b")), refusal.Conflict)
 	require.Equal(t, op.StateCancelled, w.job(j.ID).State())
@@ -176,8 +167,7 @@ func TestUseAndRejectRace(t *testing.T) {
 		w.back.put(n)
 		r := w.request(ask("guest.destroy", n))
 		w.mustApprove(r)
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 		e, now := w.rejection(r, alice), w.back.get(n)
 		var used, rejected error
 		var wg sync.WaitGroup
@@ -191,24 +181,20 @@ func TestUseAndRejectRace(t *testing.T) {
 // TestTwoStepsOfOneTargetAtOnce: each was signed, but the first changes what the
 // second would act on.
 func TestTwoStepsOfOneTargetAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	one, two := w.request(ask("guest.wipe", "a")), w.request(ask("guest.destroy", "a"))
 	w.mustApprove(one)
 	w.mustApprove(two)
-	p, err := w.gate.Permit(w.ctx, two.ID)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Permit(w.ctx, two.ID))(t)
 	w.use(one.ID)
 	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.job(two.ID.Job).State(), "it is tried again")
-	_, ok, err := w.gate.Runnable(w.ctx, one.Step.Target)
-	require.NoError(t, err)
+	_, ok := must.Two(w.gate.Runnable(w.ctx, one.Step.Target))(t)
 	require.False(t, ok)
 }
 
 func TestDestroyAndStartRace(t *testing.T) { // B17
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	start := w.mustSubmit(ask("guest.start", "a"))
 	r := w.request(ask("guest.destroy", "a"))
 	w.mustApprove(r)
@@ -227,35 +213,26 @@ func TestDestroyAndStartRace(t *testing.T) { // B17
 
 // TestDispatchedIsNeverRunAgain tries everything with a step whose end is not known.
 func TestDispatchedIsNeverRunAgain(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	e := alice.envelope(t, r.Payload)
 	w.mustApprove(r)
 	w.use(r.ID)
 	for range 2 {
-		_, err := w.gate.Permit(w.ctx, r.ID)
-		require.ErrorIs(t, err, refusal.Conflict)
-		_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
-		require.ErrorIs(t, err, refusal.Replayed)
-		_, err = w.offline(e)
-		require.ErrorIs(t, err, refusal.Replayed)
-		_, err = w.gate.Refuse(w.ctx, r.ID, refusal.StaleTarget)
-		require.NoError(t, err)
+		must.Fail(w.gate.Permit(w.ctx, r.ID))(t, refusal.Conflict)
+		must.Fail(w.gate.Approve(w.ctx, hub, r.ID, e))(t, refusal.Replayed)
+		must.Fail(w.offline(e))(t, refusal.Replayed)
+		must.Get(w.gate.Refuse(w.ctx, r.ID, refusal.StaleTarget))(t)
 		require.Equal(t, op.StateDispatched, w.job(r.ID.Job).State(), "only its end ends it")
-		_, err = w.gate.Cancel(w.ctx, root, r.ID.Job)
-		require.ErrorIs(t, err, refusal.Conflict)
+		must.Fail(w.gate.Cancel(w.ctx, root, r.ID.Job))(t, refusal.Conflict)
 		require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 		require.NoError(t, w.gate.Tick(w.ctx))
 		w.run()
 		require.Empty(t, w.back.did())
 		w.restart()
 	}
-	j, err := w.submit(ask("guest.destroy", "a"))
-	require.NoError(t, err)
+	j := must.Get(w.submit(ask("guest.destroy", "a")))(t)
 	require.Equal(t, r.ID.Job, j.ID, "the same wish, while it is under way")
-	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true}))(t)
 	w.run()
 	require.Empty(t, w.back.did())
 	again := w.request(ask("guest.destroy", "a"))
@@ -265,16 +242,14 @@ func TestDispatchedIsNeverRunAgain(t *testing.T) {
 // TestConfigurationIsAskedAgain: the gate refuses a signed step if the configuration
 // no longer names its command.
 func TestConfigurationIsAskedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
 	noCommands := func() {
 		p := w.gate.Policy()
 		p.Commands = nil
 		require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	}
-	signed, err := w.offline(alice.envelope(t, w.payload(ask("guest.create", "new", "command", "web"))))
-	require.NoError(t, err)
+	signed := must.Get(w.offline(alice.envelope(t, w.payload(ask("guest.create", "new", "command", "web")))))(t)
 	benign := w.mustSubmit(ask("guest.create", "other", "command", "web"))
 	waiting := w.request(ask("guest.set-config", "a", "protected", false, "command", "web"))
 	second := w.request(ask("guest.destroy", "a"))
@@ -285,7 +260,7 @@ func TestConfigurationIsAskedAgain(t *testing.T) {
 	w.run()
 	require.Empty(t, w.back.did())
 
-	w.pass(policy.MaxValidity + gate.Skew + time.Second)
+	w.Pass(policy.MaxValidity + gate.Skew + time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx), "one that cannot be issued anew keeps no other from it")
 	require.Equal(t, op.StateRefused, w.job(waiting.ID.Job).State())
 	require.Equal(t, refusal.NotAllowed, w.job(waiting.ID.Job).Steps[0].Code)
@@ -297,25 +272,20 @@ func TestConfigurationIsAskedAgain(t *testing.T) {
 // TestShorterValidityCountsForWhatWaits: the stricter of the policy at the request
 // and the policy in force applies.
 func TestShorterValidityCountsForWhatWaits(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	authorized, waiting := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
 	w.mustApprove(authorized)
 	p := w.gate.Policy()
 	p.MaxValidity = time.Hour
 	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
-	_, err := w.approve(waiting)
-	require.ErrorIs(t, err, refusal.ValidityTooLong)
+	must.Fail(w.approve(waiting))(t, refusal.ValidityTooLong)
 	require.NoError(t, w.gate.Tick(w.ctx))
-	again, err := w.gate.Request(w.ctx, waiting.ID)
-	require.NoError(t, err)
+	again := must.Get(w.gate.Request(w.ctx, waiting.ID))(t)
 	require.Equal(t, time.Hour, again.ExpiresAt.Sub(again.IssuedAt))
-	_, err = w.approve(waiting)
-	require.ErrorIs(t, err, refusal.ValidityTooLong)
+	must.Fail(w.approve(waiting))(t, refusal.ValidityTooLong)
 	w.mustApprove(again)
 
-	w.pass(time.Hour + gate.Skew + time.Second)
+	w.Pass(time.Hour + gate.Skew + time.Second)
 	require.ErrorIs(t, w.execute(authorized.ID), refusal.Expired)
 	require.True(t, w.back.has("a"))
 }
@@ -330,12 +300,10 @@ func TestTimePassesWhileTheTargetIsLookedAt(t *testing.T) {
 	back.put("a")
 	r := w.request(ask("guest.destroy", "a"))
 	offline := alice.envelope(t, w.payload(ask("guest.wipe", "a")))
-	slow.during = func() { w.pass(policy.MaxValidity + gate.Skew + time.Second) }
-	_, err := w.approve(r)
-	require.ErrorIs(t, err, refusal.Expired)
+	slow.during = func() { w.Pass(policy.MaxValidity + gate.Skew + time.Second) }
+	must.Fail(w.approve(r))(t, refusal.Expired)
 	require.Empty(t, w.fate(r.Nonce))
-	_, err = w.offline(offline)
-	require.ErrorIs(t, err, refusal.Expired)
+	must.Fail(w.offline(offline))(t, refusal.Expired)
 	w.run()
 	require.Empty(t, back.did())
 }
@@ -376,18 +344,15 @@ func TestBackEndThatCannotBeLookedAt(t *testing.T) {
 		"other kind": {func(o op.Observed) (op.Observed, error) { o.Target.Kind = "scope"; return o, nil }, refusal.Unavailable},
 	} {
 		blind.change = c.observe
-		_, err := w.approve(r)
-		require.ErrorIs(t, err, c.want, name)
+		must.Fail(w.approve(r))(t, c.want, name)
 		require.Empty(t, w.fate(r.Nonce), name)
 		if name == "no print" {
-			_, err = w.submit(ask("guest.wipe", "a"))
-			require.ErrorIs(t, err, refusal.Malformed, name)
+			must.Fail(w.submit(ask("guest.wipe", "a")))(t, refusal.Malformed, name)
 			continue
 		}
-		_, err = w.submit(ask("guest.wipe", "a"))
-		require.ErrorIs(t, err, c.want, name)
+		must.Fail(w.submit(ask("guest.wipe", "a")))(t, c.want, name)
 		require.Error(t, w.gate.Refresh(w.ctx, r.Step.Target), name)
-		w.pass(time.Second)
+		w.Pass(time.Second)
 		require.NoError(t, w.gate.Tick(w.ctx))
 		require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), name)
 	}
@@ -412,8 +377,7 @@ func (b *blindObserver) Observe(ctx context.Context, l op.Look) (op.Observed, er
 // rejection or dispatch uses the old trust.
 func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 	w := newWorld(t)
-	without, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
-	require.NoError(t, err)
+	without := must.Get(authz.LoadTrust([]byte(mallory.line("operational@gated"))))(t)
 	decided := map[audit.Kind]bool{audit.Approved: true, audit.Rejected: true, audit.Dispatched: true}
 	for i := range 6 {
 		var envelopes []authz.Envelope
@@ -425,8 +389,7 @@ func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 			r := w.request(ask("guest.destroy", n))
 			if k%3 == 2 {
 				w.mustApprove(r)
-				p, err := w.gate.Permit(w.ctx, r.ID)
-				require.NoError(t, err)
+				p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 				permits = append(permits, p)
 				continue
 			}
@@ -452,11 +415,9 @@ func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 			wg.Go(func() { _ = p.Use(w.ctx, now) })
 		}
 		require.NoError(t, w.gate.ReplaceTrust(w.ctx, without))
-		head, err := w.gate.AuditHead(w.ctx)
-		require.NoError(t, err)
+		head := must.Get(w.gate.AuditHead(w.ctx))(t)
 		wg.Wait()
-		late, err := w.gate.Events(w.ctx, head.Seq, 1000)
-		require.NoError(t, err)
+		late := must.Get(w.gate.Events(w.ctx, head.Seq, 1000))(t)
 		for _, e := range late {
 			require.False(t, decided[e.Kind], "%s of %s came after Reload returned", e.Kind, e.Step)
 			require.NotEqual(t, refusal.Internal, e.Code, "a race is no internal error: %s", e.Detail)
@@ -478,8 +439,7 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 	w.back = back
 	back.put("a")
 	r := w.request(ask("guest.destroy", "a"))
-	without, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
-	require.NoError(t, err)
+	without := must.Get(authz.LoadTrust([]byte(mallory.line("operational@gated"))))(t)
 	moved := false
 	slow.during = func() {
 		if !moved { // between verification and commit
@@ -487,8 +447,7 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 			require.NoError(t, w.gate.ReplaceTrust(w.ctx, without))
 		}
 	}
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	must.Fail(w.approve(r))(t, refusal.UnknownSigner)
 	require.Empty(t, w.fate(r.Nonce))
 	moved = true
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
@@ -499,8 +458,7 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 			require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 		}
 	}
-	_, err = w.approve(r)
-	require.NoError(t, err)
+	must.Get(w.approve(r))(t)
 	loose := w.gate.Policy()
 	loose.MaxValidity = policy.MaxValidity + 1
 	require.ErrorIs(t, w.gate.Reload(w.ctx, nil, loose), refusal.BadParams)

@@ -50,7 +50,7 @@ func BenchmarkSignedDecided(b *testing.B) {
 	for _, clients := range []int{1, 32} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			w := benchWorld(b)
-			envelopes := signedOps(b, w.read().Wall, b.N)
+			envelopes := signedOps(b, w.Now(), b.N)
 			var next atomic.Int64
 			b.SetParallelism((clients + 1) / 2)
 			if clients == 1 {

@@ -6,14 +6,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"bytes"
 
@@ -29,6 +27,8 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 )
 
 // world is a gate with a back end in memory and a clock that tests move.
@@ -47,15 +47,14 @@ type world struct {
 	quotas   gate.Quotas // for the next open
 	room     gate.Room
 
-	mu      sync.Mutex
-	wall    time.Time
-	elapsed time.Duration
-	woken   map[op.Target]bool
+	gateworld.Clock
+	mu    sync.Mutex
+	woken map[op.Target]bool
 }
 
 const (
 	testHost = "pve1"
-	testGate = op.GateID("0123456789abcdef0123456789abcdef")
+	testGate = gateworld.ID
 )
 
 // alice is an operator, carol a coordinator, rita holds a recovery key; mallory
@@ -85,8 +84,7 @@ func (k key) line(namespaces string) string {
 }
 
 func (k key) sign(t testing.TB, namespace string, payload []byte) string {
-	sig, err := sshsig.Sign(bytes.NewReader(payload), k.signer, sshsig.HashSHA512, namespace)
-	require.NoError(t, err)
+	sig := must.Get(sshsig.Sign(bytes.NewReader(payload), k.signer, sshsig.HashSHA512, namespace))(t)
 	return string(sshsig.Armor(sig))
 }
 
@@ -94,60 +92,43 @@ func (k key) envelope(t testing.TB, payload []byte) authz.Envelope {
 	return authz.Envelope{Payload: payload, Signatures: []string{k.sign(t, op.Operational.Namespace(), payload)}}
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld is a world with guests that were made outside of the gate.
+func newWorld(t *testing.T, guests ...string) *world {
 	t.Parallel()
 	back := newBackend()
 	w := newWorldOn(t, back)
 	w.back = back
+	for _, name := range guests {
+		back.put(name)
+	}
 	return w
+}
+
+// newRequest is newWorld with a guest, and the request to destroy that guest.
+func newRequest(t *testing.T, guest string) (*world, op.Request) {
+	t.Helper()
+	w := newWorld(t, guest)
+	return w, w.request(ask("guest.destroy", guest))
 }
 
 // newWorldOn is newWorld over another back end.
 func newWorldOn(t testing.TB, back op.Observer) *world {
-	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), observer: back, id: testGate,
+	w := &world{t: t, ctx: t.Context(), observer: back, id: testGate,
 		path: filepath.Join(t.TempDir(), "gated.db")}
-	var err error
-	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git") + carol.line("coordination@gated") +
-		rita.line("recovery@gated")))
-	require.NoError(t, err)
-	empty, err := emptyDatabase()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(w.path, empty, 0o600))
+	w.trust = must.Get(authz.LoadTrust([]byte(alice.line("operational@gated,git") + carol.line("coordination@gated") +
+		rita.line("recovery@gated"))))(t)
+	gateworld.Database(t, w.path, gate.Migrations())
 	w.open()
 	return w
 }
 
-// emptyDatabase is a migrated database, made once.
-var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "gate")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "gated.db")
-	//fsck:none an empty one to begin with
-	s, err := store.Open(context.Background(), path, store.Options{Migrations: gate.Migrations()})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func (w *world) open() {
 	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
-	var err error
-	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
-		w.clock, err = nonce.LoadClock(tx, w.read)
-		return err
-	}))
 	p := policy.Default()
 	p.Commands = []string{"web"}
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id,
-		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
-	require.NoError(w.t, err)
+	w.clock = gateworld.LoadClock(w.t, s, w.Read)
+	w.gate = must.Get(gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id, Trust: w.trust, Policy: p,
+		UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))}))(w.t)
 	w.store = s
 }
 
@@ -175,35 +156,9 @@ func (w *world) restart() {
 	w.open()
 }
 
-func (w *world) read() nonce.Reading {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed}
-}
-
-// pass lets time pass on both clocks.
-func (w *world) pass(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wall, w.elapsed = w.wall.Add(d), w.elapsed+d
-}
-
-// setClock moves the wall clock alone.
-func (w *world) setClock(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wall = w.wall.Add(d)
-}
-
 var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 
-func ask(name, target string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: target}, Params: p}
-}
+func ask(name, target string, kv ...any) op.Ask { return gateworld.Ask(name, target, kv...) }
 
 func (w *world) submit(asks ...op.Ask) (op.Job, error) {
 	return w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: asks, Reason: "test"})
@@ -211,9 +166,7 @@ func (w *world) submit(asks ...op.Ask) (op.Job, error) {
 
 func (w *world) mustSubmit(asks ...op.Ask) op.Job {
 	w.t.Helper()
-	j, err := w.submit(asks...)
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.submit(asks...))(w.t)
 }
 
 // request submits a step that waits and returns its request.
@@ -221,9 +174,7 @@ func (w *world) request(a op.Ask) op.Request {
 	w.t.Helper()
 	j := w.mustSubmit(a)
 	require.Equal(w.t, op.StatePending, j.State())
-	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.ctx, j.Steps[0].ID))(w.t)
 }
 
 func (w *world) approve(r op.Request) (op.Request, error) {
@@ -234,12 +185,10 @@ func (w *world) approve(r op.Request) (op.Request, error) {
 func (w *world) run() {
 	w.t.Helper()
 	for range 100 {
-		targets, err := w.gate.OpenTargets(w.ctx)
-		require.NoError(w.t, err)
+		targets := must.Get(w.gate.OpenTargets(w.ctx))(w.t)
 		ran := false
 		for _, t := range targets {
-			id, ok, err := w.gate.Runnable(w.ctx, t)
-			require.NoError(w.t, err)
+			id, ok := must.Two(w.gate.Runnable(w.ctx, t))(w.t)
 			if ok {
 				w.execute(id)
 				ran = true
@@ -254,30 +203,24 @@ func (w *world) run() {
 
 // execute does what a driver and reconcile do with one step.
 func (w *world) execute(id op.StepID) error {
-	p, err := w.gate.Permit(w.ctx, id)
-	require.NoError(w.t, err)
+	p := must.Get(w.gate.Permit(w.ctx, id))(w.t)
 	used, err := w.back.execute(w.ctx, p)
 	if !used {
 		return err
 	}
-	after, lookErr := w.back.Observe(w.ctx, p.Step().Look())
-	require.NoError(w.t, lookErr)
-	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
-	require.NoError(w.t, recordErr)
+	after := must.Get(w.back.Observe(w.ctx, p.Step().Look()))(w.t)
+	must.Get(w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after}))(w.t)
 	return err
 }
 
 func (w *world) job(id op.JobID) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Job(w.ctx, id)
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Job(w.ctx, id))(w.t)
 }
 
 // kinds returns the kinds of all audit entries, in order.
 func (w *world) kinds() []audit.Kind {
-	es, err := w.gate.Events(w.ctx, 0, 10000)
-	require.NoError(w.t, err)
+	es := must.Get(w.gate.Events(w.ctx, 0, 10000))(w.t)
 	var out []audit.Kind
 	for _, e := range es {
 		out = append(out, e.Kind)
@@ -287,8 +230,7 @@ func (w *world) kinds() []audit.Kind {
 
 // lastRefusal returns the newest refusal in the audit log.
 func (w *world) lastRefusal() audit.Entry {
-	es, err := w.gate.Events(w.ctx, 0, 10000)
-	require.NoError(w.t, err)
+	es := must.Get(w.gate.Events(w.ctx, 0, 10000))(w.t)
 	for i := len(es) - 1; i >= 0; i-- {
 		if es[i].Kind == audit.Refused {
 			return es[i]

@@ -14,6 +14,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 func TestBenignRunsDestructiveWaits(t *testing.T) {
@@ -28,9 +29,7 @@ func TestBenignRunsDestructiveWaits(t *testing.T) {
 	w.run()
 	require.True(t, w.back.has("web"), "an unsigned destroy does not run")
 
-	got, err := w.approve(r)
-	require.NoError(t, err)
-	require.Equal(t, op.StateAuthorized, got.Step.State)
+	require.Equal(t, op.StateAuthorized, must.Get(w.approve(r))(t).Step.State)
 	w.run()
 	require.False(t, w.back.has("web"))
 	require.Equal(t, op.StateSucceeded, w.job(r.ID.Job).State())
@@ -38,11 +37,9 @@ func TestBenignRunsDestructiveWaits(t *testing.T) {
 }
 
 func TestTheLogHasRequesterStepAndReason(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
+	w := newWorld(t, "web")
 	w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))
-	es, err := w.gate.Events(w.ctx, 0, 10)
-	require.NoError(t, err)
+	es := must.Get(w.gate.Events(w.ctx, 0, 10))(t)
 	e := es[len(es)-1]
 	require.Equal(t, audit.Requested, e.Kind)
 	require.Equal(t, "uid:1000", e.By)
@@ -54,36 +51,27 @@ func TestTheLogHasRequesterStepAndReason(t *testing.T) {
 }
 
 func TestZeroPermitIsRefused(t *testing.T) {
-	err := gate.Permit{}.Use(t.Context(), op.Observed{})
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	require.ErrorIs(t, gate.Permit{}.Use(t.Context(), op.Observed{}), refusal.NotAllowed)
 }
 
 func TestPermitWorksOnce(t *testing.T) {
 	w := newWorld(t)
 	j := w.mustSubmit(ask("guest.create", "web"))
-	p1, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
-	p2, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
-	now, err := w.back.Observe(w.ctx, op.At(p1.Step().Target))
-	require.NoError(t, err)
+	p1 := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(t)
+	p2 := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(t)
+	now := must.Get(w.back.Observe(w.ctx, op.At(p1.Step().Target)))(t)
 	require.NoError(t, p1.Use(w.ctx, now))
 	require.ErrorIs(t, p1.Use(w.ctx, now), refusal.Conflict)
 	require.ErrorIs(t, p2.Use(w.ctx, now), refusal.Conflict, "a second permit for the same step does not dispatch it again")
 }
 
 func TestUnauthorizedStepHasNoPermit(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.gate.Permit(w.ctx, r.ID)
-	require.ErrorIs(t, err, refusal.Conflict)
+	w, r := newRequest(t, "web")
+	must.Fail(w.gate.Permit(w.ctx, r.ID))(t, refusal.Conflict)
 }
 
 func TestApprovalCountsOnce(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
+	w, r := newRequest(t, "web")
 	e := alice.envelope(t, r.Payload)
 	var wg sync.WaitGroup
 	errs := make([]error, 64)
@@ -112,25 +100,18 @@ func TestApprovalCountsOnce(t *testing.T) {
 }
 
 func TestUnlistedKeyIsRefusedAndSpendsNothing(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.gate.Approve(w.ctx, hub, r.ID, mallory.envelope(t, r.Payload))
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	w, r := newRequest(t, "web")
+	must.Fail(w.gate.Approve(w.ctx, hub, r.ID, mallory.envelope(t, r.Payload)))(t, refusal.UnknownSigner)
 	require.Equal(t, refusal.UnknownSigner, w.lastRefusal().Code)
-	_, err = w.approve(r)
-	require.NoError(t, err, "the refused try spent nothing")
+	must.Get(w.approve(r))(t, "the refused try spent nothing")
 }
 
 // TestBindingIsExact signs, with a listed key, payloads that differ from the
 // request in one member each (B01 to B06).
 func TestBindingIsExact(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	w.back.put("db")
+	w := newWorld(t, "web", "db")
 	r := w.request(ask("guest.destroy", "web"))
-	base, err := op.DecodePayload(r.Payload)
-	require.NoError(t, err)
+	base := must.Get(op.DecodePayload(r.Payload))(t)
 	for name, c := range map[string]struct {
 		change func(*op.Payload)
 		want   refusal.Code
@@ -154,161 +135,115 @@ func TestBindingIsExact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := base
 			c.change(&p)
-			b, err := p.Encode()
-			require.NoError(t, err)
-			_, err = w.gate.Approve(w.ctx, hub, r.ID, alice.envelope(t, b))
-			require.ErrorIs(t, err, c.want)
+			b := must.Get(p.Encode())(t)
+			must.Fail(w.gate.Approve(w.ctx, hub, r.ID, alice.envelope(t, b)))(t, c.want)
 		})
 	}
-	_, err = w.approve(r)
-	require.NoError(t, err, "the request is still approvable")
+	must.Get(w.approve(r))(t, "the request is still approvable")
 }
 
 func TestEnvelopeOfAnotherRequest(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	w.back.put("db")
+	w := newWorld(t, "web", "db")
 	a, b := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
-	_, err := w.gate.Approve(w.ctx, hub, a.ID, alice.envelope(t, b.Payload))
-	require.ErrorIs(t, err, refusal.BindingMismatch)
-	_, err = w.approve(a)
-	require.NoError(t, err)
-	_, err = w.approve(b)
-	require.NoError(t, err)
+	must.Fail(w.gate.Approve(w.ctx, hub, a.ID, alice.envelope(t, b.Payload)))(t, refusal.BindingMismatch)
+	must.Get(w.approve(a))(t)
+	must.Get(w.approve(b))(t)
 }
 
 func TestPendingNonceUnderOtherBytesAtOps(t *testing.T) { // T12
-	w := newWorld(t)
-	w.back.put("web")
-	w.back.put("db")
+	w := newWorld(t, "web", "db")
 	r := w.request(ask("guest.destroy", "web"))
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(r.Payload))(t)
 	p.Target.Name = "db"
-	b, err := p.Encode()
-	require.NoError(t, err)
-	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
-	require.ErrorIs(t, err, refusal.BindingMismatch)
-	_, err = w.approve(r)
-	require.NoError(t, err)
-	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
+	b := must.Get(p.Encode())(t)
+	must.Fail(w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b)))(t, refusal.BindingMismatch)
+	must.Get(w.approve(r))(t)
+	_, err := w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
 	require.ErrorIs(t, err, refusal.Replayed, "T05: spent nonce, other payload")
 }
 
 func TestRemadeTargetIsStaleAtApproval(t *testing.T) { // B07
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
+	w, r := newRequest(t, "web")
 	w.back.remove("web")
 	w.back.put("web")
-	_, err := w.approve(r)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(r))(t, refusal.StaleTarget)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), "nothing was spent")
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Superseded)
+	must.Fail(w.approve(r))(t, refusal.Superseded)
 	require.True(t, w.back.has("web"))
 }
 
 func TestRemadeTargetIsStaleAtExecution(t *testing.T) { // B08
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
 	w.back.remove("web")
 	w.back.put("web")
 	require.ErrorIs(t, w.execute(r.ID), refusal.StaleTarget)
 	require.Equal(t, op.StateRefused, w.job(r.ID.Job).State())
 	require.True(t, w.back.has("web"))
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Replayed, "the nonce stays spent")
+	must.Fail(w.approve(r))(t, refusal.Replayed, "the nonce stays spent")
 }
 
 func TestChangedStateIsStaleThenIssuedAnew(t *testing.T) { // B09
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
+	w, r := newRequest(t, "web")
 	w.back.change("web", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
-	_, err := w.approve(r)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(r))(t, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Superseded, "the old bytes are no approval of the new state")
-	again, err := w.gate.Request(w.ctx, r.ID)
-	require.NoError(t, err)
+	must.Fail(w.approve(r))(t, refusal.Superseded, "the old bytes are no approval of the new state")
+	again := must.Get(w.gate.Request(w.ctx, r.ID))(t)
 	require.NotEqual(t, r.Nonce, again.Nonce)
-	_, err = w.approve(again)
-	require.NoError(t, err)
+	must.Get(w.approve(again))(t)
 	w.run()
 	require.False(t, w.back.has("web"))
 }
 
 func TestExpiredPayloadIsIssuedAnewUnderTheSameID(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	w.pass(policy.MaxValidity + gate.Skew)
-	_, err := w.approve(r)
-	require.NoError(t, err, "exactly at the boundary is in time")
+	w, r := newRequest(t, "web")
+	w.Pass(policy.MaxValidity + gate.Skew)
+	must.Get(w.approve(r))(t, "exactly at the boundary is in time")
 	w.back.put("db")
 	r = w.request(ask("guest.destroy", "db"))
-	w.pass(policy.MaxValidity + gate.Skew + time.Second)
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Expired)
+	w.Pass(policy.MaxValidity + gate.Skew + time.Second)
+	must.Fail(w.approve(r))(t, refusal.Expired)
 	require.NoError(t, w.gate.Tick(w.ctx))
-	again, err := w.gate.Request(w.ctx, r.ID)
-	require.NoError(t, err)
+	again := must.Get(w.gate.Request(w.ctx, r.ID))(t)
 	require.Equal(t, op.StatePending, again.Step.State)
 	require.NotEqual(t, r.Nonce, again.Nonce)
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Expired)
-	_, err = w.approve(again)
-	require.NoError(t, err)
+	must.Fail(w.approve(r))(t, refusal.Expired)
+	must.Get(w.approve(again))(t)
 }
 
 // While the gate does not trust its clock, it uses the time since boot. After a boot
 // it trusts the clock, which is behind the time at which it issued the payload.
 func TestAPayloadFromTheFutureIsIssuedAnew(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
+	w := newWorld(t, "web")
 	w.mustSubmit(ask("guest.create", "db"))
-	w.setClock(-2 * time.Hour)
-	w.pass(10 * time.Hour)
+	w.Set(-2 * time.Hour)
+	w.Pass(10 * time.Hour)
 	r := w.request(ask("guest.destroy", "web"))
 	w.restart()
-	_, err := w.approve(r)
-	require.ErrorIs(t, err, refusal.NotYetValid)
+	must.Fail(w.approve(r))(t, refusal.NotYetValid)
 	require.NoError(t, w.gate.Tick(w.ctx))
-	again, err := w.gate.Request(w.ctx, r.ID)
-	require.NoError(t, err)
+	again := must.Get(w.gate.Request(w.ctx, r.ID))(t)
 	require.NotEqual(t, r.Nonce, again.Nonce)
-	_, err = w.approve(again)
-	require.NoError(t, err)
+	must.Get(w.approve(again))(t)
 	w.run()
 	require.False(t, w.back.has("web"))
 }
 
 func TestAuthorizedButNotRunInTimeExpires(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	w.pass(policy.MaxValidity + gate.Skew + time.Second)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
+	w.Pass(policy.MaxValidity + gate.Skew + time.Second)
 	require.ErrorIs(t, w.execute(r.ID), refusal.Expired)
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State())
 	require.True(t, w.back.has("web"))
 }
 
 func TestKeyTakenAwayBetweenApprovalAndExecution(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	other, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
+	other := must.Get(authz.LoadTrust([]byte(mallory.line("operational@gated"))))(t)
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, other))
 	require.ErrorIs(t, w.execute(r.ID), refusal.UnknownSigner)
 	require.True(t, w.back.has("web"))
@@ -316,68 +251,51 @@ func TestKeyTakenAwayBetweenApprovalAndExecution(t *testing.T) {
 }
 
 func TestClockSetBackRefusesReplay(t *testing.T) { // T04
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
 	w.run()
-	w.pass(policy.MaxValidity + 3*time.Hour)
+	w.Pass(policy.MaxValidity + 3*time.Hour)
 	require.NoError(t, w.gate.Tick(w.ctx))
-	w.setClock(-policy.MaxValidity - 3*time.Hour)
+	w.Set(-policy.MaxValidity - 3*time.Hour)
 	w.back.put("web")
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Expired)
+	must.Fail(w.approve(r))(t, refusal.Expired)
 	w.restart()
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Expired)
+	must.Fail(w.approve(r))(t, refusal.Expired)
 	require.True(t, w.back.has("web"))
 }
 
 func TestClockFarAheadAndBack(t *testing.T) { // T15
-	w := newWorld(t)
-	w.back.put("web")
-	w.back.put("db")
+	w := newWorld(t, "web", "db")
 	r, r2 := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
-	_, err := w.approve(r2)
-	require.NoError(t, err)
-	w.setClock(70 * 365 * 24 * time.Hour)
+	must.Get(w.approve(r2))(t)
+	w.Set(70 * 365 * 24 * time.Hour)
 	require.NoError(t, w.gate.Tick(w.ctx))
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Unavailable, "signed work waits")
+	must.Fail(w.approve(r))(t, refusal.Unavailable, "signed work waits")
 	require.ErrorIs(t, w.execute(r2.ID), refusal.Unavailable)
-	w.setClock(-70 * 365 * 24 * time.Hour)
-	_, err = w.approve(r)
-	require.NoError(t, err, "and recovers")
+	w.Set(-70 * 365 * 24 * time.Hour)
+	must.Get(w.approve(r))(t, "and recovers")
 	w.run()
 	require.False(t, w.back.has("web"))
 	require.False(t, w.back.has("db"))
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Replayed)
+	must.Fail(w.approve(r))(t, refusal.Replayed)
 }
 
 func TestIdempotencyKey(t *testing.T) { // T09
 	w := newWorld(t)
 	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.create", "web")}, IdempotencyKey: "k"}
-	a, err := w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err)
+	a := must.Get(w.gate.Submit(w.ctx, sub))(t)
 	w.run()
-	b, err := w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err, "the name is taken by now, but the answer is the first one")
+	b := must.Get(w.gate.Submit(w.ctx, sub))(t, "the name is taken by now, but the answer is the first one")
 	require.Equal(t, a.ID, b.ID)
 	sub.Steps = []op.Ask{ask("guest.create", "db")}
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.Conflict)
 	sub.Requester.UID = 1001
-	c, err := w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err, "keys are per caller")
+	c := must.Get(w.gate.Submit(w.ctx, sub))(t, "keys are per caller")
 	require.NotEqual(t, a.ID, c.ID)
 }
 
 func TestSameWishIsOneRequest(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
+	w, r := newRequest(t, "web")
 	entries := len(w.kinds())
 	again := w.mustSubmit(ask("guest.destroy", "web"))
 	require.Equal(t, r.ID.Job, again.ID)
@@ -388,13 +306,10 @@ func TestSameWishIsOneRequest(t *testing.T) {
 	require.Equal(t, r.ID.Job, joined.ID)
 	require.Len(t, joined.Requesters, 2)
 
-	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-	require.NoError(t, err)
+	must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(t)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), "the other one still wants it")
-	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-	require.ErrorIs(t, err, refusal.NotAllowed)
-	_, err = w.gate.Cancel(w.ctx, other, r.ID.Job)
-	require.NoError(t, err)
+	must.Fail(w.gate.Cancel(w.ctx, hub, r.ID.Job))(t, refusal.NotAllowed)
+	must.Get(w.gate.Cancel(w.ctx, other, r.ID.Job))(t)
 	require.Equal(t, op.StateCancelled, w.job(r.ID.Job).State())
 	_, err = w.approve(r)
 	require.ErrorIs(t, err, refusal.Cancelled) // T08
@@ -413,42 +328,32 @@ func TestOpenRequestsAreCapped(t *testing.T) { // P11
 	for _, n := range []string{"a", "b", "c"} {
 		w.request(ask("guest.destroy", n))
 	}
-	_, err := w.submit(ask("guest.destroy", "d"))
-	require.ErrorIs(t, err, refusal.OverLimit)
-	_, err = w.submit(ask("guest.destroy", "a"))
-	require.NoError(t, err, "the same wish again is not one more")
+	must.Fail(w.submit(ask("guest.destroy", "d")))(t, refusal.OverLimit)
+	must.Get(w.submit(ask("guest.destroy", "a")))(t, "the same wish again is not one more")
 }
 
 func TestRefusalFloodIsBounded(t *testing.T) { // H11
 	w := newWorld(t)
 	before := len(w.kinds())
 	for range 500 {
-		_, err := w.submit(ask("guest.nonsense", "web"))
-		require.ErrorIs(t, err, refusal.UnknownOp)
+		must.Fail(w.submit(ask("guest.nonsense", "web")))(t, refusal.UnknownOp)
 	}
 	require.LessOrEqual(t, len(w.kinds())-before, 10)
-	w.pass(2 * time.Minute)
+	w.Pass(2 * time.Minute)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Equal(t, 490, w.lastRefusal().Count)
 }
 
 func TestWantRejectedIsNotAskedAgainUntilWithdrawn(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
+	w := newWorld(t, "web")
 	a := ask("guest.destroy", "web")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
-	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
-	require.NoError(t, err)
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Rejected)
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, refusal.Rejected)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
+	r := must.Get(w.gate.Request(w.ctx, j.Steps[0].ID))(t)
+	must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice)))(t)
+	must.Fail(w.approve(r))(t, refusal.Rejected)
+	must.Fail(w.gate.Want(w.ctx, "fleet", a))(t, refusal.Rejected)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
-	j2, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j2 := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.NotEqual(t, j.ID, j2.ID)
 }
 
@@ -457,51 +362,38 @@ func (w *world) rejection(r op.Request, k key) authz.Envelope {
 }
 
 func (w *world) rejectionWith(r op.Request, k key, change func(*op.Rejection)) authz.Envelope {
-	now := w.read().Wall
+	now := w.Now()
 	rej := op.Rejection{Gate: testGate, Host: testHost, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: op.NewNonce(time.Now()),
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}
 	change(&rej)
-	b, err := rej.Encode()
-	require.NoError(w.t, err)
+	b := must.Get(rej.Encode())(w.t)
 	return k.envelope(w.t, b)
 }
 
 func TestRejectionChecks(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
+	w, r := newRequest(t, "web")
 	e := w.rejection(r, alice)
 	_, err := w.gate.Approve(w.ctx, hub, r.ID, e)
 	require.ErrorIs(t, err, refusal.Malformed) // S19
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, alice.envelope(t, r.Payload))
-	require.ErrorIs(t, err, refusal.Malformed)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, mallory))
-	require.ErrorIs(t, err, refusal.UnknownSigner)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, refusal.Replayed)
+	must.Fail(w.gate.Reject(w.ctx, hub, r.ID, alice.envelope(t, r.Payload)))(t, refusal.Malformed)
+	must.Fail(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, mallory)))(t, refusal.UnknownSigner)
+	must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(t)
+	must.Fail(w.gate.Reject(w.ctx, hub, r.ID, e))(t, refusal.Replayed)
 }
 
 func TestAuthorizedIsRejectedBeforeDispatch(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
+	must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice)))(t)
 	w.run()
 	require.True(t, w.back.has("web"))
 	require.Equal(t, op.StateRejected, w.job(r.ID.Job).State())
 }
 
 func TestWithdrawnWishes(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
+	w := newWorld(t, "web")
 	a := ask("guest.destroy", "web")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, []op.Ask{a}))
 	require.Equal(t, op.StatePending, w.job(j.ID).State(), "it is still wished for")
 	require.NoError(t, w.gate.Withdraw(w.ctx, "other", a.Target, nil))
@@ -509,12 +401,9 @@ func TestWithdrawnWishes(t *testing.T) {
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
 
-	j, err = w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
-	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
-	_, err = w.approve(r)
-	require.NoError(t, err)
+	j = must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
+	r := must.Get(w.gate.Request(w.ctx, j.Steps[0].ID))(t)
+	must.Get(w.approve(r))(t)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	require.Equal(t, op.StateCancelled, w.job(j.ID).State(), "authorized, then withdrawn")
 	w.run()
@@ -522,11 +411,8 @@ func TestWithdrawnWishes(t *testing.T) {
 }
 
 func TestDriverErrorAfterDispatch(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
 	w.back.fail = func(op.Step) error { return errors.New("disk on fire") }
 	require.Error(t, w.execute(r.ID))
 	require.Equal(t, op.StateFailed, w.job(r.ID.Job).State())
@@ -536,39 +422,27 @@ func TestDriverErrorAfterDispatch(t *testing.T) {
 }
 
 func TestUnknownOutcomeIsInterrupted(t *testing.T) { // T13
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
+	p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 	now, _ := w.back.Observe(w.ctx, r.Step.Look())
 	require.NoError(t, p.Use(w.ctx, now))
 	w.restart()
-	steps, err := w.gate.Dispatched(w.ctx)
-	require.NoError(t, err)
-	require.Len(t, steps, 1)
-	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true})
-	require.NoError(t, err)
+	require.Len(t, must.Get(w.gate.Dispatched(w.ctx))(t), 1)
+	must.Get(w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true}))(t)
 	require.Equal(t, op.StateInterrupted, w.job(r.ID.Job).State())
 	w.run()
 	require.True(t, w.back.has("web"))
 }
 
 func TestBackEndThatLies(t *testing.T) { // H09
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	must.Get(w.approve(r))(t)
+	p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 	now, _ := w.back.Observe(w.ctx, r.Step.Look())
 	require.NoError(t, p.Use(w.ctx, now))
-	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{After: &now})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, r.ID, gate.Outcome{After: &now}))(t)
 	require.Equal(t, op.StateFailed, w.job(r.ID.Job).State(), "said to be done, but still there")
-	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{After: &op.Observed{}})
+	_, err := w.gate.Record(w.ctx, r.ID, gate.Outcome{After: &op.Observed{}})
 	require.ErrorIs(t, err, refusal.Conflict, "a second answer changes nothing")
 }

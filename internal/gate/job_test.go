@@ -12,6 +12,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // states returns the states of a job's steps in order.
@@ -25,30 +26,24 @@ func (w *world) states(id op.JobID) (out []op.State) {
 // requestOf returns the request of a job's step.
 func (w *world) requestOf(j op.Job, index int) op.Request {
 	w.t.Helper()
-	r, err := w.gate.Request(w.ctx, op.StepID{Job: j.ID, Index: index})
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.ctx, op.StepID{Job: j.ID, Index: index}))(w.t)
 }
 
 func (w *world) mustApprove(r op.Request) {
 	w.t.Helper()
-	_, err := w.approve(r)
-	require.NoError(w.t, err)
+	must.Get(w.approve(r))(w.t)
 }
 
 func (w *world) mustReject(r op.Request) {
 	w.t.Helper()
-	_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
-	require.NoError(w.t, err)
+	must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice)))(w.t)
 }
 
 // use dispatches a step and does not end it.
 func (w *world) use(id op.StepID) {
 	w.t.Helper()
-	p, err := w.gate.Permit(w.ctx, id)
-	require.NoError(w.t, err)
-	now, err := w.back.Observe(w.ctx, p.Step().Look())
-	require.NoError(w.t, err)
+	p := must.Get(w.gate.Permit(w.ctx, id))(w.t)
+	now := must.Get(w.back.Observe(w.ctx, p.Step().Look()))(w.t)
 	require.NoError(w.t, p.Use(w.ctx, now))
 }
 
@@ -62,9 +57,7 @@ func (w *world) fate(n string) nonce.Fate {
 
 // TestNothingStartsBeforeAllIsAuthorized is P15.
 func TestNothingStartsBeforeAllIsAuthorized(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.destroy", "a"), ask("guest.start", "b"), ask("guest.destroy", "b"))
 	require.Equal(t, []op.State{op.StatePlanned, op.StatePending, op.StatePlanned, op.StatePending}, w.states(j.ID))
 	w.run()
@@ -73,10 +66,9 @@ func TestNothingStartsBeforeAllIsAuthorized(t *testing.T) {
 	w.run()
 	require.Empty(t, w.back.did(), "one of two is authorized")
 	for i := 1; i <= 4; i++ {
-		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
-		require.ErrorIs(t, err, refusal.Conflict, "step %d", i)
+		must.Fail(w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i}))(t, refusal.Conflict, "step %d", i)
 	}
-	w.pass(7 * time.Hour)
+	w.Pass(7 * time.Hour)
 	w.mustApprove(w.requestOf(j, 2))
 	for i := 2; i <= 4; i++ {
 		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
@@ -113,8 +105,7 @@ func TestRejectionInEachPosition(t *testing.T) {
 				require.Equal(t, want, s, "step %d", k+1)
 				r := w.requestOf(j, k+1)
 				require.NotEqual(t, nonce.Unspent, w.fate(r.Nonce))
-				_, err := w.approve(r)
-				require.Error(t, err)
+				must.Err(w.approve(r))(t)
 			}
 			w.run()
 			require.Empty(t, w.back.did())
@@ -189,9 +180,7 @@ func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 			[]op.State{op.StateSucceeded, op.StateInterrupted, op.StateRejected, op.StateSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.back.put("a")
-			w.back.put("b")
+			w := newWorld(t, "a", "b")
 			j := w.mustSubmit(ask("guest.create", "new"), ask("guest.start", "a"), ask("guest.destroy", "b"))
 			r := w.requestOf(j, 3)
 			w.mustApprove(r)
@@ -202,8 +191,7 @@ func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 			require.Len(t, w.states(j.ID), 3, "nothing is taken back while a step runs")
 			w.run()
 			require.True(t, w.back.has("new"))
-			_, err := w.gate.Record(w.ctx, second, c.out(w))
-			require.NoError(t, err)
+			must.Get(w.gate.Record(w.ctx, second, c.out(w)))(t)
 			w.run()
 			require.Equal(t, c.want, w.states(j.ID))
 			require.False(t, w.back.has("new"))
@@ -220,8 +208,7 @@ func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 }
 
 func TestBenignStepThatBecomesDestructiveAsks(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.stop", "a"))
 	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
 	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
@@ -248,8 +235,7 @@ func TestBenignStepThatBecomesDestructiveAsks(t *testing.T) {
 }
 
 func TestApprovedAfterItBecameDestructive(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.mustSubmit(ask("guest.stop", "a"))
 	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
 	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.PendingSignature)
@@ -260,11 +246,10 @@ func TestApprovedAfterItBecameDestructive(t *testing.T) {
 }
 
 func TestCompensationThatIsTooOldAsks(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.start", "a"))
 	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
-	w.pass(policy.ScratchMaxAge)
+	w.Pass(policy.ScratchMaxAge)
 	w.back.fail = func(op.Step) error { return errors.New("no") }
 	require.Error(t, w.execute(op.StepID{Job: j.ID, Index: 2}))
 	w.back.fail = nil
@@ -280,8 +265,7 @@ func TestCompensationThatIsTooOldAsks(t *testing.T) {
 // TestNoSignatureForWhatAnEarlierStepChanges: the payload could not name the state
 // that the step would find.
 func TestNoSignatureForWhatAnEarlierStepChanges(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	for name, asks := range map[string][]op.Ask{
 		"create, destroy":   {ask("guest.create", "x"), ask("guest.destroy", "x")},
 		"create, wipe":      {ask("guest.create", "x"), ask("guest.wipe", "x")},
@@ -291,8 +275,7 @@ func TestNoSignatureForWhatAnEarlierStepChanges(t *testing.T) {
 		"destroy, create":   {ask("guest.destroy", "a"), ask("guest.create", "a")},
 		"create, create":    {ask("guest.create", "x"), ask("guest.create", "a")},
 	} {
-		_, err := w.submit(asks...)
-		require.ErrorIs(t, err, refusal.Conflict, name)
+		must.Fail(w.submit(asks...))(t, refusal.Conflict, name)
 	}
 	j, err := w.submit(ask("guest.start", "a"), ask("guest.stop", "a"), ask("guest.destroy", "a"))
 	require.NoError(t, err, "running or not is no part of the signed state")
@@ -327,12 +310,9 @@ func TestSizesOfAJob(t *testing.T) {
 		return out
 	}
 	w.back.put("a")
-	_, err := w.submit()
-	require.ErrorIs(t, err, refusal.BadParams)
-	_, err = w.submit(asks(op.MaxSteps + 1)...)
-	require.ErrorIs(t, err, refusal.TooComplex)
-	j, err := w.submit(asks(op.MaxSteps)...)
-	require.NoError(t, err)
+	must.Fail(w.submit())(t, refusal.BadParams)
+	must.Fail(w.submit(asks(op.MaxSteps+1)...))(t, refusal.TooComplex)
+	j := must.Get(w.submit(asks(op.MaxSteps)...))(t)
 	require.Len(t, j.Steps, op.MaxSteps)
 
 	reason := make([]byte, op.MaxReason+1)
@@ -340,28 +320,20 @@ func TestSizesOfAJob(t *testing.T) {
 		reason[i] = 'x'
 	}
 	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "a")}, Reason: string(reason)}
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.BadParams)
 	sub.Reason = sub.Reason[1:]
-	j, err = w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err)
-	p, err := op.DecodePayload(w.requestOf(j, 1).Payload)
-	require.NoError(t, err)
-	require.Equal(t, sub.Reason, p.Reason)
+	j = must.Get(w.gate.Submit(w.ctx, sub))(t)
+	require.Equal(t, sub.Reason, must.Get(op.DecodePayload(w.requestOf(j, 1).Payload))(t).Reason)
 	sub.Reason = "\u202e"
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.Malformed)
 	sub.Reason, sub.IdempotencyKey = "", string(reason[:256])
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(w.gate.Submit(w.ctx, sub))(t, refusal.BadParams)
 	sub.IdempotencyKey = sub.IdempotencyKey[1:]
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err)
+	must.Get(w.gate.Submit(w.ctx, sub))(t)
 }
 
 func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	for name, c := range map[string]struct {
 		ask  op.Ask
 		want refusal.Code
@@ -385,16 +357,11 @@ func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
 		"taken":          {ask("guest.create", "a"), refusal.Conflict},
 		"empty trash":    {ask("guest.undelete", "x"), refusal.UnknownTarget},
 	} {
-		_, err := w.submit(c.ask)
-		require.ErrorIs(t, err, c.want, name)
-		_, err = w.gate.Want(w.ctx, "fleet", c.ask)
-		require.ErrorIs(t, err, c.want, name)
-		_, err = w.submit(ask("guest.start", "a"), c.ask)
-		require.ErrorIs(t, err, c.want, "%s as a second step", name)
+		must.Fail(w.submit(c.ask))(t, c.want, name)
+		must.Fail(w.gate.Want(w.ctx, "fleet", c.ask))(t, c.want, name)
+		must.Fail(w.submit(ask("guest.start", "a"), c.ask))(t, c.want, "%s as a second step", name)
 	}
 	_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "x", "scratch", true))
 	require.ErrorIs(t, err, refusal.BadParams, "desired state does not make scratch")
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(t, err)
-	require.Empty(t, jobs)
+	require.Empty(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t))
 }

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // copies is a back end that says when each snapshot was made.
@@ -57,10 +58,10 @@ func TestMakerOfACopy(t *testing.T) {
 	w.back.put("db")
 	took := w.mustSubmit(ask("guest.snapshot", "db", "snapshot", "ours"))
 	w.run()
-	c.made["ours"] = w.wall
-	w.pass(time.Hour)
+	c.made["ours"] = w.Now()
+	w.Pass(time.Hour)
 	w.back.change("db", func(o *op.Observed) { o.Snapshots = append(o.Snapshots, "theirs", "untold", "undated") })
-	c.made["theirs"] = w.wall
+	c.made["theirs"] = w.Now()
 	const others = "other hands than this gate's: it has no record of a step that made it"
 	restore := func(name string) op.Request { return w.request(ask("guest.restore", "db", "snapshot", name)) }
 
@@ -73,15 +74,14 @@ func TestMakerOfACopy(t *testing.T) {
 
 	// Another snapshot with our name: ours was deleted, and this one was made
 	// outside the gate.
-	c.made["ours"] = w.wall
-	shown, err := w.gate.Shown(w.ctx, deleting.ID)
-	require.NoError(t, err)
+	c.made["ours"] = w.Now()
+	shown := must.Get(w.gate.Shown(w.ctx, deleting.ID))(t)
 	require.Equal(t, others, factOf(shown, "snapshot made by"))
 
 	// A guest of another name does not matter.
 	w.back.put("web")
 	w.back.change("web", func(o *op.Observed) { o.Snapshots = []string{"ours"} })
-	c.made["ours"] = w.wall.Add(-time.Hour)
+	c.made["ours"] = w.Now().Add(-time.Hour)
 	require.Equal(t, others, factOf(w.request(ask("guest.restore", "web", "snapshot", "ours")), "snapshot made by"))
 
 	require.Empty(t, factOf(w.request(ask("guest.destroy", "web")), "snapshot made by"))
@@ -103,9 +103,8 @@ func TestABackupIsMadeByTheStepOfItsTime(t *testing.T) {
 		{2*time.Minute + time.Second, "other hands than this gate's: it has no record of a step that made it"},
 		{-2*time.Minute - time.Second, "other hands than this gate's: it has no record of a step that made it"},
 	} {
-		c.made["backup"] = w.wall.Add(at.after)
-		_, facts, err := w.gate.Explain(w.ctx, hub, ask("guest.backup-restore", "db", "backup", "b1"))
-		require.NoError(t, err)
+		c.made["backup"] = w.Now().Add(at.after)
+		_, facts := must.Two(w.gate.Explain(w.ctx, hub, ask("guest.backup-restore", "db", "backup", "b1")))(t)
 		require.Equal(t, at.want, factOf(op.Request{Facts: facts}, "backup made by"), at.after)
 	}
 }
@@ -116,7 +115,7 @@ func TestOneRequestsLookIsNotAnothers(t *testing.T) {
 	w, c := newCopiesWorld(t)
 	w.back.put("db")
 	w.back.change("db", func(o *op.Observed) { o.Snapshots = []string{"a", "b"} })
-	c.made["a"], c.made["b"] = w.wall, w.wall.Add(time.Hour)
+	c.made["a"], c.made["b"] = w.Now(), w.Now().Add(time.Hour)
 	first := w.request(ask("guest.restore", "db", "snapshot", "a"))
 	second := w.request(ask("guest.restore", "db", "snapshot", "b"))
 	w.back.change("db", func(o *op.Observed) { o.Snapshots = []string{"b"} })

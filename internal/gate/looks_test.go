@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // probing is a back end of commands. If release is set, its probes do not end before
@@ -64,41 +65,32 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 		rules.OpenPerSource = 3
 		require.NoError(t, w.gate.Reload(w.ctx, nil, rules))
 		for i := range 3 {
-			_, err := w.submitFor(1, runs(i))
-			require.NoError(t, err)
+			must.Get(w.submitFor(1, runs(i)))(t)
 		}
 		before := p.begun.Load()
-		_, err := w.submitFor(1, runs(3))
-		require.ErrorIs(t, err, refusal.OverLimit)
-		_, err = w.submitFor(1, runs(4), runs(5))
-		require.ErrorIs(t, err, refusal.OverLimit)
+		must.Fail(w.submitFor(1, runs(3)))(t, refusal.OverLimit)
+		must.Fail(w.submitFor(1, runs(4), runs(5)))(t, refusal.OverLimit)
 		require.Equal(t, before, p.begun.Load(), "a probe ran before the limit was looked at")
-		j, err := w.submitFor(1, runs(2))
-		require.NoError(t, err, "what waits already takes no room")
+		j := must.Get(w.submitFor(1, runs(2)))(t, "what waits already takes no room")
 		require.EqualValues(t, 3, j.ID)
-		_, err = w.submitFor(2, runs(3))
-		require.NoError(t, err, "the limit is per requester")
+		must.Get(w.submitFor(2, runs(3)))(t, "the limit is per requester")
 	})
 	t.Run("steps of a target", func(t *testing.T) {
 		w, p := newProbing(t)
 		for i := range 96 {
-			_, err := w.submitFor(uint32(i), runs(i))
-			require.NoError(t, err)
+			must.Get(w.submitFor(uint32(i), runs(i)))(t)
 		}
 		before := p.begun.Load()
-		_, err := w.submitFor(200, runs(128))
-		require.ErrorIs(t, err, refusal.OverLimit)
+		must.Fail(w.submitFor(200, runs(128)))(t, refusal.OverLimit)
 		require.Equal(t, before, p.begun.Load())
 	})
 	t.Run("steps of one job on a target", func(t *testing.T) {
 		w, p := newProbing(t)
 		for i := range 95 {
-			_, err := w.submitFor(uint32(i), runs(i))
-			require.NoError(t, err)
+			must.Get(w.submitFor(uint32(i), runs(i)))(t)
 		}
 		before := p.begun.Load()
-		_, err := w.submitFor(200, runs(200), runs(201))
-		require.ErrorIs(t, err, refusal.OverLimit)
+		must.Fail(w.submitFor(200, runs(200), runs(201)))(t, refusal.OverLimit)
 		require.Equal(t, before+1, p.begun.Load(), "there was room for the first alone")
 	})
 }
@@ -107,8 +99,7 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 // run, and another uid's submit and an approval wait for none of them.
 func TestLooksOfAUIDAreBounded(t *testing.T) {
 	w, p := newProbing(t)
-	mine, err := w.submitFor(2, runs(1000))
-	require.NoError(t, err)
+	mine := must.Get(w.submitFor(2, runs(1000)))(t)
 	p.release = make(chan struct{})
 	rules := w.gate.Policy()
 	rules.OpenPerSource = 20
@@ -130,8 +121,7 @@ func TestLooksOfAUIDAreBounded(t *testing.T) {
 	require.Eventually(t, func() bool { return p.now.Load() == 8 }, waitFor, tick)
 
 	approved := make(chan error, 1)
-	r, err := w.gate.Request(w.ctx, op.StepID{Job: mine.ID, Index: 1})
-	require.NoError(t, err)
+	r := must.Get(w.gate.Request(w.ctx, op.StepID{Job: mine.ID, Index: 1}))(t)
 	go func() { _, err := w.approve(r); approved <- err }()
 	require.Eventually(t, func() bool { return p.now.Load() == 9 }, waitFor, tick, "an approval needs no turn")
 	other := make(chan error, 1)
@@ -161,9 +151,8 @@ func TestACallerGivesUpItsTurn(t *testing.T) {
 	gone, leave := context.WithCancel(w.ctx)
 	leave()
 	by := op.Requester{Source: op.SourceAPI, UID: 1}
-	_, err := w.gate.Submit(gone, op.Submission{Requester: by, Steps: []op.Ask{runs(9)}})
-	require.ErrorIs(t, err, refusal.OverLimit)
-	_, _, err = w.gate.Explain(gone, by, runs(9))
+	must.Fail(w.gate.Submit(gone, op.Submission{Requester: by, Steps: []op.Ask{runs(9)}}))(t, refusal.OverLimit)
+	_, _, err := w.gate.Explain(gone, by, runs(9))
 	require.ErrorIs(t, err, refusal.OverLimit)
 	require.EqualValues(t, 8, p.begun.Load())
 	close(p.release)

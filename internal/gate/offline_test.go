@@ -14,24 +14,22 @@ import (
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // payload is what opsign sign makes for a guest in its present state.
 func (w *world) payload(a op.Ask, change ...func(*op.Payload)) []byte {
 	w.t.Helper()
-	o, err := w.back.Observe(w.ctx, op.At(a.Target))
-	require.NoError(w.t, err)
+	o := must.Get(w.back.Observe(w.ctx, op.At(a.Target)))(w.t)
 	if !o.Present {
 		o.Fingerprint = op.FingerprintOf([]byte("absent"))
 	}
 	p := op.Payload{Gate: testGate, Host: testHost, Op: a.Op, Target: a.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: a.Params, Nonce: op.NewNonce(time.Now()), IssuedAt: w.read().Wall, ExpiresAt: w.read().Wall.Add(time.Hour)}
+		Params: a.Params, Nonce: op.NewNonce(time.Now()), IssuedAt: w.Now(), ExpiresAt: w.Now().Add(time.Hour)}
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.Encode()
-	require.NoError(w.t, err)
-	return b
+	return must.Get(p.Encode())(w.t)
 }
 
 func (w *world) offline(e authz.Envelope) (op.Request, error) {
@@ -41,9 +39,7 @@ func (w *world) offline(e authz.Envelope) (op.Request, error) {
 // quiet asserts that the refused payload left no job and no nonce.
 func (w *world) quiet(payload []byte) {
 	w.t.Helper()
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(w.t, err)
-	require.Empty(w.t, jobs)
+	require.Empty(w.t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(w.t))
 	if p, err := op.DecodePayload(payload); err == nil {
 		_, known := w.nonceOf(p.Nonce)
 		require.False(w.t, known, "a refusal spends nothing")
@@ -73,16 +69,14 @@ func TestOfflineRunsOnce(t *testing.T) {
 	}
 	w.back.remove("a")
 	require.True(t, w.back.trash["a"].Present)
-	_, err := w.offline(alice.envelope(t, w.payload(ask("guest.undelete", "a"))))
-	require.NoError(t, err)
+	must.Get(w.offline(alice.envelope(t, w.payload(ask("guest.undelete", "a")))))(t)
 	w.run()
 	require.True(t, w.back.has("a"))
 	w.verifyLog()
 }
 
 func TestOfflineRefusals(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	destroy := ask("guest.destroy", "a")
 	signedAs := func(k key, role op.Role) func([]byte) authz.Envelope {
 		return func(b []byte) authz.Envelope {
@@ -152,38 +146,31 @@ func TestOfflineTimeAtTheEdges(t *testing.T) {
 		"as long as may be": func(p *op.Payload) { p.ExpiresAt = p.IssuedAt.Add(policy.MaxValidity) },
 	} {
 		w.back.put("a")
-		_, err := w.offline(alice.envelope(t, w.payload(ask("guest.destroy", "a"), change)))
-		require.NoError(t, err, name)
+		must.Get(w.offline(alice.envelope(t, w.payload(ask("guest.destroy", "a"), change))))(t, name)
 		w.run()
 		require.False(t, w.back.has("a"), name)
 	}
 }
 
 func TestOfflineExpiresBeforeItRuns(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	e := alice.envelope(t, w.payload(ask("guest.destroy", "a")))
-	r, err := w.offline(e)
-	require.NoError(t, err)
-	w.pass(time.Hour + gate.Skew + time.Second)
+	r := must.Get(w.offline(e))(t)
+	w.Pass(time.Hour + gate.Skew + time.Second)
 	require.ErrorIs(t, w.execute(r.ID), refusal.Expired)
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State())
-	_, err = w.offline(e)
-	require.ErrorIs(t, err, refusal.Expired)
+	must.Fail(w.offline(e))(t, refusal.Expired)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Equal(t, op.StateExpired, w.job(r.ID.Job).State(), "nothing issues an operator's own payload anew")
 	require.True(t, w.back.has("a"))
 }
 
 func TestConcurrentDoubleSubmitHasOneWinner(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	e := alice.envelope(t, w.payload(ask("guest.destroy", "a")))
 	accepted := race(t, 64, refusal.Replayed, func(int) error { _, err := w.offline(e); return err })
 	require.Equal(t, 1, accepted)
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(t, err)
-	require.Len(t, jobs, 1)
+	require.Len(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t), 1)
 	w.run()
 	require.Equal(t, []string{"guest.destroy a"}, w.back.did())
 }
@@ -211,14 +198,10 @@ func race(t *testing.T, n int, want refusal.Code, fn func(int) error) (ok int) {
 }
 
 func TestSpentNonceUnderOtherBytes(t *testing.T) { // T05, T06
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	b := w.payload(ask("guest.destroy", "a"))
-	r, err := w.offline(alice.envelope(t, b))
-	require.NoError(t, err)
-	p, err := op.DecodePayload(b)
-	require.NoError(t, err)
+	r := must.Get(w.offline(alice.envelope(t, b)))(t)
+	p := must.Get(op.DecodePayload(b))(t)
 	again := func(change func(*op.Payload)) []byte {
 		return w.payload(ask("guest.destroy", "b"), func(q *op.Payload) { q.Nonce = p.Nonce; change(q) })
 	}
@@ -235,8 +218,7 @@ func TestSpentNonceUnderOtherBytes(t *testing.T) { // T05, T06
 			} else {
 				require.ErrorIs(t, err, refusal.Replayed, name)
 			}
-			_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
-			require.Error(t, err, name)
+			must.Err(w.gate.Approve(w.ctx, hub, r.ID, e))(t, name)
 		}
 	}
 	check()
@@ -255,28 +237,21 @@ func isCode(err error, c refusal.Code) bool { return refusal.CodeOf(err) == c }
 func rewrap(armor string) string { return strings.ReplaceAll(armor, "\n", "\r\n") }
 
 func TestRejectionsNonceIsNoApprovals(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	e := w.rejection(r, alice)
-	rej, err := op.DecodeRejection(e.Payload)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.NoError(t, err)
+	rej := must.Get(op.DecodeRejection(e.Payload))(t)
+	must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(t)
 	b := w.payload(ask("guest.destroy", "a"), func(p *op.Payload) { p.Nonce = rej.Nonce })
-	_, err = w.offline(alice.envelope(t, b))
-	require.ErrorIs(t, err, refusal.Replayed)
+	must.Fail(w.offline(alice.envelope(t, b)))(t, refusal.Replayed)
 	require.True(t, w.back.has("a"))
 
 	// The reverse: a rejection with an approval's nonce.
 	used := w.payload(ask("guest.destroy", "a"))
-	_, err = w.offline(alice.envelope(t, used))
-	require.NoError(t, err)
+	must.Get(w.offline(alice.envelope(t, used)))(t)
 	w.back.put("b")
 	r2 := w.request(ask("guest.destroy", "b"))
-	p, err := op.DecodePayload(used)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, r2.ID, w.rejectionWith(r2, alice, func(r *op.Rejection) { r.Nonce = p.Nonce }))
+	p := must.Get(op.DecodePayload(used))(t)
+	_, err := w.gate.Reject(w.ctx, hub, r2.ID, w.rejectionWith(r2, alice, func(r *op.Rejection) { r.Nonce = p.Nonce }))
 	require.ErrorIs(t, err, refusal.Replayed)
 	_, err = w.gate.Reject(w.ctx, hub, r2.ID, w.rejectionWith(r2, alice, func(r *op.Rejection) { r.Nonce = r2.Nonce }))
 	require.ErrorIs(t, err, refusal.Malformed)
@@ -303,7 +278,7 @@ func TestEndsOfARequest(t *testing.T) {
 			require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
 		}, refusal.Superseded},
 		"expired": {func(op.Request) {
-			w.pass(policy.MaxValidity + gate.Skew + time.Second)
+			w.Pass(policy.MaxValidity + gate.Skew + time.Second)
 			require.NoError(t, w.gate.Tick(w.ctx))
 		}, refusal.Expired},
 		"approved": {func(r op.Request) { w.mustApprove(r) }, refusal.Replayed},
@@ -314,20 +289,16 @@ func TestEndsOfARequest(t *testing.T) {
 		r := w.request(ask("guest.destroy", "a"))
 		c.end(r)
 		did := len(w.back.did())
-		_, err := w.approve(r)
-		require.ErrorIs(t, err, c.want, name)
-		_, err = w.offline(alice.envelope(t, r.Payload))
-		require.ErrorIs(t, err, c.want, "%s, at /v1/ops", name)
+		must.Fail(w.approve(r))(t, c.want, name)
+		must.Fail(w.offline(alice.envelope(t, r.Payload)))(t, c.want, "%s, at /v1/ops", name)
 		w.restart()
-		_, err = w.offline(alice.envelope(t, r.Payload))
-		require.ErrorIs(t, err, c.want, "%s, after a restart", name)
+		must.Fail(w.offline(alice.envelope(t, r.Payload)))(t, c.want, "%s, after a restart", name)
 		if name != "approved" {
 			w.run()
 			require.Len(t, w.back.did(), did, name)
 		}
 		if s := w.job(r.ID.Job).State(); s.Open() {
-			_, err := w.gate.Cancel(w.ctx, op.Requester{Source: op.SourceAPI, UID: 0}, r.ID.Job)
-			require.NoError(t, err, name)
+			must.Get(w.gate.Cancel(w.ctx, op.Requester{Source: op.SourceAPI, UID: 0}, r.ID.Job))(t, name)
 		}
 		w.back.remove("a")
 	}
@@ -336,23 +307,18 @@ func TestEndsOfARequest(t *testing.T) {
 
 // TestOldApprovalForANewRequest is T07.
 func TestOldApprovalForANewRequest(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	old := w.request(ask("guest.wipe", "a"))
 	w.mustApprove(old)
 	w.run()
 	w.back.done = nil
 	next := w.request(ask("guest.wipe", "a"))
 	require.NotEqual(t, old.ID, next.ID)
-	_, err := w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, old.Payload))
-	require.ErrorIs(t, err, refusal.Replayed)
-	p, err := op.DecodePayload(old.Payload)
-	require.NoError(t, err)
+	must.Fail(w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, old.Payload)))(t, refusal.Replayed)
+	p := must.Get(op.DecodePayload(old.Payload))(t)
 	p.Nonce = op.NewNonce(time.Now())
-	b, err := p.Encode()
-	require.NoError(t, err)
-	_, err = w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, b))
-	require.ErrorIs(t, err, refusal.BindingMismatch)
+	b := must.Get(p.Encode())(t)
+	must.Fail(w.gate.Approve(w.ctx, hub, next.ID, alice.envelope(t, b)))(t, refusal.BindingMismatch)
 	w.run()
 	require.Empty(t, w.back.did())
 	w.mustApprove(next)
@@ -361,25 +327,20 @@ func TestOldApprovalForANewRequest(t *testing.T) {
 // TestRequestsOfAnotherGateAreIssuedAnew: a restore gives the state a new gate id.
 // Waiting requests then need new signatures, under the same request id.
 func TestRequestsOfAnotherGateAreIssuedAnew(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	waiting, authorized := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
 	w.mustApprove(authorized)
 	fscktest.Breaks(t, w.store, "gate-ids") // a restore would have written an entry
 	require.NoError(t, w.store.Close())
 	w.id = op.GateID(strings.Repeat("9", 32))
 	w.open()
-	_, err := w.approve(waiting)
-	require.ErrorIs(t, err, refusal.TargetMismatch)
+	must.Fail(w.approve(waiting))(t, refusal.TargetMismatch)
 	require.ErrorIs(t, w.execute(authorized.ID), refusal.BindingMismatch, "what was approved for the old one does not run")
 	for range 2 {
 		require.NoError(t, w.gate.Tick(w.ctx))
-		_, err = w.approve(waiting)
-		require.ErrorIs(t, err, refusal.TargetMismatch)
+		must.Fail(w.approve(waiting))(t, refusal.TargetMismatch)
 	}
-	again, err := w.gate.Request(w.ctx, waiting.ID)
-	require.NoError(t, err)
+	again := must.Get(w.gate.Request(w.ctx, waiting.ID))(t)
 	w.mustApprove(again)
 	w.run()
 	require.False(t, w.back.has("a"))

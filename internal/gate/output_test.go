@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // ended dispatches a new step and records an outcome. It returns the step as it is
@@ -24,12 +25,9 @@ func (w *world) ended(name string, out gate.Outcome) (op.Step, audit.Entry) {
 		after := w.back.get(name)
 		out.After = &after
 	}
-	_, err := w.gate.Record(w.ctx, j.Steps[0].ID, out)
-	require.NoError(w.t, err)
-	shown, err := w.gate.ShownJob(w.ctx, j.ID)
-	require.NoError(w.t, err)
-	es, err := w.gate.Events(w.ctx, 0, 10000)
-	require.NoError(w.t, err)
+	must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, out))(w.t)
+	shown := must.Get(w.gate.ShownJob(w.ctx, j.ID))(w.t)
+	es := must.Get(w.gate.Events(w.ctx, 0, 10000))(w.t)
 	return shown.Steps[0], es[len(es)-1]
 }
 
@@ -65,8 +63,7 @@ func TestOutputIsKept(t *testing.T) {
 		}
 		require.Empty(t, w.job(s.ID.Job).Steps[0].Output)
 	}
-	js, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(t, err)
+	js := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t)
 	for _, j := range js {
 		require.Empty(t, j.Steps[0].Output)
 	}
@@ -74,15 +71,12 @@ func TestOutputIsKept(t *testing.T) {
 
 // If a back end wrongly reports success, its output is stored too.
 func TestOutputOfALieIsKept(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
+	w := newWorld(t, "web")
 	j := w.mustSubmit(ask("guest.stop", "web"))
 	w.use(j.Steps[0].ID)
 	after := op.Observed{Target: j.Steps[0].Target}
-	_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Output: "all is well", After: &after})
-	require.NoError(t, err)
-	shown, err := w.gate.ShownJob(w.ctx, j.ID)
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Output: "all is well", After: &after}))(t)
+	shown := must.Get(w.gate.ShownJob(w.ctx, j.ID))(t)
 	require.Equal(t, op.StateFailed, shown.State())
 	require.Equal(t, "all is well", shown.Steps[0].Output)
 }

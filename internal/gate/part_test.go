@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // parts is one scope with reservations in memory: the holder of each, by id.
@@ -66,18 +67,15 @@ var takeAll = op.Ask{Op: op.ReleaseAll, Target: theScope}
 
 func (w *world) again(r op.Request) op.Request {
 	w.t.Helper()
-	r, err := w.gate.Request(w.ctx, r.ID)
-	require.NoError(w.t, err)
+	r = must.Get(w.gate.Request(w.ctx, r.ID))(w.t)
 	return r
 }
 
 // uses gets the permit of a step and uses it on the present target.
 func (w *world) uses(r op.Request) error {
 	w.t.Helper()
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(w.t, err)
-	now, err := w.observer.Observe(w.ctx, p.Step().Look())
-	require.NoError(w.t, err)
+	p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+	now := must.Get(w.observer.Observe(w.ctx, p.Step().Look()))(w.t)
 	return p.Use(w.ctx, now)
 }
 
@@ -93,20 +91,15 @@ func TestASignatureCoversThePartThatItNames(t *testing.T) {
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	require.NotEqual(t, all.Nonce, w.again(all).Nonce)
 	require.Equal(t, one.Payload, w.again(one).Payload)
-	shown, err := w.gate.Shown(w.ctx, one.ID)
-	require.NoError(t, err)
+	shown := must.Get(w.gate.Shown(w.ctx, one.ID))(t)
 	require.Equal(t, one.Facts, shown.Facts)
 	require.NotZero(t, shown.FactsAt)
-	_, facts, err := w.gate.Explain(w.ctx, hub, give("r1"))
-	require.NoError(t, err)
+	_, facts := must.Two(w.gate.Explain(w.ctx, hub, give("r1")))(t)
 	require.Equal(t, one.Facts, facts)
 
-	j, err := w.submit(give("r1"))
-	require.NoError(t, err)
-	require.Equal(t, one.ID.Job, j.ID, "it is the same wish")
+	require.Equal(t, one.ID.Job, must.Get(w.submit(give("r1")))(t).ID, "it is the same wish")
 	require.Equal(t, one.Payload, w.again(one).Payload)
-	_, err = w.approve(one)
-	require.NoError(t, err)
+	must.Get(w.approve(one))(t)
 	p.set("r4", "eva")
 	require.NoError(t, w.uses(one))
 	require.Equal(t, op.StateDispatched, w.again(one).Step.State)
@@ -119,16 +112,13 @@ func TestAPartThatChanged(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
 	p.set("r1", "bert")
-	_, err := w.approve(one)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(one))(t, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	r := w.again(one)
 	require.Equal(t, op.StatePending, r.Step.State)
 	require.Equal(t, []op.Fact{{Name: "r1", Text: "bert"}}, r.Facts)
-	_, err = w.approve(one)
-	require.ErrorIs(t, err, refusal.Superseded)
-	_, err = w.approve(r)
-	require.NoError(t, err)
+	must.Fail(w.approve(one))(t, refusal.Superseded)
+	must.Get(w.approve(r))(t)
 	p.set("r1", "alma")
 	require.ErrorIs(t, w.uses(r), refusal.StaleTarget)
 	require.Equal(t, op.StateRefused, w.again(r).Step.State)
@@ -145,16 +135,12 @@ func TestAPartThatIsNotThere(t *testing.T) {
 	require.ErrorIs(t, err, refusal.UnknownTarget)
 
 	waits, approved := w.request(give("r1")), w.request(give("r2"))
-	_, err = w.approve(approved)
-	require.NoError(t, err)
+	must.Get(w.approve(approved))(t)
 	p.set("r1", "")
 	p.set("r2", "")
-	_, err = w.approve(waits)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(waits))(t, refusal.StaleTarget)
 	require.True(t, w.wakesScope(), "so that it is looked at again")
-	shown, err := w.gate.Shown(w.ctx, waits.ID)
-	require.NoError(t, err)
-	require.Equal(t, waits.Facts, shown.Facts, "what it was")
+	require.Equal(t, waits.Facts, must.Get(w.gate.Shown(w.ctx, waits.ID))(t).Facts, "what it was")
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	require.Equal(t, op.StateSuperseded, w.again(waits).Step.State)
 	n, _ := w.nonceOf(waits.Nonce)
@@ -175,7 +161,7 @@ func TestAPartThatEndedAsItsPayloadExpired(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
 	p.set("r1", "")
-	w.pass(one.ExpiresAt.Sub(one.IssuedAt) + 2*gate.Skew)
+	w.Pass(one.ExpiresAt.Sub(one.IssuedAt) + 2*gate.Skew)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
 }
@@ -185,8 +171,7 @@ func TestAPartOfAnotherIncarnation(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
 	p.anew = true
-	_, err := w.approve(one)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(one))(t, refusal.StaleTarget)
 	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
 	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
 }
@@ -196,17 +181,14 @@ func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 	w, p := newPartsWorld(t)
 	offline := func(change func(*op.Payload)) error {
 		one := w.request(give("r1"))
-		b, err := op.DecodePayload(one.Payload)
-		require.NoError(t, err)
+		b := must.Get(op.DecodePayload(one.Payload))(t)
 		b.Nonce = op.NewNonce(time.Now())
 		change(&b)
-		bytes, err := b.Encode()
-		require.NoError(t, err)
-		_, err = w.gate.ApproveOffline(w.ctx, hub, authz.Envelope{Payload: bytes, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), bytes)}})
+		bytes := must.Get(b.Encode())(t)
+		_, err := w.gate.ApproveOffline(w.ctx, hub, authz.Envelope{Payload: bytes, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), bytes)}})
 		return err
 	}
-	whole, err := w.observer.Observe(w.ctx, op.At(theScope))
-	require.NoError(t, err)
+	whole := must.Get(w.observer.Observe(w.ctx, op.At(theScope)))(t)
 	require.ErrorIs(t, offline(func(b *op.Payload) { b.State = whole.Fingerprint }), refusal.StaleTarget)
 	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r2" }), refusal.StaleTarget)
 	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r9" }), refusal.UnknownTarget)
@@ -221,6 +203,5 @@ func TestWhatToDoAboutABusyScope(t *testing.T) {
 	_, err := w.approve(all)
 	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.Contains(t, refusal.As(err).Hint, "end the agents")
-	_, err = w.approve(w.request(give("r1")))
-	require.NoError(t, err, "one of them waits for no request")
+	must.Get(w.approve(w.request(give("r1"))))(t, "one of them waits for no request")
 }

@@ -11,6 +11,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // scratch makes a scratch guest for the agent builder.
@@ -48,7 +49,7 @@ func TestWhatEndsScratch(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]func(op.Observed){
 		"P02: made again": func(op.Observed) { w.back.remove("tmp"); w.back.put("tmp") },
-		"P03: too old":    func(op.Observed) { w.pass(policy.ScratchMaxAge) },
+		"P03: too old":    func(op.Observed) { w.Pass(policy.ScratchMaxAge) },
 		"P03: adopted":    func(o op.Observed) { require.NoError(t, w.gate.Adopt(w.ctx, "fleet", o)) },
 		"P06: protected": func(op.Observed) {
 			w.back.change("tmp", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
@@ -99,7 +100,7 @@ func TestWhatEndsScratch(t *testing.T) {
 			p.ScratchMaxAge = 0
 			require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 		},
-		"a clock in doubt": func(op.Observed) { w.setClock(-48 * time.Hour) },
+		"a clock in doubt": func(op.Observed) { w.Set(-48 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.back.remove("tmp")
@@ -109,7 +110,7 @@ func TestWhatEndsScratch(t *testing.T) {
 			c(o)
 			w.waits("tmp", builder)
 			if name == "a clock in doubt" {
-				w.setClock(48 * time.Hour)
+				w.Set(48 * time.Hour)
 			}
 			p := w.gate.Policy()
 			p.ScratchMaxAge = policy.ScratchMaxAge
@@ -127,8 +128,7 @@ func TestNotScratchIsNeverDestroyedUnsigned(t *testing.T) { // P04
 }
 
 func TestUnprotectAndRelabelWait(t *testing.T) { // P06
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	w.back.change("a", func(o *op.Observed) {
 		o.Spec = op.Params{"protected": true, "labels": map[string]any{"tier": "prod"}}
 	})
@@ -146,23 +146,20 @@ func TestUnprotectAndRelabelWait(t *testing.T) { // P06
 func TestProvenanceIsWhatTheGateMade(t *testing.T) {
 	w := newWorld(t)
 	o := w.scratch("tmp")
-	p, err := w.gate.Provenance(w.ctx, o.Incarnation)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Provenance(w.ctx, o.Incarnation))(t)
 	require.Equal(t, "agent:builder", p.Creator)
 	require.Equal(t, "builder", p.Agent)
 	require.True(t, p.Scratch)
 	require.Equal(t, p.CreatedAt.Add(policy.ScratchMaxAge), p.ScratchUntil)
 	require.Equal(t, []op.StorageOrigin{{ID: o.Storage[0], Job: p.Job}}, p.Storage)
-	es, err := w.gate.Events(w.ctx, 0, 100)
-	require.NoError(t, err)
+	es := must.Get(w.gate.Events(w.ctx, 0, 100))(t)
 	last := es[len(es)-1]
 	require.Equal(t, audit.Succeeded, last.Kind)
 	require.Equal(t, o.Incarnation, last.Incarnation)
 	require.Equal(t, o.Storage, last.Made.Storage)
 	require.True(t, last.Made.Scratch)
 	for _, inc := range []op.Incarnation{"", "unknown"} {
-		p, err = w.gate.Provenance(w.ctx, inc)
-		require.NoError(t, err)
+		p = must.Get(w.gate.Provenance(w.ctx, inc))(t)
 		require.Nil(t, p)
 	}
 }
@@ -177,10 +174,9 @@ func TestRecordedLateIsNotYoung(t *testing.T) {
 	w.back.mu.Lock()
 	after := w.back.make("tmp", s.Birth, s.Params)
 	w.back.mu.Unlock()
-	w.pass(policy.ScratchMaxAge + time.Hour)
+	w.Pass(policy.ScratchMaxAge + time.Hour)
 	w.restart()
-	_, err := w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after}))(t)
 	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
 	w.waits("tmp", builder)
 }
@@ -198,8 +194,7 @@ func TestStorageOfAnotherIsNotMade(t *testing.T) {
 	w.back.mu.Unlock()
 	w.back.change("tmp", func(o *op.Observed) { o.Storage = append(o.Storage, theirs.Storage...) })
 	after := w.back.get("tmp")
-	_, err := w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after}))(t)
 	w.waits("tmp", neighbour)
 }
 
@@ -223,8 +218,7 @@ func TestCreateThatMadeNothingNew(t *testing.T) {
 		after := w.back.make("tmp", s.Birth, s.Params)
 		w.back.mu.Unlock()
 		change(&after)
-		_, err := w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after})
-		require.NoError(t, err, name)
+		must.Get(w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after}))(t, name)
 		require.Equal(t, op.StateFailed, w.job(j.ID).State(), name)
 		w.waits("tmp", builder)
 	}
@@ -251,13 +245,11 @@ func TestBackEndThatShowsAnother(t *testing.T) {
 		w.back.trash["gone"] = w.back.get("a")
 		j := w.submitAs(daemon, c.ask)
 		w.use(j.Steps[0].ID)
-		_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: c.after()})
-		require.NoError(t, err, name)
+		must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: c.after()}))(t, name)
 		require.Equal(t, c.want, w.job(j.ID).State(), name)
-		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.Conflict})
+		_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.Conflict})
 		require.ErrorIs(t, err, refusal.Conflict, "an end is recorded once")
 		require.Equal(t, c.want, w.job(j.ID).State(), name)
 	}
-	_, err := w.gate.Record(w.ctx, op.StepID{Job: 99, Index: 1}, gate.Outcome{})
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.gate.Record(w.ctx, op.StepID{Job: 99, Index: 1}, gate.Outcome{}))(t, refusal.UnknownTarget)
 }

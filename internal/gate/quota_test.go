@@ -15,6 +15,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 // limited is a world whose gate has quotas.
@@ -56,14 +57,13 @@ func heavy(by op.Requester, i, bytes int) op.Submission {
 
 func TestJournalQuotaBelowAtAndAbove(t *testing.T) {
 	w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
-	_, err := w.gate.Submit(w.ctx, heavy(hub, 0, 16<<10))
-	require.NoError(t, err)
+	must.Get(w.gate.Submit(w.ctx, heavy(hub, 0, 16<<10)))(t)
 	one := w.spent("uid:1000")
 	require.Greater(t, one, int64(32<<10), "the labels are in the journal and in the audit log")
 
 	w.quotas.JournalBytes = 3 * one
 	w.restart()
-	_, err = w.gate.Submit(w.ctx, heavy(hub, 1, 16<<10))
+	_, err := w.gate.Submit(w.ctx, heavy(hub, 1, 16<<10))
 	require.NoError(t, err, "below")
 	_, err = w.gate.Submit(w.ctx, heavy(hub, 2, 16<<10))
 	require.NoError(t, err, "at")
@@ -72,25 +72,20 @@ func TestJournalQuotaBelowAtAndAbove(t *testing.T) {
 	require.ErrorIs(t, err, refusal.OverLimit, "above")
 	require.NotEmpty(t, refusal.As(err).Hint)
 	w.restart()
-	_, err = w.gate.Submit(w.ctx, heavy(hub, 3, 0))
-	require.ErrorIs(t, err, refusal.OverLimit, "a restart gives no new quota")
+	must.Fail(w.gate.Submit(w.ctx, heavy(hub, 3, 0)))(t, refusal.OverLimit, "a restart gives no new quota")
 
 	for _, agent := range []string{"a#1", "b#2"} {
 		by := hub
 		by.Agent = agent
-		_, err = w.gate.Submit(w.ctx, heavy(by, 3, 0))
-		require.ErrorIs(t, err, refusal.OverLimit, "an agent has a part of its uid's quota")
+		must.Fail(w.gate.Submit(w.ctx, heavy(by, 3, 0)))(t, refusal.OverLimit, "an agent has a part of its uid's quota")
 	}
 	other := op.Requester{Source: op.SourceAPI, UID: 1001}
-	_, err = w.gate.Submit(w.ctx, heavy(other, 4, 16<<10))
-	require.NoError(t, err, "another uid has its own")
-	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
-	require.NoError(t, err, "a desired set has its own")
+	must.Get(w.gate.Submit(w.ctx, heavy(other, 4, 16<<10)))(t, "another uid has its own")
+	must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished")))(t, "a desired set has its own")
 	require.NotZero(t, w.spent("desired:fleet"))
 
-	w.pass(time.Hour + journal.SpentSlot)
-	_, err = w.gate.Submit(w.ctx, heavy(hub, 5, 16<<10))
-	require.NoError(t, err, "an hour later")
+	w.Pass(time.Hour + journal.SpentSlot)
+	must.Get(w.gate.Submit(w.ctx, heavy(hub, 5, 16<<10)))(t, "an hour later")
 }
 
 func TestNoLookForACallerWithoutQuota(t *testing.T) {
@@ -98,8 +93,7 @@ func TestNoLookForACallerWithoutQuota(t *testing.T) {
 	require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error { return journal.Spend(tx, "uid:1000", w.clock.Now().Now, 1) }))
 	w.observer = nil // a look would panic
 	w.restart()
-	_, err := w.submit(ask("guest.create", "web"))
-	require.ErrorIs(t, err, refusal.OverLimit)
+	must.Fail(w.submit(ask("guest.create", "web")))(t, refusal.OverLimit)
 }
 
 // The counted bytes are at least the bytes that the disk loses.
@@ -109,8 +103,7 @@ func TestTheQuotaCountsWhatIsWritten(t *testing.T) {
 			w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
 			before := w.size()
 			for i := range c.jobs {
-				_, err := w.gate.Submit(w.ctx, heavy(hub, i, c.bytes))
-				require.NoError(t, err)
+				must.Get(w.gate.Submit(w.ctx, heavy(hub, i, c.bytes)))(t)
 			}
 			w.run()
 			w.run()
@@ -130,8 +123,7 @@ func TestRequestsAreCountedWithWhatTheyShow(t *testing.T) {
 	}
 	before := w.size()
 	for i := range 120 {
-		_, err := w.submit(ask("guest.snapshot-delete", guests[i%2], "snapshot", fmt.Sprint("s", i)))
-		require.NoError(t, err)
+		must.Get(w.submit(ask("guest.snapshot-delete", guests[i%2], "snapshot", fmt.Sprint("s", i))))(t)
 	}
 	require.LessOrEqual(t, w.size()-before, w.spent("uid:1000"))
 }
@@ -148,10 +140,8 @@ func TestApprovalsNeedNoQuota(t *testing.T) {
 			break
 		}
 	}
-	_, err := w.approve(r)
-	require.NoError(t, err)
-	_, err = w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice))
-	require.NoError(t, err)
+	must.Get(w.approve(r))(t)
+	must.Get(w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice)))(t)
 	w.run()
 	require.False(t, w.back.has("web"))
 	require.Equal(t, op.StateRejected, w.job(rejected.ID.Job).Steps[0].State)
@@ -179,15 +169,13 @@ func TestRefusalsCountForTheUID(t *testing.T) {
 
 	before := w.size()
 	for i := range 3000 {
-		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "none")},
-			IdempotencyKey: fmt.Sprintf("%d%s", i, strings.Repeat("k", 200))})
-		require.Error(t, err)
+		must.Err(w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "none")},
+			IdempotencyKey: fmt.Sprintf("%d%s", i, strings.Repeat("k", 200))}))(t)
 	}
 	require.Less(t, w.size()-before, int64(256<<10), "answers that are kept for keys are bounded, too")
 
-	w.pass(2 * time.Minute)
-	_, err := w.submit(ask("guest.start", "none"))
-	require.Error(t, err)
+	w.Pass(2 * time.Minute)
+	must.Err(w.submit(ask("guest.start", "none")))(t)
 	require.LessOrEqual(t, entries(), 12, "without quota they are counted alone")
 }
 
@@ -216,8 +204,7 @@ func TestSnapshotsOfARequesterAreBounded(t *testing.T) {
 	w.run()
 
 	r := w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
+	must.Get(w.approve(r))(t)
 	w.run()
 	require.NoError(t, take(hub, "web", "s4"), "one less, one more")
 	w.run()
@@ -229,10 +216,8 @@ func TestSnapshotsOfOneJobAreBounded(t *testing.T) {
 	w.back.put("web")
 	three := []op.Ask{ask("guest.snapshot", "web", "snapshot", "a"), ask("guest.snapshot", "web", "snapshot", "b"),
 		ask("guest.snapshot", "web", "snapshot", "c")}
-	_, err := w.submit(three...)
-	require.ErrorIs(t, err, refusal.OverLimit)
-	_, err = w.submit(three[:2]...)
-	require.NoError(t, err)
+	must.Fail(w.submit(three...))(t, refusal.OverLimit)
+	must.Get(w.submit(three[:2]...))(t)
 }
 
 // tight is a room that tests can fill.
@@ -259,23 +244,17 @@ func TestUnsignedWorkWaitsForRoom(t *testing.T) {
 	r, rejected := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
 	begun := w.mustSubmit(ask("guest.start", "db"))
 	room.low = true
-	_, err := w.submit(ask("guest.create", "more"))
-	require.ErrorIs(t, err, refusal.Unavailable)
-	_, err = w.submit(ask("guest.destroy", "db"))
-	require.ErrorIs(t, err, refusal.Unavailable, "it is unsigned")
-	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
-	require.ErrorIs(t, err, refusal.Unavailable)
-	_, err = w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x"))
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.submit(ask("guest.create", "more")))(t, refusal.Unavailable)
+	must.Fail(w.submit(ask("guest.destroy", "db")))(t, refusal.Unavailable, "it is unsigned")
+	must.Fail(w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished")))(t, refusal.Unavailable)
+	must.Fail(w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x")))(t, refusal.Unavailable)
 	require.ErrorIs(t, w.execute(begun.Steps[0].ID), refusal.Unavailable, "a benign step waits")
 	require.Equal(t, op.StatePlanned, w.job(begun.ID).Steps[0].State)
 
-	_, err = w.approve(r)
-	require.NoError(t, err)
+	must.Get(w.approve(r))(t)
 	require.NoError(t, w.execute(r.ID))
 	require.False(t, w.back.has("web"))
-	_, err = w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice))
-	require.NoError(t, err)
+	must.Get(w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice)))(t)
 
 	room.low = false
 	require.NoError(t, w.execute(begun.Steps[0].ID))
@@ -286,12 +265,9 @@ func TestNothingUnsignedTakesFromTheReserve(t *testing.T) {
 	w := limited(t, gate.Quotas{}, room)
 	r := w.back.put("web")
 	room.made = 0
-	_, err := w.submit(ask("guest.snapshot", "web", "snapshot", "s"))
-	require.ErrorIs(t, err, refusal.Unavailable)
-	_, err = w.gate.Cancel(w.ctx, hub, 99)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
-	_, err = w.gate.Approve(w.ctx, hub, op.RequestID{Job: 9, Index: 1}, mallory.envelope(t, []byte("x")))
-	require.Error(t, err)
+	must.Fail(w.submit(ask("guest.snapshot", "web", "snapshot", "s")))(t, refusal.Unavailable)
+	must.Fail(w.gate.Cancel(w.ctx, hub, 99))(t, refusal.UnknownTarget)
+	must.Err(w.gate.Approve(w.ctx, hub, op.RequestID{Job: 9, Index: 1}, mallory.envelope(t, []byte("x"))))(t)
 	w.gate.NoteRefused(context.Background(), hub, "GET /", refusal.New(refusal.Malformed, "x"))
 	require.Zero(t, room.made)
 	require.True(t, r.Present)

@@ -87,7 +87,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 				rt.Skip("nothing waits")
 			}
 			m := open[rapid.IntRange(0, len(open)-1).Draw(rt, "request")]
-			if m.r.ExpiresAt.Sub(w.read().Wall) < 3*time.Hour {
+			if m.r.ExpiresAt.Sub(w.Now()) < 3*time.Hour {
 				rt.Skip("a long walk: the request is about to expire, which other tests are about")
 			}
 			who := rapid.SampledFrom([]string{"alice", "bob", "mona", "carol", "mallory"}).Draw(rt, "who")
@@ -115,7 +115,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 				rt.Fatalf("%s is %s with %v", m.r.ID, got.Step.State, m.signed)
 			}
 			if got.Step.State == op.StateAuthorized {
-				m.authorized = w.read().Wall
+				m.authorized = w.Now()
 			}
 		},
 		"revoke": func(rt *rapid.T) {
@@ -145,7 +145,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 			}
 		},
 		"run": func(rt *rapid.T) {
-			w.pass(time.Duration(rapid.SampledFrom([]int{1, 30, 60}).Draw(rt, "minutes")) * time.Minute)
+			w.Pass(time.Duration(rapid.SampledFrom([]int{1, 30, 60}).Draw(rt, "minutes")) * time.Minute)
 			w.run()
 			for _, m := range open {
 				if m.over || m.authorized.IsZero() {
@@ -156,7 +156,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 				}
 				_, _, cool := demands(m)
 				ended := !w.back.has(m.r.Step.Target.Name)
-				due := !w.read().Wall.Before(m.authorized.Add(cool))
+				due := !w.Now().Before(m.authorized.Add(cool))
 				if ended != (due && met(m)) {
 					rt.Fatalf("%s: ran %v, due %v, met %v", m.r.ID, ended, due, met(m))
 				}

@@ -15,23 +15,19 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // TestRefusalsAreAuditedAndSpendNothing: each refusal of an approval has its
 // code and stage in the log, and the request can be approved afterwards.
 func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	r, r2 := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(r.Payload))(t)
 	changed := func(fn func(*op.Payload)) []byte {
 		q := p
 		fn(&q)
-		b, err := q.Encode()
-		require.NoError(t, err)
-		return b
+		return must.Get(q.Encode())(t)
 	}
 	otherBytes := changed(func(q *op.Payload) { q.Reason += "!" })
 	for name, c := range map[string]struct {
@@ -54,8 +50,7 @@ func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
 		"S07: recovery": {authz.Envelope{Payload: r.Payload, Signatures: []string{rita.sign(t, op.Recovery.Namespace(), r.Payload)}},
 			refusal.RoleDenied, refusal.StageRole},
 	} {
-		_, err := w.gate.Approve(w.ctx, other, r.ID, c.e)
-		require.ErrorIs(t, err, c.want, name)
+		must.Fail(w.gate.Approve(w.ctx, other, r.ID, c.e))(t, c.want, name)
 		last := w.lastRefusal()
 		require.Equal(t, c.want, last.Code, name)
 		require.Equal(t, c.stage, last.Stage, name)
@@ -66,8 +61,7 @@ func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
 		require.Empty(t, w.fate(r2.Nonce), name)
 	}
 	for name, id := range map[string]op.RequestID{"no such request": {Job: 99, Index: 1}, "no such step": {Job: r.ID.Job, Index: 2}} {
-		_, err = w.gate.Approve(w.ctx, hub, id, alice.envelope(t, r.Payload))
-		require.ErrorIs(t, err, refusal.BindingMismatch, name)
+		must.Fail(w.gate.Approve(w.ctx, hub, id, alice.envelope(t, r.Payload)))(t, refusal.BindingMismatch, name)
 	}
 	w.run()
 	require.Empty(t, w.back.did())
@@ -77,9 +71,7 @@ func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
 }
 
 func TestRejectionNeedsAnApproversRole(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	b := w.rejection(r, alice).Payload
 	for _, c := range []struct {
 		k    key
@@ -106,14 +98,11 @@ func TestRejectionNeedsAnApproversRole(t *testing.T) {
 }
 
 func TestOldRejectionIsNoneOfANewerPayload(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	e := w.rejection(r, alice)
 	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
 	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
-	_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-	require.ErrorIs(t, err, refusal.BindingMismatch)
+	must.Fail(w.gate.Reject(w.ctx, hub, r.ID, e))(t, refusal.BindingMismatch)
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
 }
 
@@ -131,8 +120,7 @@ func TestStoreFailure(t *testing.T) {
 	signed, aborted := alice.envelope(t, waiting.Payload), w.mustSubmit(ask("guest.stop", "b"))
 	offline := alice.envelope(t, w.payload(ask("guest.wipe", "c")))
 	rejection := w.rejection(waiting, alice)
-	permit, err := w.gate.Permit(w.ctx, authorized.ID)
-	require.NoError(t, err)
+	permit := must.Get(w.gate.Permit(w.ctx, authorized.ID))(t)
 
 	full := false
 	w.store.OnGroup(func(*store.Tx) error {
@@ -171,10 +159,8 @@ func TestStoreFailure(t *testing.T) {
 	require.Len(t, w.kinds(), entries)
 	require.Empty(t, w.back.did())
 	full = false
-	_, err = w.gate.Approve(w.ctx, hub, waiting.ID, signed)
-	require.NoError(t, err)
-	_, err = w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c})
-	require.NoError(t, err)
+	must.Get(w.gate.Approve(w.ctx, hub, waiting.ID, signed))(t)
+	must.Get(w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c}))(t)
 	require.ErrorIs(t, permit.Use(w.ctx, w.back.get("b")), refusal.Conflict, "a permit is used by trying")
 	w.run()
 	require.False(t, w.back.has("a"))
@@ -185,8 +171,7 @@ func TestStoreFailure(t *testing.T) {
 // dump is everything that decisions write, without the log.
 func (w *world) dump() (out []op.Job) {
 	w.t.Helper()
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(w.t, err)
+	jobs := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(w.t)
 	for _, j := range jobs {
 		for _, s := range j.Steps {
 			if r, err := w.gate.Request(w.ctx, s.ID); err == nil {
@@ -198,34 +183,25 @@ func (w *world) dump() (out []op.Job) {
 }
 
 func TestClosedStore(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	w.mustApprove(r)
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 	require.NoError(t, w.store.Close())
-	_, err = w.submit(ask("guest.destroy", "a"))
-	require.ErrorIs(t, err, refusal.Unavailable)
-	_, err = w.approve(r)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.submit(ask("guest.destroy", "a")))(t, refusal.Unavailable)
+	must.Fail(w.approve(r))(t, refusal.Unavailable)
 	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Unavailable)
 	require.ErrorIs(t, w.gate.Tick(w.ctx), refusal.Unavailable)
 	require.True(t, w.back.has("a"))
 }
 
 func TestCancelledCaller(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
-	_, err := w.gate.Approve(gone, hub, r.ID, alice.envelope(t, r.Payload))
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.gate.Approve(gone, hub, r.ID, alice.envelope(t, r.Payload)))(t, refusal.Unavailable)
 	require.Empty(t, w.fate(r.Nonce))
 	w.mustApprove(r)
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 	require.ErrorIs(t, p.Use(gone, w.back.get("a")), refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.job(r.ID.Job).State(), "nothing was dispatched")
 	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), refusal.Conflict, "and that permit is gone")
@@ -236,8 +212,7 @@ func TestCancelledCaller(t *testing.T) {
 // TestWordsOfOthersAreBoundedText: text of a caller or a back end neither makes the
 // log large nor prevents the record of a decision.
 func TestWordsOfOthersAreBoundedText(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	_, err := w.submit(op.Ask{Op: strings.Repeat("x", 199) + "ä" + strings.Repeat("y", 1<<20), Target: op.Target{Kind: "guest", Name: "a"}})
 	require.ErrorIs(t, err, refusal.UnknownOp)
 	last := w.lastRefusal()
@@ -265,14 +240,12 @@ func TestFloodIsCountedPerCallerAndCode(t *testing.T) {
 		if i%4 >= 2 {
 			code, a = refusal.UnknownTarget, ask("guest.start", "nobody")
 		}
-		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{a}})
-		require.ErrorIs(t, err, code)
+		must.Fail(w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{a}}))(t, code)
 	}
 	require.Len(t, w.kinds(), before+40, "ten of each of two callers and two codes")
-	_, err := w.submit(ask("guest.nonsense", "a"))
-	require.ErrorIs(t, err, refusal.UnknownOp)
+	must.Fail(w.submit(ask("guest.nonsense", "a")))(t, refusal.UnknownOp)
 	require.Len(t, w.kinds(), before+41)
-	w.pass(61 * time.Second)
+	w.Pass(61 * time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Len(t, w.kinds(), before+41, "there is nothing to sum up")
 }

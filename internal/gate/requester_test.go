@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 var (
@@ -23,14 +24,11 @@ var (
 
 func (w *world) submitAs(by op.Requester, asks ...op.Ask) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: asks})
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: asks}))(w.t)
 }
 
 func TestTwoSubmitsAtOnceAreOneRequest(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	ids := make([]op.JobID, 32)
 	n := race(t, len(ids), refusal.Conflict, func(i int) error {
 		by := hub
@@ -44,14 +42,11 @@ func TestTwoSubmitsAtOnceAreOneRequest(t *testing.T) {
 		require.Equal(t, ids[0], id)
 	}
 	require.Len(t, w.job(ids[0]).Requesters, 4)
-	rs, err := w.gate.Requests(w.ctx, "")
-	require.NoError(t, err)
-	require.Len(t, rs, 1)
+	require.Len(t, must.Get(w.gate.Requests(w.ctx, ""))(t), 1)
 }
 
 func TestIdempotencyKeyRace(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	for _, a := range []op.Ask{ask("guest.create", "new"), ask("guest.start", "a"), ask("guest.destroy", "a")} {
 		ids := make([]op.JobID, 64)
 		n := race(t, len(ids), refusal.Conflict, func(i int) error {
@@ -64,9 +59,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 			require.Equal(t, ids[0], id, a.Op)
 		}
 	}
-	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
-	require.NoError(t, err)
-	require.Len(t, jobs, 3)
+	require.Len(t, must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{}))(t), 3)
 }
 
 func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
@@ -80,20 +73,16 @@ func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
 	require.Equal(t, refusal.As(err).Detail, refusal.As(again).Detail)
 	other := sub
 	other.Reason = "another body"
-	_, err = w.gate.Submit(w.ctx, other)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.gate.Submit(w.ctx, other))(t, refusal.Conflict)
 	require.Equal(t, refusal.Conflict, w.lastRefusal().Code)
 	w.restart()
-	_, err = w.gate.Submit(w.ctx, other)
-	require.ErrorIs(t, err, refusal.Conflict, "the key is known after a restart")
+	must.Fail(w.gate.Submit(w.ctx, other))(t, refusal.Conflict, "the key is known after a restart")
 	sub.IdempotencyKey = "k2"
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err)
+	must.Get(w.gate.Submit(w.ctx, sub))(t)
 }
 
 func TestOpenStepsOfATargetAreCapped(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	by := func(uid uint32) error {
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: uid, PID: 7}, Steps: []op.Ask{ask("guest.start", "a")}})
 		return err
@@ -101,20 +90,17 @@ func TestOpenStepsOfATargetAreCapped(t *testing.T) {
 	for range 80 {
 		w.mustSubmit(ask("guest.start", "a"))
 	}
-	_, err := w.submit(ask("guest.start", "a"))
-	require.ErrorIs(t, err, refusal.OverLimit, "one uid")
+	must.Fail(w.submit(ask("guest.start", "a")))(t, refusal.OverLimit, "one uid")
 	for range 16 {
 		require.NoError(t, by(2000))
 	}
 	require.ErrorIs(t, by(3000), refusal.OverLimit, "all uids, but for operators")
-	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.stop", "a"))
-	require.NoError(t, err, "desired state has room")
+	must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.stop", "a")))(t, "desired state has room")
 	for range 31 {
 		require.NoError(t, by(0), "an operator has room")
 	}
 	require.ErrorIs(t, by(0), refusal.OverLimit)
-	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "a"})
-	require.NoError(t, err)
+	id, ok := must.Two(w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "a"}))(t)
 	require.True(t, ok)
 	require.NoError(t, w.execute(id))
 	require.NoError(t, by(0))
@@ -123,9 +109,7 @@ func TestOpenStepsOfATargetAreCapped(t *testing.T) {
 // An agent's waiting jobs keep steps of a target open for days. They do not take the
 // room of operators and other users.
 func TestStepsThatWaitFillNoTarget(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("mine")
-	w.back.put("web")
+	w := newWorld(t, "mine", "web")
 	steps := []op.Ask{ask("guest.destroy", "mine")}
 	for range 63 {
 		steps = append(steps, ask("guest.restart", "web"))
@@ -140,41 +124,33 @@ func TestStepsThatWaitFillNoTarget(t *testing.T) {
 }
 
 func TestHangingUpKeepsNoRefusalOutOfTheLog(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
+	w, r := newRequest(t, "a")
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
-	_, err := w.gate.Approve(gone, hub, r.ID, mallory.envelope(t, r.Payload))
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	must.Fail(w.gate.Approve(gone, hub, r.ID, mallory.envelope(t, r.Payload)))(t, refusal.UnknownSigner)
 	require.Equal(t, refusal.UnknownSigner, w.lastRefusal().Code)
 }
 
 // TestDesiredStateAndAJobWantTheSame: there is one request, and each requester
 // withdraws its own wish.
 func TestDesiredStateAndAJobWantTheSame(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	a := ask("guest.destroy", "a")
 	r := w.request(a)
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.Equal(t, r.ID.Job, j.ID)
 	require.Len(t, j.Requesters, 2)
 	entries := len(w.kinds())
 	for range 3 { // the next rounds decide nothing
-		_, err = w.gate.Want(w.ctx, "fleet", a)
-		require.NoError(t, err)
+		must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 		require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, []op.Ask{a}))
 	}
 	require.Len(t, w.kinds(), entries)
 
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	require.Equal(t, op.StatePending, w.job(j.ID).State(), "the job still wants it")
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
-	_, err = w.gate.Cancel(w.ctx, hub, j.ID)
-	require.NoError(t, err)
+	must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
+	must.Get(w.gate.Cancel(w.ctx, hub, j.ID))(t)
 	require.Equal(t, op.StatePending, w.job(j.ID).State(), "desired state still wants it")
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
 	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
@@ -188,11 +164,8 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	w.run()
 	j := w.submitAs(builder, ask("guest.destroy", "tmp"))
 	require.Equal(t, op.StatePlanned, j.State())
-	joined, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "tmp"))
-	require.NoError(t, err)
-	require.Equal(t, j.ID, joined.ID)
-	_, err = w.gate.Cancel(w.ctx, builder, j.ID)
-	require.NoError(t, err)
+	require.Equal(t, j.ID, must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "tmp")))(t).ID)
+	must.Get(w.gate.Cancel(w.ctx, builder, j.ID))(t)
 	require.ErrorIs(t, w.execute(j.Steps[0].ID), refusal.PendingSignature, "no requester is left that may destroy it unsigned")
 	w.run()
 	require.True(t, w.back.has("tmp"))
@@ -226,39 +199,30 @@ func TestRightToCancel(t *testing.T) { // H13
 		require.Equal(t, refusal.NotAllowed, w.lastRefusal().Code)
 		require.Equal(t, op.StatePending, w.job(j.ID).State(), name)
 	}
-	_, err := w.gate.Cancel(w.ctx, root, 999)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.gate.Cancel(w.ctx, root, 999))(t, refusal.UnknownTarget)
 }
 
 func TestAnAgentsJobIsNotItsUidsToCancel(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.submitAs(builder, ask("guest.destroy", "a"))
 	for _, by := range []op.Requester{hub, neighbour} {
-		_, err := w.gate.Cancel(w.ctx, by, j.ID)
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(w.gate.Cancel(w.ctx, by, j.ID))(t, refusal.NotAllowed)
 	}
-	_, err := w.gate.Cancel(w.ctx, builder, j.ID)
-	require.NoError(t, err)
+	must.Get(w.gate.Cancel(w.ctx, builder, j.ID))(t)
 }
 
 func TestTooLateToCancel(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	r := w.request(ask("guest.destroy", "a"))
 	w.mustApprove(r)
 	w.use(r.ID)
-	_, err := w.gate.Cancel(w.ctx, root, r.ID.Job)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.gate.Cancel(w.ctx, root, r.ID.Job))(t, refusal.Conflict)
 	j := w.mustSubmit(ask("guest.start", "b"), ask("guest.stop", "b"))
 	require.NoError(t, w.execute(j.Steps[0].ID))
-	_, err = w.gate.Cancel(w.ctx, root, j.ID)
-	require.ErrorIs(t, err, refusal.Conflict, "part of it is done")
+	must.Fail(w.gate.Cancel(w.ctx, root, j.ID))(t, refusal.Conflict, "part of it is done")
 	r = w.request(ask("guest.wipe", "b"))
 	w.mustApprove(r)
-	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-	require.NoError(t, err, "authorized is not dispatched")
+	must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(t, "authorized is not dispatched")
 	w.run()
 	require.NotContains(t, w.back.did(), "guest.wipe b")
 }
@@ -275,27 +239,17 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 		w.back.put(n)
 		asks = append(asks, ask("guest.destroy", n))
 	}
-	_, err := w.submit(asks[:4]...)
-	require.ErrorIs(t, err, refusal.OverLimit, "one job of four")
-	j, err := w.submit(asks[:3]...)
-	require.NoError(t, err, "exactly the limit")
-	_, err = w.submit(asks[3])
-	require.ErrorIs(t, err, refusal.OverLimit)
-	_, err = w.submit(ask("guest.start", "g3"))
-	require.NoError(t, err, "a benign step needs no signature")
-	_, err = w.submit(ask("guest.start", "g3"), asks[3])
-	require.ErrorIs(t, err, refusal.OverLimit)
+	must.Fail(w.submit(asks[:4]...))(t, refusal.OverLimit, "one job of four")
+	j := must.Get(w.submit(asks[:3]...))(t, "exactly the limit")
+	must.Fail(w.submit(asks[3]))(t, refusal.OverLimit)
+	must.Get(w.submit(ask("guest.start", "g3")))(t, "a benign step needs no signature")
+	must.Fail(w.submit(ask("guest.start", "g3"), asks[3]))(t, refusal.OverLimit)
 	w.submitAs(other, asks[3])
-	_, err = w.submit(asks[3])
-	require.NoError(t, err, "joining what waits already asks nothing more")
-	_, err = w.gate.Want(w.ctx, "fleet", asks[4])
-	require.NoError(t, err, "limits are per source")
-	_, err = w.gate.Cancel(w.ctx, hub, j.ID)
-	require.NoError(t, err)
-	_, err = w.submit(asks[0], asks[1])
-	require.NoError(t, err, "there is room again: one of three is what was joined")
-	_, err = w.submit(asks[2])
-	require.ErrorIs(t, err, refusal.OverLimit)
+	must.Get(w.submit(asks[3]))(t, "joining what waits already asks nothing more")
+	must.Get(w.gate.Want(w.ctx, "fleet", asks[4]))(t, "limits are per source")
+	must.Get(w.gate.Cancel(w.ctx, hub, j.ID))(t)
+	must.Get(w.submit(asks[0], asks[1]))(t, "there is room again: one of three is what was joined")
+	must.Fail(w.submit(asks[2]))(t, refusal.OverLimit)
 }
 
 func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
@@ -313,40 +267,30 @@ func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
 // TestAnotherSetDoesNotForgetARejection: if one set withdraws, another cannot ask
 // again.
 func TestAnotherSetDoesNotForgetARejection(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	a := ask("guest.destroy", "a")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	w.mustReject(w.requestOf(j, 1))
 	require.NoError(t, w.gate.Withdraw(w.ctx, "other", a.Target, nil))
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, refusal.Rejected)
+	must.Fail(w.gate.Want(w.ctx, "fleet", a))(t, refusal.Rejected)
 	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 }
 
 func TestARejectedWishIsAnotherOnAnotherIncarnation(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	a := ask("guest.destroy", "a")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	w.mustReject(w.requestOf(j, 1))
 	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.ErrorIs(t, err, refusal.Rejected, "the same guest, however it looks")
+	must.Fail(w.gate.Want(w.ctx, "fleet", a))(t, refusal.Rejected, "the same guest, however it looks")
 	w.back.remove("a")
 	w.back.put("a")
-	_, err = w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 }
 
 func TestWakes(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	w.back.put("b")
+	w := newWorld(t, "a", "b")
 	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.stop", "a"))
 	require.True(t, w.wakes("new"))
 	require.NoError(t, w.execute(j.Steps[0].ID))
@@ -365,8 +309,7 @@ func TestWakes(t *testing.T) {
 	r = w.request(ask("guest.destroy", "c"))
 	w.back.change("c", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
 	w.wakes("")
-	_, err := w.approve(r)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.approve(r))(t, refusal.StaleTarget)
 	require.True(t, w.wakes("c"), "so that it is issued anew")
 }
 
@@ -378,8 +321,7 @@ func TestRoundsAndPeopleAtOnce(t *testing.T) {
 		n := fmt.Sprintf("g%d", i)
 		w.back.put(n)
 		r := w.request(ask("guest.destroy", n))
-		_, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", n))
-		require.NoError(t, err)
+		must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.destroy", n)))(t)
 		e, rej := alice.envelope(t, r.Payload), w.rejection(r, alice)
 		var wg sync.WaitGroup
 		for _, fn := range []func(){
@@ -406,8 +348,7 @@ func TestRoundsAndPeopleAtOnce(t *testing.T) {
 		s := w.job(r.ID.Job).Steps[0]
 		if !w.back.has(n) {
 			require.Equal(t, op.StateDispatched, s.State, "it ran, so it was approved")
-			req, err := w.gate.Request(w.ctx, r.ID)
-			require.NoError(t, err)
+			req := must.Get(w.gate.Request(w.ctx, r.ID))(t)
 			require.Len(t, req.Signatures, 1)
 			require.Equal(t, r.Payload, req.Payload, "what ran is what was signed")
 		}
@@ -421,20 +362,16 @@ func TestRoundsAndPeopleAtOnce(t *testing.T) {
 // TestWantingAgainWritesNothing: a set asks in every round, while its planned step
 // waits and the target changes.
 func TestWantingAgainWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	j, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7)))
-	require.NoError(t, err)
+	w := newWorld(t, "a")
+	j := must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7))))(t)
 	require.Equal(t, op.StatePlanned, j.State())
 	w.back.change("a", func(o *op.Observed) { o.Snapshots = []string{"s"} })
 	before := len(w.kinds())
 	for range 3 {
-		again, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7)))
-		require.NoError(t, err)
+		again := must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7))))(t)
 		require.Equal(t, j.ID, again.ID)
 	}
 	require.Len(t, w.kinds(), before, "no entry is written for a wish that is known")
-	_, err = w.gate.Want(w.ctx, "other", ask("guest.set-config", "a", "memory", int64(7)))
-	require.NoError(t, err)
+	must.Get(w.gate.Want(w.ctx, "other", ask("guest.set-config", "a", "memory", int64(7))))(t)
 	require.Len(t, w.kinds(), before+1, "another set joins")
 }

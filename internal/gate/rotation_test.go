@@ -19,6 +19,7 @@ import (
 	"gated/internal/log/journal"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 var signers = op.Target{Kind: "trust", Name: "signers"}
@@ -47,11 +48,9 @@ func rotating(t testing.TB, rules ...policy.Rule) *world {
 	w = newWorldOn(t, k)
 	w.back = k.backend
 	text := string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated") + carol2.line("coordination@gated")
-	var err error
-	w.trust, err = authz.LoadTrust([]byte(text))
-	require.NoError(t, err)
+	w.trust = must.Get(authz.LoadTrust([]byte(text)))(t)
 	require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error {
-		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: w.wall})
+		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: w.Now()})
 	}))
 	require.NoError(t, w.gate.Log(w.ctx, gate.RotatedEntry("test", authz.Rotation{Trust: w.trust}, journal.TrustVersion{Epoch: 1})))
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
@@ -75,18 +74,14 @@ func rotate(epoch int64, add, remove []string) op.Ask {
 
 // rotateNow runs an authorized rotation as its driver does.
 func (w *world) rotateNow(id op.StepID) error {
-	p, err := w.gate.Permit(w.ctx, id)
-	require.NoError(w.t, err)
-	o, err := w.observer.Observe(w.ctx, op.At(signers))
-	require.NoError(w.t, err)
+	p := must.Get(w.gate.Permit(w.ctx, id))(w.t)
+	o := must.Get(w.observer.Observe(w.ctx, op.At(signers)))(w.t)
 	if err := p.Use(w.ctx, o); err != nil {
 		return err
 	}
-	_, err = w.gate.Rotate(w.ctx, p)
-	after, lookErr := w.observer.Observe(w.ctx, op.At(signers))
-	require.NoError(w.t, lookErr)
-	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
-	require.NoError(w.t, recordErr)
+	_, err := w.gate.Rotate(w.ctx, p)
+	after := must.Get(w.observer.Observe(w.ctx, op.At(signers)))(w.t)
+	must.Get(w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after}))(w.t)
 	return err
 }
 
@@ -107,30 +102,23 @@ func TestPlannedRotation(t *testing.T) {
 	r := w.request(rotate(2, []string{dave.line("operational@gated")}, []string{bob.print()}))
 	require.Equal(t, []string{dave.print() + " operational"}, r.Owed)
 
-	_, err := w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, refusal.BadParams, "it is not proved that dave has his key")
-	_, err = w.approveAs(r, op.Coordination, dave)
-	require.ErrorIs(t, err, refusal.UnknownSigner, "under another namespace it is no proof")
-	r, err = w.approveAs(r, op.Operational, dave)
-	require.NoError(t, err)
+	must.Fail(w.approveAs(r, op.Operational, alice))(t, refusal.BadParams, "it is not proved that dave has his key")
+	must.Fail(w.approveAs(r, op.Coordination, dave))(t, refusal.UnknownSigner, "under another namespace it is no proof")
+	r = must.Get(w.approveAs(r, op.Operational, dave))(t)
 	require.Empty(t, r.Owed)
 	require.Empty(t, r.Signatures, "a proof counts for nothing")
 	require.Equal(t, op.StatePending, r.Step.State)
-	_, err = w.approveAs(r, op.Operational, dave)
-	require.ErrorIs(t, err, refusal.ThresholdUnmet)
+	must.Fail(w.approveAs(r, op.Operational, dave))(t, refusal.ThresholdUnmet)
 
-	r, err = w.approveAs(r, op.Operational, alice)
-	require.NoError(t, err)
+	r = must.Get(w.approveAs(r, op.Operational, alice))(t)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 	require.NoError(t, w.rotateNow(r.ID))
 	require.Equal(t, int64(2), w.gate.Epoch())
 
 	w.back.put("g")
 	g := w.request(ask("guest.destroy", "g"))
-	_, err = w.approveAs(g, op.Operational, bob)
-	require.ErrorIs(t, err, refusal.UnknownSigner)
-	_, err = w.approveAs(g, op.Operational, dave)
-	require.NoError(t, err)
+	must.Fail(w.approveAs(g, op.Operational, bob))(t, refusal.UnknownSigner)
+	must.Get(w.approveAs(g, op.Operational, dave))(t)
 	last := w.entryOf(audit.Rotated)
 	require.Equal(t, int64(2), last.Epoch)
 	require.Equal(t, []string{"+ " + dave.listed().String(), "- " + bob.listed().String()}, last.Keys)
@@ -139,8 +127,7 @@ func TestPlannedRotation(t *testing.T) {
 
 // entryOf returns the newest entry of a kind.
 func (w *world) entryOf(kind audit.Kind) (last audit.Entry) {
-	entries, err := w.gate.Events(w.ctx, 0, 1000)
-	require.NoError(w.t, err)
+	entries := must.Get(w.gate.Events(w.ctx, 0, 1000))(w.t)
 	for _, e := range entries {
 		if e.Kind == kind {
 			last = e
@@ -154,8 +141,7 @@ func TestProofAndApprovalInOneEnvelope(t *testing.T) {
 	w := rotating(t)
 	dave := newKey("dave")
 	r := w.request(rotate(2, []string{dave.line("operational@gated")}, nil))
-	r, err := w.approveAs(r, op.Operational, alice, dave)
-	require.NoError(t, err)
+	r = must.Get(w.approveAs(r, op.Operational, alice, dave))(t)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 }
 
@@ -181,15 +167,13 @@ func TestRightToRotate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := rotating(t)
 			r := w.request(c.ask)
-			_, err := w.approveAs(r, op.Coordination, carol)
-			require.ErrorIs(t, err, refusal.RoleDenied)
+			must.Fail(w.approveAs(r, op.Coordination, carol))(t, refusal.RoleDenied)
 			proofs := w.proofs(r, dave)
 			if strings.Contains(name, "CA") {
 				proofs = []string{mint.Sign(t, ca, op.Operational.Namespace(), r.Payload).Armored()}
 			}
 			if len(proofs) > 0 {
-				_, err := w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: proofs})
-				require.NoError(t, err)
+				must.Get(w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: proofs}))(t)
 			}
 			got, err := w.approveAs(r, op.Operational, alice)
 			if c.operational != "" {
@@ -248,29 +232,24 @@ func TestRotationNeedsTheHighestThresholdOfItsRoles(t *testing.T) {
 	w := rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Target: "guest/db-*", Threshold: 2})
 	r := w.request(rotate(2, nil, []string{bob.print()}))
 	require.Equal(t, 2, r.Missing(), "who may do what takes two is for two to say")
-	r, err := w.approveAs(r, op.Operational, alice)
-	require.NoError(t, err)
+	r = must.Get(w.approveAs(r, op.Operational, alice))(t)
 	require.Equal(t, op.StatePending, r.Step.State)
 	require.Equal(t, 1, r.Missing())
-	r, err = w.approveAs(r, op.Recovery, rita)
-	require.NoError(t, err, "recovery is enough alone")
+	r = must.Get(w.approveAs(r, op.Recovery, rita))(t, "recovery is enough alone")
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 
 	// The new key does not count for its own addition.
 	w = rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2})
 	r = w.request(rotate(2, []string{dave.line("operational@gated")}, nil))
-	r, err = w.approveAs(r, op.Operational, alice, dave)
-	require.NoError(t, err)
+	r = must.Get(w.approveAs(r, op.Operational, alice, dave))(t)
 	require.Equal(t, op.StatePending, r.Step.State)
 
 	w = rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Role: "manager", Threshold: 1})
 	r = w.request(rotate(2, []string{dave.line("manager@gated")}, nil))
-	r, err = w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{
-		alice.sign(t, op.Operational.Namespace(), r.Payload), dave.sign(t, "manager@gated", r.Payload)}})
-	require.NoError(t, err)
+	r = must.Get(w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{
+		alice.sign(t, op.Operational.Namespace(), r.Payload), dave.sign(t, "manager@gated", r.Payload)}}))(t)
 	require.Equal(t, op.StatePending, r.Step.State, "an operator does not make managers")
-	r, err = w.approveAs(r, "manager", mona)
-	require.NoError(t, err)
+	r = must.Get(w.approveAs(r, "manager", mona))(t)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 }
 
@@ -279,18 +258,15 @@ func TestOfTwoRotationsOneIsStale(t *testing.T) {
 	w := rotating(t)
 	first, second := w.request(rotate(2, nil, []string{bob.print()})), w.request(rotate(2, nil, []string{alice.print()}))
 	for _, r := range []op.Request{first, second} {
-		_, err := w.approveAs(r, op.Recovery, rita)
-		require.NoError(t, err)
+		must.Get(w.approveAs(r, op.Recovery, rita))(t)
 	}
 	require.NoError(t, w.rotateNow(first.ID))
-	err := w.rotateNow(second.ID)
-	require.Error(t, err)
-	got, err := w.gate.Request(w.ctx, second.ID)
-	require.NoError(t, err)
+	require.Error(t, w.rotateNow(second.ID))
+	got := must.Get(w.gate.Request(w.ctx, second.ID))(t)
 	require.Equal(t, op.StateRefused, got.Step.State)
 	require.Contains(t, []refusal.Code{refusal.BadParams, refusal.StaleTarget}, got.Step.Code)
 	require.Equal(t, int64(2), w.gate.Epoch())
-	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, w.wall))
+	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, w.Now()))
 }
 
 func TestOnlyAUsedPermitRotates(t *testing.T) {
@@ -298,22 +274,16 @@ func TestOnlyAUsedPermitRotates(t *testing.T) {
 	w := rotating(t)
 	w.back.put("g")
 	r := w.request(rotate(2, nil, []string{bob.print()}))
-	_, err := w.approveAs(r, op.Operational, alice)
-	require.NoError(t, err)
-	unused, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
-	refused, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(t, err)
+	must.Get(w.approveAs(r, op.Operational, alice))(t)
+	unused := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
+	refused := must.Get(w.gate.Permit(w.ctx, r.ID))(t)
 	require.ErrorIs(t, refused.Use(w.ctx, op.Observed{Target: signers, Present: true, Incarnation: "other"}), refusal.StaleTarget)
 	d := w.request(ask("guest.destroy", "g"))
-	_, err = w.approve(d)
-	require.NoError(t, err)
-	other, err := w.gate.Permit(w.ctx, d.ID)
-	require.NoError(t, err)
+	must.Get(w.approve(d))(t)
+	other := must.Get(w.gate.Permit(w.ctx, d.ID))(t)
 	require.NoError(t, other.Use(w.ctx, w.back.get("g")))
 	for name, p := range map[string]gate.Permit{"the zero one": {}, "one not used": unused, "one that was refused": refused, "another step's": other} {
-		_, err := w.gate.Rotate(w.ctx, p)
-		require.ErrorIs(t, err, refusal.NotAllowed, name)
+		must.Fail(w.gate.Rotate(w.ctx, p))(t, refusal.NotAllowed, name)
 	}
 	require.Equal(t, int64(1), w.gate.Epoch())
 }
@@ -322,15 +292,11 @@ func TestProofsAloneMakeNoRequest(t *testing.T) {
 	t.Parallel()
 	w := rotating(t)
 	r := w.request(rotate(2, []string{mallory.line("operational@gated")}, nil))
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(r.Payload))(t)
 	p.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
-	payload, err := p.Encode()
-	require.NoError(t, err)
-	_, err = w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory))
-	require.ErrorIs(t, err, refusal.UnknownSigner)
-	got, err := w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory, alice))
-	require.NoError(t, err)
+	payload := must.Get(p.Encode())(t)
+	must.Fail(w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory)))(t, refusal.UnknownSigner)
+	got := must.Get(w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory, alice)))(t)
 	require.Equal(t, op.StateAuthorized, got.Step.State)
 }
 

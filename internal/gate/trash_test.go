@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}
@@ -19,8 +20,7 @@ var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}
 func (w *world) trashed(creator op.Requester, askers ...op.Requester) op.Observed {
 	w.t.Helper()
 	if creator == fleetSet {
-		_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "web"))
-		require.NoError(w.t, err)
+		must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.create", "web")))(w.t)
 	} else if creator.Source != "" {
 		w.submitAs(creator, ask("guest.create", "web"))
 	} else {
@@ -32,17 +32,14 @@ func (w *world) trashed(creator op.Requester, askers ...op.Requester) op.Observe
 	var id op.RequestID
 	for _, by := range askers {
 		if by == fleetSet {
-			j, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "web"))
-			require.NoError(w.t, err)
+			j := must.Get(w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "web")))(w.t)
 			id = j.Steps[0].ID
 			continue
 		}
 		id = w.submitAs(by, ask("guest.destroy", "web")).Steps[0].ID
 	}
-	r, err := w.gate.Request(w.ctx, id)
-	require.NoError(w.t, err)
-	_, err = w.approve(r)
-	require.NoError(w.t, err)
+	r := must.Get(w.gate.Request(w.ctx, id))(w.t)
+	must.Get(w.approve(r))(w.t)
 	w.run()
 	require.False(w.t, w.back.has("web"))
 	return was
@@ -51,8 +48,7 @@ func (w *world) trashed(creator op.Requester, askers ...op.Requester) op.Observe
 // class says how a step would be classified for a requester.
 func (w *world) class(by op.Requester, a op.Ask) op.Verdict {
 	w.t.Helper()
-	s, _, err := w.gate.Explain(w.ctx, by, a)
-	require.NoError(w.t, err)
+	s, _ := must.Two(w.gate.Explain(w.ctx, by, a))(w.t)
 	return s.Verdict
 }
 
@@ -103,18 +99,12 @@ func TestOwnerOfADestroyedGuest(t *testing.T) {
 // TestACarrierOwnsNothing: the carrier of a payload that an operator signed has the
 // name of a requester, and owns nothing.
 func TestACarrierOwnsNothing(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	r := w.request(ask("guest.destroy", "web"))
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(t, err)
+	w, r := newRequest(t, "web")
+	p := must.Get(op.DecodePayload(r.Payload))(t)
 	p.Nonce = op.NewNonce(time.Now())
-	b, err := p.Encode()
-	require.NoError(t, err)
-	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
-	require.NoError(t, err)
-	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
-	require.NoError(t, err)
+	b := must.Get(p.Encode())(t)
+	must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(t)
+	must.Get(w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b)))(t)
 	w.run()
 	require.False(t, w.back.has("web"))
 	require.Equal(t, op.Destructive, w.class(hub, ask("guest.undelete", "web")).Class)
@@ -157,9 +147,7 @@ func TestATrashThatChangesBeforeTheDispatch(t *testing.T) {
 // TestTheGateTakesItsOwnDestroyBack: the gate does so for every requester, and only
 // in the same job.
 func TestTheGateTakesItsOwnDestroyBack(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("web")
-	w.back.put("a")
+	w := newWorld(t, "web", "a")
 	was := w.back.get("web")
 	w.back.fail = func(s op.Step) error {
 		if s.Op == "guest.start" {
@@ -168,10 +156,8 @@ func TestTheGateTakesItsOwnDestroyBack(t *testing.T) {
 		return nil
 	}
 	j := w.submitAs(builder, ask("guest.destroy", "web"), ask("guest.start", "a"))
-	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
-	require.NoError(t, err)
-	_, err = w.approve(r)
-	require.NoError(t, err)
+	r := must.Get(w.gate.Request(w.ctx, j.Steps[0].ID))(t)
+	must.Get(w.approve(r))(t)
 	w.run()
 	back := w.job(j.ID).Steps[2]
 	require.Equal(t, "guest.undelete", back.Op)
@@ -185,21 +171,17 @@ func TestDesiredStateWaitsForAName(t *testing.T) {
 	w := newWorld(t)
 	w.trashed(hub, root)
 	a := ask("guest.create", "web")
-	j, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.Equal(t, op.StatePending, j.State())
 	require.Equal(t, "name-in-trash", j.Steps[0].Verdict.Rule)
-	again, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
-	require.Equal(t, j.ID, again.ID)
+	require.Equal(t, j.ID, must.Get(w.gate.Want(w.ctx, "fleet", a))(t).ID)
 	w.run()
 	require.False(t, w.back.has("web"))
 
 	w.back.mu.Lock()
 	clear(w.back.trash) // it was swept
 	w.back.mu.Unlock()
-	made, err := w.gate.Want(w.ctx, "fleet", a)
-	require.NoError(t, err)
+	made := must.Get(w.gate.Want(w.ctx, "fleet", a))(t)
 	require.NotEqual(t, j.ID, made.ID)
 	w.run()
 	require.True(t, w.back.has("web"))
@@ -211,13 +193,11 @@ func TestASignedCreateTakesTheName(t *testing.T) {
 	w := newWorld(t)
 	was := w.trashed(hub, root)
 	r := w.request(ask("guest.create", "web"))
-	_, err := w.approve(r)
-	require.NoError(t, err)
+	must.Get(w.approve(r))(t)
 	w.run()
 	require.True(t, w.back.has("web"))
 	require.NotEqual(t, was.Incarnation, w.back.get("web").Incarnation)
-	p, err := w.gate.Provenance(w.ctx, w.back.get("web").Incarnation)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Provenance(w.ctx, w.back.get("web").Incarnation))(t)
 	require.Equal(t, hub.String(), p.Creator)
 }
 
@@ -227,9 +207,7 @@ func TestWanted(t *testing.T) {
 	was := w.trashed(hub, hub)
 	wanted := func(name string, inc op.Incarnation) bool {
 		t.Helper()
-		yes, err := w.gate.Wanted(w.ctx, op.Target{Kind: "guest", Name: name}, inc)
-		require.NoError(t, err)
-		return yes
+		return must.Get(w.gate.Wanted(w.ctx, op.Target{Kind: "guest", Name: name}, inc))(t)
 	}
 	require.False(t, wanted("web", was.Incarnation))
 	for state, submit := range map[op.State]func() op.Job{
@@ -241,14 +219,12 @@ func TestWanted(t *testing.T) {
 		require.True(t, wanted("web", was.Incarnation), state)
 		require.False(t, wanted("web", "another"))
 		require.False(t, wanted("back", was.Incarnation))
-		_, err := w.gate.Cancel(w.ctx, root, j.ID)
-		require.NoError(t, err)
+		must.Get(w.gate.Cancel(w.ctx, root, j.ID))(t)
 		require.False(t, wanted("web", was.Incarnation))
 	}
 	j := w.mustSubmit(ask("guest.undelete", "web"))
 	w.use(j.Steps[0].ID)
 	require.True(t, wanted("web", was.Incarnation), "it is under way")
-	_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Unknown: true})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Unknown: true}))(t)
 	require.False(t, wanted("web", was.Incarnation), "it ended")
 }

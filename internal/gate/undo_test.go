@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // fleet is one random run over guests of its own, in a world that all runs
@@ -142,7 +143,7 @@ func (f *fleet) meddle() {
 			f.back.change(n, func(o *op.Observed) { o.Storage = append(slices.Clone(o.Storage), "disk:foreign") })
 		}
 	case 2:
-		f.pass(time.Duration(rapid.IntRange(0, 30).Draw(f.rt, "hours")) * time.Hour)
+		f.Pass(time.Duration(rapid.IntRange(0, 30).Draw(f.rt, "hours")) * time.Hour)
 	}
 }
 
@@ -287,8 +288,7 @@ func TestCompensationLeavesWhatWasReplaced(t *testing.T) {
 		"adopted": func() { require.NoError(t, w.gate.Adopt(w.ctx, "fleet", w.back.get("new"))) },
 		"protected by a step": func() {
 			w.mustSubmit(ask("guest.set-config", "new", "protected", true))
-			id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "new"})
-			require.NoError(t, err)
+			id, ok := must.Two(w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "new"}))(t)
 			require.True(t, ok)
 			require.NoError(t, w.execute(id))
 			w.back.change("new", func(o *op.Observed) { o.Spec = op.Params{"protected": false} })
@@ -318,8 +318,7 @@ func TestCompensationLeavesWhatWasReplaced(t *testing.T) {
 // TestFailingCompensationKeepsTheOthers: if one compensation fails, the others still
 // run.
 func TestFailingCompensationKeepsTheOthers(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.mustSubmit(ask("guest.create", "one"), ask("guest.create", "two"), ask("guest.start", "a"))
 	w.back.fail = func(s op.Step) error {
 		if s.ID.Index == 3 || s.Op == "guest.destroy" && s.Target.Name == "two" {
@@ -337,16 +336,14 @@ func TestFailingCompensationKeepsTheOthers(t *testing.T) {
 
 // TestTransientErrorsEnd: the gate tries a benign step again, but not for ever.
 func TestTransientErrorsEnd(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
+	w := newWorld(t, "a")
 	j := w.mustSubmit(ask("guest.start", "a"))
 	id := j.Steps[0].ID
 	tries := 0
 	for w.job(j.ID).State() == op.StatePlanned {
 		tries++
 		w.use(id)
-		_, err := w.gate.Record(w.ctx, id, gate.Outcome{Err: errors.New("busy"), Transient: true})
-		require.NoError(t, err)
+		must.Get(w.gate.Record(w.ctx, id, gate.Outcome{Err: errors.New("busy"), Transient: true}))(t)
 	}
 	require.Equal(t, 8, tries)
 	require.Equal(t, op.StateFailed, w.job(j.ID).State())
@@ -354,9 +351,7 @@ func TestTransientErrorsEnd(t *testing.T) {
 	r := w.request(ask("guest.destroy", "a"))
 	w.mustApprove(r)
 	w.use(r.ID)
-	_, err := w.gate.Record(w.ctx, r.ID, gate.Outcome{Err: errors.New("busy"), Transient: true})
-	require.NoError(t, err)
+	must.Get(w.gate.Record(w.ctx, r.ID, gate.Outcome{Err: errors.New("busy"), Transient: true}))(t)
 	require.Equal(t, op.StateFailed, w.job(r.ID.Job).State(), "a signed step is dispatched once, whatever its driver says")
-	_, err = w.gate.Permit(w.ctx, r.ID)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.gate.Permit(w.ctx, r.ID))(t, refusal.Conflict)
 }

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // A job of one agent makes "shared" and fails later. Between the two, others use it.
@@ -23,8 +24,7 @@ func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 		},
 		"another job of its agent": func(w *world) { w.submitAs(builder, set("shared")); w.runAll("shared") },
 		"a desired set": func(w *world) {
-			_, err := w.gate.Want(w.ctx, "fleet", set("shared"))
-			require.NoError(w.t, err)
+			must.Get(w.gate.Want(w.ctx, "fleet", set("shared")))(w.t)
 			w.runAll("shared")
 		},
 		"other hands write into it": func(w *world) { w.back.change("shared", func(o *op.Observed) { o.Content = "written" }) },
@@ -32,8 +32,7 @@ func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 	} {
 		for _, scratch := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				w := newWorld(t)
-				w.back.put("slow")
+				w := newWorld(t, "slow")
 				j := w.submitAs(builder, ask("guest.create", "shared", "scratch", scratch), ask("guest.stop", "slow"))
 				require.NoError(t, w.execute(j.Steps[0].ID))
 				meanwhile(w)
@@ -57,8 +56,7 @@ func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 // TestAFailedJobTakesBackWhatOnlyItTouched: the opposite, so that the test above
 // says something.
 func TestAFailedJobTakesBackWhatOnlyItTouched(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("slow")
+	w := newWorld(t, "slow")
 	j := w.submitAs(builder, ask("guest.create", "shared"), ask("guest.set-config", "shared", "memory", int64(7)), ask("guest.stop", "slow"))
 	w.back.fail = func(s op.Step) error {
 		if s.Target.Name == "slow" {
@@ -81,8 +79,7 @@ func TestAStepByAnotherEndsScratch(t *testing.T) {
 			w.submitAs(by, ask("guest.start", "tmp"))
 			w.run()
 			w.waits("tmp", builder)
-			p, err := w.gate.Provenance(w.ctx, o.Incarnation)
-			require.NoError(t, err)
+			p := must.Get(w.gate.Provenance(w.ctx, o.Incarnation))(t)
 			require.Contains(t, p.ScratchEnded, by.String()+" used it")
 		})
 	}
@@ -104,8 +101,7 @@ func TestItsOwnStepsKeepScratch(t *testing.T) {
 // TestACompensationThatWaitsHoldsUpNoOther: a compensation that waits for an
 // operator does not delay the others of a failed job.
 func TestACompensationThatWaitsHoldsUpNoOther(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("slow")
+	w := newWorld(t, "slow")
 	j := w.submitAs(builder, ask("guest.create", "one"), ask("guest.create", "two"), ask("guest.stop", "slow"))
 	require.NoError(t, w.execute(j.Steps[0].ID))
 	require.NoError(t, w.execute(j.Steps[1].ID))
@@ -148,21 +144,17 @@ func TestABackEndThatLiesOfWhatItLeft(t *testing.T) {
 		"destroy":         ask("guest.destroy", "a"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.back.put("a")
+			w := newWorld(t, "a")
 			w.back.change("a", with)
 			w.back.change("a", func(o *op.Observed) { o.Running = "running" })
 			j := w.mustSubmit(a)
 			if s := j.Steps[0]; s.State == op.StatePending {
-				r, err := w.gate.Request(w.ctx, s.ID)
-				require.NoError(t, err)
-				_, err = w.approve(r)
-				require.NoError(t, err)
+				r := must.Get(w.gate.Request(w.ctx, s.ID))(t)
+				must.Get(w.approve(r))(t)
 			}
 			w.use(j.Steps[0].ID)
 			after := w.back.get("a") // it did nothing
-			s, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: &after})
-			require.NoError(t, err)
+			s := must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: &after}))(t)
 			require.Equal(t, op.StateFailed, s.State, s.Detail)
 			require.Contains(t, s.Detail, "the back end says that it is done, but")
 		})
@@ -185,16 +177,14 @@ func TestABackupIsOneMore(t *testing.T) {
 		"not listed before":   {nil, []string{"b"}, op.StateInterrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.back.put("a")
+			w := newWorld(t, "a")
 			w.back.change("a", func(o *op.Observed) { o.Backups = c.before })
 			j := w.mustSubmit(ask("guest.backup", "a"))
 			w.use(j.Steps[0].ID)
 			require.Equal(t, c.before, w.job(j.ID).Steps[0].Before)
 			w.back.change("a", func(o *op.Observed) { o.Backups = c.after })
 			after := w.back.get("a")
-			s, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: &after})
-			require.NoError(t, err)
+			s := must.Get(w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: &after}))(t)
 			require.Equal(t, c.want, s.State, s.Detail)
 		})
 	}
@@ -204,8 +194,7 @@ func TestABackupIsOneMore(t *testing.T) {
 func (w *world) runAll(name string) {
 	w.t.Helper()
 	for range 10 {
-		id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: name})
-		require.NoError(w.t, err)
+		id, ok := must.Two(w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: name}))(w.t)
 		if !ok {
 			return
 		}
@@ -218,16 +207,11 @@ func (w *world) runAll(name string) {
 // when.
 func TestCanGo(t *testing.T) {
 	w := newWorld(t)
-	facts := func(name string) []op.Fact {
-		out, err := w.gate.CanGo(w.ctx, w.back.get(name))
-		require.NoError(t, err)
-		return out
-	}
+	facts := func(name string) []op.Fact { return must.Get(w.gate.CanGo(w.ctx, w.back.get(name)))(t) }
 	w.scratch("tmp")
 	require.Len(t, facts("tmp"), 1)
 	require.Contains(t, facts("tmp")[0].Text, "agent builder may destroy it unsigned")
-	_, shown, err := w.gate.Explain(w.ctx, hub, ask("guest.destroy", "tmp"))
-	require.NoError(t, err)
+	_, shown := must.Two(w.gate.Explain(w.ctx, hub, ask("guest.destroy", "tmp")))(t)
 	require.Contains(t, shown, facts("tmp")[0])
 	w.submitAs(neighbour, ask("guest.start", "tmp"))
 	w.run()
@@ -240,9 +224,7 @@ func TestCanGo(t *testing.T) {
 	require.Contains(t, facts("shared")[0].Text, "job "+j.ID.String()+" takes it back unsigned if it fails")
 	until := w.back.get("shared")
 	until.Content = "written"
-	out, err := w.gate.CanGo(w.ctx, until)
-	require.NoError(t, err)
-	require.Empty(t, out)
+	require.Empty(t, must.Get(w.gate.CanGo(w.ctx, until))(t))
 	w.run()
 	require.Empty(t, facts("shared"), "its job has ended")
 	require.Empty(t, facts("slow"), "made by other hands")

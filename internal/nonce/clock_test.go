@@ -35,9 +35,7 @@ func (h *host) boot() {
 	}))
 }
 
-func (h *host) pass(d time.Duration) {
-	h.now.Wall, h.now.Elapsed = h.now.Wall.Add(d), h.now.Elapsed+d
-}
+func (h *host) pass(d time.Duration) { h.now.Wall, h.now.Elapsed = h.now.Wall.Add(d), h.now.Elapsed+d }
 
 // step moves the wall clock alone.
 func (h *host) step(d time.Duration) { h.now.Wall = h.now.Wall.Add(d) }

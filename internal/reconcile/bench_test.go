@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/driver/memory"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -47,13 +48,10 @@ func newLarge(b *testing.B, n int) *large {
 		require.NoError(b, os.WriteFile(filepath.Join(path, name+".yaml"), wishOf(i, "512MiB"), 0o644))
 	}
 	l := &large{world: newWorldOver(b, fleet)}
-	var err error
-	l.dir, err = NewDir(path, 0, func() time.Time { return time.Now().Add(time.Minute) })
-	require.NoError(b, err)
+	l.dir = must.Get(NewDir(path, 0, func() time.Time { return time.Now().Add(time.Minute) }))(b)
 	b.Cleanup(func() { _ = l.dir.Close() })
 	l.r.Sources, l.r.sources = []Source{l.dir}, make([]sourceState, 1)
-	_, err = fleet.List(b.Context())
-	require.NoError(b, err)
+	must.Get(fleet.List(b.Context()))(b)
 	l.heap = liveHeap()
 	began := time.Now()
 	l.r.read(l.ctx)

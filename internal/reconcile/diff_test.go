@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -75,8 +76,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, c.plan, Plan(c.want, c.have))
 			require.Equal(t, before, c.want.Fields, "the wish is not changed")
 			for _, a := range c.plan {
-				spec, err := op.Lookup(a.Op)
-				require.NoError(t, err)
+				spec := must.Get(op.Lookup(a.Op))(t)
 				require.NoError(t, spec.Check(a.Target, a.Params))
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // folder is a directory source over files that tests write. Its clock is ahead
@@ -25,8 +26,7 @@ type folder struct {
 
 func newFolder(t *testing.T) *folder {
 	f := &folder{t: t, path: t.TempDir(), ahead: time.Hour}
-	d, err := NewDir(f.path, time.Minute, func() time.Time { return time.Now().Add(f.ahead) })
-	require.NoError(t, err)
+	d := must.Get(NewDir(f.path, time.Minute, func() time.Time { return time.Now().Add(f.ahead) }))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	d.after = func(time.Duration, func()) func() { return func() {} }
 	f.Dir = d
@@ -57,9 +57,7 @@ func (f *folder) sets() (map[string][]string, error) {
 
 func (f *folder) require(want map[string][]string) {
 	f.t.Helper()
-	got, err := f.sets()
-	require.NoError(f.t, err)
-	require.Equal(f.t, want, got)
+	require.Equal(f.t, want, must.Get(f.sets())(f.t))
 }
 
 func (f *folder) refused(code refusal.Code, text string) {
@@ -97,14 +95,12 @@ func TestDirReadsItsDocuments(t *testing.T) {
 	f.write(".hidden.yaml", "not: [valid")
 	f.write("notes.txt", "not: [valid")
 	f.write("c.yaml~", "not: [valid")
-	docs, err := f.Read(t.Context())
-	require.NoError(t, err)
+	docs := must.Get(f.Read(t.Context()))(t)
 	require.Len(t, docs, 2)
 	require.Equal(t, []string{"a.yml", "b.yaml"}, []string{docs[0].Set, docs[1].Set})
 	require.Equal(t, op.SHA256([]byte(document1("a1"))), docs[0].Digest)
 
-	again, err := f.Read(t.Context())
-	require.NoError(t, err)
+	again := must.Get(f.Read(t.Context()))(t)
 	require.Same(t, &docs[0], &again[0], "nothing changed, so nothing was put together again")
 }
 
@@ -157,13 +153,11 @@ func TestDirLooksOnlyAtWhatChanged(t *testing.T) {
 func TestDirParsesByDigest(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", document1("a1"))
-	docs, err := f.Read(t.Context())
-	require.NoError(t, err)
+	docs := must.Get(f.Read(t.Context()))(t)
 	guests := &docs[0].Doc.Guests[0]
 	f.write("a.yaml", document1("a1"))
 	f.awaitChange()
-	docs, err = f.Read(t.Context())
-	require.NoError(t, err)
+	docs = must.Get(f.Read(t.Context()))(t)
 	require.Same(t, guests, &docs[0].Doc.Guests[0], "the same bytes are not parsed again")
 }
 
@@ -174,26 +168,22 @@ func TestDirNeverReadsHalfAFile(t *testing.T) {
 	f.require(map[string][]string{"a.yaml": {"old"}})
 
 	// In the place of an old one: what was said stands until its writer is done.
-	h, err := os.OpenFile(filepath.Join(f.path, "a.yaml"), os.O_WRONLY|os.O_TRUNC, 0)
-	require.NoError(t, err)
+	h := must.Get(os.OpenFile(filepath.Join(f.path, "a.yaml"), os.O_WRONLY|os.O_TRUNC, 0))(t)
 	f.quiet()
-	_, err = h.WriteString(whole[:len(whole)-14]) // valid, with a1 alone
+	_, err := h.WriteString(whole[:len(whole)-14]) // valid, with a1 alone
 	require.NoError(t, err)
 	f.quiet()
 	f.ahead += 2 * time.Minute // a scan over everything
 	f.require(map[string][]string{"a.yaml": {"old"}})
-	_, err = h.WriteString(whole[len(whole)-14:])
-	require.NoError(t, err)
+	must.Get(h.WriteString(whole[len(whole)-14:]))(t)
 	f.require(map[string][]string{"a.yaml": {"old"}})
 	require.NoError(t, h.Close())
 	f.awaitChange()
 	f.require(map[string][]string{"a.yaml": {"a1", "a2"}})
 
 	// A new one: it is not there until its writer is done.
-	h, err = os.Create(filepath.Join(f.path, "b.yaml"))
-	require.NoError(t, err)
-	_, err = h.WriteString(whole[:len(whole)-14])
-	require.NoError(t, err)
+	h = must.Get(os.Create(filepath.Join(f.path, "b.yaml")))(t)
+	must.Get(h.WriteString(whole[:len(whole)-14]))(t)
 	f.quiet()
 	f.ahead += 2 * time.Minute
 	f.require(map[string][]string{"a.yaml": {"a1", "a2"}})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // blocked is a fleet in which every unsigned step goes on until the test ends, and
@@ -63,17 +64,13 @@ func by(uid uint32) op.Requester { return op.Requester{Source: op.SourceAPI, UID
 
 func (w *world) submitBy(uid uint32, asks ...op.Ask) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: by(uid), Steps: asks})
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: by(uid), Steps: asks}))(w.t)
 }
 
 // request1 returns the request of a job's first step.
 func (w *world) request1(j op.Job) op.Request {
 	w.t.Helper()
-	r, err := w.gate.Request(w.ctx, op.StepID{Job: j.ID, Index: 1})
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.ctx, op.StepID{Job: j.ID, Index: 1}))(w.t)
 }
 
 func (w *world) ended(j op.Job) {
@@ -106,8 +103,7 @@ func TestSignedStepsDoNotWaitForOthersWork(t *testing.T) {
 	// Of a job that was signed, the benign steps before do not wait either, nor do
 	// those on a target that the flood waits for.
 	job := w.submitBy(1, ask("guest.start", "own", nil), ask("guest.destroy", "f99", nil))
-	r, err := w.gate.Request(w.ctx, op.StepID{Job: job.ID, Index: 2})
-	require.NoError(t, err)
+	r := must.Get(w.gate.Request(w.ctx, op.StepID{Job: job.ID, Index: 2}))(t)
 	w.approve(r)
 	w.ended(job)
 	require.EqualValues(t, DefaultWorkers, b.steps.Load(), "one requester has no more")

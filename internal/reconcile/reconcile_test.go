@@ -13,11 +13,11 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func TestWishesBecomeTrue(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("foreign", running, nil)
+	w := newWorld(t, "foreign")
 	w.wish("[{name: a, state: running, memory: 1GiB}, {name: b, state: stopped}]")
 	require.ElementsMatch(t, []string{"guest.create a", "guest.create b"}, w.fleet.took())
 	w.look()
@@ -38,8 +38,7 @@ func TestWishesBecomeTrue(t *testing.T) {
 }
 
 func TestAbsentWaitsAndRunsOnce(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	for range 3 {
 		w.time.pass(time.Minute)
@@ -63,9 +62,7 @@ func TestAbsentWaitsAndRunsOnce(t *testing.T) {
 }
 
 func TestWhatIsNoLongerWishedForIsWithdrawn(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
-	w.fleet.make("b", running, nil)
+	w := newWorld(t, "a", "b")
 	w.wish("[{name: a, state: absent}, {name: b, state: absent}]")
 	require.Len(t, w.requests(), 2)
 	w.wish("[{name: b, state: absent}]")
@@ -100,8 +97,7 @@ func TestAStepBeforeARequestLeavesItWaiting(t *testing.T) {
 func TestAnAuthorizedWishThatIsWithdrawnDoesNotRun(t *testing.T) {
 	for name, restart := range map[string]bool{"in one life": false, "over a restart": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.fleet.make("a", running, nil)
+			w := newWorld(t, "a")
 			w.wish("[{name: a, state: absent}]")
 			w.approve(w.request())
 			w.source.put("site", "apiVersion: gated/v1\nhost: pve1\nguests: []\n")
@@ -120,8 +116,7 @@ func TestAnAuthorizedWishThatIsWithdrawnDoesNotRun(t *testing.T) {
 }
 
 func TestARejectedWishStaysRejectedUntilItIsAnother(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	w.reject(w.request())
 	for range 3 {
@@ -153,9 +148,7 @@ func TestAnUnreadableSourcePlansNothing(t *testing.T) {
 		"panic":        {"!", "panic: boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.fleet.make("a", running, nil)
-			w.fleet.make("b", running, nil)
+			w := newWorld(t, "a", "b")
 			w.wish("[{name: a, state: absent}, {name: b, state: running}]")
 			open := w.request().ID
 			if c.doc == "!" {
@@ -184,8 +177,7 @@ func TestAnUnreadableSourcePlansNothing(t *testing.T) {
 }
 
 func TestAfterARestartAnUnreadableSourceTakesNothingBack(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	w.source.put("site", "")
 	w.restart()
@@ -197,8 +189,7 @@ func TestAfterARestartAnUnreadableSourceTakesNothingBack(t *testing.T) {
 }
 
 func TestTwoSetsThatMentionAGuestAreAConflict(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	require.Len(t, w.requests(), 1)
 	w.source.put("other", "apiVersion: gated/v1\nhost: pve1\nguests: [{name: a, state: absent}, {name: b, state: stopped}]\n")
@@ -255,8 +246,7 @@ func TestScratchThatDesiredStateMentionsIsScratchNoMore(t *testing.T) {
 	w := newWorld(t)
 	agent := op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "builder"}
 	submit := func(a op.Ask) op.Job {
-		j, err := w.gate.Submit(w.ctx, op.Submission{Requester: agent, Steps: []op.Ask{a}})
-		require.NoError(t, err)
+		j := must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: agent, Steps: []op.Ask{a}}))(t)
 		w.work()
 		return j
 	}
@@ -300,16 +290,13 @@ func TestTransientErrorsBackOff(t *testing.T) {
 
 func (w *world) job(id op.JobID) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Job(w.ctx, id)
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Job(w.ctx, id))(w.t)
 }
 
 // While the clock is not believed, signed work waits; when it is again, it
 // runs soon (T15).
 func TestSignedWorkWaitsForTheClock(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	w.approve(w.request())
 	w.fleet.before = func(op.Step) error { return refusal.New(refusal.Unavailable, "signed work waits") }
@@ -382,8 +369,7 @@ func TestACrashingGuestIsStartedEverMoreSlowly(t *testing.T) {
 }
 
 func TestApprovedButChangedIsRefusedAndAskedAnew(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}]")
 	first := w.request()
 	w.approve(first)
@@ -398,8 +384,7 @@ func TestApprovedButChangedIsRefusedAndAskedAnew(t *testing.T) {
 }
 
 func TestAWaitingRequestIsIssuedAnewWhenTheTargetChanges(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.submit(ask("guest.destroy", "a", nil))
 	first := w.request()
 	w.fleet.change("a", func(o *op.Observed) { o.Snapshots = []string{"s"} })

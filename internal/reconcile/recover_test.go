@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // die makes the daemon end right after the permit of the step was used: with
@@ -99,8 +100,7 @@ func TestRecoverDoesNotBelieveAName(t *testing.T) {
 	w.fleet.make("a", running, nil)
 	w.restart()
 	require.Equal(t, op.StateFailed, w.job(1).Steps[0].State)
-	p, err := w.gate.Provenance(w.ctx, w.fleet.look("a").Incarnation)
-	require.NoError(t, err)
+	p := must.Get(w.gate.Provenance(w.ctx, w.fleet.look("a").Incarnation))(t)
 	require.Nil(t, p)
 }
 
@@ -123,9 +123,8 @@ func TestRecoverWaitsUntilTheTargetCanBeLookedAt(t *testing.T) {
 
 // submitBlind shows that nothing can be asked of a target that nobody can see.
 func (w *world) submitBlind(name string) {
-	_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000},
-		Steps: []op.Ask{ask("guest.start", name, nil)}})
-	require.Error(w.t, err)
+	must.Err(w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000},
+		Steps: []op.Ask{ask("guest.start", name, nil)}}))(w.t)
 }
 
 func TestRecoverOfManyAtOnce(t *testing.T) {
@@ -144,9 +143,7 @@ func TestRecoverOfManyAtOnce(t *testing.T) {
 	w.wish("[" + wishes + "]")
 	w.fleet.after = nil
 	w.restart()
-	counts, err := w.gate.Counts(w.ctx)
-	require.NoError(t, err)
-	require.Zero(t, counts[op.StateDispatched])
+	require.Zero(t, must.Get(w.gate.Counts(w.ctx))(t)[op.StateDispatched])
 	w.look()
 	require.Len(t, w.fleet.took(), 50, "each was made once")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -40,8 +41,7 @@ func (w *world) eventually(what func() bool) {
 
 func TestRunFollowsADirectory(t *testing.T) {
 	w := newWorld(t)
-	dir, err := NewDir(t.TempDir(), time.Minute, time.Now)
-	require.NoError(t, err)
+	dir := must.Get(NewDir(t.TempDir(), time.Minute, time.Now))(t)
 	t.Cleanup(func() { _ = dir.Close() })
 	w.r.Sources, w.r.sources = []Source{dir}, make([]sourceState, 1)
 	put := func(name, guests string) {
@@ -74,8 +74,7 @@ func TestRunTakesSetsFromTheGate(t *testing.T) {
 	w.r.Sources = []Source{NewAPI(w.gate)}
 	w.live()
 	put := func(set, body string) {
-		_, err := w.gate.PutSet(w.ctx, op.Requester{Source: op.SourceAPI}, set, "", []byte(body))
-		require.NoError(t, err)
+		must.Get(w.gate.PutSet(w.ctx, op.Requester{Source: op.SourceAPI}, set, "", []byte(body)))(t)
 		w.r.Reread()
 	}
 	put("one", "apiVersion: gated/v1\nhost: pve1\nguests: [{name: a, state: stopped}]\n")
@@ -175,17 +174,13 @@ func TestASourceOfSetsParsesWhatChanged(t *testing.T) {
 	w := newWorld(t)
 	api := NewAPI(w.gate)
 	require.Equal(t, "api", api.Name())
-	docs, err := api.Read(w.ctx)
-	require.NoError(t, err, "no set is a whole read: operators delete sets")
+	docs := must.Get(api.Read(w.ctx))(t, "no set is a whole read: operators delete sets")
 	require.Empty(t, docs)
 	body := []byte("apiVersion: gated/v1\nhost: pve1\nguests: [{name: a}]\n")
-	_, err = w.gate.PutSet(w.ctx, op.Requester{Source: op.SourceAPI}, "one", "", body)
-	require.NoError(t, err)
-	docs, err = api.Read(w.ctx)
-	require.NoError(t, err)
+	must.Get(w.gate.PutSet(w.ctx, op.Requester{Source: op.SourceAPI}, "one", "", body))(t)
+	docs = must.Get(api.Read(w.ctx))(t)
 	first := docs[0].Doc
 	require.Equal(t, []desired.Guest{{Name: "a", Fields: op.Params{}, Line: 3, Column: 10}}, first.Guests)
-	docs, err = api.Read(w.ctx)
-	require.NoError(t, err)
+	docs = must.Get(api.Read(w.ctx))(t)
 	require.Same(t, &first.Guests[0], &docs[0].Doc.Guests[0])
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 func (w *world) standing(limit int) (map[string]int, []string, int) {
 	waits := map[op.Target]bool{}
-	rs, err := w.gate.Requests(w.ctx, op.StatePending)
-	require.NoError(w.t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t)
 	for _, r := range rs {
 		waits[r.Step.Target] = true
 	}
@@ -28,8 +28,7 @@ func (w *world) standing(limit int) (map[string]int, []string, int) {
 }
 
 func TestStanding(t *testing.T) {
-	w := newWorld(t)
-	w.fleet.make("a", running, nil)
+	w := newWorld(t, "a")
 	w.wish("[{name: a, state: absent}, {name: b, state: stopped}, {name: c, state: running}]")
 	counts, unmet, _ := w.standing(10)
 	require.Equal(t, map[string]int{WishWaiting: 1, WishWorking: 2}, counts, "nothing is as wished before a round saw it")

@@ -2,21 +2,14 @@ package reconcile
 
 import (
 	"context"
-	"crypto/ed25519"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"bytes"
-
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/ssh"
 
-	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/driver"
@@ -24,6 +17,9 @@ import (
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // world is a reconciler over a real gate and store, guests in memory, one
@@ -40,49 +36,37 @@ type world struct {
 	source *lines
 	r      *Reconciler
 	policy policy.Policy
-	signer ssh.Signer
+	alice  mint.Key
 	path   string
 }
 
-func newWorld(t testing.TB) *world {
+// newWorld is a world with guests that run and that the gate did not make.
+func newWorld(t testing.TB, guests ...string) *world {
 	f := newFleet()
 	w := newWorldOver(t, f)
 	w.fleet = f
+	for _, name := range guests {
+		f.make(name, running, nil)
+	}
 	return w
 }
 
 func newWorldOver(t testing.TB, d driver.Driver) *world {
-	w := &world{t: t, ctx: t.Context(), time: newTime(), driver: d, source: &lines{}, policy: policy.Default(),
+	w := &world{t: t, ctx: t.Context(), time: newTime(), driver: d, source: &lines{}, policy: policy.Default(), alice: mint.Ed25519(t, "alice"),
 		path: filepath.Join(t.TempDir(), "gated.db")}
 	w.policy.Commands = []string{"web"}
-	_, key, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
-	w.signer, err = ssh.NewSignerFromKey(key)
-	require.NoError(t, err)
 	w.open()
 	return w
 }
 
 func (w *world) open() {
-	var clock *nonce.Clock
 	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
-	var err error
-	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading {
-			now := w.time.now()
-			return nonce.Reading{Wall: now, Elapsed: now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-		})
-		return err
-	}))
-	pub := w.signer.PublicKey()
-	trust, err := authz.LoadTrust([]byte(`alice namespaces="operational@gated" ` + pub.Type() + " " +
-		base64.StdEncoding.EncodeToString(pub.Marshal()) + "\n"))
-	require.NoError(w.t, err)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.driver, Clock: clock, Host: "pve1",
-		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: w.policy, UID: 4242, Logger: log,
-		Wake: func(t op.Target) { w.r.Wake(t) }, WakeSigned: func(t op.Target) { w.r.WakeSigned(t) }})
-	require.NoError(w.t, err)
+	w.gate = gateworld.New(w.t, s, func() nonce.Reading {
+		now := w.time.now()
+		return nonce.Reading{Wall: now, Elapsed: now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	}, gate.Config{Observer: w.driver, Host: "pve1", Trust: gateworld.Trust(w.t, gateworld.Line(w.alice, op.Operational)), Policy: w.policy,
+		UID: 4242, Logger: log, Wake: func(t op.Target) { w.r.Wake(t) }, WakeSigned: func(t op.Target) { w.r.WakeSigned(t) }})
 	w.store = s
 	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver}, Sources: []Source{w.source},
 		Host: "pve1", Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
@@ -153,8 +137,7 @@ func ask(name, target string, p op.Params) op.Ask {
 // requests returns the open requests as "op name".
 func (w *world) requests() []string {
 	w.t.Helper()
-	rs, err := w.gate.Requests(w.ctx, "")
-	require.NoError(w.t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, ""))(w.t)
 	out := []string{}
 	for _, r := range rs {
 		out = append(out, r.Step.Op+" "+r.Step.Target.Name)
@@ -165,40 +148,26 @@ func (w *world) requests() []string {
 // request returns the one open request.
 func (w *world) request() op.Request {
 	w.t.Helper()
-	rs, err := w.gate.Requests(w.ctx, "")
-	require.NoError(w.t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, ""))(w.t)
 	require.Len(w.t, rs, 1)
 	return rs[0]
 }
 
 func (w *world) approve(r op.Request) {
 	w.t.Helper()
-	sig, err := sshsig.Sign(bytes.NewReader(r.Payload), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(w.t, err)
-	_, err = w.gate.Approve(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID,
-		authz.Envelope{Payload: r.Payload, Signatures: []string{string(sshsig.Armor(sig))}})
-	require.NoError(w.t, err)
+	must.Get(w.gate.Approve(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID, gateworld.Signed(w.t, r.Payload, w.alice)))(w.t)
 }
 
 func (w *world) reject(r op.Request) {
 	w.t.Helper()
-	now := w.time.now().UTC().Truncate(time.Second)
-	b, err := op.Rejection{Gate: w.gate.ID(), Host: "pve1", Request: r.ID, PayloadSHA256: op.SHA256(r.Payload),
-		Nonce: base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprintf("%016d", now.Unix()))), IssuedAt: now,
-		ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
-	require.NoError(w.t, err)
-	sig, err := sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(w.t, err)
-	_, err = w.gate.Reject(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID,
-		authz.Envelope{Payload: b, Signatures: []string{string(sshsig.Armor(sig))}})
-	require.NoError(w.t, err)
+	no := gateworld.Rejection(w.t, w.gate, r, w.time.now(), w.alice)
+	must.Get(w.gate.Reject(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID, no))(w.t)
 }
 
 // steps returns all steps of all jobs as "op name state", oldest first.
 func (w *world) steps() []string {
 	w.t.Helper()
-	js, err := w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 10_000})
-	require.NoError(w.t, err)
+	js := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 10_000}))(w.t)
 	out := []string{}
 	for _, j := range js {
 		for _, s := range j.Steps {

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // actorArg is the first argument under which this test binary is an actor: a
@@ -163,10 +165,8 @@ func newStage(t testing.TB) *stage {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	s := &stage{t: t, socket: filepath.Join(dir, "s"), came: map[string]chan *actor{}}
-	s.reaper, err = Reaper(t.Context())
-	require.NoError(t, err)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.socket, Net: "unix"})
-	require.NoError(t, err)
+	s.reaper = must.Get(Reaper(t.Context()))(t)
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: s.socket, Net: "unix"}))(t)
 	require.NoError(t, os.Chmod(s.socket, 0o777))
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -238,27 +238,21 @@ func (a *actor) start(label string, how ...string) *actor {
 // say has an actor do something and returns what it answers.
 func (a *actor) say(words string) string {
 	a.t.Helper()
-	_, err := fmt.Fprintln(a.conn, words)
-	require.NoError(a.t, err)
-	line, err := a.lines.ReadString('\n')
-	require.NoError(a.t, err)
+	must.Get(fmt.Fprintln(a.conn, words))(a.t)
+	line := must.Get(a.lines.ReadString('\n'))(a.t)
 	return strings.TrimSpace(line)
 }
 
 func (a *actor) number(words string) int {
 	a.t.Helper()
-	n, err := strconv.Atoi(a.say(words))
-	require.NoError(a.t, err)
-	return n
+	return must.Get(strconv.Atoi(a.say(words)))(a.t)
 }
 
 // end has an actor end, and waits until it has.
 func (a *actor) end() {
 	a.t.Helper()
-	_, err := fmt.Fprintln(a.conn, "exit")
-	require.NoError(a.t, err)
-	_, err = a.lines.ReadByte()
-	require.ErrorIs(a.t, err, io.EOF)
+	must.Get(fmt.Fprintln(a.conn, "exit"))(a.t)
+	must.Fail(a.lines.ReadByte())(a.t, io.EOF)
 	require.NoError(a.t, a.peer.handle.Wait(a.t.Context()))
 }
 
@@ -266,8 +260,7 @@ var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newRegistry(t testing.TB, ended func(Registration)) *Registry {
 	t.Helper()
-	r, err := New(Config{Now: func() time.Time { return newYear }, Ended: ended})
-	require.NoError(t, err)
+	r := must.Get(New(Config{Now: func() time.Time { return newYear }, Ended: ended}))(t)
 	require.Empty(t, r.Blind())
 	t.Cleanup(r.Close)
 	return r

@@ -120,9 +120,7 @@ func (t *fakeTable) Open(pid int, start uint64) (Handle, error) {
 }
 
 // peer is a connection that p has opened.
-func (p *fakeProcess) peer() *Peer {
-	return &Peer{UID: p.UID, PID: p.PID, handle: newFakeHandle(p)}
-}
+func (p *fakeProcess) peer() *Peer { return &Peer{UID: p.UID, PID: p.PID, handle: newFakeHandle(p)} }
 
 type fakeHandle struct {
 	p      *fakeProcess
@@ -130,9 +128,7 @@ type fakeHandle struct {
 	once   sync.Once
 }
 
-func newFakeHandle(p *fakeProcess) *fakeHandle {
-	return &fakeHandle{p: p, closed: make(chan struct{})}
-}
+func newFakeHandle(p *fakeProcess) *fakeHandle { return &fakeHandle{p: p, closed: make(chan struct{})} }
 
 func (h *fakeHandle) Close() { h.once.Do(func() { close(h.closed) }) }
 

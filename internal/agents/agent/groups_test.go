@@ -5,25 +5,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // TestGroups: the kernel says which groups a caller is in, however many.
 func TestGroups(t *testing.T) {
 	s := newStage(t)
 	if os.Geteuid() != 0 { // there are no other groups to be in
-		groups, err := s.start("mine").peer.Groups()
-		require.NoError(t, err)
+		groups := must.Get(s.start("mine").peer.Groups())(t)
 		require.EqualValues(t, os.Getegid(), groups[0])
 		return
 	}
-	none, err := s.start("nobody", "nobody").peer.Groups()
-	require.NoError(t, err)
-	require.Equal(t, []uint32{65534}, none)
+	require.Equal(t, []uint32{65534}, must.Get(s.start("nobody", "nobody").peer.Groups())(t))
 	many := s.start("many", "groups")
-	got, err := many.peer.Groups()
-	require.NoError(t, err)
+	got := must.Get(many.peer.Groups())(t)
 	require.Equal(t, append([]uint32{65534}, manyGroups...), got)
 	require.NoError(t, many.conn.Close())
-	_, err = many.peer.Groups()
-	require.Error(t, err, "nobody is there to ask for")
+	must.Err(many.peer.Groups())(t, "nobody is there to ask for")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestWhoDescends(t *testing.T) {
@@ -169,10 +170,8 @@ func TestA02Connections(t *testing.T) {
 	require.NoError(t, builder.register(r, "builder", builder.pid))
 	for _, then := range []string{"stay", "exit"} {
 		child := builder.start("opens-then-" + then)
-		_, err := child.conn.Write([]byte("hand " + then + "\n"))
-		require.NoError(t, err)
-		line, err := child.lines.ReadString('\n')
-		require.NoError(t, err)
+		must.Get(child.conn.Write([]byte("hand " + then + "\n")))(t)
+		line := must.Get(child.lines.ReadString('\n'))(t)
 		require.Contains(t, line, "inherited", "another process has the connection")
 		if then == "exit" {
 			require.NoError(t, child.peer.handle.Wait(t.Context()))

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // pids are the ones of the fake table, few enough to be given again at once.
@@ -34,8 +35,7 @@ type connection struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, table: newFakeTable(), owner: map[string]*fakeProcess{}}
-	r, err := New(Config{Now: func() time.Time { return newYear }, Table: w.table, Boot: "boot"})
-	require.NoError(t, err)
+	r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: w.table, Boot: "boot"}))(t)
 	w.reg = r
 	t.Cleanup(r.Close)
 	return w

@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
+	"gated/internal/test/must"
 )
 
 // tell is a Config.Ended that returns when the test has taken what it is told,
@@ -52,8 +53,7 @@ func TestAnEnd(t *testing.T) {
 		freed(t, r, name)
 		require.NoError(t, b.register(r, name, b.pid))
 		b.is(r, name)
-		_, err := r.Unregister(t.Context(), name, fmt.Sprintf("%s#%d", name, len(name)), false, dropped)
-		require.NoError(t, err)
+		must.Get(r.Unregister(t.Context(), name, fmt.Sprintf("%s#%d", name, len(name)), false, dropped))(t)
 	}
 }
 
@@ -79,15 +79,13 @@ func TestAPidThatIsGivenAgain(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
 	first := table.fork(table.init, 5)
-	_, err = r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
-	require.NoError(t, err)
+	must.Get(r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted))(t)
 	table.exit(first)
 	table.tick += 16
 	second := table.fork(table.init, 5)
 	name, ok := r.Who(second.peer(), 0)
 	require.False(t, ok, name)
-	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted)
-	require.NoError(t, err)
+	must.Get(r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted))(t)
 	require.Equal(t, "first", (<-ended).Name)
 	freed(t, r, "first")
 	name, ok = r.Who(second.peer(), 0)
@@ -104,8 +102,7 @@ func TestAPidThatIsGivenAgainWithinOneTick(t *testing.T) {
 	looks := 0
 	for at := 0; at == 0 || at <= looks; at++ { // at 0 nothing happens, and the looks are counted
 		table := newFakeTable()
-		r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
-		require.NoError(t, err)
+		r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"}))(t)
 		t.Cleanup(r.Close)
 		agent := table.fork(table.init, 4)
 		caller := table.fork(agent, 5)
@@ -116,7 +113,7 @@ func TestAPidThatIsGivenAgainWithinOneTick(t *testing.T) {
 				require.Equal(t, agent.Start, table.fork(table.init, 4).Start)
 			}
 		}
-		_, err = r.Register(t.Context(), caller.peer(), Wish{Name: "agent", PID: 4, Reaper: 1}, granted)
+		_, err := r.Register(t.Context(), caller.peer(), Wish{Name: "agent", PID: 4, Reaper: 1}, granted)
 		table.look = func() {}
 		if at == 0 {
 			require.NoError(t, err)
@@ -137,15 +134,13 @@ func TestAPidOfAnEndedAgentWithinOneTick(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
 	first := table.fork(table.init, 5)
-	_, err = r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
-	require.NoError(t, err)
+	must.Get(r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted))(t)
 	table.exit(first)
 	second := table.fork(table.init, 5)
 	require.Equal(t, first.Start, second.Start)
 	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
 	require.ErrorIs(t, err, refusal.Conflict, "the name is being freed")
-	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted)
-	require.NoError(t, err)
+	must.Get(r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted))(t)
 	require.Equal(t, "first", (<-ended).Name)
 }
 
@@ -164,8 +159,7 @@ func TestRestore(t *testing.T) {
 	lives, ends := s.start("lives"), s.start("ends")
 	require.NoError(t, lives.register(before, "lives", lives.pid))
 	require.NoError(t, ends.register(before, "ends", ends.pid))
-	_, token, err := before.RegisterToken(t.Context(), lives.peer, "token", granted)
-	require.NoError(t, err)
+	_, token := must.Two(before.RegisterToken(t.Context(), lives.peer, "token", granted))(t)
 	list := before.All()
 	require.Len(t, list, 3)
 	for i, change := range []func(*proc.ID){
@@ -184,8 +178,7 @@ func TestRestore(t *testing.T) {
 
 	told := make(chan Registration, 1)
 	r := newRegistry(t, func(e Registration) { told <- e })
-	alive, ended, err := r.Restore(list)
-	require.NoError(t, err)
+	alive, ended := must.Two(r.Restore(list))(t)
 	require.Equal(t, []string{"lives", "token"}, names(alive))
 	require.Equal(t, []string{"ends", "other0", "other1", "other2"}, names(ended))
 	lives.is(r, "lives")
@@ -206,46 +199,37 @@ func names(list []Registration) []string {
 
 func TestCommitDecides(t *testing.T) {
 	table := newFakeTable()
-	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
-	require.NoError(t, err)
+	r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"}))(t)
 	defer r.Close()
 	p := table.fork(table.init, 5)
 	no := errors.New("no")
 	wish := Wish{Name: "a", PID: 5, Reaper: 1}
-	_, err = r.Register(t.Context(), p.peer(), wish, func(_ context.Context, reg Registration) (int64, error) {
+	must.Fail(r.Register(t.Context(), p.peer(), wish, func(_ context.Context, reg Registration) (int64, error) {
 		require.Equal(t, Registration{Name: "a", UID: 1000, At: newYear,
 			Process: proc.ID{PID: 5, Start: p.Start, Boot: "boot"}}, reg)
 		name, ok := r.Who(p.peer(), 0)
 		require.False(t, ok, name)
 		require.Empty(t, r.All())
-		_, err := r.Register(t.Context(), p.peer(), wish, granted)
-		require.ErrorIs(t, err, refusal.Conflict, "it is being registered")
+		must.Fail(r.Register(t.Context(), p.peer(), wish, granted))(t, refusal.Conflict, "it is being registered")
 		return 0, no
-	})
-	require.ErrorIs(t, err, no)
+	}))(t, no)
 	name, ok := r.Who(p.peer(), 0)
 	require.False(t, ok, name)
-	_, err = r.Register(t.Context(), p.peer(), wish, granted)
-	require.NoError(t, err)
+	must.Get(r.Register(t.Context(), p.peer(), wish, granted))(t)
 
-	_, err = r.Unregister(t.Context(), "a", "b#1", false, dropped)
-	require.ErrorIs(t, err, refusal.NotHolder)
-	_, err = r.Unregister(t.Context(), "a", "a#1", false, func(context.Context, Registration) error { return no })
+	must.Fail(r.Unregister(t.Context(), "a", "b#1", false, dropped))(t, refusal.NotHolder)
+	_, err := r.Unregister(t.Context(), "a", "a#1", false, func(context.Context, Registration) error { return no })
 	require.ErrorIs(t, err, no)
 	require.True(t, r.Alive("a"))
 	_, err = r.Unregister(t.Context(), "a", "a#2", false, dropped)
 	require.ErrorIs(t, err, refusal.UnknownTarget, "another registration of the name")
-	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
-	require.ErrorIs(t, err, refusal.NotHolder)
+	must.Fail(r.Unregister(t.Context(), "a", "", false, dropped))(t, refusal.NotHolder)
 	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
 	require.ErrorIs(t, err, refusal.NotHolder, "a process's name is not an operator's to take")
 	require.True(t, r.Alive("a"))
-	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
-	require.NoError(t, err)
-	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
-	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Get(r.Unregister(t.Context(), "a", "a#1", false, dropped))(t)
+	must.Fail(r.Unregister(t.Context(), "a", "a#1", false, dropped))(t, refusal.UnknownTarget)
+	must.Fail(r.Unregister(t.Context(), "a", "", true, dropped))(t, refusal.UnknownTarget)
 	require.False(t, r.Alive("a"))
 }
 
@@ -255,16 +239,12 @@ func TestUnregisterOfAToken(t *testing.T) {
 	r := newRegistry(t, nil)
 	_, _, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
 	require.NoError(t, err)
-	_, err = r.Unregister(t.Context(), "a", "b#2", false, dropped)
-	require.ErrorIs(t, err, refusal.NotHolder)
-	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
-	require.ErrorIs(t, err, refusal.NotHolder)
+	must.Fail(r.Unregister(t.Context(), "a", "b#2", false, dropped))(t, refusal.NotHolder)
+	must.Fail(r.Unregister(t.Context(), "a", "", false, dropped))(t, refusal.NotHolder)
 	held := func(context.Context, Registration) error { return refusal.New(refusal.NotHolder, "it holds r1") }
-	_, err = r.Unregister(t.Context(), "a", "", true, held)
-	require.ErrorContains(t, err, "r1")
+	require.ErrorContains(t, must.Err(r.Unregister(t.Context(), "a", "", true, held))(t), "r1")
 	require.True(t, r.Alive("a"))
-	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
-	require.NoError(t, err)
+	must.Get(r.Unregister(t.Context(), "a", "", true, dropped))(t)
 	require.Empty(t, r.All())
 }
 
@@ -274,12 +254,11 @@ func TestTerminals(t *testing.T) {
 		ok            bool
 	}{{1, 1, true}, {0, 1, true}, {1, 0, true}, {1, 2, false}} {
 		table := newFakeTable()
-		r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
-		require.NoError(t, err)
+		r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"}))(t)
 		above := table.fork(table.init, 5)
 		pane := table.fork(above, 6)
 		above.Terminal, pane.Terminal, pane.Session = c.above, c.caller, 6
-		_, err = r.Register(t.Context(), pane.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
+		_, err := r.Register(t.Context(), pane.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
 		require.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
 		r.Close()
 	}
@@ -289,15 +268,12 @@ func TestTerminals(t *testing.T) {
 func TestBlind(t *testing.T) {
 	table := newFakeTable()
 	table.byPID[os.Getpid()].Foreign = true
-	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
-	require.NoError(t, err)
+	r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"}))(t)
 	defer r.Close()
 	require.Contains(t, r.Blind(), "another PID namespace")
 	p := table.fork(table.init, 5)
-	_, err = r.Register(t.Context(), p.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
-	require.ErrorIs(t, err, refusal.Unavailable)
-	_, token, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
-	require.NoError(t, err)
+	must.Fail(r.Register(t.Context(), p.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted))(t, refusal.Unavailable)
+	_, token := must.Two(r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted))(t)
 	name, ok := r.WhoByToken(&Peer{UID: 7}, token)
 	require.True(t, ok)
 	require.Equal(t, "a#1", name.Who())
@@ -315,8 +291,7 @@ func TestLimits(t *testing.T) {
 		require.NoError(t, add(i/MaxTokensOfUID, i))
 	}
 	require.ErrorIs(t, add(MaxAgents, 1), refusal.OverLimit)
-	_, err := r.Unregister(t.Context(), "a0.0", "", true, dropped)
-	require.NoError(t, err)
+	must.Get(r.Unregister(t.Context(), "a0.0", "", true, dropped))(t)
 	require.NoError(t, add(MaxAgents, 1))
 }
 
@@ -324,8 +299,7 @@ func TestLimits(t *testing.T) {
 // forgotten must not keep a uid's processes from having names.
 func TestTokensLeaveRoomForProcesses(t *testing.T) {
 	table := newFakeTable()
-	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table})
-	require.NoError(t, err)
+	r := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table}))(t)
 	defer r.Close()
 	token := func(uid uint32, i int) error {
 		_, _, err := r.RegisterToken(t.Context(), &Peer{UID: uid}, fmt.Sprintf("t%d.%d", uid, i), granted)
@@ -340,7 +314,7 @@ func TestTokensLeaveRoomForProcesses(t *testing.T) {
 	for i := range MaxTokensOfUID {
 		require.NoError(t, token(7, i))
 	}
-	err = token(7, MaxTokensOfUID)
+	err := token(7, MaxTokensOfUID)
 	require.ErrorIs(t, err, refusal.OverLimit)
 	require.ErrorContains(t, err, "tokens")
 	require.NoError(t, token(8, 0))
@@ -348,8 +322,7 @@ func TestTokensLeaveRoomForProcesses(t *testing.T) {
 		require.NoError(t, process(i))
 	}
 	require.ErrorIs(t, process(MaxAgentsOfUID), refusal.OverLimit)
-	_, err = r.Unregister(t.Context(), "t7.0", "", true, dropped)
-	require.NoError(t, err)
+	must.Get(r.Unregister(t.Context(), "t7.0", "", true, dropped))(t)
 	require.NoError(t, token(7, MaxTokensOfUID))
 	require.ErrorIs(t, token(7, 0), refusal.OverLimit)
 }
@@ -361,9 +334,7 @@ func TestRows(t *testing.T) {
 	b := Registration{Name: "b", UID: 1, Token: hashOf("t"), At: newYear}
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
 		for want, r := range []*Registration{&b, &a} {
-			var err error
-			r.ID, err = Add(tx, *r)
-			require.NoError(t, err)
+			r.ID = must.Get(Add(tx, *r))(t)
 			require.EqualValues(t, want+1, r.ID)
 		}
 		all, err := All(tx)
@@ -371,35 +342,27 @@ func TestRows(t *testing.T) {
 		require.Equal(t, []Registration{a, b}, all)
 		for _, twice := range []Registration{a, b, {Name: "c", Process: a.Process}, {Name: "c", Token: b.Token},
 			{Name: "c"}, {Name: "c", Process: proc.ID{PID: 8}, Token: "x"}} {
-			_, err := Add(tx, twice)
-			require.ErrorIs(t, err, refusal.Conflict, "%+v", twice)
+			must.Fail(Add(tx, twice))(t, refusal.Conflict, "%+v", twice)
 		}
 		stands(t, tx, "a", a.ID, true)
 		stands(t, tx, "b", a.ID, false)
 		for _, want := range []bool{true, false} {
-			gone, err := Remove(tx, a)
-			require.NoError(t, err)
+			gone := must.Get(Remove(tx, a))(t)
 			require.Equal(t, want, gone)
 		}
 		stands(t, tx, "a", a.ID, false)
-		gone, err := Remove(tx, b)
-		require.NoError(t, err)
+		gone := must.Get(Remove(tx, b))(t)
 		require.True(t, gone)
 		old := a
-		a.ID, err = Add(tx, a)
-		require.NoError(t, err)
+		a.ID = must.Get(Add(tx, a))(t)
 		require.EqualValues(t, 3, a.ID, "a number is given once, also after the last one is gone")
-		gone, err = Remove(tx, old)
-		require.NoError(t, err)
+		gone = must.Get(Remove(tx, old))(t)
 		require.False(t, gone, "another one of the same name")
 		stands(t, tx, "a", old.ID, false)
 		stands(t, tx, "a", a.ID, true)
-		all, err = All(tx)
-		require.NoError(t, err)
+		all = must.Get(All(tx))(t)
 		require.Equal(t, []Registration{a}, all)
-		n, err := Clear(tx)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		require.Equal(t, 1, must.Get(Clear(tx))(t))
 		a.ID, err = Add(tx, a)
 		require.EqualValues(t, 4, a.ID)
 		return err
@@ -408,7 +371,5 @@ func TestRows(t *testing.T) {
 
 func stands(t *testing.T, tx *store.Tx, name string, id int64, want bool) {
 	t.Helper()
-	ok, err := Registered(tx, name, id)
-	require.NoError(t, err)
-	require.Equal(t, want, ok)
+	require.Equal(t, want, must.Get(Registered(tx, name, id))(t))
 }

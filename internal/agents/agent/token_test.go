@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestTokens(t *testing.T) {
@@ -42,11 +43,9 @@ func TestTokens(t *testing.T) {
 	require.ErrorIs(t, err, no)
 	require.Empty(t, lost)
 	require.False(t, r.Alive("lost"))
-	_, second, err := r.RegisterToken(t.Context(), me, "second", granted)
-	require.NoError(t, err)
+	_, second := must.Two(r.RegisterToken(t.Context(), me, "second", granted))(t)
 	require.NotEqual(t, token, second)
-	_, err = r.Unregister(t.Context(), "inside", "inside#7", false, dropped)
-	require.NoError(t, err)
+	must.Get(r.Unregister(t.Context(), "inside", "inside#7", false, dropped))(t)
 	name, ok = r.WhoByToken(me, token)
 	require.False(t, ok, name)
 }
@@ -61,24 +60,19 @@ func TestTokenFiles(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	got, err := ReadTokenFile(path)
-	require.NoError(t, err)
-	require.Equal(t, token, got)
+	require.Equal(t, token, must.Get(ReadTokenFile(path))(t))
 
 	link := path + ".link"
 	require.NoError(t, os.Symlink(path, link))
-	_, err = ReadTokenFile(link)
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(ReadTokenFile(link))(t, refusal.NotAllowed)
 	require.ErrorIs(t, WriteTokenFile(link, token), fs.ErrExist)
 	dangling := path + ".dangling"
 	require.NoError(t, os.Symlink(path+".nowhere", dangling))
 	require.ErrorIs(t, WriteTokenFile(dangling, token), fs.ErrExist)
 	fifo := path + ".fifo"
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
-	_, err = ReadTokenFile(fifo)
-	require.ErrorIs(t, err, refusal.NotAllowed)
-	_, err = ReadTokenFile(path + ".nowhere")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	must.Fail(ReadTokenFile(fifo))(t, refusal.NotAllowed)
+	must.Fail(ReadTokenFile(path+".nowhere"))(t, fs.ErrNotExist)
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
 		require.NoError(t, os.Chmod(path, mode))
 		_, err = ReadTokenFile(path)
@@ -102,6 +96,5 @@ func TestReaper(t *testing.T) {
 	require.Equal(t, a.pid, a.start("b").number("reaper"), "the nearest")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Reaper(ctx)
-	require.ErrorIs(t, err, context.Canceled)
+	must.Fail(Reaper(ctx))(t, context.Canceled)
 }

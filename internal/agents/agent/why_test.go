@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // why requires that a has no name, and that it is said why.
@@ -43,8 +45,7 @@ func TestWhyNot(t *testing.T) {
 
 	table := newFakeTable()
 	table.byPID[os.Getpid()].Foreign = true
-	blind, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
-	require.NoError(t, err)
+	blind := must.Get(New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"}))(t)
 	defer blind.Close()
 	require.Contains(t, blind.WhyNot(builder.peer), "another PID namespace; a token would do")
 }

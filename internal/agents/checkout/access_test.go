@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"gated/internal/test/must"
 )
 
 func TestDown(t *testing.T) {
@@ -21,8 +23,7 @@ func TestDown(t *testing.T) {
 	last := met[len(met)-1]
 	require.Equal(t, "/", met[0].Path)
 	require.Equal(t, root+"/a/b", last.Path)
-	at, err := At(root + "/a/b")
-	require.NoError(t, err)
+	at := must.Get(At(root + "/a/b"))(t)
 	require.Equal(t, []uint64{at.Device, at.Inode}, []uint64{last.Device, last.Inode})
 	require.EqualValues(t, os.Geteuid(), last.UID)
 	for path, want := range map[string]error{"/link/b": unix.ELOOP, "/link": unix.ELOOP, "/a/file": unix.ENOTDIR, "/a/file/x": unix.ENOTDIR,

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -19,8 +20,7 @@ import (
 // "l -> x" a link, anything else a file.
 func tree(t *testing.T, entries ...string) string {
 	t.Helper()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	for _, e := range entries {
 		name, to, link := strings.Cut(e, " -> ")
 		path := filepath.Join(root, name)
@@ -48,11 +48,9 @@ func TestTop(t *testing.T) {
 		"worktree/a/b": "worktree", "link": "repo", "link/deep": "repo", "link/..": "repo", "link/../sub/./": "repo/sub",
 		"plain/x": "plain/x", "repo/away": "plain/x", "repo/odd/in": "repo",
 	} {
-		p, err := Top(root + "/" + dir)
-		require.NoError(t, err, dir)
+		p := must.Get(Top(root+"/"+dir))(t, dir)
 		require.Equal(t, filepath.Join(root, want), p.Path, dir)
-		info, err := os.Stat(p.Path)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(p.Path))(t)
 		st, ok := info.Sys().(*syscall.Stat_t)
 		require.True(t, ok)
 		require.Equal(t, [2]uint64{uint64(st.Dev), st.Ino}, [2]uint64{p.Device, p.Inode})
@@ -61,24 +59,19 @@ func TestTop(t *testing.T) {
 		if dir != "" {
 			dir = root + "/" + dir
 		}
-		_, err := Top(dir)
-		require.Error(t, err, dir)
-		_, err = At(dir)
-		require.Error(t, err, dir)
+		must.Err(Top(dir))(t, dir)
+		must.Err(At(dir))(t, dir)
 	}
-	p, err := At(root + "/link/deep")
-	require.NoError(t, err)
+	p := must.Get(At(root + "/link/deep"))(t)
 	require.Equal(t, root+"/repo/src/deep", p.Path)
 }
 
 func TestTopOfTheWorkingDirectory(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/src/deep/", "link -> repo/src")
 	t.Chdir(root + "/link")
-	p, err := Top(".")
-	require.NoError(t, err)
+	p := must.Get(Top("."))(t)
 	require.Equal(t, root+"/repo", p.Path)
-	_, rel, err := File("../link2/a.go")
-	require.NoError(t, err)
+	_, rel := must.Two(File("../link2/a.go"))(t)
 	require.Equal(t, "link2/a.go", rel, "the kernel's parent of the link's target, not the link's")
 }
 
@@ -105,12 +98,10 @@ func TestFile(t *testing.T) {
 		"repo/sub":                 {"repo", "sub"},
 		"repo/src/a.go/below/file": {"repo", "src/a.go/below/file"},
 	} {
-		p, rel, err := File(root + "/" + path)
-		require.NoError(t, err, path)
+		p, rel := must.Two(File(root+"/"+path))(t, path)
 		require.Equal(t, want, [2]string{strings.TrimPrefix(p.Path, root+"/"), rel}, path)
 	}
-	_, rel, err := File("/")
-	require.NoError(t, err)
+	_, rel := must.Two(File("/"))(t)
 	require.Equal(t, ".", rel)
 }
 
@@ -122,22 +113,17 @@ func TestFileRefuses(t *testing.T) {
 	}
 	_, _, err := File("")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	p, err := At(root)
-	require.NoError(t, err)
-	_, err = Rel(p, root+"x/y")
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = Rel(p, "/")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	p := must.Get(At(root))(t)
+	must.Fail(Rel(p, root+"x/y"))(t, fs.ErrNotExist)
+	must.Fail(Rel(p, "/"))(t, fs.ErrNotExist)
 }
 
 func TestPathThatIsNoText(t *testing.T) {
 	root := tree(t, "a\xffb/", "plain/")
 	for _, find := range []func(string) (api.Place, error){Top, At} {
-		_, err := find(root + "/a\xffb")
-		require.ErrorIs(t, err, refusal.Malformed)
+		must.Fail(find(root+"/a\xffb"))(t, refusal.Malformed)
 	}
-	_, rel, err := File(root + "/plain/\xff")
-	require.NoError(t, err)
+	_, rel := must.Two(File(root + "/plain/\xff"))(t)
 	require.Equal(t, "\xff", rel)
 }
 
@@ -150,10 +136,8 @@ func TestLinksAreCounted(t *testing.T) {
 		require.NoError(t, os.Symlink(name, filepath.Join(root, next)))
 		name = next
 	}
-	_, err := Resolve(filepath.Join(root, name))
-	require.ErrorIs(t, err, syscall.ELOOP)
-	real, err := Resolve(filepath.Join(root, name[:len(name)-1]))
-	require.NoError(t, err)
+	must.Fail(Resolve(filepath.Join(root, name)))(t, syscall.ELOOP)
+	real := must.Get(Resolve(filepath.Join(root, name[:len(name)-1])))(t)
 	require.Equal(t, root+"/end", real)
 }
 
@@ -192,8 +176,6 @@ func TestFold(t *testing.T) {
 	root := tree(t, "plain/.git/", "linked/.git", "symlink/.git/", "symlink/.GIT -> .git")
 	require.NoError(t, os.Link(root+"/linked/.git", root+"/linked/.GIT"))
 	for name, want := range map[string]bool{"plain": false, "linked": true, "symlink": false} {
-		p, err := At(filepath.Join(root, name))
-		require.NoError(t, err)
-		require.Equal(t, want, p.Fold, name)
+		require.Equal(t, want, must.Get(At(filepath.Join(root, name)))(t).Fold, name)
 	}
 }

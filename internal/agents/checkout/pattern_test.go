@@ -9,13 +9,13 @@ import (
 
 	"gated/internal/agents/glob"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestPattern(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/src/a.go", "repo/app/[slug]/page", "way -> repo/src", "repo/in -> src", "repo/out -> ../plain",
 		"repo/f.go -> src/a.go", "plain/x", "repo/self -> .")
-	p, err := Top(root + "/repo")
-	require.NoError(t, err)
+	p := must.Get(Top(root + "/repo"))(t)
 	for pattern, want := range map[string]string{
 		// Relative ones that lead through no link are the caller's own words.
 		"src/a.go": "src/a.go", "./src//a.go": "./src//a.go", "**": "**", "*.go": "*.go", "none/**": "none/**", "src/": "src/",
@@ -29,8 +29,7 @@ func TestPattern(t *testing.T) {
 		root + "/repo": ".", root + "/repo/": "./", root + "/repo//src//**/x": "src/**/x", root + `/repo/app/\[slug\]/*`: `app/\[slug]/*`,
 		root + "/repo/none/x": "none/x", root + "/repo/in/{a,b/c}": "src/{a,b/c}", root + "/repo/src/": "src/",
 	} {
-		got, err := Pattern(p, pattern)
-		require.NoError(t, err, pattern)
+		got := must.Get(Pattern(p, pattern))(t, pattern)
 		require.Equal(t, want, got, pattern)
 	}
 	for _, pattern := range []string{"out/x", "out/**", root + "/plain/x", "/", "/etc/passwd", root + "/repo/../plain/*", root + "/repos/x"} {
@@ -42,11 +41,9 @@ func TestPattern(t *testing.T) {
 		require.ErrorIs(t, err, refusal.BadParams, pattern)
 		require.NotEmpty(t, refusal.As(err).Hint)
 	}
-	_, err = Pattern(p, "/*")
-	require.NoError(t, err)
-	got, err := Pattern(p, "/*/x")
-	require.NoError(t, err)
-	_, err = glob.Parse(got, glob.Options{Scope: p.Path})
+	must.Get(Pattern(p, "/*"))(t)
+	got := must.Get(Pattern(p, "/*/x"))(t)
+	_, err := glob.Parse(got, glob.Options{Scope: p.Path})
 	require.ErrorIs(t, err, refusal.BadParams, "absolute, and not below the scope by its letters")
 }
 
@@ -54,8 +51,7 @@ func TestPattern(t *testing.T) {
 // are one pattern.
 func TestPatternOfBothSpellings(t *testing.T) {
 	root := tree(t, "repo/.git/")
-	p, err := At(root + "/repo")
-	require.NoError(t, err)
+	p := must.Get(At(root + "/repo"))(t)
 	segment := rapid.SampledFrom([]string{"a", "b*", "**", "[x]y", `\*`, "{c,d/e}", "é", ".", ""})
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := strings.TrimLeft(strings.Join(rapid.SliceOfN(segment, 1, 5).Draw(t, "pattern"), "/"), "/")

@@ -18,6 +18,7 @@ import (
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/test/snapshot"
 	"gated/internal/wire/api"
 )
@@ -105,8 +106,7 @@ func newPatient(t *testing.T) *patient {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	place, err := checkout.At(t.TempDir())
-	require.NoError(t, err)
+	place := must.Get(checkout.At(t.TempDir()))(t)
 	p := &patient{t: t, dir: place.Path, gate: &gate{file: filepath.Join(t.TempDir(), "held"), agents: map[string]bool{}}}
 	p.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HELD=" + p.file,
 		"GATED_AGENT_TOKEN_FILE=/token", "GIT_INDEX_FILE=/nowhere/index", "GIT_DIR=/nowhere",
@@ -254,14 +254,12 @@ func TestAHookThatDoesNotEnd(t *testing.T) {
 		_, err := start(ctx, exec.CommandContext(ctx, "sh", "-c", "exec 3>"+pipe+"; echo started >&3; sleep 1000 & wait"))
 		ended <- err
 	}()
-	f, err := os.Open(pipe)
-	require.NoError(t, err)
+	f := must.Get(os.Open(pipe))(t)
 	defer f.Close()
-	_, err = f.Read(make([]byte, 1))
-	require.NoError(t, err)
+	must.Get(f.Read(make([]byte, 1)))(t)
 	cancel()
 	require.Error(t, <-ended)
-	_, err = io.ReadAll(f) // its end is the end of the last process that has it
+	_, err := io.ReadAll(f) // its end is the end of the last process that has it
 	require.NoError(t, err)
 
 	r := &Report{}
@@ -338,8 +336,7 @@ func TestWhatIsInstalled(t *testing.T) {
 	program := p.program(judge + "exit 1\n")
 	p.installGit(program)
 	path := filepath.Join(p.dir, ".git/hooks/pre-commit")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	ran := filepath.Join(t.TempDir(), "ran")
 
 	require.NoError(t, os.WriteFile(path, append(text, []byte("touch "+ran+"\n")...), 0o755))

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -42,8 +43,7 @@ func (h *hostile) script(path string) string {
 // line writes settings that have one line.
 func (h *hostile) line(text string) {
 	h.t.Helper()
-	quoted, err := json.Marshal(text)
-	require.NoError(h.t, err)
+	quoted := must.Get(json.Marshal(text))(h.t)
 	h.settings(`{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":` + string(quoted) + `}]}]}}`)
 }
 
@@ -119,8 +119,7 @@ func TestNoScriptOfAFileIsRun(t *testing.T) {
 	h := newHostile(t)
 	h.installGit(h.program)
 	path := filepath.Join(h.dir, ".git/hooks/pre-commit")
-	good, err := os.ReadFile(path)
-	require.NoError(t, err)
+	good := must.Get(os.ReadFile(path))(t)
 	const marker = "# gated hook script v1 sha256:"
 	head, rest, found := strings.Cut(string(good), marker)
 	require.True(t, found)

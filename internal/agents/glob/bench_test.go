@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // mustParse returns a pattern that has to be accepted.
 func mustParse(t testing.TB, pattern string) Pattern {
 	t.Helper()
-	p, err := Parse(pattern, Options{})
-	require.NoError(t, err)
-	return p
+	return must.Get(Parse(pattern, Options{}))(t)
 }
 
 // worst are pairs at the limits, chosen to make what costs most large: states,

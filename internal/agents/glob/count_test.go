@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func tree(names ...string) fstest.MapFS {
@@ -26,15 +28,12 @@ func TestCount(t *testing.T) {
 		"**": 7, "src/**": 3, "src/": 3, "src/*.go": 2, "**/*.go": 3, "*": 1, "src": 0, "src/a.go": 1, "src/a.go/x": 0, "src/no/*": 0,
 		"{src,docs}/*": 3, "no/**": 0, "**/{er,img}/*": 2, ".git/*": 1, "src/deep/er/b.go": 1,
 	} {
-		n, more, err := Count(root, mustParse(t, pattern), 100)
-		require.NoError(t, err, pattern)
+		n, more := must.Two(Count(root, mustParse(t, pattern), 100))(t, pattern)
 		require.Equal(t, want, n, pattern)
 		require.False(t, more, pattern)
 	}
-	p, err := Parse("SRC/*.GO", Options{FoldCase: true})
-	require.NoError(t, err)
-	n, more, err := Count(root, p, 100)
-	require.NoError(t, err)
+	p := must.Get(Parse("SRC/*.GO", Options{FoldCase: true}))(t)
+	n, more := must.Two(Count(root, p, 100))(t)
 	require.False(t, more)
 	require.Equal(t, 2, n)
 }
@@ -44,8 +43,7 @@ func TestCountStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	root := tree("a/1", "a/2", "a/3", "b/4")
 	for limit, want := range map[int]int{0: 0, 2: 2, 3: 3, 4: 3} {
-		n, more, err := Count(root, mustParse(t, "a/*"), limit)
-		require.NoError(t, err)
+		n, more := must.Two(Count(root, mustParse(t, "a/*"), limit))(t)
 		require.Equal(t, want, n)
 		require.Equal(t, limit < 3, more, "limit %d", limit)
 	}
@@ -86,8 +84,7 @@ func TestCountVisitsABoundedNumberOfEntries(t *testing.T) {
 		for i := range MaxVisited + extra {
 			root[fmt.Sprintf("%06d", i)] = &fstest.MapFile{}
 		}
-		n, got, err := Count(root, mustParse(t, "{none,*x}"), 10)
-		require.NoError(t, err)
+		n, got := must.Two(Count(root, mustParse(t, "{none,*x}"), 10))(t)
 		require.Zero(t, n)
 		require.Equal(t, more, got, "%d entries more than the bound", extra)
 	}
@@ -103,14 +100,12 @@ func TestCountFollowsNoSymlink(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "out")))
 	require.NoError(t, os.Symlink("a", filepath.Join(dir, "in")))
 	require.NoError(t, os.Symlink("..", filepath.Join(dir, "a", "loop")))
-	root, err := os.OpenRoot(dir)
-	require.NoError(t, err)
+	root := must.Get(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { require.NoError(t, root.Close()) })
 	for pattern, want := range map[string]int{
 		"**": 4, "*": 2, "out": 1, "out/**": 1, "out/*": 0, "in/*": 0, "in/1": 0, "out/d/3": 0, "a/loop/a/*": 0, "a/*": 2, // a link is a file
 	} {
-		n, more, err := Count(root.FS(), mustParse(t, pattern), 100)
-		require.NoError(t, err, pattern)
+		n, more := must.Two(Count(root.FS(), mustParse(t, pattern), 100))(t, pattern)
 		require.False(t, more, pattern)
 		require.Equal(t, want, n, pattern)
 	}
@@ -140,8 +135,7 @@ func TestCountOfWhatCannotBeRead(t *testing.T) {
 		_, _, err = Count(unreadable{root, "."}, mustParse(t, pattern), 10)
 		require.ErrorIs(t, err, fs.ErrPermission, pattern)
 	}
-	n, more, err = Count(root, Pattern{}, 10)
-	require.NoError(t, err)
+	n, more = must.Two(Count(root, Pattern{}, 10))(t)
 	require.False(t, more)
 	require.Zero(t, n)
 }

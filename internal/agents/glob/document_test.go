@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // inCode finds what a cell of a table has in backticks.
@@ -23,8 +25,7 @@ func quoted(cell string) (out []string) {
 // The examples of docs/formats/patterns.md are so.
 func TestExamplesOfTheDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "patterns.md"))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "patterns.md")))(t)
 	_, examples, found := strings.Cut(string(text), "\n## Examples\n")
 	require.True(t, found)
 	examples, _, found = strings.Cut(examples, "\n## ")

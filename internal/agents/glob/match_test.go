@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // The numbers are those of the rules in docs/formats/patterns.md.
@@ -97,8 +99,7 @@ func TestMatchIgnoresCaseWhereTheFileSystemDoes(t *testing.T) {
 		{"σ", "σ Σ ς", "s"},
 		{"straße", "STRAßE STRAẞE", "STRASSE"}, // simple folding keeps the length
 	} {
-		p, err := Parse(c.pattern, Options{FoldCase: true})
-		require.NoError(t, err)
+		p := must.Get(Parse(c.pattern, Options{FoldCase: true}))(t)
 		for _, path := range strings.Fields(c.matches) {
 			require.True(t, p.Match(path), "%q matches %q", c.pattern, path)
 		}
@@ -137,8 +138,7 @@ func TestOverlapIsAboutPathsThatExist(t *testing.T) {
 // Folded or not is how each of the two was read.
 func TestOverlapOfPatternsReadDifferently(t *testing.T) {
 	t.Parallel()
-	folded, err := Parse("Src/A*", Options{FoldCase: true})
-	require.NoError(t, err)
+	folded := must.Get(Parse("Src/A*", Options{FoldCase: true}))(t)
 	for pattern, want := range map[string]bool{"SRC/abc": true, "Src/A*": true, "src/b": false, "s/*": false} {
 		require.Equal(t, want, Overlap(folded, mustParse(t, pattern)), pattern)
 		require.Equal(t, want, Overlap(mustParse(t, pattern), folded), pattern)

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestOverlapBelow(t *testing.T) {
@@ -41,11 +43,7 @@ func TestOverlapBelow(t *testing.T) {
 
 func TestOverlapBelowWhereCaseIsReadDifferently(t *testing.T) {
 	t.Parallel()
-	folds := func(p string) Pattern {
-		out, err := Parse(p, Options{FoldCase: true})
-		require.NoError(t, err)
-		return out
-	}
+	folds := func(p string) Pattern { return must.Get(Parse(p, Options{FoldCase: true}))(t) }
 	exact := func(p string) Pattern { return mustParse(t, p) }
 	require.True(t, OverlapBelow(folds("SUB/A"), "sub", exact("a")))
 	require.True(t, OverlapBelow(folds("SUB/A"), "sub", folds("a")))
@@ -106,8 +104,7 @@ func TestFoldedIsHowALiteralIsSpelled(t *testing.T) {
 	for _, r := range foldable() {
 		require.Equal(t, Folded(string(r)), Folded(string(unicode.SimpleFold(r))), "%U", r)
 		require.Equal(t, Folded(string(r)), Folded(Folded(string(r))), "%U", r)
-		p, err := Parse(Quote(string(r)), Options{FoldCase: true})
-		require.NoError(t, err, "%U", r)
+		p := must.Get(Parse(Quote(string(r)), Options{FoldCase: true}))(t, "%U", r)
 		require.Equal(t, Folded(string(r)), p.Literal(), "%U", r)
 	}
 	require.Equal(t, "src/ä1-ß", Folded("SRC/Ä1-ß"))

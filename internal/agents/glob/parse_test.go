@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestParseRefuses(t *testing.T) {
@@ -82,10 +83,8 @@ func TestLimits(t *testing.T) {
 		{"groups in groups", repeat("{", 24) + "a" + repeat(",}", 24) + "b", repeat("{", 25) + "a" + repeat(",}", 25)},
 		{"a path is one token", repeat("a/", 100) + "*", repeat("a/", 100) + repeat("*", 3) + repeat("/?", 10)},
 	} {
-		_, err := Parse(c.at, Options{})
-		require.NoError(t, err, c.name)
-		_, err = Parse(c.above, Options{})
-		require.ErrorIs(t, err, refusal.TooComplex, c.name)
+		must.Get(Parse(c.at, Options{}))(t, c.name)
+		must.Fail(Parse(c.above, Options{}))(t, refusal.TooComplex, c.name)
 	}
 }
 
@@ -93,8 +92,7 @@ func TestLimits(t *testing.T) {
 func TestLimitsComeFirst(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{strings.Repeat("\x00", MaxBytes+1), "../" + strings.Repeat("?", 11) + "[", strings.Repeat("{a,", 40)} {
-		_, err := Parse(p, Options{})
-		require.ErrorIs(t, err, refusal.TooComplex)
+		must.Fail(Parse(p, Options{}))(t, refusal.TooComplex)
 	}
 }
 
@@ -106,20 +104,16 @@ func TestCleaned(t *testing.T) {
 		"***": "**", `a/\./b`: "a/b", "a/**": "a/**", `/home/alice/proj\[1]/src/*.go`: "src/*.go", `//home/./alice/proj\[1]//a/`: "a/",
 		`/home/alice/proj\[1]/`: "**", `/home/alice/proj\[1]/{/a,b}`: "./{/a,b}", "{a/,b}/.": "{a/,b}/.",
 	} {
-		p, err := Parse(given, Options{Scope: scope})
-		require.NoError(t, err, "%q", given)
+		p := must.Get(Parse(given, Options{Scope: scope}))(t, "%q", given)
 		require.Equal(t, want, p.String(), "%q", given)
 	}
 	for _, outside := range []string{"/", "/home/alice", "/home/alice/projects/a", `/home/alice/proj\[1]`, `/home/alice/proj\[1]x/a`,
 		"/home/alice/proj[1]/a", "/home/*/proj\\[1]/a", `/home/alice/proj\[1]/../b`, `/HOME/alice/proj\[1]/a`, `{/home/alice/proj\[1]/a,b}`} {
-		_, err := Parse(outside, Options{Scope: scope})
-		require.ErrorIs(t, err, refusal.BadParams, "%q", outside)
+		must.Fail(Parse(outside, Options{Scope: scope}))(t, refusal.BadParams, "%q", outside)
 	}
-	p, err := Parse(`/HOME/alice/PROJ\[1]/A`, Options{Scope: scope, FoldCase: true})
-	require.NoError(t, err)
+	p := must.Get(Parse(`/HOME/alice/PROJ\[1]/A`, Options{Scope: scope, FoldCase: true}))(t)
 	require.Equal(t, "A", p.String())
-	p, err = Parse("/etc/*", Options{Scope: "/"})
-	require.NoError(t, err)
+	p = must.Get(Parse("/etc/*", Options{Scope: "/"}))(t)
 	require.Equal(t, "etc/*", p.String())
 }
 
@@ -133,9 +127,7 @@ func TestLiteral(t *testing.T) {
 		require.Equal(t, want, mustParse(t, pattern).Literal(), "%q", pattern)
 	}
 	for pattern, want := range map[string]string{"A/b/*": "a/b", "[aA]/x": "a/x", "[a]/*": "a", "ÉK/*": "ék"} {
-		p, err := Parse(pattern, Options{FoldCase: true})
-		require.NoError(t, err)
-		require.Equal(t, want, p.Literal(), "%q", pattern)
+		require.Equal(t, want, must.Get(Parse(pattern, Options{FoldCase: true}))(t).Literal(), "%q", pattern)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // witness returns a path that both patterns match, found by going through pairs
@@ -89,9 +90,7 @@ func parsed(t *rapid.T, o Options, label string) Pattern {
 		_, err := Parse(s, o)
 		return err == nil
 	}).Draw(t, label)
-	p, err := Parse(text, o)
-	require.NoError(t, err)
-	return p
+	return must.Get(Parse(text, o))(t)
 }
 
 func TestOverlapIsShownByAPath(t *testing.T) {
@@ -108,9 +107,7 @@ func TestAPatternOverlapsItselfAndIsReadBackTheSame(t *testing.T) {
 		p := parsed(t, o, "a")
 		require.True(t, Overlap(p, p), "%q", p)
 		requireExact(t, p, p)
-		again, err := Parse(p.String(), o)
-		require.NoError(t, err)
-		require.Equal(t, p, again)
+		require.Equal(t, p, must.Get(Parse(p.String(), o))(t))
 	})
 }
 

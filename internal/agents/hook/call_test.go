@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestParseCall(t *testing.T) {
@@ -24,8 +25,7 @@ func TestParseCall(t *testing.T) {
 		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {"Read", ""},
 		`{"tool_name":"edit","tool_input":null}`:                                    {"edit", ""},
 	} {
-		got, err := ParseCall(strings.NewReader(text))
-		require.NoError(t, err, text)
+		got := must.Get(ParseCall(strings.NewReader(text)))(t, text)
 		require.Equal(t, want, got, text)
 	}
 }
@@ -47,15 +47,12 @@ func TestParseCallRefuses(t *testing.T) {
 		// It is too late.
 		`{"tool_name":"Edit","hook_event_name":"PostToolUse","tool_input":{"file_path":"/a"}}`,
 	} {
-		_, err := ParseCall(strings.NewReader(text))
-		require.ErrorIs(t, err, refusal.Malformed, text)
+		must.Fail(ParseCall(strings.NewReader(text)))(t, refusal.Malformed, text)
 	}
 	for _, text := range []string{"", " \n\t"} {
-		_, err := ParseCall(strings.NewReader(text))
-		require.ErrorIs(t, err, errEmptyCall)
+		must.Fail(ParseCall(strings.NewReader(text)))(t, errEmptyCall)
 	}
-	_, err := ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000)))
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000))))(t, refusal.Malformed)
 }
 
 // FuzzParseCall: no input ends the hook, and a call that is read names a file

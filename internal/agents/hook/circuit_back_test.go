@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -18,8 +19,7 @@ import (
 func listen(t *testing.T, path string) {
 	t.Helper()
 	_ = os.Remove(path) // of the one before, if there was one
-	l, err := net.Listen("unix", path)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", path))(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	t.Cleanup(func() { _ = l.Close() })
 }
@@ -76,8 +76,7 @@ func TestADaemonThatComesWhileAHookFails(t *testing.T) {
 		listen(t, socket)
 		return api.Checked{}, errAway
 	}
-	_, err := guard.Ask(t.Context(), api.Check{})
-	require.Error(t, err)
+	must.Err(guard.Ask(t.Context(), api.Check{}))(t)
 	g.err = nil
 	require.Empty(t, g.ask(t))
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -69,6 +70,17 @@ var newGateTime = time.Unix(1_000_000, 0)
 
 var errAway = errors.New("there is no socket")
 
+// newOpened is a gate that is away, whose circuit is open.
+func newOpened(t *testing.T) *gate {
+	t.Helper()
+	g := newGate(t)
+	g.err = errAway
+	for range tripAt {
+		g.ask(t)
+	}
+	return g
+}
+
 func TestFiveFailuresOpenTheCircuit(t *testing.T) {
 	g := newGate(t)
 	g.err = errAway
@@ -103,11 +115,7 @@ func TestFourFailuresDoNot(t *testing.T) {
 }
 
 func TestAFailedTryOpensItAgain(t *testing.T) {
-	g := newGate(t)
-	g.err = errAway
-	for range tripAt {
-		g.ask(t)
-	}
+	g := newOpened(t)
 	for round := range 3 {
 		g.pass(openFor)
 		require.Equal(t, KindUnreachable, g.ask(t))
@@ -117,11 +125,7 @@ func TestAFailedTryOpensItAgain(t *testing.T) {
 }
 
 func TestOneTriesForAll(t *testing.T) {
-	g := newGate(t)
-	g.err = errAway
-	for range tripAt {
-		g.ask(t)
-	}
+	g := newOpened(t)
 	g.pass(openFor)
 	g.err = nil
 	// Somebody tries and says nothing yet.
@@ -143,9 +147,7 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 	guard := g.guard()
 	guard.Check = h.Check
 	for range 3 * tripAt {
-		found, err := guard.Ask(t.Context(), api.Check{Patterns: []string{"a"}})
-		require.NoError(t, err)
-		require.Len(t, found.Conflicts, 1)
+		require.Len(t, must.Get(guard.Ask(t.Context(), api.Check{Patterns: []string{"a"}}))(t).Conflicts, 1)
 	}
 	for _, code := range []refusal.Code{refusal.TooComplex, refusal.Malformed, refusal.BadParams, refusal.OverLimit, refusal.NotAllowed} {
 		g.err = refusal.New(code, "no")
@@ -173,11 +175,7 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 }
 
 func TestEachGateHasItsCircuit(t *testing.T) {
-	g := newGate(t)
-	g.err = errAway
-	for range tripAt {
-		g.ask(t)
-	}
+	g := newOpened(t)
 	other := newGate(t)
 	other.home = Home{dir: g.home.dir, gate: "other", patience: time.Minute}
 	require.Empty(t, other.ask(t))
@@ -207,11 +205,7 @@ func TestABrokenCircuitIsClosed(t *testing.T) {
 }
 
 func TestTheClockGoesBack(t *testing.T) {
-	g := newGate(t)
-	g.err = errAway
-	for range tripAt {
-		g.ask(t)
-	}
+	g := newOpened(t)
 	g.pass(-time.Hour)
 	require.Equal(t, KindUnreachable, g.ask(t), "an hour would be long")
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestFailuresAreKeptAndCounted(t *testing.T) {
@@ -26,8 +28,7 @@ func TestFailuresAreKeptAndCounted(t *testing.T) {
 	}, s.Last)
 	require.Len(t, g.home.Status(g.now, 1).Last, 1)
 
-	b, err := os.ReadFile(filepath.Join(g.home.Dir(), failuresName))
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(filepath.Join(g.home.Dir(), failuresName)))(t)
 	require.Equal(t, 2, strings.Count(string(b), "\n"))
 	require.NotContains(t, string(b), "\x1b")
 	require.NoError(t, filepath.WalkDir(g.home.Dir(), func(path string, d fs.DirEntry, err error) error {
@@ -50,21 +51,17 @@ func TestFailuresAreBounded(t *testing.T) {
 	require.EqualValues(t, n, s.Failures)
 	require.Len(t, s.Last, 10)
 	var size int64
-	entries, err := os.ReadDir(g.home.Dir())
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(g.home.Dir()))(t)
 	for _, e := range entries {
-		info, err := e.Info()
-		require.NoError(t, err)
+		info := must.Get(e.Info())(t)
 		size += info.Size()
 	}
 	require.Less(t, size, int64(3*maxFailures))
 	require.FileExists(t, filepath.Join(g.home.Dir(), olderName))
 
 	// Broken lines are passed over.
-	f, err := g.home.append(failuresName)
-	require.NoError(t, err)
-	_, err = f.WriteString("{\nnull\n\x00\n")
-	require.NoError(t, err)
+	f := must.Get(g.home.append(failuresName))(t)
+	must.Get(f.WriteString("{\nnull\n\x00\n"))(t)
 	require.NoError(t, f.Close())
 	require.Equal(t, KindInput, g.home.Status(g.now, 1).Last[0].Kind)
 }

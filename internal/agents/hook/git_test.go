@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/glob"
+	"gated/internal/test/must"
 	"gated/internal/test/snapshot"
 	"gated/internal/wire/api"
 )
@@ -32,8 +33,7 @@ func newRepo(t *testing.T) *repo {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := repoAt(t, dir)
 	r.git("init", "-q", "-b", "main")
 	return r
@@ -144,8 +144,7 @@ func (h *holder) guard(name string) Guard {
 func (r *repo) asksAbout() []string {
 	r.t.Helper()
 	h := &holder{}
-	a, err := h.guard("pre-commit").PreCommit(r.t.Context(), r.seen())
-	require.NoError(r.t, err)
+	a := must.Get(h.guard("pre-commit").PreCommit(r.t.Context(), r.seen()))(r.t)
 	require.Empty(r.t, a.Held)
 	require.Equal(r.t, r.dir, a.Scope.Path)
 	return h.patterns()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -77,8 +78,7 @@ func TestTheFirstCommit(t *testing.T) {
 }
 
 func TestTheFirstCommitWithSHA256(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := repoAt(t, dir)
 	r.git("init", "-q", "--object-format=sha256")
 	r.write("a", "")
@@ -109,8 +109,7 @@ func TestASubmodule(t *testing.T) {
 	require.Equal(t, []string{"lib/sub/**"}, r.asksAbout())
 
 	h := &holder{held: []string{"lib/sub/src/z"}}
-	a, err := h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
+	a := must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
 	require.Len(t, a.Held, 1)
 	require.Equal(t, "lib/sub", a.Held[0].Path)
 
@@ -162,8 +161,7 @@ func TestTheIndexOfTheHookCounts(t *testing.T) {
 	} {
 		before := r.git("rev-parse", "HEAD")
 		r.git(c.commit...)
-		name, err := os.ReadFile(record)
-		require.NoError(t, err)
+		name := must.Get(os.ReadFile(record))(t)
 		require.NotContains(t, string(name), "GIT_INDEX_FILE=.git/index\n", "git made another index")
 		again := repoAt(t, r.dir)
 		again.env = append(again.env, "GIT_INDEX_FILE="+record+".index")
@@ -193,8 +191,7 @@ func TestWhatOthersHoldIsNamed(t *testing.T) {
 	r.write("src/\xff", "")
 	r.git("add", "-A")
 	h := &holder{held: []string{"src/**"}}
-	a, err := h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
+	a := must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
 	require.Equal(t, 4, a.Paths)
 	require.Len(t, a.Held, 2)
 	require.Equal(t, "src/a", a.Held[0].Path)
@@ -211,14 +208,12 @@ func TestQuestionsComeInBatches(t *testing.T) {
 	}
 	r.git("add", "-A")
 	h := &holder{}
-	a, err := h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
+	a := must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
 	require.Equal(t, 2*batch+1, a.Paths)
 	require.Equal(t, []string{"**"}, h.patterns(), "where nobody has anything one question is enough")
 
 	h = &holder{held: []string{"elsewhere"}}
-	_, err = h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
+	must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
 	require.Len(t, h.asked, 4)
 	require.Len(t, h.asked[1].Patterns, batch)
 	require.Len(t, h.asked[2].Patterns, batch)
@@ -232,13 +227,11 @@ func TestQuestionsComeInBatches(t *testing.T) {
 		}
 		return ask(ctx, c)
 	}
-	a, err = guard.PreCommit(t.Context(), r.seen())
-	require.NoError(t, err, "what cannot be told of everything can be told of each")
+	a = must.Get(guard.PreCommit(t.Context(), r.seen()))(t, "what cannot be told of everything can be told of each")
 	require.Len(t, a.Held, 1)
 
 	h = &holder{held: []string{"**/f*"}}
-	a, err = h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
+	a = must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t)
 	require.NotEmpty(t, a.Held)
 	require.True(t, a.More)
 }
@@ -268,8 +261,7 @@ func TestTooManyPaths(t *testing.T) {
 	r := newRepo(t)
 	many := func(context.Context, changes) (bool, error) { return false, errTooMany }
 	h := &holder{}
-	_, err := h.guard("pre-commit").gitHook(t.Context(), r.seen(), many)
-	require.NoError(t, err, "nobody has anything here")
+	must.Get(h.guard("pre-commit").gitHook(t.Context(), r.seen(), many))(t, "nobody has anything here")
 	require.Equal(t, []string{"**"}, h.patterns())
 
 	h = &holder{held: []string{"x"}}
@@ -283,10 +275,9 @@ func TestTooManyPaths(t *testing.T) {
 
 func TestWhatCannotBeLookedAtIsAFailure(t *testing.T) {
 	var f *Failure
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := repoAt(t, dir)
-	_, err = (&holder{}).guard("pre-commit").PreCommit(t.Context(), r.seen())
+	_, err := (&holder{}).guard("pre-commit").PreCommit(t.Context(), r.seen())
 	require.ErrorAs(t, err, &f, "no repository")
 	require.Equal(t, KindPath, f.Kind)
 
@@ -340,9 +331,7 @@ func TestAHookChangesNothing(t *testing.T) {
 	r.git("config", "core.untrackedCache", "true")
 	before := r.snapshot()
 	h := &holder{held: []string{"a"}}
-	a, err := h.guard("pre-commit").PreCommit(t.Context(), r.seen())
-	require.NoError(t, err)
-	require.Len(t, a.Held, 1)
+	require.Len(t, must.Get(h.guard("pre-commit").PreCommit(t.Context(), r.seen()))(t).Held, 1)
 	p, err := h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", second, first))
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Paths)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // stub makes a program in the place of gated that writes down how it was called
@@ -31,9 +32,7 @@ func (r *repo) options(program string) GitOptions {
 
 func (r *repo) install(o GitOptions) Report {
 	r.t.Helper()
-	report, err := InstallGit(r.t.Context(), r.dir, o)
-	require.NoError(r.t, err)
-	return report
+	return must.Get(InstallGit(r.t.Context(), r.dir, o))(r.t)
 }
 
 func (r *repo) hook(name string) string { return filepath.Join(r.dir, ".git/hooks", name) }
@@ -47,8 +46,7 @@ func (r *repo) writeHook(name, text string, mode os.FileMode) {
 
 func content(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	return string(b)
 }
 
@@ -66,8 +64,7 @@ func TestInstalledHooksAreRun(t *testing.T) {
 	o := r.options(program)
 	o.Socket, o.Deadline = "/run/a b/s", 1500*time.Millisecond
 	require.Equal(t, []Action{Created, Created}, actions(r.install(o)))
-	info, err := os.Stat(r.hook("pre-commit"))
-	require.NoError(t, err)
+	info := must.Get(os.Stat(r.hook("pre-commit")))(t)
 	require.Equal(t, os.FileMode(0o755), info.Mode().Perm())
 
 	r.commit("base", "a")
@@ -89,13 +86,11 @@ func TestAHookThatSaysNoStopsGit(t *testing.T) {
 	r.install(r.options(program))
 	r.write("a", "")
 	r.git("add", "a")
-	_, err := r.try("commit", "-qm", "x")
-	require.Error(t, err)
+	must.Err(r.try("commit", "-qm", "x"))(t)
 	r.git("commit", "-qm", "x", "--no-verify")
 	bare := filepath.Join(t.TempDir(), "bare")
 	r.git("init", "-q", "--bare", bare)
-	_, err = r.try("push", "-q", bare, "main")
-	require.Error(t, err)
+	must.Err(r.try("push", "-q", bare, "main"))(t)
 	require.Empty(t, repoAt(t, bare).git("for-each-ref"))
 }
 
@@ -114,8 +109,7 @@ func TestAHookThatWasThereIsChained(t *testing.T) {
 	report := r.install(r.options(program))
 	require.Equal(t, []Action{Changed, Changed}, actions(report))
 	require.Equal(t, r.hook("pre-push")+chainedSuffix, report.Changes[1].Backup)
-	info, err := os.Stat(r.hook("pre-push") + chainedSuffix)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(r.hook("pre-push") + chainedSuffix))(t)
 	require.Equal(t, os.FileMode(0o751), info.Mode().Perm())
 
 	r.git("push", "-q", bare, "main")
@@ -127,8 +121,7 @@ func TestAHookThatWasThereIsChained(t *testing.T) {
 	require.NoError(t, os.Remove(record))
 	r.write("a", "2")
 	r.git("add", "a")
-	_, err = r.try("commit", "-qm", "no")
-	require.Error(t, err)
+	must.Err(r.try("commit", "-qm", "no"))(t)
 	require.NoFileExists(t, record, "theirs said no, so nobody asked ours")
 	cmd := exec.Command(r.hook("pre-push"), "origin", bare)
 	cmd.Env, cmd.Dir = r.env, r.dir
@@ -149,8 +142,7 @@ func TestStandardInputReachesBoth(t *testing.T) {
 			r.install(r.options(program))
 			cmd := exec.Command(r.hook("pre-push"), "origin", "url")
 			cmd.Stdin, cmd.Env, cmd.Dir = strings.NewReader(in), r.env, r.dir
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, name)
+			out := must.Get(cmd.CombinedOutput())(t, name)
 			require.Empty(t, string(out), name)
 			require.Equal(t, "ours hook pre-push --on-failure warn origin url\n"+in, content(t, record), name+", "+reads)
 		}
@@ -200,8 +192,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	require.Equal(t, before, r.snapshot())
 	r.install(r.options(program))
 	before = r.snapshot()
-	report, err := UninstallGit(t.Context(), r.dir, o)
-	require.NoError(t, err)
+	report := must.Get(UninstallGit(t.Context(), r.dir, o))(t)
 	require.Equal(t, []Action{Changed, Removed}, actions(report))
 	require.Equal(t, before, r.snapshot())
 }
@@ -214,22 +205,18 @@ func TestUninstallPutsBackWhatWasThere(t *testing.T) {
 	before := r.snapshot()
 	r.install(r.options(program))
 	require.NotEqual(t, before, r.snapshot())
-	report, err := UninstallGit(t.Context(), r.dir, r.options(program))
-	require.NoError(t, err)
+	report := must.Get(UninstallGit(t.Context(), r.dir, r.options(program)))(t)
 	require.Equal(t, []Action{Changed, Changed}, actions(report))
 	names := func(s string) string { return strings.Join(strings.Split(s, "\n")[2:], "\n") }
 	require.Equal(t, len(strings.Split(before, "\n")), len(strings.Split(r.snapshot(), "\n")))
 	require.Equal(t, "#!/bin/sh\nexit 0\n", content(t, r.hook("pre-commit")))
-	info, err := os.Stat(r.hook("pre-commit"))
-	require.NoError(t, err)
+	info := must.Get(os.Stat(r.hook("pre-commit")))(t)
 	require.Equal(t, os.FileMode(0o751), info.Mode().Perm())
-	to, err := os.Readlink(r.hook("pre-push"))
-	require.NoError(t, err)
+	to := must.Get(os.Readlink(r.hook("pre-push")))(t)
 	require.Equal(t, "../dispatch", to)
 
 	before = names(r.snapshot())
-	report, err = UninstallGit(t.Context(), r.dir, r.options(program))
-	require.NoError(t, err)
+	report = must.Get(UninstallGit(t.Context(), r.dir, r.options(program)))(t)
 	require.Equal(t, []Action{Unchanged, Unchanged}, actions(report))
 	require.Len(t, report.Notes, 2, "they are not gated's")
 	require.Equal(t, before, names(r.snapshot()))
@@ -239,15 +226,12 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	r := newRepo(t)
 	program, _ := stub(t, "0")
 	r.install(r.options(program))
-	report, err := UninstallGit(t.Context(), r.dir, r.options(program))
-	require.NoError(t, err)
+	report := must.Get(UninstallGit(t.Context(), r.dir, r.options(program)))(t)
 	require.Equal(t, []Action{Removed, Removed}, actions(report))
 	for _, name := range gitHooks {
 		require.NoFileExists(t, r.hook(name))
 	}
-	left, err := filepath.Glob(r.hook("*gated*"))
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, must.Get(filepath.Glob(r.hook("*gated*")))(t))
 }
 
 // TestWhatSomebodyWroteIntoItIsNotLost: an edited script is neither written over
@@ -266,10 +250,8 @@ func TestWhatSomebodyWroteIntoItIsNotLost(t *testing.T) {
 		before := r.snapshot()
 		o := r.options(program)
 		o.OnFailure = Block
-		_, err := InstallGit(t.Context(), r.dir, o)
-		require.ErrorIs(t, err, refusal.Conflict, name)
-		_, err = UninstallGit(t.Context(), r.dir, o)
-		require.ErrorIs(t, err, refusal.Conflict, name)
+		must.Fail(InstallGit(t.Context(), r.dir, o))(t, refusal.Conflict, name)
+		must.Fail(UninstallGit(t.Context(), r.dir, o))(t, refusal.Conflict, name)
 		require.Equal(t, before, r.snapshot(), "%s: not even the other hook was touched", name)
 	}
 }
@@ -282,10 +264,8 @@ func TestAHookThatWasPutOverOurs(t *testing.T) {
 	r.writeHook("pre-commit", "#!/bin/sh\nexit 0\n", 0o755)
 	r.install(r.options(program))
 	r.writeHook("pre-commit", "#!/bin/sh\n# of another tool\n", 0o755)
-	_, err := InstallGit(t.Context(), r.dir, r.options(program))
-	require.ErrorIs(t, err, refusal.Conflict)
-	report, err := UninstallGit(t.Context(), r.dir, r.options(program))
-	require.NoError(t, err)
+	must.Fail(InstallGit(t.Context(), r.dir, r.options(program)))(t, refusal.Conflict)
+	report := must.Get(UninstallGit(t.Context(), r.dir, r.options(program)))(t)
 	require.Equal(t, Unchanged, report.Changes[0].Action)
 	require.NoFileExists(t, r.hook("pre-push"))
 	require.Equal(t, "#!/bin/sh\n# of another tool\n", content(t, r.hook("pre-commit")))
@@ -316,8 +296,7 @@ func TestWhereGitLooksForHooks(t *testing.T) {
 
 	r.git("config", "core.hooksPath", ".githooks")
 	require.NoError(t, os.Mkdir(filepath.Join(r.dir, "sub"), 0o755))
-	report, err := InstallGit(t.Context(), filepath.Join(r.dir, "sub"), r.options(program))
-	require.NoError(t, err)
+	report := must.Get(InstallGit(t.Context(), filepath.Join(r.dir, "sub"), r.options(program)))(t)
 	require.Equal(t, filepath.Join(r.dir, ".githooks/pre-commit"), report.Changes[0].Path)
 	require.Len(t, report.Notes, 1)
 	require.Contains(t, report.Notes[0], "inside the work tree")
@@ -380,8 +359,7 @@ func TestAProgramThatIsGone(t *testing.T) {
 func TestProgramsThatCannotBeWrittenDown(t *testing.T) {
 	r := newRepo(t)
 	for _, program := range []string{"gated", "", "/a\nb/gated", "/a\x1b/gated"} {
-		_, err := InstallGit(t.Context(), r.dir, r.options(program))
-		require.ErrorIs(t, err, refusal.BadParams, program)
+		must.Fail(InstallGit(t.Context(), r.dir, r.options(program)))(t, refusal.BadParams, program)
 	}
 	require.NoFileExists(t, r.hook("pre-commit"))
 }
@@ -399,11 +377,8 @@ func TestHowHooksAreInstalled(t *testing.T) {
 	r := newRepo(t)
 	program, _ := stub(t, "0")
 	states := func() []GitState {
-		d, err := FindHooks(t.Context(), r.dir, r.env)
-		require.NoError(t, err)
-		list, err := d.Hooks()
-		require.NoError(t, err)
-		return list
+		d := must.Get(FindHooks(t.Context(), r.dir, r.env))(t)
+		return must.Get(d.Hooks())(t)
 	}
 	require.False(t, states()[0].There)
 	r.writeHook("pre-commit", "#!/bin/sh\nexec gated hook pre-commit\n", 0o644)

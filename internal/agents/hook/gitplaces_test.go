@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // scopes are where was asked.
@@ -42,8 +44,7 @@ func TestTheCheckoutAroundTheRepositoryCounts(t *testing.T) {
 		seen := c.from.seen()
 		seen.Env = append(seen.Env, c.env...)
 		h := &holder{held: []string{"src/**"}}
-		a, err := h.guard("pre-push").PrePush(t.Context(), seen, "origin", strings.NewReader(refs))
-		require.NoError(t, err, name)
+		a := must.Get(h.guard("pre-push").PrePush(t.Context(), seen, "origin", strings.NewReader(refs)))(t, name)
 		require.NotEmpty(t, a.Held, name)
 		require.Equal(t, c.scopes, h.scopes(), name)
 	}
@@ -52,11 +53,10 @@ func TestTheCheckoutAroundTheRepositoryCounts(t *testing.T) {
 	linked := repoAt(t, filepath.Join(resolved(t), "linked"))
 	r.git("worktree", "add", "-q", linked.dir)
 	h := &holder{}
-	_, err := h.guard("pre-push").PrePush(t.Context(), linked.seen(), "origin", strings.NewReader(refs))
-	require.NoError(t, err)
+	must.Get(h.guard("pre-push").PrePush(t.Context(), linked.seen(), "origin", strings.NewReader(refs)))(t)
 	require.Equal(t, []string{linked.dir}, h.scopes())
 	r.git("config", "core.bare", "true")
-	_, err = h.guard("pre-push").PrePush(t.Context(), inside.seen(), "origin", strings.NewReader(refs))
+	_, err := h.guard("pre-push").PrePush(t.Context(), inside.seen(), "origin", strings.NewReader(refs))
 	var f *Failure
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, KindPath, f.Kind)
@@ -71,8 +71,7 @@ func TestACommitOfAnotherWorkTree(t *testing.T) {
 	other.env = append(other.env, "GIT_DIR="+filepath.Join(r.dir, ".git"), "GIT_WORK_TREE="+other.dir)
 	other.git("add", "-A")
 	h := &holder{held: []string{"src/**"}}
-	a, err := h.guard("pre-commit").PreCommit(t.Context(), other.seen())
-	require.NoError(t, err)
+	a := must.Get(h.guard("pre-commit").PreCommit(t.Context(), other.seen()))(t)
 	require.Equal(t, []string{other.dir, r.dir}, h.scopes())
 	require.Equal(t, other.dir, a.Scope.Path)
 	require.Len(t, a.found().Conflicts, 1)
@@ -80,7 +79,5 @@ func TestACommitOfAnotherWorkTree(t *testing.T) {
 
 func resolved(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	return dir
+	return must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 }

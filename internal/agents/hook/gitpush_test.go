@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 const zero = "0000000000000000000000000000000000000000"
@@ -30,8 +31,7 @@ func refLines(parts ...string) io.Reader {
 func (r *repo) pushes(refs ...string) []string {
 	r.t.Helper()
 	h := &holder{}
-	a, err := h.guard("pre-push").PrePush(r.t.Context(), r.seen(), "origin", refLines(refs...))
-	require.NoError(r.t, err)
+	a := must.Get(h.guard("pre-push").PrePush(r.t.Context(), r.seen(), "origin", refLines(refs...)))(r.t)
 	require.Empty(r.t, a.Held)
 	return h.patterns()
 }
@@ -105,11 +105,10 @@ func TestTheRemoteHasWhatIsNotHere(t *testing.T) {
 	tip := r.commit("base", "a")
 	gone := strings.Repeat("ab", 20)
 	h := &holder{}
-	_, err := h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", tip, gone))
-	require.NoError(t, err)
+	must.Get(h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", tip, gone)))(t)
 	require.Equal(t, []string{"**"}, h.patterns())
 	h = &holder{held: []string{"x"}}
-	_, err = h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", tip, gone))
+	_, err := h.guard("pre-push").PrePush(t.Context(), r.seen(), "origin", refLines("refs/heads/main", tip, gone))
 	require.ErrorIs(t, err, refusal.UnknownTarget)
 }
 
@@ -212,12 +211,9 @@ func TestTooManyRefs(t *testing.T) {
 	for range maxRefs {
 		refs = append(refs, "refs/tags/x", id, zero)
 	}
-	list, err := updates(refLines(refs...))
-	require.NoError(t, err)
+	list := must.Get(updates(refLines(refs...)))(t)
 	require.Len(t, list, maxRefs)
-	list, err = updates(refLines(append(refs, "refs/tags/x", zero, id)...))
-	require.NoError(t, err, "what is deleted does not count")
+	list = must.Get(updates(refLines(append(refs, "refs/tags/x", zero, id)...)))(t, "what is deleted does not count")
 	require.Len(t, list, maxRefs)
-	_, err = updates(refLines(append(refs, "refs/tags/x", id, zero)...))
-	require.ErrorIs(t, err, errTooMany)
+	must.Fail(updates(refLines(append(refs, "refs/tags/x", id, zero)...)))(t, errTooMany)
 }

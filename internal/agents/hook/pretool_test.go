@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -27,8 +28,7 @@ type edits struct {
 }
 
 func newEdits(t *testing.T, held ...string) *edits {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	e := &edits{t: t, dir: dir, daemon: holder{held: held}}
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git"), 0o755))
 	repoAt(t, dir).write("src/a.go", "package a\n")
@@ -287,8 +287,7 @@ func TestALargeCallIsJudged(t *testing.T) {
 	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
 
 	// An endless one ends there, and not with the memory.
-	_, err := ParseCall(io.MultiReader(strings.NewReader(first), endless{}))
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(ParseCall(io.MultiReader(strings.NewReader(first), endless{})))(t, refusal.Oversized)
 }
 
 type endless struct{}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 const program = "/usr/bin/gated"
@@ -31,24 +32,21 @@ func settings(t *testing.T, content string) Settings {
 
 func (s Settings) install(t *testing.T) Change {
 	t.Helper()
-	r, err := s.Install(program, Setup{})
-	require.NoError(t, err)
+	r := must.Get(s.Install(program, Setup{}))(t)
 	require.Len(t, r.Changes, 1)
 	return r.Changes[0]
 }
 
 func (s Settings) uninstall(t *testing.T) Change {
 	t.Helper()
-	r, err := s.Uninstall()
-	require.NoError(t, err)
+	r := must.Get(s.Uninstall())(t)
 	require.Len(t, r.Changes, 1)
 	return r.Changes[0]
 }
 
 func (s Settings) content(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(s.Path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(s.Path))(t)
 	return string(b)
 }
 
@@ -108,8 +106,7 @@ func TestInstallKeepsEverythingElse(t *testing.T) {
 		require.Equal(t, c.after, s.content(t))
 		require.Equal(t, Unchanged, s.install(t).Action)
 		require.Equal(t, c.before, Settings{Path: s.Path + backupSuffix}.content(t))
-		info, err := os.Stat(s.Path)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(s.Path))(t)
 		require.Equal(t, os.FileMode(0o640), info.Mode())
 
 		require.Equal(t, Change{Path: s.Path, Action: Changed}, s.uninstall(t))
@@ -138,8 +135,7 @@ func TestABackupIsNeverOfWhatWasEdited(t *testing.T) {
 	s := settings(t, `{"a":1}`)
 	s.install(t)
 	other := Settings{Path: s.Path}
-	r, err := other.Install(program, Setup{ExitCode: new(true)})
-	require.NoError(t, err)
+	r := must.Get(other.Install(program, Setup{ExitCode: new(true)}))(t)
 	require.Equal(t, []Change{{Path: s.Path, Action: Changed, Differs: []string{"exit-code: off -> on"}}}, r.Changes)
 	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
 	require.Equal(t, 1, bytes.Count([]byte(s.content(t)), []byte("pre-tool-use")))
@@ -172,13 +168,11 @@ func TestOurs(t *testing.T) {
 		require.Equal(t, want, isOurs(line), line)
 	}
 	for _, program := range []string{"/usr/bin/gated", "/a b/gated", "/it's/gated", "/$(x)/gated"} {
-		command, err := Command(program, "hook", "pre-tool-use", "--on-failure", "warn")
-		require.NoError(t, err)
+		command := must.Get(Command(program, "hook", "pre-tool-use", "--on-failure", "warn"))(t)
 		require.True(t, isOurs(command), command)
 	}
 	for _, program := range []string{"gated", "", "/a\nb/gated", "/\x1b/gated"} {
-		_, err := Command(program)
-		require.ErrorIs(t, err, refusal.BadParams)
+		must.Fail(Command(program))(t, refusal.BadParams)
 	}
 }
 
@@ -188,16 +182,13 @@ func TestSettingsThatAreLeftAlone(t *testing.T) {
 		`{"hooks":[]}`: refusal.Conflict, `{"hooks":{"PreToolUse":{}}}`: refusal.Conflict, `{"hooks":null}`: refusal.Conflict,
 	} {
 		s := settings(t, content)
-		_, err := s.Install(program, Setup{})
-		require.ErrorIs(t, err, code, content)
-		_, err = s.Uninstall()
-		require.ErrorIs(t, err, code, content)
+		must.Fail(s.Install(program, Setup{}))(t, code, content)
+		must.Fail(s.Uninstall())(t, code, content)
 		require.Equal(t, content, s.content(t))
 		require.NoFileExists(t, s.Path+backupSuffix)
 	}
 	s := settings(t, string(bytes.Repeat([]byte(" "), maxSettings+1)))
-	_, err := s.Install(program, Setup{})
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(s.Install(program, Setup{}))(t, refusal.Oversized)
 }
 
 func TestSettingsBehindALink(t *testing.T) {
@@ -208,21 +199,17 @@ func TestSettingsBehindALink(t *testing.T) {
 	}
 	for _, path := range []string{"file", "dangling", "dir/settings.json"} {
 		linked := Settings{Path: filepath.Join(dir, path)}
-		_, err := linked.Install(program, Setup{})
-		require.ErrorIs(t, err, refusal.Conflict, path)
-		_, err = linked.Uninstall()
-		require.ErrorIs(t, err, refusal.Conflict, path)
+		must.Fail(linked.Install(program, Setup{}))(t, refusal.Conflict, path)
+		must.Fail(linked.Uninstall())(t, refusal.Conflict, path)
 	}
 	require.Equal(t, `{"a":1}`, s.content(t))
 	require.NoFileExists(t, filepath.Join(dir, "none"))
-	_, err := Settings{Path: dir}.Install(program, Setup{})
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(Settings{Path: dir}.Install(program, Setup{}))(t, refusal.Conflict)
 }
 
 func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	s := settings(t, `{"a":1}`)
-	old, err := readSettings(s.Path)
-	require.NoError(t, err)
+	old := must.Get(readSettings(s.Path))(t)
 	for _, change := range []func() error{
 		func() error { return os.WriteFile(s.Path, []byte(`{"a":2}`), 0o640) },
 		func() error { // the same bytes in another file
@@ -236,21 +223,16 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 		require.ErrorIs(t, old.remove(), refusal.Conflict)
 	}
 	require.NoError(t, os.Remove(s.Path))
-	missing, err := readSettings(s.Path)
-	require.NoError(t, err)
+	missing := must.Get(readSettings(s.Path))(t)
 	require.NoError(t, os.WriteFile(s.Path, []byte(`{"a":3}`), 0o600))
 	require.ErrorIs(t, missing.replace([]byte("{}")), refusal.Conflict)
 	require.Equal(t, `{"a":3}`, s.content(t))
-	entries, err := os.ReadDir(filepath.Dir(s.Path))
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing is left beside it")
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(s.Path)))(t), 1, "nothing is left beside it")
 }
 
 func TestHooksThatAreSwitchedOff(t *testing.T) {
 	s := settings(t, `{"disableAllHooks":true}`)
-	r, err := s.Install(program, Setup{})
-	require.NoError(t, err)
-	require.Len(t, r.Notes, 1)
+	require.Len(t, must.Get(s.Install(program, Setup{}))(t).Notes, 1)
 }
 
 // TestInstallAndUninstallGiveBackWhatWasThere for settings of any layout.
@@ -269,27 +251,21 @@ func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
 		if len(events) > 0 {
 			root["hooks"] = events
 		}
-		text, err := json.Marshal(root, jsontext.AllowInvalidUTF8(true))
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(root, jsontext.AllowInvalidUTF8(true)))(t)
 		v := jsontext.Value(text)
 		if indent := rapid.SampledFrom([]string{"", " ", "    ", "\t"}).Draw(t, "indent"); indent != "" {
 			require.NoError(t, v.Indent(jsontext.WithIndent(indent)))
 		}
 		text = append(v, rapid.SampledFrom([]string{"", "\n", "\r\n "}).Draw(t, "end")...)
 
-		in, first, err := installed(text, want)
-		require.NoError(t, err)
+		in, first := must.Two(installed(text, want))(t)
 		require.True(t, first)
 		require.True(t, jsontext.Value(in).IsValid())
-		tree, err := readTree(in)
-		require.NoError(t, err)
-		require.Len(t, tree.ours(), 1)
-		again, first, err := installed(in, want)
-		require.NoError(t, err)
+		require.Len(t, must.Get(readTree(in))(t).ours(), 1)
+		again, first := must.Two(installed(in, want))(t)
 		require.False(t, first)
 		require.Equal(t, string(in), string(again))
-		out, err := uninstalled(in)
-		require.NoError(t, err)
+		out := must.Get(uninstalled(in))(t)
 		require.Equal(t, string(text), string(out))
 	})
 }

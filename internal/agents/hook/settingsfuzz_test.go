@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // FuzzSettings: an agent's settings are refused untouched, or ask us once after
@@ -33,27 +34,22 @@ func FuzzSettings(f *testing.F) {
 			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Conflict}, refusal.CodeOf(err), "%v", err)
 			return
 		}
-		tree, err := readTree(in)
-		require.NoError(t, err, "%s", in)
+		tree := must.Get(readTree(in))(t, "%s", in)
 		require.True(t, jsontext.Value(in).IsValid())
 		require.Len(t, tree.ours(), 1)
 		require.True(t, tree.as(tree.ours()[0], want))
-		again, fresh, err := installed(in, want)
-		require.NoError(t, err)
+		again, fresh := must.Two(installed(in, want))(t)
 		require.False(t, fresh)
 		require.Equal(t, string(in), string(again), "what is installed is left as it is")
-		out, err := uninstalled(in)
-		require.NoError(t, err)
-		before, err := uninstalled([]byte(text))
-		require.NoError(t, err)
+		out := must.Get(uninstalled(in))(t)
+		before := must.Get(uninstalled([]byte(text)))(t)
 		require.Equal(t, rest(t, before), rest(t, out), "other people's settings changed")
 	})
 }
 
 // rest is what settings say beside hooks before a tool's use, byte for byte.
 func rest(t *testing.T, text []byte) string {
-	tree, err := readTree(text)
-	require.NoError(t, err)
+	tree := must.Get(readTree(text))(t)
 	var b strings.Builder
 	for _, list := range [][]member{tree.root, tree.events} {
 		b.WriteString("{")
@@ -61,8 +57,7 @@ func rest(t *testing.T, text []byte) string {
 			if m.name == "hooks" && i < len(tree.root) && &list[i] == &tree.root[i] || m.name == preToolUse {
 				continue
 			}
-			name, err := jsontext.AppendQuote(nil, m.name)
-			require.NoError(t, err)
+			name := must.Get(jsontext.AppendQuote(nil, m.name))(t)
 			b.WriteString(string(name) + ":" + string(text[m.value.start:m.value.end]) + ",")
 		}
 		b.WriteString("}")

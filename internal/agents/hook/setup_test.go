@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // TestInstallingAgainWeakensNothing: what is not said stays as it is, and what
@@ -23,8 +24,7 @@ func TestInstallingAgainWeakensNothing(t *testing.T) {
 	o.OnFailure, o.Deadline, o.Socket = strict.OnFailure, strict.Deadline, strict.Socket
 	require.Nil(t, r.install(o).Changes[0].Differs, "it was not there")
 	strict.ExitCode = new(true)
-	_, err := s.Install(program, strict)
-	require.NoError(t, err)
+	must.Get(s.Install(program, strict))(t)
 	before := s.content(t) + content(t, r.hook("pre-commit")) + content(t, r.hook("pre-push"))
 	require.Contains(t, before, "--on-failure block --deadline 2s --exit-code --socket '/run/a b/s'\"")
 
@@ -100,8 +100,7 @@ func TestALineIsReadAsItWasWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, readLine(line).setup(), line)
 		require.Equal(t, program, readLine(line).program)
-		script, err := GitOptions{Program: program}.script("pre-push", want)
-		require.NoError(t, err)
+		script := must.Get(GitOptions{Program: program}.script("pre-push", want))(t)
 		require.Equal(t, readLine(line), calledBy(script))
 	})
 }
@@ -114,8 +113,7 @@ func FuzzReadLine(f *testing.F) {
 		require.Empty(t, c.differs(c))
 		s := Setup{}.over(c.setup())
 		require.Contains(t, []OnFailure{Warn, Block}, s.OnFailure)
-		line, err := s.line("/gated", "x")
-		require.NoError(t, err)
+		line := must.Get(s.line("/gated", "x"))(t)
 		again := readLine(line).setup()
 		require.Equal(t, s, again)
 	})

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestTheStateOfSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.json")
-	s, err := Settings{Path: path}.State()
-	require.NoError(t, err)
+	s := must.Get(Settings{Path: path}.State())(t)
 	require.Equal(t, SettingsState{}, s)
 
 	all := []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
@@ -31,15 +32,12 @@ func TestTheStateOfSettings(t *testing.T) {
 		{`{"matcher":"*","hooks":[{"type":"command","command":"` + line + `","if":"Edit(*.ts)"}]}`, ToolState{Command: line, Matcher: "*", Tools: all, Lame: lameIf}},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(`{"disableAllHooks":true,"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"other"}]},`+c.group+`]}}`), 0o600))
-		s, err := Settings{Path: path}.State()
-		require.NoError(t, err)
+		s := must.Get(Settings{Path: path}.State())(t)
 		require.Equal(t, SettingsState{There: true, Off: true, Hooks: []ToolState{c.want}}, s, c.group)
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	s, err = Settings{Path: path}.State()
-	require.NoError(t, err)
+	s = must.Get(Settings{Path: path}.State())(t)
 	require.Equal(t, SettingsState{There: true}, s)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
-	_, err = Settings{Path: path}.State()
-	require.Error(t, err)
+	must.Err(Settings{Path: path}.State())(t)
 }

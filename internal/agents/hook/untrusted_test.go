@@ -85,14 +85,14 @@ func TestNeutral(t *testing.T) {
 func TestNeutralIsOneQuotedLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.SampledFrom(hostile), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
-		wrapped(t, denied(text, text, must(answers(text)(context.Background(), api.Check{}))))
+		wrapped(t, denied(text, text, checked(answers(text)(context.Background(), api.Check{}))))
 	})
 }
 
-func must(c api.Checked, _ error) api.Checked { return c }
+func checked(c api.Checked, _ error) api.Checked { return c }
 
 func TestManyConflictsAreCutOff(t *testing.T) {
-	one := must(answers("x")(context.Background(), api.Check{})).Conflicts[0]
+	one := checked(answers("x")(context.Background(), api.Check{})).Conflicts[0]
 	text := holders(api.Checked{Conflicts: []api.Conflict{one, one, one, one, one}})
 	require.NotContains(t, text, wordsMore)
 	for _, c := range []api.Checked{{Conflicts: []api.Conflict{one, one, one, one, one, one}}, {Conflicts: []api.Conflict{one}, More: true}} {
@@ -102,7 +102,7 @@ func TestManyConflictsAreCutOff(t *testing.T) {
 }
 
 func TestTheReasonSaysWhoAndUntilWhen(t *testing.T) {
-	c := must(answers("x")(context.Background(), api.Check{}))
+	c := checked(answers("x")(context.Background(), api.Check{}))
 	c.Conflicts = c.Conflicts[:1]
 	r := &c.Conflicts[0].Reservation
 	r.Agent, r.Reason, r.Mode, c.Conflicts[0].Overlaps = "builder", "moving it", api.Exclusive, "src/**"

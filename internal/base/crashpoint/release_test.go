@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/crashpoint"
+	"gated/internal/test/must"
 )
 
 // variable is what a program with the tag reads.
@@ -28,8 +29,7 @@ func TestAReleaseHasNone(t *testing.T) {
 		require.NoError(t, err, string(out))
 		programs := map[string][]byte{}
 		for _, program := range []string{"gated", "opsign"} {
-			b, err := os.ReadFile(to + program)
-			require.NoError(t, err)
+			b := must.Get(os.ReadFile(to + program))(t)
 			programs[program] = b
 		}
 		return programs

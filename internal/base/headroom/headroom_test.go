@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // disk is a test's file system, with a real reserve file.
@@ -54,8 +55,7 @@ func TestDefaultsFitTheDisk(t *testing.T) {
 		{16 << 20, 2 << 20, 2 << 20}, {512 << 20, 64 << 20, 64 << 20}, {1 << 40, maxKeep, maxReserve},
 	} {
 		r := newRoom(t, &disk{free: c.size, size: c.size}, Options{Keep: -1, Reserve: -1})
-		s, err := r.State()
-		require.NoError(t, err)
+		s := must.Get(r.State())(t)
 		require.Equal(t, State{Free: c.size, Keep: c.keep, Reserve: c.reserve, Whole: c.reserve}, s)
 		require.Equal(t, c.reserve, r.size(t))
 	}
@@ -88,8 +88,7 @@ func TestTheReserveSurvivesARestart(t *testing.T) {
 	d := &disk{free: 100 << 20, size: 1 << 30}
 	r := newRoom(t, d, Options{Reserve: 3 * slice})
 	require.True(t, r.Make(true))
-	again, err := Open(r.dir, r.path, Options{Free: r.free})
-	require.NoError(t, err)
+	again := must.Get(Open(r.dir, r.path, Options{Free: r.free}))(t)
 	d.free = 0
 	require.True(t, again.Make(false), "before it is configured")
 	require.Equal(t, int64(slice), again.size(t))
@@ -102,18 +101,15 @@ func TestTheReserveIsAnOrdinaryFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "reserve")
 	require.NoError(t, os.Symlink("/etc/passwd", path))
-	_, err := Open(dir, path, Options{})
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(Open(dir, path, Options{}))(t, refusal.NotAllowed)
 }
 
 // This uses the kernel's own answer, and space that is really allocated.
 func TestTheReserveTakesSpace(t *testing.T) {
 	dir := t.TempDir()
-	r, err := Open(dir, filepath.Join(dir, "reserve"), Options{})
-	require.NoError(t, err)
+	r := must.Get(Open(dir, filepath.Join(dir, "reserve"), Options{}))(t)
 	require.NoError(t, r.Configure(Options{Reserve: 4 << 20}))
-	info, err := os.Stat(r.path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(r.path))(t)
 	require.GreaterOrEqual(t, blocks(info), int64(4<<20))
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }

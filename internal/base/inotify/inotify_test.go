@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // folder is a watched directory.
@@ -21,9 +23,7 @@ type folder struct {
 
 func newFolder(t *testing.T) *folder {
 	f := &folder{t: t, path: t.TempDir()}
-	var err error
-	f.Watch, err = New(func(name string) bool { return !strings.HasPrefix(name, ".") })
-	require.NoError(t, err)
+	f.Watch = must.Get(New(func(name string) bool { return !strings.HasPrefix(name, ".") }))(t)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	_, all := f.take()
 	require.False(t, all, "nothing was watched before")
@@ -32,8 +32,7 @@ func newFolder(t *testing.T) *folder {
 
 func (f *folder) take() (map[string]bool, bool) {
 	f.t.Helper()
-	dir, err := os.Open(f.path)
-	require.NoError(f.t, err)
+	dir := must.Get(os.Open(f.path))(f.t)
 	defer dir.Close()
 	return f.Take(f.path, dir)
 }
@@ -51,10 +50,8 @@ func (f *folder) announced() {
 
 func TestAFileCountsWhenItsWriterClosedIt(t *testing.T) {
 	f := newFolder(t)
-	w, err := os.Create(f.file("a"))
-	require.NoError(t, err)
-	_, err = w.WriteString("half")
-	require.NoError(t, err)
+	w := must.Get(os.Create(f.file("a")))(t)
+	must.Get(w.WriteString("half"))(t)
 	require.True(t, f.Writing("a"))
 	events, all := f.take()
 	require.True(t, all)
@@ -90,11 +87,9 @@ func TestWhatIsGoneUntilItIsWhole(t *testing.T) {
 	require.False(t, f.Gone("a"))
 	require.NoError(t, os.Rename(f.file("a"), f.file("a~")))
 	require.True(t, f.Gone("a"))
-	w, err := os.Create(f.file("a"))
-	require.NoError(t, err)
+	w := must.Get(os.Create(f.file("a")))(t)
 	require.True(t, f.Gone("a"), "it was not even written to")
-	_, err = w.WriteString("half")
-	require.NoError(t, err)
+	must.Get(w.WriteString("half"))(t)
 	require.True(t, f.Gone("a"))
 	require.True(t, f.Writing("a"))
 	require.NoError(t, w.Close())

@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestParseArgs(t *testing.T) {
-	create, err := Lookup("guest.create")
-	require.NoError(t, err)
+	create := must.Get(Lookup("guest.create"))(t)
 	for _, c := range []struct {
 		args []string
 		want Params
@@ -29,15 +29,13 @@ func TestParseArgs(t *testing.T) {
 		{[]string{"labels={}"}, Params{"labels": map[string]any{}}},
 		{[]string{"argv=rm -rf", "user.name=x"}, Params{"argv": "rm -rf", "user.name": "x"}},
 	} {
-		got, err := create.ParseArgs(c.args)
-		require.NoError(t, err, c.args)
+		got := must.Get(create.ParseArgs(c.args))(t, c.args)
 		require.Equal(t, c.want, got, c.args)
 	}
 }
 
 func TestParseArgsOfLines(t *testing.T) {
-	rotate, err := Lookup("trust.rotate")
-	require.NoError(t, err)
+	rotate := must.Get(Lookup("trust.rotate"))(t)
 	line := `bob@example.com namespaces="operational@gated" ssh-ed25519 AAAA= a=b`
 	p, err := rotate.ParseArgs([]string{"add=" + line, "epoch=2", "remove=SHA256:a", "remove=SHA256:b", "add=x"})
 	require.NoError(t, err)
@@ -47,46 +45,37 @@ func TestParseArgsOfLines(t *testing.T) {
 
 	// Check decides what a line is. ParseArgs refuses only what could not be sent.
 	for _, args := range [][]string{{"epoch=2", "epoch=3"}, {"epoch=two"}, {"add"}} {
-		_, err := rotate.ParseArgs(args)
-		require.ErrorIs(t, err, refusal.BadParams, args)
+		must.Fail(rotate.ParseArgs(args))(t, refusal.BadParams, args)
 	}
-	_, err = rotate.ParseArgs([]string{"add=a\nb"})
-	require.ErrorIs(t, err, refusal.Malformed)
-	p, err = rotate.ParseArgs([]string{"epoch=2", "remove="})
-	require.NoError(t, err)
+	must.Fail(rotate.ParseArgs([]string{"add=a\nb"}))(t, refusal.Malformed)
+	p = must.Get(rotate.ParseArgs([]string{"epoch=2", "remove="}))(t)
 	require.ErrorIs(t, rotate.Check(Signers, p), refusal.BadParams)
-	p, err = rotate.ParseArgs([]string{"epoch=2", "remove=a", "remove=a"})
-	require.NoError(t, err)
+	p = must.Get(rotate.ParseArgs([]string{"epoch=2", "remove=a", "remove=a"}))(t)
 	require.ErrorIs(t, rotate.Check(Signers, p), refusal.BadParams)
 }
 
 func TestParseArgsRefuses(t *testing.T) {
-	create, err := Lookup("guest.create")
-	require.NoError(t, err)
+	create := must.Get(Lookup("guest.create"))(t)
 	for _, args := range [][]string{
 		{"memory"}, {"=1"}, {"memory=lots"}, {"memory="}, {"memory=1.5"}, {"memory=0x10"}, {"memory=512MB"}, {"cpus=1GiB"},
 		{"memory=9007199254740991TiB"}, {"memory=9007199254740992"}, {"memory=1", "memory=1"}, {"protected=yes"},
 		{"protected=TRUE"}, {"labels=x"}, {"labels=[1]"}, {`labels={"a":1}`}, {`labels={"a":"1","a":"2"}`},
 		{"labels.a=1", "labels.a=1"}, {"labels.a=1", `labels={"a":"2"}`}, {"unknown=1", "unknown=2"},
 	} {
-		_, err := create.ParseArgs(args)
-		require.ErrorIs(t, err, refusal.BadParams, args)
+		must.Fail(create.ParseArgs(args))(t, refusal.BadParams, args)
 	}
 }
 
 // TestParseArgsOfTextThatDoesNotShow: such parameters have no JSON form.
 func TestParseArgsOfTextThatDoesNotShow(t *testing.T) {
-	create, err := Lookup("guest.create")
-	require.NoError(t, err)
+	create := must.Get(Lookup("guest.create"))(t)
 	for _, arg := range []string{"command=\xff", "labels.a=\xff", "labels.\xff=a", "unknown=\x1b[2J", "\xff=1", "state=a\u202eb"} {
-		_, err := create.ParseArgs([]string{arg})
-		require.ErrorIs(t, err, refusal.Malformed, "%q", arg)
+		must.Fail(create.ParseArgs([]string{arg}))(t, refusal.Malformed, "%q", arg)
 	}
 }
 
 func TestParseArgsOfAnUnknownOperationAreStrings(t *testing.T) {
-	p, err := Spec{}.ParseArgs([]string{"memory=1", "labels.a=b"})
-	require.NoError(t, err)
+	p := must.Get(Spec{}.ParseArgs([]string{"memory=1", "labels.a=b"}))(t)
 	require.Equal(t, Params{"memory": "1", "labels.a": "b"}, p)
 }
 

@@ -9,15 +9,14 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var web1 = op.Target{Kind: "guest", Name: "web-1"}
 
 func lookup(t *testing.T, name string) op.Spec {
 	t.Helper()
-	s, err := op.Lookup(name)
-	require.NoError(t, err)
-	return s
+	return must.Get(op.Lookup(name))(t)
 }
 
 func TestCatalogueRowsAreComplete(t *testing.T) {
@@ -34,8 +33,7 @@ func TestCatalogueRowsAreComplete(t *testing.T) {
 		require.NotEmpty(t, s.Doc, s.Name)
 		require.NotEmpty(t, s.Covers, s.Name)
 		require.NotEmpty(t, s.Roles, "%s could never be approved", s.Name)
-		_, err := op.ParseTarget(kind + "/x")
-		require.NoError(t, err)
+		must.Get(op.ParseTarget(kind + "/x"))(t)
 		for _, p := range s.Params {
 			got, ok := s.Param(p.Name)
 			require.True(t, ok)
@@ -86,8 +84,7 @@ func TestParamsThatFit(t *testing.T) {
 		{"guest.undelete", `{"incarnation":"0b7f:12:34"}`},
 		{"guest.destroy", `{}`},
 	} {
-		p, err := op.ParseParams([]byte(c.params))
-		require.NoError(t, err)
+		p := must.Get(op.ParseParams([]byte(c.params)))(t)
 		require.NoError(t, lookup(t, c.op).Check(web1, p), "%s %s", c.op, c.params)
 	}
 }
@@ -130,8 +127,7 @@ func TestRotationParams(t *testing.T) {
 		{`{"epoch":2,"keys":["x"]}`, refusal.BadParams},
 		{`{"epoch":2,"path":"/etc/passwd"}`, refusal.NotAllowed},
 	} {
-		p, err := op.ParseParams([]byte(c.params))
-		require.NoError(t, err, c.params)
+		p := must.Get(op.ParseParams([]byte(c.params)))(t, c.params)
 		if err := s.Check(op.Signers, p); c.want == "" {
 			require.NoError(t, err, c.params)
 		} else {
@@ -149,8 +145,7 @@ func TestThereIsOneTrustFile(t *testing.T) {
 		err := lookup(t, "trust.rotate").Check(op.Target{Kind: op.KindTrust, Name: name}, op.Params{"epoch": int64(2)})
 		requireRefusal(t, err, refusal.BadParams, name)
 	}
-	_, err := op.ParseTarget(op.Signers.String())
-	require.NoError(t, err)
+	must.Get(op.ParseTarget(op.Signers.String()))(t)
 }
 
 func TestLabelsHaveALimit(t *testing.T) {
@@ -227,8 +222,7 @@ func TestParamsThatDoNotFit(t *testing.T) {
 		{"guest.snapshot-delete", `{"snapshot":"*"}`, refusal.BadParams},
 		{"guest.restore", `{"snapshot":["a"]}`, refusal.BadParams},
 	} {
-		p, err := op.ParseParams([]byte(c.params))
-		require.NoError(t, err, c.params)
+		p := must.Get(op.ParseParams([]byte(c.params)))(t, c.params)
 		requireRefusal(t, lookup(t, c.op).Check(web1, p), c.want, c.op, c.params)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func FuzzPayload(f *testing.F) {
@@ -21,8 +22,7 @@ func FuzzPayload(f *testing.F) {
 			requireDecodeRefusal(t, err, b)
 			return
 		}
-		again, err := p.Encode()
-		require.NoError(t, err)
+		again := must.Get(p.Encode())(t)
 		require.Equal(t, string(b), string(again), "accepted bytes are the only form of what they say")
 		requireCanonical(t, b)
 		require.True(t, p.Gate.Valid())
@@ -47,8 +47,7 @@ func FuzzRejection(f *testing.F) {
 			requireDecodeRefusal(t, err, b)
 			return
 		}
-		again, err := r.Encode()
-		require.NoError(t, err)
+		again := must.Get(r.Encode())(t)
 		require.Equal(t, string(b), string(again), "accepted bytes are the only form of what they say")
 		requireCanonical(t, b)
 		require.Positive(t, int64(r.Request.Job))
@@ -72,8 +71,7 @@ func FuzzParams(f *testing.F) {
 		}
 		canonical := p.Canonical()
 		requireCanonical(t, canonical)
-		again, err := op.ParseParams(canonical)
-		require.NoError(t, err)
+		again := must.Get(op.ParseParams(canonical))(t)
 		require.True(t, p.Equal(again))
 		for _, s := range op.Catalogue() {
 			if err := s.Check(op.Target{Kind: s.Kind, Name: "x"}, p); err != nil {
@@ -122,8 +120,6 @@ func requireCanonical(t *testing.T, b []byte) {
 // much less than it seems to.
 func TestEveryFuzzTargetHasSeeds(t *testing.T) {
 	for _, name := range []string{"FuzzPayload", "FuzzRejection", "FuzzParams", "FuzzTarget"} {
-		seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", name))
-		require.NoError(t, err)
-		require.NotEmpty(t, seeds, name)
+		require.NotEmpty(t, must.Get(os.ReadDir(filepath.Join("testdata", "fuzz", name)))(t), name)
 	}
 }

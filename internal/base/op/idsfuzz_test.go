@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // FuzzIDs: an id of a job, a step, a reservation, a gate or a nonce has one
@@ -63,9 +64,7 @@ func FuzzWindow(f *testing.F) {
 			requireRefusal(t, err, refusal.BadParams)
 			return
 		}
-		again, err := op.ParseWindow(w.String())
-		require.NoError(t, err)
-		require.Equal(t, w, again)
+		require.Equal(t, w, must.Get(op.ParseWindow(w.String()))(t))
 		sunday, minutes := time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), 0
 		for m := range 7 * 24 * 60 {
 			if w.Contains(sunday.Add(time.Duration(m) * time.Minute)) {
@@ -96,8 +95,7 @@ func FuzzArgs(f *testing.F) {
 			require.Contains(t, []refusal.Code{refusal.BadParams, refusal.Malformed}, refusal.CodeOf(err), "%v", err)
 			return
 		}
-		back, err := op.ParseParams(p.Canonical())
-		require.NoError(t, err, "what is typed cannot be sent")
+		back := must.Get(op.ParseParams(p.Canonical()))(t, "what is typed cannot be sent")
 		require.True(t, p.Equal(back))
 		_ = spec.Check(op.Target{Kind: "guest", Name: "a"}, p) // Check refuses parameters that do not fit, and never panics
 	})

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestIDsHaveOneSpelling(t *testing.T) {
@@ -17,17 +18,12 @@ func TestIDsHaveOneSpelling(t *testing.T) {
 		job := op.JobID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "job"))
 		index := rapid.IntRange(1, 1<<20).Draw(t, "index")
 
-		gotJob, err := op.ParseJobID(job.String())
-		require.NoError(t, err)
-		require.Equal(t, job, gotJob)
+		require.Equal(t, job, must.Get(op.ParseJobID(job.String()))(t))
 
 		id := op.StepID{Job: job, Index: index}
-		gotStep, err := op.ParseStepID(id.String())
-		require.NoError(t, err)
-		require.Equal(t, id, gotStep)
+		require.Equal(t, id, must.Get(op.ParseStepID(id.String()))(t))
 
-		text, err := id.MarshalText()
-		require.NoError(t, err)
+		text := must.Get(id.MarshalText())(t)
 		var back op.StepID
 		require.NoError(t, back.UnmarshalText(text))
 		require.Equal(t, id, back)
@@ -55,14 +51,11 @@ func TestStepIDRefusesAllElse(t *testing.T) {
 		requireRefusal(t, id.UnmarshalText([]byte(s)), refusal.Malformed, s)
 		require.Zero(t, id)
 	}
-	id, err := op.ParseStepID("j1.1048576")
-	require.NoError(t, err)
-	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, id)
+	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, must.Get(op.ParseStepID("j1.1048576"))(t))
 }
 
 func TestJobIDWithTheMostDigitsFitsAnInt64(t *testing.T) {
-	id, err := op.ParseJobID("j" + strings.Repeat("9", 18))
-	require.NoError(t, err)
+	id := must.Get(op.ParseJobID("j" + strings.Repeat("9", 18)))(t)
 	require.Less(t, int64(id), int64(math.MaxInt64))
 }
 

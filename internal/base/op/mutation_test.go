@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // object is a JSON object as text, so that a test can break it.
@@ -44,14 +45,11 @@ func parseObject(t *testing.T, s string) object {
 	t.Helper()
 	var o object
 	d := jsontext.NewDecoder(strings.NewReader(s))
-	_, err := d.ReadToken()
-	require.NoError(t, err)
+	must.Get(d.ReadToken())(t)
 	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		require.NoError(t, err)
+		name := must.Get(d.ReadToken())(t)
 		text := name.String()
-		raw, err := d.ReadValue()
-		require.NoError(t, err)
+		raw := must.Get(d.ReadValue())(t)
 		o = append(o, struct{ name, raw string }{text, string(raw)})
 	}
 	require.Equal(t, s, o.String(), "the reader of this test itself")
@@ -184,8 +182,7 @@ func TestEveryBitFlipped(t *testing.T) {
 				continue
 			}
 			accepted++
-			again, err := reencode()
-			require.NoError(t, err)
+			again := must.Get(reencode())(t)
 			require.Equal(t, string(b), string(again))
 		}
 		require.Positive(t, accepted, "a letter of the reason may be another letter")
@@ -248,8 +245,7 @@ func TestMembersOfTheWrongForm(t *testing.T) {
 
 func quote(t *testing.T, s string) string {
 	t.Helper()
-	b, err := jsontext.AppendQuote(nil, s)
-	require.NoError(t, err)
+	b := must.Get(jsontext.AppendQuote(nil, s))(t)
 	return string(b)
 }
 

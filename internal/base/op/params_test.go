@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // visible draws text that a payload may have. It often draws characters that an
@@ -45,14 +46,12 @@ var anyParams = rapid.Custom(func(t *rapid.T) op.Params {
 func TestParamsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyParams.Draw(t, "params")
-		got, err := op.ParseParams(p.Canonical())
-		require.NoError(t, err)
+		got := must.Get(op.ParseParams(p.Canonical()))(t)
 		require.Equal(t, p, got)
 		require.True(t, p.Equal(got))
 		require.Equal(t, p.Canonical(), got.Canonical())
 
-		text, err := p.MarshalJSON()
-		require.NoError(t, err)
+		text := must.Get(p.MarshalJSON())(t)
 		require.Equal(t, p.Canonical(), text)
 		var back op.Params
 		require.NoError(t, back.UnmarshalJSON(text))
@@ -77,8 +76,7 @@ func TestParamsCanonicalForm(t *testing.T) {
 		`{"a":9007199254740991,"b":-9007199254740991,"c":0,"d":-1}`: `{"a":9007199254740991,"b":-9007199254740991,"c":0,"d":-1}`,
 		`{"a":true,"b":false}`:                                      `{"a":true,"b":false}`,
 	} {
-		p, err := op.ParseParams([]byte(given))
-		require.NoError(t, err, given)
+		p := must.Get(op.ParseParams([]byte(given)))(t, given)
 		require.Equal(t, want, string(p.Canonical()), given)
 	}
 	require.Equal(t, "{}", string(op.Params(nil).Canonical()))
@@ -116,8 +114,7 @@ func TestParamsDepthLimit(t *testing.T) {
 	}
 	for _, c := range []struct{ open, close string }{{`{"a":`, `}`}, {`[`, `]`}} {
 		for depth := 1; depth <= op.MaxDepth; depth++ {
-			_, err := op.ParseParams([]byte(nested(c.open, c.close, depth)))
-			require.NoError(t, err, "depth %d", depth)
+			must.Get(op.ParseParams([]byte(nested(c.open, c.close, depth))))(t, "depth %d", depth)
 		}
 		for _, depth := range []int{op.MaxDepth + 1, op.MaxDepth + 2, 9000, 30000} {
 			_, err := op.ParseParams([]byte(nested(c.open, c.close, depth)))
@@ -125,28 +122,22 @@ func TestParamsDepthLimit(t *testing.T) {
 		}
 	}
 	// Empty at the limit, and one level deeper.
-	_, err := op.ParseParams([]byte(`{"a":[[[]]]}`))
-	require.NoError(t, err)
-	_, err = op.ParseParams([]byte(`{"a":[[[[]]]]}`))
+	must.Get(op.ParseParams([]byte(`{"a":[[[]]]}`)))(t)
+	_, err := op.ParseParams([]byte(`{"a":[[[[]]]]}`))
 	requireRefusal(t, err, refusal.Malformed)
 	_, err = op.ParseParams([]byte(`{"a":[[[{}]]]}`))
 	requireRefusal(t, err, refusal.Malformed)
 }
 
 func TestParamsIntegerLimits(t *testing.T) {
-	p, err := op.ParseParams([]byte(`{"at":9007199254740991,"below":9007199254740990,"low":-9007199254740991}`))
-	require.NoError(t, err)
+	p := must.Get(op.ParseParams([]byte(`{"at":9007199254740991,"below":9007199254740990,"low":-9007199254740991}`)))(t)
 	require.Equal(t, int64(op.MaxInt), p.Int("at"))
 	require.Equal(t, int64(op.MaxInt-1), p.Int("below"))
 	require.Equal(t, int64(-op.MaxInt), p.Int("low"))
 }
 
 func TestParamsAreComparedAsValues(t *testing.T) {
-	parse := func(s string) op.Params {
-		p, err := op.ParseParams([]byte(s))
-		require.NoError(t, err)
-		return p
-	}
+	parse := func(s string) op.Params { return must.Get(op.ParseParams([]byte(s)))(t) }
 	require.True(t, parse(`{"a":1,"b":{"c":"d"}}`).Equal(parse(`{ "b":{"c":"\u0064"}, "a":1 }`)))
 	require.True(t, op.Params(nil).Equal(op.Params{}))
 	base := parse(`{"a":1,"b":["x","y"]}`)

@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var (
@@ -62,25 +63,20 @@ const exampleRejectionBytes = `{"expires_at":"2026-03-01T12:15:00Z","gate":"6f1d
 	`"request":"j12.1","type":"gated/rejection/v1"}`
 
 func TestExampleBytes(t *testing.T) {
-	b, err := examplePayload().Encode()
-	require.NoError(t, err)
+	b := must.Get(examplePayload().Encode())(t)
 	require.Equal(t, examplePayloadBytes, string(b))
-	p, err := op.DecodePayload(b)
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(b))(t)
 	require.Equal(t, examplePayload(), p)
 
-	b, err = exampleRejection().Encode()
-	require.NoError(t, err)
+	b = must.Get(exampleRejection().Encode())(t)
 	require.Equal(t, exampleRejectionBytes, string(b))
-	r, err := op.DecodeRejection(b)
-	require.NoError(t, err)
+	r := must.Get(op.DecodeRejection(b))(t)
 	require.Equal(t, exampleRejection(), r)
 }
 
 // TestDocumentShowsTheExamples: docs/formats/payload.md has exactly these examples.
 func TestDocumentShowsTheExamples(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/formats/payload.md")
-	require.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../../docs/formats/payload.md"))(t)
 	for _, example := range []string{examplePayloadBytes, exampleRejectionBytes} {
 		require.Contains(t, string(doc), "```json\n"+example+"\n```\n")
 	}
@@ -115,14 +111,10 @@ var (
 func TestPayloadRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPayload.Draw(t, "payload")
-		b, err := p.Encode()
-		require.NoError(t, err)
-		got, err := op.DecodePayload(b)
-		require.NoError(t, err)
+		b := must.Get(p.Encode())(t)
+		got := must.Get(op.DecodePayload(b))(t)
 		require.Equal(t, p, got)
-		again, err := got.Encode()
-		require.NoError(t, err)
-		require.Equal(t, b, again)
+		require.Equal(t, b, must.Get(got.Encode())(t))
 	})
 }
 
@@ -134,11 +126,8 @@ func TestRejectionRoundTrip(t *testing.T) {
 		r.Nonce = anyNonce.Draw(t, "nonce")
 		r.IssuedAt, r.ExpiresAt = span[0], span[1]
 		r.Reason = visible.Draw(t, "reason")
-		b, err := r.Encode()
-		require.NoError(t, err)
-		got, err := op.DecodeRejection(b)
-		require.NoError(t, err)
-		require.Equal(t, r, got)
+		b := must.Get(r.Encode())(t)
+		require.Equal(t, r, must.Get(op.DecodeRejection(b))(t))
 	})
 }
 
@@ -147,10 +136,8 @@ func TestRejectionRoundTrip(t *testing.T) {
 func TestTwoPayloadsNeverShareBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := anyPayload.Draw(t, "p"), anyPayload.Draw(t, "q")
-		a, err := p.Encode()
-		require.NoError(t, err)
-		b, err := q.Encode()
-		require.NoError(t, err)
+		a := must.Get(p.Encode())(t)
+		b := must.Get(q.Encode())(t)
 		same := p.Params.Equal(q.Params)
 		p.Params, q.Params = nil, nil
 		require.Equal(t, same && equalButParams(p, q), string(a) == string(b))
@@ -193,20 +180,17 @@ func TestReasonLimit(t *testing.T) {
 func TestPayloadSizeLimit(t *testing.T) {
 	p := examplePayload()
 	p.Params = op.Params{"a": ""}
-	b, err := p.Encode()
-	require.NoError(t, err)
+	b := must.Get(p.Encode())(t)
 	room := op.MaxPayload - len(b)
 
 	for _, size := range []int{room - 1, room} {
 		p.Params = op.Params{"a": strings.Repeat("x", size)}
-		b, err = p.Encode()
-		require.NoError(t, err)
+		b = must.Get(p.Encode())(t)
 		require.Len(t, b, op.MaxPayload-room+size)
-		_, err = op.DecodePayload(b)
-		require.NoError(t, err)
+		must.Get(op.DecodePayload(b))(t)
 	}
 	p.Params = op.Params{"a": strings.Repeat("x", room+1)}
-	_, err = p.Encode()
+	_, err := p.Encode()
 	requireRefusal(t, err, refusal.Oversized)
 
 	// The size is checked first, so a text that is too large is not parsed.
@@ -252,9 +236,7 @@ func TestTimesAreWrittenInUTC(t *testing.T) {
 	p := examplePayload()
 	cet := time.FixedZone("CET", 3600)
 	p.IssuedAt, p.ExpiresAt = p.IssuedAt.In(cet), p.ExpiresAt.In(cet)
-	b, err := p.Encode()
-	require.NoError(t, err)
-	require.Equal(t, examplePayloadBytes, string(b))
+	require.Equal(t, examplePayloadBytes, string(must.Get(p.Encode())(t)))
 }
 
 func TestOriginOf(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var repo = op.Target{Kind: op.KindScope, Name: "s3"}
@@ -17,9 +18,7 @@ var repo = op.Target{Kind: op.KindScope, Name: "s3"}
 func TestReservationIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := op.ReservationID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "id"))
-		got, err := op.ParseReservationID(id.String())
-		require.NoError(t, err)
-		require.Equal(t, id, got)
+		require.Equal(t, id, must.Get(op.ParseReservationID(id.String()))(t))
 	})
 	// An id has only one spelling.
 	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",
@@ -83,8 +82,7 @@ func TestParamsOfAdminActions(t *testing.T) {
 		{op.ForceTransfer, `{"reservation":"r12","to":"builder","force":true}`, refusal.BadParams},
 		{op.ForceTransfer, `{"reservation":"r12","to":"builder","holder":"x"}`, refusal.BadParams},
 	} {
-		p, err := op.ParseParams([]byte(c.params))
-		require.NoError(t, err, c.params)
+		p := must.Get(op.ParseParams([]byte(c.params)))(t, c.params)
 		if err := lookup(t, c.op).Check(repo, p); c.want == "" {
 			require.NoError(t, err, c.params)
 		} else {

@@ -8,17 +8,16 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestTargetHasOneSpelling(t *testing.T) {
 	for _, s := range []string{"guest/a", "guest/web-1", "command/drop-db", "scope/9", "trust/signers", "gate/self",
 		"guest/A.b_c-D", "guest/" + strings.Repeat("x", 128)} {
-		got, err := op.ParseTarget(s)
-		require.NoError(t, err, s)
+		got := must.Get(op.ParseTarget(s))(t, s)
 		require.Equal(t, s, got.String())
 
-		text, err := got.MarshalText()
-		require.NoError(t, err)
+		text := must.Get(got.MarshalText())(t)
 		var back op.Target
 		require.NoError(t, back.UnmarshalText(text))
 		require.Equal(t, got, back)

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // TestTextByClass tries every code point against the Unicode classes of
@@ -52,8 +53,7 @@ func TestRefusalsAreSafeToShow(t *testing.T) {
 	_, errTwice := op.ParseParams([]byte(`{"\u202e":1,"\u202e":1}`))
 	_, errPayload := op.DecodePayload([]byte(bad))
 	_, errDoubled := op.DecodePayload([]byte(`{"\u001b[2J":1,"\u001b[2J":1}`))
-	spec, err := op.Lookup("guest.create")
-	require.NoError(t, err)
+	spec := must.Get(op.Lookup("guest.create"))(t)
 	errParam := spec.Check(op.Target{Kind: "guest", Name: "a"}, op.Params{bad: true})
 	errKey := spec.Check(op.Target{Kind: "guest", Name: "a"}, op.Params{"labels": map[string]any{bad: "x"}})
 	errAway := spec.Check(op.Target{Kind: bad, Name: bad}, op.Params{})

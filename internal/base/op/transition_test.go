@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 func TestTransitionsAreOneMachine(t *testing.T) {
@@ -87,7 +88,6 @@ func TestTheStatesPageIsTheTable(t *testing.T) {
 	if os.Getenv("GATED_STATES") == "write" {
 		require.NoError(t, os.WriteFile(path, []byte(statesPage()), 0o644))
 	}
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	require.Equal(t, statesPage(), string(b), "GATED_STATES=write go test ./internal/base/op writes it")
 }

@@ -9,11 +9,11 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func parseWindow(t require.TestingT, s string) op.Window {
-	w, err := op.ParseWindow(s)
-	require.NoError(t, err, s)
+	w := must.Get(op.ParseWindow(s))(t, s)
 	return w
 }
 
@@ -44,8 +44,7 @@ func TestWindowParsesWhatItPrints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := parseWindow(t, anyWindow.Draw(t, "window"))
 		require.Equal(t, w, parseWindow(t, w.String()))
-		text, err := w.MarshalText()
-		require.NoError(t, err)
+		text := must.Get(w.MarshalText())(t)
 		var back op.Window
 		require.NoError(t, back.UnmarshalText(text))
 		require.Equal(t, w, back)
@@ -127,8 +126,7 @@ func TestWindowContains(t *testing.T) {
 		{"08:00-18:00Z", "2024-07-01T10:00:00+02:00", true},
 		{"mon 23:00-24:00Z", "2024-01-02T00:30:00+01:00", true},
 	} {
-		at, err := time.Parse(time.RFC3339Nano, c.at)
-		require.NoError(t, err)
+		at := must.Get(time.Parse(time.RFC3339Nano, c.at))(t)
 		require.Equal(t, c.in, parseWindow(t, c.window).Contains(at), "%s at %s", c.window, c.at)
 	}
 	require.False(t, op.Window{}.Contains(time.Unix(0, 0)), "the zero window is never open")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/ownfile"
+	"gated/internal/test/must"
 )
 
 // A private group is the group that useradd makes for one user. Root has none, and a group of
@@ -21,11 +22,9 @@ func TestPrivateGroup(t *testing.T) {
 	require.False(t, ownfile.PrivateGroup(nobodys)(nobodys), "no account has this uid")
 
 	for _, name := range []string{"daemon", "nobody", "bin"} {
-		u, err := user.Lookup(name)
-		require.NoError(t, err)
+		u := must.Get(user.Lookup(name))(t)
 		uid, gid := number(t, u.Uid), number(t, u.Gid)
-		g, err := user.LookupGroupId(u.Gid)
-		require.NoError(t, err)
+		g := must.Get(user.LookupGroupId(u.Gid))(t)
 		require.Equal(t, g.Name == name, ownfile.PrivateGroup(uid)(gid), name)
 		require.False(t, ownfile.PrivateGroup(uid)(0), "%s: root's group", name)
 		require.False(t, ownfile.PrivateGroup(uid)(gid+1), "%s: another group", name)
@@ -33,7 +32,6 @@ func TestPrivateGroup(t *testing.T) {
 }
 
 func number(t *testing.T, s string) uint32 {
-	n, err := strconv.ParseUint(s, 10, 32)
-	require.NoError(t, err)
+	n := must.Get(strconv.ParseUint(s, 10, 32))(t)
 	return uint32(n)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // fileOf is a file with another owner.
@@ -30,67 +31,54 @@ func TestWhoseFilesAreBelieved(t *testing.T) {
 	f := in(t)
 	path := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Lstat(path))(t)
 	require.NoError(t, f.own(path, info))
 	require.NoError(t, f.own(path, fileOf{info, &syscall.Stat_t{Uid: 0}}))
 	other := uint32(os.Geteuid()) + 12345
-	err = f.own(path, fileOf{info, &syscall.Stat_t{Uid: other}})
+	err := f.own(path, fileOf{info, &syscall.Stat_t{Uid: other}})
 	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, Owner(other))
 	require.ErrorIs(t, f.own(path, fileOf{info, nil}), refusal.NotAllowed)
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o777} {
 		require.NoError(t, os.Chmod(path, mode))
-		info, err := os.Lstat(path)
-		require.NoError(t, err)
+		info := must.Get(os.Lstat(path))(t)
 		require.ErrorIs(t, f.own(path, info), refusal.NotAllowed)
 	}
 }
 
 func TestReadAndReplace(t *testing.T) {
 	f := in(t)
-	text, err := f.Read()
-	require.NoError(t, err)
+	text := must.Get(f.Read())(t)
 	require.Nil(t, text, "no directory")
 	require.NoError(t, f.MakeDir())
-	text, err = f.Read()
-	require.NoError(t, err)
+	text = must.Get(f.Read())(t)
 	require.Nil(t, text, "no file")
 	for _, want := range []string{"one", "", "0123456789abcdef"} {
 		require.NoError(t, f.Replace([]byte(want)))
-		text, err = f.Read()
-		require.NoError(t, err)
+		text = must.Get(f.Read())(t)
 		require.Equal(t, want, string(text))
 	}
 	require.ErrorIs(t, f.Replace(make([]byte, 17)), refusal.Oversized)
-	info, err := os.Lstat(f.Path)
-	require.NoError(t, err)
+	info := must.Get(os.Lstat(f.Path))(t)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	entries, err := os.ReadDir(filepath.Dir(f.Path))
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing is left beside it")
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(f.Path)))(t), 1, "nothing is left beside it")
 	require.NoError(t, os.WriteFile(f.Path, make([]byte, 17), 0o600))
-	_, err = f.Read()
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(f.Read())(t, refusal.Oversized)
 }
 
 func TestWhatIsNoFile(t *testing.T) {
 	f := in(t)
 	require.NoError(t, f.MakeDir())
 	require.NoError(t, syscall.Mkfifo(f.Path, 0o600))
-	_, err := f.Read()
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(f.Read())(t, refusal.NotAllowed)
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Symlink("elsewhere", f.Path))
-	_, err = f.Read()
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(f.Read())(t, refusal.NotAllowed)
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Symlink("elsewhere", f.Path+".lock"))
-	_, err = f.Lock(context.Background())
-	require.Error(t, err, "nor is a lock made elsewhere")
+	must.Err(f.Lock(context.Background()))(t, "nor is a lock made elsewhere")
 	require.NoError(t, os.Chmod(filepath.Dir(f.Path), 0o777))
-	_, err = f.Read()
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(f.Read())(t, refusal.NotAllowed)
 	require.ErrorIs(t, f.MakeDir(), refusal.NotAllowed)
 }
 
@@ -117,15 +105,12 @@ func TestALockIsOnes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	text, err := f.Read()
-	require.NoError(t, err)
+	text := must.Get(f.Read())(t)
 	require.Equal(t, "xxxxxxxxxxxxxxxx", string(text))
 
-	unlock, err := f.Lock(context.Background())
-	require.NoError(t, err)
+	unlock := must.Get(f.Lock(context.Background()))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = f.Lock(ctx)
-	require.ErrorIs(t, err, context.Canceled)
+	must.Fail(f.Lock(ctx))(t, context.Canceled)
 	unlock()
 }

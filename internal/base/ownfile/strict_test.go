@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // tree is a file two directories below a directory of the test: a/b/f.
@@ -25,8 +26,7 @@ type tree struct {
 
 func newTree(t *testing.T) *tree {
 	t.Helper()
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	top := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	x := &tree{t: t, top: top, a: filepath.Join(top, "a"), b: filepath.Join(top, "a", "b"), own: Own(), outsider: os.Geteuid() + 12345}
 	x.f = filepath.Join(x.b, "f")
 	require.NoError(t, os.MkdirAll(x.b, 0o755))
@@ -67,8 +67,7 @@ func (x *tree) refused(path, at, mends string) {
 func (x *tree) believed(path string) {
 	x.t.Helper()
 	require.NoError(x.t, x.own.Check(path))
-	text, err := x.own.Read(path, 16)
-	require.NoError(x.t, err)
+	text := must.Get(x.own.Read(path, 16))(x.t)
 	require.Equal(x.t, "text", string(text))
 }
 
@@ -163,12 +162,11 @@ func TestStickyDirectories(t *testing.T) {
 	require.NoError(t, unix.Chmod(x.a, 0o1777))
 	x.believed(x.f)
 	require.ErrorIs(t, x.own.Check(x.b), refusal.NotAllowed, "others may put files into it")
-	_, err := x.own.OpenDir(x.b)
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(x.own.OpenDir(x.b))(t, refusal.NotAllowed)
 
 	second := filepath.Join(x.b, "second")
 	require.NoError(t, os.Link(x.f, second))
-	err = x.own.Check(second)
+	err := x.own.Check(second)
 	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, "2 names")
 	require.NoError(t, unix.Chmod(x.b, 0o755))
@@ -188,21 +186,15 @@ func TestWhatIsThereAndWhatIsNot(t *testing.T) {
 		x.chmod(dir, 0o755)
 	}
 	require.ErrorIs(t, x.own.CheckAbove(filepath.Join(x.f, "below")), unix.ENOTDIR)
-	_, err := x.own.Open(x.b)
-	require.ErrorIs(t, err, refusal.NotAllowed, "a directory is no ordinary file")
-	_, err = x.own.OpenDir(x.f)
-	require.ErrorIs(t, err, unix.ENOTDIR)
+	must.Fail(x.own.Open(x.b))(t, refusal.NotAllowed, "a directory is no ordinary file")
+	must.Fail(x.own.OpenDir(x.f))(t, unix.ENOTDIR)
 	require.ErrorIs(t, x.own.Check(filepath.Join(x.f, "below")), unix.ENOTDIR)
 	require.NoError(t, unix.Mkfifo(filepath.Join(x.b, "fifo"), 0o600))
-	_, err = x.own.Open(filepath.Join(x.b, "fifo"))
-	require.ErrorIs(t, err, refusal.NotAllowed, "and nothing waits for its writer")
+	must.Fail(x.own.Open(filepath.Join(x.b, "fifo")))(t, refusal.NotAllowed, "and nothing waits for its writer")
 	require.NoError(t, os.Symlink("loop", filepath.Join(x.b, "loop")))
 	require.ErrorIs(t, x.own.Check(filepath.Join(x.b, "loop")), unix.ELOOP)
-	dir, err := x.own.OpenDir(x.b)
-	require.NoError(t, err)
-	names, err := dir.Readdirnames(-1)
-	require.NoError(t, err)
-	require.Contains(t, names, "f")
+	dir := must.Get(x.own.OpenDir(x.b))(t)
+	require.Contains(t, must.Get(dir.Readdirnames(-1))(t), "f")
 	require.NoError(t, dir.Close())
 	t.Chdir(x.a)
 	x.believed("b/f")
@@ -226,8 +218,7 @@ func TestWhatWasCheckedIsRead(t *testing.T) {
 // TestAFileThatWasOpened: the check is about the open file, wherever its name leads now.
 func TestAFileThatWasOpened(t *testing.T) {
 	x := newTree(t)
-	f, err := os.Open(x.f)
-	require.NoError(t, err)
+	f := must.Get(os.Open(x.f))(t)
 	defer f.Close()
 	require.NoError(t, x.own.CheckOpen(f))
 	x.chmod(x.f, 0o666)

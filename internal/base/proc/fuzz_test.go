@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // FuzzStat: with any program name, the numbers are the process' own. A file that the kernel
@@ -15,8 +17,7 @@ func FuzzStat(f *testing.F) {
 	f.Add("x\n8 (y) S 2", 7, 1, 7, uint64(1<<63), []byte("7 (a) S x 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 9"))
 	f.Fuzz(func(t *testing.T, name string, pid, parent, session int, start uint64, raw []byte) {
 		line := fmt.Appendf(nil, "%d (%s) S %d %d %d 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 1 2 3\n", pid, name, parent, session, session, start)
-		p, err := parseStat(line)
-		require.NoError(t, err)
+		p := must.Get(parseStat(line))(t)
 		require.Equal(t, Process{PID: pid, Parent: parent, Session: session, Start: start}, p)
 		if p, err := parseStat(raw); err == nil {
 			require.Contains(t, string(raw), fmt.Sprint(p.Start), "a start time from nowhere")

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestUIDAndMidExec(t *testing.T) {
-	uid, err := UID(os.Getpid())
-	require.NoError(t, err)
+	uid := must.Get(UID(os.Getpid()))(t)
 	require.Equal(t, uint32(os.Geteuid()), uid)
-	between, err := MidExec(os.Getpid())
-	require.NoError(t, err)
+	between := must.Get(MidExec(os.Getpid()))(t)
 	require.False(t, between)
 
 	none := exec.Command("/bin/sleep", "1000")
@@ -29,16 +29,13 @@ func TestUIDAndMidExec(t *testing.T) {
 	defer cancel()
 	for between := true; between; { // Start returns before the exec has ended
 		require.NoError(t, ctx.Err(), "one without any environment has executed its program")
-		between, err = MidExec(pid)
-		require.NoError(t, err)
+		between = must.Get(MidExec(pid))(t)
 	}
 
 	require.NoError(t, none.Process.Kill())
 	require.Error(t, none.Wait())
-	_, err = UID(pid)
-	require.ErrorIs(t, err, ErrGone)
-	_, err = MidExec(pid)
-	require.ErrorIs(t, err, ErrGone)
+	must.Fail(UID(pid))(t, ErrGone)
+	must.Fail(MidExec(pid))(t, ErrGone)
 }
 
 // TestBetweenTwoPrograms: the process executes programs for ever. The test must meet it while a
@@ -53,9 +50,7 @@ func TestBetweenTwoPrograms(t *testing.T) {
 	defer cancel()
 	for between := false; !between; {
 		require.NoError(t, ctx.Err(), "it was never seen between two programs")
-		var err error
-		between, err = MidExec(cmd.Process.Pid)
-		require.NoError(t, err)
+		between = must.Get(MidExec(cmd.Process.Pid))(t)
 	}
 }
 
@@ -66,8 +61,7 @@ func FuzzEnvEnd(f *testing.F) {
 	f.Add("x\n8 (y) S 2", uint64(99), []byte(strings.Repeat("9 ", 60)))
 	f.Fuzz(func(t *testing.T, name string, end uint64, raw []byte) {
 		line := fmt.Appendf(nil, "7 (%s) S%s %d 0\n", name, strings.Repeat(" 1", 47), end)
-		got, err := parseEnvEnd(line)
-		require.NoError(t, err)
+		got := must.Get(parseEnvEnd(line))(t)
 		require.Equal(t, end, got)
 		if got, err := parseEnvEnd(raw); err == nil && got != 0 {
 			require.Contains(t, string(raw), fmt.Sprint(got), "a number from nowhere")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // TestReadAndOpen: a program's name may look like the rest of the line.
@@ -20,28 +22,21 @@ func TestReadAndOpen(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	pid := cmd.Process.Pid
-	p, err := Read(pid)
-	require.NoError(t, err)
-	own, err := Read(os.Getpid())
-	require.NoError(t, err)
+	p := must.Get(Read(pid))(t)
+	own := must.Get(Read(os.Getpid()))(t)
 	require.GreaterOrEqual(t, p.Start, own.Start)
 	require.Less(t, p.Start, own.Start+100*60*60)
 	require.Equal(t, Process{PID: pid, Parent: os.Getpid(), Session: own.Session, Terminal: own.Terminal, Start: p.Start,
 		UID: uint32(os.Geteuid()), OneUID: os.Getuid() == os.Geteuid()}, p)
-	stat, err := ReadStat(pid)
-	require.NoError(t, err)
+	stat := must.Get(ReadStat(pid))(t)
 	stat.UID, stat.OneUID = p.UID, p.OneUID
 	require.Equal(t, p, stat)
 
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), "(a) R 1 (b)")
-	fd, err := Open(pid, p.Start)
-	require.NoError(t, err)
+	require.Contains(t, string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)), "(a) R 1 (b)")
+	fd := must.Get(Open(pid, p.Start))(t)
 	require.NotNil(t, fd)
 	fd.Close()
-	fd, err = Open(pid, p.Start+1)
-	require.NoError(t, err)
+	fd = must.Get(Open(pid, p.Start+1))(t)
 	require.Nil(t, fd, "another process under the same pid")
 }
 
@@ -49,39 +44,31 @@ func TestOneThatIsGone(t *testing.T) {
 	cmd := exec.Command("/bin/sleep", "1000")
 	require.NoError(t, cmd.Start())
 	pid := cmd.Process.Pid
-	p, err := Read(pid)
-	require.NoError(t, err)
-	fd, err := Open(pid, p.Start)
-	require.NoError(t, err)
+	p := must.Get(Read(pid))(t)
+	fd := must.Get(Open(pid, p.Start))(t)
 	defer fd.Close()
 	require.False(t, fd.Ended())
 	require.NoError(t, fd.Signal(unix.SIGKILL))
 	require.NoError(t, fd.Wait(t.Context()))
 	require.True(t, fd.Ended(), "a zombie has ended")
-	zombie, err := Read(pid)
-	require.NoError(t, err)
-	require.Equal(t, p.Start, zombie.Start)
+	require.Equal(t, p.Start, must.Get(Read(pid))(t).Start)
 	fd.Reap()
 	require.True(t, fd.Ended())
 	require.NoError(t, fd.Signal(unix.SIGKILL), "one that has ended is no error")
-	_, err = Read(pid)
-	require.ErrorIs(t, err, ErrGone)
-	_, err = ReadStat(pid)
-	require.ErrorIs(t, err, ErrGone)
+	must.Fail(Read(pid))(t, ErrGone)
+	must.Fail(ReadStat(pid))(t, ErrGone)
 	for _, open := range []func() (*FD, error){
 		func() (*FD, error) { return OpenPID(pid) },
 		func() (*FD, error) { return Open(pid, p.Start) },
 	} {
-		got, err := open()
-		require.NoError(t, err)
+		got := must.Get(open())(t)
 		require.Nil(t, got)
 	}
 	_ = cmd.Process.Release()
 }
 
 func TestAWaitThatIsCutShort(t *testing.T) {
-	own, err := OpenPID(os.Getpid())
-	require.NoError(t, err)
+	own := must.Get(OpenPID(os.Getpid()))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, own.Wait(ctx), context.Canceled)
@@ -92,13 +79,11 @@ func TestAWaitThatIsCutShort(t *testing.T) {
 
 func TestLinesThatAreNone(t *testing.T) {
 	line := "7 (a b) (c)\n) S 3 7 5 34816 7 0 0 0 0 0 0 0 0 0 20 0 1 0 18446744073709551615 0"
-	p, err := parseStat([]byte(line))
-	require.NoError(t, err)
+	p := must.Get(parseStat([]byte(line)))(t)
 	require.Equal(t, Process{PID: 7, Parent: 3, Session: 5, Terminal: 34816, Start: 1<<64 - 1}, p)
 	for _, bad := range []string{"", "7", ") 7 (", "x" + line, strings.Replace(line, "S 3", "S x", 1),
 		strings.TrimSuffix(line, " 18446744073709551615 0"), strings.Replace(line, "18446744073709551615", "-1", 1)} {
-		_, err := parseStat([]byte(bad))
-		require.Error(t, err, bad)
+		must.Err(parseStat([]byte(bad)))(t, bad)
 	}
 
 	status := "Name:\tUid: 9\nUid:\t5\t5\t5\t5\nNSpid:\t7\n"
@@ -116,9 +101,7 @@ func TestLinesThatAreNone(t *testing.T) {
 }
 
 func TestBootID(t *testing.T) {
-	id, err := BootID()
-	require.NoError(t, err)
-	require.Len(t, id, len("00000000-0000-0000-0000-000000000000"))
+	require.Len(t, must.Get(BootID())(t), len("00000000-0000-0000-0000-000000000000"))
 }
 
 func BenchmarkRead(b *testing.B) {

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestWalk(t *testing.T) {
-	m, err := Parse("f.yaml", []byte(`name: web-1
+	m := must.Get(Parse("f.yaml", []byte(`name: web-1
 quoted: "010"
 n: 12
 on: {tier: prod, "8": x}
 list:
   - {a: true}
   - {a: false}
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, "web-1", m.Get("name").Text())
 	require.Equal(t, "010", m.Need("quoted").Text())
 	require.EqualValues(t, 12, m.Get("n").Int(12, 12))
@@ -36,8 +37,7 @@ list:
 }
 
 func TestAbsentReadsAsZeroAndIsNotWrong(t *testing.T) {
-	m, err := Parse("f.yaml", []byte("a: 1\n"))
-	require.NoError(t, err)
+	m := must.Get(Parse("f.yaml", []byte("a: 1\n")))(t)
 	m.Get("a").Int(0, 1)
 	require.True(t, m.Get("a").Present())
 	b := m.Get("b")
@@ -79,8 +79,7 @@ func TestOtherTypesAreRefused(t *testing.T) {
 		{"a", dict, "not a map"}, {"[a]", dict, "not a map"},
 		{"a", list, "not a list"}, {"{a: b}", list, "not a list"},
 	} {
-		m, err := Parse("f.yaml", []byte("k: "+c.value+"\n"))
-		require.NoError(t, err, c.value)
+		m := must.Get(Parse("f.yaml", []byte("k: "+c.value+"\n")))(t, c.value)
 		c.read(m.Get("k"))
 		var e *Error
 		require.ErrorAs(t, m.Done(), &e, c.value)
@@ -88,16 +87,14 @@ func TestOtherTypesAreRefused(t *testing.T) {
 		require.Equal(t, [2]int{1, 4}, [2]int{e.Line, e.Column})
 	}
 	for _, v := range []string{"1", "8"} {
-		m, err := Parse("f.yaml", []byte("k: "+v+"\n"))
-		require.NoError(t, err)
+		m := must.Get(Parse("f.yaml", []byte("k: "+v+"\n")))(t)
 		number(m.Get("k"))
 		require.NoError(t, m.Done(), v)
 	}
 }
 
 func TestUnknownKeysAreRefusedEverywhere(t *testing.T) {
-	m, err := Parse("f.yaml", []byte("a: 1\nm:\n  b: 1\n  scratch: true\n"))
-	require.NoError(t, err)
+	m := must.Get(Parse("f.yaml", []byte("a: 1\nm:\n  b: 1\n  scratch: true\n")))(t)
 	m.Get("a").Int(0, 9)
 	m.Get("m").Get("b").Int(0, 9)
 	var e *Error
@@ -108,16 +105,14 @@ func TestUnknownKeysAreRefusedEverywhere(t *testing.T) {
 }
 
 func TestTheErrorNearestToTheBeginningIsTheOneReported(t *testing.T) {
-	m, err := Parse("f.yaml", []byte("zz: 1\nb: 1\na: 1\n"))
-	require.NoError(t, err)
+	m := must.Get(Parse("f.yaml", []byte("zz: 1\nb: 1\na: 1\n")))(t)
 	m.Get("a").Bool()
 	m.Get("b").Bool()
 	var e *Error
 	require.ErrorAs(t, m.Done(), &e)
 	require.Equal(t, "zz", e.Key)
 
-	m, err = Parse("f.yaml", []byte("\nb: 1\n"))
-	require.NoError(t, err)
+	m = must.Get(Parse("f.yaml", []byte("\nb: 1\n")))(t)
 	m.Get("b").Bool()
 	m.Need("name")
 	require.ErrorAs(t, m.Done(), &e)
@@ -125,8 +120,7 @@ func TestTheErrorNearestToTheBeginningIsTheOneReported(t *testing.T) {
 }
 
 func TestSoundUntilSomethingIsWrong(t *testing.T) {
-	m, err := Parse("f.yaml", []byte("a: 1\nm: {b: x}\n"))
-	require.NoError(t, err)
+	m := must.Get(Parse("f.yaml", []byte("a: 1\nm: {b: x}\n")))(t)
 	sub := m.Get("m")
 	m.Get("a").Int(0, 1)
 	require.True(t, m.Sound())

@@ -7,23 +7,19 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestTurns(t *testing.T) {
 	all := New(3, 2)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	take := func(uid uint32) func() {
-		end, err := all.Take(t.Context(), uid)
-		require.NoError(t, err)
-		return end
-	}
+	take := func(uid uint32) func() { return must.Get(all.Take(t.Context(), uid))(t) }
 	ends := []func(){take(1), take(1)}
-	_, err := all.Take(gone, 1)
-	require.ErrorIs(t, err, context.Canceled, "its own bound")
+	must.Fail(all.Take(gone, 1))(t, context.Canceled, "its own bound")
 	ends = append(ends, take(2))
-	_, err = all.Take(gone, 3)
-	require.ErrorIs(t, err, context.Canceled, "that of all")
+	must.Fail(all.Take(gone, 3))(t, context.Canceled, "that of all")
 
 	got := make(chan func())
 	go func() { end, _ := all.Take(t.Context(), 1); got <- end }()

@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 )
 
 func TestCheck(t *testing.T) {
@@ -38,9 +39,7 @@ func TestCheck(t *testing.T) {
 	}
 	require.Equal(t, map[string]driver.State{"command/benign": driver.OK, "command/blind": driver.Note, "command/seen": driver.OK,
 		"command/missing": driver.Bad, "command/nobody-there": driver.Bad, "command/nowhere": driver.Bad}, got)
-	list, err := b.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 6, "one that cannot run hides none of the others")
+	require.Len(t, must.Get(b.List(t.Context()))(t), 6, "one that cannot run hides none of the others")
 }
 
 // A command that would run as gated's own user is refused, unless single_user allows it.
@@ -49,12 +48,10 @@ func TestNeverAsGatedItself(t *testing.T) {
 	for _, user := range []string{"", strconv.Itoa(os.Getuid())} {
 		b.entry("own", []string{"/bin/true"}, func(e *catalogue.Entry) { e.User = user })
 		strict := command.New(command.Config{Entries: b.entries})
-		_, err := strict.Observe(t.Context(), op.At(target("own")))
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(strict.Observe(t.Context(), op.At(target("own"))))(t, refusal.NotAllowed)
 		require.Equal(t, driver.Bad, strict.Check(t.Context())[0].State)
 		loose := command.New(command.Config{Entries: b.entries, SingleUser: true})
-		o, err := loose.Observe(t.Context(), asking("own"))
-		require.NoError(t, err)
+		o := must.Get(loose.Observe(t.Context(), asking("own")))(t)
 		require.Contains(t, fact(o, "as"), "gated's own user")
 		for _, f := range loose.Check(t.Context()) {
 			require.Equal(t, driver.Note, f.State, f.What)
@@ -64,8 +61,7 @@ func TestNeverAsGatedItself(t *testing.T) {
 
 func TestNoTask(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Task(t.Context(), "1")
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(b.Task(t.Context(), "1"))(t, refusal.UnknownTarget)
 	require.Equal(t, "command", b.Name())
 	require.Equal(t, "command", b.Kind())
 	require.Len(t, b.Check(t.Context()), map[bool]int{false: 1, true: 2}[b.own])

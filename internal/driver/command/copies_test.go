@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 )
 
 // The copies of all looks together have a bound. A look above the bound waits, until its
@@ -28,11 +29,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	b.entry("slow", []string{"/bin/true"}, func(e *catalogue.Entry) { e.Probe = []string{"/bin/cat", gate} })
 	b.entry("quick", []string{"/bin/true"}, nil)
 	b.Driver = b.driver()
-	size := func(path string) int64 {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		return info.Size()
-	}
+	size := func(path string) int64 { return must.Get(os.Stat(path))(t).Size() }
 	all := size("/bin/true") + size("/bin/cat")
 	b.Room(all)
 
@@ -46,18 +43,12 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	b.look(op.At(target("slow"))) // takes no copy
 	gone, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, err := b.Observe(gone, asking("quick"))
-		require.ErrorIs(t, err, refusal.Unavailable)
-	})
+	wg.Go(func() { must.Fail(b.Observe(gone, asking("quick")))(t, refusal.Unavailable) })
 	b.waiting(1)
 	cancel()
 	wg.Wait()
 	for range 16 {
-		wg.Go(func() {
-			_, err := b.Observe(t.Context(), asking("quick"))
-			require.NoError(t, err)
-		})
+		wg.Go(func() { must.Get(b.Observe(t.Context(), asking("quick")))(t) })
 	}
 	b.waiting(16)
 	held, _, _ = b.Held()
@@ -71,8 +62,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	require.Zero(t, waiting)
 
 	b.Room(size("/bin/true") - 1)
-	_, err = b.Observe(t.Context(), asking("quick"))
-	require.ErrorIs(t, err, refusal.Unavailable, "what never fits does not wait")
+	must.Fail(b.Observe(t.Context(), asking("quick")))(t, refusal.Unavailable, "what never fits does not wait")
 }
 
 // waiting returns when n looks wait for room.
@@ -102,8 +92,7 @@ func TestProgramsAreNotLarge(t *testing.T) {
 func TestAListRemembersDigests(t *testing.T) {
 	b := newBench(t)
 	path := b.script("does", "#!/bin/sh\necho one\n")
-	made, err := os.Stat(path)
-	require.NoError(t, err)
+	made := must.Get(os.Stat(path))(t)
 	now := made.ModTime()
 	b.entry("does", []string{path}, nil)
 	b.Driver = command.New(command.Config{Entries: b.entries, SingleUser: b.own, Now: func() time.Time { return now }})

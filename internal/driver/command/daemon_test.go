@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 )
 
 // daemonEnv is set for a process of this program that plays a daemon. Its value is the program
@@ -56,8 +57,7 @@ while :; do sleep 1000; done
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	for _, p := range pids {
-		pid, err := strconv.Atoi(p)
-		require.NoError(t, err)
+		pid := must.Get(strconv.Atoi(p))(t)
 		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, time.Minute, time.Millisecond, "process %d lives on", pid)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 // example is a shipped example, set up in a directory of the test instead of this machine's
@@ -25,15 +26,12 @@ import (
 func (b *bench) example(name string, as string, instead ...string) {
 	b.t.Helper()
 	dir := filepath.Join("..", "..", "..", "examples", "commands", name)
-	text, err := os.ReadFile(filepath.Join(dir, "gated.yaml"))
-	require.NoError(b.t, err)
-	probes, err := filepath.Glob(filepath.Join(dir, "probe-*"))
-	require.NoError(b.t, err)
+	text := must.Get(os.ReadFile(filepath.Join(dir, "gated.yaml")))(b.t)
+	probes := must.Get(filepath.Glob(filepath.Join(dir, "probe-*")))(b.t)
 	require.Len(b.t, probes, 1)
 	copyFile(b.t, probes[0], b.path(filepath.Base(probes[0])))
 	replaced := strings.NewReplacer(append([]string{"/usr/local/lib/gated", b.dir}, instead...)...).Replace(string(text))
-	c, err := config.Parse("gated.yaml", []byte("host: h\n"+replaced))
-	require.NoError(b.t, err)
+	c := must.Get(config.Parse("gated.yaml", []byte("host: h\n"+replaced)))(b.t)
 	require.Len(b.t, c.Commands, 1)
 	for name, e := range c.Commands {
 		e.User = as
@@ -57,8 +55,7 @@ func (b *bench) as(name string, env []string, argv ...string) string {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = append(env, "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"), b.path("work")
 	if !b.own {
-		u, err := user.Lookup(name)
-		require.NoError(b.t, err)
+		u := must.Get(user.Lookup(name))(b.t)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(number(b.t, u.Uid)), Gid: uint32(number(b.t, u.Gid))}}
 	}
 	out, err := cmd.CombinedOutput()
@@ -79,8 +76,7 @@ func TestExampleDropdb(t *testing.T) {
 	b := newBench(t)
 	as := "postgres"
 	if b.own {
-		u, err := user.Current()
-		require.NoError(t, err)
+		u := must.Get(user.Current())(t)
 		as = u.Username
 	}
 	cluster := b.cluster(bin, as)
@@ -110,8 +106,7 @@ func TestExampleDropdb(t *testing.T) {
 	require.Equal(t, "1234", sql("bystander", "SELECT count(*) FROM orders"))
 	require.Contains(t, fact(b.look(ask), "probe ended with"), "exit status", "there is no such database any more")
 	for _, bad := range []string{"--help", "doomed; drop", "dbname=x", "A"} {
-		_, err := b.Observe(t.Context(), asking("drop-db", "database", bad))
-		require.ErrorIs(t, err, refusal.BadParams, bad)
+		must.Fail(b.Observe(t.Context(), asking("drop-db", "database", bad)))(t, refusal.BadParams, bad)
 	}
 }
 
@@ -123,8 +118,7 @@ func (b *bench) cluster(bin, as string) string {
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if !b.own {
-		u, err := user.Lookup(as)
-		require.NoError(b.t, err)
+		u := must.Get(user.Lookup(as))(b.t)
 		require.NoError(b.t, os.Chown(dir, int(number(b.t, u.Uid)), int(number(b.t, u.Gid))))
 	}
 	require.NoError(b.t, os.Chmod(b.path("work"), 0o755))
@@ -182,8 +176,7 @@ func TestExampleGitBranchDelete(t *testing.T) {
 	require.Equal(t, "keeps\nmain", git("-C", "repo", "branch", "--format=%(refname:short)"))
 	require.Equal(t, "there is no branch topic", fact(b.look(ask), "probe says"))
 	for _, bad := range []op.Look{asking("delete-branch", "repository", "/etc", "branch", "main"), asking("delete-branch", "repository", "repo", "branch", "-a")} {
-		_, err := b.Observe(t.Context(), bad)
-		require.ErrorIs(t, err, refusal.BadParams)
+		must.Fail(b.Observe(t.Context(), bad))(t, refusal.BadParams)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // FuzzInterpreter: a first line gives a reason, or an absolute path and at most one option.
@@ -47,8 +48,7 @@ func FuzzShown(f *testing.F) {
 		require.Equal(t, text, shown([]byte(text)))
 		c := &capture{limit: int(max(limit, 256))}
 		for i, half := 0, len(b)/2; i < 2; i, half = i+1, len(b)-half {
-			n, err := c.Write(b[i*(len(b)-half) : i*(len(b)-half)+half])
-			require.NoError(t, err)
+			n := must.Get(c.Write(b[i*(len(b)-half) : i*(len(b)-half)+half]))(t)
 			require.Equal(t, half, n)
 		}
 		require.Equal(t, int64(len(b)), int64(len(c.bytes()))+c.dropped)

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 )
 
 // Everything that decides what runs changes an entry's incarnation. To undo the change restores
@@ -68,18 +69,15 @@ func TestTheIncarnationCoversAllThatRuns(t *testing.T) {
 	other("the probe's script", b.look(op.At(target("does"))).Incarnation)
 	b.script("probe", script("echo probe"))
 	require.Equal(t, was.Incarnation, b.look(op.At(target("does"))).Incarnation)
-	f, err := os.OpenFile(interpreter, os.O_WRONLY|os.O_APPEND, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString("\x00")
-	require.NoError(t, err)
+	f := must.Get(os.OpenFile(interpreter, os.O_WRONLY|os.O_APPEND, 0))(t)
+	must.Get(f.WriteString("\x00"))(t)
 	require.NoError(t, f.Close())
 	other("the interpreter", b.look(op.At(target("does"))).Incarnation)
 }
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(from)
-	require.NoError(t, err)
+	content := must.Get(os.ReadFile(from))(t)
 	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
@@ -136,6 +134,5 @@ func TestFacts(t *testing.T) {
 	require.NotEmpty(t, fact(declared, "parameter p"))
 	absent := b.look(op.At(target("nothing")))
 	require.False(t, absent.Present)
-	_, err := b.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "does"}))
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(b.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "does"})))(t, refusal.UnknownTarget)
 }

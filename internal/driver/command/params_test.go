@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 )
 
 // echo is an entry with a parameter of each type.
@@ -84,10 +85,8 @@ func TestParameters(t *testing.T) {
 	require.ErrorIs(t, err, refusal.BadParams)
 	require.ErrorContains(t, err, "the parameter n is missing")
 	l.Params["n"] = int64(7)
-	_, err = b.Observe(t.Context(), l)
-	require.ErrorContains(t, err, "n is not text")
-	_, err = b.Observe(t.Context(), op.At(target("echo")))
-	require.NoError(t, err, "without a step there are no parameters to check")
+	require.ErrorContains(t, must.Err(b.Observe(t.Context(), l))(t), "n is not text")
+	must.Get(b.Observe(t.Context(), op.At(target("echo"))))(t, "without a step there are no parameters to check")
 }
 
 // A value is one word with any content: no shell reads it, and it has no placeholders.
@@ -103,8 +102,7 @@ func TestValuesStayWords(t *testing.T) {
 	}
 	_, err := b.Observe(t.Context(), asking("words", "a", "-x", "z", ""))
 	require.ErrorIs(t, err, refusal.BadParams, "before --, though it would do after it")
-	did, err := b.run(asking("words", "a", "$(touch owned)", "z", "-rf"))
-	require.NoError(t, err)
+	did := must.Get(b.run(asking("words", "a", "$(touch owned)", "z", "-rf")))(t)
 	require.Equal(t, "<$(touch owned)>\n<x$(touch owned)y>\n<-->\n<$(touch owned)>\n<-rf>\n", did.Output, "after -- a dash is no option's")
 	require.NoFileExists(t, b.path("work", "owned"))
 }

@@ -16,19 +16,19 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 )
 
 // A program has its user, its directory and its environment, and nothing else.
 func TestWhatACommandHas(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("LEAKED", "from the daemon")
-	did, err := b.does(`id -u; id -G; pwd; /usr/bin/env | sort; umask
+	did := must.Get(b.does(`id -u; id -G; pwd; /usr/bin/env | sort; umask
 [ "$(readlink /proc/self/fd/0)" = /dev/null ] && echo null
 ls /proc/$$/fd | tr '\n' ' '; echo
 grep -E '^(NoNewPrivs|CapEff)' /proc/self/status
 [ "$(cut -d' ' -f6 /proc/$$/stat)" = $$ ] && echo session
-`, func(e *catalogue.Entry) { e.Env["PGHOST"] = "/run/pg" })
-	require.NoError(t, err)
+`, func(e *catalogue.Entry) { e.Env["PGHOST"] = "/run/pg" }))(t)
 	require.NotContains(t, did.Output, "LEAKED")
 	lines := strings.Split(did.Output, "\n")
 	o := b.look(op.At(target("does")))
@@ -56,8 +56,7 @@ grep -E '^(NoNewPrivs|CapEff)' /proc/self/status
 func TestAProgramHasNothingOpen(t *testing.T) {
 	b := newBench(t)
 	b.entry("ls", []string{"/bin/ls", "/proc/self/fd"}, nil)
-	did, err := b.run(asking("ls"))
-	require.NoError(t, err)
+	did := must.Get(b.run(asking("ls")))(t)
 	require.Equal(t, "0\n1\n2\n3\n", did.Output, "3 is the directory that it reads")
 	require.Equal(t, "ran to its end, exit status 0", did.Detail)
 	require.Empty(t, did.Task)
@@ -104,13 +103,11 @@ while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
 			_ = os.Remove(b.path("work", "pids"))
 			_, err := b.does(leave+end, func(e *catalogue.Entry) { e.Timeout = 3 * time.Second })
 			require.Equal(t, end != "exit 0\n", driver.IsUnknown(err), "%v", err)
-			text, err := os.ReadFile(b.path("work", "pids"))
-			require.NoError(t, err)
+			text := must.Get(os.ReadFile(b.path("work", "pids")))(t)
 			pids := strings.Fields(string(text))
 			require.Len(t, pids, 3)
 			for _, p := range pids {
-				pid, err := strconv.Atoi(p)
-				require.NoError(t, err)
+				pid := must.Get(strconv.Atoi(p))(t)
 				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d is there", pid)
 			}
 		})
@@ -134,8 +131,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	require.True(t, driver.IsUnknown(err), "%v", err)
 	g.Reconcile()
 	require.Equal(t, op.StateInterrupted, g.Step(r.ID).State)
-	_, err = b.Observe(ctx, op.At(target("does")))
-	require.NoError(t, err, "a look without a probe runs nothing")
+	must.Get(b.Observe(ctx, op.At(target("does"))))(t, "a look without a probe runs nothing")
 }
 
 // A command may remove its own program or the paths of its parameters. That is no failure.
@@ -157,8 +153,7 @@ func TestWhatACommandTookIsNoFailure(t *testing.T) {
 		g.Reconcile()
 		require.Equal(t, op.StateSucceeded, g.Step(r.ID).State, "%v: %s", l.Target, g.Step(r.ID).Detail)
 	}
-	_, err := b.Observe(t.Context(), op.At(target("own")))
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(b.Observe(t.Context(), op.At(target("own"))))(t, refusal.Unavailable)
 }
 
 func TestProbesThatSayNothing(t *testing.T) {

@@ -10,15 +10,14 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 )
 
 // replacements are the ways to replace a file.
 var replacements = map[string]func(t *testing.T, path, text string){
 	"in place": func(t *testing.T, path, text string) {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-		require.NoError(t, err)
-		_, err = f.WriteString(text)
-		require.NoError(t, err)
+		f := must.Get(os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0))(t)
+		must.Get(f.WriteString(text))(t)
 		require.NoError(t, f.Close())
 	},
 	"by a rename": func(t *testing.T, path, text string) {
@@ -59,8 +58,7 @@ func TestRewrittenBeforeItRuns(t *testing.T) {
 			r := g.Approved(drivertest.Hub, op.Ask{Op: op.Run, Target: target("rigged"), Params: op.Params{}})
 			replace(t, b.path(file), news[file])
 			if file == "sh" { // a working program, but another one
-				text, err := os.ReadFile("/bin/sh")
-				require.NoError(t, err)
+				text := must.Get(os.ReadFile("/bin/sh"))(t)
 				replace(t, b.path(file), string(text)+"\x00")
 			}
 			require.ErrorIs(t, g.Execute(r.ID), refusal.StaleTarget, "%s %s", file, how)
@@ -80,10 +78,8 @@ func TestRewrittenAfterItWasHashed(t *testing.T) {
 				replace(t, b.path(file), text)
 			}
 		})
-		_, err := b.run(asking("rigged"))
-		require.NoError(t, err, how)
-		ran, err := os.ReadFile(b.path("work", "ran"))
-		require.NoError(t, err)
+		must.Get(b.run(asking("rigged")))(t, how)
+		ran := must.Get(os.ReadFile(b.path("work", "ran")))(t)
 		require.Equal(t, "the old one\n", string(ran), how)
 	}
 }
@@ -136,8 +132,7 @@ func TestProgramsThatAreNotTrusted(t *testing.T) {
 		_, err := b.Observe(t.Context(), asking("bad"))
 		require.ErrorIs(t, err, refusal.Unavailable, name)
 		require.ErrorContains(t, err, c.why, name)
-		list, err := b.List(t.Context())
-		require.NoError(t, err)
+		list := must.Get(b.List(t.Context()))(t)
 		require.Len(t, list, 1)
 		require.Equal(t, "unknown", list[0].Running, name)
 		require.Empty(t, list[0].Incarnation)
@@ -150,7 +145,6 @@ func TestProgramsThatAreNotTrusted(t *testing.T) {
 	require.Contains(t, fact(b.look(asking("bad")), "program"), " -> "+good)
 	if !b.own {
 		b.give(good)
-		_, err := b.Observe(t.Context(), asking("bad"))
-		require.ErrorContains(t, err, "belongs to uid")
+		require.ErrorContains(t, must.Err(b.Observe(t.Context(), asking("bad")))(t), "belongs to uid")
 	}
 }

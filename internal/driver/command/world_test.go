@@ -16,6 +16,7 @@ import (
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 )
 
 // bench is a directory with programs, and a driver whose entries run them.
@@ -49,12 +50,9 @@ func (b *bench) give(path string) {
 	if b.own {
 		return
 	}
-	u, err := user.Lookup(worker)
-	require.NoError(b.t, err)
-	uid, err := strconv.Atoi(u.Uid)
-	require.NoError(b.t, err)
-	gid, err := strconv.Atoi(u.Gid)
-	require.NoError(b.t, err)
+	u := must.Get(user.Lookup(worker))(b.t)
+	uid := must.Get(strconv.Atoi(u.Uid))(b.t)
+	gid := must.Get(strconv.Atoi(u.Gid))(b.t)
 	require.NoError(b.t, os.Chown(path, uid, gid))
 }
 
@@ -103,9 +101,7 @@ func asking(name string, kv ...string) op.Look {
 
 func (b *bench) look(l op.Look) op.Observed {
 	b.t.Helper()
-	o, err := b.Observe(b.t.Context(), l)
-	require.NoError(b.t, err)
-	return o
+	return must.Get(b.Observe(b.t.Context(), l))(b.t)
 }
 
 // gate is a real gate in front of the driver.
@@ -145,7 +141,5 @@ func anyText(max int64) catalogue.Param {
 
 func number(t *testing.T, s string) uint64 {
 	t.Helper()
-	n, err := strconv.ParseUint(s, 10, 32)
-	require.NoError(t, err)
-	return n
+	return must.Get(strconv.ParseUint(s, 10, 32))(t)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 var birthCases = []spec{
@@ -12,8 +13,7 @@ var birthCases = []spec{
 		s := c.Done(Builder, c.creates(Fresh, "scratch", true))
 		o := c.Look(Fresh)
 		require.Equal(c.t, s.Birth, o.Birth)
-		p, err := c.Provenance(c.ctx, o.Incarnation)
-		require.NoError(c.t, err)
+		p := must.Get(c.Provenance(c.ctx, o.Incarnation))(c.t)
 		require.NotNil(c.t, p)
 		require.True(c.t, p.Made(o.Storage, s.ID.Job), "the journal does not know all that the create made: %v", o.Storage)
 		c.restart()
@@ -32,8 +32,7 @@ var birthCases = []spec{
 		now := c.Look(Fresh)
 		require.NotEqual(c.t, was.Incarnation, now.Incarnation)
 		require.NotEqual(c.t, s.Birth, now.Birth)
-		p, err := c.Provenance(c.ctx, now.Incarnation)
-		require.NoError(c.t, err)
+		p := must.Get(c.Provenance(c.ctx, now.Incarnation))(c.t)
 		require.Nil(c.t, p)
 		c.untouched(func() { c.Waiting(Builder, c.w.Taking(Fresh)) })
 	}},

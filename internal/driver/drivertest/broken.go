@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 // patience is how long a case waits for a back end that never answers. Then it gives up as the
@@ -29,13 +30,9 @@ var brokenCases = []spec{
 				require.Error(c.t, err, "a look that was not answered is no look")
 			})
 			c.impatient(func(ctx context.Context) {
-				_, err := c.w.Driver.List(ctx)
-				require.Error(c.t, err, "a list that was not answered is no list: nothing would be there")
+				must.Err(c.w.Driver.List(ctx))(c.t, "a list that was not answered is no list: nothing would be there")
 			})
-			c.impatient(func(ctx context.Context) {
-				_, err := driver.Run(ctx, p, c.w.Driver)
-				require.Error(c.t, err)
-			})
+			c.impatient(func(ctx context.Context) { must.Err(driver.Run(ctx, p, c.w.Driver))(c.t) })
 			release()
 			require.NotEqual(c.t, op.StateDispatched, c.Step(r.ID).State, "the permit was used for what could not be looked at")
 		})
@@ -59,8 +56,7 @@ var brokenCases = []spec{
 			c.Reconcile()
 		})
 		want := op.StateInterrupted
-		after, err := c.Driver().Observe(c.t.Context(), c.Step(r.ID).Afterwards())
-		require.NoError(c.t, err)
+		after := must.Get(c.Driver().Observe(c.t.Context(), c.Step(r.ID).Afterwards()))(c.t)
 		if c.w.Content(Victim) != before && after.Lingers == "" {
 			want = c.whenLost() // the back end did the work and sent no answer
 		}

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/gate"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -54,14 +55,12 @@ func desiredStays(c *one) {
 	}
 	for i, wish := range c.w.Wishes {
 		text := "apiVersion: gated/v1\nhost: " + Host + "\nguests:\n  - name: " + Fresh + "\n    state: stopped\n" + document(wish)
-		_, err := c.PutSet(c.ctx, Daemon, "hub", "", []byte(text))
-		require.NoError(c.t, err)
+		must.Get(c.PutSet(c.ctx, Daemon, "hub", "", []byte(text)))(c.t)
 		for range 3 {
 			status := c.Reconcile(reconcile.NewAPI(c.Gate.Gate))
 			require.True(c.t, status.Sources[0].OK, status.Sources[0].Error)
 			require.Empty(c.t, status.Stopped)
-			jobs, err := c.Jobs(c.ctx, gate.JobFilter{})
-			require.NoError(c.t, err)
+			jobs := must.Get(c.Jobs(c.ctx, gate.JobFilter{}))(c.t)
 			require.LessOrEqual(c.t, len(jobs), i+1, "%v is wished for again and again", wish)
 		}
 		want := desired.Guest{Name: Fresh, State: desired.Stopped, Fields: wish}
@@ -93,8 +92,7 @@ func document(fields op.Params) string {
 func (c *one) converged(want desired.Guest) {
 	c.t.Helper()
 	require.Empty(c.t, reconcile.Plan(want, c.Look(want.Name)), "a look after %v", want.Fields)
-	list, err := c.Driver().List(c.ctx)
-	require.NoError(c.t, err)
+	list := must.Get(c.Driver().List(c.ctx))(c.t)
 	for _, o := range list {
 		if o.Target == want.Target() {
 			require.Empty(c.t, reconcile.Plan(want, o), "a list after %v", want.Fields)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 var copyCases = []spec{
@@ -36,10 +37,8 @@ var copyCases = []spec{
 // made the copy and when, how much it holds, and what a restore overwrites.
 func (c *one) copyShown(a op.Ask, restores bool) {
 	c.t.Helper()
-	o, err := c.Driver().Observe(c.ctx, op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look())
-	require.NoError(c.t, err)
-	spec, err := op.Lookup(a.Op)
-	require.NoError(c.t, err)
+	o := must.Get(c.Driver().Observe(c.ctx, op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look()))(c.t)
+	spec := must.Get(op.Lookup(a.Op))(c.t)
 	require.NotNil(c.t, o.Copy, a.Op)
 	require.Equal(c.t, spec.Copy, o.Copy.Kind)
 	require.Equal(c.t, a.Params.Str(spec.Copy), o.Copy.Name)
@@ -62,6 +61,5 @@ func (c *one) copyShown(a op.Ask, restores bool) {
 	for _, f := range r.Facts {
 		require.True(c.t, op.Shows(f.Name+f.Text), f)
 	}
-	_, err = c.Cancel(c.ctx, Hub, r.ID.Job)
-	require.NoError(c.t, err)
+	must.Get(c.Cancel(c.ctx, Hub, r.ID.Job))(c.t)
 }

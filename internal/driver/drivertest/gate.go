@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,8 +19,9 @@ import (
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // Host is the name of the gate's host, for documents of desired state.
@@ -56,50 +55,16 @@ type Gate struct {
 // NewGate returns a gate in front of a World's driver.
 func NewGate(t testing.TB, w World) *Gate {
 	t.Helper()
-	rules := w.Policy
-	if rules.MaxValidity == 0 {
-		rules = policy.Default()
-	}
-	g := &Gate{t: t, ctx: context.WithoutCancel(t.Context()), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	g := &Gate{t: t, ctx: context.WithoutCancel(t.Context()), now: gateworld.Noon,
 		alice: mint.Ed25519(t, "alice"), kind: w.Driver.Kind()}
 	g.Use(w.Driver)
-	trust, err := authz.LoadTrust([]byte(g.alice.Line("alice@example.com", `namespaces="operational@gated"`)))
-	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "gated.db")
-	require.NoError(t, os.WriteFile(path, empty(t), 0o600))
+	gateworld.Database(t, path, gate.Migrations())
 	g.Store = fscktest.Open(t, path, store.Options{Migrations: gate.Migrations()})
-	var clock *nonce.Clock
-	require.NoError(t, g.Store.View(g.ctx, func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: g.now} })
-		return err
-	}))
-	g.Gate, err = gate.New(gate.Config{Store: g.Store, Observer: observer{g}, Clock: clock, Host: Host,
-		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: rules, UID: Daemon.UID, Wake: g.woken,
+	g.Gate = gateworld.New(t, g.Store, func() nonce.Reading { return nonce.Reading{Wall: g.now} }, gate.Config{Observer: observer{g}, Host: Host,
+		Trust: gateworld.Trust(t, gateworld.Line(g.alice, op.Operational)), Policy: w.Policy, UID: Daemon.UID, Wake: g.woken,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
-	require.NoError(t, err)
 	return g
-}
-
-var migrated struct {
-	sync.Mutex
-	database []byte
-}
-
-// empty is a database with its schema and no rows. To make one takes longer than most cases.
-func empty(t testing.TB) []byte {
-	t.Helper()
-	migrated.Lock()
-	defer migrated.Unlock()
-	if migrated.database == nil {
-		path := filepath.Join(t.TempDir(), "empty.db")
-		//fsck:none each copy of it ends with fsck
-		s, err := store.Open(t.Context(), path, store.Options{Migrations: gate.Migrations()})
-		require.NoError(t, err)
-		require.NoError(t, s.Close())
-		migrated.database, err = os.ReadFile(path)
-		require.NoError(t, err)
-	}
-	return migrated.database
 }
 
 // Use replaces the gate's driver, for example by one that a restart made.
@@ -133,8 +98,7 @@ func (g *Gate) Submit(by op.Requester, asks ...op.Ask) (op.Job, error) {
 // Ask submits a job of one step, which the gate must accept.
 func (g *Gate) Ask(by op.Requester, a op.Ask) op.Step {
 	g.t.Helper()
-	j, err := g.Submit(by, a)
-	require.NoError(g.t, err, "%s of %s", a.Op, a.Target)
+	j := must.Get(g.Submit(by, a))(g.t, "%s of %s", a.Op, a.Target)
 	return j.Steps[0]
 }
 
@@ -143,16 +107,13 @@ func (g *Gate) Waiting(by op.Requester, a op.Ask) op.Request {
 	g.t.Helper()
 	s := g.Ask(by, a)
 	require.Equal(g.t, op.StatePending, s.State, "%s of %s was to wait for a signature: %s", a.Op, a.Target, s.Verdict.Rule)
-	r, err := g.Request(g.ctx, s.ID)
-	require.NoError(g.t, err)
-	return r
+	return must.Get(g.Request(g.ctx, s.ID))(g.t)
 }
 
 // Envelope is a request's payload with the operator's signature.
 func (g *Gate) Envelope(r op.Request) authz.Envelope {
 	g.t.Helper()
-	sig := mint.Sign(g.t, g.alice, op.Operational.Namespace(), r.Payload)
-	return authz.Envelope{Payload: r.Payload, Signatures: []string{sig.Armored()}}
+	return gateworld.Signed(g.t, r.Payload, g.alice)
 }
 
 // Approve submits the operator's signature.
@@ -165,25 +126,20 @@ func (g *Gate) Approve(r op.Request) (op.Request, error) {
 func (g *Gate) Approved(by op.Requester, a op.Ask) op.Request {
 	g.t.Helper()
 	r := g.Waiting(by, a)
-	got, err := g.Approve(r)
-	require.NoError(g.t, err)
-	require.Equal(g.t, op.StateAuthorized, got.Step.State)
+	require.Equal(g.t, op.StateAuthorized, must.Get(g.Approve(r))(g.t).Step.State)
 	return r
 }
 
 // Permitted returns the permit for a step that may run now.
 func (g *Gate) Permitted(id op.StepID) gate.Permit {
 	g.t.Helper()
-	p, err := g.Gate.Permit(g.ctx, id)
-	require.NoError(g.t, err)
-	return p
+	return must.Get(g.Gate.Permit(g.ctx, id))(g.t)
 }
 
 // Step reads a step from the journal.
 func (g *Gate) Step(id op.StepID) op.Step {
 	g.t.Helper()
-	j, err := g.Job(g.ctx, id.Job)
-	require.NoError(g.t, err)
+	j := must.Get(g.Job(g.ctx, id.Job))(g.t)
 	require.GreaterOrEqual(g.t, len(j.Steps), id.Index)
 	return j.Steps[id.Index-1]
 }
@@ -201,8 +157,7 @@ func (g *Gate) Execute(id op.StepID) error {
 		if driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) {
 			return err
 		}
-		_, refuseErr := g.Refuse(g.ctx, id, err)
-		require.NoError(g.t, refuseErr)
+		must.Get(g.Refuse(g.ctx, id, err))(g.t)
 	}
 	return err
 }
@@ -213,10 +168,8 @@ func (g *Gate) Do(by op.Requester, a op.Ask) op.Step {
 	g.t.Helper()
 	s := g.Ask(by, a)
 	if s.State == op.StatePending {
-		r, err := g.Request(g.ctx, s.ID)
-		require.NoError(g.t, err)
-		_, err = g.Approve(r)
-		require.NoError(g.t, err)
+		r := must.Get(g.Request(g.ctx, s.ID))(g.t)
+		must.Get(g.Approve(r))(g.t)
 	}
 	g.Reconcile()
 	return g.Step(s.ID)
@@ -233,9 +186,7 @@ func (g *Gate) Done(by op.Requester, a op.Ask) op.Step {
 // Look looks at a target through the driver.
 func (g *Gate) Look(name string) op.Observed {
 	g.t.Helper()
-	o, err := g.Driver().Observe(g.ctx, op.At(op.Target{Kind: g.kind, Name: name}))
-	require.NoError(g.t, err)
-	return o
+	return must.Get(g.Driver().Observe(g.ctx, op.At(op.Target{Kind: g.kind, Name: name})))(g.t)
 }
 
 // within waits until ok is true, for at most a minute.
@@ -262,7 +213,5 @@ func returns(t testing.TB, what string, fn func()) {
 // LookAt looks at a driver's target by name, without a step.
 func LookAt(t testing.TB, d driver.Driver, name string) op.Observed {
 	t.Helper()
-	o, err := d.Observe(t.Context(), op.At(op.Target{Kind: d.Kind(), Name: name}))
-	require.NoError(t, err)
-	return o
+	return must.Get(d.Observe(t.Context(), op.At(op.Target{Kind: d.Kind(), Name: name})))(t)
 }

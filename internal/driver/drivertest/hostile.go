@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // noNames are no valid names. The gate or the driver must refuse them before a back end sees
@@ -28,8 +29,7 @@ var hostileCases = []spec{
 				require.True(c.t, err != nil || !o.Present, "there is a %q", name)
 				a := c.w.Taking(Victim)
 				a.Target.Name = name
-				_, err = c.Submit(Hub, a)
-				require.ErrorIs(c.t, err, refusal.Malformed, "%q", name)
+				must.Fail(c.Submit(Hub, a))(c.t, refusal.Malformed, "%q", name)
 			}
 		})
 	}},
@@ -50,8 +50,7 @@ var hostileCases = []spec{
 				require.True(c.t, err != nil || !o.Present, "there is a %q", name)
 				a := c.w.Taking(Victim)
 				a.Target.Name = name
-				_, err = c.Submit(Hub, a)
-				require.Error(c.t, err, "%q", name)
+				must.Err(c.Submit(Hub, a))(c.t, "%q", name)
 			}
 		})
 	}},
@@ -76,8 +75,7 @@ var hostileCases = []spec{
 					p[k] = old
 				}
 				a.Params = p
-				_, err := c.Submit(Hub, a)
-				require.Error(c.t, err, "%v", v)
+				must.Err(c.Submit(Hub, a))(c.t, "%v", v)
 			}
 		})
 	}},
@@ -93,10 +91,8 @@ func (c *one) notDone(a op.Ask) {
 	}
 	s := j.Steps[0]
 	if s.State == op.StatePending {
-		r, err := c.Request(c.ctx, s.ID)
-		require.NoError(c.t, err)
-		_, err = c.Approve(r)
-		require.NoError(c.t, err)
+		r := must.Get(c.Request(c.ctx, s.ID))(c.t)
+		must.Get(c.Approve(r))(c.t)
 	}
 	require.Error(c.t, c.Execute(s.ID), a.Op)
 	require.Equal(c.t, op.StateRefused, c.Step(s.ID).State, "the permit of %s was used for what is not there", a.Op)

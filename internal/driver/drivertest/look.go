@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var lookCases = []spec{
@@ -15,15 +16,13 @@ var lookCases = []spec{
 		c.made()
 		c.untouched(func() {
 			for range 2 {
-				_, err := c.w.Driver.List(c.ctx)
-				require.NoError(c.t, err)
+				must.Get(c.w.Driver.List(c.ctx))(c.t)
 			}
 		})
 	}},
 	{"a list says what a look says", true, "", func(c *one) {
 		c.made()
-		list, err := c.w.Driver.List(c.ctx)
-		require.NoError(c.t, err)
+		list := must.Get(c.w.Driver.List(c.ctx))(c.t)
 		found := map[string]op.Observed{}
 		for _, o := range list {
 			require.NotContains(c.t, found, o.Target.Name, "it is listed twice")
@@ -42,13 +41,11 @@ var lookCases = []spec{
 			require.False(c.t, o.Present)
 			require.Equal(c.t, "absent", o.Running)
 			require.Empty(c.t, o.Storage)
-			_, err := c.Submit(Hub, c.w.Taking(Fresh))
-			require.ErrorIs(c.t, err, refusal.UnknownTarget)
+			must.Fail(c.Submit(Hub, c.w.Taking(Fresh)))(c.t, refusal.UnknownTarget)
 		}
 		o, err := c.w.Driver.Observe(c.ctx, op.At(op.Target{Kind: "no-such-kind", Name: Victim}))
 		require.True(c.t, err != nil || !o.Present, "a target of another kind is there")
-		_, err = c.w.Driver.Task(c.ctx, "no-such-task")
-		require.ErrorIs(c.t, err, refusal.UnknownTarget)
+		must.Fail(c.w.Driver.Task(c.ctx, "no-such-task"))(c.t, refusal.UnknownTarget)
 	}},
 	{"a target in which other hands wrote is not as it was made", true, "", func(c *one) {
 		c.Done(Hub, c.creates(Fresh))
@@ -139,11 +136,9 @@ func limitsUncovered(c *one) {
 	change()
 	require.NotZero(c.t, changed, "the world changes no limit")
 	require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
-	same, err := c.Request(c.ctx, r.ID)
-	require.NoError(c.t, err)
+	same := must.Get(c.Request(c.ctx, r.ID))(c.t)
 	require.Equal(c.t, r.Payload, same.Payload, "the request was issued anew")
-	_, err = c.Approve(r)
-	require.NoError(c.t, err)
+	must.Get(c.Approve(r))(c.t)
 	c.Reconcile()
 	require.Equal(c.t, op.StateSucceeded, c.Step(r.ID).State, c.Step(r.ID).Detail)
 }

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var lossCases = []spec{
@@ -95,8 +96,7 @@ var lossCases = []spec{
 				return // its storage is part of its identity
 			}
 			require.ErrorIs(c.t, err, refusal.PendingSignature)
-			r, err := c.Request(c.ctx, s.ID)
-			require.NoError(c.t, err)
+			r := must.Get(c.Request(c.ctx, s.ID))(c.t)
 			require.NotEmpty(c.t, r.Facts, "operators are told nothing of what is asked for by now")
 		})
 	}},

@@ -6,6 +6,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 var lostCases = []spec{
@@ -14,8 +15,7 @@ var lostCases = []spec{
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
 		c.unharmed(func() {
-			did, err := driver.Run(c.ctx, c.Permitted(r.ID), c.w.Driver)
-			require.NoError(c.t, err)
+			did := must.Get(driver.Run(c.ctx, c.Permitted(r.ID), c.w.Driver))(c.t)
 			if did.Task != "" {
 				require.NoError(c.t, c.SetTask(c.ctx, r.ID, did.Task))
 			}
@@ -29,15 +29,13 @@ var lostCases = []spec{
 	}},
 	{"a task that goes on through a restart", true, "", func(c *one) {
 		s := c.Ask(Hub, c.creates(Fresh))
-		did, err := driver.Run(c.ctx, c.Permitted(s.ID), c.w.Driver)
-		require.NoError(c.t, err)
+		did := must.Get(driver.Run(c.ctx, c.Permitted(s.ID), c.w.Driver))(c.t)
 		if did.Task != "" {
 			require.NoError(c.t, c.SetTask(c.ctx, s.ID, did.Task))
 		}
 		c.restart()
 		if did.Task != "" {
-			_, err := c.w.Driver.Task(c.ctx, did.Task)
-			require.NoError(c.t, err, "the task is not found again")
+			must.Get(c.w.Driver.Task(c.ctx, did.Task))(c.t, "the task is not found again")
 		}
 		c.Reconcile()
 		require.Equal(c.t, op.StateSucceeded, c.Step(s.ID).State, c.Step(s.ID).Detail)
@@ -47,8 +45,7 @@ var lostCases = []spec{
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
-		look, err := c.w.Driver.Observe(c.ctx, r.Step.Look())
-		require.NoError(c.t, err)
+		look := must.Get(c.w.Driver.Observe(c.ctx, r.Step.Look()))(c.t)
 		require.NoError(c.t, p.Use(c.ctx, look))
 		c.untouched(func() {
 			c.restart()
@@ -100,9 +97,7 @@ func (c *one) onceOnly(r op.Request) {
 	}
 	c.untouched(func() {
 		c.Reconcile()
-		_, err := c.Gate.Gate.Permit(c.ctx, r.ID)
-		require.ErrorIs(c.t, err, refusal.Conflict)
-		_, err = c.Approve(r)
-		require.ErrorIs(c.t, err, refusal.Replayed)
+		must.Fail(c.Gate.Gate.Permit(c.ctx, r.ID))(c.t, refusal.Conflict)
+		must.Fail(c.Approve(r))(c.t, refusal.Replayed)
 	})
 }

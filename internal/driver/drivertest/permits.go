@@ -6,6 +6,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 var permitCases = []spec{
@@ -13,8 +14,7 @@ var permitCases = []spec{
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
-		look, err := c.w.Driver.Observe(c.ctx, r.Step.Look())
-		require.NoError(c.t, err)
+		look := must.Get(c.w.Driver.Observe(c.ctx, r.Step.Look()))(c.t)
 		require.NoError(c.t, p.Use(c.ctx, look), "the look for a step is one that its permit takes")
 		c.untouched(func() {
 			did, err := driver.Run(c.ctx, p, c.w.Driver)
@@ -33,10 +33,8 @@ var permitCases = []spec{
 			c.w.Make(Victim)
 		}
 		c.untouched(func() {
-			_, err := driver.Run(c.ctx, p, c.w.Driver)
-			require.Error(c.t, err)
-			_, err = c.Approve(r)
-			require.ErrorIs(c.t, err, refusal.Replayed)
+			must.Err(driver.Run(c.ctx, p, c.w.Driver))(c.t)
+			must.Fail(c.Approve(r))(c.t, refusal.Replayed)
 		})
 	}},
 	{"an operation that the back end does not have", true, "", unlisted},
@@ -49,8 +47,7 @@ func unlisted(c *one) {
 	has := map[string]bool{}
 	listed := c.Look(Victim).Ops
 	for _, name := range listed {
-		_, err := op.Lookup(name)
-		require.NoError(c.t, err, "the driver lists %q", name)
+		must.Get(op.Lookup(name))(c.t, "the driver lists %q", name)
 		has[name] = true
 	}
 	if listed == nil {
@@ -64,8 +61,7 @@ func unlisted(c *one) {
 		if s.Creates {
 			a.Target = c.w.Target(Fresh)
 		}
-		_, err := c.Submit(Hub, a)
-		require.Error(c.t, err, s.Name)
+		must.Err(c.Submit(Hub, a))(c.t, s.Name)
 		c.blind.Store(true)
 		c.untouched(func() { c.refusedBeforeUse(a) })
 		c.blind.Store(false)
@@ -82,13 +78,10 @@ func (c *one) refusedBeforeUse(a op.Ask) {
 	}
 	s := j.Steps[0]
 	if s.State == op.StatePending {
-		r, err := c.Request(c.ctx, s.ID)
-		require.NoError(c.t, err)
-		_, err = c.Approve(r)
-		require.NoError(c.t, err)
+		r := must.Get(c.Request(c.ctx, s.ID))(c.t)
+		must.Get(c.Approve(r))(c.t)
 	}
-	err = c.Execute(s.ID)
-	require.ErrorIs(c.t, err, refusal.UnknownOp, a.Op)
+	require.ErrorIs(c.t, c.Execute(s.ID), refusal.UnknownOp, a.Op)
 	require.Equal(c.t, op.StateRefused, c.Step(s.ID).State, "%s was dispatched", a.Op)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/gateworld"
 )
 
 // one is one running case of the suite, with its own World and a gate in front of it.
@@ -113,11 +114,7 @@ func (c *one) unharmed(fn func()) {
 
 // ask makes an Ask, with parameters as names and values.
 func (c *one) ask(verb, name string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: c.w.Driver.Kind() + "." + verb, Target: c.w.Target(name), Params: p}
+	return op.Ask{Op: c.w.Driver.Kind() + "." + verb, Target: c.w.Target(name), Params: gateworld.Params(kv...)}
 }
 
 // creates is the step that makes a guest, with the parameters that the back end needs.

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 var staleCases = []spec{
@@ -17,10 +18,7 @@ var staleCases = []spec{
 		c.made()
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		c.w.Remake(Victim)
-		c.untouched(func() {
-			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, refusal.StaleTarget)
-		})
+		c.untouched(func() { must.Fail(c.Approve(r))(c.t, refusal.StaleTarget) })
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
 		require.Equal(c.t, op.StateSuperseded, c.Step(r.ID).State)
 	}},
@@ -31,17 +29,12 @@ var staleCases = []spec{
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		c.w.Change(Victim)
 		require.Equal(c.t, inc, c.Look(Victim).Incarnation, "Change leaves the incarnation")
-		c.untouched(func() {
-			_, err := c.Approve(r)
-			require.ErrorIs(c.t, err, refusal.StaleTarget)
-		})
+		c.untouched(func() { must.Fail(c.Approve(r))(c.t, refusal.StaleTarget) })
 		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
-		again, err := c.Request(c.ctx, r.ID)
-		require.NoError(c.t, err)
+		again := must.Get(c.Request(c.ctx, r.ID))(c.t)
 		require.Equal(c.t, op.StatePending, again.Step.State)
 		require.NotEqual(c.t, r.Payload, again.Payload, "operators are asked about what is there now")
-		_, err = c.Approve(again)
-		require.NoError(c.t, err)
+		must.Get(c.Approve(again))(c.t)
 	}},
 	{"protection between approval and execution", false, "Protect", func(c *one) {
 		staleAtExecution(c, c.w.Protect)
@@ -70,9 +63,7 @@ var staleCases = []spec{
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
 		var other string
-		c.unharmed(func() {
-			c.meanwhile(p, func() { c.w.Remake(Victim); other = c.w.Content(Victim) })
-		})
+		c.unharmed(func() { c.meanwhile(p, func() { c.w.Remake(Victim); other = c.w.Content(Victim) }) })
 		require.NotEmpty(c.t, other, "nothing was dispatched")
 		require.Equal(c.t, other, c.w.Content(Victim), "what was destroyed is not what was signed")
 		require.True(c.t, c.Look(Victim).Present)
@@ -132,8 +123,7 @@ func staleAtExecution(c *one, change func(string)) {
 	c.untouched(func() {
 		require.ErrorIs(c.t, c.Execute(r.ID), refusal.StaleTarget)
 		require.Equal(c.t, op.StateRefused, c.Step(r.ID).State)
-		_, err := c.Approve(r)
-		require.ErrorIs(c.t, err, refusal.Replayed)
+		must.Fail(c.Approve(r))(c.t, refusal.Replayed)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/must"
 )
 
 // impatience bounds the time that a hung libvirtd costs a test.
@@ -25,10 +26,8 @@ func (b *bed) away() {
 	for range 2 {
 		ctx, cancel := context.WithTimeout(b.t.Context(), impatience)
 		defer cancel()
-		_, err := b.d.Observe(ctx, op.At(target("web")))
-		require.ErrorIs(b.t, err, refusal.Unavailable)
-		_, err = b.d.List(ctx)
-		require.ErrorIs(b.t, err, refusal.Unavailable)
+		must.Fail(b.d.Observe(ctx, op.At(target("web"))))(b.t, refusal.Unavailable)
+		must.Fail(b.d.List(ctx))(b.t, refusal.Unavailable)
 		found := b.d.Check(ctx)
 		require.NotEmpty(b.t, found)
 		last := found[len(found)-1]
@@ -75,8 +74,7 @@ func TestNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := filepath.Join(t.TempDir(), "s")
-			l, err := net.Listen("unix", socket)
-			require.NoError(t, err)
+			l := must.Get(net.Listen("unix", socket))(t)
 			defer func() { require.NoError(t, l.Close()) }()
 			go func() {
 				for {

@@ -14,6 +14,8 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 )
 
 // allowed is a permit that a test makes.
@@ -46,8 +48,7 @@ func (b *bed) open(c Config) *Driver {
 	c.Socket = orElse(c.Socket, b.Socket)
 	c.StopGrace = orElse(c.StopGrace, 100*time.Millisecond)
 	c.Templates = templates
-	d, err := New(c)
-	require.NoError(b.t, err)
+	d := must.Get(New(c))(b.t)
 	b.t.Cleanup(func() { require.NoError(b.t, d.Close()) })
 	return d
 }
@@ -72,11 +73,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 // try runs a step and reports whether its permit was used.
 func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}}
+	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: gateworld.Params(kv...)}}
 	if verb == "create" {
 		a.step.Birth = newUUID()
 	}
@@ -86,8 +83,7 @@ func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
 
 func (b *bed) must(verb, name string, kv ...any) driver.Result {
 	b.t.Helper()
-	r, _, err := b.try(verb, name, kv...)
-	require.NoError(b.t, err)
+	r, _ := must.Two(b.try(verb, name, kv...))(b.t)
 	return r
 }
 
@@ -101,9 +97,7 @@ func (b *bed) refused(code error, verb, name string, kv ...any) {
 
 func (b *bed) look(name string) op.Observed {
 	b.t.Helper()
-	o, err := b.d.Observe(b.t.Context(), op.At(target(name)))
-	require.NoError(b.t, err)
-	return o
+	return must.Get(b.d.Observe(b.t.Context(), op.At(target(name))))(b.t)
 }
 
 func (b *bed) fact(name, fact string) string {
@@ -119,8 +113,7 @@ func (b *bed) fact(name, fact string) string {
 // files are the names of the files in the pool.
 func (b *bed) files() []string {
 	b.t.Helper()
-	found, err := os.ReadDir(b.Images)
-	require.NoError(b.t, err)
+	found := must.Get(os.ReadDir(b.Images))(b.t)
 	var out []string
 	for _, e := range found {
 		out = append(out, e.Name())

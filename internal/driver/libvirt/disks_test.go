@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func init() {
@@ -29,9 +30,7 @@ func (b *bed) dump(path, format string) []byte {
 	b.t.Helper()
 	raw := filepath.Join(b.t.TempDir(), "raw")
 	b.Run("qemu-img", "convert", "-U", "-f", format, "-O", "raw", path, raw)
-	data, err := os.ReadFile(raw)
-	require.NoError(b.t, err)
-	return data
+	return must.Get(os.ReadFile(raw))(b.t)
 }
 
 // zero reports whether a disk of that size is empty.
@@ -215,17 +214,11 @@ func createFails(b *bed) {
 }
 
 func TestTemplates(t *testing.T) {
-	_, err := New(Config{Templates: map[string]Template{"a": {Format: "vmdk"}}})
-	require.ErrorIs(t, err, refusal.BadParams)
-	d, err := New(Config{Templates: map[string]Template{"only": {}}})
-	require.NoError(t, err)
-	only, err := d.cfg.template("")
-	require.NoError(t, err)
+	must.Fail(New(Config{Templates: map[string]Template{"a": {Format: "vmdk"}}}))(t, refusal.BadParams)
+	d := must.Get(New(Config{Templates: map[string]Template{"only": {}}}))(t)
+	only := must.Get(d.cfg.template(""))(t)
 	require.Equal(t, Template{Memory: 1024, CPUs: 1, Disk: 10240, Format: "qcow2", Pool: "default", Type: "kvm"}, only)
-	_, err = d.cfg.template("other")
-	require.ErrorIs(t, err, refusal.BadParams)
-	two, err := New(Config{Templates: map[string]Template{"a": {}, "b": {}}})
-	require.NoError(t, err)
-	_, err = two.cfg.template("")
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(d.cfg.template("other"))(t, refusal.BadParams)
+	two := must.Get(New(Config{Templates: map[string]Template{"a": {}, "b": {}}}))(t)
+	must.Fail(two.cfg.template(""))(t, refusal.BadParams)
 }

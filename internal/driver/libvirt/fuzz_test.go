@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/must"
 )
 
 // FuzzDomain: no XML of a domain causes a panic. An edit keeps everything that it does not
@@ -55,8 +56,7 @@ func FuzzDomain(f *testing.F) {
 		if err != nil {
 			return
 		}
-		now, err := parseXML[domainXML](edited)
-		require.NoError(t, err, edited)
+		now := must.Get(parseXML[domainXML](edited))(t, edited)
 		require.Equal(t, x.Name, now.Name)
 		require.Equal(t, x.Disks, now.Disks)
 		most, _, err := now.memory()

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
+
+	"gated/internal/test/must"
 )
 
 // given reads a domain with some devices and some elements in its os.
 func given(t *testing.T, name, devices string, os ...string) *domain {
 	t.Helper()
 	text := "<domain><name>" + name + "</name><os>" + strings.Join(os, "") + "</os><devices>" + devices + "</devices></domain>"
-	x, err := parseXML[domainXML](text)
-	require.NoError(t, err)
-	all, err := heldIn(text)
-	require.NoError(t, err)
+	x := must.Get(parseXML[domainXML](text))(t)
+	all := must.Get(heldIn(text))(t)
 	return &domain{Domain: golibvirt.Domain{Name: name, UUID: golibvirt.UUID{name[0]}}, xml: x, held: all, names: namesIn(text)}
 }
 
@@ -26,8 +26,7 @@ func given(t *testing.T, name, devices string, os ...string) *domain {
 func between(t *testing.T, mine, other *domain) []string {
 	t.Helper()
 	all := []*domain{mine, other}
-	used, err := usesOf(t.Context(), &session{}, all)
-	require.NoError(t, err)
+	used := must.Get(usesOf(t.Context(), &session{}, all))(t)
 	g := &guest{domain: mine, used: used}
 	for _, x := range mine.xml.Disks {
 		if at := x.Source.File + x.Source.Dev; at != "" {

@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/must"
 )
 
 func init() {
@@ -151,8 +152,7 @@ func swapped(b *bed) {
 	now := b.look("web")
 	require.NotEqual(b.t, before.Incarnation, now.Incarnation)
 	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest.destroy", Target: target("web"), Params: op.Params{}, Incarnation: before.Incarnation}}
-	_, err := drivertest.Rehearse(b.t.Context(), a, b.d.prepare)
-	require.ErrorIs(b.t, err, refusal.StaleTarget)
+	must.Fail(drivertest.Rehearse(b.t.Context(), a, b.d.prepare))(b.t, refusal.StaleTarget)
 	require.False(b.t, a.used)
 	require.Len(b.t, b.files(), 2)
 }
@@ -266,8 +266,7 @@ func copied(b *bed) {
 			require.Len(b.t, b.look("odd").Dependent, 1)
 		} else {
 			require.ErrorIs(b.t, err, refusal.Conflict)
-			all, err := b.d.List(b.t.Context())
-			require.NoError(b.t, err)
+			all := must.Get(b.d.List(b.t.Context()))(b.t)
 			require.Len(b.t, all, 3, "one that cannot be read hides no other")
 		}
 		b.Virsh("undefine", "odd")
@@ -279,17 +278,13 @@ func unreadableChain(b *bed) {
 	b.Plant("base", "", "")
 	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", b.Image("base"), b.Image("top"))
 	b.Virsh("pool-refresh", "default")
-	s, err := b.d.session(b.t.Context())
-	require.NoError(b.t, err)
+	s := must.Get(b.d.session(b.t.Context()))(b.t)
 	defer b.d.release(s)
-	below, err := backingByPool(b.t.Context(), s, b.Image("top"))
-	require.NoError(b.t, err)
+	below := must.Get(backingByPool(b.t.Context(), s, b.Image("top")))(b.t)
 	require.Equal(b.t, b.Image("base"), below)
-	below, err = backingByPool(b.t.Context(), s, b.Image("base"))
-	require.NoError(b.t, err)
+	below = must.Get(backingByPool(b.t.Context(), s, b.Image("base")))(b.t)
 	require.Empty(b.t, below)
-	_, err = backingByPool(b.t.Context(), s, "/no/such/file")
-	require.Error(b.t, err, "nobody knows what is below it")
+	must.Err(backingByPool(b.t.Context(), s, "/no/such/file"))(b.t, "nobody knows what is below it")
 	require.False(b.t, s.broken)
 }
 

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -26,9 +27,7 @@ func init() {
 
 func (b *bed) lingers(name string, i op.Incarnation) string {
 	b.t.Helper()
-	o, err := b.d.Observe(b.t.Context(), op.Look{Target: target(name), Incarnation: i})
-	require.NoError(b.t, err)
-	return o.Lingers
+	return must.Get(b.d.Observe(b.t.Context(), op.Look{Target: target(name), Incarnation: i}))(b.t).Lingers
 }
 
 func lingering(b *bed) {
@@ -87,15 +86,12 @@ func restoreShared(b *bed) {
 
 // After a discard, the step counts as begun only if it had changed something before.
 func takenBack(b *bed) {
-	s, err := b.d.session(b.t.Context())
-	require.NoError(b.t, err)
+	s := must.Get(b.d.session(b.t.Context()))(b.t)
 	defer b.d.release(s)
 	for _, before := range []bool{false, true} {
 		w := &work{Driver: b.d, session: s, begun: before}
-		pool, err := w.pool(b.t.Context(), "default")
-		require.NoError(b.t, err)
-		vol, _, err := w.newVolume(b.t.Context(), pool, "v.qcow2", formatQCOW2, 1<<20, "")
-		require.NoError(b.t, err)
+		pool := must.Get(w.pool(b.t.Context(), "default"))(b.t)
+		vol, _ := must.Two(w.newVolume(b.t.Context(), pool, "v.qcow2", formatQCOW2, 1<<20, ""))(b.t)
 		require.True(b.t, w.begun)
 		w.discard(b.t.Context(), vol, before)
 		require.Equal(b.t, before, driver.IsUnknown(w.worded(golibvirt.Error{Message: "no"})))
@@ -135,6 +131,5 @@ func changedMeanwhile(b *bed) {
 			"<devices>"+on(b.file("late.qcow2", ""), "vda", "qcow2"), 1))
 	}, "destroy", "bare", op.Params{}), "not seen before")
 	require.True(b.t, b.look("bare").Present)
-	_, err := os.Stat(b.Image("web"))
-	require.NoError(b.t, err)
+	must.Get(os.Stat(b.Image("web")))(b.t)
 }

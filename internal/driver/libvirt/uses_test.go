@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 )
 
 func init() {
@@ -191,8 +192,7 @@ func unreadable(b *bed) {
 	b.must("create", "scr")
 	b.Define(`<domain type='qemu'><name>real</name><metadata><𐀀:a xmlns:𐀀="urn:x"/></metadata><memory unit='MiB'>32</memory><vcpu>1</vcpu>` +
 		`<os><type>hvm</type></os><devices>` + on(b.Disks("scr")[0], "vda", "qcow2") + `</devices></domain>`)
-	_, err := b.d.Observe(b.t.Context(), op.At(target("real")))
-	require.ErrorIs(b.t, err, refusal.Conflict)
+	must.Fail(b.d.Observe(b.t.Context(), op.At(target("real"))))(b.t, refusal.Conflict)
 	b.takesNothing("scr")
 }
 

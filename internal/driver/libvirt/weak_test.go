@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func init() {
@@ -45,8 +46,7 @@ func TestFileID(t *testing.T) {
 	id, weak = fileID("/a", st, none)
 	require.Equal(t, op.StorageID("libvirt:weak:/a@7"), id)
 	require.True(t, weak)
-	_, weak, err := identify(disk{path: filepath.Join(t.TempDir(), "none")})
-	require.NoError(t, err)
+	_, weak = must.Two(identify(disk{path: filepath.Join(t.TempDir(), "none")}))(t)
 	require.True(t, weak)
 	require.False(t, weakPlace("/dev/null"), "a pool of devices")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // manyGuests makes n guests without making each of them durable.
@@ -15,8 +16,7 @@ func manyGuests(b *testing.B, n int) *world {
 	w := newWorld(b)
 	for i := range n {
 		stage := fmt.Sprintf("%sb-%d", stagePrefix, i)
-		_, err := w.d.stageGuest(stage, spec{UUID: fmt.Sprintf("b-%d", i), CreatedAt: w.clock()})
-		require.NoError(b, err)
+		must.Get(w.d.stageGuest(stage, spec{UUID: fmt.Sprintf("b-%d", i), CreatedAt: w.clock()}))(b)
 		require.NoError(b, w.d.root.rename(stage, w.d.root, fmt.Sprintf("guest-%d", i), 0))
 	}
 	return w

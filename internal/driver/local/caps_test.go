@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gated/internal/test/asunit"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +16,7 @@ import (
 
 func unitSettings(t *testing.T) map[string]string {
 	t.Helper()
-	s, err := asunit.Settings()
-	require.NoError(t, err)
+	s := must.Get(asunit.Settings())(t)
 	require.Equal(t, "yes", s["NoNewPrivileges"])
 	require.Equal(t, "gated", s["User"])
 	return s
@@ -31,13 +31,11 @@ func asADaemon(t *testing.T, caps, match string) string {
 		t.Skipf("%s needs setpriv", t.Name())
 	}
 	uid, _ := spareuids.Next()
-	tmp, err := os.MkdirTemp("/tmp", "daemon")
-	require.NoError(t, err)
+	tmp := must.Get(os.MkdirTemp("/tmp", "daemon"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
 	require.NoError(t, os.Chown(tmp, int(uid), int(uid)))
 	require.NoError(t, os.Chmod(tmp, 0o755))
-	self, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
+	self := must.Get(os.ReadFile("/proc/self/exe"))(t)
 	program := tmp + "/tests"
 	require.NoError(t, os.WriteFile(program, self, 0o755))
 	cmd := asunit.Command(t.Context(), unitSettings(t), uid, caps, program, "-test.v", "-test.count=1", "-test.run="+match)
@@ -71,13 +69,11 @@ func TestADaemonWithoutCapabilities(t *testing.T) {
 		require.Contains(t, asADaemon(t, "CAP_SETUID CAP_SETGID", "^"+t.Name()+"$"), "--- PASS: "+t.Name()+" ")
 		return
 	}
-	without, err := lacking()
-	require.NoError(t, err)
+	without := must.Get(lacking())(t)
 	if len(without) == 0 {
 		t.Skip("TestADaemonWithoutCapabilities needs a user without them")
 	}
-	err = checkRange(UIDRange{1 << 30, 1<<30 + 1})
-	require.ErrorContains(t, err, strings.Join(without, ", "))
+	require.ErrorContains(t, checkRange(UIDRange{1 << 30, 1<<30 + 1}), strings.Join(without, ", "))
 	require.Contains(t, without, "CAP_CHOWN")
 }
 
@@ -85,8 +81,7 @@ func TestADaemonWithoutCapabilities(t *testing.T) {
 func TestAmbientIsDropped(t *testing.T) {
 	needUIDs(t)
 	ambient := func() string {
-		out, err := exec.Command("/bin/grep", "CapAmb", "/proc/self/status").Output()
-		require.NoError(t, err)
+		out := must.Get(exec.Command("/bin/grep", "CapAmb", "/proc/self/status").Output())(t)
 		return strings.TrimPrefix(strings.TrimSpace(string(out)), "CapAmb:\t")
 	}
 	if os.Geteuid() != 0 {
@@ -100,6 +95,5 @@ func TestAmbientIsDropped(t *testing.T) {
 	w.do("create", "web", "command", "sleep", "state", "running")
 	w.waitUp("web")
 	require.NotEqual(t, own(), w.runsAs("web"), "guests become their users all the same")
-	_, err := unix.Getpgid(w.process("web").run.PID)
-	require.NoError(t, err)
+	must.Get(unix.Getpgid(w.process("web").run.PID))(t)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // fakeCgroups is a directory that looks like a cgroup v2 with these controllers. Unlike a real
@@ -36,8 +38,7 @@ func TestOpenCgroups(t *testing.T) {
 		got := openCgroups(root)
 		require.False(t, got.memory || got.cpu)
 		require.NotEmpty(t, got.why)
-		g, err := got.group(spec{UUID: "u"})
-		require.NoError(t, err)
+		g := must.Get(got.group(spec{UUID: "u"}))(t)
 		require.Empty(t, g)
 		require.NoError(t, g.add(1))
 		require.NoError(t, g.kill())
@@ -52,8 +53,7 @@ func TestLimitsByCgroup(t *testing.T) {
 	w.waitUp("web")
 	p := w.process("web")
 	file := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(string(p.group), name))
-		require.NoError(t, err)
+		b := must.Get(os.ReadFile(filepath.Join(string(p.group), name)))(t)
 		return string(b)
 	}
 	require.Equal(t, filepath.Join(root, "guest-"+w.observe("web").Birth), string(p.group))
@@ -61,8 +61,7 @@ func TestLimitsByCgroup(t *testing.T) {
 	require.Equal(t, "200000 100000", file("cpu.max"))
 	require.Equal(t, p.run.PID, w.pidFile(string(p.group)+"/cgroup.procs"))
 	require.Equal(t, "memory 64 MiB by cgroup; cpus 2 by cgroup", w.processFact("web", "limits"))
-	limits, err := os.ReadFile("/proc/" + strings.TrimSpace(file("cgroup.procs")) + "/limits")
-	require.NoError(t, err)
+	limits := must.Get(os.ReadFile("/proc/" + strings.TrimSpace(file("cgroup.procs")) + "/limits"))(t)
 	require.Regexp(t, `Max address space +unlimited`, string(limits), "no rlimit beside a cgroup")
 
 	w.do("set-config", "web", "memory", int64(128), "cpus", int64(1)) // takes effect at once
@@ -78,8 +77,7 @@ func TestLimitsByCgroup(t *testing.T) {
 }
 
 func (w *world) pidFile(path string) int {
-	rel, err := filepath.Rel(w.root, path)
-	require.NoError(w.t, err)
+	rel := must.Get(filepath.Rel(w.root, path))(w.t)
 	return w.pidIn(rel)
 }
 

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // copyFacts are the facts, by name, of a look for a step on a snapshot.
 func (w *world) copyFacts(verb, snapshot string) (op.Observed, map[string]string) {
 	w.t.Helper()
-	o, err := w.d.Observe(w.ctx, w.step(verb, "web", "snapshot", snapshot).Look())
-	require.NoError(w.t, err)
+	o := must.Get(w.d.Observe(w.ctx, w.step(verb, "web", "snapshot", snapshot).Look()))(w.t)
 	out := map[string]string{}
 	for _, f := range o.Facts {
 		require.NotContains(w.t, out, f.Name)

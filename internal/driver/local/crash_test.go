@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // Each of these tests stops at a point where a crash could come, by calling the inner steps.
@@ -62,8 +63,7 @@ func TestLeftoversDoNotBlock(t *testing.T) {
 
 func TestOneDaemonForARoot(t *testing.T) {
 	w := newWorld(t)
-	_, err := New(w.cfg)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(New(w.cfg))(t, refusal.Conflict)
 	w.restart()
 }
 
@@ -82,11 +82,8 @@ func TestCrashInDestroy(t *testing.T) {
 
 	// The guest was moved.
 	w.crashed(func() {
-		meant, err := w.d.root.stat("web")
-		require.NoError(t, err)
-		committed, err := w.d.put(w.d.root, "web", meant, id, rec)
-		require.NoError(t, err)
-		require.True(t, committed)
+		meant := must.Get(w.d.root.stat("web"))(t)
+		require.True(t, must.Get(w.d.put(w.d.root, "web", meant, id, rec))(t))
 	})
 	require.False(t, w.observe("web").Present)
 	w.do("undelete", "web")
@@ -113,11 +110,9 @@ func TestCrashInRestore(t *testing.T) {
 	w.do("snapshot", "web", "snapshot", "s")
 	w.write("newer", "web", dataDir, "file")
 	stage := func() {
-		g, err := w.d.openGuest("web")
-		require.NoError(t, err)
+		g := must.Get(w.d.openGuest("web"))(t)
 		defer g.close()
-		snapshots, err := g.dir.sub(snapshotsDir)
-		require.NoError(t, err)
+		snapshots := must.Get(g.dir.sub(snapshotsDir))(t)
 		defer snapshots.close()
 		require.NoError(t, w.d.stageCopy(w.ctx, snapshots, "s", g.dir, stagePrefix+dataDir))
 	}
@@ -142,8 +137,7 @@ func TestCrashInSnapshot(t *testing.T) {
 	w.write("x", "web", dataDir, "file")
 	before := w.observe("web")
 	w.crashed(func() {
-		g, err := w.d.openGuest("web")
-		require.NoError(t, err)
+		g := must.Get(w.d.openGuest("web"))(t)
 		defer g.close()
 		require.NoError(t, w.d.stageCopy(w.ctx, g.dir, dataDir, g.dir, stagePrefix+"snapshot-s"))
 	})

@@ -18,6 +18,7 @@ import (
 	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -37,17 +38,13 @@ func startCrowd(t *testing.T, uid uint32, n int, hidden bool) {
 		needRoot(t, t.Name())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: true}}
 	}
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	last, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
+	last := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	waitFor(t, "the crowd forgot its environment", func() bool {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", last))
 		return err == nil && len(env) == 0

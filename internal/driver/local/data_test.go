@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -57,8 +58,7 @@ func TestSnapshotRestoreWipe(t *testing.T) {
 
 func entries(t *testing.T, path string) []string {
 	t.Helper()
-	list, err := os.ReadDir(path)
-	require.NoError(t, err)
+	list := must.Get(os.ReadDir(path))(t)
 	var names []string
 	for _, e := range list {
 		names = append(names, e.Name())
@@ -72,8 +72,7 @@ func (w *world) inTrash() []string {
 	var what []string
 	for _, name := range entries(w.t.(*testing.T), w.path(trashDir)) {
 		if id, ok := strings.CutSuffix(name, recordExt); ok {
-			rec, err := w.d.record(id)
-			require.NoError(w.t, err)
+			rec := must.Get(w.d.record(id))(w.t)
 			what = append(what, rec.What)
 		}
 	}

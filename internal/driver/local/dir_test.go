@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 func openTemp(t *testing.T) *dir {
 	t.Helper()
-	d, err := openDir(t.TempDir())
-	require.NoError(t, err)
+	d := must.Get(openDir(t.TempDir()))(t)
 	t.Cleanup(d.close)
 	return d
 }
@@ -31,13 +32,9 @@ func TestDirFollowsNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.path()+"/file", []byte("x"), 0o600))
 	for link, to := range map[string]string{"inside": "real", "outside": "/etc", "dangling": "nowhere", "loop": "loop", "tofile": "file"} {
 		require.NoError(t, os.Symlink(to, filepath.Join(d.path(), link)))
-		_, err := d.sub(link)
-		require.ErrorIs(t, err, unix.ENOTDIR, link)
-		_, err = d.read(link)
-		require.ErrorIs(t, err, unix.ELOOP, link)
-		e, err := d.stat(link)
-		require.NoError(t, err)
-		require.True(t, e.isSymlink(), link)
+		must.Fail(d.sub(link))(t, unix.ENOTDIR, link)
+		must.Fail(d.read(link))(t, unix.ELOOP, link)
+		require.True(t, must.Get(d.stat(link))(t).isSymlink(), link)
 	}
 }
 
@@ -45,18 +42,14 @@ func TestDirTakesOneComponent(t *testing.T) {
 	d := openTemp(t)
 	mkdirs(t, d, "a", "b")
 	for _, name := range []string{"", "..", "a/b", "/etc", "a/..", "../x", "a\x00b"} {
-		_, err := d.sub(name)
-		require.Error(t, err, "%q", name)
-		_, err = d.stat(name)
-		require.Error(t, err, "%q", name)
-		_, err = d.mkdir(name, 0o700)
-		require.Error(t, err, "%q", name)
+		must.Err(d.sub(name))(t, "%q", name)
+		must.Err(d.stat(name))(t, "%q", name)
+		must.Err(d.mkdir(name, 0o700))(t, "%q", name)
 		require.Error(t, d.unlink(name, unix.AT_REMOVEDIR), "%q", name)
 		require.Error(t, d.rename("a", d, name, 0), "%q", name)
 		require.Error(t, d.rename(name, d, "c", 0), "%q", name)
 	}
-	_, err := os.Stat(d.path() + "/a/b")
-	require.NoError(t, err)
+	must.Get(os.Stat(d.path() + "/a/b"))(t)
 }
 
 func TestReplaceIsWholeAndPrivate(t *testing.T) {
@@ -64,14 +57,11 @@ func TestReplaceIsWholeAndPrivate(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.path()+"/.new-f", []byte("left by a crash"), 0o644))
 	require.NoError(t, d.replace("f", []byte("one")))
 	require.NoError(t, d.replace("f", []byte("two")))
-	b, err := d.read("f")
-	require.NoError(t, err)
+	b := must.Get(d.read("f"))(t)
 	require.Equal(t, "two", string(b))
-	e, err := d.stat("f")
-	require.NoError(t, err)
+	e := must.Get(d.stat("f"))(t)
 	require.Equal(t, uint32(0o600), e.mode&0o7777)
-	_, err = d.stat(".new-f")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	must.Fail(d.stat(".new-f"))(t, os.ErrNotExist)
 }
 
 func TestReadIsBounded(t *testing.T) {
@@ -87,8 +77,7 @@ func TestReadIsBounded(t *testing.T) {
 func TestReadDoesNotBlockOnAFIFO(t *testing.T) {
 	d := openTemp(t)
 	require.NoError(t, unix.Mkfifo(d.path()+"/fifo", 0o600))
-	_, err := d.read("fifo")
-	require.ErrorContains(t, err, "not a regular file")
+	require.ErrorContains(t, must.Err(d.read("fifo"))(t), "not a regular file")
 }
 
 func TestRenameNeverCopies(t *testing.T) {
@@ -98,13 +87,10 @@ func TestRenameNeverCopies(t *testing.T) {
 		t.Skip("TestRenameNeverCopies needs /dev/shm:", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(shm) })
-	other, err := openDir(shm)
-	require.NoError(t, err)
+	other := must.Get(openDir(shm))(t)
 	defer other.close()
 	mkdirs(t, d, "tree")
 	require.ErrorIs(t, d.rename("tree", other, "tree", unix.RENAME_NOREPLACE), unix.EXDEV)
-	_, err = os.Stat(shm + "/tree")
-	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = os.Stat(d.path() + "/tree")
-	require.NoError(t, err)
+	must.Fail(os.Stat(shm+"/tree"))(t, os.ErrNotExist)
+	must.Get(os.Stat(d.path() + "/tree"))(t)
 }

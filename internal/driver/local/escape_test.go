@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"gated/internal/base/seccomp"
+	"gated/internal/test/must"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
@@ -278,13 +279,11 @@ func tried(t *testing.T, without layers, version int) (map[string]string, *world
 	require.NoError(t, os.Chmod(o.Public+"/file", 0o666))
 	require.NoError(t, os.WriteFile(o.Public+"/program", []byte("#!/bin/sh\n"), 0o755))
 	for path, mode := range map[string]fs.FileMode{o.State + "/socket": 0o600, o.Public + "/socket": 0o666} {
-		l, err := net.Listen("unix", path)
-		require.NoError(t, err)
+		l := must.Get(net.Listen("unix", path))(t)
 		t.Cleanup(func() { _ = l.Close() })
 		require.NoError(t, os.Chmod(path, mode))
 	}
-	self, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
+	self := must.Get(os.ReadFile("/proc/self/exe"))(t)
 	program := dir + "/program"
 	require.NoError(t, os.WriteFile(program, self, 0o755))
 	for _, path := range []string{program, o.Public + "/program"} {
@@ -296,8 +295,7 @@ func tried(t *testing.T, without layers, version int) (map[string]string, *world
 	w.do("create", "other", "command", "sleep", "state", "running")
 	w.waitUp("other")
 	o.Other, o.Guest = w.path("other", dataDir), w.process("other").run.PID
-	arg, err := json.Marshal(o)
-	require.NoError(t, err)
+	arg := must.Get(json.Marshal(o))(t)
 	w.d.cfg.Commands = map[string]Command{"escape": {Argv: []string{program, escapeArg, string(arg)}}}
 	w.do("create", "web", "command", "escape", "state", "running")
 	waitFor(t, "it has tried everything", func() bool {

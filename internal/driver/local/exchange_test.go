@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 // A rename goes by name. If it moved another thing than meant, that thing goes back whole. An
@@ -20,8 +21,7 @@ func TestWhatWasExchangedGoesBack(t *testing.T) {
 		w.do("create", "web")
 		w.do("create", "bystander")
 		w.write("precious", "bystander", dataDir, "file")
-		meant, err := w.d.root.stat("web")
-		require.NoError(t, err)
+		meant = must.Get(w.d.root.stat("web"))(t)
 		require.NoError(t, os.Rename(w.path("web"), w.path(stagePrefix+"aside")))
 		require.NoError(t, os.Rename(w.path("bystander"), w.path("web")))
 		return w, meant
@@ -54,12 +54,11 @@ func TestAGuestFileStaysReadable(t *testing.T) {
 	for i := range big {
 		big[i] = 'x'
 	}
-	g, err := w.d.openGuest("web")
-	require.NoError(t, err)
+	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
 	s := g.spec
 	s.Labels = map[string]string{"a": string(big)}
-	err = g.write(s)
+	err := g.write(s)
 	require.ErrorIs(t, err, refusal.Oversized)
 	require.False(t, driver.IsUnknown(err) || driver.IsTransient(err))
 	require.Equal(t, before, w.hash())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // FuzzGuestFile: guest.json is read whole or refused. If it is written again, it reads as the
@@ -25,10 +26,8 @@ func FuzzGuestFile(f *testing.F) {
 		}
 		require.NoError(t, checkBirth(s.UUID))
 		require.False(t, s.Memory < 0 || s.CPUs < 0)
-		again, err := s.encode()
-		require.NoError(t, err)
-		same, err := parseSpec(again)
-		require.NoError(t, err, "%s", again)
+		again := must.Get(s.encode())(t)
+		same := must.Get(parseSpec(again))(t, "%s", again)
 		require.True(t, s.CreatedAt.Equal(same.CreatedAt))
 		s.CreatedAt = same.CreatedAt
 		require.Equal(t, s, same)
@@ -47,8 +46,7 @@ func FuzzSmallFiles(f *testing.F) {
 	f.Add([]byte(`{"name":"../web","what":"guest","until":"2026-03-02T12:00:00Z"}`))
 	f.Add([]byte(`null`))
 	at := f.TempDir()
-	root, err := openDir(at)
-	require.NoError(f, err)
+	root := must.Get(openDir(at))(f)
 	f.Cleanup(root.close)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		require.NoError(t, os.WriteFile(filepath.Join(at, runFileName), b, 0o600))
@@ -75,10 +73,9 @@ func FuzzMounts(f *testing.F) {
 			return
 		}
 		line := "36 35 98:0 / " + strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(path) + " rw - ext3 /dev/root rw\n"
-		points, err := mountPoints([]byte(line))
-		require.NoError(t, err)
+		points := must.Get(mountPoints([]byte(line)))(t)
 		require.Equal(t, []string{path}, points)
-		points, err = mountPoints(append([]byte(line), raw...))
+		points, err := mountPoints(append([]byte(line), raw...))
 		if err != nil {
 			return
 		}

@@ -3,10 +3,8 @@ package local
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -15,7 +13,9 @@ import (
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
-	"gated/internal/people/sign"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,39 +24,20 @@ import (
 type gated struct {
 	*world
 	gate  *gate.Gate
-	alice sign.Signer
+	alice mint.Key
 }
-
-const keys = "../../../testdata/keys"
 
 func newGated(t *testing.T) *gated {
 	t.Helper()
 	w := newWorld(t)
-	pub, err := os.ReadFile(keys + "/alice.pub")
-	require.NoError(t, err)
-	key := strings.Fields(string(pub))
-	trust, err := authz.LoadTrust([]byte(`alice namespaces="operational@gated" ` + key[0] + " " + key[1] + "\n"))
-	require.NoError(t, err)
-	// The signer needs a key file that no other user can read, as ssh does.
-	private, err := os.ReadFile(keys + "/alice")
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "alice")
-	require.NoError(t, os.WriteFile(file, private, 0o600))
-	alice, err := sign.KeyFile(file, nil)
-	require.NoError(t, err)
-	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	var clock *nonce.Clock
-	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: w.clock()} })
-		return err
-	}))
+	alice := mint.Ed25519(t, "alice")
 	rules := policy.Default()
 	for name := range testCommands {
 		rules.Commands = append(rules.Commands, name)
 	}
-	g, err := gate.New(gate.Config{Store: s, Observer: w.d, Clock: clock, Host: "host", ID: "0123456789abcdef0123456789abcdef",
-		Trust: trust, Policy: rules})
-	require.NoError(t, err)
+	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	g := gateworld.New(t, s, func() nonce.Reading { return nonce.Reading{Wall: w.clock()} }, gate.Config{Observer: w.d, Host: "host",
+		Trust: gateworld.Trust(t, gateworld.Line(alice, op.Operational)), Policy: rules})
 	return &gated{world: w, gate: g, alice: alice}
 }
 
@@ -64,45 +45,32 @@ var someone = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 7}
 
 func (g *gated) submit(verb, name string, kv ...any) op.Step {
 	g.t.Helper()
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	j, err := g.gate.Submit(g.ctx, op.Submission{Requester: someone, Reason: "test",
-		Steps: []op.Ask{{Op: "guest." + verb, Target: target(name), Params: p}}})
-	require.NoError(g.t, err)
+	p := gateworld.Params(kv...)
+	j := must.Get(g.gate.Submit(g.ctx, op.Submission{Requester: someone, Reason: "test",
+		Steps: []op.Ask{{Op: "guest." + verb, Target: target(name), Params: p}}}))(g.t)
 	return j.Steps[0]
 }
 
 func (g *gated) approve(s op.Step) {
 	g.t.Helper()
 	require.Equal(g.t, op.StatePending, s.State)
-	r, err := g.gate.Request(g.ctx, s.ID)
-	require.NoError(g.t, err)
-	armor, err := g.alice.Sign(g.ctx, op.Operational, r.Payload)
-	require.NoError(g.t, err)
-	_, err = g.gate.Approve(g.ctx, someone, s.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{armor}})
-	require.NoError(g.t, err)
+	r := must.Get(g.gate.Request(g.ctx, s.ID))(g.t)
+	must.Get(g.gate.Approve(g.ctx, someone, s.ID, gateworld.Signed(g.t, r.Payload, g.alice)))(g.t)
 }
 
 // run does with a step what the reconciler does.
 func (g *gated) run(s op.Step) op.Step {
 	g.t.Helper()
-	p, err := g.gate.Permit(g.ctx, s.ID)
-	require.NoError(g.t, err)
+	p := must.Get(g.gate.Permit(g.ctx, s.ID))(g.t)
 	_, execErr := driver.Run(g.ctx, p, g.d)
-	j, err := g.gate.Job(g.ctx, s.ID.Job)
-	require.NoError(g.t, err)
+	j := must.Get(g.gate.Job(g.ctx, s.ID.Job))(g.t)
 	if j.Steps[0].State != op.StateDispatched {
-		s, err = g.gate.Refuse(g.ctx, s.ID, execErr)
-		require.NoError(g.t, err)
+		s = must.Get(g.gate.Refuse(g.ctx, s.ID, execErr))(g.t)
 		return s
 	}
-	after, err := g.d.Observe(g.ctx, s.Look())
-	require.NoError(g.t, err)
-	s, err = g.gate.Record(g.ctx, s.ID, gate.Outcome{Err: execErr, Transient: driver.IsTransient(execErr),
-		Unknown: driver.IsUnknown(execErr), After: &after})
-	require.NoError(g.t, err)
+	after := must.Get(g.d.Observe(g.ctx, s.Look()))(g.t)
+	s = must.Get(g.gate.Record(g.ctx, s.ID, gate.Outcome{Err: execErr, Transient: driver.IsTransient(execErr),
+		Unknown: driver.IsUnknown(execErr), After: &after}))(g.t)
 	return s
 }
 
@@ -122,9 +90,7 @@ func TestThroughARealGate(t *testing.T) {
 	g.succeed(g.submit("stop", "web"))
 	for _, s := range []op.Step{g.submit("restore", "web", "snapshot", "s"), g.submit("wipe", "web"),
 		g.submit("snapshot-delete", "web", "snapshot", "s"), g.submit("destroy", "web")} {
-		r, err := g.gate.Request(g.ctx, s.ID)
-		require.NoError(t, err)
-		require.NotEmpty(t, r.Facts)
+		require.NotEmpty(t, must.Get(g.gate.Request(g.ctx, s.ID))(t).Facts)
 		require.NoError(t, g.gate.Refresh(g.ctx, s.Target)) // the step before changed it
 		g.approve(g.stepNow(s))
 		g.succeed(s)
@@ -136,9 +102,7 @@ func TestThroughARealGate(t *testing.T) {
 
 func (g *gated) stepNow(s op.Step) op.Step {
 	g.t.Helper()
-	j, err := g.gate.Job(g.ctx, s.ID.Job)
-	require.NoError(g.t, err)
-	return j.Steps[0]
+	return must.Get(g.gate.Job(g.ctx, s.ID.Job))(g.t).Steps[0]
 }
 
 // TestStaleAfterApproval is B08 and B09: between approval and execution, another guest gets the
@@ -177,15 +141,12 @@ func TestB07(t *testing.T) {
 	g := newGated(t)
 	g.succeed(g.submit("create", "web"))
 	s := g.submit("destroy", "web")
-	r, err := g.gate.Request(g.ctx, s.ID)
-	require.NoError(t, err)
-	armor, err := g.alice.Sign(g.ctx, op.Operational, r.Payload)
-	require.NoError(t, err)
+	r := must.Get(g.gate.Request(g.ctx, s.ID))(t)
+	e := gateworld.Signed(t, r.Payload, g.alice)
 	g.do("destroy", "web")
 	g.do("create", "web")
 	before := g.hash()
-	_, err = g.gate.Approve(g.ctx, someone, s.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{armor}})
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(g.gate.Approve(g.ctx, someone, s.ID, e))(t, refusal.StaleTarget)
 	require.Equal(t, before, g.hash())
 }
 

@@ -6,22 +6,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 const soundGuestFile = `{"uuid":"b-1","inode":7,"birth_ns":9,"memory_mib":512,"cpus":2,"command":"web",` +
 	`"labels":{"tier":"prod; $(rm -rf /) \"'"},"protected":true,"created_at":"2026-03-01T12:00:00Z"}`
 
 func TestGuestFileRoundTrip(t *testing.T) {
-	s, err := parseSpec([]byte(soundGuestFile))
-	require.NoError(t, err)
+	s := must.Get(parseSpec([]byte(soundGuestFile)))(t)
 	require.Equal(t, spec{UUID: "b-1", Inode: 7, Birth: 9, Memory: 512, CPUs: 2, Command: "web",
 		Labels: map[string]string{"tier": `prod; $(rm -rf /) "'`}, Protected: true,
 		CreatedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, s)
-	b, err := s.encode()
-	require.NoError(t, err)
-	again, err := parseSpec(b)
-	require.NoError(t, err)
-	require.Equal(t, s, again)
+	b := must.Get(s.encode())(t)
+	require.Equal(t, s, must.Get(parseSpec(b))(t))
 }
 
 // TestGuestFileMutations makes one change at a time in a sound file.
@@ -56,7 +54,6 @@ func TestGuestFileMutations(t *testing.T) {
 	}
 	for name, text := range bad {
 		require.NotEqual(t, soundGuestFile, text, name)
-		_, err := parseSpec([]byte(text))
-		require.Error(t, err, name)
+		must.Err(parseSpec([]byte(text)))(t, name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 )
@@ -90,11 +91,9 @@ func TestLockedBelowData(t *testing.T) {
 			require.NoError(t, os.Chmod(sub, mode))
 			t.Cleanup(func() { _ = os.Chmod(sub, 0o700) })
 			require.Equal(t, "more than 1", factOf(w.observe("web"), "files"))
-			d, err := openDir(filepath.Dir(sub))
-			require.NoError(t, err)
+			d := must.Get(openDir(filepath.Dir(sub)))(t)
 			defer d.close()
-			u, err := measure(t.Context(), d, 10)
-			require.NoError(t, err)
+			u := must.Get(measure(t.Context(), d, 10))(t)
 			require.Equal(t, "sub cannot be read", u.obstacle)
 		})
 	}
@@ -105,8 +104,7 @@ func TestFactsFailNothing(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	w.write("x", "web", dataDir, "file")
-	g, err := w.d.openGuest("web")
-	require.NoError(t, err)
+	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
 	require.NoError(t, os.Rename(w.path("web", dataDir), w.path("web", "elsewhere")))
 	o := op.Observed{Facts: w.d.facts(w.ctx, g)}
@@ -116,7 +114,6 @@ func TestFactsFailNothing(t *testing.T) {
 
 	ended, cancel := context.WithCancel(w.ctx)
 	cancel()
-	o, err = w.d.Observe(ended, op.At(target("web")))
-	require.NoError(t, err)
+	o = must.Get(w.d.Observe(ended, op.At(target("web"))))(t)
 	require.Equal(t, "more than 0", factOf(o, "files"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -37,8 +38,7 @@ func TestCreateAndObserve(t *testing.T) {
 	require.True(t, o.Fingerprint.Valid())
 	require.Len(t, o.Storage, 1)
 	require.Regexp(t, regexp.MustCompile(`^data:\d+:\d+$`), string(o.Storage[0]))
-	info, err := os.Stat(w.path("web"))
-	require.NoError(t, err)
+	info := must.Get(os.Stat(w.path("web")))(t)
 	require.Equal(t, os.FileMode(0o700)|os.ModeDir, info.Mode())
 
 	w.do("create", "plain")
@@ -53,8 +53,7 @@ func TestListAgreesWithObserve(t *testing.T) {
 	}
 	w.do("snapshot", "g1", "snapshot", "s")
 	w.write("not a guest", "README")
-	list, err := w.d.List(w.ctx)
-	require.NoError(t, err)
+	list := must.Get(w.d.List(w.ctx))(t)
 	require.Len(t, list, 6)
 	require.Equal(t, Unknown, list[0].Running) // README
 	for i, o := range list[1:] {
@@ -118,13 +117,11 @@ func TestB18(t *testing.T) {
 	stale := func(t *testing.T, w *world, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			_, err := w.d.Observe(w.ctx, op.At(target(name)))
-			require.ErrorIs(t, err, refusal.StaleTarget, name)
+			must.Fail(w.d.Observe(w.ctx, op.At(target(name))))(t, refusal.StaleTarget, name)
 			w.refused(refusal.StaleTarget, "destroy", name)
 			w.refused(refusal.StaleTarget, "wipe", name)
 		}
-		list, err := w.d.List(w.ctx)
-		require.NoError(t, err)
+		list := must.Get(w.d.List(w.ctx))(t)
 		for _, o := range list {
 			switch {
 			case o.Target.Name == "bystander":
@@ -168,8 +165,7 @@ func TestB18(t *testing.T) {
 			other := number[:len(number)-1] + string('0'+('9'-number[len(number)-1]))
 			require.Len(t, other, len(number))
 			w.write(strings.Replace(w.content("real", guestFile), number, other, 1), "real", guestFile)
-			_, err := w.d.Observe(w.ctx, op.At(target("real")))
-			require.ErrorIs(t, err, refusal.StaleTarget)
+			must.Fail(w.d.Observe(w.ctx, op.At(target("real"))))(t, refusal.StaleTarget)
 			w.refused(refusal.StaleTarget, "destroy", "real")
 		})
 	}
@@ -214,13 +210,11 @@ func TestNeverAbsent(t *testing.T) {
 			w.do("create", "other")
 			w.write("mine", "other", dataDir, "file")
 			spoil(w)
-			_, err := w.d.Observe(w.ctx, op.At(target("web")))
-			require.ErrorIs(t, err, refusal.Conflict)
+			must.Fail(w.d.Observe(w.ctx, op.At(target("web"))))(t, refusal.Conflict)
 			for _, verb := range []string{"create", "destroy", "wipe", "start", "undelete"} {
 				w.refused(refusal.Conflict, verb, "web")
 			}
-			list, err := w.d.List(w.ctx)
-			require.NoError(t, err)
+			list := must.Get(w.d.List(w.ctx))(t)
 			require.Len(t, list, 2)
 			require.Equal(t, Unknown, list[1].Running)
 			require.True(t, list[1].Present)
@@ -234,8 +228,7 @@ func TestB15(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	for _, name := range []string{"..", "../web", "/etc", "web/data", ".trash", ".new-x", "", "web\x00", "*", "we[b]"} {
-		_, err := w.d.Observe(w.ctx, op.At(target(name)))
-		require.ErrorIs(t, err, refusal.Malformed, "%q", name)
+		must.Fail(w.d.Observe(w.ctx, op.At(target(name))))(t, refusal.Malformed, "%q", name)
 		for _, verb := range []string{"destroy", "wipe", "create", "undelete"} {
 			s := w.step(verb, "web")
 			s.Target.Name = name
@@ -305,9 +298,7 @@ func TestFacts(t *testing.T) {
 
 func TestNewRefusesAnUnsoundRoot(t *testing.T) {
 	base := t.TempDir()
-	at := func(name string) Config {
-		return Config{Root: filepath.Join(base, name), Now: newWorldClock}
-	}
+	at := func(name string) Config { return Config{Root: filepath.Join(base, name), Now: newWorldClock} }
 	open := func(c Config) error {
 		d, err := New(c)
 		if err == nil {
@@ -349,8 +340,7 @@ func TestCommandsAreChecked(t *testing.T) {
 	}
 	_, err := checkCommands(map[string]Command{"../web": {Argv: []string{"/bin/sh"}}})
 	require.ErrorIs(t, err, refusal.BadParams)
-	_, err = checkCommands(testCommands)
-	require.NoError(t, err)
+	must.Get(checkCommands(testCommands))(t)
 	for _, root := range []string{"root", "0"} {
 		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: root}})
 		require.ErrorIs(t, err, refusal.BadParams)

@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,12 +23,10 @@ import (
 // the tree and the trash of the guest that was not meant.
 func TestOneGuestNeverTouchesAnother(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		base, err := os.MkdirTemp(t.TempDir(), "")
-		require.NoError(rt, err)
+		base := must.Get(os.MkdirTemp(t.TempDir(), ""))(rt)
 		now := newWorldClock()
-		d, err := New(Config{Root: filepath.Join(base, "guests"), Commands: testCommands, SingleUser: true,
-			Now: func() time.Time { return now }})
-		require.NoError(rt, err)
+		d := must.Get(New(Config{Root: filepath.Join(base, "guests"), Commands: testCommands, SingleUser: true,
+			Now: func() time.Time { return now }}))(rt)
 		defer func() { _ = d.Close() }()
 		for i := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "guest")
@@ -47,8 +46,7 @@ func wholeOf(rt *rapid.T, d *Driver, base, name string) []string {
 	if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
 		all = append(all, hashTree(rt, filepath.Join(root, name)))
 	}
-	trash, err := d.trashOf(name)
-	require.NoError(rt, err)
+	trash := must.Get(d.trashOf(name))(rt)
 	for _, x := range trash {
 		all = append(all, hashTree(rt, filepath.Join(root, trashDir, trashName(name, x.Incarnation))))
 	}
@@ -81,12 +79,11 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	case "set-config":
 		s.Params["protected"] = rapid.Bool().Draw(rt, "protected")
 	}
-	o, err := d.Observe(rt.Context(), s.Look())
-	require.NoError(rt, err)
+	o := must.Get(d.Observe(rt.Context(), s.Look()))(rt)
 	if verb != "create" {
 		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
 	}
-	err = d.did(rt.Context(), &fakePermit{step: s})
+	err := d.did(rt.Context(), &fakePermit{step: s})
 	var refused *refusal.Refusal
 	require.True(rt, err == nil || errors.As(err, &refused), "%s: %v", verb, err)
 }

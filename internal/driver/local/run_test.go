@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -41,9 +42,7 @@ func exists(pid int) bool { return unix.Kill(pid, 0) == nil }
 // pidIn reads a pid that a guest wrote.
 func (w *world) pidIn(parts ...string) int {
 	w.t.Helper()
-	pid, err := strconv.Atoi(strings.TrimSpace(w.content(parts...)))
-	require.NoError(w.t, err)
-	return pid
+	return must.Get(strconv.Atoi(strings.TrimSpace(w.content(parts...))))(w.t)
 }
 
 func TestStartStop(t *testing.T) {
@@ -141,15 +140,13 @@ func TestSIGKILLAfterTheGrace(t *testing.T) {
 	w.do("create", "web", "command", "stubborn", "state", "running")
 	w.waitUp("web")
 	pid := w.process("web").run.PID
-	r, err := drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "web")}, w.d.prepare)
-	require.NoError(t, err)
+	r := must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "web")}, w.d.prepare))(t)
 	require.Equal(t, "killed: it did not end within 200ms", r.Detail)
 	require.False(t, exists(pid))
 
 	w.do("create", "tame", "command", "sleep", "state", "running")
 	w.waitUp("tame")
-	r, err = drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "tame")}, w.d.prepare)
-	require.NoError(t, err)
+	r = must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "tame")}, w.d.prepare))(t)
 	require.Empty(t, r.Detail)
 }
 
@@ -202,15 +199,13 @@ func TestNothingIsLeftOfAGroup(t *testing.T) {
 				require.NoError(t, w.process("web").Signal(unix.SIGKILL))
 				<-w.exited
 			default:
-				held, err := proc.Open(leader.run.PID, leader.run.Ticks)
-				require.NoError(t, err)
+				held := must.Get(proc.Open(leader.run.PID, leader.run.Ticks))(t)
 				require.NoError(t, w.d.Close())
 				require.NoError(t, held.Signal(unix.SIGKILL))
 				require.NoError(t, held.Wait(w.ctx))
 				w.open()
 				require.Equal(t, Stopped, w.observe("web").Running)
-				_, err = os.Stat(w.path("web", runFileName))
-				require.ErrorIs(t, err, os.ErrNotExist)
+				must.Fail(os.Stat(w.path("web", runFileName)))(t, os.ErrNotExist)
 			}
 			for _, pid := range []int{leader.run.PID, child, stray} {
 				waitFor(t, fmt.Sprintf("%d is gone", pid), func() bool { return !exists(pid) || zombie(pid) })
@@ -249,8 +244,7 @@ func TestAReusedPIDIsNotSignalled(t *testing.T) {
 	bystander := exec.Command("/bin/sleep", "1000")
 	require.NoError(t, bystander.Start())
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
-	now, err := proc.ReadStat(bystander.Process.Pid)
-	require.NoError(t, err)
+	now := must.Get(proc.ReadStat(bystander.Process.Pid))(t)
 	w := newWorld(t)
 	for name, run := range map[string]runFile{
 		"start-time": {PID: bystander.Process.Pid, Ticks: now.Start - 1, BootID: w.d.cfg.BootID},
@@ -259,8 +253,7 @@ func TestAReusedPIDIsNotSignalled(t *testing.T) {
 	} {
 		run.StartedAt, run.Command = newWorldClock(), "sleep"
 		w.do("create", name, "command", "sleep")
-		g, err := w.d.openGuest(name)
-		require.NoError(t, err)
+		g := must.Get(w.d.openGuest(name))(t)
 		require.NoError(t, run.write(g.dir))
 		g.close()
 	}
@@ -293,13 +286,10 @@ func TestAnUnreadableRunFile(t *testing.T) {
 func TestACrashBeforeTheOrders(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep")
-	g, err := w.d.openGuest("web")
-	require.NoError(t, err)
+	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
-	files, err := openLaunchFiles(g, account{})
-	require.NoError(t, err)
-	_, fd, err := files.fork(g.incarnation(), proc.NewFD)
-	require.NoError(t, err)
+	files := must.Get(openLaunchFiles(g, account{}))(t)
+	_, fd := must.Two(files.fork(g.incarnation(), proc.NewFD))(t)
 	files.close() // as the kernel does if the daemon is killed
 	require.NoError(t, fd.Wait(w.ctx))
 	fd.Reap()
@@ -312,21 +302,17 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 func TestAChildWithoutAHandle(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep")
-	g, err := w.d.openGuest("web")
-	require.NoError(t, err)
+	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
-	files, err := openLaunchFiles(g, account{})
-	require.NoError(t, err)
+	files := must.Get(openLaunchFiles(g, account{}))(t)
 	defer files.close()
 	no := errors.New("no")
 	var child int
-	_, _, err = files.fork(g.incarnation(), func(fd int) (*proc.FD, error) {
-		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-		require.NoError(t, err)
+	_, _, err := files.fork(g.incarnation(), func(fd int) (*proc.FD, error) {
+		info := must.Get(os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd)))(t)
 		_, after, _ := strings.Cut(string(info), "\nPid:")
 		line, _, _ := strings.Cut(after, "\n")
-		child, err = strconv.Atoi(strings.TrimSpace(line))
-		require.NoError(t, err)
+		child = must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 		require.True(t, exists(child))
 		require.NoError(t, unix.Close(fd))
 		return nil, no
@@ -348,12 +334,10 @@ func TestTheChildGetsNothingOfTheDaemon(t *testing.T) {
 	w.waitUp("web")
 	pid := w.process("web").run.PID
 	if uidOf(pid) == own() || os.Geteuid() == 0 { // other users may not look
-		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		require.NoError(t, err)
+		fds := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 		links := map[string]string{}
 		for _, fd := range fds {
-			links[fd.Name()], err = os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
-			require.NoError(t, err)
+			links[fd.Name()] = must.Get(os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name())))(t)
 		}
 		require.Equal(t, map[string]string{"0": "/dev/null", "1": w.path("web", logFile), "2": w.path("web", logFile)}, links)
 	}
@@ -364,11 +348,8 @@ func TestTheChildGetsNothingOfTheDaemon(t *testing.T) {
 	require.Equal(t, w.path("web", dataDir)+"\n", w.content("web", dataDir, "pwd"))
 	require.Empty(t, w.content("web", dataDir, "stdin"))
 	require.Contains(t, w.content("web", logFile), "out\nerr\n")
-	sid, err := unix.Getsid(pid)
-	require.NoError(t, err)
-	require.Equal(t, pid, sid)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
+	require.Equal(t, pid, must.Get(unix.Getsid(pid))(t))
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	require.Contains(t, string(status), "NoNewPrivs:\t1")
 	require.Contains(t, string(status), "CapEff:\t0000000000000000")
 	require.Contains(t, string(status), "CapPrm:\t0000000000000000")
@@ -410,8 +391,7 @@ func TestAnotherUser(t *testing.T) {
 	c := sh("id -u > uid; id -G > gids; echo x > ../guest.json; cat ../guest.json > leaked; echo up > up; exec sleep 1000")
 	c.User = "nobody"
 	w := newWorld(t, withCommand("web", c), func(c *Config) { c.SingleUser = false })
-	nobody, err := lookupAccount("nobody")
-	require.NoError(t, err)
+	nobody := must.Get(lookupAccount("nobody"))(t)
 	require.True(t, nobody.Switch)
 	w.do("create", "web", "command", "web", "state", "running")
 	w.waitUp("web")
@@ -431,9 +411,7 @@ func TestAnotherUser(t *testing.T) {
 }
 
 func (w *world) observeSnapshotTime(name, snapshot string) time.Time {
-	info, err := os.Stat(w.path(name, snapshotsDir, snapshot, "up"))
-	require.NoError(w.t, err)
-	return info.ModTime()
+	return must.Get(os.Stat(w.path(name, snapshotsDir, snapshot, "up")))(w.t).ModTime()
 }
 
 func TestRlimitsHoldMemory(t *testing.T) {
@@ -484,8 +462,7 @@ func TestALongLogIsSetAsideAtAStart(t *testing.T) {
 func TestAFailedStartLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "none")
-	err := w.try("start", "web")
-	require.ErrorContains(t, err, "no such file or directory")
+	require.ErrorContains(t, w.try("start", "web"), "no such file or directory")
 	require.Equal(t, Stopped, w.observe("web").Running)
 	require.NoFileExists(t, w.path("web", runFileName))
 }

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -25,8 +26,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 			w.do("create", "other", "command", "sleep")
 			w.waitUp("web")
 			leader := w.process("web")
-			held, err := proc.Open(leader.run.PID, leader.run.Ticks)
-			require.NoError(t, err)
+			held := must.Get(proc.Open(leader.run.PID, leader.run.Ticks))(t)
 			defer held.Close()
 			require.NoError(t, w.d.Close())
 			require.NoError(t, held.Signal(unix.SIGKILL))
@@ -42,7 +42,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 
 			// This process has the guest's mark, and New does not wait for its end.
 			again := startMarked(t, w.observe("web").Incarnation)
-			err = w.try(verb, "web")
+			err := w.try(verb, "web")
 			require.ErrorIs(t, err, refusal.Conflict)
 			require.False(t, driver.IsTransient(err) || driver.IsUnknown(err))
 			require.False(t, again.Ended())
@@ -63,8 +63,7 @@ func startMarked(t *testing.T, inc op.Incarnation) *proc.FD {
 	cmd.Env = []string{markOf(inc)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &fd}
 	require.NoError(t, cmd.Start())
-	p, err := proc.NewFD(fd)
-	require.NoError(t, err)
+	p := must.Get(proc.NewFD(fd))(t)
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); p.Close() })
 	return p
 }

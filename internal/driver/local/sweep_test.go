@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // TestSweepLooksAgain: between a sweep's look and its delete, a guest is brought back and
@@ -25,8 +27,7 @@ func TestSweepLooksAgain(t *testing.T) {
 		return w.d.names.held["web"].users == 2
 	})
 	require.NoError(t, w.d.undelete(trashName("web", inc), target("web")))
-	g, err := w.d.openGuest("web")
-	require.NoError(t, err)
+	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
 	require.NoError(t, w.d.destroy(w.ctx, g))
 	unlock()
@@ -42,8 +43,6 @@ func TestSweepOfWhatWasBroughtBack(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	id := trashName("web", w.observe("web").Incarnation)
-	purge, err := w.d.beginPurge(w.ctx, id, "web", w.clock())
-	require.NoError(t, err)
-	require.Empty(t, purge)
+	require.Empty(t, must.Get(w.d.beginPurge(w.ctx, id, "web", w.clock()))(t))
 	require.True(t, w.observe("web").Present)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestMeasureStopsAtItsLimit(t *testing.T) {
@@ -21,21 +22,18 @@ func TestMeasureStopsAtItsLimit(t *testing.T) {
 		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/f%d", mkdirs(t, d, "sub"), i), []byte("12345"), 0o600))
 	}
 	for limit, partial := range map[int64]bool{9: true, 10: false, 11: false} { // sub and nine files
-		u, err := measure(t.Context(), d, limit)
-		require.NoError(t, err)
+		u := must.Get(measure(t.Context(), d, limit))(t)
 		require.Equal(t, partial, u.partial, "limit %d", limit)
 		require.Equal(t, min(limit, 10), u.entries)
 	}
-	u, err := measure(t.Context(), d, 100)
-	require.NoError(t, err)
+	u := must.Get(measure(t.Context(), d, 100))(t)
 	require.Equal(t, int64(9), u.files)
 	require.Equal(t, int64(45), u.apparent)
 	require.Empty(t, u.obstacle)
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	u, err = measure(ended, d, 100)
-	require.NoError(t, err)
+	u = must.Get(measure(ended, d, 100))(t)
 	require.True(t, u.partial)
 }
 
@@ -53,8 +51,7 @@ func TestMeasureNamesWhatCannotBeCopied(t *testing.T) {
 			}
 			d := openTemp(t)
 			require.NoError(t, make(mkdirs(t, d, "in", "here")+"/odd"))
-			u, err := measure(t.Context(), d, 100)
-			require.NoError(t, err)
+			u := must.Get(measure(t.Context(), d, 100))(t)
 			require.Equal(t, "in/here/odd is "+what, u.obstacle)
 			to := openTemp(t)
 			require.ErrorContains(t, copyTree(t.Context(), d, to, 100), "odd is "+what)
@@ -67,8 +64,7 @@ func deep(t *testing.T, d *dir, levels int) {
 	t.Helper()
 	at := d
 	for range levels {
-		next, err := at.mkdir("d", 0o700)
-		require.NoError(t, err)
+		next := must.Get(at.mkdir("d", 0o700))(t)
 		if at != d {
 			at.close()
 		}
@@ -81,17 +77,14 @@ func TestDeepTrees(t *testing.T) {
 	for levels, ok := range map[int]bool{maxDepth - 2: true, maxDepth - 1: true, maxDepth: false} {
 		d, to := openTemp(t), openTemp(t)
 		deep(t, d, levels)
-		u, err := measure(t.Context(), d, 1<<20)
-		require.NoError(t, err)
+		u := must.Get(measure(t.Context(), d, 1<<20))(t)
 		require.Equal(t, ok, u.obstacle == "", "%d levels: %s", levels, u.obstacle)
 		require.Equal(t, ok, copyTree(t.Context(), d, to, 1<<20) == nil, "%d levels", levels)
 	}
 	d := openTemp(t)
 	deep(t, d, 5*maxDepth+3)
 	require.NoError(t, removeTree(t.Context(), d, "d"))
-	names, err := os.ReadDir(d.path())
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.Empty(t, must.Get(os.ReadDir(d.path()))(t))
 }
 
 func TestCopyTreeKeepsWhatItSays(t *testing.T) {
@@ -112,15 +105,11 @@ func TestCopyTreeKeepsWhatItSays(t *testing.T) {
 
 	require.NoError(t, copyTree(t.Context(), from, to, 100))
 	require.Equal(t, hashTree(t, from.path()), hashTree(t, to.path()))
-	info, err := os.Stat(to.path() + "/sub/file")
-	require.NoError(t, err)
+	info := must.Get(os.Stat(to.path() + "/sub/file"))(t)
 	require.True(t, info.ModTime().Equal(long), info.ModTime())
-	info, err = os.Stat(to.path() + "/sub")
-	require.NoError(t, err)
+	info = must.Get(os.Stat(to.path() + "/sub"))(t)
 	require.True(t, info.ModTime().Equal(long), info.ModTime())
-	got, err := os.Readlink(to.path() + "/sub/link")
-	require.NoError(t, err)
-	require.Equal(t, outside, got)
+	require.Equal(t, outside, must.Get(os.Readlink(to.path()+"/sub/link"))(t))
 	// A copy shares no inode with the original, and its files share none with each other.
 	a, b := inode(t, to.path()+"/sub/file"), inode(t, to.path()+"/sub/second")
 	require.NotEqual(t, a, b)
@@ -129,42 +118,33 @@ func TestCopyTreeKeepsWhatItSays(t *testing.T) {
 
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
-	return info.Sys().(*syscall.Stat_t).Ino
+	return must.Get(os.Lstat(path))(t).Sys().(*syscall.Stat_t).Ino
 }
 
 func allocated(t *testing.T, path string) int64 {
 	t.Helper()
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
-	return info.Sys().(*syscall.Stat_t).Blocks * 512
+	return must.Get(os.Lstat(path))(t).Sys().(*syscall.Stat_t).Blocks * 512
 }
 
 func TestCopyTreeKeepsHoles(t *testing.T) {
 	from, to := openTemp(t), openTemp(t)
-	f, err := os.Create(from.path() + "/sparse")
-	require.NoError(t, err)
+	f := must.Get(os.Create(from.path() + "/sparse"))(t)
 	const size = 1 << 40 // a terabyte, of which three pieces exist
 	require.NoError(t, f.Truncate(size))
 	for _, at := range []int64{0, 1 << 30, size - 5} {
-		_, err = f.WriteAt([]byte("hello"), at)
-		require.NoError(t, err)
+		must.Get(f.WriteAt([]byte("hello"), at))(t)
 	}
 	require.NoError(t, f.Close())
 	require.NoError(t, os.WriteFile(from.path()+"/empty", nil, 0o600))
 	require.NoError(t, copyTree(t.Context(), from, to, 10))
-	info, err := os.Stat(to.path() + "/sparse")
-	require.NoError(t, err)
+	info := must.Get(os.Stat(to.path() + "/sparse"))(t)
 	require.Equal(t, int64(size), info.Size())
 	require.Less(t, allocated(t, to.path()+"/sparse"), int64(1<<20))
-	c, err := os.Open(to.path() + "/sparse")
-	require.NoError(t, err)
+	c := must.Get(os.Open(to.path() + "/sparse"))(t)
 	defer c.Close()
 	for _, at := range []int64{0, 1 << 30, size - 5} {
 		b := make([]byte, 5)
-		_, err = c.ReadAt(b, at)
-		require.NoError(t, err)
+		must.Get(c.ReadAt(b, at))(t)
 		require.Equal(t, "hello", string(b))
 	}
 }
@@ -193,8 +173,7 @@ func TestRemoveTreeTakesOnlyTheTree(t *testing.T) {
 	require.NoError(t, removeTree(t.Context(), d, "gone"))
 	require.NoError(t, removeTree(t.Context(), d, "gone"), "nothing there is no error")
 	require.Equal(t, before, hashTree(t, keep))
-	_, err := os.Lstat(d.path() + "/gone")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	must.Fail(os.Lstat(d.path()+"/gone"))(t, os.ErrNotExist)
 }
 
 func TestRemoveTreeOpensReadOnlyDirectories(t *testing.T) {
@@ -222,8 +201,7 @@ func TestRemoveTreeStopsAtAMount(t *testing.T) {
 	point := mkdirs(t, d, "gone", "sub", "mnt")
 	bindMount(t, theirs, point)
 	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), refusal.Conflict)
-	b, err := os.ReadFile(theirs + "/file")
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(theirs + "/file"))(t)
 	require.Equal(t, "theirs", string(b))
 	require.NoError(t, unix.Unmount(point, 0))
 
@@ -232,19 +210,16 @@ func TestRemoveTreeStopsAtAMount(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	bindMount(t, theirs+"/file", file)
 	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), refusal.Conflict)
-	b, err = os.ReadFile(theirs + "/file")
-	require.NoError(t, err)
+	b = must.Get(os.ReadFile(theirs + "/file"))(t)
 	require.Equal(t, "theirs", string(b))
 }
 
 func TestMountPoints(t *testing.T) {
-	points, err := mountPoints([]byte(`22 27 0:21 / /proc rw,relatime - proc proc rw
+	points := must.Get(mountPoints([]byte(`22 27 0:21 / /proc rw,relatime - proc proc rw
 36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 shared:2 - ext3 /dev/root rw
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, []string{"/proc", `/mnt/a b\c`}, points)
-	_, err = mountPoints([]byte("22 27 0:21 /\n"))
-	require.Error(t, err)
+	must.Err(mountPoints([]byte("22 27 0:21 /\n")))(t)
 }
 
 func TestCheckNoMount(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func own() uint32 { return uint32(os.Geteuid()) }
@@ -20,17 +21,14 @@ func own() uint32 { return uint32(os.Geteuid()) }
 // ownerOf is the owner of a file of a guest.
 func (w *world) ownerOf(parts ...string) uint32 {
 	w.t.Helper()
-	info, err := os.Lstat(w.path(parts...))
-	require.NoError(w.t, err)
-	return info.Sys().(*syscall.Stat_t).Uid
+	return must.Get(os.Lstat(w.path(parts...)))(w.t).Sys().(*syscall.Stat_t).Uid
 }
 
 // runsAs is the real uid or gid of a guest's process. It first checks that all four are the
 // same and that the process has no other group.
 func (w *world) runsAs(name string) uint32 {
 	w.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process(name).run.PID))
-	require.NoError(w.t, err)
+	b := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process(name).run.PID)))(w.t)
 	var uid uint32
 	for line := range strings.Lines(string(b)) {
 		key, rest, _ := strings.Cut(line, ":")
@@ -39,8 +37,7 @@ func (w *world) runsAs(name string) uint32 {
 		case "Uid", "Gid":
 			require.Equal(w.t, []string{f[0], f[0], f[0], f[0]}, f)
 			n := 0
-			_, err := fmt.Sscan(f[0], &n)
-			require.NoError(w.t, err)
+			must.Get(fmt.Sscan(f[0], &n))(w.t)
 			require.True(w.t, uid == 0 || uid == uint32(n))
 			uid = uint32(n)
 		case "Groups":
@@ -110,8 +107,7 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 	}
 	full := func(why string) {
 		t.Helper()
-		err := start("new")
-		require.ErrorIs(t, err, refusal.OverLimit, why)
+		require.ErrorIs(t, start("new"), refusal.OverLimit, why)
 		w.do("destroy", "new")
 	}
 	require.NoError(t, start("a"))
@@ -165,9 +161,8 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 // strayOf starts a process with a uid, without a record of it.
 func (w *world) strayOf(uid uint32) int {
 	w.t.Helper()
-	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Env: []string{}, Dir: "/",
-		Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}})
-	require.NoError(w.t, err)
+	p := must.Get(os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Env: []string{}, Dir: "/",
+		Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}}))(w.t)
 	go func() { _, _ = p.Wait() }() // the test kills it
 	w.t.Cleanup(func() { _ = p.Kill() })
 	return p.Pid
@@ -226,8 +221,7 @@ func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
 		require.NoError(t, mknod)
 		require.Equal(t, own(), w.ownerOf("web", dataDir, "null"), "a device is nobody's data")
 	}
-	info, err := os.Lstat(outside)
-	require.NoError(t, err)
+	info := must.Get(os.Lstat(outside))(t)
 	require.Equal(t, own(), info.Sys().(*syscall.Stat_t).Uid)
 }
 
@@ -242,8 +236,7 @@ func TestATableThatCannotBeReadIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "{", `{"next":1,"held":{"a":5,"b":5}}`, `{"next":1}`, `{"next":1,"held":{"a":0}}`, `{"next":1,"held":{"../x":7}}`,
 		`{"next":1,"held":{},"more":1}`} {
 		w.write(bad, uidsFile)
-		_, err := New(w.cfg)
-		require.ErrorIs(t, err, refusal.Conflict, bad)
+		must.Fail(New(w.cfg))(t, refusal.Conflict, bad)
 	}
 	w.write(good, uidsFile)
 	w.open()
@@ -279,14 +272,10 @@ func FuzzParseUIDs(f *testing.F) {
 			require.NotZero(t, uid)
 			seen[uid] = true
 		}
-		root, err := openDir(t.TempDir())
-		require.NoError(t, err)
+		root := must.Get(openDir(t.TempDir()))(t)
 		defer root.close()
 		require.NoError(t, table.write(root))
-		again, err := root.read(uidsFile)
-		require.NoError(t, err)
-		same, err := parseUIDs(again)
-		require.NoError(t, err)
-		require.Equal(t, table, same)
+		again := must.Get(root.read(uidsFile))(t)
+		require.Equal(t, table, must.Get(parseUIDs(again))(t))
 	})
 }

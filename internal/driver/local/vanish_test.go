@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // TestARemovedDirectoryIsEmpty: a guest may remove a directory after a look or a copy opened
@@ -14,17 +16,13 @@ import (
 func TestARemovedDirectoryIsEmpty(t *testing.T) {
 	d := openTemp(t)
 	path := mkdirs(t, d, "gone")
-	sub, err := d.sub("gone")
-	require.NoError(t, err)
+	sub := must.Get(d.sub("gone"))(t)
 	defer sub.close()
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, sub.each(func(name string) error { t.Error(name); return nil }))
-	u, err := measure(t.Context(), sub, 10)
-	require.NoError(t, err)
-	require.Equal(t, usage{}, u)
+	require.Equal(t, usage{}, must.Get(measure(t.Context(), sub, 10))(t))
 	mkdirs(t, d, "copy")
-	to, err := d.sub("copy")
-	require.NoError(t, err)
+	to := must.Get(d.sub("copy"))(t)
 	defer to.close()
 	require.NoError(t, copyTree(t.Context(), sub, to, 10))
 	require.Empty(t, entries(t, to.path()))
@@ -43,11 +41,9 @@ func TestAnErrorOfTheVisitorIsKept(t *testing.T) {
 func TestCopyLeavesOutWhatVanished(t *testing.T) {
 	d := openTemp(t)
 	from, to := mkdirs(t, d, "from"), mkdirs(t, d, "to")
-	src, err := d.sub("from")
-	require.NoError(t, err)
+	src := must.Get(d.sub("from"))(t)
 	defer src.close()
-	dst, err := d.sub("to")
-	require.NoError(t, err)
+	dst := must.Get(d.sub("to"))(t)
 	defer dst.close()
 	c := copying{ctx: t.Context(), limit: 10}
 	require.NoError(t, c.entry(src, dst, "not there", 1), "before the look")
@@ -57,8 +53,7 @@ func TestCopyLeavesOutWhatVanished(t *testing.T) {
 	require.NoError(t, os.Symlink("x", link))
 	looks := map[string]entry{}
 	for _, name := range []string{"file", "link"} {
-		looks[name], err = src.stat(name)
-		require.NoError(t, err)
+		looks[name] = must.Get(src.stat(name))(t)
 	}
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Remove(link))

@@ -19,6 +19,8 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 
 	"github.com/stretchr/testify/require"
@@ -90,9 +92,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	var err error
-	w.d, err = New(w.cfg)
-	require.NoError(w.t, err)
+	w.d = must.Get(New(w.cfg))(w.t)
 }
 
 // restart closes the driver and opens another, as a restart of the daemon does.
@@ -157,10 +157,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 // step is the step that the gate would make of an operation on the current target.
 func (w *world) step(verb, name string, kv ...any) op.Step {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
+	p := gateworld.Params(kv...)
 	w.births++
 	s := op.Step{ID: op.StepID{Job: op.JobID(w.births), Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}
 	if verb == "create" {
@@ -194,9 +191,7 @@ func (w *world) refused(code refusal.Code, verb, name string, kv ...any) *refusa
 
 func (w *world) observe(name string) op.Observed {
 	w.t.Helper()
-	o, err := w.d.Observe(w.ctx, op.At(target(name)))
-	require.NoError(w.t, err)
-	return o
+	return must.Get(w.d.Observe(w.ctx, op.At(target(name))))(w.t)
 }
 
 func (w *world) path(parts ...string) string {
@@ -212,8 +207,7 @@ func (w *world) write(content string, parts ...string) {
 
 func (w *world) content(parts ...string) string {
 	w.t.Helper()
-	b, err := os.ReadFile(w.path(parts...))
-	require.NoError(w.t, err)
+	b := must.Get(os.ReadFile(w.path(parts...)))(w.t)
 	return string(b)
 }
 
@@ -226,7 +220,7 @@ func hashTree(t interface {
 }, root string) string {
 	t.Helper()
 	var lines []string
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() == uidsFile { // which only says which uids were given
 			return err
 		}
@@ -247,8 +241,7 @@ func hashTree(t interface {
 		}
 		lines = append(lines, line)
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 	sort.Strings(lines)
 	return strings.Join(lines, "\n")
 }

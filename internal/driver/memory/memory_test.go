@@ -8,20 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
-	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var noon = gateworld.Noon
 
 func clock() time.Time { return noon }
 
@@ -29,9 +28,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 func observe(t *testing.T, d *Driver, name string) op.Observed {
 	t.Helper()
-	o, err := d.Observe(t.Context(), op.At(target(name)))
-	require.NoError(t, err)
-	return o
+	return must.Get(d.Observe(t.Context(), op.At(target(name))))(t)
 }
 
 // act runs an operation as an action does after the permit was used.
@@ -92,16 +89,14 @@ func TestWhatWasReturnedStays(t *testing.T) {
 	d := New(clock)
 	d.Put("b", nil)
 	d.Put("a", nil)
-	list, err := d.List(t.Context())
-	require.NoError(t, err)
+	list := must.Get(d.List(t.Context()))(t)
 	require.Equal(t, []op.Target{target("a"), target("b")}, []op.Target{list[0].Target, list[1].Target})
 	before := list[0]
 	require.NoError(t, act(t, d, "set-config", "a", op.Params{"protected": true}))
 	require.NoError(t, act(t, d, "snapshot", "a", op.Params{"snapshot": "s"}))
 	require.Equal(t, before, list[0])
 	require.False(t, list[0].Spec.Bool("protected"))
-	list, err = d.List(t.Context())
-	require.NoError(t, err)
+	list = must.Get(d.List(t.Context()))(t)
 	require.True(t, list[0].Protected)
 	require.NotEqual(t, d.Put("a", nil).Incarnation, before.Incarnation)
 }
@@ -110,18 +105,7 @@ func TestWhatWasReturnedStays(t *testing.T) {
 func newGate(t *testing.T, d *Driver) *gate.Gate {
 	t.Helper()
 	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	var err error
-	var c *nonce.Clock
-	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
-		c, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
-		return err
-	}))
-	trust, err := authz.LoadTrust(nil)
-	require.NoError(t, err)
-	g, err := gate.New(gate.Config{Store: s, Observer: d, Clock: c, Host: "host", ID: "0123456789abcdef0123456789abcdef",
-		Trust: trust, Policy: policy.Default()})
-	require.NoError(t, err)
-	return g
+	return gateworld.New(t, s, gateworld.Still, gate.Config{Observer: d, Host: "host", Trust: gateworld.Trust(t, "")})
 }
 
 func TestThroughARealGate(t *testing.T) {
@@ -143,17 +127,12 @@ func TestThroughARealGate(t *testing.T) {
 	_, err = g.Record(t.Context(), id, gate.Outcome{Err: err, Transient: true})
 	require.NoError(t, err)
 
-	_, err = driver.Run(context.Background(), p, d)
-	require.Error(t, err, "a permit works once")
-	p, err = g.Permit(t.Context(), id)
-	require.NoError(t, err)
-	_, err = driver.Run(t.Context(), p, d)
-	require.NoError(t, err)
+	must.Err(driver.Run(context.Background(), p, d))(t, "a permit works once")
+	p = must.Get(g.Permit(t.Context(), id))(t)
+	must.Get(driver.Run(t.Context(), p, d))(t)
 	o := observe(t, d, "web")
 	require.Equal(t, j.Steps[0].Birth, o.Birth)
-	s, err := g.Record(t.Context(), id, gate.Outcome{After: &o})
-	require.NoError(t, err)
-	require.Equal(t, op.StateSucceeded, s.State)
+	require.Equal(t, op.StateSucceeded, must.Get(g.Record(t.Context(), id, gate.Outcome{After: &o}))(t).State)
 }
 
 func BenchmarkList10000(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 // check returns the bad findings by their subject.
@@ -34,9 +35,7 @@ func TestCheck(t *testing.T) {
 		if change != nil {
 			change(&changed)
 		}
-		d, err := proxmox.New(changed)
-		require.NoError(t, err)
-		return d
+		return must.Get(proxmox.New(changed))(t)
 	}
 	require.Empty(t, check(t, open(nil)))
 	c.Revoke("VM.Snapshot", "Datastore.AllocateSpace")

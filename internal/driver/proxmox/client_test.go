@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 const secretLine = "gated@pve!gate=11111111-2222-4333-8444-555555555555\n"
@@ -33,9 +34,7 @@ func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Confi
 	cfg := Config{URL: s.URL, TokenFile: filepath.Join(dir, "token"), CAFile: filepath.Join(dir, "ca.pem"), Timeout: time.Minute}
 	require.NoError(t, os.WriteFile(cfg.TokenFile, []byte(secretLine), 0o600))
 	require.NoError(t, os.WriteFile(cfg.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644))
-	c, err := newClient(cfg)
-	require.NoError(t, err)
-	return c, s, cfg
+	return must.Get(newClient(cfg))(t), s, cfg
 }
 
 // Every answer except 2xx is an error. The error says if the work may be done, and if a later
@@ -119,28 +118,21 @@ func TestEachRequestOnceAndInTime(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	api, _, _ := served(t, func(http.ResponseWriter, *http.Request) {})
-	_, err := api.send(gone, "DELETE", "/x", nil)
-	require.ErrorIs(t, err, context.Canceled)
+	must.Fail(api.send(gone, "DELETE", "/x", nil))(t, context.Canceled)
 }
 
 // An answer has a bounded length and the right form.
 func TestAnswersThatAreNone(t *testing.T) {
 	body := ""
 	api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
-	whole, err := readAll(strings.NewReader(strings.Repeat(" ", maxAnswer)))
-	require.NoError(t, err)
-	require.Len(t, whole, maxAnswer)
+	require.Len(t, must.Get(readAll(strings.NewReader(strings.Repeat(" ", maxAnswer))))(t), maxAnswer)
 	for _, body = range []string{strings.Repeat(" ", maxAnswer+1), "<html>", `{"data":`, ``, `{"data":null}`, `{}`, `{"data":{}}`, `{"data":[1]}`, `{"data":[{"a":1,"a":2}]}`, `[]`, `null`} {
-		_, err := api.list(t.Context(), "/x", nil)
-		require.Error(t, err, "%.40q", body)
+		must.Err(api.list(t.Context(), "/x", nil))(t, "%.40q", body)
 	}
 	body = `{"data":[]}`
-	list, err := api.list(t.Context(), "/x", nil)
-	require.NoError(t, err)
-	require.Empty(t, list)
+	require.Empty(t, must.Get(api.list(t.Context(), "/x", nil))(t))
 	body = `{"data":{"a":1,"b":"2","c":true,"d":null,"e":{"f":1},"g":0.5}}`
-	o, err := api.get(t.Context(), "/x", nil)
-	require.NoError(t, err)
+	o := must.Get(api.get(t.Context(), "/x", nil))(t)
 	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)
 }
 
@@ -151,12 +143,10 @@ func TestParametersAreTexts(t *testing.T) {
 		query, kind = r.URL.RawQuery, r.Header.Get("Authorization")
 		_, _ = w.Write([]byte(`{"data":null}`))
 	})
-	_, err := api.send(t.Context(), "GET", "/x", values{"vmid": "999999999"})
-	require.NoError(t, err)
+	must.Get(api.send(t.Context(), "GET", "/x", values{"vmid": "999999999"}))(t)
 	require.Equal(t, "vmid=999999999", query)
 	require.Equal(t, "PVEAPIToken="+strings.TrimSpace(secretLine), kind)
-	_, err = api.send(t.Context(), "DELETE", "/x", values{"vmid": "100000000"})
-	require.NoError(t, err)
+	must.Get(api.send(t.Context(), "DELETE", "/x", values{"vmid": "100000000"}))(t)
 	require.Equal(t, "vmid=100000000", query)
 }
 
@@ -164,22 +154,18 @@ func TestParametersAreTexts(t *testing.T) {
 func TestTrust(t *testing.T) {
 	var asked atomic.Int64
 	_, s, cfg := served(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); _, _ = w.Write([]byte(`{"data":{}}`)) })
-	_, err := newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, Fingerprint: "AB:CD"})
-	require.Error(t, err)
+	must.Err(newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, Fingerprint: "AB:CD"}))(t)
 	cfg.CAFile, cfg.Fingerprint = "", strings.TrimSuffix(strings.Repeat("AB:", 32), ":")
-	api, err := newClient(cfg)
-	require.NoError(t, err)
-	_, err = api.get(t.Context(), "/version", nil)
+	api := must.Get(newClient(cfg))(t)
+	_, err := api.get(t.Context(), "/version", nil)
 	var pin *pinError
 	require.ErrorAs(t, err, &pin)
 	require.True(t, untouched(err), "nothing was sent")
 	require.True(t, driver.IsTransient(worked("x", err)))
 	cfg.Fingerprint = pin.got
-	api, err = newClient(cfg)
-	require.NoError(t, err)
+	api = must.Get(newClient(cfg))(t)
 	for range 3 { // a resumed connection is checked, too
-		_, err = api.get(t.Context(), "/version", nil)
-		require.NoError(t, err)
+		must.Get(api.get(t.Context(), "/version", nil))(t)
 		s.CloseClientConnections()
 	}
 	require.EqualValues(t, 3, asked.Load())
@@ -227,12 +213,10 @@ func TestTokenFile(t *testing.T) {
 }
 
 func TestTaskIDs(t *testing.T) {
-	node, err := nodeOf("UPID:pve1:0000C5B2:00AB12CD:6912A0F3:qmdestroy:100:gated@pve!gate:")
-	require.NoError(t, err)
+	node := must.Get(nodeOf("UPID:pve1:0000C5B2:00AB12CD:6912A0F3:qmdestroy:100:gated@pve!gate:"))(t)
 	require.Equal(t, "pve1", node)
 	for _, bad := range []string{"", "UPID", "UPID:pve1:1:2:3:qmstart:100:root@pam", "UPID:a/../b:1:2:3:x:100:root@pam:", "XPID:pve1:1:2:3:x:100:root@pam:"} {
-		_, err := nodeOf(bad)
-		require.Error(t, err, bad)
+		must.Err(nodeOf(bad))(t, bad)
 	}
 	require.NoError(t, ended("OK"))
 	require.NoError(t, ended("WARNINGS: 2"))

@@ -12,8 +12,7 @@ import (
 // TestWhatIsShownOfACopy: the facts have what Proxmox VE reports of a snapshot and a backup,
 // and name what it does not report.
 func TestWhatIsShownOfACopy(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		w.ours("web")
 		w.Done(drivertest.Hub, guestAsk("snapshot", "web", "snapshot", "before"))
 		w.Done(drivertest.Hub, guestAsk("backup", "web"))

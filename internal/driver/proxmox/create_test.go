@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 // cloning is a world whose default template is a copy of a guest.
@@ -27,9 +28,7 @@ func cloning(t *testing.T, kind string) *world {
 
 func (w *world) use(cfg proxmox.Config) {
 	w.t.Helper()
-	var err error
-	w.d, err = proxmox.New(cfg)
-	require.NoError(w.t, err)
+	w.d = must.Get(proxmox.New(cfg))(w.t)
 	w.w.Driver = w.d
 	w.Use(w.d)
 }
@@ -60,9 +59,7 @@ func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	require.ErrorIs(t, w.Execute(s.ID), refusal.BadParams)
 	require.False(t, w.Look("web").Present)
 	w.Done(drivertest.Hub, guestAsk("create", "web"))
-	j, err := w.Submit(drivertest.Hub, guestAsk("start", "web"))
-	require.NoError(t, err)
-	require.Equal(t, op.StatePending, j.State())
+	require.Equal(t, op.StatePending, must.Get(w.Submit(drivertest.Hub, guestAsk("start", "web")))(t).State())
 }
 
 // If the set-up of a new guest fails, that guest is destroyed, and no other.
@@ -72,8 +69,7 @@ func TestCreateThatCannotBeSetUp(t *testing.T) {
 		before := w.Volumes(0)
 		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "no"})
 		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
-		_, err := w.run(s.ID)
-		require.ErrorContains(t, err, "set the new guest up")
+		require.ErrorContains(t, must.Err(w.run(s.ID))(t), "set the new guest up")
 		require.Zero(t, w.VMID("web"))
 		require.Equal(t, before, w.Volumes(0))
 	})
@@ -121,8 +117,7 @@ func TestNumbersOfNewGuests(t *testing.T) {
 
 // A clone is a guest of its own that the gate made. Its original stays.
 func TestClone(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		from := w.ours("from", "labels", map[string]any{"tier": "prod"}, "protected", true)
 		before := w.Look("from")
 		s := w.Done(drivertest.Hub, guestAsk("clone", "copy", "from", "from"))

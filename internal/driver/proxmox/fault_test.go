@@ -13,18 +13,17 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // If the configuration changes between the look and the change of the flag, the old digest
 // makes the request fail. Nothing is destroyed.
 func TestADigestThatIsOldDestroysNothing(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("victim")
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "checksum missmatch (file change by other user?)"})
-		_, err := w.run(r.ID)
-		require.ErrorContains(t, err, "checksum")
+		require.ErrorContains(t, must.Err(w.run(r.ID))(t), "checksum")
 		require.True(t, w.Exists(vmid))
 		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 	})
@@ -53,21 +52,17 @@ func TestADestroyWhoseTaskFails(t *testing.T) {
 	vmid := w.ours("victim")
 	r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 	held := w.Hold("qmdestroy")
-	did, err := w.run(r.ID)
-	require.NoError(t, err)
+	did := must.Get(w.run(r.ID))(t)
 	require.NotEmpty(t, did.Task)
-	p, err := w.d.Task(t.Context(), did.Task)
-	require.NoError(t, err)
+	p := must.Get(w.d.Task(t.Context(), did.Task))(t)
 	require.False(t, p.Done)
 	held.Fail("lvremove failed")
-	p, err = w.d.Task(t.Context(), did.Task)
-	require.NoError(t, err)
+	p = must.Get(w.d.Task(t.Context(), did.Task))(t)
 	require.True(t, p.Done)
 	require.ErrorContains(t, p.Err, "lvremove failed")
 	require.True(t, w.Exists(vmid))
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
-	_, err = w.d.Task(t.Context(), strings.Replace(did.Task, ":0000", ":FFFF", 1))
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.d.Task(t.Context(), strings.Replace(did.Task, ":0000", ":FFFF", 1)))(t, refusal.UnknownTarget)
 }
 
 // The signature covers what the operator saw. Any change by another program between approval
@@ -102,8 +97,7 @@ func TestChangesBetweenApprovalAndRun(t *testing.T) {
 
 // If the guest changes after the permit was used, right before the DELETE, it is not destroyed.
 func TestChangesUnderTheDestroy(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("victim")
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 		stop := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangAfter, Times: 1})
@@ -123,8 +117,7 @@ func TestLocks(t *testing.T) {
 	vmid := w.ours("victim")
 	r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
 	w.SetLock(vmid, "backup")
-	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.run(r.ID))(t, refusal.Unavailable)
 	require.Equal(t, op.StateAuthorized, w.Step(r.ID).State)
 	w.SetLock(vmid, "")
 	w.Reconcile()
@@ -147,11 +140,9 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 	require.NotEmpty(t, driver.Missing(err), "of a node that is away there are no names: any guest may be there")
 	require.NotContains(t, fmt.Sprint(list), "away")
 	w.SetOffline("pve2", false)
-	_, err = w.d.List(t.Context())
-	require.NoError(t, err)
+	must.Get(w.d.List(t.Context()))(t)
 	w.SetOffline("pve2", true)
-	list, err = w.d.List(t.Context())
-	require.NoError(t, err, "the name is known from before")
+	list = must.Get(w.d.List(t.Context()))(t, "the name is known from before")
 	state := map[string]string{}
 	for _, o := range list {
 		state[o.Target.Name] = o.Running
@@ -159,8 +150,7 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"alone": "stopped", "twice": "unknown", "away": "unknown", "broken": "unknown", "base": "unknown"}, state)
 	for name, code := range map[string]refusal.Code{"twice": refusal.Conflict, "away": refusal.Unavailable, "broken": refusal.Unavailable} {
-		_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: name}))
-		require.ErrorIs(t, err, code, name)
+		must.Fail(w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: name})))(t, code, name)
 	}
 	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
 	require.ErrorIs(t, err, refusal.Unavailable, "the guest that is away may have any name")

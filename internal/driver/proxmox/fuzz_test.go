@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // Every answer is read into texts or refused. A guest's identity does not depend on the order
@@ -19,8 +20,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`"UPID:pve1:1:2:3:qmstart:100:root@pam:"`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		body, err := readAll(bytes.NewReader(b))
-		require.NoError(t, err)
+		body := must.Get(readAll(bytes.NewReader(b)))(t)
 		var kept raw
 		require.NoError(t, kept.UnmarshalJSON(body))
 		require.Equal(t, len(b), len(kept))
@@ -67,15 +67,12 @@ func FuzzSizes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if n, err := parseSize(s); err == nil {
 			require.GreaterOrEqual(t, n, int64(0))
-			back, err := parseSize(strconv.FormatInt(n, 10))
-			require.NoError(t, err)
+			back := must.Get(parseSize(strconv.FormatInt(n, 10)))(t)
 			require.Equal(t, n, back)
 		}
 		if n, err := parseMemory(s); err == nil {
 			require.GreaterOrEqual(t, n, int64(0))
-			back, err := parseMemory(strconv.FormatInt(n, 10))
-			require.NoError(t, err)
-			require.Equal(t, n, back)
+			require.Equal(t, n, must.Get(parseMemory(strconv.FormatInt(n, 10)))(t))
 		}
 		d := parseDrive("scsi0", s)
 		require.Equal(t, "scsi0", d.key)
@@ -98,9 +95,7 @@ func FuzzMarker(f *testing.F) {
 			require.ErrorIs(t, err, refusal.Oversized)
 			return
 		}
-		again, err := parseMarker(text)
-		require.NoError(t, err)
-		require.Equal(t, m, again)
+		require.Equal(t, m, must.Get(parseMarker(text))(t))
 	})
 }
 
@@ -116,9 +111,7 @@ func FuzzToken(f *testing.F) {
 			require.Contains(t, []string{id + "=" + secret, id + "=" + secret + "\n"}, s)
 		}
 		if pin, err := ParseFingerprint(s); err == nil {
-			again, err := ParseFingerprint(spelled(pin))
-			require.NoError(t, err)
-			require.Equal(t, pin, again)
+			require.Equal(t, pin, must.Get(ParseFingerprint(spelled(pin)))(t))
 		}
 	})
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func made(t *testing.T, kind string, config object, snapshots ...object) *guest {
 	t.Helper()
-	g, err := normalise(row{vmid: 100, node: "pve1", kind: kind}, config, config, snapshots)
-	require.NoError(t, err)
-	return g
+	return must.Get(normalise(row{vmid: 100, node: "pve1", kind: kind}, config, config, snapshots))(t)
 }
 
 func but(o object, kv ...string) object {
@@ -103,8 +102,7 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 	require.NoError(t, err)
 	config := but(machine, "description", text+"\n")
 	require.Equal(t, "b1", made(t, qemu, config).birth())
-	copied, err := normalise(row{vmid: 101, kind: qemu}, config, config, nil)
-	require.NoError(t, err)
+	copied := must.Get(normalise(row{vmid: 101, kind: qemu}, config, config, nil))(t)
 	require.Empty(t, copied.birth())
 	require.Equal(t, "prod", copied.labels()["tier"])
 	require.True(t, copied.protected())
@@ -112,23 +110,16 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 
 func TestMarker(t *testing.T) {
 	m := marker{there: true, vmid: 7, birth: "b", protected: true, labels: map[string]string{"a": "b c", "x": ""}}
-	text, err := m.in("")
-	require.NoError(t, err)
-	got, err := parseMarker(text + "\n")
-	require.NoError(t, err)
-	require.Equal(t, m, got)
-	again, err := marker{there: true, vmid: 8, labels: map[string]string{}}.in("above\n" + text + "\nbelow\n")
-	require.NoError(t, err)
+	text := must.Get(m.in(""))(t)
+	require.Equal(t, m, must.Get(parseMarker(text+"\n"))(t))
+	again := must.Get(marker{there: true, vmid: 8, labels: map[string]string{}}.in("above\n" + text + "\nbelow\n"))(t)
 	require.Equal(t, "above\nbelow\ngated: {\"labels\":{},\"protected\":false,\"vmid\":8}", again)
 	for _, bad := range []string{text + "\n" + text, "gated: ", "gated: {}", "gated: {\"vmid\":1}", "gated: null",
 		`gated: {"labels":{},"protected":false,"vmid":8,"scratch":true}`, `gated: {"labels":{},"protected":"no","vmid":8}`,
 		`gated: {"labels":{},"protected":false,"protected":true,"vmid":8}`} {
-		_, err := parseMarker(bad)
-		require.Error(t, err, bad)
+		must.Err(parseMarker(bad))(t, bad)
 	}
-	none, err := parseMarker("just notes\n gated: {}\nGated: x")
-	require.NoError(t, err)
-	require.False(t, none.there)
-	_, err = marker{there: true, labels: map[string]string{"a": strings.Repeat("x", maxDescription)}}.in("")
+	require.False(t, must.Get(parseMarker("just notes\n gated: {}\nGated: x"))(t).there)
+	_, err := marker{there: true, labels: map[string]string{"a": strings.Repeat("x", maxDescription)}}.in("")
 	require.ErrorIs(t, err, refusal.Oversized)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // A round over a thousand guests sends one list, and looks only at changed guests and a few
@@ -19,8 +20,7 @@ func TestARoundOverAThousandGuests(t *testing.T) {
 	}
 	round := func() pvetest.Counts {
 		w.ResetCounts()
-		list, err := w.d.List(t.Context())
-		require.NoError(t, err)
+		list := must.Get(w.d.List(t.Context()))(t)
 		require.Len(t, list, guests)
 		return w.Counts()
 	}
@@ -39,8 +39,7 @@ func TestARoundOverAThousandGuests(t *testing.T) {
 	rounds := 0
 	for seen := false; !seen; rounds++ {
 		require.Less(t, rounds, guests/refreshed+1)
-		list, err := w.d.List(t.Context())
-		require.NoError(t, err)
+		list := must.Get(w.d.List(t.Context()))(t)
 		seen = list[60].Protected
 	}
 	require.True(t, w.Look("g0060").Protected, "a look at one guest uses nothing that was kept")

@@ -10,6 +10,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 func idle(op.Target) bool { return false }
@@ -117,15 +118,13 @@ func TestMend(t *testing.T) {
 
 // TestMendAfterAStepThatCouldNotPutItBack: it works in the same process.
 func TestMendAfterAStepThatCouldNotPutItBack(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web")
 		require.NoError(t, w.d.Mend(t.Context(), idle))
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
 		cut := w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.FailBefore})
 		again := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.DropBefore, Skip: 1})
-		_, err := w.run(r.ID)
-		require.Error(t, err)
+		must.Err(w.run(r.ID))(t)
 		cut.Release()
 		again.Release()
 		require.Equal(t, "0", w.Guest(vmid).Config["protection"])

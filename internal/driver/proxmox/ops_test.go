@@ -11,6 +11,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 // signed asks for a step that needs a signature, signs it, and runs it.
@@ -48,8 +49,7 @@ func TestDisksOfAProtectedGuest(t *testing.T) {
 		w.signed(guestAsk("disk-delete", "web", "disk", key))
 		require.Len(t, w.Look("web").Disks, 1)
 		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
-		_, err := w.Submit(drivertest.Hub, guestAsk("disk-delete", "web", "disk", key))
-		require.ErrorIs(t, err, refusal.UnknownTarget)
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("disk-delete", "web", "disk", key)))(t, refusal.UnknownTarget)
 	})
 }
 
@@ -74,8 +74,7 @@ func TestADiskThatIsHeld(t *testing.T) {
 	w.Done(drivertest.Hub, guestAsk("start", "web"))
 	before := w.Look("web")
 	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "web", "disk", "mp0"))
-	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.run(r.ID))(t, refusal.Conflict)
 	require.Equal(t, before.Fingerprint, w.Look("web").Fingerprint)
 	require.Empty(t, w.Guest(vmid).Pending)
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
@@ -131,8 +130,7 @@ func TestBackups(t *testing.T) {
 // TestUnsignedBackupsPushNoneOut: unsigned backups prune nothing. They do not make a backup job
 // of the cluster, or a signed rotation, prune a good backup.
 func TestUnsignedBackupsPushNoneOut(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web")
 		w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 3})
 		for range 3 {
@@ -177,8 +175,7 @@ func TestABackupThatCannotBeDeleted(t *testing.T) {
 	name := w.Look("web").Backups[0]
 	r := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
 	broken := w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.FailBefore})
-	_, err := w.run(r.ID)
-	require.Error(t, err)
+	must.Err(w.run(r.ID))(t)
 	broken.Release()
 	for _, v := range w.Backups(vmid) {
 		require.True(t, v.Protected)
@@ -187,8 +184,7 @@ func TestABackupThatCannotBeDeleted(t *testing.T) {
 	s := w.Do(drivertest.Hub, guestAsk("backup", "web"))
 	require.Equal(t, op.StateSucceeded, s.State)
 	del := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
-	_, err = w.run(del.ID)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(w.run(del.ID))(t, refusal.Conflict)
 	require.Len(t, w.Backups(vmid), 2)
 }
 
@@ -204,8 +200,7 @@ func TestNoBackups(t *testing.T) {
 		if verb == "backup" {
 			kv = nil
 		}
-		_, err := w.Submit(drivertest.Hub, guestAsk(verb, "web", kv...))
-		require.ErrorIs(t, err, refusal.UnknownOp)
+		must.Fail(w.Submit(drivertest.Hub, guestAsk(verb, "web", kv...)))(t, refusal.UnknownOp)
 	}
 	require.Equal(t, "guest", w.d.Kind())
 	require.Equal(t, proxmox.Name, w.d.Name())
@@ -214,8 +209,7 @@ func TestNoBackups(t *testing.T) {
 // A guest that does not react to a shutdown is switched off. A running guest is stopped before
 // it is destroyed.
 func TestPower(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web", "state", "running")
 		w.SetDeaf(vmid, true)
 		w.Done(drivertest.Hub, guestAsk("stop", "web"))

@@ -11,6 +11,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 // If the answer to the request that takes the flag off is lost, the flag is on at the end.
@@ -21,8 +22,7 @@ func TestAChangeOfTheFlagThatIsLost(t *testing.T) {
 			vmid := w.ours("web")
 			r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
 			w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: fault, Times: 1})
-			_, err := w.run(r.ID)
-			require.ErrorContains(t, err, "take the protection off")
+			require.ErrorContains(t, must.Err(w.run(r.ID))(t), "take the protection off")
 			require.True(t, w.Exists(vmid))
 			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 		}
@@ -36,14 +36,12 @@ func TestADestroyThatFailsAfterARestart(t *testing.T) {
 		vmid := w.ours("web")
 		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
 		held := w.Hold("")
-		did, err := w.run(r.ID)
-		require.NoError(t, err)
+		did := must.Get(w.run(r.ID))(t)
 		require.Equal(t, "0", w.Guest(vmid).Config["protection"])
 		held.Fail("lvremove failed")
 		w.use(pveworld.Config(t, w.Cluster, kind))
 		for range 2 {
-			p, err := w.d.Task(t.Context(), did.Task)
-			require.NoError(t, err)
+			p := must.Get(w.d.Task(t.Context(), did.Task))(t)
 			require.ErrorContains(t, p.Err, "lvremove failed")
 			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 		}
@@ -61,8 +59,7 @@ func TestTheNextStepPutsTheFlagBack(t *testing.T) {
 			vmid := w.ours("web")
 			w.SetProtection(vmid, false)
 			w.Look("web")
-			_, err := w.d.List(t.Context())
-			require.NoError(t, err)
+			must.Get(w.d.List(t.Context()))(t)
 			require.Equal(t, "0", w.Guest(vmid).Config["protection"])
 			w.Done(drivertest.Hub, ask)
 			require.Equal(t, "1", w.Guest(vmid).Config["protection"], ask.Op)
@@ -112,14 +109,11 @@ func TestATaskOfANodeThatLeft(t *testing.T) {
 	w := newWorld(t, "qemu", "pve1", "pve2")
 	w.Make(pvetest.Spec{Name: "web", Node: "pve2"})
 	s := w.Ask(drivertest.Hub, guestAsk("start", "web"))
-	did, err := w.run(s.ID)
-	require.NoError(t, err)
+	did := must.Get(w.run(s.ID))(t)
 	require.True(t, strings.HasPrefix(did.Task, "UPID:pve2:"))
 	w.SetOffline("pve2", true)
-	_, err = w.d.Task(t.Context(), did.Task)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.d.Task(t.Context(), did.Task))(t, refusal.Unavailable)
 	w.RemoveNode("pve2")
 	w.Break(pvetest.Rule{Path: "/status", Fault: pvetest.FailBefore, Status: 595, Reason: "No route to host"})
-	_, err = w.d.Task(t.Context(), did.Task)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.d.Task(t.Context(), did.Task))(t, refusal.UnknownTarget)
 }

@@ -8,13 +8,13 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
+	"gated/internal/test/must"
 )
 
 // waits submits a step that must wait for a signature, and returns the reason.
 func (w *world) waits(a op.Ask) string {
 	w.t.Helper()
-	j, err := w.Submit(drivertest.Hub, a)
-	require.NoError(w.t, err)
+	j := must.Get(w.Submit(drivertest.Hub, a))(w.t)
 	w.Reconcile()
 	s := w.Step(j.Steps[0].ID)
 	require.Equal(w.t, op.StatePending, s.State, "%s %s", s.Code, s.Detail)
@@ -103,8 +103,7 @@ func TestSharesAreSigned(t *testing.T) {
 	}
 	r := w.Approved(drivertest.Hub, guestAsk("start", "web"))
 	w.Set(prod, map[string]string{"virtiofs0": "dirid=srv"})
-	_, err := w.run(r.ID)
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
 	require.Equal(t, "stopped", w.Look("web").Running)
 }
 

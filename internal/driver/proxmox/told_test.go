@@ -9,13 +9,13 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // Proxmox VE says that it made a backup, and a look shows none. The step failed, also if the
 // guest has an older backup.
 func TestABackupThatIsNowhere(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		w.ours("web")
 		for _, older := range []int{0, 1} {
 			require.Len(t, w.Look("web").Backups, older)
@@ -36,8 +36,7 @@ func TestABackupThatNobodyCanLookFor(t *testing.T) {
 	w.ours("web")
 	none := pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.FailBefore}
 	cut := w.Break(none)
-	_, err := w.Submit(drivertest.Hub, guestAsk("backup", "web"))
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web")))(t, refusal.Unavailable)
 	require.Nil(t, w.Look("web").Backups)
 	cut.Release()
 	require.NotNil(t, w.Look("web").Backups, "that there are none is known")
@@ -64,8 +63,7 @@ func TestABackupWhoseAnswerIsLost(t *testing.T) {
 
 // Proxmox VE says that it changed the notes, and did not.
 func TestALabelThatStays(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		w.ours("web", "labels", map[string]any{"hold": "legal", "tier": "prod"})
 		lie := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.Ignore})
 		s := w.Do(drivertest.Hub, guestAsk("set-config", "web", "labels", map[string]any{"tier": "prod"}))
@@ -77,8 +75,7 @@ func TestALabelThatStays(t *testing.T) {
 
 // Tags are labels. Tags that the step does not name are removed, and the others stay.
 func TestTagsThatAreNotNamedGo(t *testing.T) {
-	either(t, func(t *testing.T, kind string) {
-		w := newWorld(t, kind)
+	eitherWorld(t, func(t *testing.T, w *world) {
 		vmid := w.ours("web")
 		w.Set(vmid, map[string]string{"tags": "web;hold;prod"})
 		for _, c := range []struct {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // One size has different units in different places of the API, and one unit in this package.
@@ -11,22 +13,18 @@ func TestUnits(t *testing.T) {
 	const gib = int64(1) << 30
 	for text, want := range map[string]int64{"32G": 32 * gib, "512M": gib / 2, "4194304K": 4 * gib, "1T": 1024 * gib, "528K": 528 << 10,
 		"4294967296": 4 * gib, "0": 0, "1.5G": gib + gib/2, "0.5M": 512 << 10} {
-		got, err := parseSize(text)
-		require.NoError(t, err, text)
+		got := must.Get(parseSize(text))(t, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "G", "-1G", "+1G", "1g", "1GB", "1 G", "1.5", "1.G", ".5G", "9223372036854775807T", "1e3", "0x10", "99999999999999999999"} {
-		_, err := parseSize(text)
-		require.Error(t, err, text)
+		must.Err(parseSize(text))(t, text)
 	}
 	for text, want := range map[string]int64{"": 512, "2048": 2048, "current=4096": 4096, "current=16,max=64": 16, "max=64,current=16": 16} {
-		got, err := parseMemory(text)
-		require.NoError(t, err, text)
+		got := must.Get(parseMemory(text))(t, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"2G", "-1", "max=64", "current=", "1.5", "99999999999999999999"} {
-		_, err := parseMemory(text)
-		require.Error(t, err, text)
+		must.Err(parseMemory(text))(t, text)
 	}
 	for mib, want := range map[int64]string{1024: "1", 512: "0.5", 1536: "1.5", 1: "0.0009765625", 1 << 30: "1048576", 64: "0.0625"} {
 		require.Equal(t, want, allocation(mib))
@@ -43,10 +41,8 @@ func TestNormalForm(t *testing.T) {
 	container := object{"hostname": "web", "memory": "2048", "cores": "4", "digest": "d", "protection": "1", "tags": "a;b",
 		"rootfs": "local-lvm:vm-100-disk-0,size=32G", "unused0": "local-lvm:vm-100-disk-1", "mp0": "/srv/data,mp=/data",
 		"net0": "name=eth0,bridge=vmbr0,hwaddr=AA:BB:CC:00:11:22,type=veth"}
-	a, err := normalise(row{vmid: 100, kind: qemu}, machine, machine, nil)
-	require.NoError(t, err)
-	b, err := normalise(row{vmid: 100, kind: lxc}, container, container, nil)
-	require.NoError(t, err)
+	a := must.Get(normalise(row{vmid: 100, kind: qemu}, machine, machine, nil))(t)
+	b := must.Get(normalise(row{vmid: 100, kind: lxc}, container, container, nil))(t)
 	for _, g := range []*guest{a, b} {
 		require.Equal(t, "web", g.name)
 		require.EqualValues(t, 2048, g.memory)
@@ -73,13 +69,11 @@ func TestNormalForm(t *testing.T) {
 func TestPendingDisks(t *testing.T) {
 	current := object{"digest": "d", "scsi0": "s:vm-1-disk-0,size=1G", "scsi1": "s:vm-1-disk-1,size=1G", "memory": "512"}
 	wished := object{"digest": "d", "scsi0": "s:vm-1-disk-0,size=1G", "scsi2": "s:vm-1-disk-2,size=1G", "memory": "1024"}
-	g, err := normalise(row{vmid: 1, kind: qemu}, wished, current, nil)
-	require.NoError(t, err)
+	g := must.Get(normalise(row{vmid: 1, kind: qemu}, wished, current, nil))(t)
 	require.Equal(t, []string{"s:vm-1-disk-0", "s:vm-1-disk-1", "s:vm-1-disk-2"}, g.volumes())
 	require.EqualValues(t, 1024, g.memory, "what was set is what there is to converge to")
 	current["digest"] = "e"
-	_, err = normalise(row{vmid: 1, kind: qemu}, wished, current, nil)
-	require.ErrorIs(t, err, errMoved)
+	must.Fail(normalise(row{vmid: 1, kind: qemu}, wished, current, nil))(t, errMoved)
 }
 
 func TestVolatile(t *testing.T) {
@@ -96,8 +90,7 @@ func TestVolatile(t *testing.T) {
 		"a throw-away disk": {object{"scsi0": "s:vm-1-disk-0,size=1G", "scsi1": "s:vm-1-disk-1,snapshot=1"}, true},
 	} {
 		c.config["digest"] = "d"
-		g, err := normalise(row{vmid: 1, kind: qemu}, c.config, c.config, nil)
-		require.NoError(t, err, name)
+		g := must.Get(normalise(row{vmid: 1, kind: qemu}, c.config, c.config, nil))(t, name)
 		require.Equal(t, c.lost, g.volatile(), name)
 	}
 }

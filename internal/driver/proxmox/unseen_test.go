@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/must"
 )
 
 var nameKey = map[string]string{"qemu": "name", "lxc": "hostname"}
@@ -57,15 +58,12 @@ func TestALostDestroyOfWhatIsHidden(t *testing.T) {
 	cfg := pveworld.Config(t, w.Cluster, "qemu")
 	w.use(cfg) // a driver that never saw it
 	look := op.Look{Target: op.Target{Kind: "guest", Name: "web"}, Incarnation: was}
-	_, err := w.d.Observe(t.Context(), look)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.d.Observe(t.Context(), look))(t, refusal.Unavailable)
 	w.Hide(vmid, false)
-	o, err := w.d.Observe(t.Context(), look)
-	require.NoError(t, err)
+	o := must.Get(w.d.Observe(t.Context(), look))(t)
 	require.Empty(t, o.Lingers)
 	w.Remove(vmid)
-	o, err = w.d.Observe(t.Context(), look)
-	require.NoError(t, err)
+	o = must.Get(w.d.Observe(t.Context(), look))(t)
 	require.False(t, o.Present)
 	require.Empty(t, o.Lingers)
 }
@@ -88,11 +86,9 @@ func TestAGuestThatTheTokenCannotSee(t *testing.T) {
 			require.NotEmpty(t, driver.Missing(err), name)
 			require.ErrorIs(t, w.Execute(r.ID), refusal.Unavailable, name)
 			require.Equal(t, op.StateAuthorized, w.Step(r.ID).State, name)
-			_, err = w.Submit(drivertest.Hub, guestAsk("create", "web"))
-			require.ErrorIs(t, err, refusal.Unavailable, name)
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("create", "web")))(t, refusal.Unavailable, name)
 			w.Remove(vmid)
-			_, err = w.d.List(t.Context())
-			require.NoError(t, err, "%s: it is gone by now", name)
+			must.Get(w.d.List(t.Context()))(t, "%s: it is gone by now", name)
 			require.False(t, w.Look("web").Present)
 		}
 	})
@@ -105,8 +101,7 @@ func TestManyGuestsThatAreGone(t *testing.T) {
 	for i := range guests {
 		w.Make(pvetest.Spec{VMID: 100 + i, Name: "g" + num(i)})
 	}
-	_, err := w.d.List(t.Context())
-	require.NoError(t, err)
+	must.Get(w.d.List(t.Context()))(t)
 	for i := range guests {
 		w.Remove(100 + i)
 	}
@@ -141,10 +136,8 @@ func TestAGuestThatBecameATemplate(t *testing.T) {
 	s := w.Ask(drivertest.Hub, guestAsk("create", "other"))
 	require.Equal(t, op.StatePlanned, s.State)
 	w.Set(vmid, map[string]string{"template": "1"})
-	_, err := w.Submit(drivertest.Hub, guestAsk("create", "web"))
-	require.ErrorIs(t, err, refusal.Conflict)
-	list, err := w.d.List(t.Context())
-	require.NoError(t, err)
+	must.Fail(w.Submit(drivertest.Hub, guestAsk("create", "web")))(t, refusal.Conflict)
+	list := must.Get(w.d.List(t.Context()))(t)
 	require.Len(t, list, 1)
 	require.Equal(t, proxmox.Unknown, list[0].Running)
 	w.Make(pvetest.Spec{Name: "web"})

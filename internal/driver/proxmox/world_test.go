@@ -14,6 +14,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/test/gateworld"
 )
 
 // world is a cluster with a driver and a gate in front of it.
@@ -33,11 +34,7 @@ func newWorld(t *testing.T, kind string, nodes ...string) *world {
 }
 
 func guestAsk(verb, name string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: "guest." + verb, Target: op.Target{Kind: "guest", Name: name}, Params: p}
+	return op.Ask{Op: "guest." + verb, Target: op.Target{Kind: "guest", Name: name}, Params: gateworld.Params(kv...)}
 }
 
 // ours makes a guest through the gate and returns its vmid.
@@ -63,6 +60,11 @@ func either(t *testing.T, fn func(*testing.T, string)) {
 	for _, kind := range []string{"qemu", "lxc"} {
 		t.Run(kind, func(t *testing.T) { fn(t, kind) })
 	}
+}
+
+// eitherWorld is either with a world of each kind.
+func eitherWorld(t *testing.T, fn func(*testing.T, *world)) {
+	either(t, func(t *testing.T, kind string) { fn(t, newWorld(t, kind)) })
 }
 
 // edit changes a guest's description without the driver.

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/agents/reserve"
+	"gated/internal/test/must"
 )
 
 // placeOf is a directory as a caller would register it.
 func placeOf(t *testing.T, path string) reserve.Place {
 	t.Helper()
-	st, err := lstat(path)
-	require.NoError(t, err)
+	st := must.Get(lstat(path))(t)
 	return reserve.Place{Path: path, Device: st.Dev, Inode: st.Ino}
 }
 
@@ -31,9 +31,7 @@ func TestAtTheDirectoryItself(t *testing.T) {
 	e := newEyes(lstat)
 	is := func(want sight) {
 		t.Helper()
-		got, err := e.at(t.Context(), place)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(e.at(t.Context(), place))(t))
 	}
 	is(sight{})
 	require.NoError(t, os.WriteFile(filepath.Join(path, "x"), nil, 0o600))
@@ -96,20 +94,16 @@ func TestAtWhatNeverAnswers(t *testing.T) {
 		})
 		repo := reserve.Place{Path: "/repo", Device: 1, Inode: 2}
 		for range maxStuck + 3 {
-			got, err := e.at(t.Context(), repo)
-			require.NoError(t, err)
+			got := must.Get(e.at(t.Context(), repo))(t)
 			require.Equal(t, sight{hidden: "the file system does not answer"}, got)
 		}
 		require.EqualValues(t, maxStuck, calls.Load())
 		close(stuck)
 		synctest.Wait()
-		got, err := e.at(t.Context(), repo)
-		require.NoError(t, err)
-		require.Equal(t, sight{}, got)
+		require.Equal(t, sight{}, must.Get(e.at(t.Context(), repo))(t))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = e.at(ctx, repo)
-		require.ErrorIs(t, err, context.Canceled, "a caller who went away learns nothing")
+		must.Fail(e.at(ctx, repo))(t, context.Canceled, "a caller who went away learns nothing")
 	})
 }

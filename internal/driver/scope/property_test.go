@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 var (
@@ -75,9 +76,8 @@ func (m *model) action() (lost []string) {
 		r := rapid.SampledFrom(held).Draw(m.T, "which")
 		var id op.ReservationID
 		var holder string
-		_, err := fmt.Sscanf(r, "r%d %s", &id, &holder)
-		require.NoError(m, err)
-		_, err = m.Release(m.ctx, by(name), id)
+		must.Get(fmt.Sscanf(r, "r%d %s", &id, &holder))(m)
+		_, err := m.Release(m.ctx, by(name), id)
 		require.Equal(m, name == holder, err == nil, "%v", err)
 		if err == nil {
 			return []string{r}
@@ -108,19 +108,14 @@ func (m *model) any() (op.RequestID, bool) {
 	return rapid.SampledFrom(m.order).Draw(m.T, "request"), true
 }
 
-func (m *model) current(id op.RequestID) op.Request {
-	r, err := m.gate.Request(m.ctx, id)
-	require.NoError(m, err)
-	return r
-}
+func (m *model) current(id op.RequestID) op.Request { return must.Get(m.gate.Request(m.ctx, id))(m) }
 
 func (m *model) ask(held []string) {
 	a := m.releaseAll()
 	if rapid.Bool().Draw(m.T, "one") {
 		id := "r1"
 		if len(held) > 0 {
-			_, err := fmt.Sscanf(rapid.SampledFrom(held).Draw(m.T, "of"), "%s", &id)
-			require.NoError(m, err)
+			must.Get(fmt.Sscanf(rapid.SampledFrom(held).Draw(m.T, "of"), "%s", &id))(m)
 		}
 		a = m.transfer(id, rapid.SampledFrom([]string{"builder", "tester", "nobody"}).Draw(m.T, "to"))
 	}
@@ -165,8 +160,7 @@ func (m *model) runStep(id op.RequestID, held []string) (lost []string) {
 	if err := m.execute(p); err != nil {
 		if s := m.current(id).Step; s.State == op.StateDispatched {
 			o := m.look()
-			_, err := m.gate.Record(m.ctx, id, gate.Outcome{Err: err, After: &o})
-			require.NoError(m, err)
+			must.Get(m.gate.Record(m.ctx, id, gate.Outcome{Err: err, After: &o}))(m)
 		}
 		require.Equal(m, held, m.held(), "it was refused: %v", err)
 		return nil

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func TestObserve(t *testing.T) {
@@ -31,18 +32,14 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, o.Fingerprint, same.Fingerprint)
 	w.mustReserve("tester", "b.go")
 	require.NotEqual(t, o.Fingerprint, w.look().Fingerprint)
-	list, err := w.Driver.List(t.Context())
-	require.NoError(t, err)
+	list := must.Get(w.Driver.List(t.Context()))(t)
 	require.Len(t, list, 1)
 	require.Equal(t, w.look(), list[0])
 
 	for _, other := range []op.Target{{Kind: op.KindScope, Name: "s999"}, {Kind: op.KindScope, Name: "builder"}, {Kind: "guest", Name: w.scope().Name}} {
-		o, err := w.Observe(t.Context(), op.At(other))
-		require.NoError(t, err)
-		require.Equal(t, op.Observed{Target: other}, o)
+		require.Equal(t, op.Observed{Target: other}, must.Get(w.Observe(t.Context(), op.At(other)))(t))
 	}
-	_, err = w.Task(t.Context(), "x")
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.Task(t.Context(), "x"))(t, refusal.UnknownTarget)
 	require.Equal(t, op.KindScope, w.Kind())
 }
 
@@ -52,8 +49,7 @@ func TestRenewingIsNoChange(t *testing.T) {
 	r := w.mustReserve("builder", "src/**")
 	before := w.look()
 	w.wall = w.wall.Add(1e9)
-	_, err := w.Renew(t.Context(), by("builder"), r.ID, 7200e9)
-	require.NoError(t, err)
+	must.Get(w.Renew(t.Context(), by("builder"), r.ID, 7200e9))(t)
 	after := w.look()
 	require.Equal(t, before.Fingerprint, after.Fingerprint)
 	require.NotEqual(t, before.Facts, after.Facts, "people see it")
@@ -98,12 +94,8 @@ func TestObserveOfAnotherDirectory(t *testing.T) {
 	target := w.scope()
 	require.NoError(t, os.Rename(w.repo.Path, w.repo.Path+".old"))
 	require.NoError(t, os.Mkdir(w.repo.Path, 0o755))
-	o, err := w.Observe(t.Context(), op.At(target))
-	require.NoError(t, err)
-	require.False(t, o.Present)
-	list, err := w.Driver.List(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, list)
+	require.False(t, must.Get(w.Observe(t.Context(), op.At(target)))(t).Present)
+	require.Empty(t, must.Get(w.Driver.List(t.Context()))(t))
 
 	// A directory that is made again is another scope.
 	w.repo = w.place(w.repo.Path)
@@ -116,10 +108,8 @@ func TestObserveWhenNothingIsKnown(t *testing.T) {
 	w.mustReserve("builder", "src/**")
 	target, broken := w.scope(), errors.New("disk")
 	w.shows = func(*reserve.View) error { return broken }
-	_, err := w.Observe(t.Context(), op.At(target))
-	require.ErrorIs(t, err, broken)
-	_, err = w.Driver.List(t.Context())
-	require.ErrorIs(t, err, broken)
+	must.Fail(w.Observe(t.Context(), op.At(target)))(t, broken)
+	must.Fail(w.Driver.List(t.Context()))(t, broken)
 }
 
 func TestReleasesAll(t *testing.T) {
@@ -156,8 +146,7 @@ func TestTransfers(t *testing.T) {
 	require.Equal(t, []string{"r1 writer src/**", "r2 tester docs/**"}, w.held())
 	require.Equal(t, op.Params{"last_step": p.Step().ID.String()}, w.look().Spec)
 	require.Equal(t, op.StateSucceeded, w.record(p).State)
-	_, err := w.Release(t.Context(), by("builder"), r.ID)
-	require.ErrorIs(t, err, refusal.NotHolder, "it is the other's now")
+	must.Fail(w.Release(t.Context(), by("builder"), r.ID))(t, refusal.NotHolder, "it is the other's now")
 }
 
 // TestRefusesBeforeThePermitIsUsed: a caller can ask for the step again, and the journal says
@@ -169,16 +158,12 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	p, q := w.permit(w.transfer("r1", "writer")), w.permit(w.releaseAll())
 	w.mustReserve("tester", "docs/**")
 	require.ErrorIs(t, w.execute(q), refusal.StaleTarget)
-	_, err := w.Transfer(t.Context(), by("builder"), 1, "tester")
-	require.NoError(t, err)
+	must.Get(w.Transfer(t.Context(), by("builder"), 1, "tester"))(t)
 	require.ErrorIs(t, w.execute(p), refusal.StaleTarget)
-	ended, err := w.gate.Request(t.Context(), p.Step().ID)
-	require.NoError(t, err)
-	require.Equal(t, op.StateRefused, ended.Step.State)
+	require.Equal(t, op.StateRefused, must.Get(w.gate.Request(t.Context(), p.Step().ID))(t).Step.State)
 
 	p = w.permit(w.transfer("r1", "writer"))
-	_, err = w.Release(t.Context(), by("tester"), 1)
-	require.NoError(t, err)
+	must.Get(w.Release(t.Context(), by("tester"), 1))(t)
 	require.ErrorIs(t, w.execute(p), refusal.StaleTarget)
 	require.Equal(t, []string{"r2 tester docs/**"}, w.held())
 }
@@ -215,20 +200,16 @@ func TestFailsAfterThePermitWasUsed(t *testing.T) {
 		"one more came": {ask: (*world).releaseAll, before: func(w *world) { w.mustReserve("writer", "x") }, want: refusal.StaleTarget,
 			held: append(held, "r3 writer x")},
 		"one went": {ask: (*world).releaseAll, before: func(w *world) {
-			_, err := w.Release(w.ctx, by("tester"), 2)
-			require.NoError(w.t, err)
+			must.Get(w.Release(w.ctx, by("tester"), 2))(w.t)
 		}, want: refusal.StaleTarget, held: held[:1]},
 		"one has another holder": {ask: (*world).releaseAll, before: func(w *world) {
-			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
-			require.NoError(w.t, err)
+			must.Get(w.Transfer(w.ctx, by("builder"), 1, "writer"))(w.t)
 		}, want: refusal.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
 		"it has another holder": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
-			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
-			require.NoError(w.t, err)
+			must.Get(w.Transfer(w.ctx, by("builder"), 1, "writer"))(w.t)
 		}, want: refusal.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
 		"it ended": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
-			_, err := w.Release(w.ctx, by("builder"), 1)
-			require.NoError(w.t, err)
+			must.Get(w.Release(w.ctx, by("builder"), 1))(w.t)
 		}, want: refusal.StaleTarget, held: held[1:]},
 		"the disk is full":  {ask: (*world).releaseAll, after: refusal.New(refusal.Unavailable, "disk"), want: refusal.Unavailable, held: []string{}},
 		"something else":    {ask: (*world).releaseAll, after: errors.New("what"), held: []string{}},

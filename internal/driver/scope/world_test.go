@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,11 +23,10 @@ import (
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
-
-const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 
 var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 
@@ -83,19 +81,16 @@ func (w *world) ForceTransfer(ctx context.Context, step op.StepID, id string, se
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{owner: t, t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), before: func() {},
+	w := &world{owner: t, t: t, ctx: t.Context(), wall: gateworld.Noon, before: func() {},
 		alice: mint.Ed25519(t, "alice"), carol: mint.Ed25519(t, "carol"), rita: mint.Ed25519(t, "rita"),
 		mallory: mint.Ed25519(t, "mallory"), agents: map[string]reserve.Holder{}}
 	for i, name := range []string{"builder", "tester", "writer"} {
 		w.agents[name] = reserve.Holder{Name: name, UID: 1000, Registration: int64(i + 1)}
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	w.repo = w.place(filepath.Join(dir, "repo"))
 	database := filepath.Join(dir, "gated.db")
-	empty, err := emptyDatabase()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(database, empty, 0o600))
+	gateworld.Database(t, database, migrations())
 	w.store = fscktest.Open(t, database, store.Options{Migrations: migrations()})
 	w.open()
 	return w
@@ -106,31 +101,10 @@ func migrations() []store.Migration {
 	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema})
 }
 
-// emptyDatabase is a database with its schema and no rows. It is made once, because a property
-// makes many worlds.
-var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "scope")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "empty.db")
-	//fsck:none an empty one to begin with
-	s, err := store.Open(context.Background(), path, store.Options{Migrations: migrations()})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 // place makes a directory.
 func (w *world) place(path string) reserve.Place {
 	require.NoError(w.t, os.MkdirAll(path, 0o755))
-	info, err := os.Lstat(path)
-	require.NoError(w.t, err)
+	info := must.Get(os.Lstat(path))(w.t)
 	st := info.Sys().(*syscall.Stat_t)
 	return reserve.Place{Path: path, Device: st.Dev, Inode: st.Ino}
 }
@@ -138,22 +112,14 @@ func (w *world) place(path string) reserve.Place {
 func (w *world) now() time.Time { return w.wall }
 
 func (w *world) open() {
-	var clock *nonce.Clock
-	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.wall.Sub(time.Unix(0, 0))} })
-		return err
-	}))
-	text := w.alice.Line("alice", `namespaces="operational@gated"`) + w.carol.Line("carol", `namespaces="coordination@gated"`) +
-		w.rita.Line("rita", `namespaces="recovery@gated"`)
-	trust, err := authz.LoadTrust([]byte(text))
-	require.NoError(w.t, err)
+	text := gateworld.Line(w.alice, op.Operational) + gateworld.Line(w.carol, op.Coordination) + gateworld.Line(w.rita, op.Recovery)
+	trust := gateworld.Trust(w.owner, text)
 	require.NoError(w.t, w.store.Update(w.ctx, func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "init", At: w.wall})
 	}))
 	w.Driver = scope.New(w)
-	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: trust, Epoch: 1,
-		Policy: policy.Default()})
-	require.NoError(w.t, err)
+	w.gate = gateworld.New(w.owner, w.store, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.wall.Sub(time.Unix(0, 0))} },
+		gate.Config{Observer: w.Driver, Host: "host", Trust: trust, Epoch: 1})
 	require.NoError(w.t, w.gate.Log(w.ctx, gate.RotatedEntry("init", authz.Rotation{Trust: trust}, journal.TrustVersion{Epoch: 1})))
 	w.Book = reserve.New(reserve.Config{Store: w.store, Now: w.now, Append: w.gate.Append,
 		Agent:      func(name string) (reserve.Holder, bool) { h, ok := w.agents[name]; return h, ok },
@@ -174,15 +140,12 @@ func (w *world) reserve(name string, patterns ...string) (reserve.Granted, error
 }
 
 func (w *world) mustReserve(name string, patterns ...string) reserve.Reservation {
-	g, err := w.reserve(name, patterns...)
-	require.NoError(w.t, err)
-	return g.Reservation
+	return must.Get(w.reserve(name, patterns...))(w.t).Reservation
 }
 
 // held lists the holders and their patterns: "r1 builder a/** b".
 func (w *world) held() []string {
-	list, err := w.Book.List(w.ctx, reserve.Query{Limit: 1000})
-	require.NoError(w.t, err)
+	list := must.Get(w.Book.List(w.ctx, reserve.Query{Limit: 1000}))(w.t)
 	out := []string{}
 	for _, r := range list {
 		out = append(out, r.ID.String()+" "+r.Holder.String()+" "+strings.Join(r.Patterns, " "))
@@ -191,17 +154,9 @@ func (w *world) held() []string {
 	return out
 }
 
-func (w *world) scope() op.Target {
-	s, err := w.Register(w.ctx, w.repo)
-	require.NoError(w.t, err)
-	return s.Target()
-}
+func (w *world) scope() op.Target { return must.Get(w.Register(w.ctx, w.repo))(w.t).Target() }
 
-func (w *world) look() op.Observed {
-	o, err := w.Observe(w.ctx, op.At(w.scope()))
-	require.NoError(w.t, err)
-	return o
-}
+func (w *world) look() op.Observed { return must.Get(w.Observe(w.ctx, op.At(w.scope())))(w.t) }
 
 func (w *world) releaseAll() op.Ask {
 	return op.Ask{Op: op.ReleaseAll, Target: w.scope(), Params: op.Params{}}
@@ -213,12 +168,9 @@ func (w *world) transfer(id, to string) op.Ask {
 
 // request asks for a step that waits.
 func (w *world) request(a op.Ask) op.Request {
-	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, Reason: "test"})
-	require.NoError(w.t, err)
+	j := must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, Reason: "test"}))(w.t)
 	require.Equal(w.t, op.StatePending, j.State())
-	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.ctx, j.Steps[0].ID))(w.t)
 }
 
 // signed submits a signature over a request's payload.
@@ -232,9 +184,7 @@ func (w *world) signed(r op.Request, k mint.Key, role op.Role) error {
 func (w *world) permit(a op.Ask) gate.Permit {
 	r := w.request(a)
 	require.NoError(w.t, w.signed(r, w.alice, op.Operational))
-	p, err := w.gate.Permit(w.ctx, r.ID)
-	require.NoError(w.t, err)
-	return p
+	return must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 }
 
 // execute runs a permit as the reconciler does, without its other work.
@@ -246,7 +196,5 @@ func (w *world) execute(p gate.Permit) error {
 // record ends a step that the driver says is done.
 func (w *world) record(p gate.Permit) op.Step {
 	o := w.look()
-	s, err := w.gate.Record(w.ctx, p.Step().ID, gate.Outcome{After: &o})
-	require.NoError(w.t, err)
-	return s
+	return must.Get(w.gate.Record(w.ctx, p.Step().ID, gate.Outcome{After: &o}))(w.t)
 }

@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 )
 
 func TestEachGuestIsInOneBackEnd(t *testing.T) {
@@ -24,20 +25,16 @@ func TestEachGuestIsInOneBackEnd(t *testing.T) {
 	got, missing := w.listed()
 	require.Equal(t, map[string]string{"web": "stopped a", "db": "running b", "app": "stopped b"}, got)
 	require.Empty(t, missing)
-	all, err := w.List(t.Context())
-	require.NoError(t, err)
+	all := must.Get(w.List(t.Context()))(t)
 	require.True(t, slices.IsSortedFunc(all, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) }))
 	for name, backend := range map[string]string{"web": "a", "db": "b"} {
-		o, err := w.look(name)
-		require.NoError(t, err)
+		o := must.Get(w.look(name))(t)
 		require.Equal(t, backend, o.Backend)
 	}
-	o, err := w.look("none")
-	require.NoError(t, err)
+	o := must.Get(w.look("none"))(t)
 	require.False(t, o.Present)
 	require.Equal(t, "a", o.Backend, "where it would be made")
-	_, err = w.Observe(t.Context(), op.At(op.Target{Kind: "command", Name: "x"}))
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.Observe(t.Context(), op.At(op.Target{Kind: "command", Name: "x"})))(t, refusal.UnknownTarget)
 }
 
 // If a single back end names itself in its list, the list is kept without a copy. Otherwise the
@@ -47,16 +44,13 @@ func TestASingleListIsRemembered(t *testing.T) {
 	f := w.all[0]
 	c := w.config()
 	c.NewGuests, c.Backends = "", []driver.Backend{named{f}}
-	d, err := New(t.Context(), c)
-	require.NoError(t, err)
+	d := must.Get(New(t.Context(), c))(t)
 	for _, name := range []string{"x", "y", "z"} {
 		f.Put(name, nil)
 	}
-	one, err := d.List(t.Context())
-	require.NoError(t, err)
+	one := must.Get(d.List(t.Context()))(t)
 	require.Len(t, one, 3)
-	two, err := d.List(t.Context())
-	require.NoError(t, err)
+	two := must.Get(d.List(t.Context()))(t)
 	require.NotSame(t, &one[0], &two[0], "the fake makes a list for each call")
 	same := d.members[0].last
 	require.Same(t, &two[0], &same[0])
@@ -82,15 +76,13 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	w := newFakes(t, "a", "b")
 	c := w.config()
 	c.NewGuests = ""
-	_, err := New(t.Context(), c)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(New(t.Context(), c))(t, refusal.BadParams)
 	c.NewGuests = "c"
-	_, err = New(t.Context(), c)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(New(t.Context(), c))(t, refusal.BadParams)
 
 	w.all[0].Put("web", nil)
 	w.all[1].Put("web", nil)
-	err = w.open()
+	err := w.open()
 	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "guest/web is in a and in b")
 	w.all[1].is(away)
@@ -110,18 +102,15 @@ func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 	_, err := w.Observe(t.Context(), step)
 	require.ErrorIs(t, err, refusal.Unavailable)
 	require.ErrorContains(t, err, "guest/web is in a, and may be in b, which is away since the start")
-	_, err = w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.start"})
-	require.NoError(t, err, "the others go on")
-	o, err := w.look("web")
-	require.NoError(t, err, "what is there can be seen")
+	must.Get(w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.start"}))(t, "the others go on")
+	o := must.Get(w.look("web"))(t, "what is there can be seen")
 	require.Equal(t, "a", o.Backend)
 
 	b.is(well)
 	_, missing := w.listed()
 	require.Empty(t, missing)
 	b.is(away)
-	o, err = w.Observe(t.Context(), step)
-	require.NoError(t, err, "it was listed once, and had none of that name")
+	o = must.Get(w.Observe(t.Context(), step))(t, "it was listed once, and had none of that name")
 	require.Equal(t, "a", o.Backend)
 }
 
@@ -166,8 +155,7 @@ func TestABackEndThatIsAway(t *testing.T) {
 				got, missing := w.listed()
 				require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown b"}, got)
 				require.Contains(t, missing, "the back end b is away")
-				o, err := w.look("web")
-				require.NoError(t, err, "the others' guests go on")
+				o := must.Get(w.look("web"))(t, "the others' guests go on")
 				require.Equal(t, "a", o.Backend)
 				for _, name := range []string{"db", "new", "none"} {
 					_, err := w.look(name)
@@ -181,17 +169,14 @@ func TestABackEndThatIsAway(t *testing.T) {
 			a.Put("db", nil)
 			got, _ := w.listed()
 			require.Equal(t, "unknown ", got["db"], "it may be there twice")
-			_, err := w.look("db")
-			require.ErrorIs(t, err, refusal.Unavailable)
+			must.Fail(w.look("db"))(t, refusal.Unavailable)
 
 			b.is(well)
 			comesBack(t, w)
 			got, missing = w.listed()
 			require.Empty(t, missing)
 			require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown ", "new": "stopped b"}, got)
-			o, err := w.look("none")
-			require.NoError(t, err)
-			require.False(t, o.Present)
+			require.False(t, must.Get(w.look("none"))(t).Present)
 		})
 	}
 }
@@ -217,8 +202,7 @@ func TestABackEndThatNeverComesBack(t *testing.T) {
 		got, missing := w.listed()
 		require.Equal(t, map[string]string{"web": "stopped a"}, got)
 		require.NotEmpty(t, missing)
-		_, err := w.look("web")
-		require.NoError(t, err)
+		must.Get(w.look("web"))(t)
 		w.time = w.time.Add(trial)
 	}
 	require.LessOrEqual(t, b.calls("list"), maxStuck+1)
@@ -237,8 +221,7 @@ func TestNamesThatTwoClaim(t *testing.T) {
 	_, err := w.look("web")
 	require.ErrorIs(t, err, refusal.StaleTarget)
 	require.ErrorContains(t, err, "guest/web is in a and in b")
-	_, err = w.look("db")
-	require.NoError(t, err)
+	must.Get(w.look("db"))(t)
 }
 
 func TestAnswersThatAreNone(t *testing.T) {
@@ -250,10 +233,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Empty(t, missing)
 	require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown b"}, got)
 	b.is(lying)
-	_, err := w.look("web")
-	require.ErrorIs(t, err, refusal.StaleTarget, "b has something under that name, whatever it is")
-	_, err = w.look("none")
-	require.ErrorIs(t, err, refusal.StaleTarget)
+	must.Fail(w.look("web"))(t, refusal.StaleTarget, "b has something under that name, whatever it is")
+	must.Fail(w.look("none"))(t, refusal.StaleTarget)
 }
 
 func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
@@ -262,29 +243,24 @@ func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
 	undelete := func(p op.Params) (op.Observed, error) {
 		return w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.undelete", Params: p})
 	}
-	o, err := undelete(op.Params{})
-	require.NoError(t, err)
+	o := must.Get(undelete(op.Params{}))(t)
 	require.Equal(t, "a", o.Backend, "no trash has it")
 
 	b.Put("other", nil) // the memory driver numbers its guests
 	inB := b.Put("web", nil).Incarnation
 	g.destroy("web")
-	o, err = undelete(op.Params{})
-	require.NoError(t, err)
+	o = must.Get(undelete(op.Params{}))(t)
 	require.Equal(t, "b", o.Backend)
 	require.Len(t, o.Trash, 1)
 
 	inA := a.Put("web", nil).Incarnation
 	g.destroy("web")
-	_, err = undelete(op.Params{})
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(undelete(op.Params{}))(t, refusal.Conflict)
 	for inc, backend := range map[op.Incarnation]string{inA: "a", inB: "b"} {
-		o, err = undelete(op.Params{"incarnation": string(inc)})
-		require.NoError(t, err)
+		o = must.Get(undelete(op.Params{"incarnation": string(inc)}))(t)
 		require.Equal(t, backend, o.Backend)
 	}
-	o, err = w.look("web")
-	require.NoError(t, err)
+	o = must.Get(w.look("web"))(t)
 	require.Len(t, o.Trash, 2, "people see all of it")
 }
 
@@ -294,14 +270,11 @@ func TestACloneIsMadeWhereTheOriginalIs(t *testing.T) {
 	clone := func(from string) (op.Observed, error) {
 		return w.Observe(t.Context(), op.Look{Target: guest("copy"), Op: "guest.clone", Params: op.Params{"from": from}})
 	}
-	o, err := clone("db")
-	require.NoError(t, err)
+	o := must.Get(clone("db"))(t)
 	require.Equal(t, "b", o.Backend)
-	o, err = clone("none")
-	require.NoError(t, err)
+	o = must.Get(clone("none"))(t)
 	require.Equal(t, "a", o.Backend)
-	o, err = clone("copy")
-	require.NoError(t, err)
+	o = must.Get(clone("copy"))(t)
 	require.Equal(t, "a", o.Backend)
 }
 
@@ -363,10 +336,8 @@ func TestACallerWhoLeaves(t *testing.T) {
 	b.is(stuck)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	_, err := w.List(gone)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = w.Observe(gone, op.At(guest("db")))
-	require.ErrorIs(t, err, context.Canceled)
+	must.Fail(w.List(gone))(t, context.Canceled)
+	must.Fail(w.Observe(gone, op.At(guest("db"))))(t, context.Canceled)
 	b.is(well)
 	got, missing := w.listed()
 	require.Equal(t, map[string]string{"db": "stopped b"}, got)
@@ -391,10 +362,8 @@ func TestASingleListAllocatesNothingForGuests(t *testing.T) {
 		}
 		c := w.config()
 		c.Backends = []driver.Backend{b}
-		d, err := New(t.Context(), c)
-		require.NoError(t, err)
-		all, err := d.List(t.Context())
-		require.NoError(t, err)
+		d := must.Get(New(t.Context(), c))(t)
+		all := must.Get(d.List(t.Context()))(t)
 		require.True(t, n == 0 || &all[0] == &b.guests[0], "it is the very slice")
 		return testing.AllocsPerRun(100, func() {
 			if _, err := d.List(t.Context()); err != nil {
@@ -423,8 +392,7 @@ func TestSinceWhen(t *testing.T) {
 	require.Equal(t, State{Name: "b", Kind: "guest", Since: began.Add(2 * time.Minute)}, state())
 	w.time = w.time.Add(time.Minute)
 	b.is(hanging)
-	_, err := w.look("x")
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(w.look("x"))(t, refusal.Unavailable)
 	require.Equal(t, began.Add(3*time.Minute), state().Since)
 	require.NotEmpty(t, state().Away)
 }

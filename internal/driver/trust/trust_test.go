@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,14 +17,14 @@ import (
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/journal"
-	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
-const gateID = op.GateID("0123456789abcdef0123456789abcdef")
+const gateID = gateworld.ID
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var noon = gateworld.Noon
 
 // world is a gate at epoch 1, with alice as operator and vault as recovery key, and the driver
 // over it.
@@ -57,21 +56,12 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, alice: mint.Ed25519(t, "alice"), vault: mint.Ed25519(t, "vault")}
 	w.Driver = trust.New(w, "init", func(context.Context) { w.changed++ })
 	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	var err error
-	var clock *nonce.Clock
-	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
-		return err
-	}))
 	text := []byte("# signers\n" + line(w.alice, "alice", op.Operational) + "\n" + line(w.vault, "vault", op.Recovery) + "\n")
-	loaded, err := authz.LoadTrust(text)
-	require.NoError(t, err)
+	loaded := gateworld.Trust(t, string(text))
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: text, How: "init", At: noon})
 	}))
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: loaded, Epoch: 1,
-		Policy: policy.Default()})
-	require.NoError(t, err)
+	w.gate = gateworld.New(t, s, gateworld.Still, gate.Config{Observer: w.Driver, Host: "host", Trust: loaded, Epoch: 1})
 	require.NoError(t, w.gate.Log(t.Context(), gate.RotatedEntry("init", authz.Rotation{Trust: loaded}, journal.TrustVersion{Epoch: 1})))
 	return w
 }
@@ -82,9 +72,7 @@ func line(k mint.Key, principal string, role op.Role) string {
 
 func (w *world) look() op.Observed {
 	w.t.Helper()
-	o, err := w.Observe(w.t.Context(), op.At(op.Signers))
-	require.NoError(w.t, err)
-	return o
+	return must.Get(w.Observe(w.t.Context(), op.At(op.Signers)))(w.t)
 }
 
 // permit is a permit for a rotation that adds bob, with all signatures.
@@ -96,15 +84,9 @@ func (w *world) permit() gate.Permit {
 		Params: op.Params{"epoch": int64(2), "add": []any{line(bob, "bob", op.Operational)}}}}})
 	require.NoError(w.t, err)
 	id := j.Steps[0].ID
-	r, err := w.gate.Request(w.t.Context(), id)
-	require.NoError(w.t, err)
-	_, err = w.gate.Approve(w.t.Context(), by, id, authz.Envelope{Payload: r.Payload, Signatures: []string{
-		mint.Sign(w.t, bob, op.Operational.Namespace(), r.Payload).Armored(),
-		mint.Sign(w.t, w.alice, op.Operational.Namespace(), r.Payload).Armored()}})
-	require.NoError(w.t, err)
-	p, err := w.gate.Permit(w.t.Context(), id)
-	require.NoError(w.t, err)
-	return p
+	r := must.Get(w.gate.Request(w.t.Context(), id))(w.t)
+	must.Get(w.gate.Approve(w.t.Context(), by, id, gateworld.Signed(w.t, r.Payload, bob, w.alice)))(w.t)
+	return must.Get(w.gate.Permit(w.t.Context(), id))(w.t)
 }
 
 func TestObserve(t *testing.T) {
@@ -117,15 +99,11 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, []op.Fact{{Name: "epoch", Text: "1"},
 		{Name: "key", Text: "alice operational " + w.alice.Fingerprint() + ", software key"},
 		{Name: "key", Text: "vault recovery " + w.vault.Fingerprint() + ", software key"}}, o.Facts)
-	list, err := w.List(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []op.Observed{o}, list)
+	require.Equal(t, []op.Observed{o}, must.Get(w.List(t.Context()))(t))
 
-	other, err := w.Observe(t.Context(), op.At(op.Target{Kind: op.KindTrust, Name: "others"}))
-	require.NoError(t, err)
+	other := must.Get(w.Observe(t.Context(), op.At(op.Target{Kind: op.KindTrust, Name: "others"})))(t)
 	require.False(t, other.Present)
-	_, err = w.Task(t.Context(), "x")
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.Task(t.Context(), "x"))(t, refusal.UnknownTarget)
 }
 
 func TestDescribe(t *testing.T) {
@@ -135,8 +113,7 @@ func TestDescribe(t *testing.T) {
 			", security key, from 2026-01-01T00:00:00Z, until 2027-01-01T00:00:00Z",
 		`*@example.com cert-authority,namespaces="operational@gated" ` + sk.Text(): "*@example.com operational " + sk.Fingerprint() + " cert-authority",
 	} {
-		loaded, err := authz.LoadTrust([]byte(text))
-		require.NoError(t, err)
+		loaded := must.Get(authz.LoadTrust([]byte(text)))(t)
 		require.Equal(t, want, trust.Describe(loaded.Signers()[0]))
 	}
 }
@@ -145,19 +122,15 @@ func TestRotates(t *testing.T) {
 	w := newWorld(t)
 	before := w.look()
 	p := w.permit()
-	task, err := driver.Run(t.Context(), p, w)
-	require.NoError(t, err)
-	require.Empty(t, task)
+	require.Empty(t, must.Get(driver.Run(t.Context(), p, w))(t))
 	require.Equal(t, 1, w.changed)
 	o := w.look()
 	require.Equal(t, op.Params{"epoch": int64(2), "made_by": p.Step().ID.String()}, o.Spec)
 	require.Equal(t, before.Incarnation, o.Incarnation)
 	require.NotEqual(t, before.Fingerprint, o.Fingerprint)
-	s, err := w.gate.Record(t.Context(), p.Step().ID, gate.Outcome{After: &o})
-	require.NoError(t, err)
+	s := must.Get(w.gate.Record(t.Context(), p.Step().ID, gate.Outcome{After: &o}))(t)
 	require.Equal(t, op.StateSucceeded, s.State)
-	_, err = driver.Run(t.Context(), p, w)
-	require.Error(t, err, "a permit works once")
+	must.Err(driver.Run(t.Context(), p, w))(t, "a permit works once")
 	require.Equal(t, 1, w.changed)
 }
 
@@ -178,8 +151,7 @@ func TestRotateThatFails(t *testing.T) {
 			w := newWorld(t)
 			w.rotate = func(ctx context.Context, p gate.Permit) (authz.Rotation, error) {
 				if c.done {
-					_, err := w.gate.Rotate(ctx, p)
-					require.NoError(t, err)
+					must.Get(w.gate.Rotate(ctx, p))(t)
 				}
 				return authz.Rotation{}, c.err
 			}

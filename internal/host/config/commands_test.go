@@ -8,10 +8,11 @@ import (
 
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 func TestCommands(t *testing.T) {
-	c, err := config.Parse("f", []byte(`host: h
+	c := must.Get(config.Parse("f", []byte(`host: h
 commands:
   drop:
     argv: [/usr/bin/dropdb, --, "{db}"]
@@ -33,8 +34,7 @@ commands:
       where: {type: path, below: /srv}
       yes: {type: bool}
   again: {argv: [/bin/true], benign: true}
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, []string{"again", "tidy"}, c.Policy.Benign)
 	require.Len(t, c.Commands, 3)
 	require.Equal(t, catalogue.Entry{Argv: []string{"/usr/bin/dropdb", "--", "{db}"}, Probe: []string{"/usr/local/bin/size", "{db}", "{{}}"},

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 func defaults(host string) config.Config {
@@ -26,14 +27,13 @@ func defaults(host string) config.Config {
 }
 
 func TestParseOfTheLeast(t *testing.T) {
-	c, err := config.Parse("gated.yaml", []byte("host: pve1\n"))
-	require.NoError(t, err)
+	c := must.Get(config.Parse("gated.yaml", []byte("host: pve1\n")))(t)
 	require.Equal(t, defaults("pve1"), c)
 	require.NoError(t, c.Policy.Validate())
 }
 
 func TestParseOfEverything(t *testing.T) {
-	c, err := config.Parse("gated.yaml", []byte(`host: pve1
+	c := must.Get(config.Parse("gated.yaml", []byte(`host: pve1
 single_user: true
 socket: /run/g.sock
 socket_group: staff
@@ -53,8 +53,7 @@ policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
 limits: {workers: 9, journal_quota: 7, snapshots_per_guest: 5, keep_free: 3, reserve: 0}
 reservations: {unseen: allow}
 canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, config.Config{
 		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
 		Submitters: []uint32{1000, 0}, Operators: []uint32{0, 1001},
@@ -73,8 +72,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 }
 
 func TestParseRefusals(t *testing.T) {
-	_, err := user.Lookup("nobody-has-this-name")
-	require.Error(t, err)
+	must.Err(user.Lookup("nobody-has-this-name"))(t)
 	for src, want := range map[string]string{
 		"":                                  "f:1:1: the file is empty",
 		"single_user: true":                 "f:1:1: host is missing",
@@ -176,19 +174,15 @@ func TestCanaryAtItsBounds(t *testing.T) {
 		"{decisions: 60}": {Decisions: 60, Days: 7, Minimum: 30, Floor: 20},
 		"{}":              {Decisions: 200, Days: 7, Minimum: 30, Floor: 20},
 	} {
-		c, err := config.Parse("f", []byte("host: h\ncanary: "+text+"\n"))
-		require.NoError(t, err)
-		require.Equal(t, want, c.Canary)
+		require.Equal(t, want, must.Get(config.Parse("f", []byte("host: h\ncanary: "+text+"\n")))(t).Canary)
 	}
 }
 
 func TestRenderRoundTrips(t *testing.T) {
 	for _, host := range []string{"pve1", "010", "yes", "a: b", "null", "node-1.example.org", "é"} {
 		for _, single := range []bool{true, false} {
-			b, err := config.Render(config.Initial{Host: host, SingleUser: single, State: "/var/lib/gated"})
-			require.NoError(t, err)
-			c, err := config.Parse("gated.yaml", b)
-			require.NoError(t, err, "%s", b)
+			b := must.Get(config.Render(config.Initial{Host: host, SingleUser: single, State: "/var/lib/gated"}))(t)
+			c := must.Get(config.Parse("gated.yaml", b))(t, "%s", b)
 			want := defaults(host)
 			want.SingleUser = single
 			require.Equal(t, want, c)
@@ -199,18 +193,15 @@ func TestRenderRoundTrips(t *testing.T) {
 // What is commented out shows the defaults: taken in, it changes nothing but
 // the paths, accounts and commands that are examples.
 func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
-	b, err := config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"})
-	require.NoError(t, err)
+	b := must.Get(config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"}))(t)
 	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_-]+:)`).ReplaceAllString(string(b), "$1")
 	before, rest, _ := strings.Cut(all, "\nhub:\n")
 	section, after, _ := strings.Cut(rest, "\n\n")
-	hub, err := config.Parse("gated.yaml", []byte("host: h\nhub:\n"+section+"\n"))
-	require.NoError(t, err)
+	hub := must.Get(config.Parse("gated.yaml", []byte("host: h\nhub:\n"+section+"\n")))(t)
 	require.Equal(t, &config.Hub{URL: "https://hub.example.com:8442", CA: "/etc/gated/hub.crt", TokenFile: "/etc/gated/hub-token",
 		Interval: 30 * time.Second, Timeout: 30 * time.Second, Report: 10 * time.Minute}, hub.Hub)
 	all = before + "\n\n" + after // desired state comes from one place
-	c, err := config.Parse("gated.yaml", []byte(all))
-	require.NoError(t, err, all)
+	c := must.Get(config.Parse("gated.yaml", []byte(all)))(t, all)
 	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
 	require.Equal(t, []string{"web"}, c.Policy.Commands)
 	require.Equal(t, []uint32{0}, c.Operators)
@@ -221,8 +212,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 
 	want := defaults("h")
 	want.HasLocal = true
-	small, err := config.Parse("gated.yaml", []byte("host: h\nlibvirt: {templates: {default: {}}}\n"))
-	require.NoError(t, err)
+	small := must.Get(config.Parse("gated.yaml", []byte("host: h\nlibvirt: {templates: {default: {}}}\n")))(t)
 	want.Libvirt = small.Libvirt
 	require.NotNil(t, c.Proxmox)
 	plain, err := config.Parse("gated.yaml", []byte("host: h\nproxmox: {url: \"https://h:1\", token_file: /t, ca_file: /c}\n"))
@@ -235,8 +225,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	want.Local.GuestUIDs = config.UIDs{First: 1900000000, Last: 1900009999}
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
-	least, err := config.Parse("gated.yaml", []byte("host: h\ncommands: {drop-db: {argv: [/bin/x]}}\n"))
-	require.NoError(t, err)
+	least := must.Get(config.Parse("gated.yaml", []byte("host: h\ncommands: {drop-db: {argv: [/bin/x]}}\n")))(t)
 	shown, plainly := c.Commands["drop-db"], least.Commands["drop-db"]
 	require.Equal(t, []any{plainly.Timeout, plainly.ProbeTimeout, plainly.Output, plainly.Benign}, []any{shown.Timeout, shown.ProbeTimeout, shown.Output, shown.Benign})
 	want.Commands = c.Commands // all else of it depends on the command

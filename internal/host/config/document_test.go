@@ -10,21 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 // TestTheDocumentsExamplesAreFiles keeps docs/formats/configuration.md true:
 // each example there can be copied.
 func TestTheDocumentsExamplesAreFiles(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/formats/configuration.md")
-	require.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../../docs/formats/configuration.md"))(t)
 	rules := 0
 	for _, block := range regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(string(doc), -1) {
 		src := strings.ReplaceAll("\n"+block, "\n    ", "\n")
 		if !strings.Contains(src, "host: ") {
 			src = "host: pve1" + src
 		}
-		c, err := config.Parse("gated.yaml", []byte(strings.TrimPrefix(src, "\n")))
-		require.NoError(t, err, src)
+		c := must.Get(config.Parse("gated.yaml", []byte(strings.TrimPrefix(src, "\n"))))(t, src)
 		require.NoError(t, c.Policy.Validate())
 		rules += len(c.Policy.Rules)
 	}
@@ -32,8 +31,7 @@ func TestTheDocumentsExamplesAreFiles(t *testing.T) {
 }
 
 func TestTheDocumentHasEveryKeyOfARule(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/formats/configuration.md")
-	require.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../../docs/formats/configuration.md"))(t)
 	for _, key := range []string{"op", "target", "labels", "role", "threshold", "touch", "cool_off", "window", "max_validity",
 		"policy.roles", "policy.rules", "revocation_file"} {
 		require.Contains(t, string(doc), "\n| `"+key+"` |")

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 func TestWhichBackEndsHaveGuests(t *testing.T) {
@@ -25,8 +26,7 @@ func TestWhichBackEndsHaveGuests(t *testing.T) {
 		proxmox + libvirt + "new_guests: proxmox\n":            {[]string{"libvirt", "proxmox"}, "proxmox"},
 		proxmox + libvirt + "local: {}\nnew_guests: libvirt\n": {[]string{"libvirt", "local", "proxmox"}, "libvirt"},
 	} {
-		c, err := config.Parse("f", []byte("host: h\n"+text))
-		require.NoError(t, err, text)
+		c := must.Get(config.Parse("f", []byte("host: h\n"+text)))(t, text)
 		require.Equal(t, want.names, c.GuestBackends(), text)
 		require.Equal(t, want.makes, c.NewGuests, text)
 	}

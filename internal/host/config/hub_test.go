@@ -7,24 +7,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 func TestHub(t *testing.T) {
-	c, err := config.Parse("f", []byte("host: h\nhub: {url: \"https://hub.example.com\"}\n"))
-	require.NoError(t, err)
+	c := must.Get(config.Parse("f", []byte("host: h\nhub: {url: \"https://hub.example.com\"}\n")))(t)
 	require.Equal(t, &config.Hub{URL: "https://hub.example.com", Interval: 30 * time.Second, Timeout: 30 * time.Second,
 		Report: 10 * time.Minute}, c.Hub)
-	c, err = config.Parse("f", []byte("host: h\ndesired: {interval: 1m}\nhub: {url: \"https://[2001:db8::1]:8443/gated/a\", ca: /etc/ca, token_file: /etc/t, interval: 5s, timeout: 1m, report: 1h}\n"))
+	c, err := config.Parse("f", []byte("host: h\ndesired: {interval: 1m}\nhub: {url: \"https://[2001:db8::1]:8443/gated/a\", ca: /etc/ca, token_file: /etc/t, interval: 5s, timeout: 1m, report: 1h}\n"))
 	require.NoError(t, err)
 	require.Equal(t, &config.Hub{URL: "https://[2001:db8::1]:8443/gated/a", CA: "/etc/ca", TokenFile: "/etc/t", Interval: 5 * time.Second,
 		Timeout: time.Minute, Report: time.Hour}, c.Hub)
 	for _, near := range []string{"http://127.0.0.1:8080", "http://[::1]", "http://localhost:1", "http://127.9.9.9/x"} {
-		c, err = config.Parse("f", []byte("host: h\nhub: {url: \""+near+"\"}\n"))
-		require.NoError(t, err, near)
+		c = must.Get(config.Parse("f", []byte("host: h\nhub: {url: \""+near+"\"}\n")))(t, near)
 		require.Equal(t, near, c.Hub.URL)
 	}
-	c, err = config.Parse("f", []byte("host: h\n"))
-	require.NoError(t, err)
+	c = must.Get(config.Parse("f", []byte("host: h\n")))(t)
 	require.Nil(t, c.Hub)
 }
 

@@ -7,22 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 func TestLibvirt(t *testing.T) {
-	c, err := config.Parse("gated.yaml", []byte("host: h\n"))
-	require.NoError(t, err)
+	c := must.Get(config.Parse("gated.yaml", []byte("host: h\n")))(t)
 	require.Nil(t, c.Libvirt)
 	require.Equal(t, []string{"local"}, c.GuestBackends())
 
-	c, err = config.Parse("gated.yaml", []byte("host: h\nlibvirt: {}\n"))
-	require.NoError(t, err)
+	c = must.Get(config.Parse("gated.yaml", []byte("host: h\nlibvirt: {}\n")))(t)
 	require.Equal(t, &config.Libvirt{Socket: "/run/libvirt/libvirt-sock", Pool: "default", StopGrace: 30 * time.Second, Timeout: 30 * time.Second,
 		Templates: map[string]config.LibvirtTemplate{}}, c.Libvirt)
 	require.Equal(t, []string{"libvirt"}, c.GuestBackends())
 	require.Equal(t, "libvirt", c.NewGuests)
 
-	c, err = config.Parse("gated.yaml", []byte(`host: h
+	c = must.Get(config.Parse("gated.yaml", []byte(`host: h
 libvirt:
   socket: /run/other/sock
   pool: fast
@@ -31,8 +30,7 @@ libvirt:
   templates:
     default: {}
     small: {memory: 64, cpus: 2, disk: 16, format: raw, pool: slow, network: lan, type: qemu, machine: q35, image: base.qcow2}
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, &config.Libvirt{Socket: "/run/other/sock", Pool: "fast", StopGrace: 2 * time.Minute, Timeout: 10 * time.Second,
 		Templates: map[string]config.LibvirtTemplate{
 			"default": {Memory: 1024, CPUs: 1, Disk: 10240, Format: "qcow2", Pool: "fast", Type: "kvm"},

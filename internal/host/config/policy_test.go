@@ -12,17 +12,17 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 func window(t *testing.T, s string) *op.Window {
 	t.Helper()
-	w, err := op.ParseWindow(s)
-	require.NoError(t, err)
+	w := must.Get(op.ParseWindow(s))(t)
 	return &w
 }
 
 func TestParseOfRules(t *testing.T) {
-	c, err := config.Parse("/etc/gated/gated.yaml", []byte(`host: pve1
+	c := must.Get(config.Parse("/etc/gated/gated.yaml", []byte(`host: pve1
 revocation_file: /etc/gated/revoked
 policy:
   max_validity: 2h
@@ -44,8 +44,7 @@ policy:
       touch: none
     - {threshold: 1, window: 22:00-24:00Z, op: "guest.*", target: "guest/web-*"}
   roles: [manager, on-call]
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, "/etc/gated/revoked", c.RevocationFile)
 	want := policy.Default()
 	want.Commands = []string{}

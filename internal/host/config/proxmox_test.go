@@ -8,23 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/config"
+	"gated/internal/test/must"
 )
 
 var pin = strings.TrimSuffix(strings.Repeat("Ab:", 32), ":")
 
 func TestProxmox(t *testing.T) {
-	c, err := config.Parse("gated.yaml", []byte("host: h\n"))
-	require.NoError(t, err)
+	c := must.Get(config.Parse("gated.yaml", []byte("host: h\n")))(t)
 	require.Nil(t, c.Proxmox)
 
-	c, err = config.Parse("gated.yaml", []byte("host: h\nproxmox: {url: \"https://pve1:8006\", token_file: /etc/gated/token, ca_file: /etc/gated/ca.pem}\n"))
+	c, err := config.Parse("gated.yaml", []byte("host: h\nproxmox: {url: \"https://pve1:8006\", token_file: /etc/gated/token, ca_file: /etc/gated/ca.pem}\n"))
 	require.NoError(t, err)
 	require.Equal(t, &config.Proxmox{URL: "https://pve1:8006", TokenFile: "/etc/gated/token", CAFile: "/etc/gated/ca.pem", First: 100, Last: 999999999,
 		StopGrace: time.Minute, Timeout: 30 * time.Second, Templates: map[string]config.ProxmoxTemplate{}}, c.Proxmox)
 	require.Equal(t, []string{"proxmox"}, c.GuestBackends())
 	require.Equal(t, "proxmox", c.NewGuests)
 
-	c, err = config.Parse("gated.yaml", []byte(`host: h
+	c = must.Get(config.Parse("gated.yaml", []byte(`host: h
 proxmox:
   url: https://pve1.example.com:8006
   token_file: /etc/gated/token
@@ -40,8 +40,7 @@ proxmox:
     default: {kind: qemu, clone: 8000}
     empty: {disk: 4, network: "virtio,bridge=vmbr0", ostype: l26}
     ct: {kind: lxc, ostemplate: "local:vztmpl/debian-12.tar.zst", disk: 8, storage: fast, unprivileged: false}
-`))
-	require.NoError(t, err)
+`)))(t)
 	require.Equal(t, &config.Proxmox{URL: "https://pve1.example.com:8006", TokenFile: "/etc/gated/token", Fingerprint: pin, Node: "pve1", Pool: "gated",
 		Storage: "local-lvm", BackupStorage: "local", First: 9000, Last: 9099, StopGrace: 2 * time.Minute, Timeout: 10 * time.Second,
 		Templates: map[string]config.ProxmoxTemplate{

@@ -20,6 +20,7 @@ import (
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -199,16 +200,13 @@ type actor struct {
 // actor starts one; as, if not nil, is whom it runs as.
 func (w *world) actor(as *syscall.Credential) *actor {
 	w.t.Helper()
-	self, err := os.Executable()
-	require.NoError(w.t, err)
+	self := must.Get(os.Executable())(w.t)
 	cmd := exec.Command(self, actorArg, w.socket)
 	cmd.Path = "/proc/self/exe" // which other uids reach, too
 	cmd.Stderr = w.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	in, err := cmd.StdinPipe()
-	require.NoError(w.t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(w.t, err)
+	in := must.Get(cmd.StdinPipe())(w.t)
+	out := must.Get(cmd.StdoutPipe())(w.t)
 	require.NoError(w.t, cmd.Start())
 	a := &actor{w: w, cmd: cmd, in: in, out: bufio.NewReader(out)}
 	w.t.Cleanup(a.kill)
@@ -218,16 +216,14 @@ func (w *world) actor(as *syscall.Credential) *actor {
 
 func (a *actor) line() string {
 	a.w.t.Helper()
-	line, err := a.out.ReadString('\n')
-	require.NoError(a.w.t, err, a.w.log)
+	line := must.Get(a.out.ReadString('\n'))(a.w.t, a.w.log)
 	return strings.TrimSpace(line)
 }
 
 // begin has an actor do something; line then says what came of it.
 func (a *actor) begin(format string, args ...any) {
 	a.w.t.Helper()
-	_, err := fmt.Fprintf(a.in, format+"\n", args...)
-	require.NoError(a.w.t, err)
+	must.Get(fmt.Fprintf(a.in, format+"\n", args...))(a.w.t)
 }
 
 // does returns what came of what an actor was told, which must work.
@@ -270,8 +266,7 @@ func serving(t *testing.T) (w *world, dir string) {
 // checkout is a directory to reserve paths in.
 func (w *world) checkout(name string) string {
 	w.t.Helper()
-	dir, err := filepath.EvalSymlinks(w.dir)
-	require.NoError(w.t, err)
+	dir := must.Get(filepath.EvalSymlinks(w.dir))(w.t)
 	dir = filepath.Join(dir, name)
 	require.NoError(w.t, os.MkdirAll(dir, 0o755))
 	return dir
@@ -284,21 +279,19 @@ func (w *world) awaitEvent(concerns, kind string) api.Entry {
 	defer cancel()
 	found := errors.New("found")
 	var e api.Entry
-	err := w.client.EventsFor(ctx, concerns, 0, true, func(one api.Entry) error {
+	require.ErrorIs(w.t, w.client.EventsFor(ctx, concerns, 0, true, func(one api.Entry) error {
 		if e = one; e.Kind == kind {
 			return found
 		}
 		return nil
-	})
-	require.ErrorIs(w.t, err, found, kind)
+	}), found, kind)
 	return e
 }
 
 // reservations is all that are in force, each as "r1 builder".
 func (w *world) reservations() []string {
 	w.t.Helper()
-	all, err := w.client.AllReservations(w.t.Context(), client.ReservationQuery{})
-	require.NoError(w.t, err)
+	all := must.Get(w.client.AllReservations(w.t.Context(), client.ReservationQuery{}))(w.t)
 	out := []string{}
 	for _, r := range all {
 		out = append(out, r.ID+" "+r.Agent)
@@ -309,8 +302,7 @@ func (w *world) reservations() []string {
 // agents is who is registered.
 func (w *world) agents() []string {
 	w.t.Helper()
-	all, err := w.client.Agents(w.t.Context())
-	require.NoError(w.t, err)
+	all := must.Get(w.client.Agents(w.t.Context()))(w.t)
 	out := []string{}
 	for _, a := range all {
 		out = append(out, a.ID)

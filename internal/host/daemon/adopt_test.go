@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -29,8 +30,7 @@ func TestAdopt(t *testing.T) {
 	w, alice, bob, _ := newPeople(t)
 	carol := w.person("carol")
 	w.serve()
-	waits, err := w.rotate(2, []any{w.person("dave").line(t, op.Operational)}, nil)
-	require.NoError(t, err)
+	waits := must.Get(w.rotate(2, []any{w.person("dave").line(t, op.Operational)}, nil))(t)
 	w.halt()
 
 	r, err := life.AdoptSigners(t.Context(), w.state, w.signers(), func(signers.Adoption) error { return errors.New("not asked") })
@@ -48,21 +48,18 @@ func TestAdopt(t *testing.T) {
 	h := w.health("signers")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "gated trust adopt "+kept)
-	_, err = w.sign(w.waiting("db"), op.Operational, carol)
-	require.ErrorIs(t, err, refusal.UnknownSigner)
+	must.Fail(w.sign(w.waiting("db"), op.Operational, carol))(t, refusal.UnknownSigner)
 	w.halt()
 	no := errors.New("no")
-	_, err = life.AdoptSigners(t.Context(), w.state, kept, func(a signers.Adoption) error {
+	must.Fail(life.AdoptSigners(t.Context(), w.state, kept, func(a signers.Adoption) error {
 		require.EqualValues(t, 2, a.Epoch)
 		require.Equal(t, []string{"+ carol@example.com operational " + carol.fingerprint() + ", software key"}, a.Changes)
 		return no
-	})
-	require.ErrorIs(t, err, no)
+	}))(t, no)
 	require.Equal(t, edited, read(t, kept))
 	require.Len(t, w.history(), 1)
 
-	r, err = life.AdoptSigners(t.Context(), w.state, kept, agreed)
-	require.NoError(t, err)
+	r = must.Get(life.AdoptSigners(t.Context(), w.state, kept, agreed))(t)
 	require.False(t, r.Unedited)
 	require.Equal(t, edited, read(t, w.signers()))
 	require.NoFileExists(t, kept)
@@ -88,15 +85,12 @@ func TestAdopt(t *testing.T) {
 	require.Contains(t, string(rotated[1].Raw), `"epoch":2`)
 
 	// A rotation of the epoch that was is not one any more.
-	_, err = w.sign(waits, op.Operational, bob)
-	require.Error(t, err)
+	must.Err(w.sign(waits, op.Operational, bob))(t)
 	require.NotEqual(t, op.StateSucceeded, w.done(waits))
-	_, err = w.sign(w.waiting("web"), op.Operational, carol)
-	require.NoError(t, err)
+	must.Get(w.sign(w.waiting("web"), op.Operational, carol))(t)
 	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
 	refused(t, err, refusal.Conflict, "uses the state directory")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 func TestAdoptRefuses(t *testing.T) {
@@ -127,8 +121,7 @@ func TestAdoptRefuses(t *testing.T) {
 	_, err := life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
 	refused(t, err, refusal.UnknownTarget, "gated trust show")
 	require.NoError(t, os.Symlink(w.file("else", whole), w.signers()))
-	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(life.AdoptSigners(t.Context(), w.state, w.signers(), agreed))(t, refusal.BadParams)
 	_, err = life.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), w.signers(), agreed)
 	refused(t, err, refusal.UnknownTarget, "--state")
 	require.Len(t, w.history(), 1)
@@ -153,18 +146,16 @@ func TestAdoptSaysWhichRolesAreEmpty(t *testing.T) {
 	whole := read(t, w.signers())
 	require.NoError(t, os.WriteFile(w.signers(), []byte(strings.Replace(whole, lineWith(t, whole, "recovery@gated"), "", 1)), 0o600))
 	asked := false
-	a, err := life.AdoptSigners(t.Context(), w.state, w.signers(), func(a signers.Adoption) error {
+	a := must.Get(life.AdoptSigners(t.Context(), w.state, w.signers(), func(a signers.Adoption) error {
 		asked = true
 		require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
 		return nil
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.True(t, asked)
 	require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
 
 	w.edit("# nobody goes")
-	a, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
-	require.NoError(t, err)
+	a = must.Get(life.AdoptSigners(t.Context(), w.state, w.signers(), agreed))(t)
 	require.Empty(t, a.Emptied)
 }
 
@@ -190,8 +181,7 @@ func TestTheAdoptersUID(t *testing.T) {
 	out, err := reexec(t, "adopt", w.state).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, name := range []string{"gated.db", "allowed_signers", "lock"} {
-		info, err := os.Stat(filepath.Join(w.state, name))
-		require.NoError(t, err)
+		info := must.Get(os.Stat(filepath.Join(w.state, name)))(t)
 		require.EqualValues(t, 12345, info.Sys().(*syscall.Stat_t).Uid, name)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -47,8 +48,7 @@ func TestAnAgentEnds(t *testing.T) {
 	require.Equal(t, "r1", e.Reservation)
 	require.Contains(t, w.awaitEvent("builder", "agent-ended").Detail, "builder#1: its process ended")
 	require.Equal(t, []string{"r2 builder", "r3 tester"}, w.reservations())
-	all, err := w.client.AllReservations(t.Context(), client.ReservationQuery{Agent: "builder"})
-	require.NoError(t, err)
+	all := must.Get(w.client.AllReservations(t.Context(), client.ReservationQuery{Agent: "builder"}))(t)
 	require.Len(t, all, 1)
 	require.False(t, all[0].HolderAlive)
 
@@ -59,8 +59,7 @@ func TestAnAgentEnds(t *testing.T) {
 	require.Equal(t, "builder#3", again.does("unregister builder"))
 	require.Contains(t, again.does("self"), "neither process")
 	require.Equal(t, []string{"tester#2"}, w.agents())
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestAgentsWhileTheDaemonIsAway: who lives is who it was; who ended holds
@@ -92,16 +91,13 @@ func TestAgentsWhileTheDaemonIsAway(t *testing.T) {
 	lives.does("reserve %s a", dir)
 	lives.kill() // it is watched again
 	require.Equal(t, "r5", w.awaitEvent("lives", "orphaned").Reservation)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestScratchIsOneRegistrations: P18. Whoever takes over a name has not made
 // what its last holder made.
 func TestScratchIsOneRegistrations(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	builder, tester := w.actor(nil), w.actor(nil)
 	builder.does("register builder")
 	tester.does("register tester")
@@ -117,14 +113,11 @@ func TestScratchIsOneRegistrations(t *testing.T) {
 	require.Equal(t, "j6 pending_signature", again.does("destroy db"))
 	require.Equal(t, "j7 succeeded", again.does("scratch cache"))
 	require.Equal(t, "ok j8 succeeded", again.does("once destroy cache"), "whoever it started is the same agent")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 func TestTokens(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	a, b := w.actor(nil), w.actor(nil)
 	file, forged := filepath.Join(w.dir, "token"), filepath.Join(w.dir, "forged")
 	require.Equal(t, "inside#1", a.does("token inside %s", file))
@@ -143,8 +136,7 @@ func TestTokens(t *testing.T) {
 	_, err := w.client.Unregister(t.Context(), "inside")
 	require.ErrorIs(t, err, refusal.NotHolder, "an operator ends nobody's reservations without a signature")
 	require.Equal(t, []string{"r1 inside"}, w.reservations())
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // turned is another token of the same form.
@@ -159,8 +151,7 @@ func turned(token string) string {
 // refusals is how many refusals with a code the log has.
 func (w *world) refusals(code string) (n int) {
 	w.t.Helper()
-	entries, err := w.client.Audit(w.t.Context(), 0, 1000)
-	require.NoError(w.t, err)
+	entries := must.Get(w.client.Audit(w.t.Context(), 0, 1000))(w.t)
 	for _, e := range entries {
 		if e.Kind == "refused" && string(e.Code) == code {
 			n++
@@ -194,21 +185,18 @@ func TestRefusalsAreInTheLogOnce(t *testing.T) {
 	b.cannot(refusal.BadParams, "reserve %s y", link)
 	b.cannot(refusal.BadParams, "check %s y", link)
 	require.Equal(t, 1, w.refusals("bad_params"), "a check decides nothing")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestOtherUIDs: a name never passes to another uid.
 func TestOtherUIDs(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	if os.Geteuid() != 0 { // there is one uid alone
 		w.serve()
 		mine := w.actor(nil)
 		mine.does("register mine")
 		mine.does("reserve %s a", w.checkout("repo"))
-		all, err := w.client.AllReservations(t.Context(), client.ReservationQuery{})
-		require.NoError(t, err)
+		all := must.Get(w.client.AllReservations(t.Context(), client.ReservationQuery{}))(t)
 		require.EqualValues(t, os.Geteuid(), all[0].UID)
 		return
 	}
@@ -231,25 +219,20 @@ func TestOtherUIDs(t *testing.T) {
 	theirs.kill()
 	require.Equal(t, "r1", w.awaitEvent("theirs", "orphaned").Reservation)
 	require.Equal(t, []string{"r2 " + uid}, w.reservations(), "it is bound to no process")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // serveOthers serves a socket that the user nobody may connect to, and returns
 // whom that is. It needs root.
 func (w *world) serveOthers(config string) *syscall.Credential {
 	w.t.Helper()
-	nobody, err := user.Lookup("nobody")
-	require.NoError(w.t, err)
-	group, err := user.LookupGroupId(nobody.Gid)
-	require.NoError(w.t, err)
+	nobody := must.Get(user.Lookup("nobody"))(w.t)
+	group := must.Get(user.LookupGroupId(nobody.Gid))(w.t)
 	w.config("socket_group: " + group.Name + "\n" + config)
 	require.NoError(w.t, os.Chmod(w.dir, 0o755))
 	w.serve()
-	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
-	require.NoError(w.t, err)
-	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
-	require.NoError(w.t, err)
+	uid := must.Get(strconv.ParseUint(nobody.Uid, 10, 32))(w.t)
+	gid := must.Get(strconv.ParseUint(nobody.Gid, 10, 32))(w.t)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
@@ -260,24 +243,20 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	a, b := w.actor(nil), w.actor(nil)
 	a.does("register a")
 	a.does("reserve %s x", dir)
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)"))(t)
 	defer func() { require.NoError(t, db.Close()) }()
-	_, err = db.Exec(`CREATE TRIGGER broken BEFORE DELETE ON agents BEGIN SELECT RAISE(ABORT, 'no'); END`)
-	require.NoError(t, err)
+	must.Get(db.Exec(`CREATE TRIGGER broken BEFORE DELETE ON agents BEGIN SELECT RAISE(ABORT, 'no'); END`))(t)
 	from := len(w.log.String())
 	a.kill()
 	w.log.await(t, from, "is not free yet")
 	require.Len(t, w.reservations(), 1, "it ends as a whole or not at all")
 	b.cannot(refusal.Conflict, "register a")
 	b.cannot(refusal.Conflict, "reserve %s x", dir)
-	_, err = db.Exec(`DROP TRIGGER broken`)
-	require.NoError(t, err)
+	must.Get(db.Exec(`DROP TRIGGER broken`))(t)
 	require.Equal(t, "r1", w.awaitEvent("a", "orphaned").Reservation)
 	w.awaitEvent("a", "agent-ended")
 	require.Equal(t, "r2", b.does("reserve %s x", dir))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestRestoreEndsAgents: the copy does not know what was given up since.
@@ -292,20 +271,17 @@ func TestRestoreEndsAgents(t *testing.T) {
 	b.does("register b")
 	b.does("reserve %s x", dir)
 	w.halt()
-	_, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	must.Get(life.Restore(t.Context(), file, w.state))(t)
 	w.sound()
 	w.serve()
 	require.Empty(t, w.agents())
 	require.Empty(t, w.reservations())
-	entries, err := w.client.Audit(t.Context(), 0, 1000)
-	require.NoError(t, err)
+	entries := must.Get(w.client.Audit(t.Context(), 0, 1000))(t)
 	require.Contains(t, detailOf(entries, "restored"), "registrations of agents: 1, reservations: 2")
 	require.Contains(t, a.does("self"), "neither process")
 	require.Equal(t, "b#2", b.does("register b"), "the copy knows of one")
 	require.Equal(t, "r3", b.does("reserve %s x", dir))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 func detailOf(entries []api.Entry, kind string) string {

@@ -16,6 +16,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/host/daemon"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -77,8 +78,7 @@ func twoBackEnds(t *testing.T) (*world, *hypervisor) {
 // guestStates are the guests that are listed, by name, with their state and back end.
 func (w *world) guestStates() map[string]string {
 	w.t.Helper()
-	guests, err := w.client.Guests(w.t.Context())
-	require.NoError(w.t, err)
+	guests := must.Get(w.client.Guests(w.t.Context()))(w.t)
 	out := map[string]string{}
 	for _, g := range guests {
 		out[g.Name] = g.State + " " + g.Backend
@@ -89,8 +89,7 @@ func (w *world) guestStates() map[string]string {
 // backEnd is how the daemon says that one back end is.
 func (w *world) backEnd(name string) api.Backend {
 	w.t.Helper()
-	list, err := w.client.Backends(w.t.Context())
-	require.NoError(w.t, err)
+	list := must.Get(w.client.Backends(w.t.Context()))(w.t)
 	i := slices.IndexFunc(list, func(b api.Backend) bool { return b.Name == name })
 	require.GreaterOrEqual(w.t, i, 0, "there is no %s", name)
 	return list[i]
@@ -116,8 +115,7 @@ func TestTwoBackEnds(t *testing.T) {
 	require.Equal(t, op.StatePending, j.State)
 	h.away.Store(true)
 	require.Equal(t, map[string]string{"db": "unknown libvirt", "cache": "unknown libvirt", "web": "unknown libvirt"}, w.guestStates())
-	g, err := w.client.Guest(t.Context(), "db")
-	require.NoError(t, err)
+	g := must.Get(w.client.Guest(t.Context(), "db"))(t)
 	require.Equal(t, "unknown", g.State)
 	require.Contains(t, g.Error.Detail, "the back end libvirt is away: ")
 	said := w.health("back end libvirt")
@@ -125,13 +123,11 @@ func TestTwoBackEnds(t *testing.T) {
 	require.Contains(t, said.Detail, "away since")
 	require.Equal(t, api.BackendAway, w.backEnd("libvirt").State)
 
-	_, err = w.client.Submit(t.Context(), ask("guest.create", "new"), "")
-	require.ErrorIs(t, err, refusal.Unavailable, "it may be there")
+	must.Fail(w.client.Submit(t.Context(), ask("guest.create", "new"), ""))(t, refusal.Unavailable, "it may be there")
 	require.ErrorIs(t, w.approve(*j.Request), refusal.Unavailable)
 	require.Equal(t, op.StatePending, w.await(j.ID).State, "the request stays")
-	plan, err := w.client.Plan(t.Context(), "", []byte("apiVersion: gated/v1\nhost: "+testHost+"\nguests:\n"+
-		"  - {name: db, state: absent}\n  - {name: other, state: running}\n"))
-	require.NoError(t, err)
+	plan := must.Get(w.client.Plan(t.Context(), "", []byte("apiVersion: gated/v1\nhost: "+testHost+"\nguests:\n"+
+		"  - {name: db, state: absent}\n  - {name: other, state: running}\n")))(t)
 	for _, g := range plan.Guests {
 		require.Equal(t, api.ActionError, g.Action, g.Name)
 		require.Equal(t, refusal.Unavailable, g.Error.Code, g.Name)
@@ -143,16 +139,14 @@ func TestTwoBackEnds(t *testing.T) {
 	require.NoError(t, w.approve(*j.Request))
 	require.Equal(t, op.StateSucceeded, w.outcome(j.ID))
 	require.NotContains(t, w.guestStates(), "db")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // outcome waits for the end of a job that was signed.
 func (w *world) outcome(id string) op.State {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	j, err := w.client.AwaitJob(ctx, id, func(j api.Job) bool { return !j.State.Open() })
-	require.NoError(w.t, err)
+	j := must.Get(w.client.AwaitJob(ctx, id, func(j api.Job) bool { return !j.State.Open() }))(w.t)
 	return j.State
 }
 
@@ -172,9 +166,7 @@ func TestDesiredStateWaitsForABackEnd(t *testing.T) {
 		}
 		return false
 	}, patience, 10*time.Millisecond, "status says that it is unknown")
-	list, err := w.client.Jobs(t.Context(), client.JobQuery{})
-	require.NoError(t, err)
-	require.Empty(t, list.Jobs, "nothing is planned")
+	require.Empty(t, must.Get(w.client.Jobs(t.Context(), client.JobQuery{}))(t).Jobs, "nothing is planned")
 	h.away.Store(false)
 	require.Eventually(t, func() bool { return w.guestStates()["app"] == "running libvirt" }, patience, 10*time.Millisecond)
 }

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
+	"gated/internal/test/must"
 )
 
 // TestCheckBackup: what is said of a good one, and that nothing is left beside it.
@@ -32,10 +33,8 @@ func TestCheckBackup(t *testing.T) {
 	for _, path := range []string{alone, wal, w.database()} {
 		before := tree(t, filepath.Dir(path))
 		var told int64
-		r, err := life.CheckBackup(t.Context(), path, func(n int64) { told = n })
-		require.NoError(t, err)
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		r := must.Get(life.CheckBackup(t.Context(), path, func(n int64) { told = n }))(t)
+		info := must.Get(os.Stat(path))(t)
 		require.Equal(t, life.BackupReport{Bytes: info.Size(), Host: testHost, Gate: made.GateID, Schema: len(life.Migrations()),
 			Entries: r.Entries, Epoch: 1, Checked: r.Checked}, r)
 		require.Equal(t, r.Entries, told)
@@ -43,9 +42,7 @@ func TestCheckBackup(t *testing.T) {
 		require.Len(t, r.Checked, 4)
 		require.Equal(t, before, tree(t, filepath.Dir(path)))
 	}
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, left, 1, "not even an empty file of SQLite's")
+	require.Len(t, must.Get(os.ReadDir(dir))(t), 1, "not even an empty file of SQLite's")
 }
 
 // bad are files from which no gate can be restored, with why.
@@ -99,9 +96,7 @@ func (w *world) bad(good string) map[string]struct {
 
 // TestWhatIsNoBackup is refused by who checks it and by who restores it alike.
 func TestWhatIsNoBackup(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	w.waiting("web")
 	good := read(t, w.backup("backup"))
 	w.halt()
@@ -120,18 +115,14 @@ func TestWhatIsNoBackup(t *testing.T) {
 
 // TestOneRestoreAtATime: the directory's lock is also between two of them.
 func TestOneRestoreAtATime(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	file := w.backup("backup")
 	w.halt()
-	other, err := state.Open(w.state, state.Options{})
-	require.NoError(t, err)
+	other := must.Get(state.Open(w.state, state.Options{}))(t)
 	before := tree(t, w.state)
-	_, err = life.Restore(t.Context(), file, w.state)
+	_, err := life.Restore(t.Context(), file, w.state)
 	refused(t, err, refusal.Conflict, "uses the state directory")
 	require.Equal(t, before, tree(t, w.state))
 	require.NoError(t, other.Close())
-	_, err = life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	must.Get(life.Restore(t.Context(), file, w.state))(t)
 }

@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/log/canary"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -72,8 +73,7 @@ func (w *world) policy(base, lines string) {
 // TestCanaryAlerts: a policy by which everything is refused is found, also
 // across a start, with the way back; which ends the alert.
 func TestCanaryAlerts(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("canary: {decisions: 20, minimum: 10}\n")
 	base := read(t, filepath.Join(w.state, "gated.yaml"))
 	w.serve()
@@ -86,8 +86,7 @@ func TestCanaryAlerts(t *testing.T) {
 			w.halt()
 			w.serve()
 		}
-		_, err := w.client.Submit(t.Context(), ask("guest.destroy", fmt.Sprintf("g%d", 8+i)), "")
-		require.ErrorIs(t, err, refusal.OverLimit)
+		must.Fail(w.client.Submit(t.Context(), ask("guest.destroy", fmt.Sprintf("g%d", 8+i)), ""))(t, refusal.OverLimit)
 	}
 	e := w.canarySays(1)
 	require.Contains(t, string(e.Raw), `"verdict":"alert"`)
@@ -106,14 +105,12 @@ func TestCanaryAlerts(t *testing.T) {
 	require.Contains(t, w.canarySays(2).Detail, "takes the change back")
 	w.canaryTells(ended)
 	require.True(t, w.health("canary").OK)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestCanaryPasses what changes nothing, and expires where too little was decided.
 func TestCanaryPasses(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("canary: {decisions: 20, minimum: 10}\n")
 	base := read(t, filepath.Join(w.state, "gated.yaml"))
 	w.serve()
@@ -136,14 +133,12 @@ func TestCanaryPasses(t *testing.T) {
 	w.policy(base, "# a comment\npolicy: {max_validity: 21h}\n")
 	w.status()
 	require.Equal(t, e.Seq, w.canarySays(2).Seq)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestCanaryOfTrust: a key that is revoked.
 func TestCanaryOfTrust(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("canary: {decisions: 20, minimum: 10}\n")
 	w.serve()
 	w.many("guest.create", 0, 12)
@@ -160,8 +155,7 @@ func TestCanaryOfTrust(t *testing.T) {
 	w.canaryTells(ended)
 	require.True(t, w.health("canary").OK)
 	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change), refusal.UnknownTarget)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // oldSigners is what to see to where an older gated restores.

@@ -13,8 +13,7 @@ import (
 // TestWhereOneMayNotWrite: whoever may connect cannot keep everybody out of
 // everything, nor anybody out of what is theirs.
 func TestWhereOneMayNotWrite(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	if os.Geteuid() != 0 { // there is one uid alone
 		w.serve()
 		mine := w.actor(nil)
@@ -48,15 +47,13 @@ func TestWhereOneMayNotWrite(t *testing.T) {
 	mate.cannot(refusal.NotAllowed, "renew r1")
 	mate.cannot(refusal.NotHolder, "renew r2")
 	require.Equal(t, "r1", mate.does("release r1"))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestUnseenPlaces: of what the daemon cannot see it takes the word of whoever
 // owns what it does see, or everybody's if the operator says so.
 func TestUnseenPlaces(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	if os.Geteuid() != 0 { // there is one uid alone, and nothing that it cannot see in its own
 		w.serve()
 		gone := filepath.Join(w.checkout("repo"), "gone")
@@ -77,6 +74,5 @@ func TestUnseenPlaces(t *testing.T) {
 	require.Equal(t, "r1", theirs.does("renew r1"))
 	require.Equal(t, "r2", theirs.does("imagine %s **", filepath.Join(gone, "more")))
 	theirs.cannot(refusal.NotAllowed, "reserve / **")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }

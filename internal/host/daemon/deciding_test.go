@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // decidingKind is one kind of file or directory that decides: what a test writes into
@@ -86,8 +87,7 @@ var spoiled = []struct {
 // mode adds bits to a path's mode.
 func mode(t *testing.T, path string, bits os.FileMode) string {
 	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))(t)
 	require.NoError(t, os.Chmod(path, info.Mode().Perm()|bits))
 	return path
 }
@@ -191,8 +191,7 @@ func TestWhatOthersCanWriteChangesNothingAtReload(t *testing.T) {
 				if strings.HasSuffix(s.name, "owner") {
 					require.NoError(t, os.Lchown(at, os.Geteuid(), -1))
 				} else {
-					info, err := os.Stat(at)
-					require.NoError(t, err)
+					info := must.Get(os.Stat(at))(t)
 					require.NoError(t, os.Chmod(at, info.Mode().Perm()&^0o022))
 				}
 				w.hup()
@@ -207,8 +206,7 @@ func TestWhatOthersCanWriteChangesNothingAtReload(t *testing.T) {
 // TestACommandThatSomebodyAppended never runs: the file that lists it was theirs to
 // write.
 func TestACommandThatSomebodyAppended(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	conf := filepath.Join(w.state, "gated.yaml")
 	require.NoError(t, os.Chmod(w.state, 0o711))
 	require.NoError(t, os.Chmod(conf, 0o666))
@@ -219,8 +217,7 @@ func TestACommandThatSomebodyAppended(t *testing.T) {
 // TestARevocationFileOfOthers refuses every signature from the moment that it is
 // theirs to write: they could have taken a key out of it.
 func TestARevocationFileOfOthers(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	path := w.file("gone", "")
 	w.config("revocation_file: " + path + "\n")
 	w.serve()
@@ -234,15 +231,13 @@ func TestARevocationFileOfOthers(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o600))
 	w.log.await(t, from, "revoked keys are in force")
 	require.NoError(t, w.approve(id))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestWishesOfOthers: a document or a directory that others can write to is no
 // wish, and what was wished before stays.
 func TestWishesOfOthers(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	dir := filepath.Join(w.dir, "wishes")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	doc := filepath.Join(dir, "a.yaml")
@@ -256,8 +251,7 @@ func TestWishesOfOthers(t *testing.T) {
 		at   string
 		mode os.FileMode
 	}{{doc, 0o664}, {doc, 0o646}, {dir, 0o777}, {dir, 0o1777}} {
-		info, err := os.Stat(c.at)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(c.at))(t)
 		require.NoError(t, unix.Chmod(c.at, uint32(c.mode)))
 		wish("[{name: theirs}]")
 		require.Eventually(t, func() bool {
@@ -270,8 +264,6 @@ func TestWishesOfOthers(t *testing.T) {
 			return w.status().Sources[0].Error == nil
 		}, patience, 10*time.Millisecond)
 	}
-	list, err := w.client.Guests(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, list)
+	require.Empty(t, must.Get(w.client.Guests(t.Context()))(t))
 	w.halt()
 }

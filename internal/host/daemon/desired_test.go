@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -25,9 +26,7 @@ func document(lines ...string) []byte {
 }
 
 func TestSetsArePutAndDisjoint(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	put := func(name string, doc []byte) error {
 		_, err := w.client.PutSet(t.Context(), name, "", doc)
 		return err
@@ -38,9 +37,7 @@ func TestSetsArePutAndDisjoint(t *testing.T) {
 	require.NoError(t, put("b", document("name: fs", "name: db")), "it was given up")
 	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve2\nguests: []\n")), refusal.TargetMismatch, "pve2", "pve1") // P10
 	refused(t, put("c", []byte("apiVersion: gated/v1\nhost: pve1\nguests:\n  - name: x\n    cpus: 2.7\n")), refusal.Malformed, "c:5:")
-	sets, err := w.client.Sets(t.Context())
-	require.NoError(t, err)
-	require.Len(t, sets, 2)
+	require.Len(t, must.Get(w.client.Sets(t.Context()))(t), 2)
 	require.NoError(t, w.client.DeleteSet(t.Context(), "b"))
 	require.NoError(t, put("c", document("name: db")))
 
@@ -64,9 +61,7 @@ func TestSetsArePutAndDisjoint(t *testing.T) {
 }
 
 func TestPlanSaysWhatApplyDoes(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web", "memory", 512)).State)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "tmp", "scratch", true)).State)
 	p, err := w.client.Plan(t.Context(), "", document("name: web\n    memory: 1GiB", "name: db\n    state: stopped", "name: tmp\n    state: absent", "name: gone\n    state: absent"))
@@ -77,8 +72,7 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 	}
 	// Nobody's scratch is benign to a set that mentions it: apply will wait.
 	require.Equal(t, map[string]string{"web": api.ActionChange, "db": api.ActionCreate, "tmp": api.ActionWaits, "gone": api.ActionNone}, actions)
-	_, err = w.client.Guest(t.Context(), "db")
-	require.ErrorIs(t, err, refusal.UnknownTarget, "a plan changes nothing")
+	must.Fail(w.client.Guest(t.Context(), "db"))(t, refusal.UnknownTarget, "a plan changes nothing")
 	refused(t, planErr(w, "apiVersion: gated/v1\nhost: pve2\nguests: []\n"), refusal.TargetMismatch)
 	w.halt()
 }
@@ -89,8 +83,7 @@ func planErr(w *world, doc string) error {
 }
 
 func TestDirectorySource(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	dir := filepath.Join(w.dir, "desired")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	w.config("desired:\n  dir: " + dir + "\n")
@@ -114,8 +107,7 @@ func TestDirectorySource(t *testing.T) {
 	require.NotNil(t, s.Sources[0].Error)
 	require.Regexp(t, "^[^ :]*b.yaml:1", s.Sources[0].Error.Detail, "the code is not said again")
 	require.Equal(t, refusal.Malformed, s.Sources[0].Error.Code)
-	g, err := w.client.Guest(t.Context(), "web")
-	require.NoError(t, err)
+	g := must.Get(w.client.Guest(t.Context(), "web"))(t)
 	require.NotNil(t, g.Provenance)
 	w.halt()
 }
@@ -132,8 +124,7 @@ func (w *world) created(target string) {
 }
 
 func TestStatus(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	conf := filepath.Join(w.state, "gated.yaml")
 	text := strings.Replace(read(t, conf), "single_user: true", "single_user: false", 1)
 	require.NoError(t, os.WriteFile(conf, []byte(text), 0o600))
@@ -153,14 +144,12 @@ func TestStatus(t *testing.T) {
 
 	// A guest that is unclear shows, and is refused.
 	require.NoError(t, os.WriteFile(filepath.Join(w.state, "guests", "web", "guest.json"), []byte("{"), 0o600))
-	g, err := w.client.Guest(t.Context(), "web")
-	require.NoError(t, err)
+	g := must.Get(w.client.Guest(t.Context(), "web"))(t)
 	require.Equal(t, "unknown", g.State)
 	require.NotNil(t, g.Error)
 	require.Error(t, w.approve(id))
 	require.Equal(t, op.StatePending, w.await(strings.TrimSuffix(id, ".1")).State)
-	list, err := w.client.Guests(t.Context())
-	require.NoError(t, err, "one that is unclear hides no other")
+	list := must.Get(w.client.Guests(t.Context()))(t, "one that is unclear hides no other")
 	require.Len(t, list, 1)
 	require.Equal(t, "unknown", list[0].State)
 	w.halt()

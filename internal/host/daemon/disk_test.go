@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // diskProgram tells a child process of these tests, which may mount what it
@@ -80,8 +82,7 @@ func (w *world) fill(leave int64) {
 	}
 	require.ErrorIs(w.t, err, unix.ENOSPC)
 	if leave > 0 {
-		info, err := f.Stat()
-		require.NoError(w.t, err)
+		info := must.Get(f.Stat())(w.t)
 		require.NoError(w.t, f.Truncate(info.Size()-leave))
 	}
 	require.NoError(w.t, f.Close())

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -67,12 +68,18 @@ func (w *world) press() (d decided) {
 	return d
 }
 
-func fullWhileDeciding(t *testing.T) int {
-	w := newDiskWorld(t)
+// startedOnDisk is a daemon on a disk of its own, with a request that waits to destroy the guest web.
+func startedOnDisk(t *testing.T) (w *world, s *served, request string) {
+	t.Helper()
+	w = newDiskWorld(t)
 	w.init()
 	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	s = w.start()
+	return w, s, w.waiting("web")
+}
+
+func fullWhileDeciding(t *testing.T) int {
+	w, s, request := startedOnDisk(t)
 	envelope := w.envelope(request)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "idle")).State)
 	require.True(t, w.health("journal").OK)
@@ -82,16 +89,11 @@ func fullWhileDeciding(t *testing.T) int {
 		w.fill(0)
 		told := w.press()
 		rounds += told.refused
-		_, err := w.client.Approve(t.Context(), request, envelope)
-		require.ErrorIs(t, err, refusal.Unavailable)
-		_, err = w.client.Submit(t.Context(), ask("guest.start", "idle"), "")
-		require.ErrorIs(t, err, refusal.Unavailable)
+		must.Fail(w.client.Approve(t.Context(), request, envelope))(t, refusal.Unavailable)
+		must.Fail(w.client.Submit(t.Context(), ask("guest.start", "idle"), ""))(t, refusal.Unavailable)
 		// Nothing ran, and it can be asked what is.
-		r, err := w.client.Request(t.Context(), request)
-		require.NoError(t, err)
-		require.Equal(t, op.StatePending, r.State)
-		g, err := w.client.Guest(t.Context(), "web")
-		require.NoError(t, err)
+		require.Equal(t, op.StatePending, must.Get(w.client.Request(t.Context(), request))(t).State)
+		g := must.Get(w.client.Guest(t.Context(), "web"))(t)
 		require.NotEqual(t, "absent", g.State)
 		h := w.health("journal")
 		require.False(t, h.OK)
@@ -99,18 +101,15 @@ func fullWhileDeciding(t *testing.T) int {
 		require.NotContains(t, h.Detail, "(13)")
 		w.free()
 		for id := range told.jobs {
-			_, err := w.client.Job(t.Context(), id)
-			require.NoError(t, err, "what was told is there")
+			must.Get(w.client.Job(t.Context(), id))(t, "what was told is there")
 		}
 		j := w.submit(ask("guest.start", "idle"))
 		require.NotEqual(t, op.StatePending, j.State)
 		require.True(t, w.health("journal").OK, "it works again without a restart")
 		require.Equal(t, w.accepted(told), len(told.jobs))
 	}
-	_, err := w.client.Approve(t.Context(), request, envelope)
-	require.NoError(t, err)
-	_, err = w.client.Approve(t.Context(), request, envelope)
-	require.ErrorIs(t, err, refusal.Replayed)
+	must.Get(w.client.Approve(t.Context(), request, envelope))(t)
+	must.Fail(w.client.Approve(t.Context(), request, envelope))(t, refusal.Replayed)
 	require.Equal(t, op.StateSucceeded, w.endOf(request).State)
 	code, log := s.stop()
 	require.Zero(t, code, log)
@@ -137,11 +136,7 @@ func (w *world) endOf(request string) api.Job {
 }
 
 func fullAtStart(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	s.stop()
 	w.fill(0)
 	for range 2 {
@@ -160,11 +155,7 @@ func fullAtStart(t *testing.T) int {
 }
 
 func fullAtStop(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	w.fill(0)
 	w.press()
 	code, log := s.stop()
@@ -183,28 +174,21 @@ func fullAtStop(t *testing.T) int {
 // fullAtBackup: the copy is made on the state's disk, and takes as much room as
 // there is of the database.
 func fullAtBackup(t *testing.T) int {
-	w := newDiskWorld(t)
-	w.init()
-	w.config(noReserve)
-	s := w.start()
-	request := w.waiting("web")
+	w, s, request := startedOnDisk(t)
 	const pages = 8
 	for room := range int64(pages) {
 		w.fill(room * 4096)
 		var b bytes.Buffer
-		_, err := w.client.Backup(t.Context(), &b)
-		require.ErrorIs(t, err, refusal.Unavailable)
+		must.Fail(w.client.Backup(t.Context(), &b))(t, refusal.Unavailable)
 		require.Zero(t, b.Len())
-		left, err := filepath.Glob(filepath.Join(w.state, ".backup-*"))
-		require.NoError(t, err)
+		left := must.Get(filepath.Glob(filepath.Join(w.state, ".backup-*")))(t)
 		require.Empty(t, left, "what was begun is taken away")
 		w.free()
 	}
 	require.NoError(t, w.approve(request))
 	require.Equal(t, op.StateSucceeded, w.endOf(request).State)
 	var b bytes.Buffer
-	_, err := w.client.Backup(t.Context(), &b)
-	require.NoError(t, err)
+	must.Get(w.client.Backup(t.Context(), &b))(t)
 	require.NotZero(t, b.Len())
 	s.stop()
 	w.sound()
@@ -233,8 +217,7 @@ func fullAtMigration(t *testing.T) int {
 		// and the next start goes on from there.
 		require.GreaterOrEqual(t, w.schema(w.database()), firstStored)
 		require.LessOrEqual(t, w.schema(w.database()), len(life.Migrations()))
-		read, err := store.OpenReadOnly(t.Context(), w.database(), store.Options{Migrations: life.Migrations()})
-		require.NoError(t, err)
+		read := must.Get(store.OpenReadOnly(t.Context(), w.database(), store.Options{Migrations: life.Migrations()}))(t)
 		require.NoError(t, read.Check(t.Context()))
 		require.NoError(t, read.Close())
 	}

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/life"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -21,23 +22,17 @@ func (w *world) keyFile() string { return filepath.Join(w.state, "gate.key") }
 // signedHead is the head of a daemon that serves, checked as its clients do.
 func (w *world) signedHead() (checkpoint.Checkpoint, api.Head) {
 	w.t.Helper()
-	h, err := w.client.AuditHead(w.t.Context())
-	require.NoError(w.t, err)
-	c, err := checkpoint.Open(h.Note, h.Key)
-	require.NoError(w.t, err)
-	return c, h
+	h := must.Get(w.client.AuditHead(w.t.Context()))(w.t)
+	return must.Get(checkpoint.Open(h.Note, h.Key))(w.t), h
 }
 
 func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.status().Gate
 	first, head := w.signedHead()
 	require.Equal(t, id, first.Gate)
 	require.Equal(t, head.Seq, first.Size, "the head is that of all that was answered")
-	info, err := os.Stat(w.keyFile())
-	require.NoError(t, err)
+	info := must.Get(os.Stat(w.keyFile()))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 
 	for _, name := range []string{"a", "b", "c"} {
@@ -45,38 +40,27 @@ func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {
 	}
 	last, _ := w.signedHead()
 	require.Greater(t, last.Size, first.Size)
-	p, err := w.client.Consistency(t.Context(), first.Size, last.Size)
-	require.NoError(t, err)
-	proof, err := checkpoint.DecodeHashes(p.Proof)
-	require.NoError(t, err)
+	p := must.Get(w.client.Consistency(t.Context(), first.Size, last.Size))(t)
+	proof := must.Get(checkpoint.DecodeHashes(p.Proof))(t)
 	require.NoError(t, first.Continues(last, proof))
 
-	in, err := w.client.Inclusion(t.Context(), 2)
-	require.NoError(t, err)
-	is, err := checkpoint.Open(in.Note, in.Key)
-	require.NoError(t, err)
-	proof, err = checkpoint.DecodeHashes(in.Proof)
-	require.NoError(t, err)
+	in := must.Get(w.client.Inclusion(t.Context(), 2))(t)
+	is := must.Get(checkpoint.Open(in.Note, in.Key))(t)
+	proof = must.Get(checkpoint.DecodeHashes(in.Proof))(t)
 	require.NoError(t, is.Includes(2, []byte(in.Entry), proof))
 	require.ErrorIs(t, is.Includes(2, []byte(in.Entry+" "), proof), refusal.BindingMismatch)
 
-	_, err = w.client.Consistency(t.Context(), last.Size, last.Size+1000)
-	require.ErrorIs(t, err, refusal.BadParams)
-	_, err = w.client.Consistency(t.Context(), 0, last.Size)
-	require.ErrorIs(t, err, refusal.BadParams)
-	_, err = w.client.Inclusion(t.Context(), 0)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
-	_, err = w.client.Inclusion(t.Context(), last.Size+1000)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(w.client.Consistency(t.Context(), last.Size, last.Size+1000))(t, refusal.BadParams)
+	must.Fail(w.client.Consistency(t.Context(), 0, last.Size))(t, refusal.BadParams)
+	must.Fail(w.client.Inclusion(t.Context(), 0))(t, refusal.UnknownTarget)
+	must.Fail(w.client.Inclusion(t.Context(), last.Size+1000))(t, refusal.UnknownTarget)
 	w.halt()
 
 	w.serve()
 	again, other := w.signedHead()
 	require.Equal(t, head.Key, other.Key, "the key stays")
-	p, err = w.client.Consistency(t.Context(), last.Size, again.Size)
-	require.NoError(t, err)
-	proof, err = checkpoint.DecodeHashes(p.Proof)
-	require.NoError(t, err)
+	p = must.Get(w.client.Consistency(t.Context(), last.Size, again.Size))(t)
+	proof = must.Get(checkpoint.DecodeHashes(p.Proof))(t)
 	require.NoError(t, last.Continues(again, proof), "across a restart")
 	w.halt()
 	require.Equal(t, []string{"keyed", "started", "started"}, kinds(t, w, "keyed", "started"))
@@ -86,22 +70,16 @@ func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {
 // TestTheKeyIsTheGatesOwn: without the key that the log names no daemon signs,
 // and none makes itself another.
 func TestTheKeyIsTheGatesOwn(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	w.halt()
-	text, err := os.ReadFile(w.keyFile())
-	require.NoError(t, err)
-	other, err := checkpoint.NewKey(op.GateID(strings.Repeat("0", 32)))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(w.keyFile()))(t)
+	other := must.Get(checkpoint.NewKey(op.GateID(strings.Repeat("0", 32))))(t)
 	for name, wrong := range map[string]func() error{
 		"removed":   func() error { return os.Remove(w.keyFile()) },
 		"empty":     func() error { return os.WriteFile(w.keyFile(), nil, 0o600) },
 		"readable":  func() error { return os.Chmod(w.keyFile(), 0o640) },
 		"another's": func() error { return os.WriteFile(w.keyFile(), []byte(other.Text()), 0o600) },
-		"a link": func() error {
-			return os.Rename(w.keyFile(), w.keyFile()+"2")
-		},
+		"a link":    func() error { return os.Rename(w.keyFile(), w.keyFile()+"2") },
 	} {
 		require.NoError(t, wrong(), name)
 		if name == "a link" {
@@ -116,26 +94,20 @@ func TestTheKeyIsTheGatesOwn(t *testing.T) {
 	}
 	w.serve()
 	w.signedHead()
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestARestoredGateHasAnotherKey: what was signed before a restore was signed
 // by another gate.
 func TestARestoredGateHasAnotherKey(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	before, head := w.signedHead()
 	copied := filepath.Join(t.TempDir(), "b")
-	f, err := os.Create(copied)
-	require.NoError(t, err)
-	_, err = w.client.Backup(t.Context(), f)
-	require.NoError(t, err)
+	f := must.Get(os.Create(copied))(t)
+	must.Get(w.client.Backup(t.Context(), f))(t)
 	require.NoError(t, f.Close())
 	w.halt()
-	_, err = life.Restore(t.Context(), copied, w.state)
-	require.NoError(t, err)
+	must.Get(life.Restore(t.Context(), copied, w.state))(t)
 	w.sound()
 	w.serve()
 	after, other := w.signedHead()
@@ -149,16 +121,13 @@ func TestARestoredGateHasAnotherKey(t *testing.T) {
 // TestAnOlderDatabaseLeavesTheKey: the key that an enrolled database needs is
 // there when that one is put back.
 func TestAnOlderDatabaseLeavesTheKey(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	db := filepath.Join(w.state, "gated.db")
-	unenrolled, err := os.ReadFile(db)
-	require.NoError(t, err)
+	unenrolled := must.Get(os.ReadFile(db))(t)
 	w.serve()
 	_, head := w.signedHead()
 	w.halt()
-	enrolled, err := os.ReadFile(db)
-	require.NoError(t, err)
+	enrolled := must.Get(os.ReadFile(db))(t)
 
 	require.NoError(t, os.WriteFile(db, unenrolled, 0o600))
 	w.serve()
@@ -170,26 +139,21 @@ func TestAnOlderDatabaseLeavesTheKey(t *testing.T) {
 	w.serve()
 	_, back := w.signedHead()
 	require.Equal(t, head.Key, back.Key)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestNothingIsSignedOnTopOfAnotherLog: a daemon looks at what it signed last
 // before it signs on.
 func TestNothingIsSignedOnTopOfAnotherLog(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	w.submit(ask("guest.create", "web"))
 	was, _ := w.signedHead()
 	w.halt()
 	storetest.Breaks(t, w.database(), "audit-log")
 	w.statement(`UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), 'stopped', 'started') AS BLOB) WHERE seq = (SELECT max(seq) FROM audit)`)
 	w.serve()
-	h, err := w.client.AuditHead(t.Context())
-	require.NoError(t, err)
-	c, err := checkpoint.Open(h.Note, h.Key)
-	require.NoError(t, err)
+	h := must.Get(w.client.AuditHead(t.Context()))(t)
+	c := must.Get(checkpoint.Open(h.Note, h.Key))(t)
 	require.GreaterOrEqual(t, c.Size, was.Size)
 	require.Less(t, c.Size, h.Seq, "what came since is not signed for")
 	w.halt()

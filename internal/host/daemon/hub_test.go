@@ -12,23 +12,17 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 // TestAHubIsTheOnlySource: of two sources that have a set of one name, each would
 // withdraw what the other asks for.
 func TestAHubIsTheOnlySource(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web")).State)
-	_, err := w.client.PutSet(t.Context(), "site", "", document("name: web\n    state: absent"))
-	require.NoError(t, err)
-	pending := func() []api.Request {
-		list, err := w.client.Requests(t.Context(), op.StatePending)
-		require.NoError(t, err)
-		return list
-	}
+	must.Get(w.client.PutSet(t.Context(), "site", "", document("name: web\n    state: absent")))(t)
+	pending := func() []api.Request { return must.Get(w.client.Requests(t.Context(), op.StatePending))(t) }
 	require.Eventually(t, func() bool { return len(pending()) == 1 }, patience, 10*time.Millisecond)
 	waits := pending()
 	w.halt()
@@ -53,7 +47,7 @@ func TestAHubIsTheOnlySource(t *testing.T) {
 	require.Equal(t, refusal.UnknownTarget, fault.Code)
 	require.Regexp(t, `^the hub has nothing for the host "[^"]+", or the URL is not a hub's \(since [0-9TZ:-]+, (is tried now|tried next at [0-9TZ:-]+)\)$`, fault.Detail)
 	require.Equal(t, waits, pending(), "while the hub does not answer, nothing is withdrawn")
-	_, err = w.client.PutSet(t.Context(), "site", "", document("name: web"))
+	_, err := w.client.PutSet(t.Context(), "site", "", document("name: web"))
 	refused(t, err, refusal.Conflict, s.URL)
 	refused(t, w.client.DeleteSet(t.Context(), "site"), refusal.Conflict, s.URL)
 	require.Len(t, w.status().Sources, 1)

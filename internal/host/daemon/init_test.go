@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 )
 
 func TestInitMakesAGate(t *testing.T) {
@@ -21,8 +22,7 @@ func TestInitMakesAGate(t *testing.T) {
 	o := w.options()
 	o.StateDir = filepath.Join(w.dir, "a", "b", "state")
 	o.Recovery = []signers.KeyArg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
-	r, err := life.Init(t.Context(), o)
-	require.NoError(t, err)
+	r := must.Get(life.Init(t.Context(), o))(t)
 	require.Equal(t, testHost, r.Host)
 	require.True(t, r.GateID.Valid())
 	require.True(t, r.SingleUser, "these tests do not run as an account of the daemon's own")
@@ -33,24 +33,18 @@ func TestInitMakesAGate(t *testing.T) {
 	}
 	require.Equal(t, []string{"alice@example.com", "robert@example.com"}, listed)
 	for _, path := range []string{r.Config, r.Signers, r.Database} {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(path))(t)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
 	}
-	info, err := os.Stat(r.StateDir)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(r.StateDir))(t)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	report, err := life.Fsck(t.Context(), r.StateDir)
-	require.NoError(t, err)
-	require.Empty(t, report.Problems)
+	require.Empty(t, must.Get(life.Fsck(t.Context(), r.StateDir))(t).Problems)
 }
 
 func TestInitRefusesAndLeavesNothing(t *testing.T) {
 	w := newWorld(t)
-	pem, err := ssh.MarshalPrivateKey(mustRSA(t, 3072), "alice@example.com")
-	require.NoError(t, err)
-	weak, err := ssh.NewPublicKey(&mustRSA(t, 2048).PublicKey)
-	require.NoError(t, err)
+	pem := must.Get(ssh.MarshalPrivateKey(mustRSA(t, 3072), "alice@example.com"))(t)
+	weak := must.Get(ssh.NewPublicKey(&mustRSA(t, 2048).PublicKey))(t)
 	pub := read(t, w.pub)
 	w.file("w.pub", string(ssh.MarshalAuthorizedKey(weak)))
 	for name, c := range map[string]struct {
@@ -95,8 +89,7 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 }
 
 func TestInitWhereThereIsSomething(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	before := tree(t, w.state)
 	_, err := life.Init(t.Context(), w.options())
 	refused(t, err, refusal.Conflict, "holds a gate already", "gated serve --state "+w.state)
@@ -112,8 +105,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 		_, err = life.Init(t.Context(), o)
 		refused(t, err, refusal.Conflict, mine)
 		require.Equal(t, "mine\n", read(t, mine))
-		entries, err := os.ReadDir(o.StateDir)
-		require.NoError(t, err)
+		entries := must.Get(os.ReadDir(o.StateDir))(t)
 		for _, e := range entries {
 			require.Contains(t, []string{name, "lock"}, e.Name())
 		}
@@ -130,17 +122,13 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 }
 
 func TestInitWhileADaemonRuns(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	_, err := life.Init(t.Context(), w.options())
-	require.ErrorIs(t, err, refusal.Conflict)
+	w := newServing(t)
+	must.Fail(life.Init(t.Context(), w.options()))(t, refusal.Conflict)
 	w.status()
 }
 
 func read(t *testing.T, path string) string {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	return string(b)
 }
 
@@ -149,7 +137,5 @@ func nameless(pub string) string { return strings.Join(strings.Fields(pub)[:2], 
 func hint(err error) string { return "\n" + refusal.As(err).Hint }
 
 func mustRSA(t *testing.T, bits int) *rsa.PrivateKey {
-	k, err := rsa.GenerateKey(rand.Reader, bits)
-	require.NoError(t, err)
-	return k
+	return must.Get(rsa.GenerateKey(rand.Reader, bits))(t)
 }

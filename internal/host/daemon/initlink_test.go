@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 )
 
 // TestInitFollowsNoLinkThatAppears: at each step of init something appears under
@@ -22,8 +23,7 @@ func TestInitFollowsNoLinkThatAppears(t *testing.T) {
 	o := w.options()
 	o.StateDir = state(w.dir)
 	o.Before = func(path string) { steps = append(steps, path[len(w.dir):]) }
-	_, err := life.Init(t.Context(), o)
-	require.NoError(t, err)
+	must.Get(life.Init(t.Context(), o))(t)
 	require.Equal(t, []string{"/a", "/a/b", "/a/b/state", "/a/b/state/lock", "/a/b/state/gated.yaml", "/a/b/state/allowed_signers", "/a/b/state/gated.db"}, steps)
 
 	for _, step := range steps {

@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -29,8 +30,7 @@ func TestTheKindsOfEntries(t *testing.T) {
 		}
 		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "Kind" {
 			for _, value := range spec.Values {
-				text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
-				require.NoError(t, err)
+				text := must.Get(strconv.Unquote(value.(*ast.BasicLit).Value))(t)
 				kinds = append(kinds, text)
 			}
 		}
@@ -42,8 +42,7 @@ func TestTheKindsOfEntries(t *testing.T) {
 		require.Contains(t, kinds, tr.Entry, "no entry of the log tells of a step that becomes %s", tr.To)
 	}
 
-	format, err := os.ReadFile("../../../docs/formats/audit.md")
-	require.NoError(t, err)
+	format := must.Get(os.ReadFile("../../../docs/formats/audit.md"))(t)
 	_, table, ok := strings.Cut(string(format), "| kind | means |")
 	require.True(t, ok)
 	for _, kind := range kinds {

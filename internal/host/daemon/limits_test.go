@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/host/server"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 )
 
 // sources calls fn with every Go file of the module.
@@ -32,8 +33,7 @@ func sources(t *testing.T, fn func(path, text string)) {
 
 // Each test that the page of limits names is there.
 func TestTheLimitsPageNamesTests(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/design/limits.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../../docs/design/limits.md"))(t)
 	have := map[string]bool{}
 	sources(t, func(path, text string) {
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(text, -1) {
@@ -57,8 +57,7 @@ func TestTheStopFits(t *testing.T) {
 // The unit bounds the daemon's own memory and not that of guests, which live in
 // its cgroup; and nothing in the program overrides what it sets.
 func TestTheUnit(t *testing.T) {
-	unit, err := os.ReadFile("../../../contrib/systemd/gated.service")
-	require.NoError(t, err)
+	unit := must.Get(os.ReadFile("../../../contrib/systemd/gated.service"))(t)
 	require.Regexp(t, `(?m)^Environment=GOMEMLIMIT=\d+MiB$`, string(unit))
 	require.NotRegexp(t, `(?m)^Memory(Max|High)=`, string(unit))
 	require.NotRegexp(t, `(?m)^TimeoutStopSec=`, string(unit), "the default is long enough")

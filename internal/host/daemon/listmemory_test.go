@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -19,8 +20,7 @@ import (
 // peak is the most memory that a program has had, in bytes.
 func (s *served) peak() int64 {
 	s.w.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	require.NoError(s.w.t, err)
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)))(s.w.t)
 	for line := range strings.Lines(string(text)) {
 		var n int64
 		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &n); err == nil {
@@ -41,8 +41,7 @@ func TestListsNeedLittleMemory(t *testing.T) {
 		t.Skip("it fills a journal")
 	}
 	buildProgram(t)
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("limits: {journal_quota: 1024}\n")
 	s := w.start()
 	w.waiting("web")
@@ -56,18 +55,15 @@ func TestListsNeedLittleMemory(t *testing.T) {
 		ask.Steps = append(ask.Steps, api.Ask{Op: "guest.create", Target: fmt.Sprint("guest/n", i), Params: op.Params{"labels": labels}})
 	}
 	for range jobs {
-		_, err := w.client.Submit(t.Context(), ask, "")
-		require.NoError(t, err)
+		must.Get(w.client.Submit(t.Context(), ask, ""))(t)
 	}
 	before := s.peak()
 
 	var silent []net.Conn
 	for range 48 {
-		c, err := net.Dial("unix", w.socket)
-		require.NoError(t, err)
+		c := must.Get(net.Dial("unix", w.socket))(t)
 		silent = append(silent, c)
-		_, err = fmt.Fprintf(c, "GET /v1/jobs?limit=500 HTTP/1.1\r\nHost: gated\r\n\r\n")
-		require.NoError(t, err)
+		must.Get(fmt.Fprintf(c, "GET /v1/jobs?limit=500 HTTP/1.1\r\nHost: gated\r\n\r\n"))(t)
 	}
 	var all sync.WaitGroup
 	for range 4 {

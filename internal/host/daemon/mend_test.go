@@ -19,8 +19,7 @@ func TestAStartPutsProtectionBack(t *testing.T) {
 		"description": `gated: {"labels":{},"protected":true,"vmid":100}`}})
 	byHand := c.Make(pvetest.Spec{Name: "by-hand"})
 	require.Equal(t, 100, vmid)
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	token := w.file("token", pvetest.TokenID+"="+pvetest.Secret+"\n")
 	w.config(fmt.Sprintf("proxmox: {url: %q, token_file: %q, fingerprint: %q, node: %s, storage: local-lvm}\n",
 		strings.TrimSuffix(c.URL(), "/api2/json"), token, c.Fingerprint(), pvetest.Node))

@@ -25,6 +25,7 @@ import (
 	"gated/internal/host/state"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // firstStored is the oldest schema that any release had: the identity came
@@ -71,30 +72,23 @@ func (w *world) place(schema int) op.GateID {
 		text := read(w.t, filepath.Join(stored(schema), name))
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.state, name), []byte(text), 0o600))
 	}
-	packed, err := os.Open(filepath.Join(stored(schema), "gated.db.gz"))
-	require.NoError(w.t, err)
+	packed := must.Get(os.Open(filepath.Join(stored(schema), "gated.db.gz")))(w.t)
 	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	require.NoError(w.t, err)
-	text, err := io.ReadAll(z)
-	require.NoError(w.t, err)
+	z := must.Get(gzip.NewReader(packed))(w.t)
+	text := must.Get(io.ReadAll(z))(w.t)
 	require.NoError(w.t, os.WriteFile(w.database(), text, 0o600))
 	require.Equal(w.t, schema, w.schema(w.database()))
-	key, err := os.ReadFile(filepath.Join(stored(schema), "alice"))
-	require.NoError(w.t, err)
-	w.signer, err = ssh.ParsePrivateKey(key)
-	require.NoError(w.t, err)
+	key := must.Get(os.ReadFile(filepath.Join(stored(schema), "alice")))(w.t)
+	w.signer = must.Get(ssh.ParsePrivateKey(key))(w.t)
 	return w.bind(schema)
 }
 
 // bind binds the database of a schema anew under the id that it has.
 func (w *world) bind(schema int) (id op.GateID) {
 	w.t.Helper()
-	dir, err := state.Open(w.state, state.Options{})
-	require.NoError(w.t, err)
+	dir := must.Get(state.Open(w.state, state.Options{}))(w.t)
 	//fsck:none it is brought to today's schema, and checked then
-	s, err := store.Open(w.t.Context(), w.database(), store.Options{Migrations: life.Migrations()[:schema]})
-	require.NoError(w.t, err)
+	s := must.Get(store.Open(w.t.Context(), w.database(), store.Options{Migrations: life.Migrations()[:schema]}))(w.t)
 	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error { return tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&id) }))
 	require.NoError(w.t, dir.Bind(w.t.Context(), s, state.Identity{Gate: id, Host: testHost}))
 	require.NoError(w.t, s.Close())
@@ -134,10 +128,8 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		// What only reads says that a start is needed.
 		_, err := life.Fsck(t.Context(), w.state)
 		refused(t, err, refusal.Unavailable, fmt.Sprintf("schema %d", schema), "gated serve")
-		_, err = life.TrustHistory(t.Context(), w.state)
-		require.ErrorIs(t, err, refusal.Unavailable)
-		_, err = life.VerifyAudit(t.Context(), w.state)
-		require.ErrorIs(t, err, refusal.Unavailable)
+		must.Fail(life.TrustHistory(t.Context(), w.state))(t, refusal.Unavailable)
+		must.Fail(life.VerifyAudit(t.Context(), w.state))(t, refusal.Unavailable)
 		signers, before := read(t, w.signers()), w.bodies(w.database())
 
 		w.serve()
@@ -154,17 +146,14 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		require.Equal(t, before, after[:len(before)], "the log goes on, and is as it was")
 
 		pre := fmt.Sprintf("%s.pre-%d", w.database(), schema+1)
-		all, err := store.Snapshots(w.database())
-		require.NoError(t, err)
+		all := must.Get(store.Snapshots(w.database()))(t)
 		require.Equal(t, []store.Before{{Path: pre, Version: schema + 1}}, all, "one, of what was there")
 		require.Equal(t, schema, w.schema(pre))
 		require.Equal(t, before, w.bodies(pre))
-		r, err := life.CheckBackup(t.Context(), pre, func(int64) {})
-		require.NoError(t, err)
+		r := must.Get(life.CheckBackup(t.Context(), pre, func(int64) {}))(t)
 		require.Equal(t, id, r.Gate)
 
-		back, err := life.Restore(t.Context(), pre, w.state)
-		require.NoError(t, err)
+		back := must.Get(life.Restore(t.Context(), pre, w.state))(t)
 		require.EqualValues(t, storedEpochs(schema), back.Trust.Epoch)
 		w.whole()
 		w.serve()
@@ -179,8 +168,7 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 func (w *world) states(want map[string]op.State) {
 	w.t.Helper()
 	for id, state := range want {
-		r, err := w.client.Request(w.t.Context(), id)
-		require.NoError(w.t, err, id)
+		r := must.Get(w.client.Request(w.t.Context(), id))(w.t, id)
 		require.Equal(w.t, state, r.State, id)
 	}
 }
@@ -219,8 +207,7 @@ func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
 			require.Equal(t, signers.RestoredTrust{Of: signers.SignersFile}, r.Trust)
 			w.serve() // which takes the file over
 			w.halt()
-			r, err = life.Restore(t.Context(), file, w.state)
-			require.NoError(t, err)
+			r = must.Get(life.Restore(t.Context(), file, w.state))(t)
 			require.Equal(t, signers.SignersKept, r.Trust.Of, "the backup has no list")
 			require.EqualValues(t, 1, r.Trust.Epoch)
 			_, err = life.RestoreWithSigners(t.Context(), file, w.state)
@@ -240,8 +227,7 @@ func (l *looks) Observe(context.Context, op.Look) (op.Observed, error) { return 
 // storedGate is the gate of an opened store at the time at which it was stored.
 func (w *world) storedGate(s *store.Store, id op.GateID, epoch int64, host op.Observer) *gate.Gate {
 	w.t.Helper()
-	trust, err := authz.LoadTrust([]byte(read(w.t, w.signers())))
-	require.NoError(w.t, err)
+	trust := must.Get(authz.LoadTrust([]byte(read(w.t, w.signers()))))(w.t)
 	c := gate.Config{Store: s, Observer: host, Host: testHost, ID: id, Trust: trust, Epoch: epoch, Policy: policy.Default()}
 	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error {
 		mark, ok, err := nonce.ReadMark(tx)
@@ -253,16 +239,13 @@ func (w *world) storedGate(s *store.Store, id op.GateID, epoch int64, host op.Ob
 		}
 		return err
 	}))
-	g, err := gate.New(c)
-	require.NoError(w.t, err)
-	return g
+	return must.Get(gate.New(c))(w.t)
 }
 
 // signed is an envelope by one key.
 func signed(t *testing.T, key ssh.Signer, payload []byte) authz.Envelope {
 	t.Helper()
-	sig, err := sshsig.Sign(bytes.NewReader(payload), key, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(t, err)
+	sig := must.Get(sshsig.Sign(bytes.NewReader(payload), key, sshsig.HashSHA512, op.Operational.Namespace()))(t)
 	return authz.Envelope{Payload: payload, Signatures: []string{string(sshsig.Armor(sig))}}
 }
 
@@ -272,36 +255,27 @@ func TestWhatWaitsInAStoredDatabase(t *testing.T) {
 	me := op.Requester{Source: op.SourceAPI}
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
 		//fsck:none init has it watched
-		s, err := store.Open(t.Context(), w.database(), store.Options{Migrations: life.Migrations()})
-		require.NoError(t, err)
+		s := must.Get(store.Open(t.Context(), w.database(), store.Options{Migrations: life.Migrations()}))(t)
 		host := &looks{}
 		g := w.storedGate(s, id, storedEpochs(schema), host)
-		step, err := op.ParseStepID(storedWaits)
-		require.NoError(t, err)
-		waits, err := g.Request(t.Context(), step)
-		require.NoError(t, err)
+		step := must.Get(op.ParseStepID(storedWaits))(t)
+		waits := must.Get(g.Request(t.Context(), step))(t)
 		require.Equal(t, op.StatePending, waits.Step.State)
 		host.guest = op.Observed{Target: waits.Step.Target, Present: true, Incarnation: waits.Step.Incarnation,
 			Fingerprint: waits.Step.Fingerprint, Running: "running"}
 
-		ran, err := op.ParseStepID(storedRan)
-		require.NoError(t, err)
+		ran := must.Get(op.ParseStepID(storedRan))(t)
 		spent := authz.Envelope{Payload: []byte(read(t, filepath.Join(stored(schema), "spent.json"))),
 			Signatures: []string{read(t, filepath.Join(stored(schema), "spent.json.sig"))}}
-		_, err = g.Approve(t.Context(), me, ran, spent)
-		require.ErrorIs(t, err, refusal.Replayed)
-		_, err = g.ApproveOffline(t.Context(), me, spent)
-		require.ErrorIs(t, err, refusal.Replayed)
-		_, err = g.Approve(t.Context(), me, step, spent)
-		require.Error(t, err)
+		must.Fail(g.Approve(t.Context(), me, ran, spent))(t, refusal.Replayed)
+		must.Fail(g.ApproveOffline(t.Context(), me, spent))(t, refusal.Replayed)
+		must.Err(g.Approve(t.Context(), me, step, spent))(t)
 
-		_, err = g.Approve(t.Context(), me, step, signed(t, w.person("mallory").signer, waits.Payload))
+		_, err := g.Approve(t.Context(), me, step, signed(t, w.person("mallory").signer, waits.Payload))
 		require.ErrorIs(t, err, refusal.UnknownSigner)
-		approved, err := g.Approve(t.Context(), me, step, signed(t, w.signer, waits.Payload))
-		require.NoError(t, err)
+		approved := must.Get(g.Approve(t.Context(), me, step, signed(t, w.signer, waits.Payload)))(t)
 		require.Equal(t, op.StateAuthorized, approved.Step.State)
-		permit, err := g.Permit(t.Context(), step)
-		require.NoError(t, err)
+		permit := must.Get(g.Permit(t.Context(), step))(t)
 		require.NoError(t, permit.Use(t.Context(), host.guest))
 		require.Error(t, permit.Use(t.Context(), host.guest), "once")
 		require.NoError(t, s.Close())

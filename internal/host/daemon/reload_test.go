@@ -23,9 +23,7 @@ func (w *world) hup() {
 }
 
 func TestReload(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.waiting("web")
 	conf := filepath.Join(w.state, "gated.yaml")
 	good := read(t, conf)
@@ -52,16 +50,13 @@ func TestReload(t *testing.T) {
 	require.Contains(t, fmt.Sprintf("%s", w.bodies(w.database())), fmt.Sprintf(`"0 keys revoked; policy %.12s in force, was %.12s"`, is, was))
 	require.NoError(t, w.approve(w.anew(id)))
 	w.await(id[:len(id)-2])
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestEditedSignersCountForNothing while the daemon runs, whether they would
 // load or not.
 func TestEditedSignersCountForNothing(t *testing.T) { // S15
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.waiting("web")
 	require.True(t, w.health("signers").OK)
 	whole := read(t, w.signers())
@@ -86,8 +81,7 @@ func TestEditedSignersCountForNothing(t *testing.T) { // S15
 	w.hup()
 	require.True(t, w.health("signers").OK)
 	require.Equal(t, whole, read(t, w.signers()))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // anew waits until a request was issued anew, by its event.
@@ -106,8 +100,7 @@ func (w *world) anew(id string) string {
 // TestReloadWhileItStops: signals that come at any time end nothing and race
 // with nothing.
 func TestReloadWhileItStops(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	for range 5 {
 		w.serve()
 		for range 3 {

@@ -15,32 +15,27 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 // reserved is the size of the reserve, in bytes.
 func (w *world) reserved() int64 {
 	w.t.Helper()
-	info, err := os.Stat(filepath.Join(w.state, "reserve"))
-	require.NoError(w.t, err)
-	return info.Size()
+	return must.Get(os.Stat(filepath.Join(w.state, "reserve")))(w.t).Size()
 }
 
 // rejectRequest hands in a signed rejection.
 func (w *world) rejectRequest(id string) error {
 	w.t.Helper()
-	payload, err := w.client.Payload(w.t.Context(), id)
-	require.NoError(w.t, err)
-	p, err := op.DecodePayload(payload)
-	require.NoError(w.t, err)
-	which, err := op.ParseStepID(id)
-	require.NoError(w.t, err)
+	payload := must.Get(w.client.Payload(w.t.Context(), id))(w.t)
+	p := must.Get(op.DecodePayload(payload))(w.t)
+	which := must.Get(op.ParseStepID(id))(w.t)
 	now := time.Now().UTC().Truncate(time.Second)
 	b, err := op.Rejection{Gate: p.Gate, Host: p.Host, Request: which, PayloadSHA256: op.SHA256(payload), Nonce: op.NewNonce(time.Now()), IssuedAt: now,
 		ExpiresAt: now.Add(time.Minute)}.Encode()
 	require.NoError(w.t, err)
-	sig, err := sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(w.t, err)
+	sig := must.Get(sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace()))(w.t)
 	_, err = w.client.Reject(w.t.Context(), id, api.EnvelopeOf(b, string(sshsig.Armor(sig))))
 	return err
 }
@@ -57,13 +52,10 @@ func (w *world) signedWorkGoesOn(approved, rejected string) {
 	require.NoError(w.t, w.approve(approved))
 	j := w.endOf(approved)
 	require.Equal(w.t, op.StateSucceeded, j.State, "%+v", j)
-	g, err := w.client.Guest(w.t.Context(), strings.TrimPrefix(j.Steps[0].Target, "guest/"))
-	require.NoError(w.t, err)
+	g := must.Get(w.client.Guest(w.t.Context(), strings.TrimPrefix(j.Steps[0].Target, "guest/")))(w.t)
 	require.Equal(w.t, "absent", g.State)
 	require.NoError(w.t, w.rejectRequest(rejected))
-	r, err := w.client.Request(w.t.Context(), rejected)
-	require.NoError(w.t, err)
-	require.Equal(w.t, op.StateRejected, r.State)
+	require.Equal(w.t, op.StateRejected, must.Get(w.client.Request(w.t.Context(), rejected))(w.t).State)
 }
 
 // Another program fills the disk to the last byte, again and again: what is signed
@@ -83,8 +75,7 @@ func fullBesideTheGate(t *testing.T) int {
 	for i := range rounds {
 		w.fill(0)
 		for _, a := range []api.Submit{ask("guest.create", "more"), ask("guest.destroy", "b0")} {
-			_, err := w.client.Submit(t.Context(), a, "")
-			require.ErrorIs(t, err, refusal.Unavailable)
+			must.Fail(w.client.Submit(t.Context(), a, ""))(t, refusal.Unavailable)
 		}
 		require.Equal(t, whole, w.reserved(), "what nobody signed takes nothing of the reserve")
 		h := w.health("disk")

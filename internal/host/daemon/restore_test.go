@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -21,11 +22,8 @@ import (
 func (w *world) backup(name string) string {
 	w.t.Helper()
 	var b bytes.Buffer
-	_, err := w.client.Backup(w.t.Context(), &b)
-	require.NoError(w.t, err)
-	left, err := filepath.Glob(filepath.Join(w.state, ".backup-*"))
-	require.NoError(w.t, err)
-	require.Empty(w.t, left)
+	must.Get(w.client.Backup(w.t.Context(), &b))(w.t)
+	require.Empty(w.t, must.Get(filepath.Glob(filepath.Join(w.state, ".backup-*")))(w.t))
 	return w.file(name, b.String())
 }
 
@@ -46,19 +44,15 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	require.Equal(t, before, tree(t, w.state), "the daemon runs")
 	w.halt()
 
-	r, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.NotEqual(t, made.GateID, r.GateID)
 	require.Equal(t, testHost, r.Host)
 	require.Len(t, r.Listed, 1)
 	w.sound()
-	entries, err := os.ReadDir(w.state)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(w.state))(t)
 	names := []string{}
 	for _, e := range entries {
-		info, err := e.Info()
-		require.NoError(t, err)
-		require.Zero(t, info.Mode().Perm()&0o077, e.Name())
+		require.Zero(t, must.Get(e.Info())(t).Mode().Perm()&0o077, e.Name())
 		names = append(names, e.Name())
 	}
 	require.Contains(t, names, "gated.db.before-restore")
@@ -68,40 +62,31 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	require.Equal(t, r.GateID, w.status().Gate)
 	_, err = w.client.Approve(t.Context(), waits, env)
 	require.ErrorIs(t, err, refusal.TargetMismatch, "what was signed before does not count")
-	_, err = w.client.Approve(t.Context(), runs, spent)
-	require.ErrorIs(t, err, refusal.TargetMismatch)
-	_, err = w.client.SubmitSigned(t.Context(), spent)
-	require.ErrorIs(t, err, refusal.TargetMismatch)
+	must.Fail(w.client.Approve(t.Context(), runs, spent))(t, refusal.TargetMismatch)
+	must.Fail(w.client.SubmitSigned(t.Context(), spent))(t, refusal.TargetMismatch)
 	w.issuedFor(waits, r.GateID)
 	require.NoError(t, w.approve(waits), "the same request, issued anew")
 	require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
-	job, err := w.client.Job(t.Context(), strings.TrimSuffix(runs, ".1"))
-	require.NoError(t, err)
+	job := must.Get(w.client.Job(t.Context(), strings.TrimSuffix(runs, ".1")))(t)
 	require.NotEqual(t, op.StateSucceeded, job.State, "it was destroyed after the backup; its new request does not match")
-	w.halt()
-	w.sound()
+	w.haltSound()
 
 	// What was put aside can be put back, with what only its log had.
-	r2, err := life.Restore(t.Context(), filepath.Join(w.state, "gated.db.before-restore"), w.state)
-	require.NoError(t, err)
+	r2 := must.Get(life.Restore(t.Context(), filepath.Join(w.state, "gated.db.before-restore"), w.state))(t)
 	require.NotEqual(t, r.GateID, r2.GateID)
 	w.serve()
-	job, err = w.client.Job(t.Context(), strings.TrimSuffix(runs, ".1"))
-	require.NoError(t, err)
+	job = must.Get(w.client.Job(t.Context(), strings.TrimSuffix(runs, ".1")))(t)
 	require.Equal(t, op.StateSucceeded, job.State)
-	_, err = w.client.SubmitSigned(t.Context(), spent)
-	require.ErrorIs(t, err, refusal.TargetMismatch)
-	w.halt()
-	w.sound()
-	_, err = os.Stat(filepath.Join(w.state, "gated.db.before-restore-2"))
-	require.NoError(t, err, "neither was lost")
+	must.Fail(w.client.SubmitSigned(t.Context(), spent))(t, refusal.TargetMismatch)
+	w.haltSound()
+	must.Get(os.Stat(filepath.Join(w.state, "gated.db.before-restore-2")))(t, "neither was lost")
 }
 
 // issuedFor waits until a request's payload is for a gate.
 func (w *world) issuedFor(id string, gate op.GateID) {
 	w.t.Helper()
 	found := errors.New("found")
-	err := w.events(func(api.Entry) error {
+	require.ErrorIs(w.t, w.events(func(api.Entry) error {
 		b, err := w.client.Payload(w.t.Context(), id)
 		if err != nil {
 			return err
@@ -111,14 +96,11 @@ func (w *world) issuedFor(id string, gate op.GateID) {
 			err = found
 		}
 		return err
-	})
-	require.ErrorIs(w.t, err, found)
+	}), found)
 }
 
 func TestRestoreRefusesAndChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	w.waiting("web")
 	file := w.backup("backup")
 	w.halt()
@@ -126,21 +108,16 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 
 	other := w.options()
 	other.StateDir, other.Host = filepath.Join(w.dir, "other"), "pve2"
-	_, err := life.Init(t.Context(), other)
-	require.NoError(t, err)
+	must.Get(life.Init(t.Context(), other))(t)
 
 	forged := w.file("forged", good)
-	db, err := sql.Open("sqlite", "file:"+forged)
-	require.NoError(t, err)
-	_, err = db.Exec(`UPDATE incarnations SET scratch = 1`)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+forged))(t)
+	must.Get(db.Exec(`UPDATE incarnations SET scratch = 1`))(t)
 	require.NoError(t, db.Close())
 
 	foreign := filepath.Join(w.dir, "foreign")
-	db, err = sql.Open("sqlite", "file:"+foreign)
-	require.NoError(t, err)
-	_, err = db.Exec(`CREATE TABLE x(y)`)
-	require.NoError(t, err)
+	db = must.Get(sql.Open("sqlite", "file:"+foreign))(t)
+	must.Get(db.Exec(`CREATE TABLE x(y)`))(t)
 	require.NoError(t, db.Close())
 
 	for name, c := range map[string]struct {
@@ -164,10 +141,9 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 			require.Equal(t, before, tree(t, w.state))
 		})
 	}
-	_, err = life.Restore(t.Context(), file, filepath.Join(w.dir, "nowhere"))
+	_, err := life.Restore(t.Context(), file, filepath.Join(w.dir, "nowhere"))
 	refused(t, err, refusal.UnknownTarget, "gated init")
-	_, err = os.Stat(filepath.Join(w.dir, "nowhere"))
-	require.ErrorIs(t, err, os.ErrNotExist)
+	must.Fail(os.Stat(filepath.Join(w.dir, "nowhere")))(t, os.ErrNotExist)
 	w.serve()
 	w.halt()
 }
@@ -175,33 +151,27 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 // TestRestoreWhereTheDatabaseIsLost: a broken disk, or a restore that was cut
 // off after it had put the old database aside.
 func TestRestoreWhereTheDatabaseIsLost(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.waiting("web")
 	file := w.backup("backup")
 	w.halt()
 	require.NoError(t, os.Remove(filepath.Join(w.state, "gated.db")))
 	require.NoError(t, os.WriteFile(filepath.Join(w.state, "gated.db.restoring"), []byte("half"), 0o600))
 	refused(t, w.run(t.Context()), refusal.UnknownTarget)
-	r, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 	w.serve()
 	w.issuedFor(id, r.GateID)
 	require.NoError(t, w.approve(id))
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestLeftoversOfAKilledBackup go at the next start.
 func TestLeftoversOfAKilledBackup(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	left := filepath.Join(w.state, ".backup-123")
 	require.NoError(t, os.Mkdir(left, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(left, "gated.db"), []byte("half"), 0o600))
 	w.serve()
-	_, err := os.Stat(left)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	must.Fail(os.Stat(left))(t, os.ErrNotExist)
 	w.halt()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,9 +14,7 @@ import (
 // TestARestoreSaysOfAClockThatContradicts both times: it begins with this
 // machine's.
 func TestARestoreSaysOfAClockThatContradicts(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	good := read(t, w.backup("backup"))
 	w.halt()
 	for name, c := range map[string]struct {
@@ -33,8 +32,7 @@ func TestARestoreSaysOfAClockThatContradicts(t *testing.T) {
 			file := w.file("backup", good)
 			mark := time.Now().Add(c.mark)
 			runSQL(t, file, fmt.Sprintf(`UPDATE time_mark SET unix = %d`, mark.Unix()))
-			r, err := life.Restore(t.Context(), file, w.state)
-			require.NoError(t, err)
+			r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 			require.Equal(t, c.says, r.Clock != nil)
 			if c.says {
 				require.Equal(t, mark.Unix(), r.Clock.Mark.Unix())
@@ -42,8 +40,7 @@ func TestARestoreSaysOfAClockThatContradicts(t *testing.T) {
 				require.Equal(t, c.behind, r.Clock.Behind())
 			}
 			w.whole()
-			now, err := life.Time(t.Context(), w.state)
-			require.NoError(t, err)
+			now := must.Get(life.Time(t.Context(), w.state))(t)
 			require.True(t, now.Believed, "it begins with this machine's")
 		})
 	}

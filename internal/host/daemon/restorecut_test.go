@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 )
 
 // TestARestoreThatWasCutOff between the renames knows what the one before it
@@ -21,12 +22,10 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	file := w.backup("backup")
 	later := w.replace(2, w.person("carol"), alice, bob)
 	w.halt()
-	_, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.NoError(t, os.Rename(w.database(), w.database()+".restoring"), "as before the last rename")
 	refused(t, w.run(t.Context()), refusal.UnknownTarget)
-	r, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, 2, r.Trust.Epoch)
 	require.Equal(t, later, read(t, w.signers()))
@@ -43,16 +42,13 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	aside := w.database() + ".before-restore-2"
 	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
-	r, err = life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.Equal(t, aside, r.Kept, "its log follows it")
 	require.Equal(t, log, read(t, aside+"-wal"))
-	_, err = life.Restore(t.Context(), aside, w.state)
-	require.NoError(t, err)
+	must.Get(life.Restore(t.Context(), aside, w.state))(t)
 	w.whole()
 	w.serve()
-	_, err = w.client.Request(t.Context(), waits)
-	require.NoError(t, err, "what only the log had")
+	must.Get(w.client.Request(t.Context(), waits))(t, "what only the log had")
 	w.halt()
 }
 
@@ -78,8 +74,7 @@ func aliceRemoved(t *testing.T) *removed {
 // database is aside, and what was to take its place is ready.
 func (r *removed) cutOff() (aside string) {
 	r.t.Helper()
-	before, err := life.Restore(r.t.Context(), r.file, r.state)
-	require.NoError(r.t, err)
+	before := must.Get(life.Restore(r.t.Context(), r.file, r.state))(r.t)
 	require.Equal(r.t, signers.SignersKept, before.Trust.Of)
 	require.NoError(r.t, os.Rename(r.database(), r.restoring()))
 	return before.Kept
@@ -90,8 +85,7 @@ func (r *removed) restoring() string { return r.database() + ".restoring" }
 // staysRemoved restores, and asserts that alice approves nothing.
 func (r *removed) staysRemoved() {
 	r.t.Helper()
-	after, err := life.Restore(r.t.Context(), r.file, r.state)
-	require.NoError(r.t, err)
+	after := must.Get(life.Restore(r.t.Context(), r.file, r.state))(r.t)
 	require.Equal(r.t, signers.SignersKept, after.Trust.Of)
 	require.EqualValues(r.t, 2, after.Trust.Epoch)
 	r.whole()
@@ -107,8 +101,7 @@ func TestWhoWasRemovedIsKnownAfterACut(t *testing.T) {
 	for name, between := range map[string]func(r *removed, aside string){
 		"nothing": func(*removed, string) {},
 		"a wrong file": func(r *removed, _ string) {
-			_, err := life.Restore(r.t.Context(), filepath.Join(r.state, "gated.yaml"), r.state)
-			require.ErrorIs(r.t, err, refusal.Conflict)
+			must.Fail(life.Restore(r.t.Context(), filepath.Join(r.state, "gated.yaml"), r.state))(r.t, refusal.Conflict)
 			require.NoFileExists(r.t, r.restoring())
 		},
 		"another cut, after the copy": func(r *removed, _ string) {
@@ -148,8 +141,7 @@ func TestACutBeforeTheLogWasAside(t *testing.T) {
 	aside := w.database() + ".before-restore"
 	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
-	_, err := life.Restore(t.Context(), filepath.Join(w.state, "gated.yaml"), w.state)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(life.Restore(t.Context(), filepath.Join(w.state, "gated.yaml"), w.state))(t, refusal.Conflict)
 	require.Equal(t, log, read(t, aside+"-wal"))
 	r.staysRemoved()
 }
@@ -167,9 +159,7 @@ func TestRevokedKeysAreKnownAfterACut(t *testing.T) {
 	require.NoError(t, os.Remove(revoked))
 	require.NoError(t, os.Rename(w.database(), w.database()+".before-restore"))
 	require.NoError(t, os.WriteFile(w.database()+".restoring", []byte(read(t, file)), 0o600))
-	r, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.True(t, r.Trust.Revoked)
+	require.True(t, must.Get(life.Restore(t.Context(), file, w.state))(t).Trust.Revoked)
 	w.whole()
 }
 
@@ -181,20 +171,17 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	blocks := r.signers() + ".tmp" // where the list of signers is written
 	require.NoError(t, os.Remove(r.signers()))
 	require.NoError(t, os.MkdirAll(filepath.Join(blocks, "x"), 0o700))
-	_, err := life.Restore(t.Context(), r.file, r.state)
-	require.ErrorContains(t, err, blocks)
+	require.ErrorContains(t, must.Err(life.Restore(t.Context(), r.file, r.state))(t), blocks)
 	require.Empty(t, r.gateOf(r.database()))
 	require.Equal(t, first, r.gateOf(r.database()+".before-restore"))
 	refused(t, r.run(t.Context()), refusal.Conflict, "belongs to no gate", "gated restore")
-	report, err := life.Fsck(t.Context(), r.state)
-	require.NoError(t, err)
-	require.False(t, report.Sound)
+	require.False(t, must.Get(life.Fsck(t.Context(), r.state))(t).Sound)
 
 	// What did not finish is no backup; the right one is restored all the same.
 	require.NoError(t, os.RemoveAll(blocks))
 	unfinished := r.file + ".unfinished"
 	require.NoError(t, os.WriteFile(unfinished, []byte(read(t, r.database())), 0o600))
-	_, err = life.Restore(t.Context(), unfinished, r.state)
+	_, err := life.Restore(t.Context(), unfinished, r.state)
 	refused(t, err, refusal.Conflict, "did not finish", "nothing was changed")
 	r.staysRemoved()
 }

@@ -13,15 +13,14 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 )
 
 // replace has carol come and alice go, and returns what the file says then.
 func (w *world) replace(epoch int64, come, goes, by person) string {
 	w.t.Helper()
-	id, err := w.rotate(epoch, []any{come.line(w.t, op.Operational)}, []any{goes.fingerprint()})
-	require.NoError(w.t, err)
-	_, err = w.sign(id, op.Operational, come, by)
-	require.NoError(w.t, err)
+	id := must.Get(w.rotate(epoch, []any{come.line(w.t, op.Operational)}, []any{goes.fingerprint()}))(w.t)
+	must.Get(w.sign(id, op.Operational, come, by))(w.t)
 	require.Equal(w.t, op.StateSucceeded, w.done(id))
 	return read(w.t, w.signers())
 }
@@ -30,15 +29,13 @@ func (w *world) replace(epoch int64, come, goes, by person) string {
 func (w *world) whole() {
 	w.t.Helper()
 	w.sound()
-	_, err := life.VerifyAudit(w.t.Context(), w.state)
-	require.NoError(w.t, err)
+	must.Get(life.VerifyAudit(w.t.Context(), w.state))(w.t)
 }
 
 // loseDatabases removes the database and those that were put aside.
 func (w *world) loseDatabases() {
 	w.t.Helper()
-	all, err := filepath.Glob(w.database() + "*")
-	require.NoError(w.t, err)
+	all := must.Get(filepath.Glob(w.database() + "*"))(w.t)
 	require.NotEmpty(w.t, all)
 	for _, path := range all {
 		require.NoError(w.t, os.Remove(path))
@@ -58,8 +55,7 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 	w.halt()
 
 	for range 2 { // and a second time, of a database that was restored
-		r, err := life.Restore(t.Context(), file, w.state)
-		require.NoError(t, err)
+		r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 		require.Equal(t, signers.RestoredTrust{Of: signers.SignersKept, Epoch: 2, Backup: 1, Replaced: 2, Changes: r.Trust.Changes}, r.Trust)
 		require.Len(t, r.Trust.Changes, 2)
 		require.Contains(t, r.Trust.Changes[0], "+ carol@example.com")
@@ -80,8 +76,7 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 		w.halt()
 	}
 
-	r, err := life.RestoreWithSigners(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.RestoreWithSigners(t.Context(), file, w.state))(t)
 	require.Equal(t, signers.SignersTaken, r.Trust.Of)
 	require.EqualValues(t, 3, r.Trust.Epoch, "above both")
 	require.Contains(t, r.Trust.Changes[0], "+ alice@example.com")
@@ -95,8 +90,7 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 	w.halt()
 
 	// What was asked for is in force now, and stays at the next restore.
-	r, err = life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, 3, r.Trust.Epoch)
 	require.Empty(t, r.Trust.Changes, "they list the same")
@@ -112,25 +106,21 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 	second := w.backup("second")
 	w.halt()
 
-	r, err := life.Restore(t.Context(), second, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), second, w.state))(t)
 	require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 2, Backup: 2, Replaced: 2}, r.Trust)
-	r, err = life.RestoreWithSigners(t.Context(), second, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.RestoreWithSigners(t.Context(), second, w.state))(t)
 	require.Equal(t, signers.SignersSame, r.Trust.Of, "asking for what is in force changes nothing")
 	require.Len(t, w.history(), 2)
 
 	// Nobody knows better than the backup; then the list that came after it.
 	w.loseDatabases()
-	r, err = life.RestoreWithSigners(t.Context(), first, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.RestoreWithSigners(t.Context(), first, w.state))(t)
 	require.Equal(t, signers.RestoredTrust{Of: signers.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
 	require.Empty(t, r.Kept)
 	require.Equal(t, later, read(t, r.KeptSigners))
 	require.Len(t, r.FileChanges, 2)
 	w.whole()
-	r, err = life.Restore(t.Context(), second, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.Restore(t.Context(), second, w.state))(t)
 	require.Equal(t, signers.SignersNewer, r.Trust.Of)
 	require.EqualValues(t, 2, r.Trust.Epoch)
 	require.Equal(t, later, read(t, w.signers()))
@@ -139,8 +129,7 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 	// A gate that was only made decided nothing.
 	fresh := newWorld(t)
 	fresh.init()
-	r, err = life.Restore(t.Context(), second, fresh.state)
-	require.NoError(t, err)
+	r = must.Get(life.Restore(t.Context(), second, fresh.state))(t)
 	require.Equal(t, signers.SignersNewer, r.Trust.Of)
 	require.Equal(t, later, read(t, fresh.signers()))
 	fresh.whole()
@@ -156,14 +145,12 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	without := w.backup("without alice")
 	w.halt()
 	w.loseDatabases()
-	_, err := life.RestoreWithSigners(t.Context(), first, w.state)
-	require.NoError(t, err)
+	must.Get(life.RestoreWithSigners(t.Context(), first, w.state))(t)
 	w.serve()
 	inForce := w.replace(2, w.person("dave"), bob, alice)
 	w.halt()
 
-	r, err := life.Restore(t.Context(), without, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), without, w.state))(t)
 	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, []int64{3, 2, 2}, []int64{r.Trust.Epoch, r.Trust.Backup, r.Trust.Replaced})
 	require.Len(t, r.Trust.Changes, 4)
@@ -186,8 +173,7 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		r.asks("not believed", "cannot be read")
 		require.NoError(t, os.WriteFile(r.signers(), []byte(later), 0o600))
 
-		got, err := life.RestoreWithSigners(t.Context(), r.file, r.state)
-		require.NoError(t, err)
+		got := must.Get(life.RestoreWithSigners(t.Context(), r.file, r.state))(t)
 		require.Equal(t, signers.SignersUnknown, got.Trust.Of)
 		require.NotEmpty(t, got.Trust.Why)
 		require.EqualValues(t, 1, got.Trust.Epoch)
@@ -201,8 +187,7 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(r.database(), []byte(text), 0o600))
 		more := read(t, r.signers()) + r.person("dave").line(t, op.Operational) + "\n"
 		require.NoError(t, os.WriteFile(r.signers(), []byte(more), 0o600))
-		got, err = life.Restore(t.Context(), r.file, r.state)
-		require.NoError(t, err)
+		got = must.Get(life.Restore(t.Context(), r.file, r.state))(t)
 		require.Equal(t, signers.SignersUnknown, got.Trust.Of)
 		require.Len(t, got.Listed, 3)
 		r.whole()
@@ -226,8 +211,7 @@ func TestNoDatabaseAndNoFile(t *testing.T) {
 	r.loseDatabases()
 	r.asks("there is no database here", "+ alice@example.com")
 	require.NoError(t, os.Remove(r.signers()))
-	got, err := life.Restore(t.Context(), r.file, r.state)
-	require.NoError(t, err)
+	got := must.Get(life.Restore(t.Context(), r.file, r.state))(t)
 	require.Equal(t, signers.RestoredTrust{Of: signers.SignersUnknown, Epoch: 1, Backup: 1}, got.Trust)
 	require.Empty(t, got.KeptSigners)
 	r.whole()
@@ -253,8 +237,7 @@ func TestAListThatNobodySigned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(w.database(), []byte(good), 0o600))
 			runSQL(t, w.database(), forge)
-			r, err := life.Restore(t.Context(), file, w.state)
-			require.NoError(t, err)
+			r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 			require.Equal(t, signers.SignersUnknown, r.Trust.Of)
 			require.NotEmpty(t, r.Trust.Why)
 			require.EqualValues(t, 1, r.Trust.Epoch)
@@ -279,8 +262,7 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	w.halt()
 	require.NoError(t, os.Remove(revoked))
 
-	r, err := life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.True(t, r.Trust.Revoked)
 	w.whole()
 	w.serve()
@@ -291,7 +273,6 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	w.serve()
 	require.NoError(t, w.approve(waits))
 	w.halt()
-	r, err = life.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
+	r = must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.False(t, r.Trust.Revoked)
 }

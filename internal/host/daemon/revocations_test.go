@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -53,9 +54,7 @@ func (w *world) revokes(text string) func() {
 
 // TestRevokedOnChange: without a signal, as soon as the file is whole.
 func TestRevokedOnChange(t *testing.T) { // S14
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.waiting("web")
 	require.Contains(t, w.health("revoked keys").Detail, "none, there is no "+w.revokedFile())
 
@@ -85,16 +84,13 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	// An empty list may go: it revokes nothing.
 	w.revoking(saysNoFile, func() { require.NoError(t, os.Remove(w.revokedFile())) })
 	require.Contains(t, w.health("revoked keys").Detail, "none, there is no ")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestRevokedWhileAnEditorSaves: one that moves the file away and writes another
 // one does not let a revoked key count in between, however long that takes.
 func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	id := w.waiting("web")
 	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
 	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
@@ -119,12 +115,10 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "put it back, or an empty file to revoke nothing")
 	require.ErrorIs(t, w.approve(id), refusal.Unavailable)
-	f, err := os.Create(w.revokedFile())
-	require.NoError(t, err)
+	f := must.Get(os.Create(w.revokedFile()))(t)
 	w.hup() // even if an operator says so: an empty file gives no key back at once
 	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
-	_, err = f.WriteString("# edited\n" + w.fingerprint() + "\n")
-	require.NoError(t, err)
+	must.Get(f.WriteString("# edited\n" + w.fingerprint() + "\n"))(t)
 	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
 	refused(saysOne, func() { require.NoError(t, f.Close()) })
 	require.ErrorIs(t, w.approve(id), refusal.SignerRevoked)
@@ -157,14 +151,12 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	require.NoError(t, os.Remove(w.revokedFile()))
 	w.serve()
 	require.True(t, w.health("revoked keys").OK)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestRevokedBehindALink is found without inotify.
 func TestRevokedBehindALink(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	there := filepath.Join(w.dir, "elsewhere")
 	require.NoError(t, os.Mkdir(there, 0o700))
 	file := filepath.Join(there, "revoked")
@@ -179,8 +171,7 @@ func TestRevokedBehindALink(t *testing.T) {
 
 // TestRevokedFileThatIsNamed has to be there, at a start and after a reload.
 func TestRevokedFileThatIsNamed(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	file := filepath.Join(w.dir, "named")
 	w.config("revocation_file: " + file + "\n")
 	w.serve()
@@ -207,8 +198,7 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 // TestRevokedFileThatWasNeverThere locks the gate while it is named, and not when
 // it is not named any more: no key was revoked. Where one was, it goes on to.
 func TestRevokedFileThatWasNeverThere(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	conf := filepath.Join(w.state, "gated.yaml")
 	plain, named := read(t, conf), read(t, conf)+"revocation_file: "+w.revokedFile()+"\n"
 	say := func(text string) { require.NoError(t, os.WriteFile(conf, []byte(text), 0o600)) }
@@ -241,8 +231,7 @@ func TestRevokedFileThatWasNeverThere(t *testing.T) {
 
 // TestRulesThatCannotBeMetShow in status, and are in force all the same.
 func TestRulesThatCannotBeMetShow(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("policy:\n  rules:\n    - {op: guest.destroy, threshold: 2}\n")
 	w.serve()
 	h := w.health("rule")
@@ -254,9 +243,7 @@ func TestRulesThatCannotBeMetShow(t *testing.T) {
 
 // TestStatusSaysThatNobodyCouldSign: no key is left that counts.
 func TestStatusSaysThatNobodyCouldSign(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	require.True(t, w.health("signers").OK)
 	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
 	h := w.health("signers")

@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -29,10 +30,8 @@ type person struct {
 
 func (w *world) person(name string) person {
 	w.t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	require.NoError(w.t, err)
-	signer, err := ssh.NewSignerFromKey(key)
-	require.NoError(w.t, err)
+	_, key := must.Two(ed25519.GenerateKey(nil))(w.t)
+	signer := must.Get(ssh.NewSignerFromKey(key))(w.t)
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))) + " " + name + "@example.com\n"
 	return person{name, w.file(name+".pub", line), signer}
 }
@@ -42,8 +41,7 @@ func (p person) fingerprint() string { return ssh.FingerprintSHA256(p.signer.Pub
 // line lists the person in a role.
 func (p person) line(t *testing.T, role op.Role) string {
 	t.Helper()
-	s, err := signers.SignerOf(signers.KeyArg{Path: p.pub}, role)
-	require.NoError(t, err)
+	s := must.Get(signers.SignerOf(signers.KeyArg{Path: p.pub}, role))(t)
 	require.Equal(t, p.fingerprint(), s.Key)
 	return s.Line
 }
@@ -70,12 +68,10 @@ func (w *world) rotate(epoch int64, add, remove []any) (string, error) {
 // sign approves as people in roles, all in one envelope.
 func (w *world) sign(id string, role op.Role, by ...person) (api.Request, error) {
 	w.t.Helper()
-	b, err := w.client.Payload(w.t.Context(), id)
-	require.NoError(w.t, err)
+	b := must.Get(w.client.Payload(w.t.Context(), id))(w.t)
 	var sigs []string
 	for _, p := range by {
-		sig, err := sshsig.Sign(bytes.NewReader(b), p.signer, sshsig.HashSHA512, role.Namespace())
-		require.NoError(w.t, err)
+		sig := must.Get(sshsig.Sign(bytes.NewReader(b), p.signer, sshsig.HashSHA512, role.Namespace()))(w.t)
 		sigs = append(sigs, string(sshsig.Armor(sig)))
 	}
 	return w.client.Approve(w.t.Context(), id, api.EnvelopeOf(b, sigs...))
@@ -86,9 +82,7 @@ func (w *world) done(id string) op.State { return w.await(strings.TrimSuffix(id,
 
 func (w *world) history() []life.TrustVersion {
 	w.t.Helper()
-	all, err := life.TrustHistory(w.t.Context(), w.state)
-	require.NoError(w.t, err)
-	return all
+	return must.Get(life.TrustHistory(w.t.Context(), w.state))(w.t)
 }
 
 // newPeople starts a gate with alice and bob as operators and vault for recovery.
@@ -98,8 +92,7 @@ func newPeople(t *testing.T) (w *world, alice, bob, vault person) {
 	o := w.options()
 	o.Operators = append(o.Operators, signers.KeyArg{Path: bob.pub})
 	o.Recovery = []signers.KeyArg{{Path: vault.pub}}
-	_, err := life.Init(t.Context(), o)
-	require.NoError(t, err)
+	must.Get(life.Init(t.Context(), o))(t)
 	return w, alice, bob, vault
 }
 
@@ -111,10 +104,8 @@ func TestRotation(t *testing.T) {
 	fresh := w.person("carol")
 	waits := w.waiting("web")
 
-	id, err := w.rotate(2, []any{fresh.line(t, op.Operational)}, []any{alice.fingerprint()})
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, fresh, bob)
-	require.NoError(t, err)
+	id := must.Get(w.rotate(2, []any{fresh.line(t, op.Operational)}, []any{alice.fingerprint()}))(t)
+	must.Get(w.sign(id, op.Operational, fresh, bob))(t)
 	require.Equal(t, op.StateSucceeded, w.done(id))
 	require.EqualValues(t, 2, w.status().Epoch)
 	require.ErrorIs(t, w.approve(waits), refusal.UnknownSigner)
@@ -124,14 +115,11 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, string(all[1].Text), read(t, w.signers()))
 	require.Contains(t, string(all[1].Text), "carol@example.com")
 	require.NotContains(t, string(all[1].Text), "alice@example.com")
-	info, err := os.Stat(w.signers())
-	require.NoError(t, err)
+	info := must.Get(os.Stat(w.signers()))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	_, err = w.sign(waits, op.Operational, fresh)
-	require.NoError(t, err)
+	must.Get(w.sign(waits, op.Operational, fresh))(t)
 	require.Equal(t, op.StateSucceeded, w.done(waits))
-	w.halt()
-	w.sound()
+	w.haltSound()
 	w.serve()
 	require.EqualValues(t, 2, w.status().Epoch)
 	w.halt()
@@ -144,10 +132,8 @@ func TestRevokedAfterARotation(t *testing.T) {
 	require.NoError(t, os.WriteFile(w.revokedFile(), []byte(alice.fingerprint()+"\n"), 0o600))
 	w.serve()
 	fresh := w.person("carol")
-	id, err := w.rotate(2, []any{fresh.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, fresh, bob)
-	require.NoError(t, err)
+	id := must.Get(w.rotate(2, []any{fresh.line(t, op.Operational)}, nil))(t)
+	must.Get(w.sign(id, op.Operational, fresh, bob))(t)
 	require.Equal(t, op.StateSucceeded, w.done(id))
 	require.ErrorIs(t, w.approve(w.waiting("web")), refusal.SignerRevoked)
 	w.halt()
@@ -169,24 +155,18 @@ func TestRotationsThatCannotBe(t *testing.T) { // S18, S22
 		"no line":            {2, []any{"nonsense"}, nil},
 		"nobody's key":       {2, nil, []any{fresh.fingerprint()}},
 	} {
-		_, err := w.rotate(c.epoch, c.add, c.remove)
-		require.ErrorIs(t, err, refusal.BadParams, name)
+		must.Fail(w.rotate(c.epoch, c.add, c.remove))(t, refusal.BadParams, name)
 	}
 
 	// Without the proof of its holder, a key does not come in.
-	id, err := w.rotate(2, []any{fresh.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, bob)
-	require.ErrorIs(t, err, refusal.BadParams)
+	id := must.Get(w.rotate(2, []any{fresh.line(t, op.Operational)}, nil))(t)
+	must.Fail(w.sign(id, op.Operational, bob))(t, refusal.BadParams)
 
 	// Operators do not touch recovery.
-	id, err = w.rotate(2, []any{fresh.line(t, op.Recovery)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, bob)
-	require.ErrorIs(t, err, refusal.RoleDenied)
+	id = must.Get(w.rotate(2, []any{fresh.line(t, op.Recovery)}, nil))(t)
+	must.Fail(w.sign(id, op.Operational, bob))(t, refusal.RoleDenied)
 	require.Len(t, w.history(), 1)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestTwoRotationsToOneEpoch: what was signed is the change of one file.
@@ -194,20 +174,16 @@ func TestTwoRotationsToOneEpoch(t *testing.T) {
 	w, _, bob, _ := newPeople(t)
 	w.serve()
 	carol, dave := w.person("carol"), w.person("dave")
-	first, err := w.rotate(2, []any{carol.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	second, err := w.rotate(2, []any{dave.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(first, op.Operational, carol, bob)
-	require.NoError(t, err)
+	first := must.Get(w.rotate(2, []any{carol.line(t, op.Operational)}, nil))(t)
+	second := must.Get(w.rotate(2, []any{dave.line(t, op.Operational)}, nil))(t)
+	must.Get(w.sign(first, op.Operational, carol, bob))(t)
 	require.Equal(t, op.StateSucceeded, w.done(first))
-	_, err = w.sign(second, op.Operational, dave, bob)
+	_, err := w.sign(second, op.Operational, dave, bob)
 	require.Error(t, err)
 	require.Contains(t, []refusal.Code{refusal.StaleTarget, refusal.BadParams, refusal.Superseded}, refusal.CodeOf(err))
 	require.NotEqual(t, op.StateSucceeded, w.done(second))
 	require.Len(t, w.history(), 2)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // TestTheFileAfterACrash: what a crash between the commit and the file leaves is
@@ -217,10 +193,8 @@ func TestTheFileAfterACrash(t *testing.T) {
 	before := read(t, w.signers())
 	w.serve()
 	carol := w.person("carol")
-	id, err := w.rotate(2, []any{carol.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, carol, bob)
-	require.NoError(t, err)
+	id := must.Get(w.rotate(2, []any{carol.line(t, op.Operational)}, nil))(t)
+	must.Get(w.sign(id, op.Operational, carol, bob))(t)
 	require.Equal(t, op.StateSucceeded, w.done(id))
 	w.halt()
 	after := read(t, w.signers())
@@ -257,15 +231,13 @@ func TestTheFileAfterACrash(t *testing.T) {
 	w.halt()
 	w.serve()
 	require.True(t, w.health("revoked keys").OK)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // edits counts the entries that say that the file of signers was edited.
 func (w *world) edits() (n int) {
 	w.t.Helper()
-	entries, err := w.client.Audit(w.t.Context(), 0, 1000)
-	require.NoError(w.t, err)
+	entries := must.Get(w.client.Audit(w.t.Context(), 0, 1000))(w.t)
 	for _, e := range entries {
 		if e.Kind == "trusted" && strings.Contains(e.Detail, "was edited by hand") {
 			n++
@@ -281,10 +253,8 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 	w.serve()
 	require.NoError(t, os.MkdirAll(filepath.Join(w.signers()+".tmp", "x"), 0o700), "in the way")
 	carol := w.person("carol")
-	id, err := w.rotate(2, []any{carol.line(t, op.Operational)}, nil)
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, carol, bob)
-	require.NoError(t, err)
+	id := must.Get(w.rotate(2, []any{carol.line(t, op.Operational)}, nil))(t)
+	must.Get(w.sign(id, op.Operational, carol, bob))(t)
 	require.Equal(t, op.StateSucceeded, w.done(id))
 	require.False(t, w.health("signers").OK)
 	require.NotContains(t, read(t, w.signers()), "carol")
@@ -303,20 +273,16 @@ func TestARotationThatWasCutOff(t *testing.T) {
 			w, _, bob, _ := newPeople(t)
 			w.serve()
 			carol := w.person("carol")
-			id, err := w.rotate(2, []any{carol.line(t, op.Operational)}, nil)
-			require.NoError(t, err)
-			_, err = w.sign(id, op.Operational, carol, bob)
-			require.NoError(t, err)
+			id := must.Get(w.rotate(2, []any{carol.line(t, op.Operational)}, nil))(t)
+			must.Get(w.sign(id, op.Operational, carol, bob))(t)
 			require.Equal(t, op.StateSucceeded, w.done(id))
 			w.halt()
 			db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
 			require.NoError(t, err)
-			_, err = db.Exec(`UPDATE steps SET state = 'dispatched', code = '', detail = '' WHERE op = 'trust.rotate';
-				UPDATE jobs SET finished_at = 0`)
-			require.NoError(t, err)
+			must.Get(db.Exec(`UPDATE steps SET state = 'dispatched', code = '', detail = '' WHERE op = 'trust.rotate';
+				UPDATE jobs SET finished_at = 0`))(t)
 			if !done { // another hand has made the epoch meanwhile
-				_, err = db.Exec(`UPDATE trust SET how = 'adopted by uid 0' WHERE epoch = 2`)
-				require.NoError(t, err)
+				must.Get(db.Exec(`UPDATE trust SET how = 'adopted by uid 0' WHERE epoch = 2`))(t)
 			}
 			require.NoError(t, db.Close())
 			w.serve()

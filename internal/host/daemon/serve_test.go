@@ -22,13 +22,13 @@ import (
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 	"gated/internal/wire/api"
 )
 
 func TestServeStartsAndStops(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.config("local:\n" + spareuids.Line() + "  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
 	// The runtime's own goroutine for signals, which it never ends.
 	signals := make(chan os.Signal, 1)
@@ -45,8 +45,7 @@ func TestServeStartsAndStops(t *testing.T) {
 	w.halt()
 	w.client.Close()
 
-	_, err := os.Lstat(w.socket)
-	require.ErrorIs(t, err, fs.ErrNotExist, "the socket is taken away")
+	must.Fail(os.Lstat(w.socket))(t, fs.ErrNotExist, "the socket is taken away")
 	require.NotContains(t, w.log.String(), "level=ERROR", "a plain stop is no error")
 	limit := time.Now().Add(patience)
 	for goroutines() > before && time.Now().Before(limit) {
@@ -56,8 +55,7 @@ func TestServeStartsAndStops(t *testing.T) {
 
 	// Nothing keeps the directory or the guest's process from the next daemon.
 	w.serve()
-	g, err := w.client.Guest(t.Context(), "web")
-	require.NoError(t, err)
+	g := must.Get(w.client.Guest(t.Context(), "web"))(t)
 	require.Equal(t, "running", g.State, "a guest's process outlives the daemon")
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.stop", "web")).State)
 	w.halt()
@@ -68,9 +66,7 @@ func TestServeStartsAndStops(t *testing.T) {
 // TestStopWhileWorkIsUnderWay: callers and streams are let go, and what was
 // acknowledged is there.
 func TestStopWhileWorkIsUnderWay(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	streams := make(chan error, 1)
@@ -87,8 +83,7 @@ func TestStopWhileWorkIsUnderWay(t *testing.T) {
 	<-first
 	var ids []string
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		j, err := w.client.Submit(t.Context(), ask("guest.create", name), "")
-		require.NoError(t, err)
+		j := must.Get(w.client.Submit(t.Context(), ask("guest.create", name), ""))(t)
 		ids = append(ids, j.ID)
 	}
 	w.halt()
@@ -99,36 +94,29 @@ func TestStopWhileWorkIsUnderWay(t *testing.T) {
 	for _, id := range ids {
 		require.Equal(t, op.StateSucceeded, w.await(id).State, id)
 	}
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 func TestStoppedBeforeItServed(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, w.run(ctx))
 	require.NotContains(t, w.log.String(), "level=ERROR")
-	_, err := os.Lstat(w.socket)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	must.Fail(os.Lstat(w.socket))(t, fs.ErrNotExist)
 }
 
 func TestSecondDaemon(t *testing.T) { // H06
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	//fsck:none init has it watched, or it does not start
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: w.state, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, refusal.Conflict, "uses the state directory", "pid")
-	_, err = os.Lstat(filepath.Join(w.dir, "s2"))
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	must.Fail(os.Lstat(filepath.Join(w.dir, "s2")))(t, fs.ErrNotExist)
 
 	// Another gate at the same socket is told so, too, and takes nothing away.
 	other := w.options()
 	other.StateDir = filepath.Join(w.dir, "other")
-	_, err = life.Init(t.Context(), other)
-	require.NoError(t, err)
+	must.Get(life.Init(t.Context(), other))(t)
 	//fsck:none init has it watched, or it does not start
 	err = daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: other.StateDir, Socket: w.socket})
 	refused(t, err, refusal.Conflict, "another daemon listens")
@@ -138,8 +126,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 // TestBrokenSettingsAtStart: refused with file and line, and nothing was
 // started: the same state serves once they are mended.
 func TestBrokenSettingsAtStart(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	conf := filepath.Join(w.state, "gated.yaml")
 	for name, c := range map[string]struct {
 		text string
@@ -158,8 +145,7 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 			whole := read(t, conf)
 			require.NoError(t, os.WriteFile(conf, []byte(c.text), 0o600))
 			refused(t, w.run(t.Context()), c.code, c.says...)
-			_, err := os.Lstat(w.socket)
-			require.ErrorIs(t, err, fs.ErrNotExist)
+			must.Fail(os.Lstat(w.socket))(t, fs.ErrNotExist)
 			require.NoError(t, os.WriteFile(conf, []byte(whole), 0o600))
 		})
 	}
@@ -171,8 +157,7 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 }
 
 func TestCopiedOrReplacedState(t *testing.T) { // T14
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	storetest.Breaks(t, w.database(), "database")
 	w.serve()
 	w.waiting("web")
@@ -192,8 +177,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, refusal.TargetMismatch, "is not the one", "gated restore")
 	require.Equal(t, before, tree(t, copied))
-	report, err := life.Fsck(t.Context(), copied)
-	require.NoError(t, err)
+	report := must.Get(life.Fsck(t.Context(), copied))(t)
 	require.False(t, report.Sound)
 	require.EqualValues(t, "copy", report.Problems[0].Rule)
 
@@ -210,41 +194,32 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	w.halt()
 
 	// A damaged one says so.
-	f, err := os.OpenFile(db, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteAt(make([]byte, 100), 0)
-	require.NoError(t, err)
+	f := must.Get(os.OpenFile(db, os.O_WRONLY, 0))(t)
+	must.Get(f.WriteAt(make([]byte, 100), 0))(t)
 	require.NoError(t, f.Close())
 	refused(t, w.run(t.Context()), refusal.Unavailable, db, "gated restore")
 }
 
 func TestAuditOfStateDirectory(t *testing.T) { // H07
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	storetest.Breaks(t, w.database(), "audit-log")
 	w.serve()
 	w.waiting("web")
-	head, err := life.VerifyAudit(t.Context(), w.state)
-	require.NoError(t, err)
+	head := must.Get(life.VerifyAudit(t.Context(), w.state))(t)
 	require.Equal(t, w.status().AuditHead.Seq, head.Seq)
 	w.halt()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	_, err = db.Exec(`DELETE FROM audit WHERE seq = 3`)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)"))(t)
+	must.Get(db.Exec(`DELETE FROM audit WHERE seq = 3`))(t)
 	require.NoError(t, db.Close())
-	_, err = life.VerifyAudit(t.Context(), w.state)
+	_, err := life.VerifyAudit(t.Context(), w.state)
 	refused(t, err, refusal.Conflict, "entry 3")
-	r, err := life.Fsck(t.Context(), w.state)
-	require.NoError(t, err)
-	require.False(t, r.Sound)
+	require.False(t, must.Get(life.Fsck(t.Context(), w.state))(t).Sound)
 }
 
 // TestFsckOfADamagedDatabase: a page that cannot be read is a problem that is
 // reported, not an error that hides the others.
 func TestFsckOfADamagedDatabase(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	storetest.Breaks(t, w.database(), "database")
 	w.serve()
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -252,13 +227,10 @@ func TestFsckOfADamagedDatabase(t *testing.T) {
 	}
 	w.halt()
 	path := filepath.Join(w.state, "gated.db")
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))(t)
+	f := must.Get(os.OpenFile(path, os.O_WRONLY, 0))(t)
 	for at := int64(4096 * 2); at < info.Size(); at += 4096 * 3 {
-		_, err = f.WriteAt([]byte(strings.Repeat("x", 4096)), at)
-		require.NoError(t, err)
+		must.Get(f.WriteAt([]byte(strings.Repeat("x", 4096)), at))(t)
 	}
 	require.NoError(t, f.Close())
 	r, err := life.Fsck(t.Context(), w.state)
@@ -282,8 +254,7 @@ func stacks() string {
 func kinds(t *testing.T, w *world, wanted ...string) []string {
 	w.serve()
 	defer w.halt()
-	entries, err := w.client.Audit(t.Context(), 0, 1000)
-	require.NoError(t, err)
+	entries := must.Get(w.client.Audit(t.Context(), 0, 1000))(t)
 	var out []string
 	for _, e := range entries {
 		for _, k := range wanted {
@@ -296,12 +267,9 @@ func kinds(t *testing.T, w *world, wanted ...string) []string {
 }
 
 func copyFile(t *testing.T, from, to string) {
-	in, err := os.Open(from)
-	require.NoError(t, err)
+	in := must.Get(os.Open(from))(t)
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	require.NoError(t, err)
-	_, err = io.Copy(out, in)
-	require.NoError(t, err)
+	out := must.Get(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600))(t)
+	must.Get(io.Copy(out, in))(t)
 	require.NoError(t, out.Close())
 }

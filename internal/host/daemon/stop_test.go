@@ -10,25 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // A stop lets calls finish; who does not want to wait for that sends a second
 // signal, which is a kill, and loses nothing either.
 func TestASecondSignalEndsTheStop(t *testing.T) {
 	buildProgram(t)
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	s := w.start()
 	request := w.waiting("web")
 
-	conn, err := net.Dial("unix", w.socket)
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("unix", w.socket))(t)
 	defer conn.Close()
-	_, err = io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+	_, err := io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
 	require.NoError(t, err)
 	line := make([]byte, len("HTTP/1.1 100"))
-	_, err = io.ReadFull(conn, line)
-	require.NoError(t, err)
+	must.Get(io.ReadFull(conn, line))(t)
 	require.Equal(t, "HTTP/1.1 100", string(line), "the call is under way")
 
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
@@ -49,9 +47,7 @@ func TestASecondSignalEndsTheStop(t *testing.T) {
 }
 
 func TestAStopIsInTheLog(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	require.NotContains(t, w.log.String(), "stopp")
 	w.halt()
 	text := w.log.String()

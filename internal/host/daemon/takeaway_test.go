@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -44,8 +45,7 @@ func TestTakingReservationsAway(t *testing.T) {
 
 	tester.does("release r2") // the request is looked at again
 	w.awaitEvent(w.self(), "reissued")
-	_, err := w.client.Approve(t.Context(), *j.Request, old)
-	require.Error(t, err, "it was signed for other reservations")
+	must.Err(w.client.Approve(t.Context(), *j.Request, old))(t, "it was signed for other reservations")
 	require.NoError(t, w.approve(*j.Request))
 	require.Equal(t, op.StateSucceeded, w.await(j.ID).State)
 	require.Empty(t, w.reservations())
@@ -65,10 +65,8 @@ func TestTakingReservationsAway(t *testing.T) {
 	old = w.envelope(*j.Request)
 	builder.kill()
 	w.awaitEvent("builder", "orphaned")
-	_, err = w.client.Approve(t.Context(), *j.Request, old)
-	require.Error(t, err)
-	w.halt()
-	w.sound()
+	must.Err(w.client.Approve(t.Context(), *j.Request, old))(t)
+	w.haltSound()
 }
 
 // TestARequestForWhatEnded does not stay: one ends with its reservation, however
@@ -96,13 +94,10 @@ func TestARequestForWhatEnded(t *testing.T) {
 	w.superseded(released.ID)
 	builder.kill()
 	w.superseded(orphaned.ID)
-	_, err := w.client.Approve(t.Context(), *orphaned.Request, old)
-	require.ErrorIs(t, err, refusal.Superseded)
-	j, err := w.client.Job(t.Context(), all.ID)
-	require.NoError(t, err)
+	must.Fail(w.client.Approve(t.Context(), *orphaned.Request, old))(t, refusal.Superseded)
+	j := must.Get(w.client.Job(t.Context(), all.ID))(t)
 	require.Equal(t, op.StatePending, j.State, "of all there is something to ask, also of none")
-	w.halt()
-	w.sound()
+	w.haltSound()
 }
 
 // superseded waits until a job has ended, and requires that it did so.
@@ -110,25 +105,21 @@ func (w *world) superseded(job string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	j, err := w.client.AwaitJob(ctx, job, func(j api.Job) bool { return !j.State.Open() })
-	require.NoError(w.t, err)
+	j := must.Get(w.client.AwaitJob(ctx, job, func(j api.Job) bool { return !j.State.Open() }))(w.t)
 	require.Equal(w.t, op.StateSuperseded, j.State)
 }
 
 // self is whom the daemon takes the test for.
 func (w *world) self() string {
 	w.t.Helper()
-	me, err := w.client.Self(w.t.Context())
-	require.NoError(w.t, err)
+	me := must.Get(w.client.Self(w.t.Context()))(w.t)
 	require.Nil(w.t, me.Agent)
 	return op.Requester{Source: op.SourceAPI, UID: me.UID}.String()
 }
 
 // TestEventsOfOne: an agent sees what became of its wishes.
 func TestEventsOfOne(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	builder, tester := w.actor(nil), w.actor(nil)
 	builder.does("register builder")
 	tester.does("register tester")
@@ -152,9 +143,7 @@ func TestEventsOfOne(t *testing.T) {
 
 // TestStatusOfAgents says how many there are.
 func TestStatusOfAgents(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	require.True(t, w.health("agents").OK)
 	require.Zero(t, w.status().Agents)
 	require.Zero(t, w.status().Reserved)

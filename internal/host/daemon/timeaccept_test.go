@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -22,10 +23,8 @@ const day = 24 * time.Hour
 // statement changes the database, in which a daemon that runs may be at work.
 func (w *world) statement(text string, args ...any) {
 	w.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
-	require.NoError(w.t, err)
-	_, err = db.Exec(text, args...)
-	require.NoError(w.t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)"))(w.t)
+	must.Get(db.Exec(text, args...))(w.t)
 	require.NoError(w.t, db.Close())
 }
 
@@ -82,15 +81,13 @@ func TestAcceptTheTime(t *testing.T) {
 			refused(t, err, code, "signed work waits", "gated time accept")
 			_, err = w.accept(accepted)
 			refused(t, err, refusal.Conflict, "uses the state directory")
-			seen, err := life.Time(t.Context(), w.state)
-			require.NoError(t, err)
+			seen := must.Get(life.Time(t.Context(), w.state))(t)
 			require.False(t, seen.Believed)
 			require.InDelta(t, by.Hours(), seen.Ahead().Hours(), 1)
 			require.Equal(t, made.GateID, seen.Gate)
 			w.halt()
 
-			a, err := w.accept(accepted)
-			require.NoError(t, err)
+			a := must.Get(w.accept(accepted))(t)
 			require.NotEmpty(t, a.New)
 			require.NotEqual(t, made.GateID, a.New)
 			w.sound()
@@ -111,17 +108,13 @@ func TestAcceptTheTime(t *testing.T) {
 				_, err = w.client.SubmitSigned(t.Context(), old)
 				require.ErrorIs(t, err, refusal.TargetMismatch, "what was signed before does not count")
 			}
-			_, err = w.client.Approve(t.Context(), waits, env)
-			require.ErrorIs(t, err, refusal.TargetMismatch)
+			must.Fail(w.client.Approve(t.Context(), waits, env))(t, refusal.TargetMismatch)
 			w.issuedFor(waits, a.New)
 			require.NoError(t, w.approve(waits), "the same request, issued anew")
 			require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
-			w.halt()
-			w.sound()
+			w.haltSound()
 
-			again, err := w.accept(accepted)
-			require.NoError(t, err)
-			require.Empty(t, again.New, "there is nothing to accept")
+			require.Empty(t, must.Get(w.accept(accepted))(t).New, "there is nothing to accept")
 		})
 	}
 }
@@ -135,8 +128,7 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	before := tree(t, w.state)
 
 	asked := false
-	a, err := w.accept(func(life.TimeState) error { asked = true; return nil })
-	require.NoError(t, err)
+	a := must.Get(w.accept(func(life.TimeState) error { asked = true; return nil }))(t)
 	require.True(t, a.Believed)
 	require.Empty(t, a.New)
 	require.False(t, asked)
@@ -145,17 +137,16 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	w.off(40 * day)
 	before = tree(t, w.state)
 	no := errors.New("no")
-	_, err = w.accept(func(s life.TimeState) error {
+	must.Fail(w.accept(func(s life.TimeState) error {
 		require.Equal(t, made.GateID, s.Gate)
 		require.Equal(t, testHost, s.Host)
 		require.Contains(t, s.Why, "the clock jumped by 960h0m")
 		return no
-	})
-	require.ErrorIs(t, err, no)
+	}))(t, no)
 	require.Equal(t, before, tree(t, w.state), "who says no")
 
 	looks := 0
-	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.state, Agree: accepted, Read: func() nonce.Reading {
+	_, err := life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.state, Agree: accepted, Read: func() nonce.Reading {
 		r := nonce.System()
 		r.Wall = r.Wall.Add(time.Duration(looks) * 2 * nonce.MaxBehind)
 		looks++
@@ -182,8 +173,7 @@ func TestAnAcceptanceIsWholeOrNothing(t *testing.T) {
 	w.halt()
 	w.off(40 * day)
 	w.statement(`CREATE TRIGGER breaks BEFORE INSERT ON gate_identity BEGIN SELECT raise(ABORT, 'cut off'); END`)
-	_, err := w.accept(accepted)
-	require.ErrorContains(t, err, "cut off")
+	require.ErrorContains(t, must.Err(w.accept(accepted))(t), "cut off")
 	w.statement(`DROP TRIGGER breaks`)
 	w.sound()
 	w.serve()
@@ -192,8 +182,7 @@ func TestAnAcceptanceIsWholeOrNothing(t *testing.T) {
 	require.Empty(t, w.newest("time-accepted").Kind)
 	refused(t, w.approve(waits), refusal.Unavailable, "signed work waits")
 	w.halt()
-	a, err := w.accept(accepted)
-	require.NoError(t, err)
+	a := must.Get(w.accept(accepted))(t)
 	require.NotEqual(t, made.GateID, a.New)
 }
 
@@ -214,6 +203,5 @@ func TestAClockThatComesBack(t *testing.T) {
 	require.Equal(t, made.GateID, w.status().Gate)
 	require.NoError(t, w.approve(waits))
 	require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(waits, ".1")).State)
-	w.halt()
-	w.sound()
+	w.haltSound()
 }

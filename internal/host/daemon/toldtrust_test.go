@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
+	"gated/internal/test/must"
 )
 
 // A list that somebody wrote into the database does not come into force, whatever
@@ -22,8 +23,7 @@ func TestAListOfSignersThatTheLogDoesNotTellOf(t *testing.T) {
 		"the file is nobody's":   func(w *world, _ string) { require.NoError(w.t, os.WriteFile(w.signers(), []byte("x\n"), 0o600)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.init()
+			w := newInitialised(t)
 			storetest.Breaks(t, w.database(), "trust-epochs")
 			w.serve()
 			w.halt()
@@ -47,8 +47,7 @@ func TestAnEpochThatTheLogDoesNotTellOf(t *testing.T) {
 		"renamed": {`UPDATE trust SET epoch = 2`, "told last of epoch 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.init()
+			w := newInitialised(t)
 			storetest.Breaks(t, w.database(), "trust-epochs")
 			w.statement(c.statement)
 			refused(t, w.run(t.Context()), refusal.Conflict, "epoch 2", c.says)
@@ -59,8 +58,7 @@ func TestAnEpochThatTheLogDoesNotTellOf(t *testing.T) {
 // While the daemon runs, what is in force stays, and the file is not written
 // from what is not.
 func TestAListThatChangesUnderTheDaemon(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	storetest.Breaks(t, w.database(), "trust-epochs")
 	w.serve()
 	forged := read(t, w.signers()) + w.person("mallory").line(t, op.Operational) + "\n"
@@ -72,8 +70,7 @@ func TestAListThatChangesUnderTheDaemon(t *testing.T) {
 	h := w.health("signers")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "another list is in force")
-	_, err := os.Stat(w.signers())
-	require.ErrorIs(t, err, os.ErrNotExist)
+	must.Fail(os.Stat(w.signers()))(t, os.ErrNotExist)
 	require.False(t, strings.Contains(w.log.String(), "the list of signers was written "))
 	w.halt()
 }

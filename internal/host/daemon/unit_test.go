@@ -34,8 +34,7 @@ func TestAUnitOfOthersIsRefusedAtStart(t *testing.T) {
 	for _, s := range spoiled {
 		for _, name := range []string{"file", "drop-in"} {
 			t.Run(name+" "+s.name, func(t *testing.T) {
-				w := newWorld(t)
-				w.init()
+				w := newInitialised(t)
 				path, dropIn := w.unitFiles(ownCgroup)
 				if name == "drop-in" {
 					path = dropIn
@@ -58,8 +57,7 @@ func TestAUnitOfOthersIsRefusedAtStart(t *testing.T) {
 // TestAUnitOfOthersChangesNothingAtReload: what was in force stays until the unit is
 // root's alone again.
 func TestAUnitOfOthersChangesNothingAtReload(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	_, dropIn := w.unitFiles(ownCgroup)
 	w.serve()
 	was := w.status().Policy
@@ -82,8 +80,7 @@ func TestAUnitOfOthersChangesNothingAtReload(t *testing.T) {
 // TestAUnitThatDidNotStartTheDaemon is not looked at: the daemon was started from a
 // terminal.
 func TestAUnitThatDidNotStartTheDaemon(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	file, _ := w.unitFiles("0::/user.slice/user-1000.slice/user@1000.service/app.slice/gated.service/tmux-spawn-1.scope\n")
 	require.NoError(t, os.Chmod(file, 0o666))
 	w.serve()
@@ -92,8 +89,7 @@ func TestAUnitThatDidNotStartTheDaemon(t *testing.T) {
 
 // TestACgroupThatCannotBeRead leaves the daemon in doubt about its unit.
 func TestACgroupThatCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	w.unit = unit.Place{Cgroup: w.dir}
 	refused(t, w.run(t.Context()), refusal.NotAllowed, "the daemon's unit cannot be looked at", w.dir)
 }

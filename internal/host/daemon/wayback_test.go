@@ -13,15 +13,14 @@ import (
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/test/must"
 )
 
 // runSQL runs SQL on a database behind everybody's back.
 func runSQL(t *testing.T, path, statement string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
-	require.NoError(t, err)
-	_, err = db.Exec(statement)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
+	must.Get(db.Exec(statement))(t)
 	require.NoError(t, db.Close())
 }
 
@@ -89,9 +88,7 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 	require.Contains(t, w.everybody().Hint, fmt.Sprintf("entries %d to %d of the audit log", entries+1, now))
 
 	// What the newer one knows of who may sign is kept on the way back, too.
-	back, err := life.Restore(t.Context(), pre, w.state)
-	require.NoError(t, err)
-	require.Equal(t, signers.SignersKept, back.Trust.Of)
+	require.Equal(t, signers.SignersKept, must.Get(life.Restore(t.Context(), pre, w.state))(t).Trust.Of)
 	require.Equal(t, later, read(t, w.signers()))
 	w.whole()
 	w.serve()
@@ -102,8 +99,7 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 // TestANewerDatabaseWithoutACopy: what is damaged, newer or another file is not
 // named.
 func TestANewerDatabaseWithoutACopy(t *testing.T) {
-	w := newWorld(t)
-	w.init()
+	w := newInitialised(t)
 	storetest.Breaks(t, w.database(), "schema")
 	want := len(life.Migrations())
 	newerBy(t, w.copyOf(fmt.Sprintf(".pre-%d", want+2)), 1)

@@ -8,12 +8,11 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/store/storetest"
+	"gated/internal/test/must"
 )
 
 func TestTheWholeLogIsVerifiedAfterTheStart(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
+	w := newServing(t)
 	w.waiting("web")
 	w.halt()
 	from := len(w.log.String())
@@ -22,8 +21,7 @@ func TestTheWholeLogIsVerifiedAfterTheStart(t *testing.T) {
 	h := w.health("audit log")
 	require.True(t, h.OK)
 	var upTo int64
-	_, err := fmt.Sscanf(h.Detail, "verified up to entry %d at the start", &upTo)
-	require.NoError(t, err, h.Detail)
+	must.Get(fmt.Sscanf(h.Detail, "verified up to entry %d at the start", &upTo))(t, h.Detail)
 	require.Positive(t, upTo)
 	require.LessOrEqual(t, upTo, w.status().AuditHead.Seq)
 	w.halt()
@@ -36,8 +34,7 @@ func TestALogThatWasAlteredShowsAfterTheStart(t *testing.T) {
 		"removed": {`DELETE FROM audit WHERE seq = 3`, "audit entry 3: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.init()
+			w := newInitialised(t)
 			storetest.Breaks(t, w.database(), "audit-log")
 			w.serve()
 			w.waiting("web")

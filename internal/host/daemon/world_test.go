@@ -28,6 +28,8 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/host/unit"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -57,8 +59,7 @@ func TestMain(m *testing.M) {
 
 // reexec is this program as another process, which does one thing.
 func reexec(t *testing.T, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	return exec.CommandContext(t.Context(), self, args...)
 }
 
@@ -125,17 +126,13 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	w := &world{t: t, dir: dir, state: filepath.Join(dir, "state"), socket: filepath.Join(dir, "s"), log: &logText{grew: make(chan struct{}, 1)}}
-	_, key, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
-	w.signer, err = ssh.NewSignerFromKey(key)
-	require.NoError(t, err)
+	_, key := must.Two(ed25519.GenerateKey(nil))(t)
+	w.signer = must.Get(ssh.NewSignerFromKey(key))(t)
 	w.pub = w.file("alice.pub", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(w.signer.PublicKey())))+" alice@example.com\n")
-	w.client, err = client.New(client.Options{Socket: w.socket, Getenv: func(string) string { return "" }})
-	require.NoError(t, err)
+	w.client = must.Get(client.New(client.Options{Socket: w.socket, Getenv: func(string) string { return "" }}))(t)
 	t.Cleanup(w.client.Close)
 	path := filepath.Join(dir, "n")
-	w.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	require.NoError(t, err)
+	w.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { require.NoError(t, w.notify.Close()) })
 	t.Setenv("NOTIFY_SOCKET", path)
 	return w
@@ -154,9 +151,30 @@ func (w *world) options() life.InitOptions {
 func (w *world) init() life.InitResult {
 	w.t.Helper()
 	fscktest.Watch(w.t, filepath.Join(w.state, "gated.db"), life.Migrations())
-	r, err := life.Init(w.t.Context(), w.options())
-	require.NoError(w.t, err)
-	return r
+	return must.Get(life.Init(w.t.Context(), w.options()))(w.t)
+}
+
+// newInitialised is newWorld after init.
+func newInitialised(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.init()
+	return w
+}
+
+// newServing is newInitialised with a daemon that runs.
+func newServing(t *testing.T) *world {
+	t.Helper()
+	w := newInitialised(t)
+	w.serve()
+	return w
+}
+
+// haltSound stops the daemon and runs fsck.
+func (w *world) haltSound() {
+	w.t.Helper()
+	w.halt()
+	w.sound()
 }
 
 // signers is the path of the file that says who may sign.
@@ -168,8 +186,7 @@ func (w *world) fingerprint() string { return ssh.FingerprintSHA256(w.signer.Pub
 // config adds lines to gated.yaml.
 func (w *world) config(lines string) {
 	path := filepath.Join(w.state, "gated.yaml")
-	text, err := os.ReadFile(path)
-	require.NoError(w.t, err)
+	text := must.Get(os.ReadFile(path))(w.t)
 	require.NoError(w.t, os.WriteFile(path, append(text, lines...), 0o600))
 }
 
@@ -228,10 +245,7 @@ func (w *world) halt() {
 }
 
 func ask(name, target string, kv ...any) api.Submit {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
+	p := gateworld.Params(kv...)
 	full := "guest/" + target
 	return api.Submit{Op: &name, Target: &full, Params: p, Reason: "test"}
 }
@@ -239,8 +253,7 @@ func ask(name, target string, kv ...any) api.Submit {
 // submit hands in a job and waits until it ends or waits for a signature.
 func (w *world) submit(s api.Submit) api.Job {
 	w.t.Helper()
-	j, err := w.client.Submit(w.t.Context(), s, "")
-	require.NoError(w.t, err)
+	j := must.Get(w.client.Submit(w.t.Context(), s, ""))(w.t)
 	return w.await(j.ID)
 }
 
@@ -256,10 +269,8 @@ func (w *world) await(id string) api.Job {
 // envelope signs the request as it is now.
 func (w *world) envelope(id string) api.Envelope {
 	w.t.Helper()
-	b, err := w.client.Payload(w.t.Context(), id)
-	require.NoError(w.t, err)
-	sig, err := sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(w.t, err)
+	b := must.Get(w.client.Payload(w.t.Context(), id))(w.t)
+	sig := must.Get(sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace()))(w.t)
 	return api.EnvelopeOf(b, string(sshsig.Armor(sig)))
 }
 
@@ -279,9 +290,7 @@ func (w *world) waiting(name string) (request string) {
 
 func (w *world) status() api.Status {
 	w.t.Helper()
-	s, err := w.client.Status(w.t.Context())
-	require.NoError(w.t, err)
-	return s
+	return must.Get(w.client.Status(w.t.Context()))(w.t)
 }
 
 func (w *world) health(name string) api.Health {
@@ -306,16 +315,14 @@ func (w *world) events(fn func(api.Entry) error) error {
 // sound runs fsck, also beside a daemon.
 func (w *world) sound() {
 	w.t.Helper()
-	r, err := life.Fsck(w.t.Context(), w.state)
-	require.NoError(w.t, err)
-	require.Empty(w.t, r.Problems)
+	require.Empty(w.t, must.Get(life.Fsck(w.t.Context(), w.state))(w.t).Problems)
 }
 
 // tree lists everything below a directory with modes, sizes and contents of
 // files, so that "nothing changed" can be said.
 func tree(t *testing.T, dir string) string {
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -337,8 +344,7 @@ func tree(t *testing.T, dir string) string {
 		}
 		b.WriteString("\n")
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 	return b.String()
 }
 

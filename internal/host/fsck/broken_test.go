@@ -13,6 +13,7 @@ import (
 	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 // TestWhatIsFound changes a database in which every table has rows. Each case names
@@ -109,8 +110,7 @@ func TestListedSigners(t *testing.T) {
 	sound(t, c.path)
 
 	text := []byte(c.ca.Line("*@example.com", "cert-authority,"+asOperator)) // neither of them
-	next, err := authz.LoadTrust(text)
-	require.NoError(t, err)
+	next := must.Get(authz.LoadTrust(text))(t)
 	require.NoError(t, c.store.Update(t.Context(), func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 2, Text: text, How: "test", At: c.wall})
 	}))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/ssh"
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
@@ -15,6 +14,7 @@ import (
 	"gated/internal/log/journal"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 const asOperator = `namespaces="operational@gated"`
@@ -34,9 +34,7 @@ func newCrowd(t testing.TB) crowd {
 		dave: mint.SKEd25519(t, "dave", said), erin: mint.Ed25519(t, "erin"), ca: mint.Ed25519(t, "ca")}
 	text := string(c.trust.Text()) + c.bob.Line("bob", asOperator) + c.frank.Line("frank", asOperator) +
 		c.ca.Line("*@example.com", "cert-authority,"+asOperator)
-	var err error
-	c.trust, err = authz.LoadTrust([]byte(text))
-	require.NoError(t, err)
+	c.trust = must.Get(authz.LoadTrust([]byte(text)))(t)
 	require.NoError(t, c.store.Update(t.Context(), func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: c.wall})
 	}))
@@ -85,13 +83,10 @@ func (c crowd) rotation(lines ...string) op.RequestID {
 }
 
 func (c crowd) rotateNow(id op.StepID) {
-	p, err := c.gate.Permit(c.t.Context(), id)
-	require.NoError(c.t, err)
-	now, err := c.Observe(c.t.Context(), op.At(signersFile))
-	require.NoError(c.t, err)
+	p := must.Get(c.gate.Permit(c.t.Context(), id))(c.t)
+	now := must.Get(c.Observe(c.t.Context(), op.At(signersFile)))(c.t)
 	require.NoError(c.t, p.Use(c.t.Context(), now))
-	_, err = c.gate.Rotate(c.t.Context(), p)
-	require.NoError(c.t, err)
+	must.Get(c.gate.Rotate(c.t.Context(), p))(c.t)
 	c.rotatedBy = id
 	c.record(id, gate.Outcome{})
 }
@@ -102,8 +97,7 @@ func (c crowd) offline(name string) op.RequestID {
 	b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
 		Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
 	require.NoError(c.t, err)
-	r, err := c.gate.ApproveOffline(c.t.Context(), hub, c.envelope(b))
-	require.NoError(c.t, err)
+	r := must.Get(c.gate.ApproveOffline(c.t.Context(), hub, c.envelope(b)))(c.t)
 	require.Equal(c.t, op.StatePending, r.Step.State)
 	return r.ID
 }
@@ -142,8 +136,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 		"a signature that counts no more": func(c crowd) {
 			id := c.destroy("a")
 			c.approve(id)
-			revoked, err := authz.LoadRevoked([]byte(ssh.FingerprintSHA256(c.signer.PublicKey()) + "\n"))
-			require.NoError(c.t, err)
+			revoked := must.Get(authz.LoadRevoked([]byte(c.alice.Fingerprint() + "\n")))(c.t)
 			c.rules(revoked)
 			c.send(id, c.by(c.bob, c.request(id).Payload))
 			require.Len(c.t, c.request(id).Signatures, 1, "alice's was taken out")
@@ -165,8 +158,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 			c.approve(a)
 			c.reject(a)
 			c.approve(b)
-			_, err := c.gate.Cancel(c.t.Context(), hub, b.Job)
-			require.NoError(c.t, err)
+			must.Get(c.gate.Cancel(c.t.Context(), hub, b.Job))(c.t)
 			d := c.offline("d")
 			sound(c.t, c.path)
 			c.pass(25 * time.Hour)
@@ -177,8 +169,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 			id := c.offline("a")
 			c.submit(other, ask("guest.destroy", "a"))
 			sound(c.t, c.path)
-			_, err := c.gate.Cancel(c.t.Context(), hub, id.Job)
-			require.NoError(c.t, err)
+			must.Get(c.gate.Cancel(c.t.Context(), hub, id.Job))(c.t)
 			require.True(c.t, c.request(id).Offline)
 			sound(c.t, c.path)
 			c.submit(hub, ask("guest.destroy", "a"))

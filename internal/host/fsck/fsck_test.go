@@ -17,6 +17,7 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 func sound(t testing.TB, path string) fsck.Report {
@@ -34,8 +35,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 	for name, live := range map[string]func(*world){
 		"nothing at all": func(*world) {},
 		"signed": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			sound(w.t, w.path) // while it waits
 			w.approve(id)
 			sound(w.t, w.path) // while it may run
@@ -43,15 +43,13 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Equal(w.t, op.StateSucceeded, w.job(id.Job).State())
 		},
 		"under way": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			_, ok := w.dispatch(id)
 			require.True(w.t, ok)
 		},
 		"interrupted": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			w.dispatch(id)
 			w.record(id, gate.Outcome{Unknown: true})
@@ -88,8 +86,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.NotContains(w.t, w.guests, "db")
 		},
 		"issued anew": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			old := w.request(id).Payload
 			w.change("web")
 			require.NotEqual(w.t, old, w.request(id).Payload)
@@ -100,15 +97,13 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.run()
 		},
 		"superseded": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			delete(w.guests, "web")
 			require.NoError(w.t, w.gate.Refresh(w.t.Context(), op.Target{Kind: "guest", Name: "web"}))
 			require.Equal(w.t, op.StateSuperseded, w.job(id.Job).State())
 		},
 		"stale when it would run": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			o := w.guests["web"]
 			o.Fingerprint = op.FingerprintOf(nil)
@@ -117,30 +112,25 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Equal(w.t, op.StateRefused, w.job(id.Job).State())
 		},
 		"rejected, also after it was approved": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.reject(w.destroy("web"))
+			w.reject(w.waiting("web"))
 			id := w.destroy("web")
 			w.approve(id)
 			w.reject(id)
 			require.Equal(w.t, op.StateRejected, w.job(id.Job).State())
 		},
 		"joined and withdrawn, one after the other": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.submit(other, ask("guest.destroy", "web"))
-			_, err := w.gate.Cancel(w.t.Context(), hub, id.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.t.Context(), hub, id.Job))(w.t)
 			require.Equal(w.t, op.StatePending, w.job(id.Job).State())
 			sound(w.t, w.path)
-			_, err = w.gate.Cancel(w.t.Context(), other, id.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.t.Context(), other, id.Job))(w.t)
 			require.Equal(w.t, op.StateCancelled, w.job(id.Job).State())
 		},
 		"desired state withdrawn": func(w *world) {
 			w.do(ask("guest.create", "web"), ask("guest.create", "db"))
 			for _, name := range []string{"web", "db"} {
-				j, err := w.gate.Want(w.t.Context(), "set", ask("guest.destroy", name))
-				require.NoError(w.t, err)
+				j := must.Get(w.gate.Want(w.t.Context(), "set", ask("guest.destroy", name)))(w.t)
 				if name == "db" {
 					w.approve(j.Steps[0].ID)
 				}
@@ -148,8 +138,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			}
 		},
 		"approved too late": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.approve(id)
 			w.pass(25 * time.Hour)
 			w.run()
@@ -161,28 +150,23 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
 				State: o.Fingerprint, Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
-			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
-			require.NoError(w.t, err)
+			must.Get(w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b)))(w.t)
 			w.run()
 			require.NotContains(w.t, w.guests, "web")
 		},
 		"created and undeleted by signature": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.approve(w.destroy("web"))
+			w.approve(w.waiting("web"))
 			w.run()
-			free, err := w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
-			require.NoError(w.t, err)
+			free := must.Get(w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"})))(w.t)
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
 				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
 			require.NoError(w.t, err)
-			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
-			require.NoError(w.t, err)
+			must.Get(w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b)))(w.t)
 			w.run()
 			require.Contains(w.t, w.guests, "web")
 		},
 		"work while the clock is in doubt": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			w.wall = w.wall.Add(70 * 365 * 24 * time.Hour)
 			w.pass(5 * time.Hour)
 			w.do(ask("guest.create", "db"))
@@ -195,9 +179,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			var j op.Job
 			for _, set := range []string{"a", "b"} {
-				var err error
-				j, err = w.gate.Want(w.t.Context(), set, ask("guest.destroy", "web"))
-				require.NoError(w.t, err)
+				j = must.Get(w.gate.Want(w.t.Context(), set, ask("guest.destroy", "web")))(w.t)
 			}
 			require.NoError(w.t, w.gate.Withdraw(w.t.Context(), "a", j.Steps[0].Target, nil))
 			sound(w.t, w.path)
@@ -215,18 +197,15 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			require.Len(w.t, w.job(j.ID).Steps, 3)
 		},
 		"cancelled by root": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
-			_, err := w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job)
-			require.NoError(w.t, err)
+			id := w.waiting("web")
+			must.Get(w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job))(w.t)
 		},
 		"scratch, adopted": func(w *world) {
 			w.do(ask("guest.create", "web", "scratch", true))
 			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "set", w.guests["web"]))
 		},
 		"nonces forgotten": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			w.approve(w.destroy("web"))
+			w.approve(w.waiting("web"))
 			w.run()
 			w.pass(26 * time.Hour)
 			require.NoError(w.t, w.gate.Tick(w.t.Context()))
@@ -257,11 +236,9 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.run()
 		},
 		"refused callers": func(w *world) {
-			w.do(ask("guest.create", "web"))
-			id := w.destroy("web")
+			id := w.waiting("web")
 			for range 3 {
-				_, err := w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}")))
-				require.Error(w.t, err)
+				must.Err(w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}"))))(w.t)
 			}
 		},
 	} {
@@ -278,8 +255,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 // j7.3 is planned to take j7.1 back.
 func lived(t *testing.T) string {
 	w := newWorld(t)
-	w.do(ask("guest.create", "web"))
-	w.approve(w.destroy("web"))
+	w.approve(w.waiting("web"))
 	w.run()
 	w.do(ask("guest.create", "tmp", "scratch", true), ask("guest.create", "db"))
 	require.NoError(t, w.gate.Adopt(t.Context(), "set", w.guests["tmp"]))
@@ -463,8 +439,7 @@ func TestProblemsAreBounded(t *testing.T) {
 
 // copied is a copy of a database that no program has open.
 func copied(t *testing.T, path string) string {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	path = filepath.Join(t.TempDir(), "gated.db")
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	return path
@@ -474,10 +449,8 @@ func copied(t *testing.T, path string) string {
 // foreign keys and without the store.
 func byHand(t *testing.T, path, statements string) string {
 	path = copied(t, path)
-	db, err := sql.Open("sqlite", "file:"+path)
-	require.NoError(t, err)
-	_, err = db.Exec(statements)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
+	must.Get(db.Exec(statements))(t)
 	require.NoError(t, db.Close())
 	return path
 }

@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // floor is a world with agents that hold reservations of a directory.
@@ -86,8 +87,7 @@ func (f *floor) reserve(by op.Requester, change func(*reserve.Claim), patterns .
 	if change != nil {
 		change(&c)
 	}
-	g, _, err := f.book.Reserve(f.t.Context(), c)
-	require.NoError(f.t, err)
+	g, _ := must.Two(f.book.Reserve(f.t.Context(), c))(f.t)
 	return g.ID
 }
 
@@ -138,16 +138,12 @@ func TestLegalDaysAreSound(t *testing.T) {
 		"released, renewed, transferred": func(f *floor) {
 			ctx, builder := f.t.Context(), op.Requester{Source: op.SourceAPI, UID: 1000, Agent: f.agents["builder"].Who()}
 			f.pass(time.Minute)
-			_, err := f.book.Renew(ctx, builder, 1, 2*time.Hour)
-			require.NoError(f.t, err)
+			must.Get(f.book.Renew(ctx, builder, 1, 2*time.Hour))(f.t)
 			f.reserve(builder, shared, "b.go") // again, with other patterns
-			_, err = f.book.Transfer(ctx, builder, 2, "tester")
-			require.NoError(f.t, err)
+			must.Get(f.book.Transfer(ctx, builder, 2, "tester"))(f.t)
 			sound(f.t, f.path)
-			_, err = f.book.Release(ctx, builder, 1)
-			require.NoError(f.t, err)
-			_, err = f.book.ReleaseMine(ctx, hub)
-			require.NoError(f.t, err)
+			must.Get(f.book.Release(ctx, builder, 1))(f.t)
+			must.Get(f.book.ReleaseMine(ctx, hub))(f.t)
 		},
 		"lapsed, and not swept yet": func(f *floor) {
 			f.pass(2 * time.Hour)
@@ -178,11 +174,9 @@ func TestLegalDaysAreSound(t *testing.T) {
 		},
 		"restored from a backup": func(f *floor) {
 			require.NoError(f.t, f.store.Update(f.t.Context(), func(tx *store.Tx) error {
-				_, err := agent.Clear(tx)
-				require.NoError(f.t, err)
-				_, err = reserve.Clear(tx)
-				require.NoError(f.t, err)
-				_, err = audit.Append(tx, audit.Entry{Kind: audit.Restored, Gate: f.id, Time: f.wall})
+				must.Get(agent.Clear(tx))(f.t)
+				must.Get(reserve.Clear(tx))(f.t)
+				_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, Gate: f.id, Time: f.wall})
 				return err
 			}))
 			f.reserve(f.register(hub, "builder", false), nil, "**")

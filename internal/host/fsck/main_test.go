@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/fsck"
+	"gated/internal/test/must"
 )
 
 // seen has the codes that the tests of this package had reported.
@@ -47,8 +48,7 @@ func TestMain(m *testing.M) {
 // TestEveryCodeIsWrittenDown: the page has the rules and codes, because programs
 // rely on them.
 func TestEveryCodeIsWrittenDown(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/formats/fsck.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../../docs/formats/fsck.md"))(t)
 	written := map[string]string{} // code → rule
 	for _, line := range strings.Split(string(text), "\n") {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")

@@ -16,14 +16,14 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 )
 
 // everything is a database after a day of agents, requesters and operators. Every
 // table has rows, most of them several. Its heads are signed.
 func everything(t *testing.T) string {
 	c := newCrowd(t)
-	key, err := checkpoint.NewKey(testGate)
-	require.NoError(t, err)
+	key := must.Get(checkpoint.NewKey(testGate))(t)
 	require.NoError(t, c.store.Close())
 	c.key = key.Signer
 	c.open()
@@ -63,8 +63,7 @@ func (c crowd) people() {
 	c.send(d, c.by(c.bob, c.request(d).Payload))
 	c.reject(d)
 	for _, set := range []string{"web", "db"} {
-		_, err := c.gate.PutSet(c.t.Context(), hub, set, "", []byte("guests: {} # "+set))
-		require.NoError(c.t, err)
+		must.Get(c.gate.PutSet(c.t.Context(), hub, set, "", []byte("guests: {} # "+set)))(c.t)
 	}
 }
 
@@ -108,12 +107,10 @@ type cell struct {
 
 // cells returns every column of up to n rows of each table.
 func cells(t *testing.T, path string, n int) (out []cell) {
-	db, err := sql.Open("sqlite", "file:"+path)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
 	defer db.Close()
-	rows, err := db.Query(`SELECT m.name, c.name, c.type FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid`)
-	require.NoError(t, err)
+	rows := must.Get(db.Query(`SELECT m.name, c.name, c.type FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid`))(t)
 	var columns []cell
 	for rows.Next() {
 		var c cell
@@ -141,16 +138,14 @@ func cells(t *testing.T, path string, n int) (out []cell) {
 // allow that, ok is false.
 func (c cell) change(t *testing.T, path string) (changed string, ok bool) {
 	changed = copied(t, path)
-	db, err := sql.Open("sqlite", "file:"+changed)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", "file:"+changed))(t)
 	db.SetMaxOpenConns(1)
-	_, err = db.Exec(`PRAGMA ignore_check_constraints = 1; PRAGMA synchronous = OFF`)
-	require.NoError(t, err)
+	must.Get(db.Exec(`PRAGMA ignore_check_constraints = 1; PRAGMA synchronous = OFF`))(t)
 	keys := primary(t, db, c.table)
 	to := map[string]string{"INTEGER": `"%s" + 1`, "TEXT": `"%s" || 'x'`, "BLOB": `CAST("%s" || x'78' AS BLOB)`}[c.kind]
 	require.NotEmpty(t, to, "%+v", c)
 	set := fmt.Sprintf(`"%s" = `+to, c.column, c.column)
-	_, err = db.Exec(fmt.Sprintf(`UPDATE "%s" SET %s WHERE (%s) = (SELECT %s FROM "%s" ORDER BY %s LIMIT 1 OFFSET %d)`,
+	_, err := db.Exec(fmt.Sprintf(`UPDATE "%s" SET %s WHERE (%s) = (SELECT %s FROM "%s" ORDER BY %s LIMIT 1 OFFSET %d)`,
 		c.table, set, keys, keys, c.table, keys, c.row))
 	require.NoError(t, db.Close())
 	return changed, err == nil
@@ -158,8 +153,7 @@ func (c cell) change(t *testing.T, path string) (changed string, ok bool) {
 
 // primary returns the columns that identify the rows of a table.
 func primary(t *testing.T, db *sql.DB, table string) string {
-	rows, err := db.Query(`SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
-	require.NoError(t, err)
+	rows := must.Get(db.Query(`SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table))(t)
 	var names []string
 	for rows.Next() {
 		var name string
@@ -174,8 +168,7 @@ func primary(t *testing.T, db *sql.DB, table string) string {
 // notFound reads the table of docs/formats/fsck.md: the columns in which fsck may
 // not notice a change.
 func notFound(t *testing.T) (out []string) {
-	text, err := os.ReadFile("../../../docs/formats/fsck.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../../docs/formats/fsck.md"))(t)
 	_, section, ok := strings.Cut(string(text), "\n## What is not found\n")
 	require.True(t, ok)
 	section, _, _ = strings.Cut(section, "\n## ")

@@ -10,6 +10,7 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // TestTimesThatARestoreEnded: a new gate id ends the times of waiting requests only.
@@ -38,8 +39,7 @@ func TestTimesThatARestoreEnded(t *testing.T) {
 	}
 	w.id = next
 	w.open()
-	_, err := w.gate.Cancel(t.Context(), hub, 3)
-	require.NoError(t, err)
+	must.Get(w.gate.Cancel(t.Context(), hub, 3))(t)
 	require.NoError(t, w.gate.Tick(t.Context()))
 	require.Equal(t, op.StatePending, w.job(4).Steps[0].State)
 	require.NoError(t, w.store.Close())

@@ -11,6 +11,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/journal"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // TestRulesInTheLog: fsck finds that the journal lost what rules ask for a request,
@@ -22,9 +23,8 @@ func TestRulesInTheLog(t *testing.T) {
 	p := policy.Default()
 	p.Rules = []policy.Rule{{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2}}
 	require.NoError(t, w.gate.Reload(t.Context(), nil, p))
-	_, err := w.gate.Submit(t.Context(), op.Submission{Requester: hub, Steps: []op.Ask{{Op: "guest.destroy",
-		Target: op.Target{Kind: "guest", Name: "g"}, Params: op.Params{}}}})
-	require.NoError(t, err)
+	must.Get(w.gate.Submit(t.Context(), op.Submission{Requester: hub, Steps: []op.Ask{{Op: "guest.destroy",
+		Target: op.Target{Kind: "guest", Name: "g"}, Params: op.Params{}}}}))(t)
 	require.NoError(t, w.store.Close())
 	require.Empty(t, check(t, w.path).Problems)
 

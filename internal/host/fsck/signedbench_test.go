@@ -14,6 +14,7 @@ import (
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // BenchmarkSigned checks a log of 20,000 entries about 5,000 signed steps, by type
@@ -62,13 +63,11 @@ func fillSigned(t testing.TB, tx *store.Tx, w *world, k mint.Key, job op.JobID) 
 	require.NoError(t, err)
 	by := op.Signed{Principal: "alice", Role: op.Operational, Key: k.Fingerprint(), At: w.wall,
 		Armor: mint.Sign(t, k, op.Operational.Namespace(), r.Payload).Armored()}
-	id, err := journal.NewJob(tx, hub, "", w.wall)
-	require.NoError(t, err)
+	id := must.Get(journal.NewJob(tx, hub, "", w.wall))(t)
 	require.Equal(t, job, id)
 	require.NoError(t, journal.AddStep(tx, s))
 	require.NoError(t, journal.AddRequest(tx, r))
-	_, err = journal.AddSignature(tx, s.ID, by)
-	require.NoError(t, err)
+	must.Get(journal.AddSignature(tx, s.ID, by))(t)
 	require.NoError(t, nonce.Issue(tx, nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload), ExpiresAt: r.ExpiresAt, Fate: nonce.Used}))
 	if _, err := journal.Finish(tx, id, w.wall); err != nil {
 		return err

@@ -1,10 +1,7 @@
 package fsck_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
-	"encoding/base64"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/ssh"
 
 	"gated/internal/agents/agent"
 	"gated/internal/agents/reserve"
@@ -28,12 +23,14 @@ import (
 	"gated/internal/log/canary"
 	"gated/internal/log/checkpoint"
 	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 const (
 	testHost = "pve1"
-	testGate = op.GateID("0123456789abcdef0123456789abcdef")
+	testGate = gateworld.ID
 )
 
 var (
@@ -47,7 +44,7 @@ type world struct {
 	path   string
 	store  *store.Store
 	gate   *gate.Gate
-	signer ssh.Signer
+	alice  mint.Key
 	trust  *authz.Trust
 	wall   time.Time
 	passed time.Duration
@@ -66,30 +63,18 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	_, key, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), id: testGate,
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), wall: gateworld.Noon, id: testGate, alice: mint.Ed25519(t, "alice"),
 		guests: map[string]op.Observed{}, trash: map[string]op.Observed{}}
-	w.signer, err = ssh.NewSignerFromKey(key)
-	require.NoError(t, err)
-	w.trust, err = authz.LoadTrust([]byte(`alice namespaces="operational@gated" ssh-ed25519 ` +
-		base64.StdEncoding.EncodeToString(w.signer.PublicKey().Marshal()) + "\n"))
-	require.NoError(t, err)
+	w.trust = gateworld.Trust(t, gateworld.Line(w.alice, op.Operational))
 	w.open()
 	return w
 }
 
 func (w *world) open() {
 	w.store = openStore(w.t, w.path)
-	var clock *nonce.Clock
-	require.NoError(w.t, w.store.View(w.t.Context(), func(tx *store.Tx) (err error) {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.passed} })
-		return err
-	}))
-	var err error
-	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch, Key: w.key,
-		Policy: policy.Default(), Quotas: gate.Quotas{JournalBytes: 1 << 40, Snapshots: 100}})
-	require.NoError(w.t, err)
+	w.gate = gateworld.New(w.t, w.store, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.passed} },
+		gate.Config{Observer: w, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch, Key: w.key,
+			Quotas: gate.Quotas{JournalBytes: 1 << 40, Snapshots: 100}})
 }
 
 // migrations is a schema with all that fsck reads, in another order than the
@@ -105,8 +90,7 @@ func migrations() []store.Migration {
 
 func openStore(t testing.TB, path string) *store.Store {
 	//fsck:none each test runs fsck, and most break something
-	s, err := store.Open(t.Context(), path, store.Options{Migrations: migrations()})
-	require.NoError(t, err)
+	s := must.Get(store.Open(t.Context(), path, store.Options{Migrations: migrations()}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -153,9 +137,8 @@ func (w *world) act(s op.Step) error {
 		_, err := w.book.ForceRelease(w.t.Context(), s.ID, name, s.Fingerprint)
 		return err
 	case op.ForceTransfer:
-		id, err := op.ParseReservationID(s.Params.Str("reservation"))
-		require.NoError(w.t, err)
-		_, err = w.book.ForceTransfer(w.t.Context(), s.ID, name, s.Fingerprint, id, s.Params.Str("to"))
+		id := must.Get(op.ParseReservationID(s.Params.Str("reservation")))(w.t)
+		_, err := w.book.ForceTransfer(w.t.Context(), s.ID, name, s.Fingerprint, id, s.Params.Str("to"))
 		return err
 	case "guest.create":
 		w.made++
@@ -189,19 +172,11 @@ func (w *world) change(name string) {
 	require.NoError(w.t, w.gate.Refresh(w.t.Context(), o.Target))
 }
 
-func ask(name, target string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: target}, Params: p}
-}
+func ask(name, target string, kv ...any) op.Ask { return gateworld.Ask(name, target, kv...) }
 
 func (w *world) submit(by op.Requester, asks ...op.Ask) op.Job {
 	w.t.Helper()
-	j, err := w.gate.Submit(w.t.Context(), op.Submission{Requester: by, Steps: asks, Reason: "test"})
-	require.NoError(w.t, err)
-	return j
+	return must.Get(w.gate.Submit(w.t.Context(), op.Submission{Requester: by, Steps: asks, Reason: "test"}))(w.t)
 }
 
 // do submits a job and runs the steps that may run.
@@ -211,28 +186,19 @@ func (w *world) do(asks ...op.Ask) op.Job {
 	return w.job(j.ID)
 }
 
-func (w *world) job(id op.JobID) op.Job {
-	j, err := w.gate.Job(w.t.Context(), id)
-	require.NoError(w.t, err)
-	return j
-}
+func (w *world) job(id op.JobID) op.Job { return must.Get(w.gate.Job(w.t.Context(), id))(w.t) }
 
 func (w *world) request(id op.RequestID) op.Request {
-	r, err := w.gate.Request(w.t.Context(), id)
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.t.Context(), id))(w.t)
 }
 
 func (w *world) envelope(payload []byte) authz.Envelope {
-	sig, err := sshsig.Sign(bytes.NewReader(payload), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
-	require.NoError(w.t, err)
-	return authz.Envelope{Payload: payload, Signatures: []string{string(sshsig.Armor(sig))}}
+	return gateworld.Signed(w.t, payload, w.alice)
 }
 
 func (w *world) approve(id op.RequestID) {
 	w.t.Helper()
-	_, err := w.gate.Approve(w.t.Context(), hub, id, w.envelope(w.request(id).Payload))
-	require.NoError(w.t, err)
+	must.Get(w.gate.Approve(w.t.Context(), hub, id, w.envelope(w.request(id).Payload)))(w.t)
 }
 
 // destroy asks to destroy a guest and returns the request.
@@ -243,25 +209,26 @@ func (w *world) destroy(name string) op.RequestID {
 	return j.Steps[0].ID
 }
 
+// waiting makes a guest, asks to destroy it, and returns the request.
+func (w *world) waiting(name string) op.RequestID {
+	w.t.Helper()
+	w.do(ask("guest.create", name))
+	return w.destroy(name)
+}
+
 func (w *world) reject(id op.RequestID) {
 	w.t.Helper()
-	b, err := op.Rejection{Gate: w.id, Host: testHost, Request: id, PayloadSHA256: op.SHA256(w.request(id).Payload), Nonce: op.NewNonce(time.Now()),
-		IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour), Reason: "no"}.Encode()
-	require.NoError(w.t, err)
-	_, err = w.gate.Reject(w.t.Context(), hub, id, w.envelope(b))
-	require.NoError(w.t, err)
+	must.Get(w.gate.Reject(w.t.Context(), hub, id, gateworld.Rejection(w.t, w.gate, w.request(id), w.wall, w.alice)))(w.t)
 }
 
 // run executes steps until none may run.
 func (w *world) run() {
 	w.t.Helper()
 	for range 100 {
-		targets, err := w.gate.OpenTargets(w.t.Context())
-		require.NoError(w.t, err)
+		targets := must.Get(w.gate.OpenTargets(w.t.Context()))(w.t)
 		ran := false
 		for _, t := range targets {
-			id, ok, err := w.gate.Runnable(w.t.Context(), t)
-			require.NoError(w.t, err)
+			id, ok := must.Two(w.gate.Runnable(w.t.Context(), t))(w.t)
 			if ok {
 				w.execute(id)
 				ran = true
@@ -276,10 +243,8 @@ func (w *world) run() {
 
 // dispatch uses the permit of a step and reports whether it may act.
 func (w *world) dispatch(id op.StepID) (op.Step, bool) {
-	p, err := w.gate.Permit(w.t.Context(), id)
-	require.NoError(w.t, err)
-	now, err := w.Observe(w.t.Context(), p.Step().Look())
-	require.NoError(w.t, err)
+	p := must.Get(w.gate.Permit(w.t.Context(), id))(w.t)
+	now := must.Get(w.Observe(w.t.Context(), p.Step().Look()))(w.t)
 	return p.Step(), p.Use(w.t.Context(), now) == nil
 }
 
@@ -291,11 +256,9 @@ func (w *world) execute(id op.StepID) {
 }
 
 func (w *world) record(id op.StepID, out gate.Outcome) {
-	after, err := w.Observe(w.t.Context(), op.At(w.targetOf(id)))
-	require.NoError(w.t, err)
+	after := must.Get(w.Observe(w.t.Context(), op.At(w.targetOf(id))))(w.t)
 	out.After = &after
-	_, err = w.gate.Record(w.t.Context(), id, out)
-	require.NoError(w.t, err)
+	must.Get(w.gate.Record(w.t.Context(), id, out))(w.t)
 }
 
 func (w *world) targetOf(id op.StepID) op.Target { return w.job(id.Job).Steps[id.Index-1].Target }

@@ -21,6 +21,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 )
 
 const jsonType = "application/json"
@@ -130,8 +131,7 @@ func TestBadAnswers(t *testing.T) {
 
 			good := poller(s.URL)
 			p.wish("r1", "[{name: a, state: absent}]")
-			docs, err := good.Read(t.Context())
-			require.NoError(t, err)
+			docs := must.Get(good.Read(t.Context()))(t)
 			require.Len(t, docs, 1)
 			<-good.Changed()
 			if name != "304 to nothing" {
@@ -146,9 +146,7 @@ func TestBadAnswers(t *testing.T) {
 			}
 			p.wish("r1", "[{name: a, state: absent}]")
 			good.Poll(t.Context())
-			again, err := good.Read(t.Context())
-			require.NoError(t, err)
-			require.Len(t, again, 1)
+			require.Len(t, must.Get(good.Read(t.Context()))(t), 1)
 			require.Equal(t, `"r1"`, p.headers[len(p.headers)-1].Get("If-None-Match"))
 		})
 	}
@@ -172,8 +170,7 @@ func TestTwoGibibytes(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	_, err := poller(s.URL).Read(t.Context())
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(poller(s.URL).Read(t.Context()))(t, refusal.Oversized)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*hub.MaxAnswer))
 	require.Less(t, sent.Load(), int64(256<<20), "the rest is not read")
@@ -209,8 +206,7 @@ func TestReadsThatAreCutOffSayNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l := poller(s.URL)
-	_, err := l.Read(ctx)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(l.Read(ctx))(t, refusal.Unavailable)
 	require.True(t, l.Status().PolledAt.IsZero())
 }
 
@@ -251,11 +247,9 @@ func TestCertificates(t *testing.T) {
 
 	// A file that changes is read again.
 	path := caFile(t, s)
-	good, err := os.ReadFile(path)
-	require.NoError(t, err)
+	good := must.Get(os.ReadFile(path))(t)
 	l := poller(s.URL, func(c *hub.Config) { c.CA = path })
-	_, err = l.Read(t.Context())
-	require.NoError(t, err)
+	must.Get(l.Read(t.Context()))(t)
 	require.NoError(t, os.WriteFile(path, otherCertificate(t), 0o644))
 	l.Poll(t.Context())
 	require.ErrorIs(t, l.Status().Err, refusal.NotAllowed)
@@ -270,16 +264,14 @@ func TestCertificates(t *testing.T) {
 	require.NoError(t, l.Status().Err)
 
 	// Another name than the certificate's.
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	require.NoError(t, err)
+	_, port := must.Two(net.SplitHostPort(s.Listener.Addr().String()))(t)
 	_, err = poller("https://localhost:"+port, func(c *hub.Config) { c.CA = path }).Read(t.Context())
 	require.ErrorIs(t, err, refusal.NotAllowed)
 }
 
 func TestOldTLSIsRefused(t *testing.T) {
 	p, s := tlsPlace(t, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11; c.MinVersion = tls.VersionTLS10 })
-	_, err := poller(s.URL, func(c *hub.Config) { c.CA = caFile(t, s) }).Read(t.Context())
-	require.Error(t, err)
+	must.Err(poller(s.URL, func(c *hub.Config) { c.CA = caFile(t, s) }).Read(t.Context()))(t)
 	require.Zero(t, p.count(hub.PathDesired))
 }
 
@@ -308,8 +300,7 @@ func TestTokens(t *testing.T) {
 		require.NoError(t, os.Chmod(path, mode))
 	}
 	write("0123456789abcdef\n", 0o600)
-	_, err := l.Read(t.Context())
-	require.NoError(t, err)
+	must.Get(l.Read(t.Context()))(t)
 	require.Equal(t, "Bearer 0123456789abcdef", p.headers[0].Get("Authorization"))
 	write("another-token-9876==", 0o400)
 	l.Poll(t.Context())

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -37,11 +38,8 @@ func FuzzDesired(f *testing.F) {
 		for name := range d.Sets {
 			require.NoError(t, op.CheckName(name))
 		}
-		again, err := api.Encode(d)
-		require.NoError(t, err)
-		same, err := DecodeDesired(again, "pve1")
-		require.NoError(t, err)
-		require.Equal(t, d, same)
+		again := must.Get(api.Encode(d))(t)
+		require.Equal(t, d, must.Get(DecodeDesired(again, "pve1"))(t))
 	})
 }
 
@@ -57,8 +55,7 @@ func FuzzOperations(f *testing.F) {
 		}
 		seen := map[string]string{}
 		for _, e := range list {
-			text, err := api.Encode(e)
-			require.NoError(t, err)
+			text := must.Get(api.Encode(e))(t)
 			if before, ok := seen[Digest(e)]; ok {
 				require.Equal(t, before, string(text))
 			}
@@ -81,10 +78,8 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return // a year that RFC 3339 cannot write
 		}
-		same, err := DecodeReport(again, "pve1")
-		require.NoError(t, err)
-		twice, err := api.Encode(same)
-		require.NoError(t, err)
+		same := must.Get(DecodeReport(again, "pve1"))(t)
+		twice := must.Get(api.Encode(same))(t)
 		require.True(t, bytes.Equal(again, twice))
 	})
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 )
 
 // sets are the names of what a link read last.
 func sets(t *testing.T, l *hub.Link) (names []string) {
 	t.Helper()
-	docs, err := l.Read(t.Context())
-	require.NoError(t, err)
+	docs := must.Get(l.Read(t.Context()))(t)
 	for _, d := range docs {
 		names = append(names, d.Set)
 	}

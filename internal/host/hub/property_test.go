@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -78,13 +79,10 @@ func TestWhateverAHubAnswers(t *testing.T) {
 				t.Fatalf("taken with status %d", code)
 			}
 			had = true
-			d, err := hub.DecodeDesired(sent, testHost)
-			require.NoError(t, err)
+			d := must.Get(hub.DecodeDesired(sent, testHost))(t)
 			require.Len(t, docs, len(d.Sets))
 			for _, got := range docs {
-				want, err := desired.Parse(got.Set, []byte(d.Sets[got.Set]))
-				require.NoError(t, err)
-				require.Equal(t, want, got.Doc)
+				require.Equal(t, must.Get(desired.Parse(got.Set, []byte(d.Sets[got.Set])))(t), got.Doc)
 				require.Equal(t, testHost, got.Doc.Host)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"gated/internal/host/hub"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -49,8 +50,7 @@ func TestARelayedOperationRunsOnce(t *testing.T) {
 	require.Equal(t, "guest/a", o.Target)
 	require.Empty(t, o.Code)
 	require.Equal(t, 1, w.jobs())
-	job, err := w.gate.Job(w.ctx, 1)
-	require.NoError(t, err)
+	job := must.Get(w.gate.Job(w.ctx, 1))(t)
 	require.Equal(t, []op.Requester{hub.Requester(w.server.URL)}, job.Requesters)
 	require.Equal(t, "hub:"+w.server.Listener.Addr().String(), job.Requesters[0].String())
 
@@ -74,11 +74,9 @@ func TestARelayedOperationRunsOnce(t *testing.T) {
 // TestAHubRelaysAnApproval of a request that waits.
 func TestAHubRelaysAnApproval(t *testing.T) {
 	w := relayWorld(t)
-	job, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000},
-		Steps: []op.Ask{{Op: "guest.destroy", Target: guest("a"), Params: op.Params{}}}})
-	require.NoError(t, err)
-	r, err := w.gate.Request(w.ctx, job.Steps[0].ID)
-	require.NoError(t, err)
+	job := must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000},
+		Steps: []op.Ask{{Op: "guest.destroy", Target: guest("a"), Params: op.Params{}}}}))(t)
+	r := must.Get(w.gate.Request(w.ctx, job.Steps[0].ID))(t)
 	w.place.relay(garbage(1), w.signed(r.Payload, w.alice), garbage(2))
 	w.round()
 	w.eventually(func() bool { return !w.has("a") }, "it was approved")
@@ -155,10 +153,8 @@ func TestWhatAHubCannotRelay(t *testing.T) {
 func TestListsThatAreNone(t *testing.T) {
 	w := relayWorld(t)
 	e := w.signed(w.payload("guest.destroy", "a"), w.alice)
-	whole, err := api.Encode(hub.Operations{Host: testHost, Operations: []api.Envelope{e}})
-	require.NoError(t, err)
-	elsewhere, err := api.Encode(hub.Operations{Host: "pve2", Operations: []api.Envelope{e}})
-	require.NoError(t, err)
+	whole := must.Get(api.Encode(hub.Operations{Host: testHost, Operations: []api.Envelope{e}}))(t)
+	elsewhere := must.Get(api.Encode(hub.Operations{Host: "pve2", Operations: []api.Envelope{e}}))(t)
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		want    refusal.Code
@@ -238,11 +234,9 @@ func TestAHundredThousandOperations(t *testing.T) {
 // TestWhatCannotBeDecidedIsTriedAgain, less and less often.
 func TestWhatCannotBeDecidedIsTriedAgain(t *testing.T) {
 	w := relayWorld(t)
-	p, err := op.DecodePayload(w.payload("guest.destroy", "a"))
-	require.NoError(t, err)
+	p := must.Get(op.DecodePayload(w.payload("guest.destroy", "a")))(t)
 	p.IssuedAt, p.ExpiresAt = noon.Add(10*time.Minute), noon.Add(time.Hour)
-	b, err := p.Encode()
-	require.NoError(t, err)
+	b := must.Get(p.Encode())(t)
 	w.place.relay(w.signed(b, w.alice))
 	tries := 0
 	for range 9 * 2 {

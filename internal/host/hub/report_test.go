@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -141,8 +142,7 @@ func TestTheLargestReport(t *testing.T) {
 	}
 	w.round()
 	r := w.place.last(t)
-	b, err := api.Encode(r)
-	require.NoError(t, err)
+	b := must.Get(api.Encode(r))(t)
 	require.Less(t, len(b), hub.MaxReport)
 	require.Len(t, r.Sets, hub.MaxSets)
 	require.Len(t, r.Guests, 500)

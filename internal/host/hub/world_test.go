@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/driver"
@@ -26,13 +25,15 @@ import (
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/reconcile"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 const testHost = "pve1"
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var noon = gateworld.Noon
 
 // patience bounds every wait. It is never waited for where things work.
 const patience = 30 * time.Second
@@ -193,24 +194,12 @@ func (w *world) pass(d time.Duration) {
 // open starts everything but rounds of the link.
 func (w *world) open() {
 	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
-	var clock *nonce.Clock
-	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) (err error) {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading {
-			now := w.now()
-			return nonce.Reading{Wall: now, Elapsed: now.Sub(noon.AddDate(-1, 0, 0))}
-		})
-		return err
-	}))
-	lines := ""
-	for _, k := range []mint.Key{w.alice, w.bob} {
-		lines += k.Line(k.Name+"@example.com", `namespaces="operational@gated"`) + "\n"
-	}
-	trust, err := authz.LoadTrust([]byte(lines))
-	require.NoError(w.t, err)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.guests, Clock: clock, Host: testHost, ID: "0123456789abcdef0123456789abcdef",
-		Trust: trust, Policy: w.rules, UID: 4242, Logger: log, Wake: func(t op.Target) { w.r.Wake(t) }})
-	require.NoError(w.t, err)
+	w.gate = gateworld.New(w.t, s, func() nonce.Reading {
+		now := w.now()
+		return nonce.Reading{Wall: now, Elapsed: now.Sub(noon.AddDate(-1, 0, 0))}
+	}, gate.Config{Observer: w.guests, Host: testHost, Policy: w.rules, UID: 4242, Wake: func(t op.Target) { w.r.Wake(t) },
+		Trust: gateworld.Trust(w.t, gateworld.Line(w.alice, op.Operational)+gateworld.Line(w.bob, op.Operational))})
 	w.store = s
 	w.link = hub.New(hub.Config{URL: w.server.URL, Host: testHost, Interval: 30 * time.Second, Timeout: patience, Report: 10 * time.Minute,
 		Gate: w.gate, Standing: func(waits map[op.Target]bool, limit int) ([]reconcile.SetStanding, []reconcile.WishStanding, int) {
@@ -242,33 +231,27 @@ func (w *world) eventually(f func() bool, why string) {
 
 func (w *world) has(name string) bool {
 	w.t.Helper()
-	o, err := w.guests.Observe(w.ctx, op.At(guest(name)))
-	require.NoError(w.t, err)
-	return o.Present
+	return must.Get(w.guests.Observe(w.ctx, op.At(guest(name))))(w.t).Present
 }
 
-func guest(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+func guest(name string) op.Target { return gateworld.Guest(name) }
 
 func (w *world) pending() []op.Request {
 	w.t.Helper()
-	rs, err := w.gate.Requests(w.ctx, op.StatePending)
-	require.NoError(w.t, err)
-	return rs
+	return must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t)
 }
 
 // jobs counts the jobs of the gate.
 func (w *world) jobs() int {
 	w.t.Helper()
-	js, err := w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 1000})
-	require.NoError(w.t, err)
+	js := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 1000}))(w.t)
 	return len(js)
 }
 
 // payload is what opsign sign makes for a guest as it is now.
 func (w *world) payload(verb, name string) []byte {
 	w.t.Helper()
-	o, err := w.guests.Observe(w.ctx, op.At(guest(name)))
-	require.NoError(w.t, err)
+	o := must.Get(w.guests.Observe(w.ctx, op.At(guest(name))))(w.t)
 	b, err := op.Payload{Gate: w.gate.ID(), Host: testHost, Op: verb, Target: guest(name), Incarnation: o.Incarnation, State: o.Fingerprint,
 		Params: op.Params{}, Nonce: op.NewNonce(time.Now()), IssuedAt: w.now(), ExpiresAt: w.now().Add(time.Hour), Reason: "gone"}.Encode()
 	require.NoError(w.t, err)
@@ -293,11 +276,9 @@ func garbage(i int) api.Envelope {
 // refusals counts the entries of the audit log about refusals.
 func (w *world) refusals() (n int) {
 	w.t.Helper()
-	bodies, err := w.gate.EventTexts(w.ctx, 0, 100_000, 0)
-	require.NoError(w.t, err)
+	bodies := must.Get(w.gate.EventTexts(w.ctx, 0, 100_000, 0))(w.t)
 	for _, b := range bodies {
-		e, err := api.ParseEntry(b)
-		require.NoError(w.t, err)
+		e := must.Get(api.ParseEntry(b))(w.t)
 		if e.Kind == "refused" {
 			n++
 		}

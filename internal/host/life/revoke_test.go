@@ -18,6 +18,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // fingerprint is the nth of many that differ.
@@ -36,24 +37,20 @@ func stateOf(t *testing.T, settings string) (dir, file string) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	return string(b)
 }
 
 // Each key is added once, and no line of before is lost.
 func TestRevokeAddsKeys(t *testing.T) {
 	dir, file := stateOf(t, "")
-	r, err := Revoke(t.Context(), dir, []string{fingerprint(1), fingerprint(1)})
-	require.NoError(t, err)
+	r := must.Get(Revoke(t.Context(), dir, []string{fingerprint(1), fingerprint(1)}))(t)
 	require.Equal(t, Revocation{File: file, Added: []string{fingerprint(1)}, Count: 1}, r)
 	require.NoError(t, os.WriteFile(file, []byte("# kept\n"+fingerprint(2)), 0o600)) // without an end of line
-	r, err = Revoke(t.Context(), dir, []string{fingerprint(2), fingerprint(3)})
-	require.NoError(t, err)
+	r = must.Get(Revoke(t.Context(), dir, []string{fingerprint(2), fingerprint(3)}))(t)
 	require.Equal(t, Revocation{File: file, Added: []string{fingerprint(3)}, Count: 2}, r)
 	require.Equal(t, "# kept\n"+fingerprint(2)+"\n"+fingerprint(3)+"\n", text(t, file))
-	info, err := os.Stat(file)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(file))(t)
 	require.Equal(t, os.FileMode(0o644), info.Mode().Perm(), "the daemon has to read it")
 }
 
@@ -63,16 +60,12 @@ func TestRevokeInAnotherPlace(t *testing.T) {
 	require.NoError(t, os.WriteFile(there, nil, 0o600))
 	dir, file := stateOf(t, "")
 	require.NoError(t, os.Symlink(there, file))
-	_, err := Revoke(t.Context(), dir, []string{fingerprint(1)})
-	require.NoError(t, err)
+	must.Get(Revoke(t.Context(), dir, []string{fingerprint(1)}))(t)
 	require.Equal(t, fingerprint(1)+"\n", text(t, there))
-	target, err := os.Readlink(file)
-	require.NoError(t, err)
-	require.Equal(t, there, target)
+	require.Equal(t, there, must.Get(os.Readlink(file))(t))
 
 	dir, file = stateOf(t, "revocation_file: "+there+"\n")
-	_, err = Revoke(t.Context(), dir, []string{fingerprint(2)})
-	require.NoError(t, err)
+	must.Get(Revoke(t.Context(), dir, []string{fingerprint(2)}))(t)
 	require.Contains(t, text(t, there), fingerprint(2))
 	require.NoFileExists(t, file)
 }
@@ -87,9 +80,7 @@ func TestRevokesSideBySide(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(failed...))
-	list, err := authz.LoadRevoked([]byte(text(t, file)))
-	require.NoError(t, err)
-	require.Equal(t, 20, list.Count())
+	require.Equal(t, 20, must.Get(authz.LoadRevoked([]byte(text(t, file))))(t).Count())
 }
 
 // A file that does not load is not made to look like one that does.
@@ -98,18 +89,15 @@ func TestRevokeRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("nonsense\n"), 0o600))
 	for key, code := range map[string]refusal.Code{fingerprint(1): refusal.Malformed, "SHA256:x": refusal.BadParams, fingerprint(1) + "\n" + fingerprint(2): refusal.BadParams,
 		filepath.Join(dir, "no.pub"): refusal.BadParams} {
-		_, err := Revoke(t.Context(), dir, []string{key})
-		require.ErrorIs(t, err, code, key)
+		must.Fail(Revoke(t.Context(), dir, []string{key}))(t, code, key)
 	}
 	require.Equal(t, "nonsense\n", text(t, file))
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("#", authz.MaxRevoked)), 0o600))
-	_, err := Revoke(t.Context(), dir, []string{fingerprint(1)})
-	require.ErrorIs(t, err, refusal.Malformed)
-	_, err = Revoke(t.Context(), filepath.Join(dir, "none"), []string{fingerprint(1)})
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(Revoke(t.Context(), dir, []string{fingerprint(1)}))(t, refusal.Malformed)
+	must.Fail(Revoke(t.Context(), filepath.Join(dir, "none"), []string{fingerprint(1)}))(t, refusal.UnknownTarget)
 	require.NoError(t, os.Chmod(file, 0o666))
-	_, err = Revoke(t.Context(), dir, []string{fingerprint(1)})
+	_, err := Revoke(t.Context(), dir, []string{fingerprint(1)})
 	require.ErrorIs(t, err, refusal.NotAllowed, "others could have taken a key out")
 }
 
@@ -132,11 +120,9 @@ func TestRevokeIsNoPardon(t *testing.T) {
 	require.NoFileExists(t, file)
 
 	require.NoError(t, os.Symlink(filepath.Join(dir, "mount", "revoked"), file))
-	_, err = Revoke(t.Context(), dir, []string{fingerprint(2)})
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(Revoke(t.Context(), dir, []string{fingerprint(2)}))(t, refusal.Unavailable)
 	require.NoError(t, os.Remove(file))
 
 	require.NoError(t, os.WriteFile(file, nil, 0o600)) // which an operator means
-	_, err = Revoke(t.Context(), dir, []string{fingerprint(2)})
-	require.NoError(t, err)
+	must.Get(Revoke(t.Context(), dir, []string{fingerprint(2)}))(t)
 }

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -33,17 +34,13 @@ func TestCommands(t *testing.T) {
 			Timeout: time.Minute, Env: map[string]string{"PGPASSFILE": "/etc/secret"},
 			Params: map[string]catalogue.Param{"db": {Type: catalogue.Enum, Values: []string{"a", "b"}}, "at": {Type: catalogue.Integer, Min: 1, Max: 3}}},
 	}, looks: programs{"drop-db": "cmd:1"}}
-	all, err := c.Commands(t.Context())
-	require.NoError(t, err)
+	all := must.Get(c.Commands(t.Context()))(t)
 	drop := api.Command{Name: "drop-db", Program: "/usr/bin/dropdb", Probe: "/usr/bin/psql", User: "postgres", TimeoutSeconds: 60,
 		Class: op.Destructive, State: api.CommandOK, Incarnation: "cmd:1", Params: []api.CommandParam{
 			{Name: "at", Type: "integer", Doc: "integer, 1 to 3", Min: 1, Max: 3},
 			{Name: "db", Type: "enum", Doc: "one of a, b", Values: []string{"a", "b"}}}}
 	require.Equal(t, []api.Command{drop, {Name: "gone", Program: "/opt/gone", Class: op.Benign, State: api.CommandUnknown,
 		Params: []api.CommandParam{}, Error: &api.Error{Code: refusal.Unavailable, Detail: "/opt/gone: no such file"}}}, all)
-	one, err := c.Command(t.Context(), "drop-db")
-	require.NoError(t, err)
-	require.Equal(t, drop, one)
-	_, err = c.Command(t.Context(), "drop")
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	require.Equal(t, drop, must.Get(c.Command(t.Context(), "drop-db"))(t))
+	must.Fail(c.Command(t.Context(), "drop"))(t, refusal.UnknownTarget)
 }

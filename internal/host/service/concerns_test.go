@@ -13,6 +13,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 // TestWhatConcerns: what one did, what is said to concern it, and what became of
@@ -49,8 +50,7 @@ func TestWhatConcerns(t *testing.T) {
 		// The cursor goes on where nothing is found, and stands still at the end.
 		next := int64(0)
 		for {
-			list, after, err := l.Events(t.Context(), next, 3, 0, who)
-			require.NoError(t, err)
+			list, after := must.Two(l.Events(t.Context(), next, 3, 0, who))(t)
 			require.GreaterOrEqual(t, after, next)
 			for _, e := range list {
 				got = append(got, e.Seq)

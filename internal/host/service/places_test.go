@@ -12,27 +12,24 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 func TestPlaces(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	dir := filepath.Join(root, "repo")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	require.NoError(t, os.Symlink("repo", filepath.Join(root, "link")))
 	require.NoError(t, os.Symlink("round", filepath.Join(root, "round")))
-	real, err := checkout.At(dir)
-	require.NoError(t, err)
+	real := must.Get(checkout.At(dir))(t)
 	p := newPlaces(false)
-	got, _, err := p.check(t.Context(), 0, real, true)
-	require.NoError(t, err)
+	got, _ := must.Two(p.check(t.Context(), 0, real, true))(t)
 	require.Equal(t, api.Place{Path: got.Path, Device: got.Device, Inode: got.Inode, Fold: got.Fold}, real)
 	lies := real
 	lies.Fold = true
-	got, _, err = p.check(t.Context(), 0, lies, true)
-	require.NoError(t, err)
+	got, _ = must.Two(p.check(t.Context(), 0, lies, true))(t)
 	require.False(t, got.Fold, "where the daemon sees the directory, it is the one to say")
 
 	at := func(path string) api.Place {
@@ -63,13 +60,12 @@ func TestPlaces(t *testing.T) {
 		require.ErrorIs(t, err, c.code, "%+v", c.at)
 		require.ErrorContains(t, err, c.says)
 	}
-	_, _, err = p.check(t.Context(), 0, api.Place{Path: dir}, false)
+	_, _, err := p.check(t.Context(), 0, api.Place{Path: dir}, false)
 	require.NoError(t, err)
 
 	// What the daemon cannot see is the caller's word.
 	hidden := at(root + "/not/there")
-	got, _, err = p.check(t.Context(), 0, hidden, true)
-	require.NoError(t, err)
+	got, _ = must.Two(p.check(t.Context(), 0, hidden, true))(t)
 	require.True(t, got.Fold)
 	p.at = func(string) (api.Place, error) { return api.Place{}, unix.EACCES }
 	_, _, err = p.check(t.Context(), 0, other, true)
@@ -127,8 +123,7 @@ func TestWhoMayClaim(t *testing.T) {
 		p.at = func(path string) (api.Place, error) { return api.Place{Path: path, Inode: inode}, nil }
 		said := api.Place{Path: c.path, Inode: inode}
 		for _, who := range c.may {
-			_, err := p.claim(t.Context(), who, said, true)
-			require.NoError(t, err, "%s %+v", c.path, who)
+			must.Get(p.claim(t.Context(), who, said, true))(t, "%s %+v", c.path, who)
 			require.NoError(t, p.mayStay(t.Context(), who, c.path), "%s %+v", c.path, who)
 		}
 		for _, who := range c.mayNot {
@@ -149,8 +144,7 @@ func TestWhoMayClaim(t *testing.T) {
 	p := newPlaces(false)
 	p.down = on(unix.EIO, top, home)
 	require.NoError(t, p.mayStay(t.Context(), her, "/home/her"))
-	_, err := p.claim(t.Context(), her, api.Place{Path: "/home/her", Inode: inode}, true)
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(p.claim(t.Context(), her, api.Place{Path: "/home/her", Inode: inode}, true))(t, refusal.NotAllowed)
 }
 
 // TestAPlaceThatDoesNotAnswer: the caller is not kept, the daemon not drowned in
@@ -183,8 +177,7 @@ func TestAPlaceThatDoesNotAnswer(t *testing.T) {
 	cancel()
 	_, _, err := p.check(ctx, uid, stuck, true)
 	require.ErrorIs(t, err, context.Canceled, "there is no place left to look from")
-	top, err := checkout.At("/")
-	require.NoError(t, err)
+	top := must.Get(checkout.At("/"))(t)
 	_, _, err = p.check(t.Context(), other, top, true)
 	require.NoError(t, err, "but for others")
 	close(release)

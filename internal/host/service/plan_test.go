@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/desired"
 )
@@ -63,8 +64,7 @@ func TestPlanLooksOnlyAtWhatWouldChange(t *testing.T) {
 	doc.Guests[7].State = desired.Absent
 	doc.Guests = append(doc.Guests, desired.Guest{Name: "new", State: desired.Running})
 	p := planner{gate: deadly{}, driver: c, looks: planLooks, names: planNames}
-	out, err := p.plan(t.Context(), doc)
-	require.NoError(t, err)
+	out := must.Get(p.plan(t.Context(), doc))(t)
 	require.Len(t, out.Guests, 5_001)
 	require.Equal(t, []int{1, 2}, []int{c.lists, c.looks}, "at the one that goes, and at the new name")
 	require.Equal(t, api.ActionNone, out.Guests[6].Action)
@@ -78,8 +78,7 @@ func TestPlanBoundsItsLooks(t *testing.T) {
 	c.guests = append(c.guests, odd)
 	doc.Guests = append(doc.Guests, desired.Guest{Name: "odd"})
 	p := planner{gate: deadly{}, driver: c, looks: planLooks, names: planNames}
-	out, err := p.plan(t.Context(), doc)
-	require.NoError(t, err)
+	out := must.Get(p.plan(t.Context(), doc))(t)
 	require.Equal(t, planLooks, c.looks)
 	require.Equal(t, "files", out.Guests[planLooks-1].Steps[0].Facts[0].Name)
 	require.Equal(t, api.ActionWaits, out.Guests[planLooks].Action)
@@ -88,8 +87,7 @@ func TestPlanBoundsItsLooks(t *testing.T) {
 	require.Empty(t, out.Guests[planLooks+1].Steps)
 
 	p = planner{gate: deadly{}, driver: c, looks: 1}
-	out, err = p.plan(t.Context(), desired.Document{Guests: []desired.Guest{{Name: "odd"}}})
-	require.NoError(t, err)
+	out = must.Get(p.plan(t.Context(), desired.Document{Guests: []desired.Guest{{Name: "odd"}}}))(t)
 	require.Equal(t, "two guests have one uuid", out.Guests[0].Error.Detail)
 }
 
@@ -111,16 +109,14 @@ func TestPlanLooksAtTheTrash(t *testing.T) {
 	doc := desired.Document{Host: "h", Guests: []desired.Guest{{Name: "web", State: desired.Stopped}, {Name: "db", State: desired.Stopped}, {Name: "gone", State: desired.Absent}}}
 	g := &wary{}
 	p := planner{gate: g, driver: c, set: "fleet", looks: planLooks, names: planNames}
-	out, err := p.plan(t.Context(), doc)
-	require.NoError(t, err)
+	out := must.Get(p.plan(t.Context(), doc))(t)
 	require.Equal(t, []string{api.ActionWaits, api.ActionCreate, api.ActionNone}, []string{out.Guests[0].Action, out.Guests[1].Action, out.Guests[2].Action})
 	require.Equal(t, op.Requester{Source: op.SourceDesired, Set: "fleet"}, g.by)
 	require.Equal(t, 2, c.looks, "of what is to be absent and is, nothing is asked")
 	require.Equal(t, planLooks, p.looks, "the looks are for what would change")
 
 	p = planner{gate: g, driver: c, names: 1}
-	out, err = p.plan(t.Context(), doc)
-	require.NoError(t, err)
+	out = must.Get(p.plan(t.Context(), doc))(t)
 	require.Equal(t, api.ActionWaits, out.Guests[0].Action)
 	require.Contains(t, out.Guests[1].Steps[0].Facts[0].Text, "not looked at")
 }
@@ -130,8 +126,7 @@ func TestPlanEndsWhenItsCallerLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	asked := 0
 	p := planner{gate: deadly{after: func() { asked++; leave() }}, driver: c, looks: planLooks, names: planNames}
-	_, err := p.plan(ctx, doc)
-	require.ErrorIs(t, err, refusal.Unavailable)
+	must.Fail(p.plan(ctx, doc))(t, refusal.Unavailable)
 	require.Equal(t, 1, asked)
 }
 
@@ -148,8 +143,7 @@ func TestPlanWhileABackEndIsAway(t *testing.T) {
 	c, doc := crowded(1, desired.Stopped)
 	doc.Guests = append(doc.Guests, desired.Guest{Name: "new", State: desired.Running}, desired.Guest{Name: "old", State: desired.Absent})
 	p := planner{gate: deadly{}, driver: &away{*c}, looks: planLooks, names: planNames}
-	got, err := p.plan(t.Context(), doc)
-	require.NoError(t, err)
+	got := must.Get(p.plan(t.Context(), doc))(t)
 	require.Equal(t, api.ActionWaits, got.Guests[0].Action, "what is seen is planned")
 	for _, g := range got.Guests[1:] {
 		require.Equal(t, api.ActionError, g.Action)

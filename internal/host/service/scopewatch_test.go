@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // fakeSteps is a gate with steps on some targets, which counts how often it is
@@ -102,8 +103,7 @@ func TestAFloodInManyScopes(t *testing.T) {
 	scopeAt := func(i int) op.Target { return op.Target{Kind: op.KindScope, Name: "s" + strconv.Itoa(i)} }
 	gate := &fakeSteps{on: map[op.Target]bool{}}
 	woken := map[op.Target]int{}
-	w, err := WatchScopes(t.Context(), gate, func(t op.Target) { woken[t]++ }, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	w := must.Get(WatchScopes(t.Context(), gate, func(t op.Target) { woken[t]++ }, slog.New(slog.DiscardHandler)))(t)
 	for i := range many {
 		gate.on[scopeAt(i)] = i%2 == 0
 		w.Asked(scopeAt(i))

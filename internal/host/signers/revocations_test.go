@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 const (
@@ -187,8 +188,7 @@ func TestAFileThatWasNeverThere(t *testing.T) {
 func TestAChangeThatTheStampHides(t *testing.T) {
 	f := newFile(t, "# x\n")
 	f.write("# x\n")
-	info, err := os.Stat(f.Path())
-	require.NoError(t, err)
+	info := must.Get(os.Stat(f.Path()))(t)
 	f.at = info.ModTime()
 	list, differs := f.Read()
 	require.False(t, differs, "it says the same")

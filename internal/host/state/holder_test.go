@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // zombie is a process that has ended and was not waited for.
@@ -28,13 +29,11 @@ func zombie(t *testing.T) int {
 // heldBy locks a made state directory and says that a process has done so.
 func heldBy(t *testing.T, dir, pid string) *os.File {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
-	require.NoError(t, err)
+	f := must.Get(os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	require.NoError(t, f.Truncate(0))
-	_, err = f.WriteAt([]byte(pid), 0)
-	require.NoError(t, err)
+	must.Get(f.WriteAt([]byte(pid), 0))(t)
 	return f
 }
 
@@ -49,9 +48,7 @@ func TestTheLockOfAProcessThatEndsIsWaitedFor(t *testing.T) {
 		told = append(told, pid)
 		require.NoError(t, f.Close()) // its last file
 	}
-	got, err := start(t, dir, o)
-	require.NoError(t, err)
-	require.Equal(t, id, got)
+	require.Equal(t, id, must.Get(start(t, dir, o))(t))
 	require.Equal(t, []int{dead}, told)
 }
 
@@ -63,8 +60,7 @@ func TestALockThatIsNotGivenBackIsRefused(t *testing.T) {
 	_, err := Open(dir, o)
 	requireRefusal(t, err, refusal.Conflict, "was not given back within 1ms")
 	require.NoError(t, f.Close())
-	_, err = start(t, dir, on(t, machineA))
-	require.NoError(t, err, "whoever gave up does not keep it")
+	must.Get(start(t, dir, on(t, machineA)))(t, "whoever gave up does not keep it")
 }
 
 func TestAHolderThatLivesIsNotWaitedFor(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
+	"gated/internal/test/must"
 )
 
 // T14.
 func TestCopiesDoNotStart(t *testing.T) {
 	copyFile := func(t *testing.T, from, to string) {
-		b, err := os.ReadFile(from)
-		require.NoError(t, err)
+		b := must.Get(os.ReadFile(from))(t)
 		require.NoError(t, os.WriteFile(to, b, 0o600))
 	}
 	for name, c := range map[string]struct {
@@ -58,21 +58,17 @@ func TestAMovedDirectoryIsNoCopy(t *testing.T) {
 	dir, id := made(t, o)
 	require.NoError(t, os.Rename(dir, dir+"-moved"))
 	storetest.Removed(t, filepath.Join(dir, DatabaseName))
-	got, err := start(t, dir+"-moved", o)
-	require.NoError(t, err)
-	require.Equal(t, id, got)
+	require.Equal(t, id, must.Get(start(t, dir+"-moved", o))(t))
 }
 
 func TestARestoredCopyIsBoundAnew(t *testing.T) {
 	o := on(t, machineB)
 	dir, old := made(t, on(t, machineA))
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := must.Get(Open(dir, o))(t)
 	s := openStore(t, d)
 	fresh := Identity{Gate: NewGateID(), Host: "pve2"}
 	require.NoError(t, d.Bind(t.Context(), s, fresh))
-	got, err := d.Check(t.Context(), s)
-	require.NoError(t, err)
+	got := must.Get(d.Check(t.Context(), s))(t)
 	require.Equal(t, fresh, got)
 	require.NotEqual(t, old.Gate, got.Gate)
 	require.NoError(t, s.Close())
@@ -88,16 +84,14 @@ func TestFileSystemsAndMachinesThatRecordLess(t *testing.T) {
 	o := on(t, "")
 	o.Stat = without
 	dir, id := made(t, o)
-	got, err := start(t, dir, o)
-	require.NoError(t, err)
+	got := must.Get(start(t, dir, o))(t)
 	require.Equal(t, id, got)
 
 	// What was not known is not compared later; the inode always is.
-	got, err = start(t, dir, on(t, machineA))
-	require.NoError(t, err)
+	got = must.Get(start(t, dir, on(t, machineA)))(t)
 	require.Equal(t, id, got)
 	o.Stat = func(path string) (File, error) { f, err := without(path); f.Inode++; return f, err }
-	_, err = start(t, dir, o)
+	_, err := start(t, dir, o)
 	requireRefusal(t, err, refusal.TargetMismatch, "the file is another one")
 
 	// What was known and is not any more is a difference.
@@ -111,10 +105,9 @@ func TestFileSystemsAndMachinesThatRecordLess(t *testing.T) {
 func TestIdentitiesThatAreNone(t *testing.T) {
 	o := on(t, machineA)
 	dir := filepath.Join(t.TempDir(), "state")
-	d, err := Init(dir, o)
-	require.NoError(t, err)
+	d := must.Get(Init(dir, o))(t)
 	s := openStore(t, d)
-	_, err = d.Check(t.Context(), s)
+	_, err := d.Check(t.Context(), s)
 	requireRefusal(t, err, refusal.Conflict, "did not finish")
 	for _, id := range []Identity{{}, {Gate: "x", Host: "h"}, {Gate: op.GateID(strings.Repeat("A", 32)), Host: "h"}} {
 		require.ErrorIs(t, d.Bind(t.Context(), s, id), refusal.BadParams)
@@ -134,13 +127,10 @@ func TestIdentitiesThatAreNone(t *testing.T) {
 
 func TestTheMachineIDIsNotStored(t *testing.T) {
 	dir, _ := made(t, on(t, machineA))
-	b, err := os.ReadFile(filepath.Join(dir, DatabaseName))
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(filepath.Join(dir, DatabaseName)))(t)
 	require.NotContains(t, string(b), machineA)
-	digest, err := machineDigest(on(t, machineA).MachineID)
-	require.NoError(t, err)
+	digest := must.Get(machineDigest(on(t, machineA).MachineID))(t)
 	require.Contains(t, string(b), digest)
-	other, err := machineDigest(on(t, machineB).MachineID)
-	require.NoError(t, err)
+	other := must.Get(machineDigest(on(t, machineB).MachineID))(t)
 	require.NotEqual(t, digest, other)
 }

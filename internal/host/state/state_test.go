@@ -19,6 +19,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/fsck/fscktest"
+	"gated/internal/test/must"
 )
 
 const machineA, machineB = "0123456789abcdef0123456789abcdef", "ffffffffffffffff0123456789abcdef"
@@ -42,8 +43,7 @@ func made(t *testing.T, o Options) (dir string, id Identity) {
 	above := t.TempDir()
 	require.NoError(t, os.Chmod(above, 0o755)) // whatever the umask left
 	dir = filepath.Join(above, "state")
-	d, err := Init(dir, o)
-	require.NoError(t, err)
+	d := must.Get(Init(dir, o))(t)
 	s := openStore(t, d)
 	id = Identity{Gate: NewGateID(), Host: "pve1"}
 	require.NoError(t, d.Bind(t.Context(), s, id))
@@ -78,32 +78,26 @@ func requireRefusal(t *testing.T, err error, code refusal.Code, says string) {
 func TestInitBindStart(t *testing.T) {
 	o := on(t, machineA+"\n")
 	dir, id := made(t, o)
-	got, err := start(t, dir, o)
-	require.NoError(t, err)
+	got := must.Get(start(t, dir, o))(t)
 	require.Equal(t, id, got)
 	require.True(t, got.Gate.Valid())
 	require.NotEqual(t, NewGateID(), NewGateID())
 
 	for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
-		require.Equal(t, mode, info.Mode().Perm(), name)
+		require.Equal(t, mode, must.Get(os.Stat(filepath.Join(dir, name)))(t).Mode().Perm(), name)
 	}
-	_, err = Init(dir, o)
+	_, err := Init(dir, o)
 	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
-	_, err = start(t, dir, o)
-	require.NoError(t, err, "a refused init leaves no lock")
+	must.Get(start(t, dir, o))(t, "a refused init leaves no lock")
 }
 
 func TestInitTakesAnEmptyDirectoryWhateverItsMode(t *testing.T) {
 	for _, mode := range []os.FileMode{0o700, 0o755, 0o777} {
 		dir := t.TempDir()
 		require.NoError(t, os.Chmod(dir, mode))
-		d, err := Init(dir, Options{})
-		require.NoError(t, err)
+		d := must.Get(Init(dir, Options{}))(t)
 		require.NoError(t, d.Close())
-		info, err := os.Stat(dir)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(dir))(t)
 		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	}
 	used := t.TempDir()
@@ -119,9 +113,7 @@ func TestInitWhateverTheUmask(t *testing.T) {
 		dir, _ := made(t, Options{})
 		syscall.Umask(old)
 		for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
-			info, err := os.Stat(filepath.Join(dir, name))
-			require.NoError(t, err)
-			require.Equal(t, mode, info.Mode().Perm(), name)
+			require.Equal(t, mode, must.Get(os.Stat(filepath.Join(dir, name)))(t).Mode().Perm(), name)
 		}
 	}
 }
@@ -197,8 +189,7 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 // Root would lock the daemon out of what it takes.
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
 	require.Equal(t, "run gated as uid 7, or, if nobody else could write there: chown -R 8 /d", asOwner(7, 8, "/d"))
-	me, err := user.Current()
-	require.NoError(t, err)
+	me := must.Get(user.Current())(t)
 	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ...", asOwner(uint32(os.Geteuid()), 0, "/d"))
 	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ...", asOwner(math.MaxUint32-1, 0, "/d"))
 }
@@ -221,13 +212,11 @@ func TestNoGate(t *testing.T) {
 		_, err := Open(at, Options{})
 		requireRefusal(t, err, refusal.UnknownTarget, "there is no gate in")
 	}
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, entries)
+	require.Empty(t, must.Get(os.ReadDir(dir))(t))
 
 	kept := filepath.Join(dir, "gated.db"+BeforeRestore+"-2")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
-	_, err = Open(dir, Options{})
+	_, err := Open(dir, Options{})
 	requireRefusal(t, err, refusal.UnknownTarget, "gated.db.before-restore-2")
 	require.Contains(t, refusal.As(err).Hint, "gated restore FILE --state "+dir)
 	require.NotContains(t, refusal.As(err).Hint, "gated init")
@@ -237,26 +226,21 @@ func TestNoGate(t *testing.T) {
 func TestASecondProcessIsRefusedAndToldWhoIsFirst(t *testing.T) {
 	o := on(t, machineA)
 	dir, _ := made(t, o)
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := must.Get(os.Executable())(t)
 	first := exec.CommandContext(t.Context(), exe, "-test.run=^TestHoldTheLock$")
 	first.Env = append(os.Environ(), "GATED_TEST_HOLD="+dir)
 	first.Stderr = os.Stderr
-	stdin, err := first.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := first.StdoutPipe()
-	require.NoError(t, err)
+	stdin := must.Get(first.StdinPipe())(t)
+	stdout := must.Get(first.StdoutPipe())(t)
 	require.NoError(t, first.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	require.Equal(t, "held\n", line)
 
-	_, err = Open(dir, o)
+	_, err := Open(dir, o)
 	requireRefusal(t, err, refusal.Conflict, fmt.Sprintf("the process with pid %d uses", first.Process.Pid))
 	_, err = Init(dir, o)
 	requireRefusal(t, err, refusal.Conflict, "uses the state directory")
-	seen, err := Look(dir, o)
-	require.NoError(t, err, "looking needs no lock")
+	seen := must.Get(Look(dir, o))(t, "looking needs no lock")
 	require.NoError(t, seen.Close())
 
 	require.NoError(t, first.Process.Kill())
@@ -272,8 +256,7 @@ func TestHoldTheLock(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	d, err := Open(dir, Options{})
-	require.NoError(t, err)
+	d := must.Get(Open(dir, Options{}))(t)
 	fmt.Println("held")
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
 	require.NoError(t, d.Close())

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // version1 is /proc/self/cgroup of a host whose controllers have their own hierarchies, with
@@ -170,8 +171,7 @@ func TestEachFileOfAUnit(t *testing.T) {
 		"gate-@.service.d/x.conf", "service.d", "service.d/x.conf"} {
 		t.Run(at, func(t *testing.T) {
 			p, dir := place(t, "gate-a@b.service")
-			s, err := p.Service()
-			require.NoError(t, err)
+			s := must.Get(p.Service())(t)
 			require.NoError(t, s.Check(ownfile.Own()), "nothing is there")
 			path := filepath.Join(dir, at)
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -181,8 +181,7 @@ func TestEachFileOfAUnit(t *testing.T) {
 				require.NoError(t, os.MkdirAll(path, 0o755))
 			}
 			require.NoError(t, s.Check(ownfile.Own()))
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			info := must.Get(os.Stat(path))(t)
 			require.NoError(t, os.Chmod(path, info.Mode().Perm()|0o020))
 			r := refusal.As(s.Check(ownfile.Own()))
 			require.Equal(t, refusal.NotAllowed, r.Code)
@@ -205,8 +204,7 @@ func TestWhatIsNoPartOfAUnit(t *testing.T) {
 	for _, name := range []string{"gated.service", "gated.service.d/10-masked.conf"} {
 		require.NoError(t, os.Symlink(os.DevNull, filepath.Join(dir, name)))
 	}
-	s, err := p.Service()
-	require.NoError(t, err)
+	s := must.Get(p.Service())(t)
 	require.NoError(t, s.Check(ownfile.Own()))
 
 	free := filepath.Join(filepath.Dir(dir), "linked")
@@ -217,12 +215,8 @@ func TestWhatIsNoPartOfAUnit(t *testing.T) {
 }
 
 func TestNoUnit(t *testing.T) {
-	s, err := Place{Cgroup: filepath.Join(t.TempDir(), "none")}.Service()
-	require.NoError(t, err)
-	require.Empty(t, s.Name)
+	require.Empty(t, must.Get(Place{Cgroup: filepath.Join(t.TempDir(), "none")}.Service())(t).Name)
 	require.NoError(t, Service{dirs: []string{"/proc/self/fd/none"}}.Check(ownfile.Own()))
-	_, err = Place{Cgroup: t.TempDir()}.Service()
-	require.Error(t, err)
-	_, err = Place{}.Service()
-	require.NoError(t, err)
+	must.Err(Place{Cgroup: t.TempDir()}.Service())(t)
+	must.Get(Place{}.Service())(t)
 }

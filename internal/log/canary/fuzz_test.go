@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // FuzzState: a state in the database is either refused, or continues with the log
@@ -33,8 +34,7 @@ func FuzzState(f *testing.F) {
 		}
 		s.Pass(fuzzRules, back, noon.AddDate(0, 2, 0))
 		s.Overdue(noon)
-		again, err := json.Marshal(s, json.Deterministic(true))
-		require.NoError(t, err)
+		again := must.Get(json.Marshal(s, json.Deterministic(true)))(t)
 		require.NoError(t, json.Unmarshal(again, &State{}), "%s", again)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // log returns entries of every kind, with changes among them. Callers occur with
@@ -56,8 +57,7 @@ func TestVerdictsDoNotDependOnWhenStepRuns(t *testing.T) {
 		for i, e := range entries {
 			a = append(a, whole.Take(r, goBack, e)...)
 			if rapid.Bool().Draw(t, "written") {
-				text, err := json.Marshal(parts)
-				require.NoError(t, err)
+				text := must.Get(json.Marshal(parts))(t)
 				parts = &State{}
 				require.NoError(t, json.Unmarshal(text, parts))
 			}
@@ -71,10 +71,8 @@ func TestVerdictsDoNotDependOnWhenStepRuns(t *testing.T) {
 			require.LessOrEqual(t, len(parts.Steps), maxSteps)
 		}
 		require.Equal(t, a, b)
-		x, err := json.Marshal(whole, json.Deterministic(true))
-		require.NoError(t, err)
-		y, err := json.Marshal(parts, json.Deterministic(true))
-		require.NoError(t, err)
+		x := must.Get(json.Marshal(whole, json.Deterministic(true)))(t)
+		y := must.Get(json.Marshal(parts, json.Deterministic(true)))(t)
 		require.Equal(t, string(x), string(y))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 )
 
 const gate = op.GateID("0123456789abcdef0123456789abcdef")
@@ -33,14 +34,12 @@ func (l *log) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 }
 
 func (l *log) add(t require.TestingT, text string) {
-	more, err := tlog.StoredHashes(int64(len(l.texts)), []byte(text), l)
-	require.NoError(t, err)
+	more := must.Get(tlog.StoredHashes(int64(len(l.texts)), []byte(text), l))(t)
 	l.texts, l.hashes = append(l.texts, text), append(l.hashes, more...)
 }
 
 func (l *log) head(t require.TestingT, size int64) checkpoint.Checkpoint {
-	root, err := tlog.TreeHash(size, l)
-	require.NoError(t, err)
+	root := must.Get(tlog.TreeHash(size, l))(t)
 	return checkpoint.Checkpoint{Gate: gate, Size: size, Root: root}
 }
 
@@ -53,20 +52,15 @@ func filled(t require.TestingT, n int) *log {
 }
 
 func newKey(t require.TestingT, of op.GateID) checkpoint.Key {
-	k, err := checkpoint.NewKey(of)
-	require.NoError(t, err)
-	return k
+	return must.Get(checkpoint.NewKey(of))(t)
 }
 
 func TestSignAndOpen(t *testing.T) {
 	k, c := newKey(t, gate), filled(t, 5).head(t, 5)
-	text, err := c.Sign(k)
-	require.NoError(t, err)
-	got, err := checkpoint.Open(text, k.Public)
-	require.NoError(t, err)
+	text := must.Get(c.Sign(k))(t)
+	got := must.Get(checkpoint.Open(text, k.Public))(t)
 	require.Equal(t, c, got)
-	got, err = checkpoint.Read(text)
-	require.NoError(t, err)
+	got = must.Get(checkpoint.Read(text))(t)
 	require.Equal(t, c, got)
 	require.True(t, k.Of(gate))
 	require.False(t, checkpoint.Key{}.Of(gate))
@@ -75,20 +69,16 @@ func TestSignAndOpen(t *testing.T) {
 // TestEveryByteCounts: no byte of a signed checkpoint can be changed.
 func TestEveryByteCounts(t *testing.T) {
 	k := newKey(t, gate)
-	text, err := filled(t, 5).head(t, 5).Sign(k)
-	require.NoError(t, err)
+	text := must.Get(filled(t, 5).head(t, 5).Sign(k))(t)
 	for i := range len(text) {
 		for _, bit := range []byte{1, 0x20, 0x80} {
 			other := []byte(text)
 			other[i] ^= bit
-			_, err := checkpoint.Open(string(other), k.Public)
-			require.Error(t, err, "byte %d: %q", i, other)
+			must.Err(checkpoint.Open(string(other), k.Public))(t, "byte %d: %q", i, other)
 		}
-		_, err := checkpoint.Open(text[:i], k.Public)
-		require.Error(t, err, "cut off at %d", i)
+		must.Err(checkpoint.Open(text[:i], k.Public))(t, "cut off at %d", i)
 	}
-	_, err = checkpoint.Open(text+"x", k.Public)
-	require.Error(t, err)
+	must.Err(checkpoint.Open(text+"x", k.Public))(t)
 }
 
 // TestFormOfAHead: a head has three lines in one form and at least one entry.
@@ -97,8 +87,7 @@ func TestFormOfAHead(t *testing.T) {
 	k, root := newKey(t, gate), filled(t, 5).head(t, 5).Root.String()
 	origin := checkpoint.Origin(gate)
 	both := func(text string) (checkpoint.Checkpoint, error, error) {
-		signed, err := note.Sign(&note.Note{Text: text}, k)
-		require.NoError(t, err)
+		signed := must.Get(note.Sign(&note.Note{Text: text}, k))(t)
 		read, readErr := checkpoint.Read(string(signed))
 		opened, err := checkpoint.Open(string(signed), k.Public)
 		require.Equal(t, read, opened, "%q", text)
@@ -141,8 +130,7 @@ func TestFormOfAHead(t *testing.T) {
 	_, err := checkpoint.Read(origin + "\n5\n" + root[:10] + "\r" + root[10:] + "\n\n")
 	require.ErrorContains(t, err, "the one form")
 	for _, text := range []string{"", origin, origin + "\n5\n" + root, origin + "\n5\n" + root + "\n"} {
-		_, err := checkpoint.Read(text)
-		require.ErrorIs(t, err, refusal.Malformed, "no signature: %q", text)
+		must.Fail(checkpoint.Read(text))(t, refusal.Malformed, "no signature: %q", text)
 	}
 }
 
@@ -150,8 +138,7 @@ func TestFormOfAHead(t *testing.T) {
 // meaning. Only the digit of this key's own signature is accepted.
 func TestOneFormOfASignature(t *testing.T) {
 	k := newKey(t, gate)
-	text, err := filled(t, 5).head(t, 5).Sign(k)
-	require.NoError(t, err)
+	text := must.Get(filled(t, 5).head(t, 5).Sign(k))(t)
 	head, ok := strings.CutSuffix(text, "=\n")
 	require.True(t, ok, "a signature whose base64 is padded")
 	last := head[len(head)-1]
@@ -167,31 +154,24 @@ func TestOneFormOfASignature(t *testing.T) {
 
 func TestOtherKeysAndGates(t *testing.T) {
 	k, c := newKey(t, gate), filled(t, 3).head(t, 3)
-	text, err := c.Sign(k)
-	require.NoError(t, err)
-	_, err = checkpoint.Open(text, newKey(t, gate).Public)
+	text := must.Get(c.Sign(k))(t)
+	_, err := checkpoint.Open(text, newKey(t, gate).Public)
 	require.ErrorIs(t, err, refusal.BadSignature, "another key of the same gate's name")
 	const other = op.GateID("ffffffffffffffffffffffffffffffff")
 	forged := newKey(t, other)
-	text, err = c.Sign(forged)
-	require.NoError(t, err)
+	text = must.Get(c.Sign(forged))(t)
 	_, err = checkpoint.Open(text, forged.Public)
 	require.ErrorIs(t, err, refusal.Malformed, "a checkpoint of one gate under the name of another")
-	_, err = checkpoint.Open(text, "no key")
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(checkpoint.Open(text, "no key"))(t, refusal.Malformed)
 	both := text
-	line, err := c.Sign(k)
-	require.NoError(t, err)
+	line := must.Get(c.Sign(k))(t)
 	both = line + strings.SplitN(both, "\n\n", 2)[1]
-	_, err = checkpoint.Open(both, k.Public)
-	require.ErrorIs(t, err, refusal.Malformed, "a second signature beside the gate's")
+	must.Fail(checkpoint.Open(both, k.Public))(t, refusal.Malformed, "a second signature beside the gate's")
 }
 
 func TestKeyFile(t *testing.T) {
 	k := newKey(t, gate)
-	again, err := checkpoint.ParseKey(k.Text())
-	require.NoError(t, err)
-	require.Equal(t, k.Public, again.Public)
+	require.Equal(t, k.Public, must.Get(checkpoint.ParseKey(k.Text()))(t).Public)
 	other := newKey(t, gate)
 	private, public := strings.Split(k.Text(), "\n"), strings.Split(other.Text(), "\n")
 	for name, text := range map[string]string{
@@ -212,8 +192,7 @@ func TestOnlyTheSameLogContinues(t *testing.T) {
 		n := rapid.Int64Range(1, 300).Draw(t, "size")
 		old := rapid.Int64Range(1, n).Draw(t, "old")
 		l := filled(t, int(n))
-		proof, err := tlog.ProveTree(n, old, l)
-		require.NoError(t, err)
+		proof := must.Get(tlog.ProveTree(n, old, l))(t)
 		was, is := l.head(t, old), l.head(t, n)
 		require.NoError(t, was.Continues(is, proof))
 
@@ -225,8 +204,7 @@ func TestOnlyTheSameLogContinues(t *testing.T) {
 			}
 			forged.add(t, text)
 		}
-		lie, err := tlog.ProveTree(n, old, forged)
-		require.NoError(t, err)
+		lie := must.Get(tlog.ProveTree(n, old, forged))(t)
 		require.ErrorIs(t, was.Continues(forged.head(t, n), lie), refusal.BindingMismatch)
 		require.ErrorIs(t, was.Continues(forged.head(t, n), proof), refusal.BindingMismatch)
 		if old < n {
@@ -248,33 +226,28 @@ func TestInclusion(t *testing.T) {
 		seq := rapid.Int64Range(1, n).Draw(t, "entry")
 		l := filled(t, int(n))
 		head := l.head(t, n)
-		proof, err := tlog.ProveRecord(n, seq-1, l)
-		require.NoError(t, err)
+		proof := must.Get(tlog.ProveRecord(n, seq-1, l))(t)
 		text := []byte(l.texts[seq-1])
 		require.NoError(t, head.Includes(seq, text, proof))
 		require.ErrorIs(t, head.Includes(seq, append(text, ' '), proof), refusal.BindingMismatch)
 		require.ErrorIs(t, head.Includes(seq+1, text, proof), refusal.BindingMismatch)
 		require.ErrorIs(t, head.Includes(0, text, proof), refusal.BindingMismatch)
 		require.ErrorIs(t, head.Includes(seq, text, make([]tlog.Hash, checkpoint.MaxProof+1)), refusal.BindingMismatch)
-		hashes, err := checkpoint.DecodeHashes(checkpoint.EncodeHashes(proof))
-		require.NoError(t, err)
+		hashes := must.Get(checkpoint.DecodeHashes(checkpoint.EncodeHashes(proof)))(t)
 		require.Equal(t, []tlog.Hash(proof), hashes)
 	})
 }
 
 func TestHashesAsTheyTravel(t *testing.T) {
 	for _, s := range []string{"", "AAAA", strings.Repeat("A", 43), strings.Repeat("A", 43) + "=\n", strings.Repeat("A", 42) + "B="} {
-		_, err := checkpoint.DecodeHashes([]string{s})
-		require.ErrorIs(t, err, refusal.Malformed, s)
+		must.Fail(checkpoint.DecodeHashes([]string{s}))(t, refusal.Malformed, s)
 	}
-	_, err := checkpoint.DecodeHashes(make([]string, checkpoint.MaxProof+1))
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(checkpoint.DecodeHashes(make([]string, checkpoint.MaxProof+1)))(t, refusal.Malformed)
 }
 
 func FuzzOpen(f *testing.F) {
 	k := newKey(f, gate)
-	text, err := filled(f, 5).head(f, 5).Sign(k)
-	require.NoError(f, err)
+	text := must.Get(filled(f, 5).head(f, 5).Sign(k))(f)
 	f.Add(text)
 	f.Add("gated/" + string(gate) + "\n1\n")
 	f.Fuzz(func(t *testing.T, s string) {

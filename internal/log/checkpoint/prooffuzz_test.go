@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 )
 
 // FuzzProof: hashes are accepted only in one form. No list of them proves that a log
@@ -24,11 +25,9 @@ func FuzzProof(f *testing.F) {
 		other.add(f, text)
 	}
 	for _, l := range []*log{honest, other, forged} {
-		proof, err := tlog.ProveTree(12, 5, l)
-		require.NoError(f, err)
+		proof := must.Get(tlog.ProveTree(12, 5, l))(f)
 		f.Add(strings.Join(checkpoint.EncodeHashes(proof), "\n"))
-		proof2, err := tlog.ProveRecord(12, 2, l)
-		require.NoError(f, err)
+		proof2 := must.Get(tlog.ProveRecord(12, 2, l))(f)
 		f.Add(strings.Join(checkpoint.EncodeHashes(proof2), "\n"))
 	}
 	f.Add(strings.Repeat("A", 43) + "=")
@@ -47,8 +46,7 @@ func FuzzProof(f *testing.F) {
 		require.ErrorIs(t, is.Includes(3, []byte(other.texts[2]), hashes), refusal.BindingMismatch)
 		require.ErrorIs(t, is.Includes(13, []byte(honest.texts[2]), hashes), refusal.BindingMismatch)
 		if was.Continues(is, hashes) == nil {
-			proof, err := tlog.ProveTree(12, 5, honest)
-			require.NoError(t, err)
+			proof := must.Get(tlog.ProveTree(12, 5, honest))(t)
 			require.Equal(t, []tlog.Hash(proof), hashes, "a second proof of the same")
 		}
 	})

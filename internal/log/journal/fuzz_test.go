@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // FuzzNeed: a stored requirement is either refused, or it is written again as one
@@ -18,8 +20,7 @@ func FuzzNeed(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := DecodeNeed(EncodeNeed(r))
-		require.NoError(t, err)
+		again := must.Get(DecodeNeed(EncodeNeed(r)))(t)
 		require.Equal(t, EncodeNeed(r), EncodeNeed(again))
 		require.Equal(t, len(r.Ways), len(again.Ways))
 		require.Equal(t, r.CoolOff, again.CoolOff)

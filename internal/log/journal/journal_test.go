@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 var (
@@ -47,8 +48,7 @@ func step(job op.JobID, index int, state op.State) op.Step {
 // add makes a job of one requester with the given steps.
 func add(t testing.TB, tx *store.Tx, by op.Requester, steps ...op.Step) op.JobID {
 	t.Helper()
-	id, err := journal.NewJob(tx, by, "why", now)
-	require.NoError(t, err)
+	id := must.Get(journal.NewJob(tx, by, "why", now))(t)
 	for i, s := range steps {
 		s.ID = op.StepID{Job: id, Index: i + 1}
 		require.NoError(t, journal.AddStep(tx, s))
@@ -61,26 +61,19 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		a, b := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
 		b.Undoes, b.Code, b.Detail = 1, refusal.Conflict, "said"
 		id := add(t, tx, uid, a, b)
-		added, err := journal.AddRequester(tx, id, hub)
-		require.NoError(t, err)
+		added := must.Get(journal.AddRequester(tx, id, hub))(t)
 		require.True(t, added)
-		added, err = journal.AddRequester(tx, id, uid)
-		require.NoError(t, err, "once more is no error")
+		added = must.Get(journal.AddRequester(tx, id, uid))(t, "once more is no error")
 		require.False(t, added)
-		j, err := journal.ReadJob(tx, id)
-		require.NoError(t, err)
+		j := must.Get(journal.ReadJob(tx, id))(t)
 		a.ID, b.ID = op.StepID{Job: id, Index: 1}, op.StepID{Job: id, Index: 2}
 		require.Equal(t, op.Job{ID: id, Requesters: []op.Requester{hub, uid}, Reason: "why", Steps: []op.Step{a, b}, CreatedAt: now}, j)
-		_, err = journal.ReadJob(tx, id+1)
-		require.ErrorIs(t, err, refusal.UnknownTarget)
-		_, err = journal.ReadStep(tx, op.StepID{Job: id, Index: 3})
-		require.ErrorIs(t, err, refusal.UnknownTarget)
+		must.Fail(journal.ReadJob(tx, id+1))(t, refusal.UnknownTarget)
+		must.Fail(journal.ReadStep(tx, op.StepID{Job: id, Index: 3}))(t, refusal.UnknownTarget)
 
-		left, err := journal.DropRequester(tx, id, uid.String())
-		require.NoError(t, err)
+		left := must.Get(journal.DropRequester(tx, id, uid.String()))(t)
 		require.Equal(t, 1, left)
-		left, err = journal.DropRequester(tx, id, uid.String())
-		require.NoError(t, err)
+		left = must.Get(journal.DropRequester(tx, id, uid.String()))(t)
 		require.Equal(t, 1, left, "a requester that the job does not have removes no other")
 	})
 }
@@ -95,19 +88,15 @@ func TestMoveIsACompareAndSet(t *testing.T) {
 				}
 				for _, tr := range op.Transitions {
 					if tr.Allows(wrong) {
-						moved, err := journal.Move(tx, id, wrong, tr, "", "", now)
-						require.NoError(t, err)
+						moved := must.Get(journal.Move(tx, id, wrong, tr, "", "", now))(t)
 						require.False(t, moved, "%s is not %s", from, wrong)
 					}
 				}
 				if wrong == op.StatePlanned || wrong == op.StateAuthorized {
-					moved, err := journal.Dispatch(tx, id, wrong, "", nil, now)
-					require.NoError(t, err)
-					require.False(t, moved)
+					require.False(t, must.Get(journal.Dispatch(tx, id, wrong, "", nil, now))(t))
 				}
 			}
-			s, err := journal.ReadStep(tx, id)
-			require.NoError(t, err)
+			s := must.Get(journal.ReadStep(tx, id))(t)
 			require.Equal(t, from, s.State)
 			require.Zero(t, s.Attempts)
 		}
@@ -121,8 +110,7 @@ func TestMoveFollowsTheTable(t *testing.T) {
 			for _, tr := range append(slices.Clone(op.Transitions), op.Transition{}) {
 				id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
 				moved, err := journal.Move(tx, id, from, tr, refusal.Conflict, "why", now.Add(time.Second))
-				s, readErr := journal.ReadStep(tx, id)
-				require.NoError(t, readErr)
+				s := must.Get(journal.ReadStep(tx, id))(t)
 				if slices.Contains(tr.From, from) {
 					require.NoError(t, err)
 					require.True(t, moved)
@@ -149,26 +137,22 @@ func TestDispatchCountsAndClears(t *testing.T) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePlanned)), Index: 1}
 		for attempt := 1; attempt <= 3; attempt++ {
 			before := [][]string{{"a", "b"}, {}, nil}[attempt-1]
-			moved, err := journal.Dispatch(tx, id, op.StatePlanned, "undo", before, now)
-			require.NoError(t, err)
+			moved := must.Get(journal.Dispatch(tx, id, op.StatePlanned, "undo", before, now))(t)
 			require.True(t, moved)
 			require.NoError(t, journal.SetTask(tx, id, "t1"))
-			s, err := journal.ReadStep(tx, id)
-			require.NoError(t, err)
+			s := must.Get(journal.ReadStep(tx, id))(t)
 			require.Equal(t, before, s.Before, "none is another thing than not known")
 			require.Equal(t, attempt, s.Attempts)
 			require.Equal(t, "t1", s.Task)
 			require.Empty(t, s.Code)
-			moved, err = journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), refusal.Unavailable, "again", now)
+			moved, err := journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), refusal.Unavailable, "again", now)
 			require.NoError(t, err)
 			require.True(t, moved)
 		}
-		undo, err := journal.Undo(tx, id)
-		require.NoError(t, err)
+		undo := must.Get(journal.Undo(tx, id))(t)
 		require.Equal(t, "undo", undo)
 		require.NoError(t, journal.SetTask(tx, id, "t2"))
-		s, err := journal.ReadStep(tx, id)
-		require.NoError(t, err)
+		s := must.Get(journal.ReadStep(tx, id))(t)
 		require.Equal(t, "t1", s.Task, "only a dispatched step has a task")
 	})
 }
@@ -178,14 +162,12 @@ func TestDispatchCountsAndClears(t *testing.T) {
 func TestWishIsWhatIsAskedFor(t *testing.T) {
 	base := step(1, 1, op.StatePlanned)
 	same := map[string]func(*op.Step){
-		"job":         func(s *op.Step) { s.ID = op.StepID{Job: 9, Index: 4} },
-		"state":       func(s *op.Step) { s.State = op.StateRejected },
-		"fingerprint": func(s *op.Step) { s.Fingerprint = "" },
-		"verdict":     func(s *op.Step) { s.Verdict = op.Verdict{} },
-		"birth":       func(s *op.Step) { s.Birth = "other" },
-		"params copied": func(s *op.Step) {
-			s.Params = op.Params{"a": int64(1)}
-		},
+		"job":           func(s *op.Step) { s.ID = op.StepID{Job: 9, Index: 4} },
+		"state":         func(s *op.Step) { s.State = op.StateRejected },
+		"fingerprint":   func(s *op.Step) { s.Fingerprint = "" },
+		"verdict":       func(s *op.Step) { s.Verdict = op.Verdict{} },
+		"birth":         func(s *op.Step) { s.Birth = "other" },
+		"params copied": func(s *op.Step) { s.Params = op.Params{"a": int64(1)} },
 	}
 	for name, change := range same {
 		s := base
@@ -265,15 +247,12 @@ func TestARequesterForgetsItsRejectedWish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			update(t, newStore(t), func(tx *store.Tx) {
 				id := op.StepID{Job: add(t, tx, c.by, step(0, 0, op.StateRejected)), Index: 1}
-				has, err := journal.HasRejected(tx, web, hub.String())
-				require.NoError(t, err)
+				has := must.Get(journal.HasRejected(tx, web, hub.String()))(t)
 				require.Equal(t, c.forgets, has)
-				has, err = journal.HasRejected(tx, op.Target{Kind: "guest", Name: "db"}, hub.String())
-				require.NoError(t, err)
+				has = must.Get(journal.HasRejected(tx, op.Target{Kind: "guest", Name: "db"}, hub.String()))(t)
 				require.False(t, has)
 				require.NoError(t, journal.ForgetRejected(tx, web, hub.String()))
-				s, ok, err := journal.Rejected(tx, step(0, 0, ""))
-				require.NoError(t, err)
+				s, ok := must.Two(journal.Rejected(tx, step(0, 0, "")))(t)
 				require.Equal(t, !c.forgets, ok)
 				if ok {
 					require.Equal(t, id, s.ID)
@@ -287,22 +266,16 @@ func TestFinishOnlyOnceAndOnlyWhenNothingIsOpen(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		for _, state := range open {
 			id := add(t, tx, uid, step(0, 0, op.StateSucceeded), step(0, 0, state))
-			done, err := journal.Finish(tx, id, now)
-			require.NoError(t, err)
+			done := must.Get(journal.Finish(tx, id, now))(t)
 			require.False(t, done, state)
 		}
 		id := add(t, tx, uid, step(0, 0, op.StateSucceeded), step(0, 0, op.StateFailed))
-		done, err := journal.Finish(tx, id, now)
-		require.NoError(t, err)
+		done := must.Get(journal.Finish(tx, id, now))(t)
 		require.True(t, done)
-		done, err = journal.Finish(tx, id, now.Add(time.Hour))
-		require.NoError(t, err)
+		done = must.Get(journal.Finish(tx, id, now.Add(time.Hour)))(t)
 		require.False(t, done)
-		j, err := journal.ReadJob(tx, id)
-		require.NoError(t, err)
-		require.Equal(t, now, j.FinishedAt)
-		counts, err := journal.Count(tx)
-		require.NoError(t, err)
+		require.Equal(t, now, must.Get(journal.ReadJob(tx, id))(t).FinishedAt)
+		counts := must.Get(journal.Count(tx))(t)
 		require.Equal(t, map[op.State]int{op.StatePlanned: 1, op.StatePending: 1, op.StateAuthorized: 1, op.StateDispatched: 1}, counts)
 	})
 }
@@ -316,38 +289,28 @@ func TestOpenStepsAndTargets(t *testing.T) {
 		elsewhere := step(0, 0, op.StateRejected)
 		elsewhere.Target = db
 		add(t, tx, uid, elsewhere)
-		got, err := journal.OpenSteps(tx, web)
-		require.NoError(t, err)
+		got := must.Get(journal.OpenSteps(tx, web))(t)
 		var states []op.State
 		for _, s := range got {
 			states = append(states, s.State)
 		}
 		require.Equal(t, open, states)
-		targets, err := journal.OpenTargets(tx)
-		require.NoError(t, err)
+		targets := must.Get(journal.OpenTargets(tx))(t)
 		require.Equal(t, []op.Target{web}, targets, "a target whose steps ended has nothing to do")
-		busy, err := journal.Busy(tx, web)
-		require.NoError(t, err)
+		busy := must.Get(journal.Busy(tx, web))(t)
 		require.True(t, busy)
-		busy, err = journal.Busy(tx, db)
-		require.NoError(t, err)
+		busy = must.Get(journal.Busy(tx, db))(t)
 		require.False(t, busy)
 		for _, state := range open {
-			in, err := journal.InState(tx, state)
-			require.NoError(t, err)
+			in := must.Get(journal.InState(tx, state))(t)
 			require.Len(t, in, 1)
 		}
-		in, err := journal.InState(tx, op.StateFailed)
-		require.NoError(t, err)
-		require.Empty(t, in, "it is for open states")
-		jobs, err := journal.ReadJobs(tx, journal.Filter{State: op.StateFailed})
-		require.NoError(t, err)
+		require.Empty(t, must.Get(journal.InState(tx, op.StateFailed))(t), "it is for open states")
+		jobs := must.Get(journal.ReadJobs(tx, journal.Filter{State: op.StateFailed}))(t)
 		require.Len(t, jobs, 1)
-		jobs, err = journal.ReadJobs(tx, journal.Filter{State: op.StatePending})
-		require.NoError(t, err)
+		jobs = must.Get(journal.ReadJobs(tx, journal.Filter{State: op.StatePending}))(t)
 		require.Len(t, jobs, 1)
-		jobs, err = journal.ReadJobs(tx, journal.Filter{After: 3, Limit: 2})
-		require.NoError(t, err)
+		jobs = must.Get(journal.ReadJobs(tx, journal.Filter{After: 3, Limit: 2}))(t)
 		require.Len(t, jobs, 2)
 		require.EqualValues(t, 4, jobs[0].ID)
 	})
@@ -355,82 +318,65 @@ func TestOpenStepsAndTargets(t *testing.T) {
 
 func TestIdempotencyKeys(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
-		job, err := journal.Recall(tx, "uid:1", "k", "body")
-		require.NoError(t, err)
+		job := must.Get(journal.Recall(tx, "uid:1", "k", "body"))(t)
 		require.Zero(t, job)
 		require.NoError(t, journal.Remember(tx, "uid:1", "k", "body", 3, now))
-		job, err = journal.Recall(tx, "uid:1", "k", "body")
-		require.NoError(t, err)
+		job = must.Get(journal.Recall(tx, "uid:1", "k", "body"))(t)
 		require.EqualValues(t, 3, job)
-		_, err = journal.Recall(tx, "uid:1", "k", "another")
-		require.ErrorIs(t, err, refusal.Conflict)
-		job, err = journal.Recall(tx, "uid:2", "k", "another")
-		require.NoError(t, err)
+		must.Fail(journal.Recall(tx, "uid:1", "k", "another"))(t, refusal.Conflict)
+		job = must.Get(journal.Recall(tx, "uid:2", "k", "another"))(t)
 		require.Zero(t, job, "keys are per caller")
 		require.ErrorIs(t, journal.Remember(tx, "uid:1", "k", "body", 4, now), store.ErrConstraint, "a key is never given away")
 
 		require.NoError(t, journal.ForgetKeys(tx, now, 10))
-		job, err = journal.Recall(tx, "uid:1", "k", "body")
-		require.NoError(t, err)
+		job = must.Get(journal.Recall(tx, "uid:1", "k", "body"))(t)
 		require.EqualValues(t, 3, job, "as old as the limit is not older")
 		require.NoError(t, journal.ForgetKeys(tx, now.Add(1), 10))
-		job, err = journal.Recall(tx, "uid:1", "k", "body")
-		require.NoError(t, err)
+		job = must.Get(journal.Recall(tx, "uid:1", "k", "body"))(t)
 		require.Zero(t, job)
 	})
 }
 
 func TestSets(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
-		_, err := journal.ReadSet(tx, "web")
-		require.ErrorIs(t, err, refusal.UnknownTarget)
+		must.Fail(journal.ReadSet(tx, "web"))(t, refusal.UnknownTarget)
 		one := journal.Set{Name: "web", ETag: "e1", Body: []byte("a: 1\n"), UpdatedAt: now}
 		require.NoError(t, journal.PutSet(tx, one))
 		two := journal.Set{Name: "web", ETag: "e2", Body: []byte{}, UpdatedAt: now.Add(1)}
 		require.NoError(t, journal.PutSet(tx, two))
 		db := journal.Set{Name: "db", ETag: "e3", Body: []byte("x"), UpdatedAt: now}
 		require.NoError(t, journal.PutSet(tx, db))
-		got, err := journal.ReadSet(tx, "web")
-		require.NoError(t, err)
+		got := must.Get(journal.ReadSet(tx, "web"))(t)
 		require.Equal(t, "e2", got.ETag)
 		require.Empty(t, got.Body)
-		all, err := journal.ReadSets(tx)
-		require.NoError(t, err)
+		all := must.Get(journal.ReadSets(tx))(t)
 		require.Len(t, all, 2)
 		require.Equal(t, db, all[0])
-		found, err := journal.DeleteSet(tx, "web")
-		require.NoError(t, err)
+		found := must.Get(journal.DeleteSet(tx, "web"))(t)
 		require.True(t, found)
-		found, err = journal.DeleteSet(tx, "web")
-		require.NoError(t, err)
+		found = must.Get(journal.DeleteSet(tx, "web"))(t)
 		require.False(t, found)
 	})
 }
 
 func TestProvenance(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
-		p, err := journal.ReadProvenance(tx, "")
-		require.NoError(t, err)
+		p := must.Get(journal.ReadProvenance(tx, ""))(t)
 		require.Nil(t, p)
 		want := op.Provenance{Incarnation: "i1", Target: web, Creator: "agent:x", Agent: "x", Job: 4, Scratch: true, ScratchUntil: now,
 			CreatedAt: now, Storage: []op.StorageOrigin{{ID: "data:1", Job: 4}}}
 		require.NoError(t, journal.AddProvenance(tx, want))
 		require.ErrorIs(t, journal.AddProvenance(tx, want), store.ErrConstraint, "an incarnation is made once")
-		p, err = journal.ReadProvenance(tx, "i1")
-		require.NoError(t, err)
+		p = must.Get(journal.ReadProvenance(tx, "i1"))(t)
 		require.Equal(t, want, *p)
 		require.NoError(t, journal.AddStorage(tx, "i1", op.StorageOrigin{ID: "data:1", Job: 9}))
-		p, err = journal.ReadProvenance(tx, "i1")
-		require.NoError(t, err)
+		p = must.Get(journal.ReadProvenance(tx, "i1"))(t)
 		require.Equal(t, want, *p, "who made it first stays")
 		for id, known := range map[op.StorageID]bool{"data:1": true, "data:2": false} {
-			is, err := journal.IsStorage(tx, id)
-			require.NoError(t, err)
-			require.Equal(t, known, is)
+			require.Equal(t, known, must.Get(journal.IsStorage(tx, id))(t))
 		}
 		for _, first := range []bool{true, false} {
-			ended, err := journal.EndScratch(tx, "i1", "because")
-			require.NoError(t, err)
+			ended := must.Get(journal.EndScratch(tx, "i1", "because"))(t)
 			require.Equal(t, first, ended, "it ends once, and for ever")
 		}
 		n := 0
@@ -442,8 +388,7 @@ func TestProvenance(t *testing.T) {
 func TestRequestsAndSignatures(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
-		_, err := journal.ReadRequest(tx, id)
-		require.ErrorIs(t, err, refusal.UnknownTarget)
+		must.Fail(journal.ReadRequest(tx, id))(t, refusal.UnknownTarget)
 		r := op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", Facts: []op.Fact{{Name: "files", Text: "3"}}, Need: op.Requirement{Ways: []op.Way{{
 			Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 2}}}}, MaxValidity: time.Hour},
 			Labels: map[string]string{"tier": "prod"}, CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour)}
@@ -454,34 +399,29 @@ func TestRequestsAndSignatures(t *testing.T) {
 			isNew          bool
 		}{{"alice", "k1", true}, {"alice", "k1", false}, {"alice", "k2", false}, {"bob", "k1", false}, {"bob", "k2", true}} {
 			signed.Principal, signed.Key = c.principal, c.key
-			isNew, err := journal.AddSignature(tx, id, signed)
-			require.NoError(t, err)
+			isNew := must.Get(journal.AddSignature(tx, id, signed))(t)
 			require.Equal(t, c.isNew, isNew, "%s %s: one person with one key counts once", c.principal, c.key)
 		}
-		got, err := journal.ReadRequest(tx, id)
-		require.NoError(t, err)
+		got := must.Get(journal.ReadRequest(tx, id))(t)
 		require.Len(t, got.Signatures, 2)
 		require.Equal(t, 0, got.Missing())
 		require.Equal(t, "why", got.Reason)
 		require.Equal(t, journal.EncodeNeed(r.Need), journal.EncodeNeed(got.Need))
 		require.Equal(t, r.Labels, got.Labels)
 		require.NoError(t, journal.DropSignature(tx, id, "alice"))
-		got, err = journal.ReadRequest(tx, id)
-		require.NoError(t, err)
+		got = must.Get(journal.ReadRequest(tx, id))(t)
 		require.Equal(t, 1, got.Missing(), "what was taken out counts no more")
 
 		again := r
 		again.Payload, again.Nonce, again.CreatedAt, again.ExpiresAt = []byte("p2"), "n2", now.Add(time.Minute), now.Add(2*time.Hour)
 		require.NoError(t, journal.PutRequest(tx, again))
-		got, err = journal.ReadRequest(tx, id)
-		require.NoError(t, err)
+		got = must.Get(journal.ReadRequest(tx, id))(t)
 		require.Empty(t, got.Signatures, "signatures are over the old bytes")
 		require.Equal(t, now, got.CreatedAt, "the request is as old as it was")
 		require.Equal(t, "n2", got.Nonce)
 
 		for state, n := range map[op.State]int{"": 1, op.StatePending: 1, op.StateAuthorized: 0, op.StateRejected: 0} {
-			rs, err := journal.ReadRequests(tx, journal.RequestFilter{State: state})
-			require.NoError(t, err)
+			rs := must.Get(journal.ReadRequests(tx, journal.RequestFilter{State: state}))(t)
 			require.Len(t, rs, n, state)
 		}
 	})
@@ -510,8 +450,7 @@ func TestOutOfTime(t *testing.T) {
 			limit int
 			want  []op.StepID
 		}{{op.StepID{}, 10, []op.StepID{a, b, c}}, {op.StepID{}, 1, []op.StepID{a}}, {a, 10, []op.StepID{b, c}}, {c, 10, nil}} {
-			ids, err := journal.OutOfTime(tx, now, skew, time.Hour, c.after, c.limit)
-			require.NoError(t, err)
+			ids := must.Get(journal.OutOfTime(tx, now, skew, time.Hour, c.after, c.limit))(t)
 			require.Equal(t, c.want, ids)
 		}
 	})

@@ -8,12 +8,12 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 func jobIDs(t *testing.T, tx *store.Tx, f journal.Filter) []op.JobID {
 	t.Helper()
-	jobs, err := journal.ReadJobs(tx, f)
-	require.NoError(t, err)
+	jobs := must.Get(journal.ReadJobs(tx, f))(t)
 	ids := []op.JobID{}
 	for _, j := range jobs {
 		ids = append(ids, j.ID)
@@ -61,13 +61,11 @@ func TestRequestsOfAClosedStateAreTheNewest(t *testing.T) {
 			id := op.StepID{Job: add(t, tx, uid, step(0, 0, state)), Index: 1}
 			require.NoError(t, journal.AddRequest(tx, op.Request{ID: id, CreatedAt: now, Payload: []byte{}}))
 		}
-		rs, err := journal.ReadRequests(tx, journal.RequestFilter{State: op.StateRejected})
-		require.NoError(t, err)
+		rs := must.Get(journal.ReadRequests(tx, journal.RequestFilter{State: op.StateRejected}))(t)
 		require.Len(t, rs, most)
 		require.EqualValues(t, n-most+1, rs[0].ID.Job, "oldest first")
 		require.EqualValues(t, n, rs[most-1].ID.Job)
-		rs, err = journal.ReadRequests(tx, journal.RequestFilter{State: op.StatePending})
-		require.NoError(t, err)
+		rs = must.Get(journal.ReadRequests(tx, journal.RequestFilter{State: op.StatePending}))(t)
 		require.Len(t, rs, 1, "what is open is listed, however old")
 	})
 }

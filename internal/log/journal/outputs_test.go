@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 // The output of a step is read unchanged and only with its job. Reading steps does
@@ -22,18 +23,15 @@ func TestOutputs(t *testing.T) {
 		update(t, s, func(tx *store.Tx) {
 			id := add(t, tx, uid, step(0, 0, op.StateFailed), step(0, 0, op.StateFailed))
 			require.NoError(t, journal.AddOutput(tx, op.StepID{Job: id, Index: 2}, text))
-			j, err := journal.ReadShownJob(tx, id)
-			require.NoError(t, err)
+			j := must.Get(journal.ReadShownJob(tx, id))(t)
 			require.Equal(t, "", j.Steps[0].Output)
 			require.Equal(t, text, j.Steps[1].Output)
-			j, err = journal.ReadJob(tx, id)
-			require.NoError(t, err)
+			j = must.Get(journal.ReadJob(tx, id))(t)
 			require.Empty(t, j.Steps[1].Output)
 			require.Error(t, tx.Savepoint(func() error {
 				return journal.AddOutput(tx, op.StepID{Job: id, Index: 2}, strings.ToUpper(text))
 			}))
-			_, err = journal.ReadShownJob(tx, id+1)
-			require.ErrorIs(t, err, refusal.UnknownTarget)
+			must.Fail(journal.ReadShownJob(tx, id+1))(t, refusal.UnknownTarget)
 		})
 	})
 }

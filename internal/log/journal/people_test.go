@@ -11,13 +11,13 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 func TestRequirementIsStoredWhole(t *testing.T) {
 	windows := []op.Window{}
 	for _, s := range []string{"22:00-06:00Z", "mon-fri 08:00-18:00Z"} {
-		w, err := op.ParseWindow(s)
-		require.NoError(t, err)
+		w := must.Get(op.ParseWindow(s))(t)
 		windows = append(windows, w)
 	}
 	demand := rapid.Custom(func(t *rapid.T) op.Demand {
@@ -44,17 +44,14 @@ func TestRequirementIsStoredWhole(t *testing.T) {
 			t.Fatalf("the log would have %q", extra)
 		}
 	})
-	_, err := journal.DecodeNeed(`{"ways":[],"roof":1}`)
-	require.Error(t, err, "what is not understood is not less")
+	must.Err(journal.DecodeNeed(`{"ways":[],"roof":1}`))(t, "what is not understood is not less")
 }
 
 func TestDelayedRequests(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
-		_, err := journal.IsDelayed(tx, id)
-		require.ErrorIs(t, err, refusal.UnknownTarget)
-		night, err := op.ParseWindow("22:00-06:00Z")
-		require.NoError(t, err)
+		must.Fail(journal.IsDelayed(tx, id))(t, refusal.UnknownTarget)
+		night := must.Get(op.ParseWindow("22:00-06:00Z"))(t)
 		for _, c := range []struct {
 			need    op.Requirement
 			delayed bool
@@ -65,17 +62,14 @@ func TestDelayedRequests(t *testing.T) {
 		} {
 			r := op.Request{ID: id, Payload: []byte("p"), Nonce: "n", Need: c.need, CreatedAt: now, IssuedAt: now, ExpiresAt: now}
 			require.NoError(t, journal.PutRequest(tx, r))
-			delayed, err := journal.IsDelayed(tx, id)
-			require.NoError(t, err)
-			require.Equal(t, c.delayed, delayed, "%+v", c.need)
+			require.Equal(t, c.delayed, must.Get(journal.IsDelayed(tx, id))(t), "%+v", c.need)
 		}
 	})
 }
 
 func TestTrustVersionsGoUpByOne(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
-		v, err := journal.ReadTrust(tx)
-		require.NoError(t, err)
+		v := must.Get(journal.ReadTrust(tx))(t)
 		require.Zero(t, v.Epoch, "there is none at first")
 		add := func(epoch int64) error {
 			return journal.AddTrust(tx, journal.TrustVersion{Epoch: epoch, Text: []byte{byte(epoch)}, How: "test", At: now})
@@ -85,14 +79,11 @@ func TestTrustVersionsGoUpByOne(t *testing.T) {
 		require.ErrorIs(t, add(1), refusal.Conflict)
 		require.ErrorIs(t, add(3), refusal.Conflict)
 		require.NoError(t, add(2))
-		v, err = journal.ReadTrust(tx)
-		require.NoError(t, err)
+		v = must.Get(journal.ReadTrust(tx))(t)
 		require.Equal(t, journal.TrustVersion{Epoch: 2, Text: []byte{2}, How: "test", At: now.UTC()}, v)
-		v, err = journal.ReadTrustOf(tx, 1)
-		require.NoError(t, err)
+		v = must.Get(journal.ReadTrustOf(tx, 1))(t)
 		require.Equal(t, []byte{1}, v.Text)
-		v, err = journal.ReadTrustOf(tx, 7)
-		require.NoError(t, err)
+		v = must.Get(journal.ReadTrustOf(tx, 7))(t)
 		require.Zero(t, v.Epoch)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/store"
+	"gated/internal/test/must"
 )
 
 // hot has the functions that run in decisions or in every round, and the index that
@@ -87,13 +88,11 @@ func explain(t *testing.T, s *store.Store, query string) string {
 // queriesOf reads the SQL of each function from the source, so that the tested query
 // is the one that runs.
 func queriesOf(t *testing.T) map[string][]string {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("*.go"))(t)
 	out, consts := map[string][]string{}, map[string]string{}
 	var parsed []*ast.File
 	for _, name := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		f := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		parsed = append(parsed, f)
 		for _, d := range f.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {

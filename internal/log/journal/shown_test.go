@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 // TestShownHasEachLabel: the digest of what people saw is the same each time. It
@@ -31,8 +32,7 @@ func TestShownHasEachLabel(t *testing.T) {
 		var storedFacts, storedLabels []byte
 		require.NoError(t, tx.QueryRow(`SELECT facts, labels FROM requests`).Scan(&storedFacts, &storedLabels))
 		require.Equal(t, digest, journal.DigestShown(storedFacts, storedLabels), "of what is stored")
-		got, err := journal.ReadRequest(tx, id)
-		require.NoError(t, err)
+		got := must.Get(journal.ReadRequest(tx, id))(t)
 		require.Equal(t, labels, got.Labels)
 		require.Equal(t, r.Facts, got.Facts)
 		require.Equal(t, digest, journal.ShownDigest(got))

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 )
 
 func TestSpent(t *testing.T) {
@@ -21,13 +22,11 @@ func TestSpent(t *testing.T) {
 		require.NoError(t, journal.Spend(tx, "uid:1", at, 1000))
 		require.NoError(t, journal.Spend(tx, "uid:2", at, 7))
 		for since, want := range map[time.Duration]int64{-journal.SpentSlot: 1111, 0: 110, journal.SpentSlot: 100, 2 * journal.SpentSlot: 0} {
-			n, err := journal.Spent(tx, "uid:1", at.Add(since))
-			require.NoError(t, err)
+			n := must.Get(journal.Spent(tx, "uid:1", at.Add(since)))(t)
 			require.Equal(t, want, n, since)
 		}
 		require.NoError(t, journal.ForgetSpent(tx, at.Add(journal.SpentSlot), 10))
-		n, err := journal.Spent(tx, "uid:1", at.Add(-time.Hour))
-		require.NoError(t, err)
+		n := must.Get(journal.Spent(tx, "uid:1", at.Add(-time.Hour)))(t)
 		require.EqualValues(t, 110, n)
 		require.Error(t, journal.Spend(tx, "uid:1", at, 0), "a row that counts nothing is none")
 		return nil
@@ -41,12 +40,10 @@ func TestSnapshotsByRequester(t *testing.T) {
 		require.NoError(t, journal.AddSnapshot(tx, web, "a", "uid:1", 1))
 		require.NoError(t, journal.AddSnapshot(tx, web, "b", "uid:1", 2))
 		require.NoError(t, journal.AddSnapshot(tx, web, "b", "uid:2", 3))
-		mine, err := journal.SnapshotsBy(tx, web, "uid:1")
-		require.NoError(t, err)
+		mine := must.Get(journal.SnapshotsBy(tx, web, "uid:1"))(t)
 		require.Equal(t, []string{"a"}, mine, "a snapshot is one requester's")
 		require.NoError(t, journal.ForgetSnapshot(tx, web, "a"))
-		mine, err = journal.SnapshotsBy(tx, web, "uid:1")
-		require.NoError(t, err)
+		mine = must.Get(journal.SnapshotsBy(tx, web, "uid:1"))(t)
 		require.Empty(t, mine)
 		return nil
 	}))

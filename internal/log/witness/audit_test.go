@@ -17,6 +17,7 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 // realLog is a gate's own log in a store, signed with the gate's key.
@@ -27,8 +28,7 @@ type realLog struct {
 }
 
 func newRealLog(t *testing.T, n int) *realLog {
-	key, err := checkpoint.NewKey(gate)
-	require.NoError(t, err)
+	key := must.Get(checkpoint.NewKey(gate))(t)
 	//fsck:none a log by itself, which the test verifies
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"), store.Options{
 		Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}, {Version: 2, Name: "tree", SQL: audit.SchemaTree}}})
@@ -114,9 +114,8 @@ func (l *realLog) forge(edit func(texts []string) []string) {
 func (l *realLog) whole(seen checkpoint.Checkpoint, ok bool) {
 	l.t.Helper()
 	require.NoError(l.t, l.store.View(l.t.Context(), func(tx *store.Tx) error {
-		_, err := audit.Verify(tx, nil)
-		require.NoError(l.t, err)
-		_, err = audit.Verify(tx, nil, seen)
+		must.Get(audit.Verify(tx, nil))(l.t)
+		_, err := audit.Verify(tx, nil, seen)
 		var broken *audit.BrokenError
 		if ok {
 			require.NoError(l.t, err)
@@ -144,27 +143,22 @@ func TestALogThatWasMadeAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, l := dirIn(t), newRealLog(t, 20)
-			seen, err := d.Check(t.Context(), of, l)
-			require.NoError(t, err)
+			seen := must.Get(d.Check(t.Context(), of, l))(t)
 			l.whole(seen.Head, true)
 			l.forge(edit)
 			l.whole(seen.Head, false)
-			_, err = d.Check(t.Context(), of, l)
-			require.ErrorIs(t, err, refusal.BindingMismatch)
-			again, err := d.Remembered(gate)
-			require.NoError(t, err)
+			must.Fail(d.Check(t.Context(), of, l))(t, refusal.BindingMismatch)
+			again := must.Get(d.Remembered(gate))(t)
 			require.Equal(t, seen.Head, again.Head.Head())
 			require.Len(t, again.Contradictions, 1)
 		})
 	}
 	// The same texts make the same log, however they were written.
 	d, l := dirIn(t), newRealLog(t, 20)
-	seen, err := d.Check(t.Context(), of, l)
-	require.NoError(t, err)
+	seen := must.Get(d.Check(t.Context(), of, l))(t)
 	l.forge(func(texts []string) []string { return texts })
 	l.append("more")
-	_, err = d.Check(t.Context(), of, l)
-	require.NoError(t, err)
+	must.Get(d.Check(t.Context(), of, l))(t)
 	l.whole(seen.Head, true)
 }
 

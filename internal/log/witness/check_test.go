@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 func TestALogThatGrows(t *testing.T) {
@@ -34,11 +35,9 @@ func TestALogThatGrows(t *testing.T) {
 		sees(t, d, f)
 	}
 	require.Equal(t, 8, f.asked)
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
+	m := must.Get(d.Remembered(gate))(t)
 	require.Empty(t, m.Contradictions)
-	info, err := os.Lstat(m.Path)
-	require.NoError(t, err)
+	info := must.Get(os.Lstat(m.Path))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.Equal(t, "2026-03-01T12:00:00Z", m.Head.Seen.Format("2006-01-02T15:04:05.999Z"), "whole seconds")
 }
@@ -85,21 +84,18 @@ func TestEveryContradiction(t *testing.T) {
 			was := sees(t, d, f)
 			c.make(t, f)
 			r := refuses(t, d, f, refusal.BindingMismatch)
-			is, err := f.head()
-			require.NoError(t, err)
+			is := must.Get(f.head())(t)
 			for _, h := range []checkpoint.Checkpoint{was.Head, is} {
 				require.Contains(t, r.Detail, fmt.Sprintf("%d entries, root %s, seen 2026-03-01 12:00:00Z at unix:/run/gated/gated.sock", h.Size, h.Root))
 			}
 			require.Contains(t, r.Hint, "nothing was signed")
-			m, err := d.Remembered(gate)
-			require.NoError(t, err)
+			m := must.Get(d.Remembered(gate))(t)
 			require.Len(t, m.Contradictions, 1)
 			require.Equal(t, c.why, m.Contradictions[0].Why)
 			require.Equal(t, is, m.Contradictions[0].Head())
 			require.Equal(t, m.Head.Signed, *m.Contradictions[0].Against)
 			refuses(t, d, f, refusal.BindingMismatch) // and again
-			m, err = d.Remembered(gate)
-			require.NoError(t, err)
+			m = must.Get(d.Remembered(gate))(t)
 			require.Len(t, m.Contradictions, 1, "the same evidence once")
 		})
 	}
@@ -115,8 +111,7 @@ func TestTheHonestLogComesBack(t *testing.T) {
 	}
 	f.become(t, entries("a", 1, 12)...)
 	sees(t, d, f)
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
+	m := must.Get(d.Remembered(gate))(t)
 	require.Len(t, m.Contradictions, 16, "evidence is bounded")
 	require.EqualValues(t, 1, m.Contradictions[0].Head().Size)
 	require.EqualValues(t, 15, m.Contradictions[14].Head().Size)
@@ -128,16 +123,13 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 	shows := func(fn func(witness.Shown) witness.Shown) { f.show = fn }
 	other, err := checkpoint.NewKey("ffffffffffffffffffffffffffffffff")
 	require.NoError(t, err)
-	c, err := f.head()
-	require.NoError(t, err)
+	c := must.Get(f.head())(t)
 	c.Gate = "ffffffffffffffffffffffffffffffff"
-	foreign, err := c.Sign(other)
-	require.NoError(t, err)
+	foreign := must.Get(c.Sign(other))(t)
 
 	check := func(code refusal.Code) {
 		t.Helper()
-		_, err := d.Check(context.Background(), of, f)
-		require.ErrorIs(t, err, code)
+		must.Fail(d.Check(context.Background(), of, f))(t, code)
 	}
 	all := func() {
 		t.Helper()
@@ -149,8 +141,7 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 		check(refusal.TargetMismatch)
 	}
 	all() // Meet was called first
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
+	m := must.Get(d.Remembered(gate))(t)
 	require.Nil(t, m)
 
 	// A gate that signs nothing, or not all of its log, is reported. If it signed
@@ -171,8 +162,7 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 		require.Contains(t, r.Detail, "remembered:  9 entries")
 	}
 	all()
-	m, err = d.Remembered(gate)
-	require.NoError(t, err)
+	m = must.Get(d.Remembered(gate))(t)
 	require.Empty(t, m.Contradictions, "what is not signed is no evidence")
 }
 
@@ -185,11 +175,9 @@ func TestWhatTheGateCannotAnswer(t *testing.T) {
 	away := errors.New("away")
 	for _, want := range []error{away, refusal.New(refusal.Unavailable, "busy"), refusal.New(refusal.Internal, "broken")} {
 		f.proof = func([]string, error) ([]string, error) { return nil, want }
-		_, err := d.Check(context.Background(), of, f)
-		require.ErrorIs(t, err, want)
+		must.Fail(d.Check(context.Background(), of, f))(t, want)
 	}
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
+	m := must.Get(d.Remembered(gate))(t)
 	require.EqualValues(t, 9, m.Head.Head().Size)
 	require.Empty(t, m.Contradictions)
 }
@@ -246,8 +234,7 @@ func TestWaitingEnds(t *testing.T) {
 	f.before = func() {
 		g := newFake(t, entries("a", 1, 1)...)
 		cancel()
-		_, err := d.Check(ctx, of, g)
-		require.ErrorIs(t, err, context.Canceled)
+		must.Fail(d.Check(ctx, of, g))(t, context.Canceled)
 	}
 	sees(t, d, f)
 }
@@ -263,8 +250,7 @@ func TestOnlyExtensionsAreAccepted(t *testing.T) {
 		text := rapid.SampledFrom([]string{"a", "b"})
 		known := rapid.SliceOfN(text, 1, 12).Draw(rt, "known")
 		f := newFake(rt, known...)
-		_, err := d.Check(context.Background(), of, f)
-		require.NoError(rt, err)
+		must.Get(d.Check(context.Background(), of, f))(rt)
 		for range 2 {
 			next := rapid.SliceOfN(text, 1, 12).Draw(rt, "next")
 			if rapid.Bool().Draw(rt, "grown") {

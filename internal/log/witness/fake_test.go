@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 const gate = op.GateID("0123456789abcdef0123456789abcdef")
@@ -44,8 +45,7 @@ func (f *fake) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 }
 
 func newFake(t require.TestingT, texts ...string) *fake {
-	k, err := checkpoint.NewKey(gate)
-	require.NoError(t, err)
+	k := must.Get(checkpoint.NewKey(gate))(t)
 	f := &fake{key: k}
 	f.grow(t, texts...)
 	return f
@@ -56,8 +56,7 @@ func (f *fake) grow(t require.TestingT, texts ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, text := range texts {
-		more, err := tlog.StoredHashes(int64(len(f.texts)), []byte(text), f)
-		require.NoError(t, err)
+		more := must.Get(tlog.StoredHashes(int64(len(f.texts)), []byte(text), f))(t)
 		f.texts, f.tree = append(f.texts, text), append(f.tree, more...)
 	}
 }
@@ -132,11 +131,8 @@ func dirIn(t *testing.T) witness.Dir {
 // sees runs a check that must accept what the gate shows.
 func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 	t.Helper()
-	c, err := d.Check(context.Background(), of, f)
-	require.NoError(t, err)
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
-	require.Equal(t, c.Head, m.Head.Head(), "what was shown is remembered")
+	c := must.Get(d.Check(context.Background(), of, f))(t)
+	require.Equal(t, c.Head, must.Get(d.Remembered(gate))(t).Head.Head(), "what was shown is remembered")
 	return c
 }
 
@@ -144,12 +140,9 @@ func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 // head.
 func refuses(t *testing.T, d witness.Dir, f *fake, code refusal.Code) *refusal.Refusal {
 	t.Helper()
-	before, err := d.Remembered(gate)
-	require.NoError(t, err)
+	before := must.Get(d.Remembered(gate))(t)
 	_, refused := d.Check(context.Background(), of, f)
 	require.ErrorIs(t, refused, code)
-	after, err := d.Remembered(gate)
-	require.NoError(t, err)
-	require.Equal(t, before.Head, after.Head, "the head that is remembered stays")
+	require.Equal(t, before.Head, must.Get(d.Remembered(gate))(t).Head, "the head that is remembered stays")
 	return refusal.As(refused)
 }

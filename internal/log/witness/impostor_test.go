@@ -11,13 +11,13 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 // remembersNothing asserts that no file was written.
 func remembersNothing(t *testing.T, d witness.Dir) {
 	t.Helper()
-	m, err := d.Remembered(gate)
-	require.NoError(t, err)
+	m := must.Get(d.Remembered(gate))(t)
 	require.Nil(t, m)
 }
 
@@ -38,11 +38,9 @@ func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	sees(t, d, honest)
 
 	// From now on the other address must fit the seen head.
-	_, err = d.Check(context.Background(), new, honest)
-	require.NoError(t, err)
+	must.Get(d.Check(context.Background(), new, honest))(t)
 	require.Equal(t, 1, met)
-	_, err = d.Check(context.Background(), new, impostor)
-	require.ErrorIs(t, err, refusal.BindingMismatch)
+	must.Fail(d.Check(context.Background(), new, impostor))(t, refusal.BindingMismatch)
 	require.Equal(t, 1, met, "a log that is refused is no reason to know its gate")
 }
 
@@ -51,18 +49,16 @@ func TestNothingIsRememberedOfAGateThatIsNotMet(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 3)...)
 	g, broken := of, errors.New("read-only")
 	g.Meet = func() error { return broken }
-	_, err := d.Check(context.Background(), g, f)
-	require.ErrorIs(t, err, broken)
+	must.Fail(d.Check(context.Background(), g, f))(t, broken)
 	remembersNothing(t, d)
 	g.Meet = func() error { remembersNothing(t, d); return nil }
-	_, err = d.Check(context.Background(), g, f)
-	require.NoError(t, err)
+	must.Get(d.Check(context.Background(), g, f))(t)
 
 	// Meet is also not called if the head cannot be stored: the caller decides
 	// whether that matters.
 	g.Meet = func() error { t.Error("met"); return nil }
 	var not *witness.NotKept
-	_, err = witness.Dir{Now: d.Now}.Check(context.Background(), g, f)
+	_, err := witness.Dir{Now: d.Now}.Check(context.Background(), g, f)
 	require.ErrorAs(t, err, &not)
 }
 
@@ -90,13 +86,11 @@ func TestAFalseFirstSightIsReplaced(t *testing.T) {
 		honest.grow(t, "more")
 	}
 	refuses(t, d, newFake(t, entries("third", 1, 500)...), refusal.BindingMismatch)
-	was, is, err := d.Replace(ctx, gate, honest.key.Public)
-	require.NoError(t, err)
+	was, is := must.Two(d.Replace(ctx, gate, honest.key.Public))(t)
 	require.Equal(t, impostor.key.Public, was.Key)
 	require.EqualValues(t, 121, is.Head().Size, "the largest")
 	require.False(t, is.Contradiction())
-	m, err := d.Remembered(gate)
-	require.NoError(t, err, "the file is as a witness writes it")
+	m := must.Get(d.Remembered(gate))(t, "the file is as a witness writes it")
 	require.Equal(t, is, m.Head)
 	require.Len(t, m.Contradictions, 3, "the false one, the first refusal, the third")
 	require.Equal(t, was.Signed, m.Contradictions[1].Signed)

@@ -13,35 +13,29 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 // file is the file on disk after a gate grew and then showed another log.
 func file(t testing.TB) []byte {
 	d := witness.Dir{Path: t.TempDir() + "/witness", Now: func() time.Time { return noon }}
 	f := newFake(t, entries("a", 1, 9)...)
-	_, err := d.Check(context.Background(), of, f)
-	require.NoError(t, err)
+	must.Get(d.Check(context.Background(), of, f))(t)
 	f.become(t, entries("b", 1, 9)...)
-	_, err = d.Check(context.Background(), of, f)
-	require.ErrorIs(t, err, refusal.BindingMismatch)
+	must.Fail(d.Check(context.Background(), of, f))(t, refusal.BindingMismatch)
 	f.become(t, entries("a", 1, 12)...)
-	_, err = d.Check(context.Background(), of, f)
-	require.NoError(t, err)
-	text, err := os.ReadFile(d.File(gate))
-	require.NoError(t, err)
-	return text
+	must.Get(d.Check(context.Background(), of, f))(t)
+	return must.Get(os.ReadFile(d.File(gate)))(t)
 }
 
 func TestWhatIsExportedIsRead(t *testing.T) {
 	text := file(t)
-	records, err := witness.ParseExport(text)
-	require.NoError(t, err)
+	records := must.Get(witness.ParseExport(text))(t)
 	require.Len(t, records, 2)
 	require.False(t, records[0].Contradiction())
 	require.EqualValues(t, 12, records[0].Head().Size)
 	require.Equal(t, witness.OtherRoot, records[1].Why)
-	again, err := witness.Export(witness.Memory{Head: records[0], Contradictions: records[1:]})
-	require.NoError(t, err)
+	again := must.Get(witness.Export(witness.Memory{Head: records[0], Contradictions: records[1:]}))(t)
 	require.Equal(t, string(text), string(again))
 }
 
@@ -78,8 +72,7 @@ func TestOneFieldWrong(t *testing.T) {
 		require.NotEqual(t, good, text, name)
 		require.NotEqual(t, head+"\n", text, name)
 		require.NotEqual(t, contradiction+"\n", text, name)
-		_, err := witness.ParseExport([]byte(text))
-		require.ErrorIs(t, err, refusal.Malformed, name)
+		must.Fail(witness.ParseExport([]byte(text)))(t, refusal.Malformed, name)
 	}
 	// A gate's file has a head of that gate first, and then contradictions.
 	d := dirIn(t)
@@ -90,19 +83,14 @@ func TestOneFieldWrong(t *testing.T) {
 		_, err := d.Remembered(gate)
 		require.ErrorIs(t, err, refusal.Malformed, name)
 		require.Contains(t, refusal.As(err).Hint, "Keep it", name)
-		_, err = d.List()
-		require.ErrorIs(t, err, refusal.Malformed, name)
-		_, err = d.Check(context.Background(), of, newFake(t, "x"))
-		require.ErrorIs(t, err, refusal.Malformed, name)
+		must.Fail(d.List())(t, refusal.Malformed, name)
+		must.Fail(d.Check(context.Background(), of, newFake(t, "x")))(t, refusal.Malformed, name)
 	}
 	require.NoError(t, os.WriteFile(d.File(gate), []byte(good), 0o600))
-	all, err := d.List()
-	require.NoError(t, err)
-	require.Len(t, all, 1)
+	require.Len(t, must.Get(d.List())(t), 1)
 	const other = op.GateID("ffffffffffffffffffffffffffffffff")
 	require.NoError(t, os.Rename(d.File(gate), d.File(other)))
-	_, err = d.Remembered(other)
-	require.ErrorIs(t, err, refusal.Malformed, "a head under another gate's name")
+	must.Fail(d.Remembered(other))(t, refusal.Malformed, "a head under another gate's name")
 }
 
 // TestFilesThatProveNothing: they are refused before the gate is asked.
@@ -113,10 +101,8 @@ func TestFilesThatProveNothing(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		f.before = func() { t.Error("the gate was asked") }
-		_, err := d.Check(context.Background(), of, f)
-		require.ErrorIs(t, err, refusal.NotAllowed)
-		_, err = d.Remembered(gate)
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(d.Check(context.Background(), of, f))(t, refusal.NotAllowed)
+		must.Fail(d.Remembered(gate))(t, refusal.NotAllowed)
 		f.before = nil
 	}
 	require.NoError(t, os.Chmod(path, 0o620))
@@ -144,18 +130,13 @@ func TestTwoOperatorsWithDifferentLogs(t *testing.T) {
 	mine, theirs, f := dirIn(t), dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, theirs, f)
 	export := func() []witness.Record {
-		m, err := theirs.Remembered(gate)
-		require.NoError(t, err)
-		text, err := witness.Export(*m)
-		require.NoError(t, err)
-		records, err := witness.ParseExport(text)
-		require.NoError(t, err)
-		return records
+		m := must.Get(theirs.Remembered(gate))(t)
+		text := must.Get(witness.Export(*m))(t)
+		return must.Get(witness.ParseExport(text))(t)
 	}
 	compare := func(want witness.Why) {
 		t.Helper()
-		found, err := witness.Compare(context.Background(), sees(t, mine, f), export(), f)
-		require.NoError(t, err)
+		found := must.Get(witness.Compare(context.Background(), sees(t, mine, f), export(), f))(t)
 		require.Len(t, found, 1)
 		require.Equal(t, want, found[0].Why)
 	}
@@ -177,9 +158,7 @@ func TestTwoOperatorsWithDifferentLogs(t *testing.T) {
 	// Heads of other gates do not matter here.
 	c := sees(t, mine, f)
 	c.Head.Gate = "ffffffffffffffffffffffffffffffff"
-	found, err := witness.Compare(context.Background(), c, export(), f)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Empty(t, must.Get(witness.Compare(context.Background(), c, export(), f))(t))
 }
 
 func FuzzParseRecord(f *testing.F) {
@@ -194,8 +173,7 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		m := witness.Memory{Head: r}
-		text, err := witness.Export(m)
-		require.NoError(t, err)
+		text := must.Get(witness.Export(m))(t)
 		require.Equal(t, string(line)+"\n", string(text), "one form")
 		require.Equal(t, r.Gate, r.Head().Gate)
 	})
@@ -210,8 +188,7 @@ func FuzzParseExport(f *testing.F) {
 			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
-		again, err := witness.Export(witness.Memory{Head: records[0], Contradictions: records[1:]})
-		require.NoError(t, err)
+		again := must.Get(witness.Export(witness.Memory{Head: records[0], Contradictions: records[1:]}))(t)
 		require.Equal(t, string(text), string(again))
 	})
 }

@@ -10,13 +10,13 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // TestDigestIsOfAllThatIsSaid: every field of a policy and of a rule counts, except
 // the place of the rule.
 func TestDigestIsOfAllThatIsSaid(t *testing.T) {
-	window, err := op.ParseWindow("08:00-18:00Z")
-	require.NoError(t, err)
+	window := must.Get(op.ParseWindow("08:00-18:00Z"))(t)
 	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "Commands": []string{"a"},
 		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},

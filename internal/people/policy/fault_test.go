@@ -10,11 +10,11 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 func window(t require.TestingT, s string) *op.Window {
-	w, err := op.ParseWindow(s)
-	require.NoError(t, err)
+	w := must.Get(op.ParseWindow(s))(t)
 	return &w
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 var manager = op.Role("manager")
@@ -85,11 +86,7 @@ func signed(roles ...op.Role) []op.Signed {
 	return out
 }
 
-func spec(t require.TestingT, name string) op.Spec {
-	s, err := op.Lookup(name)
-	require.NoError(t, err)
-	return s
-}
+func spec(t require.TestingT, name string) op.Spec { return must.Get(op.Lookup(name))(t) }
 
 func TestWithoutRulesOneSignatureIsEnough(t *testing.T) {
 	for _, s := range op.Catalogue() {

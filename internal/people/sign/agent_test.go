@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // serve answers as an agent on a socket until the test ends.
@@ -27,8 +28,7 @@ func serve(t *testing.T, answer func(net.Conn)) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	socket := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", socket))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -51,17 +51,13 @@ func serveAgent(t *testing.T, a agent.Agent) string {
 
 func rawKey(t *testing.T, name string) any {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", name))
-	require.NoError(t, err)
-	key, err := ssh.ParseRawPrivateKey(b)
-	require.NoError(t, err)
-	return key
+	b := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", name)))(t)
+	return must.Get(ssh.ParseRawPrivateKey(b))(t)
 }
 
 func fingerprint(t *testing.T, name string) string {
 	t.Helper()
-	s, err := ssh.NewSignerFromKey(rawKey(t, name))
-	require.NoError(t, err)
+	s := must.Get(ssh.NewSignerFromKey(rawKey(t, name)))(t)
 	return ssh.FingerprintSHA256(s.PublicKey())
 }
 
@@ -77,11 +73,9 @@ func keyring(t *testing.T, names ...string) agent.Agent {
 func TestAgentSigns(t *testing.T) {
 	t.Parallel()
 	for _, name := range keyNames {
-		s, err := Agent(t.Context(), serveAgent(t, keyring(t, name)), "")
-		require.NoError(t, err)
+		s := must.Get(Agent(t.Context(), serveAgent(t, keyring(t, name)), ""))(t)
 		require.Equal(t, fingerprint(t, name), s.Fingerprint())
-		armored, err := s.Sign(t.Context(), op.Recovery, payload(t))
-		require.NoError(t, err)
+		armored := must.Get(s.Sign(t.Context(), op.Recovery, payload(t)))(t)
 		require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Recovery, payload(t), armored))
 	}
 }
@@ -89,18 +83,15 @@ func TestAgentSigns(t *testing.T) {
 func TestAgentChoice(t *testing.T) {
 	t.Parallel()
 	ring := keyring(t, "alice", "bob", "rsa-3072")
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
+	weak := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	require.NoError(t, ring.Add(agent.AddedKey{PrivateKey: weak, Comment: "old\x1b[31m"}))
-	weakSigner, err := ssh.NewSignerFromKey(weak)
-	require.NoError(t, err)
+	weakSigner := must.Get(ssh.NewSignerFromKey(weak))(t)
 	socket := serveAgent(t, ring)
 
-	s, err := Agent(t.Context(), socket, fingerprint(t, "bob"))
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), socket, fingerprint(t, "bob")))(t)
 	require.Equal(t, fingerprint(t, "bob"), s.Fingerprint())
 
-	_, err = Agent(t.Context(), socket, "")
+	_, err := Agent(t.Context(), socket, "")
 	refused(t, err, refusal.UnknownSigner, "several keys")
 	for _, want := range []string{fingerprint(t, "alice"), fingerprint(t, "bob"), `"rsa-3072"`, "too weak", `old\x1b`} {
 		require.Contains(t, err.Error(), want)
@@ -120,10 +111,8 @@ func TestAgentChoice(t *testing.T) {
 // certificate returns a user certificate for a test key.
 func certificate(t *testing.T, name string) *ssh.Certificate {
 	t.Helper()
-	s, err := ssh.NewSignerFromKey(rawKey(t, name))
-	require.NoError(t, err)
-	ca, err := ssh.NewSignerFromKey(rawKey(t, "carol"))
-	require.NoError(t, err)
+	s := must.Get(ssh.NewSignerFromKey(rawKey(t, name)))(t)
+	ca := must.Get(ssh.NewSignerFromKey(rawKey(t, "carol")))(t)
 	cert := &ssh.Certificate{Key: s.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"alice"}, ValidBefore: ssh.CertTimeInfinity}
 	require.NoError(t, cert.SignCert(rand.Reader, ca))
 	return cert
@@ -149,16 +138,14 @@ func TestAgentCertificateIsNotPicked(t *testing.T) {
 		require.Contains(t, err.Error(), "holds only a certificate")
 		require.Contains(t, refusal.As(err).Hint, "--cert FILE")
 	}
-	s, err := Agent(t.Context(), serveAgent(t, withCert("bob")), "")
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), serveAgent(t, withCert("bob")), ""))(t)
 	require.Equal(t, fingerprint(t, "bob"), s.Fingerprint())
 }
 
 func TestAgentThatAnswersSHA1(t *testing.T) {
 	t.Parallel()
-	s, err := Agent(t.Context(), serveAgent(t, sha1Agent{keyring(t, "rsa-3072").(agent.ExtendedAgent)}), "")
-	require.NoError(t, err)
-	_, err = s.Sign(t.Context(), op.Operational, payload(t))
+	s := must.Get(Agent(t.Context(), serveAgent(t, sha1Agent{keyring(t, "rsa-3072").(agent.ExtendedAgent)}), ""))(t)
+	_, err := s.Sign(t.Context(), op.Operational, payload(t))
 	refused(t, err, refusal.BadSignature, `"ssh-rsa"`)
 }
 
@@ -173,10 +160,9 @@ func TestAgentKeyIsGoneOrLocked(t *testing.T) {
 	t.Parallel()
 	ring := keyring(t, "alice")
 	socket := serveAgent(t, ring)
-	s, err := Agent(t.Context(), socket, "")
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), socket, ""))(t)
 	require.NoError(t, ring.Lock([]byte("x")))
-	_, err = s.Sign(t.Context(), op.Operational, payload(t))
+	_, err := s.Sign(t.Context(), op.Operational, payload(t))
 	refused(t, err, refusal.Unavailable, "ssh-agent")
 	_, err = Agent(t.Context(), socket, "")
 	refused(t, err, refusal.UnknownSigner, "holds no key")
@@ -217,8 +203,7 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	})
-	s, err := Agent(t.Context(), half, "")
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), half, ""))(t)
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = s.Sign(ctx, op.Operational, payload(t))

@@ -16,14 +16,14 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // authorityVerifies asks the real ssh-keygen with a cert-authority line.
 func authorityVerifies(t testing.TB, caFile, principal string, payload []byte, armored string) error {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := os.ReadFile(caFile)
-	require.NoError(t, err)
+	ca := must.Get(os.ReadFile(caFile))(t)
 	allowed, sig := filepath.Join(dir, "allowed_signers"), filepath.Join(dir, "sig")
 	line := fmt.Sprintf("*@example.com cert-authority,namespaces=%q %s", op.Operational.Namespace(), ca)
 	require.NoError(t, os.WriteFile(allowed, []byte(line), 0o600))
@@ -46,22 +46,17 @@ func TestCertificateSignsAsSSHKeygen(t *testing.T) {
 	for _, key := range []mint.Key{mint.Ed25519(t, "ed"), mint.RSA(t, "rsa", 3072), mint.ECDSA(t, "ec", 256)} {
 		path := key.WriteFile(t, dir)
 		certPath := mint.Certify(ca, key, "alice@example.com").WriteFile(t, dir)
-		cert, err := ReadCertificate(certPath)
-		require.NoError(t, err)
+		cert := must.Get(ReadCertificate(certPath))(t)
 		require.Equal(t, ca.Fingerprint(), cert.CA)
 		require.Equal(t, key.Fingerprint(), cert.Fingerprint)
-		s, err := KeyFile(path, nil)
-		require.NoError(t, err)
-		s, err = Certified(s, cert)
-		require.NoError(t, err)
-		ours, err := s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		s := must.Get(KeyFile(path, nil))(t)
+		s = must.Get(Certified(s, cert))(t)
+		ours := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 		require.NoError(t, authorityVerifies(t, filepath.Join(dir, "ca.pub"), "alice@example.com", payload(t), ours))
 
 		cmd := exec.Command(program(t, "ssh-keygen"), "-Y", "sign", "-n", op.Operational.Namespace(), "-f", certPath)
 		cmd.Stdin = bytes.NewReader(payload(t))
-		theirs, err := cmd.Output()
-		require.NoError(t, err)
+		theirs := must.Get(cmd.Output())(t)
 		if strings.HasPrefix(key.Type(), "ecdsa") { // whose signatures are random: all before them is the same
 			require.Equal(t, strings.Split(string(theirs), "\n")[:8], strings.Split(ours, "\n")[:8])
 			continue
@@ -108,10 +103,8 @@ func TestReadCertificateRefuses(t *testing.T) {
 	refused(t, err, refusal.Malformed, "no public key")
 	_, err = ReadCertificate(keyFile(t, []byte(good().Text(t)+" one\n"+key.Text()+" two\n")))
 	refused(t, err, refusal.Malformed, "several")
-	c, err := ReadCertificate(good().WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
-	s, err := KeyFile(mint.Ed25519(t, "other").WriteFile(t, t.TempDir()), nil)
-	require.NoError(t, err)
+	c := must.Get(ReadCertificate(good().WriteFile(t, t.TempDir())))(t)
+	s := must.Get(KeyFile(mint.Ed25519(t, "other").WriteFile(t, t.TempDir()), nil))(t)
 	_, err = Certified(s, c)
 	refused(t, err, refusal.UnknownSigner, "of the key "+key.Fingerprint())
 }
@@ -121,8 +114,7 @@ func TestCertificateValidAt(t *testing.T) {
 	from := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
 	c := mint.Certify(mint.Ed25519(t, "ca"), mint.Ed25519(t, "key"), "alice")
 	c.ValidAfter, c.ValidBefore = from, from.Add(time.Hour)
-	cert, err := ReadCertificate(c.WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
+	cert := must.Get(ReadCertificate(c.WriteFile(t, t.TempDir())))(t)
 	for at, ok := range map[time.Duration]bool{-time.Second: false, 0: true, time.Hour - time.Second: true, time.Hour: false} {
 		err := cert.ValidAt(from.Add(at))
 		if ok {
@@ -132,8 +124,7 @@ func TestCertificateValidAt(t *testing.T) {
 		require.ErrorIs(t, err, refusal.SignerExpired, at)
 	}
 	c.ValidAfter, c.ValidBefore = time.Time{}, time.Time{}
-	cert, err = ReadCertificate(c.WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
+	cert = must.Get(ReadCertificate(c.WriteFile(t, t.TempDir())))(t)
 	require.True(t, cert.ValidBefore.IsZero())
 	require.NoError(t, cert.ValidAt(from.AddDate(500, 0, 0)))
 }

@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // fakeAgent holds minted keys and answers as an agent does, unless a test
@@ -111,22 +112,17 @@ func TestSecurityKeyInAnAgent(t *testing.T) {
 	t.Parallel()
 	for _, key := range []mint.Key{mint.SKEd25519(t, "sk", mint.Touched), mint.SKECDSA(t, "sk", mint.Touched)} {
 		socket := (&fakeAgent{keys: []mint.Key{key}}).socket(t)
-		s, err := Agent(t.Context(), socket, key.Fingerprint())
-		require.NoError(t, err)
+		s := must.Get(Agent(t.Context(), socket, key.Fingerprint()))(t)
 		require.True(t, s.SecurityKey())
-		armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		armored := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 		require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
 		require.Equal(t, mint.Sign(t, key, op.Operational.Namespace(), payload(t)).Armored(), armored)
 
 		ca, dir := mint.Ed25519(t, "ca"), t.TempDir()
-		cert, err := ReadCertificate(mint.Certify(ca, key, "alice@example.com").WriteFile(t, dir))
-		require.NoError(t, err)
-		s, err = AgentCertified(t.Context(), socket, cert)
-		require.NoError(t, err)
+		cert := must.Get(ReadCertificate(mint.Certify(ca, key, "alice@example.com").WriteFile(t, dir)))(t)
+		s = must.Get(AgentCertified(t.Context(), socket, cert))(t)
 		require.True(t, s.SecurityKey())
-		armored, err = s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		armored = must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 		require.NoError(t, authorityVerifies(t, ca.WriteFile(t, dir)+".pub", "alice@example.com", payload(t), armored))
 	}
 }
@@ -134,19 +130,16 @@ func TestSecurityKeyInAnAgent(t *testing.T) {
 func TestSecurityKeyThatNobodyTouched(t *testing.T) {
 	t.Parallel()
 	key := mint.SKEd25519(t, "sk", mint.Authenticator{Application: mint.Application, Counter: 1})
-	s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}}).socket(t), "")
-	require.NoError(t, err)
-	_, err = s.Sign(t.Context(), op.Operational, payload(t))
+	s := must.Get(Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}}).socket(t), ""))(t)
+	_, err := s.Sign(t.Context(), op.Operational, payload(t))
 	refused(t, err, refusal.TouchRequired, "without a touch")
 }
 
 func TestAgentIsAskedForSHA512(t *testing.T) {
 	t.Parallel()
 	a := &fakeAgent{keys: []mint.Key{mint.RSA(t, "rsa", 3072)}}
-	s, err := Agent(t.Context(), a.socket(t), "")
-	require.NoError(t, err)
-	_, err = s.Sign(t.Context(), op.Operational, payload(t))
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), a.socket(t), ""))(t)
+	must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 	require.EqualValues(t, 4, a.asked.Load(), "SSH_AGENT_RSA_SHA2_512")
 }
 
@@ -160,17 +153,13 @@ func TestAgentThatLeavesOutZeros(t *testing.T) {
 		}
 		return encode(sig)
 	}}
-	s, err := Agent(t.Context(), a.socket(t), "")
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), a.socket(t), ""))(t)
 	for i := 0; short == 0; i++ { // one signature in 256
 		require.Less(t, i, 10_000)
-		p, err := op.DecodePayload(payload(t))
-		require.NoError(t, err)
+		p := must.Get(op.DecodePayload(payload(t)))(t)
 		p.Reason = strings.Repeat("x", i)
-		b, err := p.Encode()
-		require.NoError(t, err)
-		armored, err := s.Sign(t.Context(), op.Operational, b)
-		require.NoError(t, err)
+		b := must.Get(p.Encode())(t)
+		armored := must.Get(s.Sign(t.Context(), op.Operational, b))(t)
 		if short > 0 {
 			require.Equal(t, mint.Sign(t, key, op.Operational.Namespace(), b).Armored(), armored)
 		}
@@ -196,8 +185,7 @@ func TestAgentThatLies(t *testing.T) {
 			"five other bytes":      func(s *ssh.Signature) []byte { s.Rest = []byte{1, 0, 0, 0, 9}; return encode(s) },
 			"by another key's hand": func(*ssh.Signature) []byte { s, _ := mint.Ed25519(t, "x").Sign(nil, nil); return encode(s) },
 		} {
-			s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, lies: lies}).socket(t), "")
-			require.NoError(t, err)
+			s := must.Get(Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, lies: lies}).socket(t), ""))(t)
 			armored, err := s.Sign(t.Context(), op.Operational, payload(t))
 			require.ErrorIs(t, err, refusal.BadSignature, "%s: %s", key.Type(), what)
 			require.NotEmpty(t, refusal.As(err).Hint)
@@ -211,9 +199,8 @@ func TestAgentThatLies(t *testing.T) {
 			"another type":   func(r []byte) []byte { r[0] = msgIdentities; return r },
 			"no message":     func([]byte) []byte { return []byte{} },
 		} {
-			s, err := Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, signed: cut}).socket(t), "")
-			require.NoError(t, err)
-			_, err = s.Sign(t.Context(), op.Operational, payload(t))
+			s := must.Get(Agent(t.Context(), (&fakeAgent{keys: []mint.Key{key}, signed: cut}).socket(t), ""))(t)
+			_, err := s.Sign(t.Context(), op.Operational, payload(t))
 			refused(t, err, refusal.Unavailable, "does not answer as an ssh-agent does")
 			require.NotEmpty(t, refusal.As(err).Hint, what)
 		}
@@ -248,11 +235,9 @@ func TestAgentThatListsNonsense(t *testing.T) {
 		mint.String("ssh-new"), []byte("new"), []byte("x"), []byte("no key"), append(key.Blob(), 0), []byte("longer"),
 		key.Blob(), []byte("good"))...)
 	socket := (&fakeAgent{keys: []mint.Key{key}, listed: func([]byte) []byte { return odd }}).socket(t)
-	s, err := Agent(t.Context(), socket, "")
-	require.NoError(t, err)
+	s := must.Get(Agent(t.Context(), socket, ""))(t)
 	require.Equal(t, key.Fingerprint(), s.Fingerprint())
-	held, err := Identities(t.Context(), socket)
-	require.NoError(t, err)
+	held := must.Get(Identities(t.Context(), socket))(t)
 	require.Len(t, held, 4)
 	require.Equal(t, "ssh-new", held[0].KeyType)
 	require.Equal(t, "unknown", held[1].KeyType)
@@ -295,32 +280,25 @@ func TestAgentWithKeyAndCertificate(t *testing.T) {
 	t.Parallel()
 	ca, key := mint.Ed25519(t, "ca"), mint.Ed25519(t, "key")
 	cert := mint.Certify(ca, key, "alice@example.com")
-	file, err := ReadCertificate(cert.WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
+	file := must.Get(ReadCertificate(cert.WriteFile(t, t.TempDir())))(t)
 	a := &fakeAgent{keys: []mint.Key{key}, certs: [][]byte{cert.Blob(t)}}
 	for _, want := range []string{"", key.Fingerprint()} {
-		s, err := Agent(t.Context(), a.socket(t), want)
-		require.NoError(t, err)
+		s := must.Get(Agent(t.Context(), a.socket(t), want))(t)
 		require.Equal(t, key.Blob(), s.PublicKey().Marshal())
 	}
-	s, err := AgentCertified(t.Context(), a.socket(t), file)
-	require.NoError(t, err)
+	s := must.Get(AgentCertified(t.Context(), a.socket(t), file))(t)
 	require.Equal(t, cert.Blob(t), s.PublicKey().Marshal())
-	armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-	require.NoError(t, err)
+	armored := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 	require.Equal(t, mint.SignWith(t, cert, key, op.Operational.Namespace(), payload(t)).Armored(), armored)
 
 	// A renewed certificate works with the agent's old one.
 	renewed := cert
 	renewed.Serial = 2
-	file, err = ReadCertificate(renewed.WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
-	s, err = AgentCertified(t.Context(), a.socket(t), file)
-	require.NoError(t, err)
+	file = must.Get(ReadCertificate(renewed.WriteFile(t, t.TempDir())))(t)
+	s = must.Get(AgentCertified(t.Context(), a.socket(t), file))(t)
 	require.Equal(t, renewed.Blob(t), s.PublicKey().Marshal())
 
-	other, err := ReadCertificate(mint.Certify(ca, mint.Ed25519(t, "other"), "alice").WriteFile(t, t.TempDir()))
-	require.NoError(t, err)
-	_, err = AgentCertified(t.Context(), a.socket(t), other)
+	other := must.Get(ReadCertificate(mint.Certify(ca, mint.Ed25519(t, "other"), "alice").WriteFile(t, t.TempDir())))(t)
+	_, err := AgentCertified(t.Context(), a.socket(t), other)
 	refused(t, err, refusal.UnknownSigner, "does not hold the key "+other.Fingerprint)
 }

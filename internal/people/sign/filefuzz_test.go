@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // FuzzKeyFiles: a file that somebody names as a public key, a certificate or a
@@ -18,8 +19,7 @@ func FuzzKeyFiles(f *testing.F) {
 	key, ca := mint.Ed25519(f, "alice"), mint.Ed25519(f, "ca")
 	f.Add([]byte(key.Text() + " alice\n"))
 	f.Add([]byte("# a comment\n\nno key\n" + ca.Text() + "\n" + key.Text()))
-	private, err := os.ReadFile(key.WriteFile(f, f.TempDir()))
-	require.NoError(f, err)
+	private := must.Get(os.ReadFile(key.WriteFile(f, f.TempDir())))(f)
 	f.Add(private)
 	f.Add(private[:len(private)/2])
 	f.Add([]byte("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0IHNlY3JldCBzZWNyZXQ=\n-----END OPENSSH PRIVATE KEY-----\n"))

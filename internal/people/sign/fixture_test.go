@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var keyNames = []string{"alice", "ecdsa-p256", "rsa-3072"}
@@ -21,31 +22,28 @@ var keyNames = []string{"alice", "ecdsa-p256", "rsa-3072"}
 func payload(t testing.TB) []byte {
 	t.Helper()
 	issued := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
-	b, err := op.Payload{
+	b := must.Get(op.Payload{
 		Gate: "00112233445566778899aabbccddeeff", Host: "pve1", Op: "guest.destroy",
 		Target: op.Target{Kind: "guest", Name: "web-1"}, Incarnation: "i", State: op.FingerprintOf(nil),
 		Params: op.Params{}, Nonce: "AAECAwQFBgcICQoLDA0ODw", IssuedAt: issued, ExpiresAt: issued.Add(time.Hour),
-	}.Encode()
-	require.NoError(t, err)
+	}.Encode())(t)
 	return b
 }
 
 func rejection(t testing.TB) []byte {
 	t.Helper()
 	issued := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
-	b, err := op.Rejection{
+	b := must.Get(op.Rejection{
 		Gate: "00112233445566778899aabbccddeeff", Host: "pve1", Request: op.RequestID{Job: 1, Index: 1},
 		PayloadSHA256: op.SHA256(nil), Nonce: "AAECAwQFBgcICQoLDA0ODw", IssuedAt: issued, ExpiresAt: issued.Add(time.Hour),
-	}.Encode()
-	require.NoError(t, err)
+	}.Encode())(t)
 	return b
 }
 
 // privateCopy copies a test key to where its mode is one that is accepted.
 func privateCopy(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", name))
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", name)))(t)
 	return keyFile(t, b)
 }
 

@@ -20,19 +20,18 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestKeyFileSignsAsSSHKeygen(t *testing.T) {
 	t.Parallel()
 	for _, name := range keyNames {
 		path := privateCopy(t, name)
-		s, err := KeyFile(path, nil)
-		require.NoError(t, err)
+		s := must.Get(KeyFile(path, nil))(t)
 		require.Equal(t, ssh.FingerprintSHA256(s.PublicKey()), s.Fingerprint())
 		for _, role := range op.Roles {
 			for _, bytesToSign := range [][]byte{payload(t), rejection(t)} {
-				armored, err := s.Sign(t.Context(), role, bytesToSign)
-				require.NoError(t, err)
+				armored := must.Get(s.Sign(t.Context(), role, bytesToSign))(t)
 				require.NoError(t, opensshVerifies(t, s.PublicKey(), role, bytesToSign, armored))
 				require.Error(t, opensshVerifies(t, s.PublicKey(), role, append(bytesToSign, '\n'), armored))
 			}
@@ -40,10 +39,8 @@ func TestKeyFileSignsAsSSHKeygen(t *testing.T) {
 
 		cmd := exec.Command(program(t, "ssh-keygen"), "-Y", "sign", "-n", op.Operational.Namespace(), "-f", path)
 		cmd.Stdin = bytes.NewReader(payload(t))
-		theirs, err := cmd.Output()
-		require.NoError(t, err)
-		ours, err := s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		theirs := must.Get(cmd.Output())(t)
+		ours := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 		if name == "ecdsa-p256" { // whose signatures are random: the form is the same
 			mask := func(s string) string { return strings.Join(strings.Split(s, "\n")[:3], "\n") }
 			require.Equal(t, mask(string(theirs)), mask(ours))
@@ -55,8 +52,7 @@ func TestKeyFileSignsAsSSHKeygen(t *testing.T) {
 
 func TestSignsNothingElse(t *testing.T) {
 	t.Parallel()
-	s, err := KeyFile(privateCopy(t, "alice"), nil)
-	require.NoError(t, err)
+	s := must.Get(KeyFile(privateCopy(t, "alice"), nil))(t)
 	for _, b := range [][]byte{nil, []byte("hello"), []byte("{}"), append(payload(t), '\n'),
 		bytes.Replace(payload(t), []byte("guest/web-1"), []byte("guest/*"), 1)} {
 		armored, err := s.Sign(t.Context(), op.Operational, b)
@@ -64,35 +60,28 @@ func TestSignsNothingElse(t *testing.T) {
 		require.Empty(t, armored)
 	}
 	for _, role := range []op.Role{"", "Operational", "operational@gated", "two words", "-x", op.Role(strings.Repeat("a", 33))} {
-		_, err := s.Sign(t.Context(), role, payload(t))
-		require.ErrorIs(t, err, refusal.NamespaceMismatch)
+		must.Fail(s.Sign(t.Context(), role, payload(t)))(t, refusal.NamespaceMismatch)
 	}
 }
 
 func TestKeyFilePassphrase(t *testing.T) {
 	t.Parallel()
-	plain, err := os.ReadFile(privateCopy(t, "alice"))
-	require.NoError(t, err)
-	raw, err := ssh.ParseRawPrivateKey(plain)
-	require.NoError(t, err)
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(raw, "", []byte("sesame"))
-	require.NoError(t, err)
+	plain := must.Get(os.ReadFile(privateCopy(t, "alice")))(t)
+	raw := must.Get(ssh.ParseRawPrivateKey(plain))(t)
+	block := must.Get(ssh.MarshalPrivateKeyWithPassphrase(raw, "", []byte("sesame")))(t)
 	path := keyFile(t, pem.EncodeToMemory(block))
 
 	given := []byte("sesame")
 	asked := 0
-	s, err := KeyFile(path, func() ([]byte, error) { asked++; return given, nil })
-	require.NoError(t, err)
+	s := must.Get(KeyFile(path, func() ([]byte, error) { asked++; return given, nil }))(t)
 	require.Equal(t, 1, asked)
 	require.Equal(t, make([]byte, 6), given, "the passphrase is overwritten")
-	armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-	require.NoError(t, err)
+	armored := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 	require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
 
-	_, err = KeyFile(path, func() ([]byte, error) { return []byte("open"), nil })
+	_, err := KeyFile(path, func() ([]byte, error) { return []byte("open"), nil })
 	refused(t, err, refusal.Malformed, "not its passphrase")
-	_, err = KeyFile(path, func() ([]byte, error) { return nil, nil })
-	require.Error(t, err, "an empty passphrase")
+	must.Err(KeyFile(path, func() ([]byte, error) { return nil, nil }))(t, "an empty passphrase")
 	_, err = KeyFile(path, nil)
 	refused(t, err, refusal.NotAllowed, "nobody to ask")
 	_, err = KeyFile(path, func() ([]byte, error) { return nil, errors.New("end of input") })
@@ -103,12 +92,9 @@ func TestKeyFilePassphrase(t *testing.T) {
 
 func TestKeyFileRefusals(t *testing.T) {
 	t.Parallel()
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	block, err := ssh.MarshalPrivateKey(weak, "")
-	require.NoError(t, err)
-	public, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", "alice.pub"))
-	require.NoError(t, err)
+	weak := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	block := must.Get(ssh.MarshalPrivateKey(weak, ""))(t)
+	public := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", "alice.pub")))(t)
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	for _, c := range []struct {
@@ -153,12 +139,9 @@ func securityKey() []byte {
 
 func TestKeyFileWithItsPublicKeyBelow(t *testing.T) {
 	t.Parallel()
-	private, err := os.ReadFile(privateCopy(t, "alice"))
-	require.NoError(t, err)
-	public, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", "alice.pub"))
-	require.NoError(t, err)
-	_, err = KeyFile(keyFile(t, append(private, public...)), nil)
-	require.NoError(t, err)
+	private := must.Get(os.ReadFile(privateCopy(t, "alice")))(t)
+	public := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "testdata", "keys", "alice.pub")))(t)
+	must.Get(KeyFile(keyFile(t, append(private, public...)), nil))(t)
 }
 
 func TestKeyFileMode(t *testing.T) {
@@ -207,10 +190,8 @@ func (l liar) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
 func TestWhatComesBackIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, name := range keyNames {
-		b, err := os.ReadFile(privateCopy(t, name))
-		require.NoError(t, err)
-		key, err := ssh.ParsePrivateKey(b)
-		require.NoError(t, err)
+		b := must.Get(os.ReadFile(privateCopy(t, name)))(t)
+		key := must.Get(ssh.ParsePrivateKey(b))(t)
 		for what, lie := range map[string]func(*ssh.Signature){
 			"another format":  func(s *ssh.Signature) { s.Format = ssh.KeyAlgoRSA },
 			"another bit":     func(s *ssh.Signature) { s.Blob[len(s.Blob)-1] ^= 1 },
@@ -222,7 +203,6 @@ func TestWhatComesBackIsChecked(t *testing.T) {
 			require.ErrorIs(t, err, refusal.BadSignature, "%s, %s", name, what)
 			require.Empty(t, armored)
 		}
-		_, err = signer{raw: liar{key, func(*ssh.Signature) {}}}.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		must.Get(signer{raw: liar{key, func(*ssh.Signature) {}}}.Sign(t.Context(), op.Operational, payload(t)))(t)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestPublicKeyFile(t *testing.T) {
@@ -17,8 +18,7 @@ func TestPublicKeyFile(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "id.pub")
 	require.NoError(t, os.WriteFile(path, []byte(line), 0o644))
-	id, err := PublicKeyFile(path)
-	require.NoError(t, err)
+	id := must.Get(PublicKeyFile(path))(t)
 	require.Equal(t, ssh.FingerprintSHA256(key), id.Fingerprint)
 	require.Equal(t, "ssh-ed25519", id.KeyType)
 	require.Equal(t, "alice@example.com", id.Comment)

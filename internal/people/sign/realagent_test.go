@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // realAgent is OpenSSH's own.
@@ -20,16 +21,14 @@ type realAgent struct{ socket string }
 
 func startAgent(t *testing.T) realAgent {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("", "agent"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	a := realAgent{filepath.Join(dir, "s")}
 	cmd := exec.CommandContext(t.Context(), program(t, "ssh-agent"), "-D", "-a", a.socket)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdout := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	_, err = bufio.NewReader(stdout).ReadString('\n') // it prints SSH_AUTH_SOCK when it listens
+	_, err := bufio.NewReader(stdout).ReadString('\n') // it prints SSH_AUTH_SOCK when it listens
 	require.NoError(t, err)
 	return a
 }
@@ -54,14 +53,11 @@ func TestRealAgent(t *testing.T) {
 	real := startAgent(t)
 	for i, name := range keyNames {
 		real.add(t, privateCopy(t, name))
-		s, err := Agent(t.Context(), real.socket, fingerprint(t, name))
-		require.NoError(t, err)
+		s := must.Get(Agent(t.Context(), real.socket, fingerprint(t, name)))(t)
 		require.False(t, s.SecurityKey())
-		armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		armored := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 		require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
-		held, err := Identities(t.Context(), real.socket)
-		require.NoError(t, err)
+		held := must.Get(Identities(t.Context(), real.socket))(t)
 		require.Len(t, held, i+1)
 		require.Equal(t, "gated test key, do not trust", held[i].Comment)
 		require.Nil(t, held[i].Refused)
@@ -79,28 +75,23 @@ func TestRealAgentWithCertificates(t *testing.T) {
 		_ = os.Remove(key) // of the round before
 		keygen(t, append([]string{"-N", "", "-C", "a key", "-f", key, "-t"}, kind...)...)
 		keygen(t, "-s", ca, "-I", "alice at work", "-n", "alice@example.com", "-V", "-5m:+1h", key+".pub")
-		cert, err := ReadCertificate(key + "-cert.pub")
-		require.NoError(t, err)
+		cert := must.Get(ReadCertificate(key + "-cert.pub"))(t)
 		require.Equal(t, []string{"alice@example.com"}, cert.Principals)
 		require.Equal(t, "alice at work", cert.KeyID)
 		require.NoError(t, cert.ValidAt(time.Now()))
 
 		// ssh-add takes the certificate beside the key too.
 		real.add(t, key)
-		plain, err := Agent(t.Context(), real.socket, cert.Fingerprint)
-		require.NoError(t, err)
+		plain := must.Get(Agent(t.Context(), real.socket, cert.Fingerprint))(t)
 		require.Equal(t, cert.KeyType, plain.PublicKey().Type(), "the key, not its certificate")
-		armored, err := plain.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
+		armored := must.Get(plain.Sign(t.Context(), op.Operational, payload(t)))(t)
 		require.NoError(t, opensshVerifies(t, plain.PublicKey(), op.Operational, payload(t), armored))
 
 		signsWithCertificate := func() {
-			s, err := AgentCertified(t.Context(), real.socket, cert)
-			require.NoError(t, err)
+			s := must.Get(AgentCertified(t.Context(), real.socket, cert))(t)
 			require.IsType(t, &ssh.Certificate{}, s.PublicKey())
 			require.Equal(t, cert.Fingerprint, s.Fingerprint())
-			armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-			require.NoError(t, err)
+			armored := must.Get(s.Sign(t.Context(), op.Operational, payload(t)))(t)
 			require.NoError(t, authorityVerifies(t, ca+".pub", "alice@example.com", payload(t), armored))
 			require.Error(t, authorityVerifies(t, ca+".pub", "bob@example.com", payload(t), armored))
 			require.Error(t, opensshVerifies(t, plain.PublicKey(), op.Operational, payload(t), armored))
@@ -109,7 +100,7 @@ func TestRealAgentWithCertificates(t *testing.T) {
 
 		// The certificate alone, as tools of a CA load it.
 		real.add(t, "-d", key)
-		_, err = Agent(t.Context(), real.socket, cert.Fingerprint)
+		_, err := Agent(t.Context(), real.socket, cert.Fingerprint)
 		refused(t, err, refusal.UnknownSigner, "")
 		_, err = AgentCertified(t.Context(), real.socket, cert)
 		refused(t, err, refusal.UnknownSigner, "")
@@ -126,8 +117,7 @@ func addCertificateAlone(t *testing.T, real realAgent, key string) {
 	t.Helper()
 	real.add(t, key)
 	alone := filepath.Join(t.TempDir(), "alone.pub") // a path without a certificate beside it
-	public, err := os.ReadFile(key + ".pub")
-	require.NoError(t, err)
+	public := must.Get(os.ReadFile(key + ".pub"))(t)
 	require.NoError(t, os.WriteFile(alone, public, 0o600))
 	real.add(t, "-d", alone)
 }

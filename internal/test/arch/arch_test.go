@@ -11,27 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/test/arch"
+	"gated/internal/test/must"
 )
 
 func thisModule(t *testing.T) fs.FS {
 	t.Helper()
 	root := os.DirFS("../../..")
-	_, err := fs.Stat(root, "go.mod")
-	require.NoError(t, err)
+	must.Get(fs.Stat(root, "go.mod"))(t)
 	return root
 }
 
 func TestThisModule(t *testing.T) {
-	problems, err := arch.Check(thisModule(t))
-	require.NoError(t, err)
+	problems := must.Get(arch.Check(thisModule(t)))(t)
 	for _, p := range problems {
 		t.Error(p)
 	}
 }
 
 func TestLinksOfThisModule(t *testing.T) {
-	problems, err := arch.CheckLinks(thisModule(t))
-	require.NoError(t, err)
+	problems := must.Get(arch.CheckLinks(thisModule(t)))(t)
 	for _, p := range problems {
 		t.Error(p)
 	}
@@ -44,6 +42,8 @@ const table = "# The packages\n\n## Packages\n\n" +
 	"| `gate` | decides | base/op base/store | - |\n" +
 	"| `driver/local` | acts | base/op gate | - |\n" +
 	"| `cmd/gated` | words | base/op | - |\n" +
+	"| `test/must` | tests everywhere: ends a test | - | - |\n" +
+	"| `test/world` | tests alone: a gate | - | - |\n" +
 	"\n## Modules\n\n| module | imported by | for |\n|---|---|---|\n" +
 	"| `modernc.org/sqlite` | base/store | rows |\n" +
 	"| `github.com/stretchr/testify` | - | tests |\n" +
@@ -62,6 +62,9 @@ func sound() fstest.MapFS {
 		"internal/base/store/store_test.go":    "package store\n\nimport _ \"gated/internal/base/op\"\n",
 		"internal/gate/gate.go":                "package gate\n\nimport (\n\t\"time\"\n\n\t_ \"gated/internal/base/op\"\n\t_ \"golang.org/x/crypto/ssh/agent\"\n)\n\nvar now = time.Now\n",
 		"internal/driver/local/local.go":       "package local\n\nimport _ \"gated/internal/gate\"\n",
+		"internal/driver/local/local_test.go":  "package local\n\nimport _ \"gated/internal/test/must\"\n",
+		"internal/test/must/must.go":           "package must\n",
+		"internal/test/world/world.go":         "package world\n\nimport _ \"gated/internal/test/must\"\n",
 		"cmd/gated/main.go":                    "package main\n\nimport \"time\"\n\nfunc main() { _ = time.Now() }\n",
 		"internal/base/op/testdata/bad/bad.go": "this is no Go",
 		"bin/README.md":                        "[nowhere](nowhere.md)",
@@ -79,9 +82,7 @@ func sound() fstest.MapFS {
 }
 
 func TestASoundModulePasses(t *testing.T) {
-	problems, err := arch.Check(sound())
-	require.NoError(t, err)
-	require.Empty(t, problems)
+	require.Empty(t, must.Get(arch.Check(sound()))(t))
 }
 
 // TestEachRuleFails gives the checker one fault at a time.
@@ -93,6 +94,8 @@ func TestEachRuleFails(t *testing.T) {
 		{"an arrow of tests in the program", "internal/base/store/x.go", "package store\n\nimport _ \"gated/internal/base/op\"\n", "internal/base/store may not import internal/base/op"},
 		{"an arrow that tests do not have either", "internal/base/op/x_test.go", "package op\n\nimport _ \"gated/internal/gate\"\n", "internal/base/op may not import internal/gate"},
 		{"an arrow behind a build constraint", "internal/base/op/x.go", "//go:build never\n\npackage op\n\nimport _ \"gated/internal/gate\"\n", "internal/base/op may not import internal/gate"},
+		{"a program that imports what is for tests everywhere", "internal/base/op/x.go", "package op\n\nimport _ \"gated/internal/test/must\"\n", "internal/base/op may not import internal/test/must"},
+		{"a test that imports what is for tests alone", "internal/base/op/x_test.go", "package op\n\nimport _ \"gated/internal/test/world\"\n", "internal/base/op may not import internal/test/world"},
 		{"drivers never import each other", "internal/driver/local/x.go", "package local\n\nimport _ \"gated/internal/driver/other\"\n", "may not import internal/driver/other"},
 		{"an unlisted package", "internal/helper/x.go", "package helper\n", "internal/helper is not in"},
 		{"an unlisted package with tests alone", "internal/helper/x_test.go", "package helper\n", "internal/helper is not in"},
@@ -123,8 +126,7 @@ func TestEachRuleFails(t *testing.T) {
 	} {
 		tree := sound()
 		tree[c.path] = &fstest.MapFile{Data: []byte(c.content)}
-		problems, err := arch.Check(tree)
-		require.NoError(t, err, c.name)
+		problems := must.Get(arch.Check(tree))(t, c.name)
 		require.Len(t, problems, 1, "%s: %v", c.name, problems)
 		require.Contains(t, problems[0].String(), c.want, c.name)
 	}
@@ -136,9 +138,7 @@ func TestLimitsAtTheLimit(t *testing.T) {
 	tree["internal/base/op/file.go"] = &fstest.MapFile{Data: []byte("package op\n\n" + strings.Repeat("// a line\n", 598))}
 	tree["internal/base/op/func.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", 58) + "}\n")}
 	tree["internal/base/op/long_test.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc g() {\n" + strings.Repeat("\tprintln()\n", 500) + "}\n")}
-	problems, err := arch.Check(tree)
-	require.NoError(t, err)
-	require.Empty(t, problems)
+	require.Empty(t, must.Get(arch.Check(tree))(t))
 }
 
 // TestFoldersInACircle: each package alone imports nothing that imports it, and
@@ -152,14 +152,12 @@ func TestFoldersInACircle(t *testing.T) {
 		tree["internal/"+name+"/x.go"] = &fstest.MapFile{Data: []byte("package x\n")}
 	}
 	tree[arch.TablePath] = &fstest.MapFile{Data: []byte(table + rows("second"))}
-	problems, err := arch.Check(tree)
-	require.NoError(t, err)
+	problems := must.Get(arch.Check(tree))(t)
 	require.Len(t, problems, 2, "%v", problems)
 	require.Contains(t, problems[0].What, "a circle of folders: high to low (internal/high/c imports internal/low/a)")
 	require.Contains(t, problems[1].What, "a circle of folders: low to high (internal/low/b imports internal/high/c)")
 	tree[arch.TablePath] = &fstest.MapFile{Data: []byte(table + rows("tests alone: second"))}
-	problems, err = arch.Check(tree)
-	require.NoError(t, err)
+	problems = must.Get(arch.Check(tree))(t)
 	require.Empty(t, problems)
 }
 
@@ -176,8 +174,7 @@ func TestTheTableTellsNoTales(t *testing.T) {
 		if name != "an arrow to nowhere" {
 			delete(tree, "cmd/opsign/main.go")
 		}
-		problems, err := arch.Check(tree)
-		require.NoError(t, err, name)
+		problems := must.Get(arch.Check(tree))(t, name)
 		require.Len(t, problems, 1, "%s: %v", name, problems)
 		require.Contains(t, problems[0].What, "internal/ghost", name)
 	}
@@ -208,8 +205,7 @@ func TestWhatCannotBeCheckedIsAnError(t *testing.T) {
 	} {
 		tree := sound()
 		spoil(tree)
-		_, err := arch.Check(tree)
-		require.Error(t, err, name)
+		must.Err(arch.Check(tree))(t, name)
 	}
 }
 
@@ -219,8 +215,7 @@ func TestLinks(t *testing.T) {
 			"`[code](nowhere.md)`\n\n```\n[fenced](nowhere.md)\n```\n\n    [indented](nowhere.md)\n")},
 		"docs/a.md": &fstest.MapFile{Data: []byte("# A\n\n## Two `words`!\n\n[up](../README.md \"title\") [me](mailto:me@example.org)\n")},
 	}
-	problems, err := arch.CheckLinks(tree)
-	require.NoError(t, err)
+	problems := must.Get(arch.CheckLinks(tree))(t)
 	require.Empty(t, problems)
 
 	for link, want := range map[string]string{
@@ -232,26 +227,22 @@ func TestLinks(t *testing.T) {
 		"/docs/a.md":      "which is not there",
 	} {
 		tree["README.md"] = &fstest.MapFile{Data: []byte("# Read me\n\nsee [it](" + link + ")\n")}
-		problems, err := arch.CheckLinks(tree)
-		require.NoError(t, err)
+		problems := must.Get(arch.CheckLinks(tree))(t)
 		require.Len(t, problems, 1, link)
 		require.Equal(t, 3, problems[0].Line)
 		require.Contains(t, problems[0].What, want)
 	}
 
-	_, err = arch.CheckLinks(fstest.MapFS{"a.txt": &fstest.MapFile{}})
-	require.Error(t, err, "nothing to look at is not a pass")
+	must.Err(arch.CheckLinks(fstest.MapFS{"a.txt": &fstest.MapFile{}}))(t, "nothing to look at is not a pass")
 }
 
 // Each path that CONTRIBUTING.md names in backticks is there.
 func TestPathsOfContributing(t *testing.T) {
 	tree := thisModule(t)
-	page, err := fs.ReadFile(tree, "CONTRIBUTING.md")
-	require.NoError(t, err)
+	page := must.Get(fs.ReadFile(tree, "CONTRIBUTING.md"))(t)
 	paths := regexp.MustCompile("`((?:internal|cmd|docs|scripts|contrib|examples)/[A-Za-z0-9_./-]+[A-Za-z0-9_-])`").FindAllStringSubmatch(string(page), -1)
 	require.Greater(t, len(paths), 30)
 	for _, m := range paths {
-		_, err := fs.Stat(tree, m[1])
-		require.NoError(t, err, m[1])
+		must.Get(fs.Stat(tree, m[1]))(t, m[1])
 	}
 }

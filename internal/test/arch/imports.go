@@ -36,7 +36,8 @@ func (t Table) forbids(f file, r row, imported string) string {
 	case imported == "encoding/json":
 		return "encoding/json takes duplicate and case-variant members; use go-json-experiment/json"
 	case ours:
-		allowed := dir == f.dir() && f.isTest() || slices.Contains(r.imports, dir) || f.isTest() && slices.Contains(r.tests, dir)
+		allowed := dir == f.dir() && f.isTest() || slices.Contains(r.imports, dir) || f.isTest() && slices.Contains(r.tests, dir) ||
+			(f.isTest() || r.forTests) && t.packages[dir].forEvery
 		if !allowed {
 			return f.dir() + " may not import " + dir + " (" + TablePath + ")"
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 const parsersPage = "docs/design/parsers.md"
@@ -125,8 +127,7 @@ func takesText(p *ast.Field) bool {
 // Every parser is in the table with a fuzz target, and the table is true.
 func TestEveryParserIsFuzzed(t *testing.T) {
 	tree := thisModule(t)
-	page, err := fs.ReadFile(tree, parsersPage)
-	require.NoError(t, err)
+	page := must.Get(fs.ReadFile(tree, parsersPage))(t)
 	says, has := parsersOf(t, string(page)), search(t, tree)
 	require.Greater(t, len(has.parsers), 50)
 	require.Empty(t, missing(has.parsers, says.functions), "parsers that %s does not list: fuzz them, and add their rows", parsersPage)

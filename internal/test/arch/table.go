@@ -19,6 +19,7 @@ type Table struct {
 
 type row struct {
 	forTests bool     // its job begins with "tests"; no program has it
+	forEvery bool     // its job begins with "tests everywhere"; all tests may import it
 	imports  []string // directories that any file of the package may import
 	tests    []string // and these only its tests
 }
@@ -60,7 +61,8 @@ func (t Table) add(heading string, cells []string) error {
 		if cells[1] == "" {
 			return fmt.Errorf("%s has no job", dir)
 		}
-		t.packages[dir] = row{forTests: strings.HasPrefix(cells[1], "tests "), imports: directories(cells[2]), tests: directories(cells[3])}
+		t.packages[dir] = row{forTests: strings.HasPrefix(cells[1], "tests "), forEvery: strings.HasPrefix(cells[1], "tests everywhere"),
+			imports: directories(cells[2]), tests: directories(cells[3])}
 	case "Modules":
 		if len(cells) != 3 {
 			return fmt.Errorf("a module has 3 columns, not %d", len(cells))

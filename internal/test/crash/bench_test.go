@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -218,8 +219,7 @@ func (b *bench) send(ctx context.Context, s *signature) (api.Request, error) {
 
 // wholeGuests says which guests of the root cannot be read, or are none.
 func (b *bench) wholeGuests(ctx context.Context) (wrong []string) {
-	guests, err := b.client().Guests(ctx)
-	require.NoError(b.m().t, err)
+	guests := must.Get(b.client().Guests(ctx))(b.m().t)
 	known := map[string]bool{}
 	for _, g := range guests {
 		known[g.Name] = true
@@ -227,8 +227,7 @@ func (b *bench) wholeGuests(ctx context.Context) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("guest %s is not whole: %s", g.Name, g.Error.Detail))
 		}
 	}
-	entries, err := os.ReadDir(b.m().root)
-	require.NoError(b.m().t, err)
+	entries := must.Get(os.ReadDir(b.m().root))(b.m().t)
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") && !known[e.Name()] {
 			wrong = append(wrong, e.Name()+" is in the root, and the daemon knows of no such guest")
@@ -257,8 +256,7 @@ func (b *bench) dismiss(ctx context.Context) {
 		}
 		own.Close()
 	}
-	left, err := b.client().Agents(ctx)
-	require.NoError(b.m().t, err)
+	left := must.Get(b.client().Agents(ctx))(b.m().t)
 	for _, a := range left {
 		if _, err := b.client().Unregister(ctx, a.Name); err != nil {
 			require.ErrorIs(b.m().t, err, refusal.NotHolder) // an older state's
@@ -304,7 +302,6 @@ func (b *bench) state(ctx context.Context, c *cell) op.State {
 	if c.job == "" {
 		return ""
 	}
-	j, err := b.client().Job(ctx, c.job)
-	require.NoError(b.m().t, err)
+	j := must.Get(b.client().Job(ctx, c.job))(b.m().t)
 	return j.State
 }

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -62,8 +63,7 @@ func (c *checked) everything() {
 	defer cancel()
 	jobs := map[string]api.Job{}
 	for after := ""; ; {
-		list, err := c.client.Jobs(ctx, client.JobQuery{After: after})
-		require.NoError(c.t, err)
+		list := must.Get(c.client.Jobs(ctx, client.JobQuery{After: after}))(c.t)
 		for _, j := range list.Jobs {
 			jobs[j.ID] = j
 		}
@@ -103,8 +103,7 @@ func (c *checked) readLog(ctx context.Context) {
 // work after the jobs of the story have ended.
 func (c *checked) still(ctx context.Context) bool {
 	under := len(c.open(ctx)) // first: what ends later moves the head
-	head, err := c.client.AuditHead(ctx)
-	require.NoError(c.t, err)
+	head := must.Get(c.client.AuditHead(ctx))(c.t)
 	return under == 0 && head.Seq == c.log.seq
 }
 
@@ -112,8 +111,7 @@ func (c *checked) still(ctx context.Context) bool {
 func (c *checked) open(ctx context.Context) []api.Job {
 	var out []api.Job
 	for _, state := range []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched} {
-		list, err := c.client.Jobs(ctx, client.JobQuery{State: state})
-		require.NoError(c.t, err)
+		list := must.Get(c.client.Jobs(ctx, client.JobQuery{State: state}))(c.t)
 		for _, j := range list.Jobs {
 			if state == op.StateDispatched || !held(j) {
 				out = append(out, j)
@@ -167,8 +165,7 @@ func (c *checked) told(ctx context.Context) []string {
 
 func (c *checked) wrong(ctx context.Context) []string {
 	wrong := c.told(ctx)
-	guests, err := c.client.Guests(ctx)
-	require.NoError(c.t, err)
+	guests := must.Get(c.client.Guests(ctx))(c.t)
 	wrong = append(wrong, checkGuests(c.ledger.files, c.log, c.look)...)
 	wrong = append(wrong, checkProcesses(c.processes(), guests)...)
 	wrong = append(wrong, c.checkSets(ctx)...)
@@ -189,8 +186,7 @@ func (c *checked) checkSets(ctx context.Context) (wrong []string) {
 // leftovers finds what unfinished work has left in the state directory.
 func (c *checked) leftovers() (wrong []string) {
 	for _, pattern := range []string{"guests/.new-*", "guests/.trash/.new-*", "guests/*/.new-*", ".backup-*", "*.tmp", "*.restoring*"} {
-		left, err := filepath.Glob(filepath.Join(c.state, pattern))
-		require.NoError(c.t, err)
+		left := must.Get(filepath.Glob(filepath.Join(c.state, pattern)))(c.t)
 		for _, path := range left {
 			wrong = append(wrong, path+" was left behind")
 		}

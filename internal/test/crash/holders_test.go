@@ -15,6 +15,7 @@ import (
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -37,13 +38,11 @@ type holders struct {
 
 // newHolders makes a checkout in which agents reserve. The daemon is down.
 func newHolders(t *testing.T, m *machine, name string) *holders {
-	root, err := filepath.EvalSymlinks(m.dir)
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(m.dir))(t)
 	h := &holders{t: t, m: m, root: filepath.Join(root, name), strike: func(int64) {}, up: make(chan bool), agents: map[string]*client.Client{}}
 	for _, scope := range linear.Scopes {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.root, scope), 0o700))
-		place, err := checkout.At(filepath.Join(h.root, scope))
-		require.NoError(t, err)
+		place := must.Get(checkout.At(filepath.Join(h.root, scope)))(t)
 		h.place = append(h.place, place)
 	}
 	t.Cleanup(func() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -51,8 +52,7 @@ func (s *story) untilKilled(r *rand.Rand) (cut bool) {
 	strike := func() { once.Do(func() { close(now) }) }
 	s.strike = func(int64) {}
 	if n := 1 + r.IntN(60); r.IntN(2) == 0 {
-		head, err := s.client.AuditHead(ctx)
-		require.NoError(s.t, err)
+		head := must.Get(s.client.AuditHead(ctx))(s.t)
 		go func() {
 			_ = s.client.Events(ctx, head.Seq, true, func(e api.Entry) error {
 				if e.Seq >= head.Seq+int64(n) {

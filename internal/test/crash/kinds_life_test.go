@@ -16,12 +16,11 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
-func trustKinds() []kind {
-	return []kind{{name: op.Rotate, do: rotate, check: rotated}}
-}
+func trustKinds() []kind { return []kind{{name: op.Rotate, do: rotate, check: rotated}} }
 
 // rotate takes a spare signer out.
 func rotate(ctx context.Context, b *bench, c *cell) error {
@@ -50,8 +49,7 @@ func rotated(ctx context.Context, b *bench, c *cell) []string {
 // listed returns the list of signers in force, and says that the key which a
 // rotation took out is in it again, or that the file says another one.
 func (b *bench) listed(ctx context.Context, c *cell) (newest life.TrustVersion, wrong []string) {
-	all, err := life.TrustHistory(ctx, b.m().state)
-	require.NoError(b.m().t, err)
+	all := must.Get(life.TrustHistory(ctx, b.m().state))(b.m().t)
 	newest = all[len(all)-1]
 	for _, l := range newest.Listed {
 		if fmt.Sprint(newest.Epoch) == c.told["epoch"] && l.Key == c.told["key"] {

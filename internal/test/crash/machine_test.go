@@ -23,6 +23,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/host/life"
 	"gated/internal/people/sign"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 	"gated/internal/wire/client"
 )
@@ -72,36 +73,28 @@ func newMachineOf(t *testing.T, program string, keep time.Duration, signers ...s
 	out, err := exec.Command(program, args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	conf := filepath.Join(m.state, "gated.yaml")
-	text, err := os.ReadFile(conf)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(conf))(t)
 	text = []byte(strings.Replace(string(text), "\nsingle_user: false\n", "\nsingle_user: true\n", 1)) // commands run as who tests
 	text = fmt.Appendf(text, localConf+commandConf, spareuids.WideLine(), keep, m.marks())
 	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
-	m.client, err = client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }})
-	require.NoError(t, err)
+	m.client = must.Get(client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }}))(t)
 	path := filepath.Join(dir, "n")
-	m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	require.NoError(t, err)
+	m.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	return m
 }
 
 func (m *machine) makeKey() {
 	writeKey(m.t, m.key, "alice@example.com")
-	var err error
-	m.signer, err = sign.KeyFile(m.key, nil)
-	require.NoError(m.t, err)
+	m.signer = must.Get(sign.KeyFile(m.key, nil))(m.t)
 }
 
 // writeKey makes a key in two files and returns its fingerprint.
 func writeKey(t *testing.T, path, owner string) string {
-	pub, priv, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
-	block, err := ssh.MarshalPrivateKey(priv, owner)
-	require.NoError(t, err)
+	pub, priv := must.Two(ed25519.GenerateKey(nil))(t)
+	block := must.Get(ssh.MarshalPrivateKey(priv, owner))(t)
 	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
-	public, err := ssh.NewPublicKey(pub)
-	require.NoError(t, err)
+	public := must.Get(ssh.NewPublicKey(pub))(t)
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public))) + " " + owner + "\n"
 	require.NoError(t, os.WriteFile(path+".pub", []byte(line), 0o600))
 	return ssh.FingerprintSHA256(public)
@@ -235,8 +228,7 @@ func (m *machine) clear() {
 // where they work, and by the mark that the driver gives them.
 func (m *machine) processes() map[int]op.Incarnation {
 	found := map[int]op.Incarnation{}
-	entries, err := os.ReadDir("/proc")
-	require.NoError(m.t, err)
+	entries := must.Get(os.ReadDir("/proc"))(m.t)
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -264,8 +256,7 @@ func (m *machine) processes() map[int]op.Incarnation {
 // sound runs fsck, which needs no daemon and minds none.
 func (m *machine) sound(when string) {
 	m.t.Helper()
-	r, err := life.Fsck(context.Background(), m.state)
-	require.NoError(m.t, err, when)
+	r := must.Get(life.Fsck(context.Background(), m.state))(m.t, when)
 	require.Empty(m.t, r.Problems, when)
 }
 

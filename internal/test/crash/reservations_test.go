@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
+	"gated/internal/test/must"
 )
 
 // histories makes a longer run: go test ./internal/test/crash -run TestReservations -histories 100
@@ -91,8 +92,7 @@ func (h *holders) untilStruck(more int64) {
 // dismiss ends every agent whose token is known, and every other one that has
 // nothing: a uid may not have any number of them.
 func (h *holders) dismiss() {
-	agents, err := h.m.client.Agents(h.t.Context())
-	require.NoError(h.t, err)
+	agents := must.Get(h.m.client.Agents(h.t.Context()))(h.t)
 	for _, a := range agents {
 		if _, err := h.client(a.Name).Unregister(h.t.Context(), a.Name); err != nil {
 			require.ErrorIs(h.t, err, refusal.NotHolder)

@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -199,8 +198,7 @@ func (c *checked) checkHeld(ctx context.Context) (wrong []string) {
 	if len(c.ledger.tokens) == 0 {
 		return nil
 	}
-	all, err := c.client.AllReservations(ctx, client.ReservationQuery{})
-	require.NoError(c.t, err)
+	all := must.Get(c.client.AllReservations(ctx, client.ReservationQuery{}))(c.t)
 	there := map[string]api.Reservation{}
 	for _, r := range all {
 		there[r.ID] = r

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/test/linear"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -39,8 +40,7 @@ func TestFiveAgentsOneCheckout(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(*seed, 2))
 	m := newMachine(t)
-	root, err := filepath.EvalSymlinks(m.dir)
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(m.dir))(t)
 	root = filepath.Join(root, "checkout")
 	for _, path := range linear.Paths {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o700))
@@ -142,20 +142,15 @@ func (m *machine) nothingIsStuck(root string) {
 	got := h.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: shortest})
 	require.Empty(m.t, got.Refused, "something is stuck: %s", got)
 	require.Equal(m.t, linear.Answer{}, h.Do(linear.Call{Kind: linear.End, Agent: "last"}))
-	left, err := m.client.AllReservations(ctx, client.ReservationQuery{})
-	require.NoError(m.t, err)
-	require.Empty(m.t, left)
-	agents, err := m.client.Agents(ctx)
-	require.NoError(m.t, err)
-	require.Empty(m.t, agents)
+	require.Empty(m.t, must.Get(m.client.AllReservations(ctx, client.ReservationQuery{}))(m.t))
+	require.Empty(m.t, must.Get(m.client.Agents(ctx))(m.t))
 }
 
 // claimLog reads what the audit log has of reservations and agents.
 func (m *machine) claimLog() (log []claimEntry) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
-	scopes, err := m.client.Scopes(ctx)
-	require.NoError(m.t, err)
+	scopes := must.Get(m.client.Scopes(ctx))(m.t)
 	dirs := map[string]string{}
 	for _, s := range scopes {
 		dirs["scope/"+s.ID] = s.Path

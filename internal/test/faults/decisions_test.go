@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // hostDir tells the child process of these tests where to work.
@@ -24,26 +26,31 @@ func inMemory(t *testing.T) string {
 	if unix.Statfs(shm, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || unix.Access(shm, unix.W_OK) != nil {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(shm, "gated")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp(shm, "gated"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
+}
+
+// inChild runs a test in a process of its own, whose calls below one directory can fail. The test logs at least that
+// many lines about reliability.
+func inChild(t *testing.T, test string, lines int) {
+	t.Helper()
+	dir := inMemory(t)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+test+"$", "-test.v")
+	cmd.Env = append(os.Environ(), hostDir+"="+dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	s := must.Get(Start(cmd, dir, Fault{}))(t)
+	require.NoError(t, cmd.Wait(), "%s", &out)
+	require.NoError(t, s.Wait())
+	require.Contains(t, out.String(), "--- PASS: "+test)
+	relay(t, out.String(), lines)
 }
 
 // H03: every decision that a gate makes, once for each call below its directory
 // that it consists of: that one fails, or it and all that come after it do.
 func TestDecisionsWhereEveryCallFails(t *testing.T) {
-	dir := inMemory(t)
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestDecisionsChild$", "-test.v")
-	cmd.Env = append(os.Environ(), hostDir+"="+dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	s, err := Start(cmd, dir, Fault{})
-	require.NoError(t, err)
-	require.NoError(t, cmd.Wait(), "%s", &out)
-	require.NoError(t, s.Wait())
-	require.Contains(t, out.String(), "--- PASS: TestDecisionsChild")
-	relay(t, out.String(), 5)
+	inChild(t, "TestDecisionsChild", 5)
 }
 
 func TestDecisionsChild(t *testing.T) {

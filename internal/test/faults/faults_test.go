@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // deedsArg is the name under which this program does one of each kind of call.
@@ -68,8 +70,7 @@ func watchDeeds(t *testing.T, f Fault) (says string, seen int, hit []Call) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", deedsArg, dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	s, err := Start(cmd, dir, f)
-	require.NoError(t, err)
+	s := must.Get(Start(cmd, dir, f))(t)
 	require.NoError(t, cmd.Wait(), out.String())
 	require.NoError(t, s.Wait())
 	seen, hit = s.Disarm()
@@ -109,8 +110,7 @@ func TestLastingAndOnlyOneKind(t *testing.T) {
 
 // The fault is asked for by the process itself.
 func TestControlsFromInside(t *testing.T) {
-	_, err := Disarm()
-	require.ErrorIs(t, err, fs.ErrNotExist, "there is no supervisor here")
+	must.Fail(Disarm())(t, fs.ErrNotExist, "there is no supervisor here")
 	s := &Supervisor{dir: "/d"}
 	val, mine := s.asked("/gated-faults/arm/3/5/true/2")
 	require.True(t, mine)

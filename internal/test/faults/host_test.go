@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,19 +16,19 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
-	"gated/internal/nonce"
-	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 const (
 	hostName = "pve1"
-	hostID   = op.GateID("0123456789abcdef0123456789abcdef")
+	hostID   = gateworld.ID
 )
 
 var (
 	hub  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
-	noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	noon = gateworld.Noon
 )
 
 // host is a gate over a store whose calls fail and over guests that are only in
@@ -68,9 +67,7 @@ type prepared struct {
 func prepare(t testing.TB, dir string) prepared {
 	h := &host{t: t, path: filepath.Join(dir, "prepared.db"), guests: guests{}, alice: mint.Ed25519(t, "alice"),
 		told: map[op.StepID]op.State{}, acted: map[op.StepID]int{}}
-	var err error
-	h.key, err = checkpoint.NewKey(hostID)
-	require.NoError(t, err)
+	h.key = must.Get(checkpoint.NewKey(hostID))(t)
 	h.store, h.gate = h.open(h.path)
 	require.NoError(t, h.store.Update(t.Context(), func(tx *store.Tx) error {
 		if err := audit.SetPublicKey(tx, hostID, h.key.Public); err != nil {
@@ -82,8 +79,7 @@ func prepare(t testing.TB, dir string) prepared {
 		h.benign("guest.create", name)
 	}
 	require.NoError(t, h.store.Close())
-	b, err := os.ReadFile(h.path)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(h.path))(t)
 	return prepared{b, h.guests, h.key, h.jobs, h.told}
 }
 
@@ -102,19 +98,9 @@ func newHost(t testing.TB, dir string, p prepared, f Fault) *host {
 // open opens a database and puts the gate before it, as a start does.
 func (h *host) open(path string) (*store.Store, *gate.Gate) {
 	//fsck:none each story runs fsck when calls fail no more
-	s, err := store.Open(h.t.Context(), path, store.Options{Migrations: life.Migrations()})
-	require.NoError(h.t, err)
-	var clock *nonce.Clock
-	require.NoError(h.t, s.View(h.t.Context(), func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
-		return err
-	}))
-	trust, err := authz.LoadTrust([]byte(h.alice.Line("alice@example.com", `namespaces="operational@gated"`)))
-	require.NoError(h.t, err)
-	g, err := gate.New(gate.Config{Store: s, Observer: h.guests, Clock: clock, Host: hostName, ID: hostID, Key: h.key, Trust: trust,
-		Policy: policy.Default(), UID: 4242, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(h.t, err)
-	return s, g
+	s := must.Get(store.Open(h.t.Context(), path, store.Options{Migrations: life.Migrations()}))(h.t)
+	return s, gateworld.New(h.t, s, gateworld.Still, gate.Config{Observer: h.guests, Host: hostName, ID: hostID, Key: h.key,
+		Trust: gateworld.Trust(h.t, gateworld.Line(h.alice, op.Operational)), UID: 4242, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // afterAKill looks at what a process that is killed now leaves.
@@ -124,8 +110,7 @@ func (h *host) afterAKill() {
 		require.NoError(h.t, os.RemoveAll(to+suffix))
 	}
 	for _, suffix := range []string{"", "-wal"} {
-		b, err := os.ReadFile(h.path + suffix)
-		require.NoError(h.t, err)
+		b := must.Get(os.ReadFile(h.path + suffix))(h.t)
 		require.NoError(h.t, os.WriteFile(to+suffix, b, 0o600))
 	}
 	s, g := h.open(to)

@@ -11,6 +11,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // judge holds what is on disk against what was told. With a doubt, one decision
@@ -45,8 +46,7 @@ func (h *host) count(lost, twice []string) {
 // compare returns what is not there that was told, and what is there, or was
 // done, that was not.
 func (h *host) compare(g *gate.Gate) (lost, twice []string) {
-	jobs, err := g.Jobs(context.Background(), gate.JobFilter{Limit: 1000})
-	require.NoError(h.t, err)
+	jobs := must.Get(g.Jobs(context.Background(), gate.JobFilter{Limit: 1000}))(h.t)
 	for range len(jobs) - h.jobs {
 		twice = append(twice, "a job that nobody was told of")
 	}

@@ -1,11 +1,9 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,23 +17,14 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // H03: a restore, once for each call that it consists of, which fails. What is
 // there afterwards is the database of before, or the restored one, or nothing
 // that a daemon starts on; and a second restore works.
 func TestRestoreWhereEveryCallFails(t *testing.T) {
-	dir := inMemory(t)
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestRestoreChild$", "-test.v")
-	cmd.Env = append(os.Environ(), hostDir+"="+dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	s, err := Start(cmd, dir, Fault{})
-	require.NoError(t, err)
-	require.NoError(t, cmd.Wait(), "%s", &out)
-	require.NoError(t, s.Wait())
-	require.Contains(t, out.String(), "--- PASS: TestRestoreChild")
-	relay(t, out.String(), 3)
+	inChild(t, "TestRestoreChild", 3)
 }
 
 func TestRestoreChild(t *testing.T) {
@@ -108,8 +97,7 @@ func (r *restores) once(f Fault) (Kind, int) {
 	was := r.init()
 	require.NoError(r.t, Arm(f))
 	got, err := life.Restore(r.t.Context(), r.backup, r.state)
-	kind, disarmErr := Disarm()
-	require.NoError(r.t, disarmErr)
+	kind := must.Get(Disarm())(r.t)
 	gone := r.gone(was)
 	starts, now := r.starts(f)
 	switch {
@@ -122,8 +110,7 @@ func (r *restores) once(f Fault) (Kind, int) {
 	if err == nil {
 		return kind, gone
 	}
-	got, err = life.Restore(r.t.Context(), r.backup, r.state)
-	require.NoError(r.t, err, "%+v", f)
+	got = must.Get(life.Restore(r.t.Context(), r.backup, r.state))(r.t, "%+v", f)
 	require.Equal(r.t, signers.SignersSame, got.Trust.Of, "%+v: who may sign is known after a restore that broke off", f)
 	starts, now = r.starts(f)
 	require.True(r.t, starts)
@@ -147,8 +134,7 @@ func (r *restores) starts(f Fault) (bool, string) {
 
 // gone is 1 if the database of that gate is nowhere any more.
 func (r *restores) gone(gate string) int {
-	all, err := filepath.Glob(filepath.Join(r.state, "gated.db*"))
-	require.NoError(r.t, err)
+	all := must.Get(filepath.Glob(filepath.Join(r.state, "gated.db*")))(r.t)
 	all = slices.DeleteFunc(all, func(p string) bool { return strings.HasSuffix(p, "-wal") || strings.HasSuffix(p, "-shm") })
 	if slices.ContainsFunc(all, func(p string) bool { return r.gateOf(p) == gate }) {
 		return 0

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,7 +12,8 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/test/mint"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 )
 
 // live makes decisions with the fault, then without it, and returns what kind of
@@ -21,8 +21,7 @@ import (
 func (h *host) live() Kind {
 	require.NoError(h.t, Arm(h.fault))
 	h.story()
-	kind, err := Disarm()
-	require.NoError(h.t, err)
+	kind := must.Get(Disarm())(h.t)
 	h.doubt = kind == Sync && h.fault.Lasting
 	if h.fault.Lasting {
 		h.afterAKill() // of one that does not last, it was looked at right then
@@ -109,8 +108,7 @@ func (h *host) run(step op.Step) {
 	}
 	require.Equal(h.t, 1, h.acted[step.ID])
 	h.told[step.ID] = op.StateDispatched
-	after, err := h.guests.Observe(context.Background(), step.Look())
-	require.NoError(h.t, err)
+	after := must.Get(h.guests.Observe(context.Background(), step.Look()))(h.t)
 	if h.again("record", func() error {
 		_, err := h.gate.Record(context.Background(), step.ID, gate.Outcome{After: &after})
 		return err
@@ -119,10 +117,7 @@ func (h *host) run(step op.Step) {
 	}
 }
 
-func (h *host) sign(payload []byte) authz.Envelope {
-	return authz.Envelope{Payload: payload, Signatures: []string{
-		mint.Sign(h.t, h.alice, op.Operational.Namespace(), payload).Armored()}}
-}
+func (h *host) sign(payload []byte) authz.Envelope { return gateworld.Signed(h.t, payload, h.alice) }
 
 // ask submits a guest's end, and returns its request.
 func (h *host) ask(target string) (r op.Request, ok bool) {
@@ -156,10 +151,7 @@ func (h *host) reject(target string) {
 	if !ok {
 		return
 	}
-	b, err := op.Rejection{Gate: hostID, Host: hostName, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: op.NewNonce(time.Now()),
-		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour), Reason: "no"}.Encode()
-	require.NoError(h.t, err)
-	e := h.sign(b)
+	e := gateworld.Rejection(h.t, h.gate, r, noon, h.alice)
 	if h.again("reject", func() error {
 		_, err := h.gate.Reject(context.Background(), hub, r.ID, e)
 		return err

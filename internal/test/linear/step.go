@@ -181,9 +181,7 @@ func (s state) handed(c claim, to string) (after claim, taken bool) {
 }
 
 // renewed is a claim after a renewal by an operation: it has a new end.
-func (c claim) renewed(o *Op) claim {
-	return c.ends(o.Since+int64(o.TTL), o.Until+int64(o.TTL))
-}
+func (c claim) renewed(o *Op) claim { return c.ends(o.Since+int64(o.TTL), o.Until+int64(o.TTL)) }
 
 // ends is a claim with a new end between two moments; or with its old one, where
 // that is less than a second away, for then it may stay.

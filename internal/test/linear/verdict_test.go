@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/glob"
+	"gated/internal/test/must"
 )
 
 // patience bounds the search for an order. It is never needed where there is one.
@@ -62,8 +63,7 @@ func TestTheUniverseIsAsPatternsAre(t *testing.T) {
 		if dir := Scopes[p.Scope]; dir != "" {
 			text = glob.Quote(dir) + "/" + text
 		}
-		g, err := glob.Parse(text, glob.Options{})
-		require.NoError(t, err, text)
+		g := must.Get(glob.Parse(text, glob.Options{}))(t, text)
 		return g
 	}
 	for i, a := range Universe {

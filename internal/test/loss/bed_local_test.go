@@ -126,9 +126,7 @@ func member(path, name string) string {
 	return string(found[1])
 }
 
-func (b *localBed) holder(name string) string {
-	return lifeIn(filepath.Join(b.root, name))
-}
+func (b *localBed) holder(name string) string { return lifeIn(filepath.Join(b.root, name)) }
 
 // lifeIn is which guest a directory has. A step that is tried again may make two of one
 // uuid, in directories of their own.

@@ -23,6 +23,7 @@ import (
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/reconcile"
+	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
 	"gated/internal/wire/desired"
 )
@@ -119,8 +120,7 @@ func (w *wishList) mentions(name string) bool {
 // where that can be had: what a power cut leaves is tested by package crash.
 func newMachine(t testing.TB, b bed) *machine {
 	alice := mint.Ed25519(t, "alice")
-	trust, err := authz.LoadTrust([]byte(alice.Line("alice@example.com", `namespaces="operational@gated"`)))
-	must(t, err)
+	trust := gateworld.Trust(t, gateworld.Line(alice, op.Operational))
 	dir, err := os.MkdirTemp(scratchDir(), "gl")
 	must(t, err)
 	m := &machine{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bed: b, clock: &clock{}, alice: alice, trust: trust,
@@ -132,7 +132,7 @@ func newMachine(t testing.TB, b bed) *machine {
 	b.at(dir, func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
 		return m.life.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
 	})
-	must(t, os.WriteFile(m.database(), empty(t), 0o600))
+	gateworld.Database(t, m.database(), gate.Migrations())
 	must(t, m.start())
 	return m
 }
@@ -333,9 +333,7 @@ func (m *machine) stop() error { return m.end(false) }
 
 // kill ends a life as kill -9 does, for all that is on disk: not one transaction is
 // committed after it.
-func (m *machine) kill() error {
-	return errors.Join(m.end(true), m.start())
-}
+func (m *machine) kill() error { return errors.Join(m.end(true), m.start()) }
 
 // restart stops the daemon and starts it.
 func (m *machine) restart() error { return errors.Join(m.stop(), m.start()) }
@@ -376,25 +374,4 @@ func (m *machine) finish() (problems []fsck.Problem, err error) {
 	})
 	m.bed.close()
 	return problems, errors.Join(err, e, s.Close(), os.RemoveAll(m.dir))
-}
-
-var migrated = struct {
-	sync.Mutex
-	database []byte
-}{}
-
-// empty is a database with its schema and nothing in it.
-func empty(t testing.TB) []byte {
-	migrated.Lock()
-	defer migrated.Unlock()
-	if migrated.database == nil {
-		path := filepath.Join(t.TempDir(), "empty.db")
-		//fsck:none each copy of it ends with fsck
-		s, err := store.Open(context.WithoutCancel(t.Context()), path, store.Options{Migrations: gate.Migrations()})
-		must(t, err)
-		must(t, s.Close())
-		migrated.database, err = os.ReadFile(path)
-		must(t, err)
-	}
-	return migrated.database
 }

@@ -11,6 +11,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // onFloor is a row about a directory in which agents hold reservations.
@@ -31,10 +32,8 @@ func takenUnsigned(id, what string, ask func(f *floor) op.Ask) attack {
 				require.ErrorIs(f.t, last, refusal.PendingSignature)
 				require.ErrorIs(f.t, f.executor().execute(f.ctx, j.Steps[0].ID), refusal.Conflict)
 			}
-			_, err := driver.Run(f.ctx, gate.Permit{}, f)
-			require.Error(f.t, err)
-			_, err = driver.Run(f.ctx, gate.Permit{}, f.scopes)
-			require.ErrorIs(f.t, err, refusal.NotAllowed)
+			must.Err(driver.Run(f.ctx, gate.Permit{}, f))(f.t)
+			must.Fail(driver.Run(f.ctx, gate.Permit{}, f.scopes))(f.t, refusal.NotAllowed)
 			return last
 		})
 }
@@ -74,7 +73,7 @@ func emptied(f *floor) { require.Zero(f.t, f.taken()) }
 
 func given(f *floor) {
 	require.Equal(f.t, 3, f.taken())
-	require.Equal(f.t, "cora", must(f.book.View(f.ctx, f.scope.Name)).Reservations[0].Holder.Name)
+	require.Equal(f.t, "cora", must.Get(f.book.View(f.ctx, f.scope.Name))(f.t).Reservations[0].Holder.Name)
 }
 
 func releaseEvery(f *floor) op.Ask { return f.releaseAll }
@@ -93,15 +92,13 @@ func byKey(k func(w *world) key, role op.Role) func(f *floor) []vote {
 func wrong(id, what string, want refusal.Code, ask func(f *floor) op.Ask) attack {
 	return onFloor(id, what, want, func(f *floor) error {
 		a, good := ask(f), f.request(f.toCora)
-		p, err := op.DecodePayload(good.Payload)
-		require.NoError(f.t, err)
+		p := must.Get(op.DecodePayload(good.Payload))(f.t)
 		p.Nonce, p.Op, p.Target, p.Params = op.NewNonce(time.Now()), a.Op, a.Target, a.Params
 		f.arm()
 		if b, err := p.Encode(); err == nil {
 			require.ErrorIs(f.t, f.sendOffline(f.alice.envelope(f.t, b)), want)
 		}
-		_, err = f.submit(hub, a)
-		return err
+		return failure(f.submit(hub, a))
 	})
 }
 
@@ -140,24 +137,18 @@ var adminRows = []attack{
 	takenUnsigned("A03b", "the transfer of a reservation", giveOne),
 	onFloor("A03c", "desired state wants reservations gone", refusal.PendingSignature, func(f *floor) error {
 		f.arm()
-		j, err := f.gate.Want(f.ctx, "hub", f.releaseAll)
-		return f.waits(j, err)
+		return f.waits(f.gate.Want(f.ctx, "hub", f.releaseAll))
 	}),
 	onFloor("A03d", "another agent, and the bare uid of its holder, release and transfer a reservation by themselves", refusal.NotHolder, func(f *floor) error {
-		f.arm()
-		f.allow.unlogged = "the book was asked, not the server"
+		f.armUnlogged("the book was asked, not the server")
 		for _, by := range []op.Requester{f.bert, f.cora, hub, {Source: op.SourceAPI}, {Source: op.SourceAPI, UID: 1000, Agent: "alma#99"}} {
 			if op.AgentName(by.Agent) != "alma" {
-				_, err := f.book.Release(f.ctx, by, rid(f.r1))
-				require.ErrorIs(f.t, err, refusal.NotHolder)
+				must.Fail(f.book.Release(f.ctx, by, rid(f.t, f.r1)))(f.t, refusal.NotHolder)
 			}
-			_, err := f.book.Transfer(f.ctx, by, rid(f.r1), "cora")
-			require.ErrorIs(f.t, err, refusal.NotHolder)
+			must.Fail(f.book.Transfer(f.ctx, by, rid(f.t, f.r1), "cora"))(f.t, refusal.NotHolder)
 		}
-		_, err := f.book.ReleaseMine(f.ctx, hub)
-		require.NoError(f.t, err, "it has none")
-		_, err = f.book.Renew(f.ctx, f.bert, rid(f.r1), 0)
-		return err
+		must.Get(f.book.ReleaseMine(f.ctx, hub))(f.t, "it has none")
+		return failure(f.book.Renew(f.ctx, f.bert, rid(f.t, f.r1), 0))
 	}),
 	misSigned("A04a", "recovery, whose key is listed for recovery alone", refusal.RoleDenied, byKey(rita, op.Recovery)),
 	misSigned("A04b", "recovery's key, as an operator", refusal.UnknownSigner, byKey(rita, op.Operational)),
@@ -171,8 +162,7 @@ var adminRows = []attack{
 		return []vote{over(f.carol.votes(coordination), []byte("{}"))}
 	}),
 	onFloor("A04h", "a coordinator signs the destroy of a guest in the same job as the release", refusal.RoleDenied, func(f *floor) error {
-		j, err := f.submit(hub, f.releaseAll, ask("guest.destroy", "victim"))
-		require.NoError(f.t, err)
+		j := must.Get(f.submit(hub, f.releaseAll, ask("guest.destroy", "victim")))(f.t)
 		release, destroy := f.reread(j.Steps[0].ID), f.reread(j.Steps[1].ID)
 		require.NoError(f.t, f.approveAs(release, f.carol, op.Coordination))
 		f.arm()

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
+	"gated/internal/test/must"
 )
 
 // boundScope is a row in which a valid signature stands over a payload about
@@ -32,7 +33,7 @@ func elsewhere(f *floor) op.Target {
 	here := f.repo
 	f.repo = place(f.world, "other")
 	f.claim(f.alma, "**")
-	there := must(f.book.Register(f.ctx, f.repo)).Target()
+	there := must.Get(f.book.Register(f.ctx, f.repo))(f.t).Target()
 	f.repo = here
 	return there
 }
@@ -61,12 +62,12 @@ var adminBindingRows = []attack{
 		return f.send(here.ID, f.envelopeOf(there))
 	}),
 	boundScope("A10l", "one reservation, over the state of all", refusal.BindingMismatch, func(f *floor, p *op.Payload) {
-		p.State = must(f.book.View(f.ctx, f.scope.Name)).Fingerprint()
+		p.State = must.Get(f.book.View(f.ctx, f.scope.Name))(f.t).Fingerprint()
 	}),
 	onFloor("A10m", "a payload of an operator's own has all released over the state of one, or one handed on over the state of all or of another",
 		refusal.StaleTarget, func(f *floor) error {
 			r := f.request(f.toCora)
-			v := must(f.book.View(f.ctx, f.scope.Name))
+			v := must.Get(f.book.View(f.ctx, f.scope.Name))(f.t)
 			f.arm()
 			var last error
 			for _, change := range []func(p *op.Payload){
@@ -87,13 +88,12 @@ var adminBindingRows = []attack{
 		require.NoError(f.t, f.send(r.ID, e))
 		require.NoError(f.t, f.runAll())
 		emptied(f)
-		require.Len(f.t, must(f.book.View(f.ctx, there.Name)).Reservations, 1)
+		require.Len(f.t, must.Get(f.book.View(f.ctx, there.Name))(f.t).Reservations, 1)
 		f.arm()
 		return f.send(r.ID, e)
 	}),
 	onFloor("A14", "rows of reservations and agents written into the database by hand", reported, func(f *floor) error {
-		f.arm()
-		f.allow.unlogged = "whoever writes the database does not ask"
+		f.armUnlogged("whoever writes the database does not ask")
 		for _, forged := range []string{
 			`UPDATE reservations SET agent = 'cora', uid = 2000, registration = 3 WHERE id = 1`,
 			`DELETE FROM reservation_patterns WHERE reservation = 1`,

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // change is something that happens to a scope after people looked at it.
@@ -40,8 +41,7 @@ var scopeChanges = []change{
 	{"another one has another holder", func(f *floor) { f.hands(f.bert, f.r2, "cora") }, ofOthers},
 	{"the mode of another one changes", func(f *floor) { f.claim(f.bert, "README", reserve.Exclusive) }, ofOthers},
 	{"its time is up", func(f *floor) {
-		_, err := f.book.Renew(f.ctx, f.alma, rid(f.r1), reserve.MinTTL)
-		require.NoError(f.t, err)
+		must.Get(f.book.Renew(f.ctx, f.alma, rid(f.t, f.r1), reserve.MinTTL))(f.t)
 		f.pass(reserve.MinTTL)
 		require.NoError(f.t, f.book.Sweep(f.ctx))
 	}, endsIt},
@@ -67,14 +67,12 @@ var scopeChanges = []change{
 
 func (f *floor) release(by op.Requester, id string) {
 	f.t.Helper()
-	_, err := f.book.Release(f.ctx, by, rid(id))
-	require.NoError(f.t, err)
+	must.Get(f.book.Release(f.ctx, by, rid(f.t, id)))(f.t)
 }
 
 func (f *floor) hands(by op.Requester, id, to string) {
 	f.t.Helper()
-	_, err := f.book.Transfer(f.ctx, by, rid(id), to)
-	require.NoError(f.t, err)
+	must.Get(f.book.Transfer(f.ctx, by, rid(f.t, id), to))(f.t)
 }
 
 // putBack undoes an exchange of the directory.
@@ -163,8 +161,7 @@ func undodged() (rows []attack) {
 		letter++
 	}
 	renews := change{what: "its holder renews it and asks for it again", do: func(f *floor) {
-		_, err := f.book.Renew(f.ctx, f.alma, rid(f.r1), reserve.MaxTTL)
-		require.NoError(f.t, err)
+		must.Get(f.book.Renew(f.ctx, f.alma, rid(f.t, f.r1), reserve.MaxTTL))(f.t)
 		require.Equal(f.t, f.r1, f.claim(f.alma, "src/**"))
 	}}
 	for _, c := range append([]change{renews}, scopeChanges...) {
@@ -190,7 +187,7 @@ func (c change) undodged(f *floor, approvedBefore bool) error {
 	}
 	require.NoError(f.t, f.executor().execute(f.ctx, r.ID))
 	require.Equal(f.t, op.StateSucceeded, f.stepOf(r.ID).State)
-	require.Equal(f.t, "cora", must(f.book.View(f.ctx, f.scope.Name)).Reservations[0].Holder.Name)
+	require.Equal(f.t, "cora", must.Get(f.book.View(f.ctx, f.scope.Name))(f.t).Reservations[0].Holder.Name)
 	f.arm()
 	require.ErrorIs(f.t, f.sendOffline(e), refusal.Replayed)
 	return f.send(r.ID, e)
@@ -234,8 +231,7 @@ var staleScopeRows = append(append(staleScopes(), undodged()...),
 	onFloor("A09b", "an approval that was rejected", refusal.Rejected, func(f *floor) error {
 		r := f.request(f.releaseAll)
 		e := f.envelopeOf(r)
-		_, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, f.alice))
-		require.NoError(f.t, err)
+		must.Get(f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, f.alice)))(f.t)
 		f.arm()
 		require.ErrorIs(f.t, f.sendOffline(e), refusal.Rejected)
 		return f.send(r.ID, e)

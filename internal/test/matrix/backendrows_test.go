@@ -18,6 +18,8 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 )
 
 // guestRows are about what is done to guests, and backendRows all rows.
@@ -27,11 +29,7 @@ var (
 )
 
 func (s *stand) ask(verb, name string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: "guest." + verb, Target: s.w.Target(name), Params: p}
+	return op.Ask{Op: "guest." + verb, Target: s.w.Target(name), Params: gateworld.Params(kv...)}
 }
 
 // has reports whether the back end has an operation.
@@ -84,8 +82,7 @@ func onApproval(id, what, needs string, then op.State, change func(drivertest.Wo
 func (s *stand) onlyOld(r op.Request) {
 	s.t.Helper()
 	delete(s.spent, r.ID)
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(s.t, err)
+	p := must.Get(op.DecodePayload(r.Payload))(s.t)
 	old := s.before.nonces[p.Nonce]
 	require.Equal(s.t, nonce.Unspent, old.fate)
 	old.fate = nonce.Superseded
@@ -101,8 +98,7 @@ func onExecution(id, what, needs string, change func(drivertest.World)) row {
 		s.arm()
 		err := s.Execute(r.ID)
 		require.Equal(s.t, op.StateRefused, s.Step(r.ID).State)
-		_, again := s.Approve(r)
-		require.ErrorIs(s.t, again, refusal.Replayed)
+		must.Fail(s.Approve(r))(s.t, refusal.Replayed)
 		return err
 	}}
 }
@@ -247,8 +243,7 @@ func startShared(id, what, from, to, verb string) row {
 		apart := s.w.Share(from, to)
 		s.arm()
 		s.finale = func() { apart(); s.conclude() }
-		j, err := s.Submit(drivertest.Hub, s.ask(verb, drivertest.Victim))
-		require.NoError(s.t, err)
+		j := must.Get(s.Submit(drivertest.Hub, s.ask(verb, drivertest.Victim)))(s.t)
 		require.Equal(s.t, "start-shared", j.Steps[0].Verdict.Rule)
 		return s.waits(j, nil)
 	}}
@@ -268,8 +263,7 @@ func (s *stand) wish(guests string) reconcile.Status {
 
 func (s *stand) put(text string) reconcile.Status {
 	s.t.Helper()
-	_, err := s.PutSet(s.t.Context(), drivertest.Daemon, "hub", "", []byte(text))
-	require.NoError(s.t, err)
+	must.Get(s.PutSet(s.t.Context(), drivertest.Daemon, "hub", "", []byte(text)))(s.t)
 	s.sources = func() []reconcile.Source { return []reconcile.Source{reconcile.NewAPI(s.Gate.Gate)} }
 	return s.Reconcile(s.sources()...)
 }
@@ -277,8 +271,7 @@ func (s *stand) put(text string) reconcile.Status {
 // planned returns how wishes for a target stand: as waiting, or as nothing.
 func (s *stand) planned(name string) error {
 	s.t.Helper()
-	open, err := s.Open(s.t.Context(), s.w.Target(name))
-	require.NoError(s.t, err)
+	open := must.Get(s.Open(s.t.Context(), s.w.Target(name)))(s.t)
 	if slices.ContainsFunc(open, func(x op.Step) bool { return x.State == op.StatePending }) {
 		return refusal.New(refusal.PendingSignature, "a step of %s waits", name)
 	}
@@ -311,8 +304,7 @@ var wishRows = []row{
 		text := "apiVersion: gated/v1\nhost: " + drivertest.Host + "\nguests:\n  - name: victim\n    state: absent\n"
 		require.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
 		s.sources = func() []reconcile.Source {
-			src, err := reconcile.NewDir(dir, time.Hour, func() time.Time { return time.Time{} })
-			require.NoError(s.t, err)
+			src := must.Get(reconcile.NewDir(dir, time.Hour, func() time.Time { return time.Time{} }))(s.t)
 			s.t.Cleanup(func() { _ = src.Close() })
 			return []reconcile.Source{src}
 		}
@@ -355,17 +347,15 @@ var wishRows = []row{
 			s.arm()
 			for range 3 { // the same wishes are the same requests
 				require.Equal(s.t, []string{"hub"}, s.wish(text.String()).Full)
-				require.Len(s.t, must(s.Requests(s.t.Context(), op.StatePending)), 1)
+				require.Len(s.t, must.Get(s.Requests(s.t.Context(), op.StatePending))(s.t), 1)
 			}
 			left := drivertest.Victim
 			if s.planned(left) != nothingPlanned {
 				left = drivertest.Bystander
 			}
 			_, err := s.Want(s.t.Context(), "hub", s.w.Taking(left))
-			j, submitErr := s.Submit(drivertest.Builder, s.w.Taking(left))
-			require.NoError(s.t, submitErr, "others are served")
-			_, cancelErr := s.Gate.Cancel(s.t.Context(), drivertest.Builder, j.ID)
-			require.NoError(s.t, cancelErr)
+			j := must.Get(s.Submit(drivertest.Builder, s.w.Taking(left)))(s.t, "others are served")
+			must.Get(s.Gate.Cancel(s.t.Context(), drivertest.Builder, j.ID))(s.t)
 			s.spent[j.Steps[0].ID] = nonce.Cancelled
 			s.finale = func() {}
 			return err

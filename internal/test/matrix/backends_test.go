@@ -21,6 +21,7 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 )
 
 // backend is one that the rows of this table run against: world is called for
@@ -193,8 +194,7 @@ func (s *stand) standing() *standing {
 		now.nonces, err = readNonces(tx)
 		return err
 	}))
-	head, err := s.AuditHead(s.t.Context())
-	require.NoError(s.t, err)
+	head := must.Get(s.AuditHead(s.t.Context()))(s.t)
 	now.seq = head.Seq
 	return now
 }
@@ -249,8 +249,7 @@ func (s *stand) logged(code refusal.Code) {
 	if s.loggedAs != "" {
 		code = s.loggedAs
 	}
-	es, err := s.Events(s.t.Context(), s.before.seq, 10000)
-	require.NoError(s.t, err)
+	es := must.Get(s.Events(s.t.Context(), s.before.seq, 10000))(s.t)
 	for _, e := range es {
 		asked := e.Kind == audit.Requested || e.Kind == audit.Joined
 		if e.Code == code || e.Kind == audit.Kind(code) || code == refusal.PendingSignature && asked {
@@ -265,11 +264,9 @@ func (s *stand) logged(code refusal.Code) {
 func (s *stand) conclude() {
 	s.t.Helper()
 	ctx := s.t.Context()
-	rs, err := s.Requests(ctx, op.StatePending)
-	require.NoError(s.t, err)
+	rs := must.Get(s.Requests(ctx, op.StatePending))(s.t)
 	for _, r := range rs {
-		_, err := s.Gate.Cancel(ctx, drivertest.Daemon, r.ID.Job)
-		require.NoError(s.t, err)
+		must.Get(s.Gate.Cancel(ctx, drivertest.Daemon, r.ID.Job))(s.t)
 	}
 	s.calm()
 	others := map[string]held{drivertest.Bystander: s.see(drivertest.Bystander), drivertest.Fresh: s.see(drivertest.Fresh)}
@@ -277,8 +274,7 @@ func (s *stand) conclude() {
 	s.Reconcile()
 	require.Equal(s.t, op.StateSucceeded, s.Step(r.ID).State, s.Step(r.ID).Detail)
 	require.Empty(s.t, s.w.Content(drivertest.Victim))
-	_, err = s.Approve(r)
-	require.ErrorIs(s.t, err, refusal.Replayed)
+	must.Fail(s.Approve(r))(s.t, refusal.Replayed)
 	for name, was := range others {
 		require.Equal(s.t, was, s.see(name), "a signed step reached %s", name)
 	}

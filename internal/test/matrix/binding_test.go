@@ -113,8 +113,7 @@ var bindingRows = []attack{
 		w.makeFor(builder, "tmp", "scratch", true)
 		w.allow.repair = w.copyOver("tmp/guest.json", "victim/guest.json")
 		w.arm()
-		_, err := w.submit(builder, ask("guest.destroy", "victim"))
-		return err
+		return failure(w.submit(builder, ask("guest.destroy", "victim")))
 	}},
 	{id: "B18b", what: "the same, between the approval of a destroy of the scratch guest and its execution", want: refusal.StaleTarget,
 		run: func(w *world) error {
@@ -130,8 +129,7 @@ var bindingRows = []attack{
 		w.copyTree("tmp", "copy")
 		w.arm()
 		w.allow.finale = []string{"victim", "copy"}
-		_, err := w.submit(builder, ask("guest.destroy", "copy"))
-		return err
+		return failure(w.submit(builder, ask("guest.destroy", "copy")))
 	}},
 	{id: "B18d", what: "a real guest gets the uuid of a scratch guest, with its own inode and birth time", want: refusal.StaleTarget,
 		run: func(w *world) error {
@@ -141,8 +139,7 @@ var bindingRows = []attack{
 			w.arm()
 			w.allow.repair = func() { w.vanish("real") }
 			w.allow.finale = []string{"victim", "real"}
-			_, err := w.submit(builder, ask("guest.destroy", "real"))
-			return err
+			return failure(w.submit(builder, ask("guest.destroy", "real")))
 		}},
 }
 
@@ -173,8 +170,7 @@ func linked(id, name string, kv ...any) attack {
 			require.NoError(w.t, os.Symlink(w.path("bystander", "data"), w.path("victim", "data", "dir")))
 			require.NoError(w.t, os.Symlink("../../bystander/data/precious.txt", w.path("victim", "snapshots", "s", "link")))
 			w.arm()
-			j, err := w.submit(hub, ask(name, "victim", kv...))
-			return w.waits(j, err)
+			return w.waits(w.submit(hub, ask(name, "victim", kv...)))
 		}}
 }
 
@@ -206,8 +202,7 @@ var hostFileRows = []attack{
 			require.NoError(w.t, os.Rename(w.path("victim", "aside"), w.path("victim", "data")))
 		}
 		w.arm()
-		_, err := w.submit(hub, ask("guest.wipe", "victim"))
-		return err
+		return failure(w.submit(hub, ask("guest.wipe", "victim")))
 	}},
 	{id: "B15d", what: "snapshots/ is a symlink to another guest's", want: refusal.Conflict, run: func(w *world) error {
 		w.do("guest.snapshot", "bystander", "snapshot", "s")
@@ -218,7 +213,6 @@ var hostFileRows = []attack{
 			mkdirs(w, "victim", "snapshots")
 		}
 		w.arm()
-		_, err := w.submit(hub, ask("guest.snapshot-delete", "victim", "snapshot", "s"))
-		return err
+		return failure(w.submit(hub, ask("guest.snapshot-delete", "victim", "snapshot", "s")))
 	}},
 }

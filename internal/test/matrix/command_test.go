@@ -15,6 +15,7 @@ import (
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/host/config"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // programs is a catalogue whose files all belong to the case.
@@ -64,7 +65,7 @@ func (c *programs) write(name, text string) {
 
 func copyProgram(w *world, from, to string) {
 	w.t.Helper()
-	require.NoError(w.t, os.WriteFile(to, must(os.ReadFile(from)), 0o755))
+	require.NoError(w.t, os.WriteFile(to, must.Get(os.ReadFile(from))(w.t), 0o755))
 }
 
 func runs(name string, kv ...any) op.Ask {
@@ -125,7 +126,7 @@ var commandRows = []attack{
 		require.NoError(c.w.t, os.Symlink(c.path("tee"), c.path("binary")))
 	}),
 	otherProgram("B20g", "a script's interpreter is rewritten", purge(), func(c *programs) {
-		text := must(os.ReadFile(c.path("sh")))
+		text := must.Get(os.ReadFile(c.path("sh")))(c.w.t)
 		require.NoError(c.w.t, os.WriteFile(c.path("sh"), append(text, 0), 0o755))
 	}),
 	otherProgram("B20h", "a probe is rewritten to go on saying the same", purge(), func(c *programs) { c.write("probe", "#!/bin/sh\necho nothing else\n") }),
@@ -150,7 +151,7 @@ var commandRows = []attack{
 	otherProgram("B20m", "the catalogue loses it", purge(), func(c *programs) { delete(c.entries, "purge"); c.start() }),
 	{id: "B20n", what: "a probe rewrites the program while it is being looked at, after it was hashed", want: refusal.Code(op.StateSucceeded), run: func(w *world) error {
 		c := w.withPrograms()
-		again := must(os.ReadFile(c.path("purge")))
+		again := must.Get(os.ReadFile(c.path("purge")))(w.t)
 		c.write("probe", "#!/bin/sh\nif [ -e "+c.path("evil")+" ]; then echo '#!/bin/sh' > "+c.path("purge")+"; echo 'echo evil >> "+c.ran()+"' >> "+c.path("purge")+"; fi\n")
 		r := w.request(purge())
 		w.mustApprove(r)
@@ -158,16 +159,15 @@ var commandRows = []attack{
 		w.allow.runs = true
 		c.write("evil", "")
 		require.NoError(w.t, w.runAll())
-		require.NotEqual(w.t, again, must(os.ReadFile(c.path("purge"))), "it was rewritten")
-		require.Equal(w.t, "everything "+c.path("root", "in")+"\n", string(must(os.ReadFile(c.ran()))), "what ran is what was hashed")
+		require.NotEqual(w.t, again, must.Get(os.ReadFile(c.path("purge")))(w.t), "it was rewritten")
+		require.Equal(w.t, "everything "+c.path("root", "in")+"\n", string(must.Get(os.ReadFile(c.ran()))(w.t)), "what ran is what was hashed")
 		return refusal.Code(w.stepOf(r.ID).State)
 	}},
 	{id: "B20o", what: "a program may be written by everybody, between approval and execution", want: refusal.Unavailable, run: func(w *world) error {
 		c := w.withPrograms()
 		r := w.request(purge())
 		w.mustApprove(r)
-		w.arm()
-		w.allow.unlogged = "it stays approved, and is tried again later"
+		w.armUnlogged("it stays approved, and is tried again later")
 		w.allow.runs = true
 		require.NoError(w.t, os.Chmod(c.path("purge"), 0o777))
 		err := w.executor().execute(w.ctx, r.ID)
@@ -189,22 +189,19 @@ var commandRows = []attack{
 			w.mustApprove(r)
 			w.arm()
 			w.allow.runs = true
-			did, err := driver.Run(w.ctx, must(w.gate.Permit(w.ctx, r.ID)), w.commands)
-			require.NoError(w.t, err)
+			did := must.Get(driver.Run(w.ctx, must.Get(w.gate.Permit(w.ctx, r.ID))(w.t), w.commands))(w.t)
 			require.NoError(w.t, w.executor().record(w.ctx, w.stepOf(r.ID), nil))
 			require.Equal(w.t, `\x1b[2Jpurged`, strings.TrimSpace(did.Output))
 			require.NoFileExists(w.t, c.path("owned"))
-			require.Equal(w.t, value+" "+c.path("root", "in")+"\n", string(must(os.ReadFile(c.ran()))))
+			require.Equal(w.t, value+" "+c.path("root", "in")+"\n", string(must.Get(os.ReadFile(c.ran()))(w.t)))
 			return refusal.Code(w.stepOf(r.ID).State)
 		}},
 	{id: "B20v", what: "an entry would take a password as a parameter, or run as gated itself", want: refusal.Malformed, run: func(w *world) error {
 		c := w.withPrograms()
 		strict := command.New(command.Config{Entries: c.entries})
-		w.arm()
-		w.allow.unlogged = "it does not start"
-		_, err := strict.Observe(w.ctx, op.At(op.Target{Kind: op.KindCommand, Name: "purge"}))
-		require.ErrorIs(w.t, err, refusal.NotAllowed)
-		_, err = config.Parse("gated.yaml", []byte(`{host: h, commands: {x: {argv: [/bin/x, "{password}"], params: {password: {type: string, pattern: ".*"}}}}}`))
+		w.armUnlogged("it does not start")
+		must.Fail(strict.Observe(w.ctx, op.At(op.Target{Kind: op.KindCommand, Name: "purge"})))(w.t, refusal.NotAllowed)
+		_, err := config.Parse("gated.yaml", []byte(`{host: h, commands: {x: {argv: [/bin/x, "{password}"], params: {password: {type: string, pattern: ".*"}}}}}`))
 		require.ErrorContains(w.t, err, "sounds like a secret")
 		return err
 	}},

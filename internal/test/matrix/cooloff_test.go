@@ -10,9 +10,9 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // coolOff is how long rows let approved steps cool off.
@@ -122,12 +122,11 @@ var changedRulesRows = []attack{
 	}},
 	{id: "S23g", what: "the key is revoked after the driver got its permit", want: refusal.SignerRevoked, run: func(w *world) error {
 		r := w.mustSign(w.destroyRequest(), w.bob.votes(operational))
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		revokeBob(w)
 		w.arm()
 		w.allow.repair = w.pardon
-		_, err = driver.Run(w.ctx, p, w.driver)
+		_, err := driver.Run(w.ctx, p, w.driver)
 		require.Equal(w.t, op.StateRefused, w.stepOf(r.ID).State)
 		return err
 	}},
@@ -171,7 +170,7 @@ var changedRulesRows = []attack{
 	}),
 	cooling("S23q", "a longer one is asked for", refusal.Unavailable, func(w *world) { w.rule(cool(6 * coolOff)) }),
 	cooling("S23r", "a window is asked for, and it is closed", refusal.Unavailable, func(w *world) {
-		night := must(op.ParseWindow("22:00-06:00Z"))
+		night := must.Get(op.ParseWindow("22:00-06:00Z"))(w.t)
 		w.rule(policy.Rule{Where: "gated.yaml:9", Threshold: 1, Window: &night})
 	}),
 	cooling("S23s", "the list of revoked keys becomes unreadable", refusal.Unavailable, func(w *world) {
@@ -239,28 +238,23 @@ var delayRows = []attack{
 	}},
 	{id: "X28e", what: "a permit taken before the rule of a cool-off came into force", want: refusal.Unavailable, run: func(w *world) error {
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		w.rule(cool(coolOff))
 		w.arm()
 		w.allow.wait = coolOff
-		_, err = driver.Run(w.ctx, p, w.driver)
+		_, err := driver.Run(w.ctx, p, w.driver)
 		w.stop(r)
 		return err
 	}},
 	{id: "X29", what: "a rejection stops what cools off, and its permit is used when the time is over", want: refusal.Conflict, run: func(w *world) error {
 		w.rule(cool(coolOff))
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
-		var p gate.Permit
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
-		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 		w.pass(coolOff)
 		w.arm()
 		w.allow.wait = coolOff
-		_, err = driver.Run(w.ctx, p, w.driver)
-		return err
+		return failure(driver.Run(w.ctx, p, w.driver))
 	}},
 	outsideWindow("X30a", "a minute before a window opens", "22:00-06:00Z", 10*time.Hour-time.Minute),
 	outsideWindow("X30b", "past midnight, in a window that closed", "22:00-06:00Z", 18*time.Hour),
@@ -274,7 +268,7 @@ func outsideWindow(id, what, window string, after time.Duration, more ...string)
 	return attack{id: id, what: "a step is run " + what, want: refusal.Unavailable, run: func(w *world) error {
 		var rules []policy.Rule
 		for _, s := range append([]string{window}, more...) {
-			open := must(op.ParseWindow(s))
+			open := must.Get(op.ParseWindow(s))(w.t)
 			rules = append(rules, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, Window: &open})
 		}
 		w.rule(rules...)

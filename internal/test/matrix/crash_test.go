@@ -29,6 +29,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // helperEnv makes the test binary another process: one that is killed while it
@@ -122,15 +123,12 @@ func (w *world) killed(o orders) {
 	w.t.Helper()
 	o.Dir, o.Root, o.Trust, o.Wall = w.dir, w.root, w.trust, w.now().UnixNano()
 	w.shut()
-	text, err := json.Marshal(o)
-	require.NoError(w.t, err)
+	text := must.Get(json.Marshal(o))(w.t)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), helperEnv+"="+string(text))
-	in, err := cmd.StdinPipe()
-	require.NoError(w.t, err)
+	in := must.Get(cmd.StdinPipe())(w.t)
 	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	require.NoError(w.t, err)
+	out := must.Get(cmd.StdoutPipe())(w.t)
 	require.NoError(w.t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(w.t, cmd.Process.Kill())
@@ -163,8 +161,7 @@ func (l lossy) Prepare(ctx context.Context, step op.Step, cleanup func(func())) 
 func moved(id, what string, want refusal.Code, change func(w *world) (putBack func())) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.armUnlogged("it does not start")
 		w.shut()
 		putBack := change(w)
 		err := w.tryOpen()
@@ -217,16 +214,14 @@ func servesAt(w *world) error {
 
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(from))(t)
 	require.NoError(t, os.WriteFile(to, b, 0o600))
 }
 
 // settle writes the files that only the whole daemon reads.
 func (w *world) settle() {
 	w.t.Helper()
-	text, err := config.Render(config.Initial{Host: testHost, SingleUser: true, State: w.dir})
-	require.NoError(w.t, err)
+	text := must.Get(config.Render(config.Initial{Host: testHost, SingleUser: true, State: w.dir}))(w.t)
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "gated.yaml"), text, 0o600))
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "allowed_signers"), []byte(w.trust), 0o600))
 }
@@ -250,8 +245,7 @@ var crashRows = []attack{
 		file := filepath.Join(w.t.TempDir(), "backup")
 		require.NoError(w.t, w.store.Snapshot(w.ctx, file))
 		w.shut()
-		_, err := life.Restore(w.ctx, file, w.dir)
-		require.NoError(w.t, err)
+		must.Get(life.Restore(w.ctx, file, w.dir))(w.t)
 		w.open()
 		w.arm()
 		require.ErrorIs(w.t, w.send(used.ID, w.envelopeOf(used)), refusal.TargetMismatch)
@@ -303,13 +297,11 @@ var crashRows = []attack{
 			require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "tmp")))
 			w.write("work of weeks", "tmp", "data", "work")
 			w.shut()
-			_, err := life.Restore(w.ctx, file, w.dir)
-			require.NoError(w.t, err)
+			must.Get(life.Restore(w.ctx, file, w.dir))(w.t)
 			w.open()
 			w.arm()
 			w.allow.finale = []string{"tmp"}
-			j, err := w.submit(builder, ask("guest.destroy", "tmp"))
-			return w.waits(j, err)
+			return w.waits(w.submit(builder, ask("guest.destroy", "tmp")))
 		}},
 	moved("T14a", "an old copy of the database moved into its place", refusal.TargetMismatch, func(w *world) func() {
 		db := filepath.Join(w.dir, "gated.db")
@@ -321,7 +313,7 @@ var crashRows = []attack{
 		clone := w.dir + "-clone"
 		require.NoError(w.t, os.CopyFS(clone, os.DirFS(w.dir)))
 		require.NoError(w.t, os.Chmod(clone, 0o700))
-		for _, f := range must(os.ReadDir(clone)) {
+		for _, f := range must.Get(os.ReadDir(clone))(w.t) {
 			require.NoError(w.t, os.Chmod(filepath.Join(clone, f.Name()), 0o600))
 		}
 		require.NoError(w.t, swap(clone, w.dir))
@@ -362,12 +354,10 @@ var crashRows = []attack{
 	{id: "H06", what: "a second daemon on the same state", want: refusal.Conflict, run: func(w *world) error {
 		w.settle()
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "the second one does not start"
+		w.armUnlogged("the second one does not start")
 		require.ErrorIs(w.t, serveAt(w), refusal.Conflict)
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
-		_, err := openHost(w.ctx, w.config())
-		return err
+		return failure(openHost(w.ctx, w.config()))
 	}},
 }
 

@@ -19,8 +19,7 @@ import (
 // built-in ones, or for nothing.
 func loosened(id, what string, rules ...string) attack {
 	return attack{id: id, what: "a policy with " + what, want: refusal.Malformed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the file is refused before any gate is asked"
+		w.armUnlogged("the file is refused before any gate is asked")
 		var last error
 		for _, rule := range rules {
 			_, last = config.Parse("gated.yaml", []byte("host: "+testHost+"\npolicy:\n  roles: [manager]\n  rules:\n    - "+rule+"\n"))
@@ -35,8 +34,7 @@ func loosened(id, what string, rules ...string) attack {
 func laxer(id, what string, rules ...policy.Rule) attack {
 	return attack{id: id, what: what, want: refusal.BadParams, run: func(w *world) error {
 		w.two()
-		w.arm()
-		w.allow.unlogged = "what is in force stays"
+		w.armUnlogged("what is in force stays")
 		var last error
 		for _, r := range rules {
 			p := w.rules
@@ -81,6 +79,21 @@ func aliceCert(w *world, principal string, serial uint64) vote {
 	c := mint.Certify(theCA(w), k, principal)
 	c.Serial = serial
 	return certified(c)
+}
+
+// certifiedTwice is a row in which one person signs twice for two, in one envelope and then once more.
+func certifiedTwice(id, what string, votes func(*world) (first, second, again vote)) attack {
+	return attack{id: id, what: "two people are needed, " + what, want: refusal.PendingSignature, run: func(w *world) error {
+		w.list(caLine(w))
+		w.two()
+		r := w.destroyRequest()
+		first, second, again := votes(w)
+		w.arm()
+		got, err := w.signs(r, first, second)
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, again)), refusal.ThresholdUnmet)
+		return w.unmet(1)(got, err)
+	}}
 }
 
 var crowdRows = []attack{
@@ -151,37 +164,17 @@ var crowdRows = []attack{
 			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, plain)), refusal.ThresholdUnmet)
 			return w.unmet(1)(got, err)
 		}},
-	{id: "S21c", what: "two people are needed, one key is certified for two of them", want: refusal.PendingSignature, run: func(w *world) error {
-		w.list(caLine(w))
-		w.two()
-		r := w.destroyRequest()
-		w.arm()
-		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "doris@example.com", 2))
-		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "doris@example.com", 2))), refusal.ThresholdUnmet)
-		return w.unmet(1)(got, err)
-	}},
-	{id: "S21d", what: "two people are needed, and a certificate is renewed to sign twice", want: refusal.PendingSignature, run: func(w *world) error {
-		w.list(caLine(w))
-		w.two()
-		r := w.destroyRequest()
-		w.arm()
-		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "dora@example.com", 2))
-		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 3))), refusal.ThresholdUnmet)
-		return w.unmet(1)(got, err)
-	}},
-	{id: "S21e", what: "two people are needed, one is certified with two keys", want: refusal.PendingSignature, run: func(w *world) error {
-		w.list(caLine(w))
-		w.two()
-		r := w.destroyRequest()
+	certifiedTwice("S21c", "one key is certified for two of them", func(w *world) (first, second, again vote) {
+		doris := aliceCert(w, "doris@example.com", 2)
+		return aliceCert(w, "dora@example.com", 1), doris, doris
+	}),
+	certifiedTwice("S21d", "and a certificate is renewed to sign twice", func(w *world) (first, second, again vote) {
+		return aliceCert(w, "dora@example.com", 1), aliceCert(w, "dora@example.com", 2), aliceCert(w, "dora@example.com", 3)
+	}),
+	certifiedTwice("S21e", "one is certified with two keys", func(w *world) (first, second, again vote) {
 		other := certified(mint.Certify(theCA(w), mint.ECDSA(w.t, "dora", 256), "dora@example.com"))
-		w.arm()
-		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), other)
-		require.NoError(w.t, err)
-		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, other)), refusal.ThresholdUnmet)
-		return w.unmet(1)(got, err)
-	}},
+		return aliceCert(w, "dora@example.com", 1), other, other
+	}),
 	certificate("S21f", "with two principals", refusal.UnknownSigner, func(_ *world, c *mint.Cert) {
 		c.Principals = []string{"dora@example.com", "doris@example.com"}
 	}),
@@ -193,8 +186,7 @@ var crowdRows = []attack{
 	}),
 	{id: "S16o", what: "two people sign at once, many times: both count, and the nonce is spent once", want: lostRace, run: func(w *world) error {
 		w.two()
-		w.arm()
-		w.allow.unlogged = "both are allowed"
+		w.armUnlogged("both are allowed")
 		for range 8 {
 			r := w.destroyRequest()
 			both(func() { _, _ = w.signs(r, w.alice.votes(operational)) }, func() { _, _ = w.signs(r, w.bob.votes(operational)) })

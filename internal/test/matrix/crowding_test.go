@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/server"
+	"gated/internal/test/must"
 )
 
 // dropped is what becomes of a connection that the server gave up.
@@ -24,8 +25,7 @@ func (w *world) dialTo(socket string, n int) []net.Conn {
 	w.t.Helper()
 	var out []net.Conn
 	for range n {
-		conn, err := net.Dial("unix", socket)
-		require.NoError(w.t, err)
+		conn := must.Get(net.Dial("unix", socket))(w.t)
 		w.cleanup(func() { _ = conn.Close() })
 		require.NoError(w.t, conn.SetDeadline(time.Now().Add(time.Minute)))
 		out = append(out, conn)
@@ -56,8 +56,7 @@ func crowding(id, what string, limits server.Limits, crowd func(w *world, socket
 	return attack{id: id, what: what, want: dropped, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serveWithin(limits)
-		w.arm()
-		w.allow.unlogged = "nothing whole was asked"
+		w.armUnlogged("nothing whole was asked")
 		err := crowd(w, socket)
 		w.served(socket)
 		return err
@@ -82,8 +81,7 @@ var crowdingRows = []attack{
 	}),
 	crowding("H04c", "a header that never ends", server.Limits{Header: 200 * time.Millisecond}, func(w *world, socket string) error {
 		c := w.dialTo(socket, 1)[0]
-		_, err := io.WriteString(c, "GET /v1/status HTTP/1.1\r\nX: ")
-		require.NoError(w.t, err)
+		must.Get(io.WriteString(c, "GET /v1/status HTTP/1.1\r\nX: "))(w.t)
 		return ended(c)
 	}),
 	{id: "H04d", what: "16 bodies of 1 MiB at once, each short of its last byte, where 2 MiB may be held", want: refusal.OverLimit, run: func(w *world) error {
@@ -123,21 +121,15 @@ var crowdingRows = []attack{
 		c := w.dialTo(socket, 1)[0]
 		_, err := fmt.Fprintf(c, "POST /v1/ops HTTP/1.1\r\nHost: gated\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", len(body))
 		require.NoError(w.t, err)
-		_, err = io.WriteString(c, body[:server.MaxBody])
-		require.NoError(w.t, err)
+		must.Get(io.WriteString(c, body[:server.MaxBody]))(w.t)
 		_, _ = io.WriteString(c, body[server.MaxBody:]) // it may have been answered by now
-		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-		require.NoError(w.t, err)
-		b, err := io.ReadAll(answer.Body)
-		require.NoError(w.t, err)
+		answer := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(w.t)
+		b := must.Get(io.ReadAll(answer.Body))(w.t)
 		require.ErrorIs(w.t, problem(w.t, b), refusal.Oversized)
 		c = w.dialTo(socket, 1)[0]
-		_, err = fmt.Fprintf(c, "POST /v1/ops HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n", len(body))
-		require.NoError(w.t, err)
-		answer, err = http.ReadResponse(bufio.NewReader(c), nil)
-		require.NoError(w.t, err, "it is refused before it is sent")
-		b, err = io.ReadAll(answer.Body)
-		require.NoError(w.t, err)
+		must.Get(fmt.Fprintf(c, "POST /v1/ops HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n", len(body)))(w.t)
+		answer = must.Get(http.ReadResponse(bufio.NewReader(c), nil))(w.t, "it is refused before it is sent")
+		b = must.Get(io.ReadAll(answer.Body))(w.t)
 		w.served(socket)
 		return problem(w.t, b)
 	}},

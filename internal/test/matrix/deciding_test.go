@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
+	"gated/internal/test/must"
 )
 
 // start has a daemon start on a world's state with those lines in a gated.yaml of
@@ -37,7 +38,7 @@ func (w *world) start(mode os.FileMode, lines string) error {
 // it in a directory of its own and returns the lines that name it.
 func writable(id, what string, spoil func(w *world, dir string) string) attack {
 	return attack{id: id, what: "others can write to " + what + ", which decides", want: refusal.NotAllowed, run: func(w *world) error {
-		dir := must(os.MkdirTemp("", "gd"))
+		dir := must.Get(os.MkdirTemp("", "gd"))(w.t)
 		w.cleanup(func() { _ = os.RemoveAll(dir) })
 		return w.start(0o600, spoil(w, dir))
 	}}

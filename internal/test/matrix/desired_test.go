@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -20,24 +21,15 @@ import (
 func unread(id, what, text string) attack {
 	return attack{id: id, what: what, want: nothingPlanned, run: func(w *world) error {
 		w.apply(map[string]string{"hub": document("  - name: victim\n    state: absent\n  - name: bystander\n    memory: 64MiB\n")})
-		w.arm()
-		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
+		w.armUnlogged("what cannot be read asks for nothing; status says so")
 		s := w.apply(map[string]string{"hub": text})
 		require.False(w.t, s.Sources[0].OK)
 		require.NotEmpty(w.t, s.Sources[0].Error)
-		open, err := w.gate.Open(w.ctx, guest("victim"))
-		require.NoError(w.t, err)
+		open := must.Get(w.gate.Open(w.ctx, guest("victim")))(w.t)
 		require.Len(w.t, open, 1, "the wish that waits goes on waiting")
-		require.Empty(w.t, must(w.gate.Open(w.ctx, guest("bystander"))))
+		require.Empty(w.t, must.Get(w.gate.Open(w.ctx, guest("bystander")))(w.t))
 		return nothingPlanned
 	}}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // staleSource cannot be read, as a directory that is gone or a hub that answers
@@ -52,8 +44,7 @@ var desiredRows = []attack{
 		whole := document("  - name: victim\n    memory: 64MiB\n    protected: true\n")
 		w.apply(map[string]string{"web": whole})
 		require.True(w.t, w.observe("victim").Protected)
-		w.arm()
-		w.allow.unlogged = "an omitted field is no wish"
+		w.armUnlogged("an omitted field is no wish")
 		for cut := strings.LastIndex(whole[:len(whole)-1], "\n"); cut > 0; cut = strings.LastIndex(whole[:cut], "\n") {
 			w.apply(map[string]string{"web": whole[:cut+1]})
 			require.True(w.t, w.observe("victim").Protected)
@@ -71,8 +62,7 @@ var desiredRows = []attack{
 		require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hub.yaml"), []byte(document("  - name: victim\n    state: absent\n")), 0o600))
 		w.reconcile(w.dirSource(dir))
 		require.ErrorIs(w.t, w.planned("victim"), refusal.PendingSignature)
-		w.arm()
-		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
+		w.armUnlogged("what cannot be read asks for nothing; status says so")
 		require.NoError(w.t, os.Remove(filepath.Join(dir, "hub.yaml")))
 		require.NoError(w.t, os.Symlink("hub.yaml", filepath.Join(dir, "hub.yaml")))
 		s := w.reconcile(w.dirSource(dir))
@@ -81,15 +71,13 @@ var desiredRows = []attack{
 		return nothingPlanned
 	}},
 	{id: "P09g", what: "a source that answers with an error", want: nothingPlanned, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
+		w.armUnlogged("what cannot be read asks for nothing; status says so")
 		s := w.reconcile(staleSource{refusal.New(refusal.Unavailable, "500")})
 		require.Contains(w.t, s.Sources[0].Error, "500")
 		return w.planned("victim")
 	}},
 	{id: "P10", what: "desired state for another host", want: refusal.TargetMismatch, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the document is refused whole; status says so"
+		w.armUnlogged("the document is refused whole; status says so")
 		s := w.apply(map[string]string{"hub": strings.Replace(document("  - name: victim\n    state: absent\n"), testHost, "pve2", 1)})
 		require.ErrorIs(w.t, w.planned("victim"), nothingPlanned)
 		return inStatus(w, s)
@@ -110,18 +98,15 @@ var desiredRows = []attack{
 		for range 3 { // the same wishes are the same requests
 			s := w.apply(map[string]string{"hub": document(text.String())})
 			require.Equal(w.t, []string{"hub"}, s.Full)
-			require.Len(w.t, must(w.gate.Requests(w.ctx, op.StatePending)), 2)
+			require.Len(w.t, must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t), 2)
 		}
 		_, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
-		j, submitErr := w.submit(other, ask("guest.snapshot", "victim", "snapshot", "s"))
-		require.NoError(w.t, submitErr, "others are served")
-		_, cancelErr := w.gate.Cancel(w.ctx, other, j.ID)
-		require.NoError(w.t, cancelErr)
+		j := must.Get(w.submit(other, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t, "others are served")
+		must.Get(w.gate.Cancel(w.ctx, other, j.ID))(w.t)
 		return err
 	}},
 	{id: "P13c", what: "desired state sets environment, user, mounts", want: refusal.NotAllowed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the document is refused whole; status says so"
+		w.armUnlogged("the document is refused whole; status says so")
 		for _, field := range []string{"user: root", "environment: {A: b}", "mounts: [/]"} {
 			_, err := desired.Parse("hub", []byte(document("  - name: victim\n    "+field+"\n")))
 			require.ErrorIs(w.t, err, refusal.NotAllowed, "%s", field)

@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 )
 
 // diskSize is the size of a disk that a row fills: some times what a state that
@@ -64,8 +65,7 @@ func (w *world) full() (free func()) {
 func whenFull(id, what string, prepare func(w *world) (decide func() error)) attack {
 	return attack{id: id, what: "a full disk: " + what, want: refusal.Unavailable, disk: diskSize, run: func(w *world) error {
 		decide := prepare(w)
-		w.arm()
-		w.allow.unlogged = "there is no room for an entry"
+		w.armUnlogged("there is no room for an entry")
 		free := w.full()
 		err := decide()
 		require.ErrorIs(w.t, decide(), refusal.Unavailable, "a second try finds what the first one found")
@@ -113,8 +113,7 @@ var diskRows = []attack{
 	{id: "H03g", what: "the state is on a file system that became read-only before the start", want: notStarted, disk: diskSize, run: func(w *world) error {
 		w.settle()
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.armUnlogged("it does not start")
 		w.shut()
 		disk := filepath.Dir(w.dir)
 		require.NoError(w.t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
@@ -130,19 +129,17 @@ var diskRows = []attack{
 	{id: "H08a", what: "a database that a newer version wrote", want: refusal.SchemaTooNew, run: func(w *world) error {
 		w.settle()
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.armUnlogged("it does not start")
 		w.shut()
 		db := filepath.Join(w.dir, "gated.db")
 		putBack := patch(w, db, userVersionAt, []byte{0, 0, 0x7f, 0xff})
-		before := must(os.ReadFile(db))
+		before := must.Get(os.ReadFile(db))(w.t)
 		err := serveAt(w)
 		require.NotEmpty(w.t, refusal.As(err).Hint, "it says what to do")
-		_, fsckErr := life.Fsck(w.ctx, w.dir)
-		require.Error(w.t, fsckErr)
+		must.Err(life.Fsck(w.ctx, w.dir))(w.t)
 		var newer *store.TooNewError
 		require.ErrorAs(w.t, w.tryOpen(), &newer)
-		require.Equal(w.t, before, must(os.ReadFile(db)), "a database of the future was changed")
+		require.Equal(w.t, before, must.Get(os.ReadFile(db))(w.t), "a database of the future was changed")
 		putBack()
 		w.open()
 		require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State)
@@ -151,8 +148,7 @@ var diskRows = []attack{
 	{id: "H10c", what: "a disk that runs full amid commit groups: who was told success has it, who was not has nothing", want: refusal.Unavailable,
 		disk: diskSize, run: func(w *world) error {
 			had := w.jobCount()
-			w.arm()
-			w.allow.unlogged = "there was no room for the last entries"
+			w.armUnlogged("there was no room for the last entries")
 			free := w.full()
 			w.spare(200 << 10)
 			var kept []op.JobID
@@ -177,8 +173,7 @@ var diskRows = []attack{
 			w.restart()
 			require.NotEmpty(w.t, kept, "none was accepted while there was room")
 			for _, id := range kept {
-				_, err := w.gate.Job(w.ctx, id)
-				require.NoError(w.t, err, "a job that was accepted is gone")
+				must.Get(w.gate.Job(w.ctx, id))(w.t, "a job that was accepted is gone")
 			}
 			require.Equal(w.t, had+len(kept), w.jobCount(), "a job is there whose caller was told that it is not")
 			return last
@@ -188,8 +183,7 @@ var diskRows = []attack{
 // jobCount is how many jobs there are.
 func (w *world) jobCount() int {
 	w.t.Helper()
-	all, err := w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 100_000})
-	require.NoError(w.t, err)
+	all := must.Get(w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 100_000}))(w.t)
 	return len(all)
 }
 
@@ -199,8 +193,7 @@ func (w *world) filler() string { return filepath.Join(filepath.Dir(w.dir), "fil
 // spare makes so many bytes of a full disk free.
 func (w *world) spare(n int64) {
 	w.t.Helper()
-	info, err := os.Stat(w.filler())
-	require.NoError(w.t, err)
+	info := must.Get(os.Stat(w.filler()))(w.t)
 	require.NoError(w.t, os.Truncate(w.filler(), info.Size()-n))
 }
 
@@ -211,13 +204,10 @@ const userVersionAt = 60
 // patch changes bytes of a file in place.
 func patch(w *world, path string, at int64, b []byte) (putBack func()) {
 	w.t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(w.t, err)
+	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(w.t)
 	defer f.Close()
 	old := make([]byte, len(b))
-	_, err = f.ReadAt(old, at)
-	require.NoError(w.t, err)
-	_, err = f.WriteAt(b, at)
-	require.NoError(w.t, err)
+	must.Get(f.ReadAt(old, at))(w.t)
+	must.Get(f.WriteAt(b, at))(w.t)
 	return func() { patch(w, path, at, old) }
 }

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // floodRows are U09: what one uid may do without a signature, as often as it likes,
@@ -22,17 +23,16 @@ var floodRows = []attack{
 		c := w.withPrograms()
 		c.write("probe", "#!"+c.path("sh")+"\necho probed >> "+c.path("probes")+"\necho nothing else\n")
 		for i := range 2 {
-			_, err := w.submit(builder, purge("what", fmt.Sprint(i)))
-			require.NoError(w.t, err)
+			must.Get(w.submit(builder, purge("what", fmt.Sprint(i))))(w.t)
 		}
 		w.arm()
-		before := must(os.ReadFile(c.path("probes")))
+		before := must.Get(os.ReadFile(c.path("probes")))(w.t)
 		var err error
 		for i := range 20 {
 			_, err = w.submit(builder, purge("what", fmt.Sprint(10+i)))
 			require.ErrorIs(w.t, err, refusal.OverLimit)
 		}
-		require.Equal(w.t, before, must(os.ReadFile(c.path("probes"))), "a probe ran before the limit was looked at")
+		require.Equal(w.t, before, must.Get(os.ReadFile(c.path("probes")))(w.t), "a probe ran before the limit was looked at")
 		require.NoFileExists(w.t, c.ran())
 		return err
 	}},
@@ -55,8 +55,7 @@ var floodRows = []attack{
 		for i := 0; err == nil && i < 100; i++ {
 			var j op.Job
 			if j, err = w.submit(other, ask("guest.set-config", "victim", "labels", large)); err == nil {
-				_, stop := w.gate.Cancel(w.ctx, other, j.ID)
-				require.NoError(w.t, stop)
+				must.Get(w.gate.Cancel(w.ctx, other, j.ID))(w.t)
 			}
 		}
 		return err
@@ -67,41 +66,35 @@ var floodRows = []attack{
 			w.first("guest.snapshot", "victim", "snapshot", fmt.Sprint("s", i))
 		}
 		w.arm()
-		_, err := w.submit(builder, ask("guest.snapshot", "victim", "snapshot", "more"))
-		require.ErrorIs(w.t, err, refusal.OverLimit)
-		_, err = w.submit(tester, ask("guest.create", "new"), ask("guest.snapshot", "victim", "snapshot", "more"))
+		must.Fail(w.submit(builder, ask("guest.snapshot", "victim", "snapshot", "more")))(w.t, refusal.OverLimit)
+		_, err := w.submit(tester, ask("guest.create", "new"), ask("guest.snapshot", "victim", "snapshot", "more"))
 		return err
 	}},
 	{id: "U09e", what: "unsigned work while the disk is low", want: refusal.Unavailable, run: func(w *world) error {
 		var room lowRoom
 		w.limit(gate.Quotas{}, &room)
 		r := w.request(ask("guest.snapshot-delete", "victim", "snapshot", w.snapshot()))
-		begun, err := w.submit(builder, ask("guest.create", "new"))
-		require.NoError(w.t, err)
+		begun := must.Get(w.submit(builder, ask("guest.create", "new")))(w.t)
 		room.low.Store(true)
 		w.arm()
 		w.allow.unlogged, w.allow.runs = "an entry would take what is kept for signed work", true
 		require.ErrorIs(w.t, w.executor().execute(w.ctx, begun.Steps[0].ID), refusal.Unavailable, "what is admitted waits as well")
-		_, err = w.submit(builder, ask("guest.create", "another"))
+		_, err := w.submit(builder, ask("guest.create", "another"))
 		w.unchanged()
 		require.Equal(w.t, op.StatePending, w.reread(r.ID).Step.State)
 		room.low.Store(false)
-		_, stop := w.gate.Cancel(w.ctx, builder, begun.ID)
-		require.NoError(w.t, stop)
+		must.Get(w.gate.Cancel(w.ctx, builder, begun.ID))(w.t)
 		return err
 	}},
 	{id: "U09f", what: "a job changes the guest while an operator reads what the guest is", want: refusal.Code(op.StatePlanned), run: func(w *world) error {
 		r := w.destroyRequest()
 		require.NoError(w.t, w.gate.ShowPayload(w.ctx, r.ID))
-		w.arm()
-		w.allow.unlogged = "the step waits, and is refused nothing"
-		j, err := w.submit(builder, ask("guest.set-config", "victim", "labels", labels("tier", "prod")))
-		require.NoError(w.t, err)
+		w.armUnlogged("the step waits, and is refused nothing")
+		j := must.Get(w.submit(builder, ask("guest.set-config", "victim", "labels", labels("tier", "prod"))))(w.t)
 		_ = w.runAll()
 		require.Equal(w.t, r.Payload, w.reread(r.ID).Payload)
 		state := w.stepOf(j.Steps[0].ID).State
-		_, err = w.gate.Cancel(w.ctx, builder, j.ID)
-		require.NoError(w.t, err)
+		must.Get(w.gate.Cancel(w.ctx, builder, j.ID))(w.t)
 		return refusal.Code(state)
 	}},
 }

@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
+	"gated/internal/test/must"
 )
 
 // guestUIDRows: a guest's program attacks the gate, or has its uid. What else such a
@@ -36,10 +37,8 @@ var guestUIDRows = []attack{
 		w.noUIDs = true
 		w.open()
 		w.makeGuest("web", "command", "idle")
-		w.arm()
-		w.allow.unlogged = "a step that failed is in the log as that"
-		j, err := w.submit(builder, ask("guest.start", "web"))
-		require.NoError(w.t, err)
+		w.armUnlogged("a step that failed is in the log as that")
+		j := must.Get(w.submit(builder, ask("guest.start", "web")))(w.t)
 		return w.executor().execute(w.ctx, j.Steps[0].ID)
 	}},
 	{id: "U04c", what: "a guest's program changes modes, owners and times of the gate's files and of other guests' data, and ends what it can",
@@ -76,12 +75,11 @@ func needRootIn(w *world) {
 // serveLists is serve with lists of who may what. The socket is open to everybody.
 func (w *world) serveLists(c server.Config) string {
 	w.t.Helper()
-	dir := must(os.MkdirTemp("", "gated"))
+	dir := must.Get(os.MkdirTemp("", "gated"))(w.t)
 	require.NoError(w.t, os.Chmod(dir, 0o755))
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
-	l, err := server.Listen(path, callers)
-	require.NoError(w.t, err)
+	l := must.Get(server.Listen(path, callers))(w.t)
 	c.Gate, c.Refused, c.Now, c.Logger = service.Decider{Gate: w.gate}, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

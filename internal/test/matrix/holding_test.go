@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
+	"gated/internal/test/must"
 )
 
 // fillBook puts the reservations together as the daemon does. Agents are rows
@@ -41,7 +43,11 @@ func (h *host) enlisted() (all []agent.Registration, err error) {
 }
 
 func (h *host) named(name string) (reserve.Holder, bool) {
-	for _, r := range must(h.enlisted()) {
+	all, err := h.enlisted()
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range all {
 		if r.Name == name {
 			return holderOf(r), true
 		}
@@ -75,8 +81,7 @@ func (w *world) dismiss(who op.Requester) {
 		if err := w.gate.Append(tx, audit.Entry{Kind: audit.AgentEnded, By: "gate", Detail: who.Agent + ": its process ended", For: []string{h.Name}}); err != nil {
 			return err
 		}
-		_, err := w.book.EndOf(tx, h)
-		return err
+		return failure(w.book.EndOf(tx, h))
 	}))
 }
 
@@ -98,7 +103,7 @@ func newFloor(w *world) *floor {
 	f.r1 = f.claim(f.alma, "src/**")
 	f.r2 = f.claim(f.bert, "go.mod", "docs/*.md")
 	f.r3 = f.claim(f.bert, "README", reserve.Shared)
-	f.scope = must(w.book.Register(w.ctx, f.repo)).Target()
+	f.scope = must.Get(w.book.Register(w.ctx, f.repo))(w.t).Target()
 	f.releaseAll = op.Ask{Op: op.ReleaseAll, Target: f.scope, Params: op.Params{}}
 	f.toCora = f.giving(f.r1, "cora")
 	return f
@@ -107,9 +112,9 @@ func newFloor(w *world) *floor {
 // place makes a directory beside the state.
 func place(w *world, name string) reserve.Place {
 	w.t.Helper()
-	path := filepath.Join(must(filepath.EvalSymlinks(filepath.Dir(w.dir))), name)
+	path := filepath.Join(must.Get(filepath.EvalSymlinks(filepath.Dir(w.dir)))(w.t), name)
 	require.NoError(w.t, os.MkdirAll(path, 0o755))
-	st := must(os.Lstat(path)).Sys().(*syscall.Stat_t)
+	st := must.Get(os.Lstat(path))(w.t).Sys().(*syscall.Stat_t)
 	return reserve.Place{Path: path, Device: st.Dev, Inode: st.Ino}
 }
 
@@ -125,8 +130,7 @@ func (f *floor) claim(by op.Requester, what ...any) string {
 			c.Mode = x
 		}
 	}
-	g, _, err := f.book.Reserve(f.ctx, c)
-	require.NoError(f.t, err)
+	g, _ := must.Two(f.book.Reserve(f.ctx, c))(f.t)
 	return g.ID.String()
 }
 
@@ -134,26 +138,23 @@ func (f *floor) giving(id, to string) op.Ask {
 	return op.Ask{Op: op.ForceTransfer, Target: f.scope, Params: op.Params{"reservation": id, "to": to}}
 }
 
-func rid(s string) op.ReservationID { return must(op.ParseReservationID(s)) }
+func rid(t testing.TB, s string) op.ReservationID { return must.Get(op.ParseReservationID(s))(t) }
 
 // holdings says who is registered and who holds what, and which steps of
 // operators took something away last.
 func (w *world) holdings() []string {
 	w.t.Helper()
 	var out []string
-	for _, r := range must(w.enlisted()) {
+	for _, r := range must.Get(w.enlisted())(w.t) {
 		out = append(out, fmt.Sprintf("%s uid %d", r.Who(), r.UID))
 	}
-	list, err := w.book.List(w.ctx, reserve.Query{Limit: reserve.MaxList})
-	require.NoError(w.t, err)
+	list := must.Get(w.book.List(w.ctx, reserve.Query{Limit: reserve.MaxList}))(w.t)
 	for _, r := range list {
 		out = append(out, fmt.Sprintf("%s %s %s %s uid %d until %v: %s", r.ID, r.Scope.ID, r.Mode, r.Holder, r.Holder.UID, r.ExpiresAt, strings.Join(r.Patterns, " ")))
 	}
-	scopes, err := w.book.Scopes(w.ctx)
-	require.NoError(w.t, err)
+	scopes := must.Get(w.book.Scopes(w.ctx))(w.t)
 	for _, s := range scopes {
-		v, err := w.book.View(w.ctx, s.ID)
-		require.NoError(w.t, err)
+		v := must.Get(w.book.View(w.ctx, s.ID))(w.t)
 		out = append(out, s.ID+" last "+v.Last)
 	}
 	return out
@@ -162,8 +163,7 @@ func (w *world) holdings() []string {
 // taken is how many reservations there are in the floor's directory.
 func (f *floor) taken() int {
 	f.t.Helper()
-	v, err := f.book.View(f.ctx, f.scope.Name)
-	require.NoError(f.t, err)
+	v := must.Get(f.book.View(f.ctx, f.scope.Name))(f.t)
 	return len(v.Reservations)
 }
 

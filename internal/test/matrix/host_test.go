@@ -90,7 +90,11 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, err
 	}
 	h := &host{state: dir}
-	if err := os.WriteFile(dir.Database(), must(emptyDatabase()), 0o600); err != nil {
+	empty, err := emptyDatabase()
+	if err == nil {
+		err = os.WriteFile(dir.Database(), empty, 0o600)
+	}
+	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	//fsck:none each row ends with fsck

@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/refusal"
 	gatedhub "gated/internal/host/hub"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -60,17 +61,16 @@ func badHub(id, what string, h http.HandlerFunc) attack {
 		answers := map[string]http.HandlerFunc{gatedhub.PathDesired: wishes("  - name: victim\n    state: absent\n  - name: bystander\n    memory: 64MiB\n")}
 		l := hubOf(w, answers)
 		require.True(w.t, w.reconcile(l).Sources[0].OK)
-		require.Len(w.t, must(w.gate.Open(w.ctx, guest("victim"))), 1)
-		w.arm()
-		w.allow.unlogged = "what cannot be read asks for nothing; status says so"
+		require.Len(w.t, must.Get(w.gate.Open(w.ctx, guest("victim")))(w.t), 1)
+		w.armUnlogged("what cannot be read asks for nothing; status says so")
 		answers[gatedhub.PathDesired] = h
 		l.Round(w.ctx)
 		for _, link := range []*gatedhub.Link{l, hubOf(w, answers)} { // and as after a restart
 			s := w.reconcile(link)
 			require.False(w.t, s.Sources[0].OK)
 			require.NotEmpty(w.t, s.Sources[0].Error)
-			require.Len(w.t, must(w.gate.Open(w.ctx, guest("victim"))), 1, "the wish that waits goes on waiting")
-			require.Empty(w.t, must(w.gate.Open(w.ctx, guest("bystander"))))
+			require.Len(w.t, must.Get(w.gate.Open(w.ctx, guest("victim")))(w.t), 1, "the wish that waits goes on waiting")
+			require.Empty(w.t, must.Get(w.gate.Open(w.ctx, guest("bystander")))(w.t))
 		}
 		return nothingPlanned
 	}}
@@ -127,8 +127,7 @@ var hubRows = []attack{
 	badHub("P09m", "a hub without a set, and a hub that says that nothing changed when it was not asked", served(
 		map[string]any{"revision": "r2", "host": testHost, "sets": map[string]string{}})),
 	{id: "P10b", what: "a hub that answers with another host's wishes", want: refusal.TargetMismatch, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the answer is refused whole; status says so"
+		w.armUnlogged("the answer is refused whole; status says so")
 		d := gatedhub.Desired{Revision: "r1", Host: "pve2", Sets: map[string]string{"hub": document("  - name: victim\n    state: absent\n")}}
 		require.ErrorIs(w.t, inStatus(w, w.reconcile(hubOf(w, map[string]http.HandlerFunc{gatedhub.PathDesired: served(d)}))), refusal.TargetMismatch)
 		d.Host, d.Sets["hub"] = testHost, strings.Replace(d.Sets["hub"], testHost, "pve2", 1)
@@ -153,12 +152,11 @@ var hubRows = []attack{
 		for range 3 {
 			l.Round(w.ctx)
 			require.Equal(w.t, []string{"hub"}, w.reconcile(l).Full)
-			require.Len(w.t, must(w.gate.Requests(w.ctx, op.StatePending)), 2)
+			require.Len(w.t, must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t), 2)
 		}
 		for _, name := range w.allow.finale { // two of them have a request
-			if len(must(w.gate.Open(w.ctx, guest(name)))) == 0 {
-				_, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", name))
-				return err
+			if len(must.Get(w.gate.Open(w.ctx, guest(name)))(w.t)) == 0 {
+				return failure(w.gate.Want(w.ctx, "hub", ask("guest.destroy", name)))
 			}
 		}
 		return nil
@@ -193,8 +191,7 @@ var hubRows = []attack{
 	{id: "T11z", what: "a hub relays the signed payload of a request that was cancelled", want: refusal.Cancelled, run: func(w *world) error {
 		r := w.requestBy(other, ask("guest.destroy", "victim"))
 		e := api.EnvelopeOf(r.Payload, w.alice.sign(w.t, op.Operational, r.Payload))
-		_, err := w.gate.Cancel(w.ctx, other, r.ID.Job)
-		require.NoError(w.t, err)
+		must.Get(w.gate.Cancel(w.ctx, other, r.ID.Job))(w.t)
 		w.arm()
 		relays(w, 2, e)
 		return w.sendOffline(envelopeOf(e))

@@ -147,8 +147,7 @@ var touchRows = []attack{
 		e := w.rejection(r, w.alice)
 		e = w.by(e.Payload, minted(token(0)(w)))
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, e))
 	}},
 	untouched("S08l", "a rule asks for a touch, and a key file signs", func(*world) string { return "" },
 		func(w *world) vote { return w.alice.votes(operational) }, touchRule("", op.TouchPresent)),

@@ -22,6 +22,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
+	"gated/internal/test/must"
 )
 
 // key is a key pair that the real ssh-keygen made for this run.
@@ -53,8 +54,7 @@ func keyOf(t testing.TB, name string, keygen ...string) key {
 	k := key{name: name + "@example.com", path: filepath.Join(scratchDir, name)}
 	out, err := exec.Command("ssh-keygen", append(keygen, "-q", "-N", "", "-C", k.name, "-f", k.path)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	pub, err := os.ReadFile(k.path + ".pub")
-	require.NoError(t, err)
+	pub := must.Get(os.ReadFile(k.path + ".pub"))(t)
 	k.pub = strings.Join(strings.Fields(string(pub))[:2], " ")
 	if keyring.made == nil {
 		keyring.made = map[string]key{}
@@ -75,8 +75,7 @@ func (k key) keygen(t testing.TB, namespace string, payload []byte) string {
 	require.NoError(t, os.WriteFile(file, payload, 0o600))
 	out, err := exec.Command("ssh-keygen", "-Y", "sign", "-q", "-n", namespace, "-f", k.path, file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	armored, err := os.ReadFile(file + ".sig")
-	require.NoError(t, err)
+	armored := must.Get(os.ReadFile(file + ".sig"))(t)
 	return string(armored)
 }
 
@@ -99,29 +98,22 @@ func (k key) forgeBlob(t testing.TB, namespace, reserved, hash string, payload [
 	for _, f := range [][]byte{[]byte(namespace), []byte(reserved), []byte(hash), digest} {
 		signed = append(signed, sshString(f)...)
 	}
-	sig, err := s.Sign(rand.Reader, signed)
-	require.NoError(t, err)
+	sig := must.Get(s.Sign(rand.Reader, signed))(t)
 	return blob{key: s.PublicKey().Marshal(), namespace: []byte(namespace), reserved: []byte(reserved), hash: []byte(hash),
 		inner: append(sshString([]byte(sig.Format)), sshString(sig.Blob)...)}
 }
 
 func (k key) signer(t testing.TB) ssh.Signer {
 	t.Helper()
-	pem, err := os.ReadFile(k.path)
-	require.NoError(t, err)
-	s, err := ssh.ParsePrivateKey(pem)
-	require.NoError(t, err)
-	return s
+	pem := must.Get(os.ReadFile(k.path))(t)
+	return must.Get(ssh.ParsePrivateKey(pem))(t)
 }
 
 // sign signs as opsign does, and only what a gate would decode.
 func (k key) sign(t testing.TB, role op.Role, payload []byte) string {
 	t.Helper()
-	s, err := sign.KeyFile(k.path, nil)
-	require.NoError(t, err)
-	armored, err := s.Sign(context.Background(), role, payload)
-	require.NoError(t, err)
-	return armored
+	s := must.Get(sign.KeyFile(k.path, nil))(t)
+	return must.Get(s.Sign(context.Background(), role, payload))(t)
 }
 
 // envelope is an approval by this key alone.

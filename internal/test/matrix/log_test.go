@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
+	"gated/internal/test/must"
 )
 
 // tampered is a row in which whoever can write to the database changes the audit
@@ -21,13 +22,12 @@ import (
 func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
 	return attack{id: id, what: "the audit log: " + what, want: refusal.Conflict, run: func(w *world) error {
 		w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "it is the log that was changed"
-		head := must(w.gate.AuditHead(w.ctx)).Seq
+		w.armUnlogged("it is the log that was changed")
+		head := must.Get(w.gate.AuditHead(w.ctx))(w.t).Seq
 		require.Greater(w.t, head, int64(6))
 		w.shut()
 		db := filepath.Join(w.dir, "gated.db")
-		was := must(os.ReadFile(db))
+		was := must.Get(os.ReadFile(db))(w.t)
 		w.byHand(change)
 		_, err := life.VerifyAudit(w.ctx, w.dir)
 		require.ErrorContains(w.t, err, strings.ReplaceAll(names, "HEAD", strconv.FormatInt(head, 10)))
@@ -36,12 +36,10 @@ func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
 			w.shut()
 		}
 		w.free()
-		_, later := life.VerifyAudit(w.ctx, w.dir)
-		require.ErrorIs(w.t, later, refusal.Conflict, "the next entries cover it up")
+		must.Fail(life.VerifyAudit(w.ctx, w.dir))(w.t, refusal.Conflict, "the next entries cover it up")
 		f, openErr := os.OpenFile(db, os.O_WRONLY|os.O_TRUNC, 0) // the same file: it is bound to its inode
 		require.NoError(w.t, openErr)
-		_, writeErr := f.Write(was)
-		require.NoError(w.t, writeErr)
+		must.Get(f.Write(was))(w.t)
 		require.NoError(w.t, f.Close())
 		w.open()
 		return err
@@ -73,8 +71,7 @@ func rewrite(seq int64) func(tx *store.Tx) error {
 		}
 		body = bytes.Replace(body, []byte("uid:1000"), []byte("uid:2000"), 1)
 		sum := sha256.Sum256(body)
-		_, err := tx.Exec(`UPDATE audit SET body = ?, hash = ? WHERE seq = ?`, body, sum[:], seq)
-		return err
+		return failure(tx.Exec(`UPDATE audit SET body = ?, hash = ? WHERE seq = ?`, body, sum[:], seq))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // liar is a back end that uses its permit, does nothing, and then says whatever
@@ -85,8 +86,7 @@ var lyingRows = []attack{
 	{id: "H09d", what: "the back end says that it made a guest, and there is none", want: refusal.Code(op.StateFailed), run: func(w *world) error {
 		w.arm()
 		w.back = liar{w.driver, done, nil, &atomic.Int64{}}
-		j, err := w.submit(builder, ask("guest.create", "new", "scratch", true))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(builder, ask("guest.create", "new", "scratch", true)))(w.t)
 		w.reconcile()
 		w.back = w.driver
 		require.False(w.t, w.observe("new").Present)
@@ -95,8 +95,7 @@ var lyingRows = []attack{
 	{id: "H09e", what: "the back end says that it made a scratch guest, where somebody else's appeared meanwhile: its data is nobody's scratch",
 		want: refusal.PendingSignature, run: func(w *world) error {
 			w.back = liar{w.driver, func(context.Context) (string, error) { w.plant("new"); return "", nil }, nil, &atomic.Int64{}}
-			j, err := w.submit(builder, ask("guest.create", "new", "scratch", true))
-			require.NoError(w.t, err)
+			j := must.Get(w.submit(builder, ask("guest.create", "new", "scratch", true)))(w.t)
 			w.reconcile()
 			w.back = w.driver
 			require.Equal(w.t, op.StateFailed, w.stepOf(j.Steps[0].ID).State)
@@ -121,12 +120,10 @@ var lyingRows = []attack{
 		r := w.destroyRequest()
 		w.mustApprove(r)
 		w.arm()
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		ctx, cancel := context.WithCancel(w.ctx)
 		silent := liar{w.driver, func(ctx context.Context) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() }, nil, &atomic.Int64{}}
-		_, err = driver.Run(ctx, p, silent)
-		require.ErrorIs(w.t, err, context.Canceled)
+		must.Fail(driver.Run(ctx, p, silent))(w.t, context.Canceled)
 		require.Equal(w.t, op.StateDispatched, w.stepOf(r.ID).State, "nothing is known of it")
 		w.restart()
 		w.reconcile()

@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // attack is one row: an id of the matrix with a letter where a row lists
@@ -152,8 +153,7 @@ func (w *world) conclude() {
 		w.allow.repair()
 	}
 	require.NoError(t, w.gate.Tick(w.ctx))
-	rs, err := w.gate.Requests(w.ctx, op.StatePending)
-	require.NoError(t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, op.StatePending))(t)
 	changed := w.allow.finale
 	if changed == nil {
 		changed = []string{"victim"}
@@ -170,8 +170,7 @@ func (w *world) conclude() {
 		w.pass(w.allow.wait)
 		require.NoError(t, w.runAll())
 		require.Equal(t, op.StateSucceeded, w.stepOf(r.ID).State)
-		_, err := w.approve(r)
-		require.ErrorIs(t, err, refusal.Replayed)
+		must.Fail(w.approve(r))(t, refusal.Replayed)
 		if r.Step.Op == "guest.destroy" {
 			require.False(t, w.observe(r.Step.Target.Name).Present)
 		}
@@ -182,8 +181,7 @@ func (w *world) conclude() {
 // documented returns the rows that docs/matrix.md says are shown elsewhere.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/matrix.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../../docs/matrix.md"))(t)
 	out := map[string]bool{}
 	_, text2, ok := strings.Cut(string(text), "## Elsewhere")
 	require.True(t, ok)

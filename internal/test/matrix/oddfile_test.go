@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // uncopyable is a row in which a guest has made what a copy of its data could
@@ -20,9 +21,8 @@ func uncopyable(id, what string, make func(w *world, at string)) attack {
 		make(w, w.path("victim", "data", "odd"))
 		w.arm()
 		w.allow.repair = func() { require.NoError(w.t, os.RemoveAll(w.path("victim", "data", "odd"))) }
-		j, err := w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s"))
-		require.NoError(w.t, err)
-		err = w.executor().execute(w.ctx, j.Steps[0].ID)
+		j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
+		err := w.executor().execute(w.ctx, j.Steps[0].ID)
 		require.Empty(w.t, w.observe("victim").Snapshots)
 		return err
 	}}
@@ -39,8 +39,7 @@ var oddFileRows = []attack{
 		}
 	}),
 	uncopyable("H14c", "a socket in it", func(w *world, at string) {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: shortPath(w), Net: "unix"})
-		require.NoError(w.t, err)
+		l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: shortPath(w), Net: "unix"}))(w.t)
 		l.SetUnlinkOnClose(false)
 		require.NoError(w.t, os.Rename(l.Addr().String(), at))
 		require.NoError(w.t, l.Close())
@@ -57,8 +56,7 @@ var oddFileRows = []attack{
 			require.NoError(w.t, os.Truncate(w.path("big", "data", "sparse"), sparseSize))
 			w.do("guest.snapshot", "big", "snapshot", "s")
 			copied := w.path("big", "snapshots", "s", "sparse")
-			info, err := os.Stat(copied)
-			require.NoError(w.t, err)
+			info := must.Get(os.Stat(copied))(w.t)
 			require.Equal(w.t, int64(sparseSize), info.Size())
 			var st unix.Stat_t
 			require.NoError(w.t, unix.Stat(copied, &st))
@@ -73,8 +71,7 @@ var oddFileRows = []attack{
 		require.NoError(w.t, unix.Mkfifo(filepath.Join(dir, "a.yaml"), 0o600))
 		require.NoError(w.t, os.Symlink("/dev/zero", filepath.Join(dir, "b.yaml")))
 		require.NoError(w.t, os.Mkdir(filepath.Join(dir, "c.yaml"), 0o700))
-		w.arm()
-		w.allow.unlogged = "there is no wish; status says so"
+		w.armUnlogged("there is no wish; status says so")
 		s := w.reconcile(w.dirSource(dir))
 		require.NotEmpty(w.t, s.Sources)
 		return w.planned("victim")
@@ -83,7 +80,7 @@ var oddFileRows = []attack{
 
 // shortPath is a path that a socket's name can be.
 func shortPath(w *world) string {
-	dir := must(os.MkdirTemp("", "gm"))
+	dir := must.Get(os.MkdirTemp("", "gm"))(w.t)
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "s")
 }

@@ -14,6 +14,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // together is a row in which an envelope holds a good signature and others.
@@ -56,10 +57,8 @@ var ownRows = []attack{
 	{id: "X05b", what: "a second gate, with operators of its own, is set up over the same guests", want: refusal.Conflict, run: func(w *world) error {
 		c := w.config()
 		c.dir, c.trust = w.dir+"-second", w.mallory.line(operational)
-		w.arm()
-		w.allow.unlogged = "it does not start"
-		_, err := initHost(w.ctx, c)
-		return err
+		w.armUnlogged("it does not start")
+		return failure(initHost(w.ctx, c))
 	}},
 	{id: "X06", what: "names of snapshots that are paths, stages or too long", want: refusal.BadParams, run: func(w *world) error {
 		w.do("guest.snapshot", "bystander", "snapshot", "s")
@@ -79,8 +78,7 @@ var ownRows = []attack{
 		w.mustApprove(w.request(ask("guest.destroy", "gone")))
 		require.NoError(w.t, w.runAll())
 		w.arm()
-		_, err := w.submit(hub, ask("guest.undelete", "free", "incarnation", string(r.Step.Incarnation)))
-		return err
+		return failure(w.submit(hub, ask("guest.undelete", "free", "incarnation", string(r.Step.Incarnation))))
 	}},
 	{id: "X07b", what: "undelete of a name's own trash with the incarnation of another's", want: refusal.UnknownTarget, run: func(w *world) error {
 		for _, name := range []string{"one", "two"} {
@@ -103,19 +101,16 @@ var ownRows = []attack{
 		w.edit(inc, string(w.observe("bystander").Incarnation), id+".json")
 		w.arm()
 		w.allow.repair = func() {}
-		_, err := w.submit(hub, ask("guest.undelete", "one"))
-		return err
+		return failure(w.submit(hub, ask("guest.undelete", "one")))
 	}},
 	{id: "X08", what: "somebody guesses the birth token of a create and is there first", want: refusal.Conflict, run: func(w *world) error {
-		j, err := w.submit(builder, ask("guest.create", "tmp", "scratch", true))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(builder, ask("guest.create", "tmp", "scratch", true)))(w.t)
 		w.plantAs("tmp", j.Steps[0].Birth)
 		w.arm()
-		err = w.runAll()
+		err := w.runAll()
 		destroy, submitErr := w.submit(builder, ask("guest.destroy", "tmp"))
 		require.ErrorIs(w.t, w.waits(destroy, submitErr), refusal.PendingSignature, "what was planted is nobody's scratch")
-		_, cancelErr := w.gate.Cancel(w.ctx, builder, destroy.ID)
-		require.NoError(w.t, cancelErr)
+		must.Get(w.gate.Cancel(w.ctx, builder, destroy.ID))(w.t)
 		w.ends(destroy.Steps[0].ID, op.StateCancelled, nonce.Cancelled)
 		return err
 	}},
@@ -127,8 +122,7 @@ var ownRows = []attack{
 		require.Equal(w.t, evil, w.observe("tmp").Labels["a"])
 		w.arm()
 		w.allow.finale = []string{"tmp"}
-		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
-		return w.waits(j, err)
+		return w.waits(w.submit(builder, ask("guest.destroy", "tmp")))
 	}},
 	{id: "X10a", what: "scratch is destroyed, somebody brings it back, its creator destroys it again", want: refusal.PendingSignature, run: func(w *world) error {
 		scratch(w)
@@ -136,8 +130,7 @@ var ownRows = []attack{
 		require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "tmp")))
 		w.arm()
 		w.allow.finale = []string{"tmp"}
-		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
-		return w.waits(j, err)
+		return w.waits(w.submit(builder, ask("guest.destroy", "tmp")))
 	}},
 	{id: "X10b", what: "scratch is made under the name of a guest in the trash, and destroyed unsigned: the trash keeps both apart", want: refusal.Conflict,
 		run: func(w *world) error {
@@ -150,7 +143,7 @@ var ownRows = []attack{
 			err := w.runJob(builder, ask("guest.undelete", "gone")) // which?
 			w.allow.repair = func() {
 				require.NoError(w.t, w.runJob(builder, ask("guest.undelete", "gone", "incarnation", string(r.Step.Incarnation))))
-				require.Equal(w.t, "the only copy of gone", string(must(os.ReadFile(w.path("gone", "data", "precious.txt")))))
+				require.Equal(w.t, "the only copy of gone", string(must.Get(os.ReadFile(w.path("gone", "data", "precious.txt")))(w.t)))
 			}
 			w.allow.finale = []string{"victim", "gone"}
 			return err
@@ -160,8 +153,7 @@ var ownRows = []attack{
 		w.mustApprove(w.request(ask("guest.destroy", "gone")))
 		require.NoError(w.t, w.runAll())
 		w.arm()
-		_, err := w.submit(builder, ask("guest.undelete", "gone"), ask("guest.destroy", "gone"))
-		return err
+		return failure(w.submit(builder, ask("guest.undelete", "gone"), ask("guest.destroy", "gone")))
 	}},
 	{id: "X11a", what: "a job that fails on purpose, after somebody else snapshotted what it made: taking it back waits", want: refusal.PendingSignature,
 		run: func(w *world) error {
@@ -169,8 +161,7 @@ var ownRows = []attack{
 			require.NoError(w.t, err)
 			require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 			w.write("work of somebody else", "x", "data", "work")
-			snap, err := w.submit(other, ask("guest.snapshot", "x", "snapshot", "mine"))
-			require.NoError(w.t, err)
+			snap := must.Get(w.submit(other, ask("guest.snapshot", "x", "snapshot", "mine")))(w.t)
 			require.NoError(w.t, w.executor().execute(w.ctx, snap.Steps[0].ID))
 			w.arm()
 			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[1].ID), refusal.Conflict)
@@ -189,8 +180,7 @@ var ownRows = []attack{
 		return w.runAll()
 	}},
 	{id: "X11c", what: "a job that fails on purpose, after what it made was exchanged for a real guest", want: refusal.StaleTarget, run: func(w *world) error {
-		j, err := w.submit(builder, ask("guest.create", "x"), ask("guest.start", "victim"))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(builder, ask("guest.create", "x"), ask("guest.start", "victim")))(w.t)
 		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 		w.vanish("x")
 		w.plant("x")
@@ -210,8 +200,7 @@ var ownRows = []attack{
 		return err
 	}},
 	{id: "X12", what: "two desired sets fight over a guest, one of them wants it absent", want: nothingPlanned, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "neither wish counts; status says so"
+		w.armUnlogged("neither wish counts; status says so")
 		s := w.apply(map[string]string{"a": document("  - name: victim\n    memory: 64MiB\n    state: stopped\n"),
 			"b": document("  - name: victim\n    state: absent\n")})
 		require.Len(w.t, s.Conflicts, 1)
@@ -219,15 +208,13 @@ var ownRows = []attack{
 	}},
 	{id: "X13", what: "another uid uses an idempotency key again: it gets neither the answer nor the job", want: refusal.NotAllowed, run: func(w *world) error {
 		sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.snapshot", "victim", "snapshot", "s")}, IdempotencyKey: "k"}
-		first, err := w.gate.Submit(w.ctx, sub)
-		require.NoError(w.t, err)
+		first := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 		sub.Requester = other
-		second, err := w.gate.Submit(w.ctx, sub)
-		require.NoError(w.t, err)
+		second := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 		require.NotEqual(w.t, first.ID, second.ID)
 		w.cancel(other, second.ID)
 		w.arm()
-		_, err = w.gate.Cancel(w.ctx, other, first.ID)
+		_, err := w.gate.Cancel(w.ctx, other, first.ID)
 		w.cancel(hub, first.ID)
 		return err
 	}},
@@ -237,8 +224,7 @@ var ownRows = []attack{
 			asks[i] = ask("guest.stop", "victim")
 		}
 		w.arm()
-		_, err := w.submit(hub, asks...)
-		return err
+		return failure(w.submit(hub, asks...))
 	}},
 	{id: "X14b", what: "one job with more destructive steps than its requester may have open", want: refusal.OverLimit, run: func(w *world) error {
 		w.rules.OpenPerSource = 3
@@ -249,19 +235,15 @@ var ownRows = []attack{
 			asks = append(asks, ask("guest.destroy", fmt.Sprintf("g%d", i)))
 		}
 		w.arm()
-		_, err := w.submit(hub, asks...)
-		return err
+		return failure(w.submit(hub, asks...))
 	}},
 	{id: "X18", what: "a permit taken before the operator rejected is used after it", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
-		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 		w.arm()
-		_, err = driver.Run(w.ctx, p, w.driver)
-		return err
+		return failure(driver.Run(w.ctx, p, w.driver))
 	}},
 	{id: "X19", what: "a permit of one gate is given to the driver of another host, which has a guest of that name", want: refusal.StaleTarget,
 		run: func(w *world) error {
@@ -269,18 +251,13 @@ var ownRows = []attack{
 			elsewhere.makeGuest("victim")
 			r := elsewhere.destroyRequest()
 			elsewhere.mustApprove(r)
-			p, err := elsewhere.gate.Permit(w.ctx, r.ID)
-			require.NoError(w.t, err)
-			w.arm()
-			w.allow.unlogged = "this gate was not asked"
-			_, err = driver.Run(w.ctx, p, w.driver)
-			return err
+			p := must.Get(elsewhere.gate.Permit(w.ctx, r.ID))(w.t)
+			w.armUnlogged("this gate was not asked")
+			return failure(driver.Run(w.ctx, p, w.driver))
 		}},
 	{id: "X20", what: "executing without a permit", want: refusal.NotAllowed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "no gate was asked"
-		_, err := driver.Run(w.ctx, gate.Permit{}, w.driver)
-		return err
+		w.armUnlogged("no gate was asked")
+		return failure(driver.Run(w.ctx, gate.Permit{}, w.driver))
 	}},
 	{id: "X21", what: "a key is rotated out of allowed_signers between approval and execution", want: refusal.UnknownSigner, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -310,15 +287,13 @@ var ownRows = []attack{
 			return w.planned("tmp")
 		}},
 	{id: "X24", what: "desired state withdraws its wish after the approval, before the execution", want: refusal.Conflict, run: func(w *world) error {
-		j, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
-		require.NoError(w.t, err)
+		j := must.Get(w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim")))(w.t)
 		r := w.reread(j.Steps[0].ID)
 		w.mustApprove(r)
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		require.NoError(w.t, w.gate.Withdraw(w.ctx, "hub", guest("victim"), nil))
 		w.arm()
-		_, err = driver.Run(w.ctx, p, w.driver)
+		_, err := driver.Run(w.ctx, p, w.driver)
 		require.Equal(w.t, op.StateCancelled, w.stepOf(r.ID).State)
 		return err
 	}},
@@ -328,13 +303,11 @@ var ownRows = []attack{
 		guarded(w)
 		w.again()
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, e))
 	}},
 }
 
 func (w *world) cancel(by op.Requester, id op.JobID) {
 	w.t.Helper()
-	_, err := w.gate.Cancel(w.ctx, by, id)
-	require.NoError(w.t, err)
+	must.Get(w.gate.Cancel(w.ctx, by, id))(w.t)
 }

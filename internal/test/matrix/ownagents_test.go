@@ -12,6 +12,7 @@ import (
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // tries asks for a reservation that is not to be had.
@@ -28,8 +29,7 @@ func (f *floor) tries(by op.Requester, at reserve.Place, patterns ...string) err
 // twice is a row in which cora asks for what alma has, by other words.
 func twice(id, what string, want refusal.Code, asks func(f *floor) error) attack {
 	return onFloor(id, "what an agent holds is asked for by another one, "+what, want, func(f *floor) error {
-		f.arm()
-		f.allow.unlogged = "the book was asked, not the server"
+		f.armUnlogged("the book was asked, not the server")
 		return asks(f)
 	})
 }
@@ -142,10 +142,8 @@ var sharedRows = []attack{
 		require.Error(f.t, <-waited)
 		f.dismiss(f.cora)
 		next := f.enlist("cora", 3000)
-		f.arm()
-		f.allow.unlogged = "the book was asked, not the server"
-		_, err := f.book.Release(f.ctx, next, rid(f.r1))
-		require.ErrorIs(f.t, err, refusal.NotHolder)
+		f.armUnlogged("the book was asked, not the server")
+		must.Fail(f.book.Release(f.ctx, next, rid(f.t, f.r1)))(f.t, refusal.NotHolder)
 		return f.tries(next, f.repo, "src/a.go")
 	}),
 }

@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // asksRaw sends bytes over one connection and returns every answer, until the
@@ -149,11 +150,10 @@ var wireRows = []attack{
 		if os.Getuid() != 0 {
 			w.t.Skip("needs root, to be two uids")
 		}
-		j, err := w.submit(op.Requester{Source: op.SourceAPI, UID: 0}, ask("guest.destroy", "victim"))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(op.Requester{Source: op.SourceAPI, UID: 0}, ask("guest.destroy", "victim")))(w.t)
 		socket := w.serve()
 		require.NoError(w.t, os.Chmod(socket, 0o666))
-		conn := must(dialAs(stranger, socket))
+		conn := must.Get(dialAs(stranger, socket))(w.t)
 		w.cleanup(func() { _ = conn.Close() })
 		require.Equal(w.t, 0, os.Geteuid(), "and this process is root again")
 		w.arm()
@@ -164,8 +164,7 @@ var wireRows = []attack{
 	{id: "X99k", what: "10,000 header lines, and one of a MiB", want: dropped, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serve()
-		w.arm()
-		w.allow.unlogged = "no handler saw it"
+		w.armUnlogged("no handler saw it")
 		for _, lines := range []string{strings.Repeat("X: y\r\n", 10_000), "X: " + strings.Repeat("y", 1<<20) + "\r\n"} {
 			for _, err := range w.asksRaw(w.dialTo(socket, 1)[0], "GET /v1/jobs HTTP/1.1\r\nHost: gated\r\n"+lines+"\r\n") {
 				require.ErrorIs(w.t, err, dropped)
@@ -177,8 +176,7 @@ var wireRows = []attack{
 	{id: "X99l", what: "a handler that panics, many times at once and amid approvals", want: refusal.Internal, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve() // with no one behind /v1/status
-		w.arm()
-		w.allow.unlogged = "nothing was decided"
+		w.armUnlogged("nothing was decided")
 		errs := make([]error, 32)
 		var wg sync.WaitGroup
 		for i, conn := range w.dialTo(socket, len(errs)) {

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/canary"
+	"gated/internal/test/must"
 )
 
 // alerted is how cases end in which the canary tells what somebody wanted hidden:
@@ -45,7 +46,7 @@ func (c *watching) good(each int) {
 	for uid := range uint32(4) {
 		by := op.Requester{Source: op.SourceAPI, UID: 3000 + uid}
 		for range each {
-			c.cancel(by, must(c.submit(by, ask("guest.stop", "bystander"))).ID)
+			c.cancel(by, must.Get(c.submit(by, ask("guest.stop", "bystander")))(c.t).ID)
 		}
 	}
 }
@@ -63,8 +64,7 @@ func (c *watching) bad(each int) {
 func (c *watching) refused(by op.Requester) {
 	c.t.Helper()
 	c.asked++
-	_, err := c.submit(by, ask("guest.start", fmt.Sprintf("nothing-%d", c.asked)))
-	require.ErrorIs(c.t, err, refusal.UnknownTarget)
+	must.Fail(c.submit(by, ask("guest.start", fmt.Sprintf("nothing-%d", c.asked))))(c.t, refusal.UnknownTarget)
 	c.pass(time.Second)
 }
 
@@ -115,7 +115,7 @@ var ownCanaryRows = []attack{
 		c.good(12)
 		c.change()
 		for i := range 45 {
-			c.cancel(hub, must(c.submit(hub, ask("guest.stop", "bystander"))).ID)
+			c.cancel(hub, must.Get(c.submit(hub, ask("guest.stop", "bystander")))(c.t).ID)
 			if i%10 == 0 {
 				c.steps()
 			}
@@ -144,10 +144,8 @@ var ownCanaryRows = []attack{
 		c.good(8)
 		c.change()
 		change := c.steps().Watch.Change
-		w.arm()
-		w.allow.unlogged = "the daemon's server logs it"
-		early := c.canary.Accept(w.ctx, "uid:0", change)
-		require.ErrorIs(w.t, early, refusal.UnknownTarget)
+		w.armUnlogged("the daemon's server logs it")
+		require.ErrorIs(w.t, c.canary.Accept(w.ctx, "uid:0", change), refusal.UnknownTarget)
 		c.bad(8)
 		require.Equal(w.t, canary.Alert, c.steps().Watch.Verdict)
 		err := c.canary.Accept(w.ctx, "uid:0", change+1)
@@ -159,8 +157,7 @@ var ownCanaryRows = []attack{
 		c.steps()
 		c.good(8)
 		c.change()
-		w.arm()
-		w.allow.unlogged = "nobody is told of anything"
+		w.armUnlogged("nobody is told of anything")
 		for range 40 {
 			c.refused(hub)
 		}

@@ -12,6 +12,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // foundRows are the attacks X80 to X99.
@@ -25,14 +26,12 @@ var gateRows = []attack{
 	{id: "X80a", what: "a key is used again after its job was cancelled, to have the approval count that was signed before", want: refusal.Cancelled,
 		run: func(w *world) error {
 			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
-			j, err := w.gate.Submit(w.ctx, sub)
-			require.NoError(w.t, err)
+			j := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			r := w.reread(j.Steps[0].ID)
 			e := w.envelopeOf(r)
 			w.cancel(hub, j.ID)
 			w.arm()
-			again, err := w.gate.Submit(w.ctx, sub)
-			require.NoError(w.t, err)
+			again := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			require.Equal(w.t, j.ID, again.ID)
 			require.Equal(w.t, op.StateCancelled, again.State())
 			require.ErrorIs(w.t, w.sendOffline(e), refusal.Cancelled)
@@ -41,19 +40,15 @@ var gateRows = []attack{
 	{id: "X80b", what: "a key is used again after an operator rejected its job, by its requester and by another one", want: refusal.Rejected,
 		run: func(w *world) error {
 			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
-			j, err := w.gate.Submit(w.ctx, sub)
-			require.NoError(w.t, err)
+			j := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			r := w.reread(j.Steps[0].ID)
 			e := w.envelopeOf(r)
-			_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-			require.NoError(w.t, err)
+			must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 			sub.Requester = other
-			theirs, err := w.gate.Submit(w.ctx, sub)
-			require.NoError(w.t, err)
+			theirs := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			w.arm()
 			sub.Requester = hub
-			again, err := w.gate.Submit(w.ctx, sub)
-			require.NoError(w.t, err)
+			again := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			require.Equal(w.t, j.ID, again.ID)
 			require.Equal(w.t, op.StateRejected, again.State())
 			require.ErrorIs(w.t, w.send(theirs.Steps[0].ID, e), refusal.Rejected, "that payload is answered for at every request")
@@ -85,40 +80,33 @@ var gateRows = []attack{
 			asks = append(asks, ask("guest.create", fmt.Sprintf("g%d", i), "scratch", true), ask("guest.destroy", fmt.Sprintf("g%d", i)))
 		}
 		w.arm()
-		_, err := w.submit(builder, asks...)
-		require.ErrorIs(w.t, err, refusal.Conflict)
+		must.Fail(w.submit(builder, asks...))(w.t, refusal.Conflict)
 		for i := range asks { // and each destroy before the create
 			asks[i].Target.Name = fmt.Sprintf("g%d", (i/2+1)%3)
 		}
-		_, err = w.submit(builder, asks...)
-		return err
+		return failure(w.submit(builder, asks...))
 	}},
 	{id: "X82b", what: "one of two destroys of a job is signed, the other never: neither runs", want: refusal.Conflict, run: func(w *world) error {
-		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander")))(w.t)
 		first := w.reread(j.Steps[0].ID)
 		w.arm()
 		w.ends(first.ID, op.StateAuthorized, nonce.Used)
 		w.mustApprove(first)
 		require.NoError(w.t, w.runAll(), "there is nothing that may run")
-		err = w.executor().execute(w.ctx, first.ID)
+		err := w.executor().execute(w.ctx, first.ID)
 		w.allow.unlogged = "a permit that is not given is no decision"
 		w.allow.finale = []string{"victim", "bystander"}
 		return err
 	}},
 	{id: "X82c", what: "the other destroy of a job is rejected after the first was signed and its permit taken", want: refusal.Conflict, run: func(w *world) error {
-		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander")))(w.t)
 		first, second := w.reread(j.Steps[0].ID), w.reread(j.Steps[1].ID)
 		w.mustApprove(first)
 		w.mustApprove(second)
-		p, err := w.gate.Permit(w.ctx, first.ID)
-		require.NoError(w.t, err)
-		_, err = w.gate.Reject(w.ctx, hub, second.ID, w.rejection(second, w.bob))
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, first.ID))(w.t)
+		must.Get(w.gate.Reject(w.ctx, hub, second.ID, w.rejection(second, w.bob)))(w.t)
 		w.arm()
-		_, err = driver.Run(w.ctx, p, w.driver)
-		return err
+		return failure(driver.Run(w.ctx, p, w.driver))
 	}},
 	{id: "X83", what: "a second requester joins a request, both withdraw, and the approval that was signed meanwhile comes", want: refusal.Cancelled,
 		run: func(w *world) error {
@@ -127,11 +115,10 @@ var gateRows = []attack{
 			joined := w.requestBy(other, ask("guest.destroy", "victim"))
 			require.Equal(w.t, r.ID, joined.ID)
 			require.Equal(w.t, r.Payload, joined.Payload)
-			_, err := w.gate.Cancel(w.ctx, builder, r.ID.Job)
-			require.ErrorIs(w.t, err, refusal.NotAllowed, "an agent is not its uid")
+			must.Fail(w.gate.Cancel(w.ctx, builder, r.ID.Job))(w.t, refusal.NotAllowed, "an agent is not its uid")
 			w.cancel(hub, r.ID.Job)
 			require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State, "the other one still wants it")
-			_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
+			_, err := w.gate.Cancel(w.ctx, hub, r.ID.Job)
 			require.ErrorIs(w.t, err, refusal.NotAllowed, "nobody withdraws another's wish by withdrawing twice")
 			w.cancel(other, r.ID.Job)
 			w.arm()
@@ -146,8 +133,7 @@ var gateRows = []attack{
 			for i := range 4 {
 				w.apply(map[string]string{"hub": document(fmt.Sprintf("  - name: tmp\n    protected: %v\n", i%2 == 0))})
 				require.True(w.t, w.observe("tmp").Protected)
-				open, err := w.gate.Open(w.ctx, guest("tmp"))
-				require.NoError(w.t, err)
+				open := must.Get(w.gate.Open(w.ctx, guest("tmp")))(w.t)
 				require.LessOrEqual(w.t, len(open), 1)
 			}
 			return w.planned("tmp")
@@ -155,12 +141,10 @@ var gateRows = []attack{
 	{id: "X85", what: "a desired set is renamed: what was signed for the old one's request, which was rejected", want: refusal.Rejected, run: func(w *world) error {
 		wish := document("  - name: victim\n    state: absent\n")
 		w.apply(map[string]string{"old": wish})
-		open, err := w.gate.Open(w.ctx, guest("victim"))
-		require.NoError(w.t, err)
+		open := must.Get(w.gate.Open(w.ctx, guest("victim")))(w.t)
 		r := w.reread(open[0].ID)
 		e := w.envelopeOf(r)
-		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		require.NoError(w.t, err)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 		w.arm()
 		require.NoError(w.t, w.gate.DeleteSet(w.ctx, operator, "old"))
 		w.apply(map[string]string{"new": wish})
@@ -225,16 +209,14 @@ var gateRows = []attack{
 				p.Nonce, p.Op, p.Target.Name, p.Incarnation = op.NewNonce(time.Now()), "guest.create", "web", ""
 				p.Params, p.State = op.Params{"scratch": true}, w.observe("web").Fingerprint
 			})
-			_, err := w.gate.ApproveOffline(w.ctx, builder, w.alice.envelope(w.t, b))
-			require.NoError(w.t, err)
+			must.Get(w.gate.ApproveOffline(w.ctx, builder, w.alice.envelope(w.t, b)))(w.t)
 			require.NoError(w.t, w.runAll())
 			w.arm()
 			w.allow.finale = []string{"victim", "web"}
 			return w.waits(w.submit(builder, ask("guest.destroy", "web")))
 		}},
 	{id: "X88", what: "a reload that asks for two races with an approval of one, many times: it never runs with one", want: lostRace, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "both are allowed"
+		w.armUnlogged("both are allowed")
 		w.seconds = nil
 		for range 8 {
 			w.rule()
@@ -260,8 +242,7 @@ var gateRows = []attack{
 // first runs a step before any that waits.
 func (w *world) first(name, target string, kv ...any) {
 	w.t.Helper()
-	j, err := w.submit(hub, ask(name, target, kv...))
-	require.NoError(w.t, err)
+	j := must.Get(w.submit(hub, ask(name, target, kv...)))(w.t)
 	require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 }
 
@@ -270,7 +251,7 @@ func (w *world) first(name, target string, kv ...any) {
 func overtaken(id, what string, a op.Ask, meanwhile func(w *world)) attack {
 	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
 		scratch(w)
-		late := must(w.gate.Submit(w.ctx, op.Submission{Requester: builder, Steps: []op.Ask{ask("guest.create", "x"), a}}))
+		late := must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: builder, Steps: []op.Ask{ask("guest.create", "x"), a}}))(w.t)
 		require.Equal(w.t, op.StatePlanned, w.stepOf(late.Steps[1].ID).State)
 		meanwhile(w)
 		w.arm()

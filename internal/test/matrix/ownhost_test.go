@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // hidden is a row in which somebody puts a tree beside scratch's own under a
@@ -164,10 +165,8 @@ var guestHostRows = []attack{
 			w.allow.trash, w.allow.tree, w.allow.unlogged = true, []string{"gone"}, "one of two that are both allowed"
 			for range 5 {
 				w.destroyedFor(builder, "gone")
-				back, err := w.submit(builder, ask("guest.undelete", "gone", "incarnation", inc))
-				require.NoError(w.t, err)
-				fresh, err := w.submit(builder, ask("guest.create", "gone", "scratch", true))
-				require.NoError(w.t, err)
+				back := must.Get(w.submit(builder, ask("guest.undelete", "gone", "incarnation", inc)))(w.t)
+				fresh := must.Get(w.submit(builder, ask("guest.create", "gone", "scratch", true)))(w.t)
 				both(func() { _ = w.executor().execute(w.ctx, back.Steps[0].ID) }, func() { _ = w.executor().execute(w.ctx, fresh.Steps[0].ID) })
 				_ = w.runAll()
 				won := w.stepOf(back.Steps[0].ID).State == op.StateSucceeded
@@ -176,7 +175,7 @@ var guestHostRows = []attack{
 					require.NoError(w.t, w.runJob(builder, ask("guest.destroy", "gone")))
 					require.NoError(w.t, w.runJob(builder, ask("guest.undelete", "gone", "incarnation", inc)))
 				}
-				require.Equal(w.t, "the only copy of gone", string(must(os.ReadFile(w.path("gone", "data", "precious.txt")))))
+				require.Equal(w.t, "the only copy of gone", string(must.Get(os.ReadFile(w.path("gone", "data", "precious.txt")))(w.t)))
 			}
 			w.allow.finale = []string{"victim", "gone"}
 			return lostRace
@@ -190,13 +189,12 @@ var guestHostRows = []attack{
 				w.allow.tree = append(w.allow.tree, name)
 				w.plant(name)
 				w.destroyed(name)
-				j, err := w.submit(hub, ask("guest.undelete", name))
-				require.NoError(w.t, err)
+				j := must.Get(w.submit(hub, ask("guest.undelete", name)))(w.t)
 				w.pass(25 * time.Hour)
 				both(func() { _ = w.executor().execute(w.ctx, j.Steps[0].ID) }, func() { require.NoError(w.t, w.driver.Sweep(w.ctx)) })
 				_ = w.runAll()
 				require.Equal(w.t, op.StateSucceeded, w.stepOf(j.Steps[0].ID).State, "the step was accepted before the sweep began")
-				require.Contains(w.t, string(must(os.ReadFile(w.path(name, "data", "real.db")))), "planted in "+name)
+				require.Contains(w.t, string(must.Get(os.ReadFile(w.path(name, "data", "real.db")))(w.t)), "planted in "+name)
 			}
 			w.allow.finale = append(w.allow.tree, "victim")
 			return lostRace
@@ -222,8 +220,8 @@ func (w *world) destroyedFor(by op.Requester, name string) {
 // of filepath.Match fits.
 func (w *world) contents(pattern ...string) (all []string) {
 	w.t.Helper()
-	for _, path := range must(filepath.Glob(w.path(pattern...))) {
-		all = append(all, string(must(os.ReadFile(path))))
+	for _, path := range must.Get(filepath.Glob(w.path(pattern...)))(w.t) {
+		all = append(all, string(must.Get(os.ReadFile(path))(w.t)))
 	}
 	return all
 }
@@ -237,12 +235,11 @@ func unshowable(id, what, name string) attack {
 			require.NoError(w.t, unix.Mkfifo(at, 0o600))
 			w.arm()
 			w.allow.repair = func() { require.NoError(w.t, os.Remove(at)) }
-			j, err := w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s"))
-			require.NoError(w.t, err)
-			err = w.executor().execute(w.ctx, j.Steps[0].ID)
+			j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
+			err := w.executor().execute(w.ctx, j.Steps[0].ID)
 			require.Equal(w.t, op.StateRefused, w.stepOf(j.Steps[0].ID).State)
 			require.NoError(w.t, op.CheckText("the refusal", w.stepOf(j.Steps[0].ID).Detail))
-			for _, e := range must(w.gate.Events(w.ctx, w.before.seq, 100)) {
+			for _, e := range must.Get(w.gate.Events(w.ctx, w.before.seq, 100))(w.t) {
 				require.NoError(w.t, op.CheckText("the log's entry", e.Detail))
 			}
 			return err

@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"os"
 	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,19 +14,26 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
+
+// witnessed has a log with a signed head, a request that waits, and an operator's directory that remembers the head.
+func (w *world) witnessed() witness.Dir {
+	w.t.Helper()
+	w.keyed()
+	w.destroyRequest()
+	d := w.operators()
+	w.sees(d)
+	return d
+}
 
 // rewritten is a row in which the whole log is made anew while the daemon is
 // stopped, so that it agrees with itself, by somebody who has gate.key. The
 // operator who saw a head of it is asked to sign next.
 func rewritten(id, what string, edit func(texts []string) []string, more bool) attack {
 	return attack{id: id, what: "the log is made anew and signed with the stolen key: " + what, want: refusal.BindingMismatch, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
-		w.arm()
-		w.allow.unlogged = "it is the operator's opsign that refuses"
+		d := w.witnessed()
+		w.armUnlogged("it is the operator's opsign that refuses")
 		putBack := w.whileStopped(func() { w.byHand(w.resigned(edit)) })
 		w.open()
 		w.wholeAgain()
@@ -48,8 +56,7 @@ func unstarted(id, what string, change func(w *world)) attack {
 		w.keyed()
 		w.settle()
 		w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.armUnlogged("it does not start")
 		putBack := w.whileStopped(func() { change(w) })
 		w.free()
 		err := serveAt(w)
@@ -60,15 +67,15 @@ func unstarted(id, what string, change func(w *world)) attack {
 }
 
 // another is a key that is not the gate's, for any gate.
-func another(id op.GateID) checkpoint.Key { return must(checkpoint.NewKey(id)) }
+func another(t testing.TB, id op.GateID) checkpoint.Key { return must.Get(checkpoint.NewKey(id))(t) }
 
 const strangeGate = op.GateID("00112233445566778899aabbccddeeff")
 
 // headOf makes a signed head of any log.
-func headOf(k checkpoint.Key, gate op.GateID, size int64) string {
+func headOf(t testing.TB, k checkpoint.Key, gate op.GateID, size int64) string {
 	c := checkpoint.Checkpoint{Gate: gate, Size: size}
 	c.Root[7] = 9
-	return must(c.Sign(k))
+	return must.Get(c.Sign(k))(t)
 }
 
 var ownLogRows = []attack{
@@ -78,12 +85,8 @@ var ownLogRows = []attack{
 	rewritten("X49d", "the first entry is gone, and others are behind it", func(texts []string) []string { return append(texts[1:], texts[2], texts[3]) }, true),
 	{id: "X50", what: "who has no key makes the log anew and takes its tree and its signed head away, so that the gate itself plants and signs it",
 		want: refusal.BindingMismatch, run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
+			d := w.witnessed()
+			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() { w.byHand(remake(otherCaller(4))) })
 			w.open()
 			require.False(w.t, w.fsck().Sound, "the gate has a key, and signed nothing")
@@ -94,10 +97,10 @@ var ownLogRows = []attack{
 			return err
 		}},
 	unstarted("X51a", "gate.key is exchanged for another one of the same gate id", func(w *world) {
-		w.overwrite(w.keyFile(), []byte(another(w.signsFor()).Text()))
+		w.overwrite(w.keyFile(), []byte(another(w.t, w.signsFor()).Text()))
 	}),
 	unstarted("X51b", "gate.key is exchanged for that of another gate", func(w *world) {
-		w.overwrite(w.keyFile(), []byte(another(strangeGate).Text()))
+		w.overwrite(w.keyFile(), []byte(another(w.t, strangeGate).Text()))
 	}),
 	unstarted("X51c", "gate.key is taken away, so that the gate makes itself another", func(w *world) {
 		require.NoError(w.t, os.Remove(w.keyFile()))
@@ -107,17 +110,13 @@ var ownLogRows = []attack{
 		require.NoError(w.t, os.Symlink("gate.key.moved", w.keyFile()))
 	}),
 	unstarted("X51e", "the row of the key is that of another key", func(w *world) {
-		w.byHand(byHand(`UPDATE audit_key SET public = '` + another(w.signsFor()).Public + `'`))
+		w.byHand(byHand(`UPDATE audit_key SET public = '` + another(w.t, w.signsFor()).Public + `'`))
 	}),
 	{id: "X51f", what: "gate.key and the row of the key are exchanged together: the gate starts and signs with a key of the intruder's", want: refusal.BindingMismatch,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
-			was, evil := w.key, another(w.signsFor())
+			d := w.witnessed()
+			w.armUnlogged("it is the operator's opsign that refuses")
+			was, evil := w.key, another(w.t, w.signsFor())
 			putBack := w.whileStopped(func() {
 				w.overwrite(w.keyFile(), []byte(evil.Text()))
 				w.byHand(byHand(`UPDATE audit_key SET public = '`+evil.Public+`'`, `UPDATE audit_head SET note = ''`))
@@ -136,12 +135,8 @@ var ownLogRows = []attack{
 	{id: "X51g", what: "gate.key and its row are gone, as after a restore: the gate makes itself a new key under its old id", want: refusal.BindingMismatch,
 		bare: true, run: func(w *world) error {
 			w.today()
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
+			d := w.witnessed()
+			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() {
 				require.NoError(w.t, os.Remove(w.keyFile()))
 				w.byHand(byHand(`DELETE FROM audit_key`, `UPDATE audit_head SET note = ''`))
@@ -156,13 +151,9 @@ var ownLogRows = []attack{
 			return err
 		}},
 	{id: "X52a", what: "the signed head is one of another gate, whose key is added: audit verify opens it with that", want: reported, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
-		w.arm()
-		w.allow.unlogged = "it is the log that was changed"
-		evil := another(strangeGate)
+		d := w.witnessed()
+		w.armUnlogged("it is the log that was changed")
+		evil := another(w.t, strangeGate)
 		putBack := w.whileStopped(func() {
 			w.byHand(byHand(`INSERT INTO audit_key(gate, public) VALUES('` + string(strangeGate) + `', '` + evil.Public + `')`))
 			w.byHand(func(tx *store.Tx) error {
@@ -181,12 +172,8 @@ var ownLogRows = []attack{
 	}},
 	{id: "X52b", what: "the edge of the tree is that of a shorter log, so that what follows is signed for another past", want: refusal.Conflict,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the log that was changed"
+			d := w.witnessed()
+			w.armUnlogged("it is the log that was changed")
 			putBack := w.whileStopped(func() { w.byHand(byHand(`UPDATE audit_head SET edge = substr(edge, 33)`)) })
 			w.open()
 			w.works()
@@ -198,20 +185,15 @@ var ownLogRows = []attack{
 		}},
 	{id: "X52c", what: "the edge has as many hashes as it should, and other ones: the gate signs a root of which there is no log", want: refusal.BindingMismatch,
 		run: func(w *world) error {
-			w.keyed()
-			w.destroyRequest()
-			d := w.operators()
-			w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
+			d := w.witnessed()
+			w.armUnlogged("it is the operator's opsign that refuses")
 			putBack := w.whileStopped(func() { w.byHand(byHand(`UPDATE audit_head SET edge = randomblob(length(edge))`)) })
 			w.open()
 			w.works()
 			err := w.asks(d, gateLog{w})
 			require.ErrorContains(w.t, err, witness.NoProof.String())
 			w.shut()
-			_, verify := life.VerifyAudit(w.ctx, w.dir)
-			require.ErrorIs(w.t, verify, refusal.Conflict)
+			must.Fail(life.VerifyAudit(w.ctx, w.dir))(w.t, refusal.Conflict)
 			putBack()
 			return err
 		}},
@@ -219,8 +201,7 @@ var ownLogRows = []attack{
 		run: func(w *world) error {
 			w.keyed()
 			r := w.destroyRequest()
-			w.arm()
-			w.allow.unlogged = "it is the log that was changed"
+			w.armUnlogged("it is the log that was changed")
 			putBack := w.whileStopped(func() {})
 			w.open()
 			w.byHand(func(tx *store.Tx) error {
@@ -233,8 +214,7 @@ var ownLogRows = []attack{
 			w.restart()
 			w.works()
 			require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State, "what waits still waits")
-			_, permitErr := w.gate.Permit(w.ctx, r.ID)
-			require.Error(w.t, permitErr)
+			must.Err(w.gate.Permit(w.ctx, r.ID))(w.t)
 			require.ErrorIs(w.t, foundBy(w.fsck()), reported)
 			putBack()
 			return err

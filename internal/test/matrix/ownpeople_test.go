@@ -65,8 +65,7 @@ var ownPeopleRows = []attack{
 	{id: "X31c", what: "the holder of a key that is being added rejects the rotation", want: refusal.UnknownSigner, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.mallory))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.mallory)))
 	}},
 	{id: "X31d", what: "a proof of possession for one rotation is sent with another", want: refusal.BadSignature, run: func(w *world) error {
 		first := w.request(w.next([]string{w.mallory.line(operational)}, nil))
@@ -106,8 +105,7 @@ var ownPeopleRows = []attack{
 		r := w.destroyRequest()
 		w.arm()
 		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, mona(w).votes(manager))), refusal.RoleDenied)
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, mona(w).votes(manager)))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, mona(w).votes(manager))))
 	}},
 	{id: "X33b", what: "a manager, whom a rule asks, rejects; then both approve", want: refusal.Rejected, run: func(w *world) error {
 		w.withManager()

@@ -20,6 +20,7 @@ import (
 	"gated/internal/host/signers"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -35,8 +36,7 @@ func (w *world) backup() string {
 func (w *world) restored(file string) life.RestoreResult {
 	w.t.Helper()
 	w.shut()
-	r, err := life.Restore(w.ctx, file, w.dir)
-	require.NoError(w.t, err)
+	r := must.Get(life.Restore(w.ctx, file, w.dir))(w.t)
 	w.open()
 	return r
 }
@@ -62,8 +62,7 @@ func forgedBackup(id, what string, want refusal.Code, forge func(w *world, file 
 		w.today()
 		r := w.destroyRequest()
 		file := w.backup()
-		w.arm()
-		w.allow.unlogged = "nothing was restored"
+		w.armUnlogged("nothing was restored")
 		before := w.gate.ID()
 		w.shut()
 		was := w.stateFiles()
@@ -90,8 +89,7 @@ func (w *world) stateFiles() map[string]string {
 func inBackup(change func(w *world, tx *store.Tx) error) func(w *world, file string) string {
 	return func(w *world, file string) string {
 		//fsck:none each row ends with fsck
-		s, err := store.Open(w.ctx, file, store.Options{Migrations: life.Migrations()})
-		require.NoError(w.t, err)
+		s := must.Get(store.Open(w.ctx, file, store.Options{Migrations: life.Migrations()}))(w.t)
 		require.NoError(w.t, s.Update(w.ctx, func(tx *store.Tx) error { return change(w, tx) }))
 		require.NoError(w.t, s.Close())
 		return file
@@ -101,8 +99,8 @@ func inBackup(change func(w *world, tx *store.Tx) error) func(w *world, file str
 // sqlInBackup is inBackup by any program for SQLite.
 func sqlInBackup(statements string) func(w *world, file string) string {
 	return func(w *world, file string) string {
-		db := must(sql.Open("sqlite", "file:"+file))
-		must(db.ExecContext(w.ctx, statements))
+		db := must.Get(sql.Open("sqlite", "file:"+file))(w.t)
+		must.Get(db.ExecContext(w.ctx, statements))(w.t)
 		require.NoError(w.t, db.Close())
 		return file
 	}
@@ -117,7 +115,7 @@ func listsMallory(epoch int64, told bool) func(w *world, tx *store.Tx) error {
 		if err != nil || !told {
 			return err
 		}
-		trust := must(authz.LoadTrust(v.Text))
+		trust := must.Get(authz.LoadTrust(v.Text))(w.t)
 		e := gate.RotatedEntry("uid:0", authz.Rotation{Trust: trust, Added: trust.Signers()[len(trust.Signers())-1:]}, v)
 		e.Gate, e.Time, e.Target = w.gateOf(tx), v.At, op.Signers.String()
 		if _, err := audit.Append(tx, e); err != nil {
@@ -210,7 +208,7 @@ var ownRestoreRows = []attack{
 	afterRestore("X66a", "an approval that was held back is handed in, of what operators rejected since", refusal.TargetMismatch, func(w *world) (func(), func() error) {
 		r := w.destroyRequest()
 		e := w.envelopeOf(r)
-		return func() { must(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))) },
+		return func() { must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t) },
 			func() error {
 				require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
 				return w.send(r.ID, e)
@@ -219,41 +217,37 @@ var ownRestoreRows = []attack{
 	afterRestore("X66b", "a permit that was taken before is used", refusal.Unavailable, func(w *world) (func(), func() error) {
 		r := w.destroyRequest()
 		w.mustApprove(r)
-		p := must(w.gate.Permit(w.ctx, r.ID))
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		return func() { w.ends(r.ID, op.StatePending, "") },
 			func() error {
 				w.allow.unlogged = "this gate was not asked"
-				_, err := driver.Run(w.ctx, p, w.driver)
-				return err
+				return failure(driver.Run(w.ctx, p, w.driver))
 			}
 	}),
 	afterRestore("X67", "an idempotency key of before is used with another body", refusal.Conflict, func(w *world) (func(), func() error) {
 		sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
-		first := must(w.gate.Submit(w.ctx, sub))
+		first := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 		return func() {}, func() error {
-			again := must(w.gate.Submit(w.ctx, sub))
+			again := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 			require.Equal(w.t, first.ID, again.ID, "the same body gets the first answer")
 			sub.Steps = []op.Ask{ask("guest.destroy", "bystander")}
-			_, err := w.gate.Submit(w.ctx, sub)
-			return err
+			return failure(w.gate.Submit(w.ctx, sub))
 		}
 	}),
 	afterRestore("X68", "who held paths then, and gave them up, lets go of them, for those who have them now", refusal.UnknownTarget,
 		func(w *world) (func(), func() error) {
 			f := newFloor(w)
-			return func() { must(w.book.Release(w.ctx, f.alma, rid(f.r1))) }, func() error {
+			return func() { must.Get(w.book.Release(w.ctx, f.alma, rid(f.t, f.r1)))(w.t) }, func() error {
 				w.allow.unlogged = "refusals of reservations are counted"
-				require.Empty(w.t, must(w.book.List(w.ctx, reserve.Query{Limit: reserve.MaxList})), "nobody holds anything")
-				_, err := w.book.Transfer(w.ctx, f.alma, rid(f.r1), "cora")
-				require.ErrorIs(w.t, err, refusal.UnknownTarget)
-				_, err = w.book.Release(w.ctx, f.alma, rid(f.r1))
-				return err
+				require.Empty(w.t, must.Get(w.book.List(w.ctx, reserve.Query{Limit: reserve.MaxList}))(w.t), "nobody holds anything")
+				must.Fail(w.book.Transfer(w.ctx, f.alma, rid(f.t, f.r1), "cora"))(w.t, refusal.UnknownTarget)
+				return failure(w.book.Release(w.ctx, f.alma, rid(f.t, f.r1)))
 			}
 		}),
 	forgedBackup("X69a", "that is another host's, renamed", refusal.TargetMismatch, func(w *world, _ string) string {
 		dir := filepath.Join(w.t.TempDir(), "other")
-		must(life.Init(w.ctx, life.InitOptions{StateDir: dir, Host: "pve2",
-			Operators: []signers.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))
+		must.Get(life.Init(w.ctx, life.InitOptions{StateDir: dir, Host: "pve2",
+			Operators: []signers.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))(w.t)
 		return filepath.Join(dir, "gated.db")
 	}),
 	forgedBackup("X69b", "that is another host's, whose name was written over", refusal.Conflict, sqlInBackup(`UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), 'pve1', 'pve2') AS BLOB)`)),
@@ -302,8 +296,7 @@ var ownRestoreRows = []attack{
 		require.Positive(w.t, done)
 		w.open()
 		require.NoError(w.t, w.gate.Tick(w.ctx))
-		w.arm()
-		w.allow.unlogged = "the gate was not asked"
+		w.armUnlogged("the gate was not asked")
 		return err
 	}},
 	forgedBackup("X72a", "that is a link to a file of somebody's choice", refusal.BadParams, func(w *world, file string) string {

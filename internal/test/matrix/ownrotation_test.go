@@ -13,6 +13,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // ownRotationRows are attacks on who decides.
@@ -64,45 +65,37 @@ var ownRotationRows = []attack{
 		a := w.next([]string{w.mallory.line(operational)}, nil)
 		a.Params["add"] = []any{strings.TrimSuffix(w.mallory.line(operational), "\n") + "\n" + strings.TrimSuffix(w.mallory.as("bob"), "\n")}
 		w.arm()
-		_, err := w.submit(hub, a)
-		return err
+		return failure(w.submit(hub, a))
 	}},
 	{id: "X38b", what: "a line to add that is a comment, after which the file's last line would go on", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
-		_, err := w.submit(hub, w.next([]string{"# " + w.mallory.line(operational)}, nil))
-		return err
+		return failure(w.submit(hub, w.next([]string{"# " + w.mallory.line(operational)}, nil)))
 	}},
 	{id: "X38c", what: "a rotation of another target than the signers", want: refusal.BadParams, run: func(w *world) error {
 		a := w.next(nil, prints(bob)(w))
 		a.Target.Name = "revoked"
 		w.arm()
-		_, err := w.submit(hub, a)
-		return err
+		return failure(w.submit(hub, a))
 	}},
 	{id: "X39", what: "a rotation without a permit, with one that was not used, with another step's", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.mustSign(w.request(w.next(nil, prints(bob)(w))), w.rita.votes(recovery))
-		unused, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
-		j, err := w.submit(hub, ask("guest.snapshot", "bystander", "snapshot", "s"))
-		require.NoError(w.t, err)
-		others, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-		require.NoError(w.t, err)
+		unused := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+		j := must.Get(w.submit(hub, ask("guest.snapshot", "bystander", "snapshot", "s")))(w.t)
+		others := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(w.t)
 		require.NoError(w.t, others.Use(w.ctx, w.observe("bystander")))
-		w.arm()
-		w.allow.unlogged = "no decision was asked for"
+		w.armUnlogged("no decision was asked for")
 		var last error
 		for _, p := range []gate.Permit{{}, unused, others} {
 			_, last = w.gate.Rotate(w.ctx, p)
 			require.ErrorIs(w.t, last, refusal.NotAllowed)
 		}
-		_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.New(refusal.Conflict, "given up"), After: ptr(w.observe("bystander"))})
+		_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.New(refusal.Conflict, "given up"), After: ptr(w.observe("bystander"))})
 		require.NoError(w.t, err)
 		w.stop(r)
 		return last
 	}},
 	{id: "X40", what: "a version of the trust file is written into the database by hand", want: reported, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "whoever writes the database does not ask"
+		w.armUnlogged("whoever writes the database does not ask")
 		text := w.trust + w.mallory.line(operational)
 		for _, change := range [][2]string{
 			{`INSERT INTO trust(epoch, text, how, at) SELECT max(epoch) + 1, CAST('` + text + `' AS BLOB), 'j1.1', 0 FROM trust`,
@@ -140,15 +133,12 @@ var ownRotationRows = []attack{
 		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "trust.rotate", Threshold: 2, CoolOff: coolOff})
 		r := w.request(w.next([]string{w.mallory.line(operational)}, prints(alice)(w)))
 		r = w.mustSign(r, w.alice.votes(operational), w.bob.votes(operational), w.mallory.votes(operational))
-		p, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
+		p := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.Unavailable)
-		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, w.rita.votes(recovery)))
-		require.NoError(w.t, err)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, w.rita.votes(recovery))))(w.t)
 		w.pass(coolOff)
 		w.arm()
-		_, err = driver.Run(w.ctx, p, w)
-		return err
+		return failure(driver.Run(w.ctx, p, w))
 	}},
 	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: refusal.ValidityTooLong, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -175,8 +165,7 @@ var ownRotationRows = []attack{
 			w.request(w.next([]string{mint.Ed25519(w.t, fmt.Sprintf("crowd-%d", i)).Line("dora@example.com", lineOptions(operational))}, nil))
 		}
 		w.arm()
-		_, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil))
-		return err
+		return failure(w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil)))
 	}},
 	{id: "X45", what: "a rotation's payload in which another line stands, under its nonce and under a fresh one", want: refusal.BindingMismatch, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
@@ -193,8 +182,7 @@ var ownRotationRows = []attack{
 	}},
 	{id: "X46", what: "desired state says absent where two are needed, and one signed", want: refusal.PendingSignature, run: func(w *world) error {
 		w.two()
-		j, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
-		require.NoError(w.t, err)
+		j := must.Get(w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim")))(w.t)
 		r := w.reread(j.Steps[0].ID)
 		w.arm()
 		return w.unmet(1)(w.signs(r, w.alice.votes(operational)))

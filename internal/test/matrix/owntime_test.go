@@ -10,6 +10,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 )
 
 // booted says that the machine has booted: the time since boot begins anew.
@@ -111,8 +112,7 @@ var ownTimeRows = []attack{
 		w.pass(30 * time.Hour)
 		w.ticks()
 		require.NotContains(w.t, w.nonceRows(), r.Nonce, "it was to be forgotten")
-		w.arm()
-		w.allow.unlogged = "it is the database that was changed"
+		w.armUnlogged("it is the database that was changed")
 		db := filepath.Join(w.dir, "gated.db")
 		w.shut()
 		was := w.fileText(db)
@@ -137,13 +137,11 @@ var ownTimeRows = []attack{
 		w.setClock(-ahead + 59*time.Minute) // what of it was believed
 		w.pass(90 * time.Minute)
 		w.ticks()
-		w.arm()
-		w.allow.unlogged = "what waits is not refused"
+		w.armUnlogged("what waits is not refused")
 		w.allow.repair = func() { w.rule() }
-		_, ok, err := w.gate.Runnable(w.ctx, guest("victim"))
-		require.NoError(w.t, err)
+		_, ok := must.Two(w.gate.Runnable(w.ctx, guest("victim")))(w.t)
 		require.False(w.t, ok, "two hours of four have passed, and one was stolen")
-		err = w.executor().execute(w.ctx, r.ID)
+		err := w.executor().execute(w.ctx, r.ID)
 		w.stop(r)
 		return err
 	}),
@@ -154,8 +152,7 @@ var ownTimeRows = []attack{
 		require.NotContains(w.t, w.nonceRows(), r.Nonce, "it was to be forgotten")
 		w.setClock(-30 * time.Hour)
 		w.shut()
-		a, err := w.acceptTime()
-		require.NoError(w.t, err)
+		a := must.Get(w.acceptTime())(w.t)
 		require.NotEmpty(w.t, a.New)
 		w.open()
 		require.NoError(w.t, w.gate.Tick(w.ctx))
@@ -165,16 +162,13 @@ var ownTimeRows = []attack{
 	}),
 	inOneBoot("X76b", "a time is accepted beside the running gate", refusal.Conflict, func(w *world) error {
 		w.setClock(5 * time.Hour)
-		w.arm()
-		w.allow.unlogged = "nothing was changed"
+		w.armUnlogged("nothing was changed")
 		w.allow.repair = func() { w.setClock(-5 * time.Hour) }
-		_, err := w.acceptTime()
-		return err
+		return failure(w.acceptTime())
 	}),
 	inOneBoot("X76c", "the clock is set again between the question and the answer", refusal.Conflict, func(w *world) error {
 		w.setClock(5 * time.Hour)
-		w.arm()
-		w.allow.unlogged = "nothing was changed"
+		w.armUnlogged("nothing was changed")
 		w.allow.repair = func() { w.setClock(-5 * time.Hour) }
 		w.shut()
 		_, err := life.AcceptTime(w.ctx, life.AcceptOptions{StateDir: w.dir, Read: w.read, Agree: func(s life.TimeState) error {
@@ -192,12 +186,11 @@ var ownTimeRows = []attack{
 		w.ticks()
 		w.setClock(-19 * time.Hour)
 		w.shut()
-		must(w.acceptTime())
+		must.Get(w.acceptTime())(w.t)
 		w.open()
 		w.arm()
 		w.allow.finale = []string{"tmp"}
-		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
-		return w.waits(j, err)
+		return w.waits(w.submit(builder, ask("guest.destroy", "tmp")))
 	}),
 	inOneBoot("X77a", "the clock goes back by a little less than an hour whenever scratch is about to be too old", refusal.PendingSignature, func(w *world) error {
 		scratch(w)
@@ -212,8 +205,7 @@ var ownTimeRows = []attack{
 		w.setClock(-55 * time.Second)
 		w.arm()
 		w.allow.finale = []string{"tmp"}
-		j, err := w.submit(builder, ask("guest.destroy", "tmp"))
-		return w.waits(j, err)
+		return w.waits(w.submit(builder, ask("guest.destroy", "tmp")))
 	}),
 	inOneBoot("X77b", "the machine sleeps for three days with an approved step, which runs when it wakes", refusal.Expired, func(w *world) error {
 		r := w.destroyRequest()

@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -24,18 +25,16 @@ func relayed(id, what string, want refusal.Code, between func(w *world, earlier 
 	return attack{id: id, what: "a relay between opsign and the gate " + what, want: want, run: func(w *world) error {
 		w.keyed()
 		w.destroyRequest()
-		earlier := must(gateLog{w}.Head(w.ctx))
+		earlier := must.Get(gateLog{w}.Head(w.ctx))(w.t)
 		w.works()
 		d := w.operators()
 		seen := w.sees(d)
 		w.works()
-		w.arm()
-		w.allow.unlogged = "it is the operator's opsign that refuses"
+		w.armUnlogged("it is the operator's opsign that refuses")
 		r := between(w, earlier)
 		r.log = gateLog{w}
 		err := w.asks(d, r)
-		kept, readErr := d.Remembered(w.gate.ID())
-		require.NoError(w.t, readErr)
+		kept := must.Get(d.Remembered(w.gate.ID()))(w.t)
 		require.Equal(w.t, seen.Note, kept.Head.Note, "what is remembered is what it was")
 		require.NoError(w.t, w.asks(d, gateLog{w}), "the gate itself is believed")
 		return err
@@ -50,8 +49,7 @@ func remembering(id, what string, want refusal.Code, change func(w *world, d wit
 		d := w.operators()
 		w.sees(d)
 		w.works()
-		w.arm()
-		w.allow.unlogged = "it is the operator's opsign that refuses"
+		w.armUnlogged("it is the operator's opsign that refuses")
 		file := d.File(w.gate.ID())
 		change(w, d, file)
 		was := hashTree(w.t, d.Path)
@@ -70,7 +68,7 @@ func (w *world) copyOfState() (goBack func()) {
 	w.shut()
 	was := map[string][]byte{}
 	for _, name := range []string{"gated.db", "gate.key"} {
-		was[name] = must(os.ReadFile(filepath.Join(w.dir, name)))
+		was[name] = must.Get(os.ReadFile(filepath.Join(w.dir, name)))(w.t)
 	}
 	w.open()
 	return func() {
@@ -88,24 +86,20 @@ var ownWitnessRows = []attack{
 			w.today()
 			w.keyed()
 			w.destroyRequest()
-			w.arm()
-			w.allow.unlogged = "what is only read is not logged"
+			w.armUnlogged("what is only read is not logged")
 			log := w.daemon()
-			head := must(log.Head(w.ctx)).Seq
+			head := must.Get(log.Head(w.ctx))(w.t).Seq
 			var last error
 			for _, c := range [][2]int64{{0, head}, {0, 0}, {head + 1, head + 2}, {head, head + 1000}, {2, 1}, {1, 1 << 62}, {1, 1<<63 - 1}} {
 				_, last = log.Consistency(w.ctx, c[0], c[1])
 				require.ErrorIs(w.t, last, refusal.BadParams, "%v", c)
 			}
 			for _, seq := range []int64{0, head + 1, 1 << 62} {
-				_, err := log.Inclusion(w.ctx, seq)
-				require.ErrorIs(w.t, err, refusal.UnknownTarget, "%d", seq)
+				must.Fail(log.Inclusion(w.ctx, seq))(w.t, refusal.UnknownTarget, "%d", seq)
 			}
 			for _, n := range []int64{-1, -1 << 63} {
-				_, err := log.Inclusion(w.ctx, n)
-				require.ErrorIs(w.t, err, refusal.Malformed)
-				_, err = log.Consistency(w.ctx, n, head)
-				require.ErrorIs(w.t, err, refusal.Malformed)
+				must.Fail(log.Inclusion(w.ctx, n))(w.t, refusal.Malformed)
+				must.Fail(log.Consistency(w.ctx, n, head))(w.t, refusal.Malformed)
 			}
 			require.NoError(w.t, w.shows(w.operators(), log), "and it goes on")
 			log.halt()
@@ -116,23 +110,21 @@ var ownWitnessRows = []attack{
 		w.keyed()
 		w.destroyRequest()
 		alices, bobs := w.operators(), w.operators()
-		w.arm()
-		w.allow.unlogged = "it is the operators' opsign that refuses"
+		w.armUnlogged("it is the operators' opsign that refuses")
 		putBack := w.whileStopped(func() { w.byHand(w.resigned(otherCaller(4))) })
 		w.open()
 		w.sees(bobs)
 		w.works()
 		w.sees(bobs)
-		export, err := witness.Export(*must(bobs.Remembered(w.gate.ID())))
-		require.NoError(w.t, err)
+		export := must.Get(witness.Export(*must.Get(bobs.Remembered(w.gate.ID()))(w.t)))(w.t)
 		putBack()
 		for range 3 { // so that it is longer than the other
 			w.sees(alices)
 			w.works()
 		}
-		records := must(witness.ParseExport(export))
-		checked := must(alices.Check(w.ctx, witness.Gate{ID: w.gate.ID(), Host: testHost, Address: socketAddress}, gateLog{w}))
-		found := must(witness.Compare(w.ctx, checked, records, gateLog{w}))
+		records := must.Get(witness.ParseExport(export))(w.t)
+		checked := must.Get(alices.Check(w.ctx, witness.Gate{ID: w.gate.ID(), Host: testHost, Address: socketAddress}, gateLog{w}))(w.t)
+		found := must.Get(witness.Compare(w.ctx, checked, records, gateLog{w}))(w.t)
 		require.Len(w.t, found, 1)
 		require.Equal(w.t, witness.NoProof, found[0].Why)
 		return w.asks(bobs, gateLog{w})
@@ -147,23 +139,23 @@ var ownWitnessRows = []attack{
 		}}
 	}),
 	relayed("X56c", "signs the head of a log of its own with a key of its own, as that gate", refusal.BindingMismatch, func(w *world, _ witness.Shown) relay {
-		evil := another(w.gate.ID())
+		evil := another(w.t, w.gate.ID())
 		return relay{head: func(witness.Shown) witness.Shown {
-			return witness.Shown{Seq: 1000, Key: evil.Public, Note: headOf(evil, w.gate.ID(), 1000)}
+			return witness.Shown{Seq: 1000, Key: evil.Public, Note: headOf(w.t, evil, w.gate.ID(), 1000)}
 		}}
 	}),
 	relayed("X56d", "shows the true key beside a head that another key signed", refusal.BadSignature, func(w *world, _ witness.Shown) relay {
-		evil := another(w.gate.ID())
-		return relay{head: func(s witness.Shown) witness.Shown { s.Note = headOf(evil, w.gate.ID(), s.Seq); return s }}
+		evil := another(w.t, w.gate.ID())
+		return relay{head: func(s witness.Shown) witness.Shown { s.Note = headOf(w.t, evil, w.gate.ID(), s.Seq); return s }}
 	}),
-	relayed("X56e", "shows the true head of another gate under this one's id", refusal.TargetMismatch, func(*world, witness.Shown) relay {
-		evil := another(strangeGate)
+	relayed("X56e", "shows the true head of another gate under this one's id", refusal.TargetMismatch, func(w *world, _ witness.Shown) relay {
+		evil := another(w.t, strangeGate)
 		return relay{head: func(s witness.Shown) witness.Shown {
-			return witness.Shown{Seq: s.Seq, Key: evil.Public, Note: headOf(evil, strangeGate, s.Seq)}
+			return witness.Shown{Seq: s.Seq, Key: evil.Public, Note: headOf(w.t, evil, strangeGate, s.Seq)}
 		}}
 	}),
 	relayed("X56f", "replays a proof between two other sizes", refusal.BindingMismatch, func(w *world, earlier witness.Shown) relay {
-		old := must(gateLog{w}.Consistency(w.ctx, 2, earlier.Seq))
+		old := must.Get(gateLog{w}.Consistency(w.ctx, 2, earlier.Seq))(w.t)
 		return relay{proof: func([]string) []string { return old }}
 	}),
 	relayed("X56g", "answers with no proof, with half of one, with one of a thousand hashes", refusal.BindingMismatch, func(w *world, _ witness.Shown) relay {
@@ -210,8 +202,7 @@ var ownWitnessRows = []attack{
 			file := filepath.Join(w.t.TempDir(), "backup")
 			require.NoError(w.t, w.store.Snapshot(w.ctx, file))
 			w.shut()
-			_, err := life.Restore(w.ctx, file, w.dir)
-			require.NoError(w.t, err)
+			must.Get(life.Restore(w.ctx, file, w.dir))(w.t)
 			w.open()
 			w.arm()
 			require.ErrorIs(w.t, w.sendOffline(e), refusal.TargetMismatch)
@@ -224,8 +215,8 @@ var ownWitnessRows = []attack{
 		require.NoError(w.t, os.Truncate(file, 0))
 	}),
 	remembering("X59c", "the head's number of entries is made smaller", refusal.Malformed, func(w *world, _ witness.Dir, file string) {
-		seq := must(gateLog{w}.Head(w.ctx)).Seq - 1
-		text := strings.Replace(string(must(os.ReadFile(file))), fmt.Sprintf(`\n%d\n`, seq), `\n1\n`, 1)
+		seq := must.Get(gateLog{w}.Head(w.ctx))(w.t).Seq - 1
+		text := strings.Replace(string(must.Get(os.ReadFile(file))(w.t)), fmt.Sprintf(`\n%d\n`, seq), `\n1\n`, 1)
 		require.Contains(w.t, text, `\n1\n`)
 		require.NoError(w.t, os.WriteFile(file, []byte(text), 0o600))
 	}),
@@ -244,7 +235,7 @@ var ownWitnessRows = []attack{
 		require.NoError(w.t, os.Chmod(d.Path, 0o777))
 	}),
 	remembering("X59h", "the file is that of another gate, renamed", refusal.Malformed, func(w *world, d witness.Dir, file string) {
-		text := strings.ReplaceAll(string(must(os.ReadFile(file))), string(w.gate.ID()), string(strangeGate))
+		text := strings.ReplaceAll(string(must.Get(os.ReadFile(file))(w.t)), string(w.gate.ID()), string(strangeGate))
 		require.NoError(w.t, os.WriteFile(file, []byte(text), 0o600))
 	}),
 	{id: "X60", what: "the operator is told that the gate was restored, forgets it, meets the new id, and then the old one comes back, cut", want: refusal.BindingMismatch,
@@ -256,31 +247,28 @@ var ownWitnessRows = []attack{
 			d := w.operators()
 			w.sees(d)
 			known := client.KnownGates{Path: filepath.Join(w.t.TempDir(), "config", "known_gates")}
-			at := must(client.ParseAddress(socketAddress))
-			must(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost}))
+			at := must.Get(client.ParseAddress(socketAddress))(w.t)
+			must.Get(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost}))(w.t)
 			impostor := api.Status{Gate: strangeGate, Host: testHost}
-			_, err := known.Check(at, impostor)
-			require.ErrorIs(w.t, err, refusal.TargetMismatch, "it is not met by itself")
-			must(known.Forget(at))
-			require.True(w.t, must(known.Check(at, impostor)))
-			_, err = known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost})
+			must.Fail(known.Check(at, impostor))(w.t, refusal.TargetMismatch, "it is not met by itself")
+			must.Get(known.Forget(at))(w.t)
+			require.True(w.t, must.Get(known.Check(at, impostor))(w.t))
+			_, err := known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost})
 			require.ErrorIs(w.t, err, refusal.TargetMismatch, "nor is the way back")
-			must(known.Forget(at))
-			require.True(w.t, must(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost})))
+			must.Get(known.Forget(at))(w.t)
+			require.True(w.t, must.Get(known.Check(at, api.Status{Gate: w.gate.ID(), Host: testHost}))(w.t))
 			goBack()
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
+			w.armUnlogged("it is the operator's opsign that refuses")
 			return w.asks(d, gateLog{w})
 		}},
 	{id: "X61", what: "sixteen opsign of one operator at once, every other one through a relay that shows an older head, to have that remembered", want: refusal.BindingMismatch,
 		run: func(w *world) error {
 			w.keyed()
-			earlier := must(gateLog{w}.Head(w.ctx))
+			earlier := must.Get(gateLog{w}.Head(w.ctx))(w.t)
 			w.destroyRequest()
 			d := w.operators()
 			seen := w.sees(d)
-			w.arm()
-			w.allow.unlogged = "it is the operator's opsign that refuses"
+			w.armUnlogged("it is the operator's opsign that refuses")
 			stale := relay{log: gateLog{w}, head: func(witness.Shown) witness.Shown { return earlier }}
 			errs := make([]error, 16)
 			var all sync.WaitGroup
@@ -301,19 +289,15 @@ var ownWitnessRows = []attack{
 					require.NoError(w.t, err)
 				}
 			}
-			kept := must(d.Remembered(w.gate.ID()))
+			kept := must.Get(d.Remembered(w.gate.ID()))(w.t)
 			require.Equal(w.t, seen.Note, kept.Head.Note)
 			require.Len(w.t, kept.Contradictions, 1, "one evidence, not eight")
 			return errs[0]
 		}},
 	{id: "X61b", what: "the log is rewritten by hand while an opsign that saw it asks: head of one, proof of the other", want: refusal.BindingMismatch, run: func(w *world) error {
-		w.keyed()
-		w.destroyRequest()
-		d := w.operators()
-		w.sees(d)
+		d := w.witnessed()
 		w.works()
-		w.arm()
-		w.allow.unlogged = "it is the operator's opsign that refuses"
+		w.armUnlogged("it is the operator's opsign that refuses")
 		var putBack func()
 		err := w.asks(d, swapping{gateLog{w}, func() {
 			putBack = w.whileStopped(func() { w.byHand(w.resigned(otherCaller(4))) })

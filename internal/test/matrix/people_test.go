@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // vote is a signature that somebody gives over a payload.
@@ -52,9 +53,7 @@ func (w *world) signs(r op.Request, votes ...vote) (op.Request, error) {
 // mustSign is signs where the votes count.
 func (w *world) mustSign(r op.Request, votes ...vote) op.Request {
 	w.t.Helper()
-	got, err := w.signs(r, votes...)
-	require.NoError(w.t, err)
-	return got
+	return must.Get(w.signs(r, votes...))(w.t)
 }
 
 // unmet is the outcome of votes that counted and are not enough: a refusal, as
@@ -90,8 +89,7 @@ func (w *world) revoke(keys ...string) {
 	for _, k := range keys {
 		text += k + "\n"
 	}
-	list, err := authz.LoadRevoked([]byte(text))
-	require.NoError(w.t, err)
+	list := must.Get(authz.LoadRevoked([]byte(text)))(w.t)
 	w.revoked = list
 	w.reload()
 }

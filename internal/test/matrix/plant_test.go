@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // plant makes a guest by other hands than the gate's, as an intruder with the
@@ -43,8 +45,7 @@ func (w *world) vanish(name string) {
 // edit changes a file in place.
 func (w *world) edit(old, new string, elem ...string) {
 	w.t.Helper()
-	b, err := os.ReadFile(w.path(elem...))
-	require.NoError(w.t, err)
+	b := must.Get(os.ReadFile(w.path(elem...)))(w.t)
 	require.Contains(w.t, string(b), old)
 	require.NoError(w.t, os.WriteFile(w.path(elem...), []byte(strings.Replace(string(b), old, new, 1)), 0o600))
 }
@@ -52,10 +53,8 @@ func (w *world) edit(old, new string, elem ...string) {
 // copyOver copies one file over another.
 func (w *world) copyOver(from, to string) (putBack func()) {
 	w.t.Helper()
-	old, err := os.ReadFile(w.path(to))
-	require.NoError(w.t, err)
-	b, err := os.ReadFile(w.path(from))
-	require.NoError(w.t, err)
+	old := must.Get(os.ReadFile(w.path(to)))(w.t)
+	b := must.Get(os.ReadFile(w.path(from)))(w.t)
 	require.NoError(w.t, os.WriteFile(w.path(to), b, 0o600))
 	return func() { require.NoError(w.t, os.WriteFile(w.path(to), old, 0o600)) }
 }

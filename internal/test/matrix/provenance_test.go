@@ -14,6 +14,7 @@ import (
 	"gated/internal/host/fsck"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 )
 
 // unsigned is a row in which somebody asks for what takes data, after some
@@ -26,8 +27,7 @@ func unsigned(id, what string, prepare func(w *world), by op.Requester, a op.Ask
 		}
 		w.arm()
 		w.allow.finale = []string{a.Target.Name}
-		j, err := w.submit(by, a)
-		return w.waits(j, err)
+		return w.waits(w.submit(by, a))
 	}}
 }
 
@@ -79,8 +79,7 @@ var provenanceRows = []attack{
 		w.makeFor(builder, "tmp", "labels", labels("scratch", "true", "created_by", "agent:builder", "class", "benign"))
 	}, builder, ask("guest.destroy", "tmp")),
 	{id: "P01c", what: "desired state says scratch", want: refusal.BadParams, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the document is refused whole; status says so"
+		w.armUnlogged("the document is refused whole; status says so")
 		s := w.apply(map[string]string{"hub": document("  - name: victim\n    scratch: true\n    state: absent\n")})
 		return inStatus(w, s)
 	}},
@@ -143,15 +142,13 @@ var provenanceRows = []attack{
 	unsigned("P14", "scratch whose data/ is storage that existed before", foreignData, builder, ask("guest.destroy", "tmp")),
 	{id: "P15a", what: "create X and destroy another in one job: nothing is made while the destroy waits, nor after its rejection", want: refusal.Rejected,
 		run: func(w *world) error {
-			j, err := w.submit(hub, ask("guest.create", "x"), ask("guest.destroy", "victim"))
-			require.NoError(w.t, err)
+			j := must.Get(w.submit(hub, ask("guest.create", "x"), ask("guest.destroy", "victim")))(w.t)
 			w.arm()
 			require.NoError(w.t, w.runAll())
 			require.False(w.t, w.observe("x").Present)
 			r := w.reread(j.Steps[1].ID)
 			w.ends(r.ID, op.StateRejected, nonce.Rejected)
-			_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.alice))
-			require.NoError(w.t, err)
+			must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.alice)))(w.t)
 			require.NoError(w.t, w.runAll())
 			require.False(w.t, w.observe("x").Present)
 			w.allow.silent = true
@@ -204,12 +201,10 @@ func compensations(w *world) error {
 			asks = append(asks, ask("guest.create", fmt.Sprintf("own%d-%d", i, n)))
 		}
 		asks = append(asks, ask("guest.start", "theirs"), ask("guest.start", "victim")) // victim has no command
-		j, err := w.submit(builder, asks...)
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(builder, asks...))(w.t)
 		last = w.runAll()
 		require.ErrorIs(w.t, last, refusal.Conflict)
-		done, err := w.gate.Job(w.ctx, j.ID)
-		require.NoError(w.t, err)
+		done := must.Get(w.gate.Job(w.ctx, j.ID))(w.t)
 		for _, s := range done.Steps[len(asks):] {
 			taken := done.Steps[s.Undoes-1]
 			require.Equal(w.t, taken.Target, s.Target)
@@ -226,8 +221,7 @@ func forgedRows(w *world) error {
 	w.makeFor(builder, "tmp", "scratch", true)
 	w.plant("foreign")
 	inc := string(w.observe("foreign").Incarnation)
-	w.arm()
-	w.allow.unlogged = "whoever writes the database does not ask"
+	w.armUnlogged("whoever writes the database does not ask")
 	w.allow.finale = []string{"victim"}
 	for _, change := range [][2]string{
 		{`UPDATE incarnations SET scratch = 1, agent = 'builder', scratch_until = 9000000000000000000 WHERE incarnation = '` + string(o.Incarnation) + `'`,

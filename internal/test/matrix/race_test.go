@@ -18,6 +18,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // whileSwapping exchanges two paths as fast as it can while work runs.
@@ -74,7 +75,7 @@ func swapped(id, what string, second func(w *world)) attack {
 				}
 			}
 			require.Equal(w.t, 1, found, "the other guest is not where guests are: %v", err)
-			for _, e := range must(os.ReadDir(w.path(".trash"))) {
+			for _, e := range must.Get(os.ReadDir(w.path(".trash")))(w.t) {
 				require.NotEqual(w.t, kept, inodeOf(w.path(".trash", e.Name())), "the other guest is in the trash")
 			}
 			if inodeOf(w.path("second")) != kept {
@@ -165,14 +166,12 @@ func both(a, b func()) {
 
 var ownRaceRows = []attack{
 	{id: "X15a", what: "approve and reject at once, many times: it ends as rejected and never runs", want: lostRace, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "both are allowed"
+		w.armUnlogged("both are allowed")
 		for range 12 {
 			r := w.destroyRequest()
 			yes, no := w.envelopeOf(r), w.rejection(r, w.bob)
 			both(func() { _, _ = w.gate.Approve(w.ctx, hub, r.ID, yes) }, func() {
-				_, err := w.gate.Reject(w.ctx, hub, r.ID, no)
-				require.NoError(w.t, err)
+				must.Get(w.gate.Reject(w.ctx, hub, r.ID, no))(w.t)
 			})
 			require.Equal(w.t, op.StateRejected, w.stepOf(r.ID).State)
 			require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), refusal.Conflict)
@@ -208,8 +207,7 @@ var ownRaceRows = []attack{
 		return lostRace
 	}},
 	{id: "X15c", what: "the payload is issued anew while it is approved, many times: one payload counts or none", want: lostRace, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "both are allowed"
+		w.armUnlogged("both are allowed")
 		for range 8 {
 			r := w.destroyRequest()
 			e := w.envelopeOf(r)
@@ -246,9 +244,7 @@ var ownRaceRows = []attack{
 		w.arm()
 		errs, permits := make([]error, 8), make([]gate.Permit, 8)
 		for i := range permits {
-			var err error
-			permits[i], err = w.gate.Permit(w.ctx, r.ID)
-			require.NoError(w.t, err)
+			permits[i] = must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
 		}
 		var wg sync.WaitGroup
 		for i, p := range permits {
@@ -267,13 +263,11 @@ var ownRaceRows = []attack{
 			}
 		}
 		require.Equal(w.t, 1, used)
-		_, err := w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true})
-		require.NoError(w.t, err)
+		must.Get(w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true}))(w.t)
 		return last
 	}},
 	{id: "X26", what: "two whole daemons start on one state at once", want: refusal.Conflict, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "one of them does not start"
+		w.armUnlogged("one of them does not start")
 		w.shut()
 		hosts, errs := make([]*host, 2), make([]error, 2)
 		both(func() { hosts[0], errs[0] = openHost(w.ctx, w.config()) }, func() { hosts[1], errs[1] = openHost(w.ctx, w.config()) })

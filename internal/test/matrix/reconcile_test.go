@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
+	"gated/internal/test/must"
 )
 
 var operator = op.Requester{Source: op.SourceAPI, UID: daemonUID, PID: 1}
@@ -20,8 +21,7 @@ var operator = op.Requester{Source: op.SourceAPI, UID: daemonUID, PID: 1}
 func (w *world) apply(sets map[string]string) reconcile.Status {
 	w.t.Helper()
 	for name, doc := range sets {
-		_, err := w.gate.PutSet(w.ctx, operator, name, "", []byte(doc))
-		require.NoError(w.t, err)
+		must.Get(w.gate.PutSet(w.ctx, operator, name, "", []byte(doc)))(w.t)
 	}
 	return w.reconcile(reconcile.NewAPI(w.gate))
 }
@@ -68,8 +68,7 @@ func document(guests string) string {
 // first refusal, as waiting, or as nothing.
 func (w *world) planned(name string) error {
 	w.t.Helper()
-	open, err := w.gate.Open(w.ctx, guest(name))
-	require.NoError(w.t, err)
+	open := must.Get(w.gate.Open(w.ctx, guest(name)))(w.t)
 	if slices.ContainsFunc(open, func(s op.Step) bool { return s.State == op.StatePending }) {
 		return refusal.New(refusal.PendingSignature, "a step of %s waits", name)
 	}
@@ -90,8 +89,7 @@ func stopped(s reconcile.Status, name string) error {
 // dirSource watches a directory of desired state.
 func (w *world) dirSource(dir string) reconcile.Source {
 	w.t.Helper()
-	s, err := reconcile.NewDir(dir, time.Hour, w.now)
-	require.NoError(w.t, err)
+	s := must.Get(reconcile.NewDir(dir, time.Hour, w.now))(w.t)
 	w.cleanup(func() { _ = s.Close() })
 	return s
 }

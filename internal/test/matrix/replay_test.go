@@ -13,6 +13,7 @@ import (
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // forgotten is a row in which what was used is sent again after its nonce was
@@ -35,15 +36,12 @@ var peopleReplayRows = slices.Concat([]attack{
 	forgotten("T04b", "a rejection", refusal.Expired, func(w *world) (func() error, string) {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
-		rej := must(op.DecodeRejection(e.Payload))
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		require.NoError(w.t, err)
+		rej := must.Get(op.DecodeRejection(e.Payload))(w.t)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t)
 		again := w.destroyRequest()
 		return func() error {
-			_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-			require.ErrorIs(w.t, err, refusal.Expired)
-			_, err = w.gate.Reject(w.ctx, hub, again.ID, e)
-			return err
+			must.Fail(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t, refusal.Expired)
+			return failure(w.gate.Reject(w.ctx, hub, again.ID, e))
 		}, rej.Nonce
 	}),
 	forgotten("T04c", "an operation that was signed offline", refusal.Expired, func(w *world) (func() error, string) {
@@ -54,7 +52,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		require.NoError(w.t, w.sendOffline(e))
 		require.NoError(w.t, w.runAll())
 		require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "gone")))
-		return func() error { return w.sendOffline(e) }, must(op.DecodePayload(e.Payload)).Nonce
+		return func() error { return w.sendOffline(e) }, must.Get(op.DecodePayload(e.Payload))(w.t).Nonce
 	}),
 	forgotten("T04d", "a rotation", refusal.Expired, func(w *world) (func() error, string) {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
@@ -66,20 +64,18 @@ var peopleReplayRows = slices.Concat([]attack{
 	}),
 	replay("T05d", "a spent nonce as the nonce of a rejection", refusal.Replayed, func(w *world, r op.Request) error {
 		x := w.destroyRequest()
-		rej := must(op.DecodeRejection(w.rejection(x, w.alice).Payload))
+		rej := must.Get(op.DecodeRejection(w.rejection(x, w.alice).Payload))(w.t)
 		rej.Nonce = r.Nonce
-		b := must(rej.Encode())
+		b := must.Get(rej.Encode())(w.t)
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, x.ID, w.alice.envelope(w.t, b))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, x.ID, w.alice.envelope(w.t, b)))
 	}),
 	{id: "T05e", what: "the nonce that a rejection spent, in an approval", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		require.NoError(w.t, err)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t)
 		x := w.destroyRequest()
-		b := w.altered(x, func(p *op.Payload) { p.Nonce = must(op.DecodeRejection(e.Payload)).Nonce })
+		b := w.altered(x, func(p *op.Payload) { p.Nonce = must.Get(op.DecodeRejection(e.Payload))(w.t).Nonce })
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.bob.envelope(w.t, b)), refusal.Replayed)
 		return w.send(x.ID, w.bob.envelope(w.t, b))
@@ -181,8 +177,7 @@ var peopleReplayRows = slices.Concat([]attack{
 	}},
 },
 	lateForTwo("g", "rejected", refusal.Rejected, func(w *world, r op.Request) {
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		require.NoError(w.t, err)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 	}),
 	lateForTwo("h", "cancelled", refusal.Cancelled, func(w *world, r op.Request) { w.cancel(hub, r.ID.Job) }),
 	lateForTwo("i", "superseded", refusal.Superseded, func(w *world, _ op.Request) { remade(w); w.again() }),

@@ -29,9 +29,7 @@ func rotation(epoch int64, add, remove []string) op.Ask {
 }
 
 // next is a rotation to the next epoch.
-func (w *world) next(add, remove []string) op.Ask {
-	return rotation(w.gate.Epoch()+1, add, remove)
-}
+func (w *world) next(add, remove []string) op.Ask { return rotation(w.gate.Epoch()+1, add, remove) }
 
 // rotate changes the trust file as operators do.
 func (w *world) rotate(add, remove []string, votes ...vote) {
@@ -57,8 +55,7 @@ func impossible(id, what string, ask func(w *world) op.Ask) attack {
 		b := w.altered(good, func(p *op.Payload) { p.Nonce, p.Params = op.NewNonce(time.Now()), bad.Params })
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.rita.votes(recovery))), refusal.BadParams)
-		_, err := w.submit(hub, bad)
-		return err
+		return failure(w.submit(hub, bad))
 	}}.on(anyGuests)
 }
 
@@ -140,8 +137,7 @@ var rotationRows = []attack{
 	{id: "S18f", what: "recovery signs a rotation that leaves one operator, whose key is revoked", want: refusal.BadParams, run: func(w *world) error {
 		w.revoke(w.bob.print(w.t))
 		w.arm()
-		_, err := w.submit(hub, w.next(nil, prints(alice)(w)))
-		return err
+		return failure(w.submit(hub, w.next(nil, prints(alice)(w))))
 	}},
 	impossible("S18g", "moves a recovery key to the operators, so that there is none", func(w *world) op.Ask {
 		return w.next([]string{w.rita.line(operational)}, prints(rita)(w))
@@ -175,8 +171,7 @@ var rotationRows = []attack{
 	{id: "S18s", what: "a security key that is added proves itself without a touch", want: refusal.TouchRequired, run: func(w *world) error {
 		r := w.request(w.next([]string{dora(token(0))(w)}, nil))
 		w.arm()
-		_, err := w.signs(r, w.rita.votes(recovery), minted(token(0)(w)))
-		return err
+		return failure(w.signs(r, w.rita.votes(recovery), minted(token(0)(w))))
 	}},
 	{id: "S18t", what: "two rotations, each removes one of the two operators, both approved: the second is stale", want: refusal.BadParams,
 		run: func(w *world) error {
@@ -204,8 +199,7 @@ var rotationRows = []attack{
 		r := w.request(w.next([]string{w.mallory.line(coordination)}, nil))
 		w.arm()
 		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.carol.votes(coordination), w.alice.votes(operational))), refusal.RoleDenied)
-		_, err := w.signs(r, w.carol.votes(coordination))
-		return err
+		return failure(w.signs(r, w.carol.votes(coordination)))
 	}},
 	few("S22i", "a rotation of operators where some destroy takes two of them: one signs", 1,
 		func(w *world) op.Ask { return w.next(nil, prints(bob)(w)) }, func(w *world) []vote { return []vote{w.alice.votes(operational)} }),

@@ -15,6 +15,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // shaped is a row in which a listed key validly signs bytes that are not a
@@ -75,8 +76,7 @@ func said(id, what, text, escaped string) attack {
 			ask("guest.create", "new"+text), ask("guest.set-config", "victim", "command", "idle"+text),
 			ask("guest.undelete", "victim", "incarnation", "x"+text),
 		} {
-			_, err := w.submit(hub, a)
-			require.ErrorIs(w.t, err, refusal.Malformed, "%v", a)
+			must.Fail(w.submit(hub, a))(w.t, refusal.Malformed, "%v", a)
 		}
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "bystander")}, Reason: "x" + text})
 		return err
@@ -134,8 +134,7 @@ var raceRows = []attack{
 			w.makeGuest("web", "command", "idle")
 			r := w.request(ask("guest.destroy", "web"))
 			w.mustApprove(r)
-			j, err := w.submit(hub, ask("guest.start", "web"))
-			require.NoError(w.t, err)
+			j := must.Get(w.submit(hub, ask("guest.start", "web")))(w.t)
 			require.NoError(w.t, w.executor().execute(w.ctx, r.ID))
 			w.arm()
 			return w.executor().execute(w.ctx, j.Steps[0].ID)
@@ -144,15 +143,12 @@ var raceRows = []attack{
 		w.makeGuest("web", "command", "idle")
 		r := w.request(ask("guest.destroy", "web"))
 		w.mustApprove(r)
-		j, err := w.submit(hub, ask("guest.start", "web"))
-		require.NoError(w.t, err)
-		destroy, err := w.gate.Permit(w.ctx, r.ID)
-		require.NoError(w.t, err)
-		start, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(hub, ask("guest.start", "web")))(w.t)
+		destroy := must.Get(w.gate.Permit(w.ctx, r.ID))(w.t)
+		start := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(w.t)
 		require.NoError(w.t, start.Use(w.ctx, w.observe("web")))
 		w.arm()
-		_, err = driver.Run(w.ctx, destroy, w.driver)
+		_, err := driver.Run(w.ctx, destroy, w.driver)
 		after := w.observe("web")
 		_, recordErr := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: refusal.New(refusal.Conflict, "given up"), After: &after})
 		require.NoError(w.t, recordErr)
@@ -170,8 +166,7 @@ var raceRows = []attack{
 				r := w.request(ask("guest.destroy", name))
 				w.mustApprove(r)
 				w.ends(r.ID, op.StateSucceeded, nonce.Used)
-				j, err := w.submit(hub, ask("guest.start", name))
-				require.NoError(w.t, err)
+				j := must.Get(w.submit(hub, ask("guest.start", name)))(w.t)
 				var wg sync.WaitGroup
 				wg.Go(func() { _ = w.executor().execute(w.ctx, r.ID) })
 				wg.Go(func() { _ = w.executor().execute(w.ctx, j.Steps[0].ID) })

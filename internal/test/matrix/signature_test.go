@@ -49,8 +49,7 @@ func inNamespace(id, ns string) attack {
 var signatureRows = []attack{
 	{id: "S01a", what: "a destructive job that nobody signed", want: refusal.PendingSignature, run: func(w *world) error {
 		w.arm()
-		j, err := w.submit(hub, ask("guest.destroy", "victim"))
-		return w.waits(j, err)
+		return w.waits(w.submit(hub, ask("guest.destroy", "victim")))
 	}},
 	{id: "S01b", what: "an approval with no signature in it", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -59,8 +58,7 @@ var signatureRows = []attack{
 	}},
 	{id: "S01c", what: "executing the step that waits, without asking", want: refusal.Conflict, run: func(w *world) error {
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "asking for a permit decides nothing"
+		w.armUnlogged("asking for a permit decides nothing")
 		return w.executor().execute(w.ctx, r.ID)
 	}},
 	{id: "S02", what: "desired state says absent, and nobody signed", want: refusal.PendingSignature, run: func(w *world) error {
@@ -133,8 +131,7 @@ var signatureRows = []attack{
 		e := w.rejection(r, w.alice)
 		e.Signatures = []string{w.carol.forge(w.t, "coordination@gated", e.Payload)}
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, e))
 	}},
 	{id: "S07d", what: "an offline destroy signed in the coordination role", want: refusal.RoleDenied, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -169,8 +166,7 @@ var signatureRows = []attack{
 		r := w.destroyRequest()
 		e := w.alice.envelope(w.t, r.Payload)
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, e))
 	}},
 	{id: "S19c", what: "a signed rejection is sent as an offline operation", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()

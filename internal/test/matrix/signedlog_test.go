@@ -16,13 +16,14 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 )
 
 // keyed has the gate sign the heads of its log from now on, with a key of its
 // own in the file that the daemon keeps it in.
 func (w *world) keyed() {
 	w.t.Helper()
-	w.key = must(checkpoint.NewKey(w.gate.ID()))
+	w.key = must.Get(checkpoint.NewKey(w.gate.ID()))(w.t)
 	require.NoError(w.t, os.WriteFile(w.keyFile(), []byte(w.key.Text()), 0o600))
 	w.restart()
 	require.NoError(w.t, w.store.Update(w.ctx, func(tx *store.Tx) error {
@@ -95,15 +96,14 @@ const socketAddress = "unix:/run/gated/gated.sock"
 
 // asks is what opsign does before it shows or signs anything.
 func (w *world) asks(d witness.Dir, log witness.Log) error {
-	_, err := d.Check(w.ctx, witness.Gate{ID: w.gate.ID(), Host: w.gate.Host(), Address: socketAddress}, log)
-	return err
+	return failure(d.Check(w.ctx, witness.Gate{ID: w.gate.ID(), Host: w.gate.Host(), Address: socketAddress}, log))
 }
 
 // sees is asks where nothing is wrong; it returns what the operator was shown.
 func (w *world) sees(d witness.Dir) witness.Shown {
 	w.t.Helper()
 	require.NoError(w.t, w.asks(d, gateLog{w}))
-	return must(gateLog{w}.Head(w.ctx))
+	return must.Get(gateLog{w}.Head(w.ctx))(w.t)
 }
 
 // works has the gate write an entry more.
@@ -120,7 +120,7 @@ func (w *world) whileStopped(change func()) (putBack func()) {
 	w.shut()
 	was := map[string][]byte{}
 	for _, name := range []string{"gated.db", "gate.key"} {
-		was[name] = must(os.ReadFile(filepath.Join(w.dir, name)))
+		was[name] = must.Get(os.ReadFile(filepath.Join(w.dir, name)))(w.t)
 	}
 	change()
 	return func() {
@@ -138,10 +138,8 @@ func (w *world) overwrite(path string, text []byte) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		require.NoError(w.t, os.Remove(path))
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o600)
-	require.NoError(w.t, err)
-	_, err = f.Write(text)
-	require.NoError(w.t, err)
+	f := must.Get(os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o600))(w.t)
+	must.Get(f.Write(text))(w.t)
 	require.NoError(w.t, f.Close())
 }
 
@@ -204,12 +202,11 @@ func otherCaller(seq int) func([]string) []string {
 func (w *world) wholeAgain() {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) error {
-		_, err := audit.Verify(tx, nil)
-		return err
+		return failure(audit.Verify(tx, nil))
 	}))
 }
 
 func (w *world) fileText(path string) []byte {
 	w.t.Helper()
-	return must(os.ReadFile(path))
+	return must.Get(os.ReadFile(path))(w.t)
 }

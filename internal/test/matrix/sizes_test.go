@@ -85,16 +85,13 @@ var sizeRows = []attack{
 			lines = append(lines, mint.Ed25519(w.t, fmt.Sprintf("crowd-%d", i)).Line(fmt.Sprintf("p%d@example.com", i), lineOptions(operational)))
 		}
 		w.arm()
-		_, err := w.submit(hub, w.next(lines, nil))
-		return err
+		return failure(w.submit(hub, w.next(lines, nil)))
 	}},
 	{id: "S17n", what: "an allowed_signers file and a revocation file of more than 1 MiB", want: refusal.Malformed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "the files are refused before any gate is asked"
+		w.armUnlogged("the files are refused before any gate is asked")
 		_, err := authz.LoadRevoked([]byte(strings.Repeat(w.mallory.print(w.t)+"\n", authz.MaxRevoked/40)))
 		require.ErrorIs(w.t, err, refusal.Malformed)
-		_, err = authz.LoadTrust([]byte(strings.Repeat(w.mallory.line(operational), authz.MaxTrust/100)))
-		return err
+		return failure(authz.LoadTrust([]byte(strings.Repeat(w.mallory.line(operational), authz.MaxTrust/100))))
 	}},
 }
 

@@ -23,6 +23,7 @@ import (
 	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // snapshot is everything that a refused attack must leave as it was.
@@ -81,21 +82,29 @@ func (w *world) arm() {
 	w.before = w.snap()
 }
 
+// armUnlogged is arm for an attack whose refusal is not in the log, and why.
+func (w *world) armUnlogged(why string) {
+	w.t.Helper()
+	w.arm()
+	w.allow.unlogged = why
+}
+
+// failure is the error of a call.
+func failure[T any](_ T, err error) error { return err }
+
 func (w *world) snap() *snapshot {
 	w.t.Helper()
 	s := &snapshot{tree: hashTree(w.t, w.root), nonces: w.nonceRows(), pending: map[op.RequestID]string{},
 		signers: fmt.Sprintf("epoch %d, %s", w.gate.Epoch(), w.gate.Trust().Digest()), signed: map[op.RequestID][]string{},
 		held: w.holdings()}
-	rs, err := w.gate.Requests(w.ctx, op.StatePending)
-	require.NoError(w.t, err)
+	rs := must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t)
 	for _, r := range rs {
 		s.pending[r.ID] = op.SHA256(r.Payload)
 		for _, by := range slices.Concat(r.Signatures, r.Proofs) {
 			s.signed[r.ID] = append(s.signed[r.ID], by.String())
 		}
 	}
-	head, err := w.gate.AuditHead(w.ctx)
-	require.NoError(w.t, err)
+	head := must.Get(w.gate.AuditHead(w.ctx))(w.t)
 	s.seq = head.Seq
 	return s
 }
@@ -260,8 +269,7 @@ func (w *world) logged(code refusal.Code) {
 	if w.allow.loggedAs != "" {
 		code = w.allow.loggedAs
 	}
-	es, err := w.gate.Events(w.ctx, w.before.seq, 10000)
-	require.NoError(w.t, err)
+	es := must.Get(w.gate.Events(w.ctx, w.before.seq, 10000))(w.t)
 	for _, e := range es {
 		asked := e.Kind == audit.Requested || e.Kind == audit.Joined
 		if e.Code == code || e.Kind == audit.Kind(code) || code == refusal.PendingSignature && asked {

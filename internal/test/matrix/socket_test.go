@@ -29,6 +29,7 @@ import (
 	"gated/internal/host/service"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -45,16 +46,14 @@ func (w *world) serve() string { return w.serveWithin(server.Limits{}) }
 // serveWithin is serve with other limits.
 func (w *world) serveWithin(limits server.Limits) string {
 	w.t.Helper()
-	dir, err := os.MkdirTemp("", "gated")
-	require.NoError(w.t, err)
+	dir := must.Get(os.MkdirTemp("", "gated"))(w.t)
 	require.NoError(w.t, os.Chmod(dir, 0o755))
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	path, gid := filepath.Join(dir, "s"), -1
 	if os.Getuid() == 0 {
 		gid = callers
 	}
-	l, err := server.Listen(path, gid)
-	require.NoError(w.t, err)
+	l := must.Get(server.Listen(path, gid))(w.t)
 	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -67,8 +66,7 @@ func (w *world) serveWithin(limits server.Limits) string {
 // callAs makes one call as a uid that is no operator's, and returns the answer.
 func (w *world) callAs(socket string, call ...string) []byte {
 	w.t.Helper()
-	text, err := json.Marshal(orders{What: "call", Dir: socket, Call: call})
-	require.NoError(w.t, err)
+	text := must.Get(json.Marshal(orders{What: "call", Dir: socket, Call: call}))(w.t)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Dir = "/"
 	cmd.Env = []string{"GORACE=atexit_sleep_ms=0", helperEnv + "=" + string(text)}
@@ -94,8 +92,7 @@ func callOnce(socket string, call []string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(os.Stdout, resp.Body)
-	return err
+	return failure(io.Copy(os.Stdout, resp.Body))
 }
 
 // problem is the refusal that an answer carries, nil if it carries none.
@@ -113,8 +110,7 @@ func problem(t testing.TB, answer []byte) error {
 func occupied(id, what string, want refusal.Code, path func(w *world) string, intact func(t testing.TB, path string)) attack {
 	return attack{id: id, what: "the socket's path " + what, want: want, run: func(w *world) error {
 		at := path(w)
-		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.armUnlogged("it does not start")
 		s, err := server.Listen(at, -1)
 		if err == nil {
 			require.NoError(w.t, s.Close())
@@ -133,11 +129,10 @@ var hostRows = []attack{
 		path := filepath.Join(w.t.TempDir(), "s")
 		require.NoError(w.t, os.WriteFile(path, []byte("precious"), 0o600))
 		return path
-	}, func(t testing.TB, path string) { require.Equal(t, "precious", string(must(os.ReadFile(path)))) }),
+	}, func(t testing.TB, path string) { require.Equal(t, "precious", string(must.Get(os.ReadFile(path))(t))) }),
 	occupied("H02b", "is taken by a live daemon", refusal.Conflict, func(w *world) string { return w.serve() },
 		func(t testing.TB, path string) {
-			conn, err := net.Dial("unix", path)
-			require.NoError(t, err, "the live one goes on")
+			conn := must.Get(net.Dial("unix", path))(t, "the live one goes on")
 			require.NoError(t, conn.Close())
 		}),
 	occupied("H02c", "is longer than a socket's can be", refusal.Malformed, func(w *world) string {
@@ -148,28 +143,24 @@ var hostRows = []attack{
 		require.NoError(w.t, os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600))
 		require.NoError(w.t, os.Symlink("precious", filepath.Join(dir, "s")))
 		return filepath.Join(dir, "s")
-	}, func(t testing.TB, path string) { require.Equal(t, "precious", must(os.Readlink(path))) }),
+	}, func(t testing.TB, path string) { require.Equal(t, "precious", must.Get(os.Readlink(path))(t)) }),
 	{id: "H02e", what: "the socket's path is taken by a dead daemon, whose socket is replaced, and then by a live one", want: refusal.Conflict,
 		run: func(w *world) error {
 			path := filepath.Join(w.t.TempDir(), "s")
-			dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			require.NoError(w.t, err)
+			dead := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(w.t)
 			dead.SetUnlinkOnClose(false)
 			require.NoError(w.t, dead.Close())
-			live, err := server.Listen(path, -1)
-			require.NoError(w.t, err, "a dead socket is in nobody's way")
+			live := must.Get(server.Listen(path, -1))(w.t, "a dead socket is in nobody's way")
 			defer live.Close()
-			w.arm()
-			w.allow.unlogged = "it does not start"
-			_, err = server.Listen(path, -1)
-			return err
+			w.armUnlogged("it does not start")
+			return failure(server.Listen(path, -1))
 		}},
 	{id: "H05a", what: "shell, SQL, paths and quotes in every string of a job", want: refusal.PendingSignature, run: func(w *world) error {
 		r := w.destroyRequest()
 		socket := w.serve()
 		w.arm()
 		for _, s := range odd {
-			q := string(must(jsontext.AppendQuote(nil, s)))
+			q := string(must.Get(jsontext.AppendQuote(nil, s))(w.t))
 			for _, body := range []string{
 				`{"op":` + q + `,"target":"guest/victim"}`,
 				`{"op":"guest.destroy","target":` + q + `}`,
@@ -188,8 +179,7 @@ var hostRows = []attack{
 		}
 		require.False(w.t, exists("pwned"))
 		require.NoError(w.t, problem(w.t, w.callAs(socket, "GET", "/v1/requests/"+r.ID.String(), "", "")))
-		j, err := w.gate.Job(w.ctx, r.ID.Job)
-		return w.waits(j, err)
+		return w.waits(w.gate.Job(w.ctx, r.ID.Job))
 	}},
 	{id: "H05b", what: "odd text in the labels of a guest, which is shown again as it is", want: refusal.PendingSignature, run: func(w *world) error {
 		for i, s := range odd {
@@ -207,10 +197,8 @@ var hostRows = []attack{
 		r := w.destroyRequest()
 		ctx, cancel := context.WithCancel(w.ctx)
 		cancel()
-		w.arm()
-		w.allow.unlogged = "nothing was decided, so there is nothing to tell"
-		_, err := w.gate.Approve(ctx, hub, r.ID, w.envelopeOf(r))
-		return err
+		w.armUnlogged("nothing was decided, so there is nothing to tell")
+		return failure(w.gate.Approve(ctx, hub, r.ID, w.envelopeOf(r)))
 	}},
 	{id: "H10b", what: "decisions that fail a constraint, in the same commit groups as ones that do not", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -259,12 +247,11 @@ var hostRows = []attack{
 			})
 		}
 		wg.Wait()
-		es := must(w.gate.Events(w.ctx, w.before.seq, 100000))
-		require.Len(w.t, es, callers*10)
+		require.Len(w.t, must.Get(w.gate.Events(w.ctx, w.before.seq, 100000))(w.t), callers*10)
 		w.pass(time.Minute)
 		require.NoError(w.t, w.gate.Tick(w.ctx))
 		count := 0
-		for _, e := range must(w.gate.Events(w.ctx, w.before.seq, 100000)) {
+		for _, e := range must.Get(w.gate.Events(w.ctx, w.before.seq, 100000))(w.t) {
 			count += max(1, e.Count)
 			require.Equal(w.t, audit.Refused, e.Kind)
 		}
@@ -289,20 +276,17 @@ var socketRows = []attack{
 			w.t.Skip("needs root, to give a socket to another uid")
 		}
 		path := filepath.Join(w.t.TempDir(), "s")
-		l, err := net.Listen("unix", path)
-		require.NoError(w.t, err)
+		l := must.Get(net.Listen("unix", path))(w.t)
 		defer l.Close()
 		require.NoError(w.t, os.Chown(path, stranger, -1))
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "no gate was asked"
+		w.armUnlogged("no gate was asked")
 		return fooled(w, path, r)
 	}},
 	{id: "H13a", what: "another uid cancels a job, asked of the gate", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.arm()
-		_, err := w.gate.Cancel(w.ctx, other, r.ID.Job)
-		return err
+		return failure(w.gate.Cancel(w.ctx, other, r.ID.Job))
 	}},
 	{id: "H13b", what: "another uid cancels a job, over the socket", want: refusal.NotAllowed, run: func(w *world) error {
 		r := w.destroyRequest()
@@ -328,7 +312,7 @@ var socketRows = []attack{
 	{id: "B10v", what: "an envelope over the wire with a doubled member", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.envelopeOf(r)
-		body := string(must(api.Encode(api.EnvelopeOf(e.Payload, e.Signatures...))))
+		body := string(must.Get(api.Encode(api.EnvelopeOf(e.Payload, e.Signatures...)))(w.t))
 		socket := w.serve()
 		w.arm()
 		for _, bad := range []string{body + body, strings.Replace(body, `{`, `{"payload":"",`, 1), strings.Replace(body, `"payload"`, `"Payload"`, 1),
@@ -342,13 +326,12 @@ var socketRows = []attack{
 // fooled sends an approval to whoever listens at path.
 func fooled(w *world, path string, r op.Request) error {
 	w.t.Helper()
-	c, err := client.New(client.Options{Socket: path, Getenv: func(string) string { return "" }})
-	require.NoError(w.t, err)
+	c := must.Get(client.New(client.Options{Socket: path, Getenv: func(string) string { return "" }}))(w.t)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
 	defer cancel()
 	e := w.envelopeOf(r)
-	_, err = c.Approve(ctx, r.ID.String(), api.EnvelopeOf(e.Payload, e.Signatures...))
+	_, err := c.Approve(ctx, r.ID.String(), api.EnvelopeOf(e.Payload, e.Signatures...))
 	var gone *client.Unreachable
 	require.True(w.t, errors.As(err, &gone), "%v", err)
 	require.ErrorContains(w.t, err, "64321")

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
 )
@@ -33,9 +34,8 @@ var squatRows = []attack{
 			w.t.Skip("needs root, to be another uid")
 		}
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "no gate was asked"
-		runtime := must(os.MkdirTemp("", "gx"))
+		w.armUnlogged("no gate was asked")
+		runtime := must.Get(os.MkdirTemp("", "gx"))(w.t)
 		w.cleanup(func() { _ = os.RemoveAll(runtime) })
 		require.NoError(w.t, os.Mkdir(filepath.Join(runtime, "gated"), 0o777))
 		require.NoError(w.t, os.Chmod(filepath.Join(runtime, "gated"), 0o777))
@@ -61,9 +61,8 @@ func squatted(id, what string, place func(w *world, path string) string) attack 
 			w.t.Skip("needs root, to be another uid")
 		}
 		r := w.destroyRequest()
-		w.arm()
-		w.allow.unlogged = "no gate was asked"
-		dir := must(os.MkdirTemp("", "gq"))
+		w.armUnlogged("no gate was asked")
+		dir := must.Get(os.MkdirTemp("", "gq"))(w.t)
 		w.cleanup(func() { _ = os.RemoveAll(dir) })
 		require.NoError(w.t, os.Chmod(dir, 0o777))
 		path := filepath.Join(dir, "s")
@@ -76,18 +75,15 @@ func squatted(id, what string, place func(w *world, path string) string) attack 
 // case ends, and fails it if anybody says a word to it.
 func (w *world) squatter(path string) {
 	w.t.Helper()
-	text, err := json.Marshal(orders{What: "squat", Dir: path})
-	require.NoError(w.t, err)
+	text := must.Get(json.Marshal(orders{What: "squat", Dir: path}))(w.t)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Dir = "/"
 	cmd.Env = []string{"GORACE=atexit_sleep_ms=0", helperEnv + "=" + string(text)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
-	out, err := cmd.StdoutPipe()
-	require.NoError(w.t, err)
+	out := must.Get(cmd.StdoutPipe())(w.t)
 	require.NoError(w.t, cmd.Start())
 	lines := bufio.NewReader(out)
-	line, err := lines.ReadString('\n')
-	require.NoError(w.t, err)
+	line := must.Get(lines.ReadString('\n'))(w.t)
 	require.Equal(w.t, "listening\n", line)
 	w.cleanup(func() {
 		require.NoError(w.t, cmd.Process.Kill())

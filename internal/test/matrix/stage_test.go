@@ -19,6 +19,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
+	"gated/internal/test/must"
 	"gated/internal/wire/client"
 )
 
@@ -61,15 +62,14 @@ func onStage(id, what string, want refusal.Code, scene func(s *stage) (attack fu
 
 func newStage(w *world) *stage {
 	w.t.Helper()
-	dir := must(os.MkdirTemp("", "gs"))
+	dir := must.Get(os.MkdirTemp("", "gs"))(w.t)
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(w.t, os.Chmod(dir, 0o755))
 	s := &stage{world: w, dir: dir, control: filepath.Join(dir, "c"), came: map[string]chan *actor{}}
-	s.repo = filepath.Join(must(filepath.EvalSymlinks(dir)), "repo")
+	s.repo = filepath.Join(must.Get(filepath.EvalSymlinks(dir))(w.t), "repo")
 	require.NoError(w.t, os.Mkdir(s.repo, 0o700))
 	require.NoError(w.t, os.Chmod(s.repo, 0o777)) // whoever comes may write there
-	l, err := net.Listen("unix", s.control)
-	require.NoError(w.t, err)
+	l := must.Get(net.Listen("unix", s.control))(w.t)
 	require.NoError(w.t, os.Chmod(s.control, 0o777))
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -88,9 +88,9 @@ func newStage(w *world) *stage {
 // alone waits until the daemon knows that every agent has ended.
 func (s *stage) alone() {
 	s.t.Helper()
-	c := must(client.New(client.Options{Socket: s.socket(), Getenv: func(string) string { return "" }}))
+	c := must.Get(client.New(client.Options{Socket: s.socket(), Getenv: func(string) string { return "" }}))(s.t)
 	defer c.Close()
-	require.Eventually(s.t, func() bool { return len(must(c.Agents(s.ctx))) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(s.t, func() bool { return len(must.Get(c.Agents(s.ctx))(s.t)) == 0 }, time.Minute, time.Millisecond)
 }
 
 func (s *stage) socket() string { return filepath.Join(s.dir, "s") }
@@ -176,8 +176,7 @@ func (s *stage) await(label string) *actor {
 // actor starts one from the test itself.
 func (s *stage) actor(label string, how ...string) *actor {
 	s.t.Helper()
-	cmd, err := actorCommand(s.control, s.socket(), label, how)
-	require.NoError(s.t, err)
+	cmd := must.Get(actorCommand(s.control, s.socket(), label, how))(s.t)
 	require.NoError(s.t, cmd.Start())
 	s.cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return s.await(label)
@@ -193,24 +192,19 @@ func (a *actor) starts(label string, how ...string) *actor {
 // tries has an actor do something and returns why it was refused.
 func (a *actor) tries(format string, args ...any) error {
 	a.t.Helper()
-	_, err := a.say(fmt.Sprintf(format, args...))
-	return err
+	return failure(a.say(fmt.Sprintf(format, args...)))
 }
 
 // does has an actor do something that works.
 func (a *actor) does(format string, args ...any) string {
 	a.t.Helper()
-	says, err := a.say(fmt.Sprintf(format, args...))
-	require.NoError(a.t, err)
-	return says
+	return must.Get(a.say(fmt.Sprintf(format, args...)))(a.t)
 }
 
 func (a *actor) say(words string) (string, error) {
 	a.t.Helper()
-	_, err := fmt.Fprintln(a.conn, words)
-	require.NoError(a.t, err)
-	line, err := a.lines.ReadString('\n')
-	require.NoError(a.t, err)
+	must.Get(fmt.Fprintln(a.conn, words))(a.t)
+	line := must.Get(a.lines.ReadString('\n'))(a.t)
 	code, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 	if code == "ok" {
 		return text, nil
@@ -221,12 +215,10 @@ func (a *actor) say(words string) (string, error) {
 // ends has an actor end, and waits until its process is gone.
 func (a *actor) ends() {
 	a.t.Helper()
-	fd, err := unix.PidfdOpen(a.pid, 0)
-	require.NoError(a.t, err)
+	fd := must.Get(unix.PidfdOpen(a.pid, 0))(a.t)
 	defer unix.Close(fd)
-	_, err = fmt.Fprintln(a.conn, "exit")
-	require.NoError(a.t, err)
-	_, err = a.lines.ReadByte()
+	must.Get(fmt.Fprintln(a.conn, "exit"))(a.t)
+	_, err := a.lines.ReadByte()
 	require.Error(a.t, err)
 	// Its first thread may be gone while others are not: the pidfd tells of the last.
 	for n := 0; n == 0; {

@@ -12,6 +12,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
 	"gated/internal/nonce"
+	"gated/internal/test/must"
 )
 
 // timed is a row in which an offline payload's times are what is wrong.
@@ -37,8 +38,7 @@ func boundary(id, what string, want refusal.Code, after time.Duration, change fu
 			w.makeGuest(name)
 			r := w.request(ask("guest.destroy", name))
 			b := w.altered(r, func(p *op.Payload) { p.Nonce = op.NewNonce(time.Now()); change(began, off, p) })
-			_, err := w.gate.Cancel(w.ctx, hub, r.ID.Job)
-			require.NoError(w.t, err)
+			must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(w.t)
 			return b
 		}
 		good, bad := sign("at", 0), sign("beyond", time.Second)
@@ -210,8 +210,7 @@ var replayRows = slices.Concat([]attack{
 	{id: "T02c", what: "the same offline envelope 64 times at once", want: refusal.Replayed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.alice.envelope(w.t, w.freshPayload(r))
-		_, err := w.gate.Cancel(w.ctx, hub, r.ID.Job)
-		require.NoError(w.t, err)
+		must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(w.t)
 		w.arm()
 		w.ends(op.RequestID{Job: r.ID.Job + 1, Index: 1}, op.StateAuthorized, nonce.Used)
 		w.allow.runs = true
@@ -275,15 +274,12 @@ var replayRows = slices.Concat([]attack{
 	}},
 	{id: "T09a", what: "an idempotency key with another body", want: refusal.Conflict, run: func(w *world) error {
 		sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
-		first, err := w.gate.Submit(w.ctx, sub)
-		require.NoError(w.t, err)
+		first := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 		w.arm()
-		again, err := w.gate.Submit(w.ctx, sub)
-		require.NoError(w.t, err)
+		again := must.Get(w.gate.Submit(w.ctx, sub))(w.t)
 		require.Equal(w.t, first.ID, again.ID, "the same body gets the first answer")
 		sub.Steps = []op.Ask{ask("guest.destroy", "bystander")}
-		_, err = w.gate.Submit(w.ctx, sub)
-		return err
+		return failure(w.gate.Submit(w.ctx, sub))
 	}},
 	{id: "T12a", what: "a waiting request's nonce under another payload, by each listed key", want: refusal.BindingMismatch,
 		run: func(w *world) error {
@@ -297,34 +293,26 @@ var replayRows = slices.Concat([]attack{
 	{id: "T12b", what: "a waiting request's nonce as the nonce of a rejection", want: refusal.Malformed, run: func(w *world) error {
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
-		rej, err := op.DecodeRejection(e.Payload)
-		require.NoError(w.t, err)
+		rej := must.Get(op.DecodeRejection(e.Payload))(w.t)
 		rej.Nonce = r.Nonce
-		b, err := rej.Encode()
-		require.NoError(w.t, err)
+		b := must.Get(rej.Encode())(w.t)
 		w.arm()
-		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.alice.envelope(w.t, b))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, w.alice.envelope(w.t, b)))
 	}},
 	{id: "T12c", what: "a waiting request's nonce as the nonce of the rejection of another", want: refusal.Replayed, run: func(w *world) error {
 		r, x := w.destroyRequest(), w.request(ask("guest.destroy", "bystander"))
-		rej, err := op.DecodeRejection(w.rejection(x, w.alice).Payload)
-		require.NoError(w.t, err)
+		rej := must.Get(op.DecodeRejection(w.rejection(x, w.alice).Payload))(w.t)
 		rej.Nonce = r.Nonce
-		b, err := rej.Encode()
-		require.NoError(w.t, err)
+		b := must.Get(rej.Encode())(w.t)
 		w.arm()
-		_, err = w.gate.Reject(w.ctx, hub, x.ID, w.alice.envelope(w.t, b))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, x.ID, w.alice.envelope(w.t, b)))
 	}},
 },
 	late("a", "rejected", refusal.Rejected, func(w *world, r op.Request) {
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		require.NoError(w.t, err)
+		must.Get(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))(w.t)
 	}),
 	late("b", "cancelled", refusal.Cancelled, func(w *world, r op.Request) {
-		_, err := w.gate.Cancel(w.ctx, hub, r.ID.Job)
-		require.NoError(w.t, err)
+		must.Get(w.gate.Cancel(w.ctx, hub, r.ID.Job))(w.t)
 	}),
 	late("c", "superseded", refusal.Superseded, func(w *world, _ op.Request) { remade(w); w.again() }),
 	late("d", "issued anew, for the target changed", refusal.Superseded, func(w *world, _ op.Request) { guarded(w); w.again() }),

@@ -15,6 +15,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 // broken is an allowed_signers file that is none, and the line which says so.
@@ -64,7 +65,7 @@ var brokenFiles = []broken{
 	{"S15q", "a day that there is not", 1, with(`valid-before="20260230Z"`)},
 	{"S15r", "an invisible character in a comment", 1, mallorys(func(l string) string { return strings.TrimSuffix(l, "\n") + " \u202eoperator\n" })},
 	{"S15s", "the type of another key than it is", 1, mallorys(func(l string) string { return strings.Replace(l, "ssh-ed25519", "ssh-rsa", 1) })},
-	{"S15t", "a private key", 1, func(w *world) string { return string(must(os.ReadFile(w.mallory.path))) }},
+	{"S15t", "a private key", 1, func(w *world) string { return string(must.Get(os.ReadFile(w.mallory.path))(w.t)) }},
 	{"S15u", "a certificate where a key should stand", 1, func(w *world) string {
 		return "dora@example.com " + lineOptions(operational) + " " + doraCert(w).Text(w.t) + "\n"
 	}},
@@ -99,8 +100,7 @@ func trustRows() []attack {
 	var out []attack
 	for _, b := range brokenFiles {
 		out = append(out, attack{id: b.id, what: "allowed_signers with " + b.what, want: refusal.Malformed, run: func(w *world) error {
-			w.arm()
-			w.allow.unlogged = "the file is refused before any gate is asked"
+			w.armUnlogged("the file is refused before any gate is asked")
 			_, err := authz.LoadTrust([]byte(b.text(w)))
 			b.check(w, err)
 			return err
@@ -114,8 +114,7 @@ func trustRows() []attack {
 // edit aside. Then that is tried.
 func edited(id, what string, want refusal.Code, try func(w *world, b broken) error) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "it is refused before any gate is asked"
+		w.armUnlogged("it is refused before any gate is asked")
 		w.settle()
 		w.shut()
 		var last error
@@ -136,7 +135,7 @@ func adopts(w *world, file string) error {
 var trustFileRows = []attack{
 	edited("S15j", "the daemon starts over each such file, and root adopts the edit that it kept", refusal.Malformed, func(w *world, b broken) error {
 		require.NoError(w.t, servesAt(w))
-		require.Equal(w.t, w.trust, string(must(os.ReadFile(filepath.Join(w.dir, "allowed_signers")))), b.what)
+		require.Equal(w.t, w.trust, string(must.Get(os.ReadFile(filepath.Join(w.dir, "allowed_signers")))(w.t)), b.what)
 		err := adopts(w, "allowed_signers.edited")
 		b.check(w, err)
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // undeleteRows: a destroyed guest, and its name, belong to the requester who had
@@ -23,8 +24,7 @@ var undeleteRows = []attack{
 	}),
 	inTrash("U03b", "another user does, in a job of several steps", hub, func(w *world) error {
 		w.allow.finale = []string{"gone", "mine"}
-		j, err := w.submit(other, ask("guest.create", "mine"), ask("guest.create", "gone"))
-		require.NoError(w.t, err)
+		j := must.Get(w.submit(other, ask("guest.create", "mine"), ask("guest.create", "gone")))(w.t)
 		require.NoError(w.t, w.runAll())
 		require.False(w.t, w.observe("mine").Present, "nothing of a job runs while a step waits")
 		return refusal.Code(w.stepOf(j.Steps[1].ID).State)
@@ -38,21 +38,17 @@ var undeleteRows = []attack{
 		return w.planned("gone")
 	}),
 	inTrash("U03e", "another user brings it back", hub, func(w *world) error {
-		j, err := w.submit(other, ask("guest.undelete", "gone"))
-		return w.waits(j, err)
+		return w.waits(w.submit(other, ask("guest.undelete", "gone")))
 	}),
 	inTrash("U03f", "another agent of the same user brings it back, under another name", builder, func(w *world) error {
 		w.allow.finale = []string{"mine"}
-		j, err := w.submit(tester, ask("guest.undelete", "mine", "from", "gone"))
-		return w.waits(j, err)
+		return w.waits(w.submit(tester, ask("guest.undelete", "mine", "from", "gone")))
 	}),
 	inTrash("U03g", "its creator brings back what an operator on the socket had destroyed", admin, func(w *world) error {
-		j, err := w.submit(hub, ask("guest.undelete", "gone"))
-		return w.waits(j, err)
+		return w.waits(w.submit(hub, ask("guest.undelete", "gone")))
 	}),
 	inTrash("U03h", "an agent under an operator's uid brings it back", hub, func(w *world) error {
-		j, err := w.submit(op.Requester{Source: op.SourceAPI, UID: 0, PID: 82, Agent: "builder"}, ask("guest.undelete", "gone"))
-		return w.waits(j, err)
+		return w.waits(w.submit(op.Requester{Source: op.SourceAPI, UID: 0, PID: 82, Agent: "builder"}, ask("guest.undelete", "gone")))
 	}),
 	{id: "U03i", what: "a user joins another's request to destroy a guest, and brings it back when an operator has signed", want: refusal.PendingSignature,
 		run: func(w *world) error {
@@ -63,8 +59,7 @@ var undeleteRows = []attack{
 			require.NoError(w.t, w.runAll())
 			w.arm()
 			w.allow.finale = []string{"gone"}
-			j, err := w.submit(other, ask("guest.undelete", "gone"))
-			return w.waits(j, err)
+			return w.waits(w.submit(other, ask("guest.undelete", "gone")))
 		}},
 	{id: "U03j", what: "who carried an operator's signed destroy to the gate brings the guest back", want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeFor(builder, "gone")
@@ -75,8 +70,7 @@ var undeleteRows = []attack{
 		require.NoError(w.t, w.runAll())
 		w.arm()
 		w.allow.finale = []string{"gone"}
-		j, err := w.submit(hub, ask("guest.undelete", "gone"))
-		return w.waits(j, err)
+		return w.waits(w.submit(hub, ask("guest.undelete", "gone")))
 	}},
 	inTrash("U03k", "the trash is swept after its time, while an undelete waits for its signature", hub, func(w *world) error {
 		j, err := w.submit(other, ask("guest.undelete", "mine", "from", "gone"))
@@ -87,7 +81,7 @@ var undeleteRows = []attack{
 		require.Len(w.t, w.observe("gone").Trash, 1)
 		w.allow.repair = func() {
 			w.cleanup(func() {
-				require.Equal(w.t, "the only copy of gone", string(must(os.ReadFile(w.path("mine", "data", "precious.txt")))))
+				require.Equal(w.t, "the only copy of gone", string(must.Get(os.ReadFile(w.path("mine", "data", "precious.txt")))(w.t)))
 			})
 		}
 		return err
@@ -98,18 +92,15 @@ var undeleteRows = []attack{
 			w.destroyed("gone")
 		}
 		w.arm()
-		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "gone"))
-		return err
+		return failure(w.submit(hub, ask("guest.undelete", "mine", "from", "gone")))
 	}},
 	{id: "U03m", what: "an undelete of a guest that is there, by from", want: refusal.UnknownTarget, run: func(w *world) error {
 		w.arm()
-		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "victim"))
-		return err
+		return failure(w.submit(hub, ask("guest.undelete", "mine", "from", "victim")))
 	}},
 	{id: "U03n", what: "from is a path", want: refusal.BadParams, run: func(w *world) error {
 		w.arm()
-		_, err := w.submit(hub, ask("guest.undelete", "mine", "from", "../victim"))
-		return err
+		return failure(w.submit(hub, ask("guest.undelete", "mine", "from", "../victim")))
 	}},
 	{id: "U03o", what: "an agent brings its own scratch back under the name of another's destroyed guest", want: refusal.PendingSignature, run: func(w *world) error {
 		w.makeGuest("gone")

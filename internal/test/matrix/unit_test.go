@@ -20,6 +20,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/test/asunit"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 	"gated/internal/wire/api"
 	"gated/internal/wire/client"
@@ -82,10 +83,7 @@ func callGate(socket, method, path, body string) error {
 }
 
 // readable succeeds if a file can be read.
-func readable(path string) error {
-	_, err := os.ReadFile(path)
-	return err
-}
+func readable(path string) error { return failure(os.ReadFile(path)) }
 
 // TestAGuestUnderTheRecommendedUnit: a daemon that runs as contrib/systemd runs it,
 // with the drop-in for guests, and a guest that attacks it under the guest's own uid.
@@ -95,23 +93,23 @@ func TestAGuestUnderTheRecommendedUnit(t *testing.T) {
 	}
 	u := newUnit(t)
 	u.start()
-	limits := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/limits", u.pid))))
+	limits := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/limits", u.pid)))(t))
 	require.Equal(t, op.StateSucceeded, u.submit("guest.create", "other", op.Params{}))
 	require.Equal(t, op.StateSucceeded, u.submit("guest.create", "web", op.Params{"command": "attack", "state": "running"}))
 	tried := filepath.Join(u.state, "guests", "web", "data", "tried")
 	require.Eventually(t, func() bool { return exists(tried) }, time.Minute, 10*time.Millisecond, u.said)
-	lines := strings.Split(strings.TrimSpace(string(must(os.ReadFile(tried)))), "\n")
+	lines := strings.Split(strings.TrimSpace(string(must.Get(os.ReadFile(tried))(t))), "\n")
 	require.Len(t, lines, 13)
 	for _, line := range lines {
 		require.NotContains(t, line, "<nil>")
 	}
 	for path, mode := range map[string]os.FileMode{"": 0o700, "gated.db": 0o600, "gate.key": 0o600, "guests": 0o700} {
-		require.Equal(t, mode, must(os.Stat(filepath.Join(u.state, path))).Mode().Perm(), path)
+		require.Equal(t, mode, must.Get(os.Stat(filepath.Join(u.state, path)))(t).Mode().Perm(), path)
 	}
-	require.Equal(t, limits, string(must(os.ReadFile(fmt.Sprintf("/proc/%d/limits", u.pid)))))
+	require.Equal(t, limits, string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/limits", u.pid)))(t)))
 
 	// The gate goes on, and says what held.
-	s := must(u.client.Status(t.Context()))
+	s := must.Get(u.client.Status(t.Context()))(t)
 	require.Equal(t, u.uid, s.UID)
 	for _, l := range s.Layers {
 		require.True(t, l.Stands, "%+v", l)
@@ -142,45 +140,43 @@ type unit struct {
 }
 
 func newUnit(t *testing.T) *unit {
-	settings, err := asunit.Settings()
-	require.NoError(t, err)
-	dir := must(os.MkdirTemp("/tmp", "gu"))
+	settings := must.Get(asunit.Settings())(t)
+	dir := must.Get(os.MkdirTemp("/tmp", "gu"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	u := &unit{t: t, dir: dir, state: dir + "/state", socket: dir + "/run/s", program: dir + "/gated", settings: settings,
-		log: must(os.Create(dir + "/log"))}
+		log: must.Get(os.Create(dir + "/log"))(t)}
 	u.uid, _ = spareuids.Next()
 	for path, mode := range map[string]os.FileMode{u.state: octal(t, settings["StateDirectoryMode"]), dir + "/run": octal(t, settings["RuntimeDirectoryMode"])} {
 		require.NoError(t, os.Mkdir(path, mode))
 		require.NoError(t, os.Chmod(path, mode))
 		require.NoError(t, os.Chown(path, int(u.uid), int(u.uid)))
 	}
-	require.NoError(t, os.WriteFile(u.program, must(os.ReadFile("/proc/self/exe")), 0o755))
+	require.NoError(t, os.WriteFile(u.program, must.Get(os.ReadFile("/proc/self/exe"))(t), 0o755))
 	require.NoError(t, os.Chmod(u.program, 0o755))
 	require.NoError(t, os.WriteFile(dir+"/alice.pub", []byte(keyOf(t, "alice").pub+" alice@example.com\n"), 0o644))
-	u.client = must(client.New(client.Options{Socket: u.socket, Getenv: func(name string) string {
+	u.client = must.Get(client.New(client.Options{Socket: u.socket, Getenv: func(name string) string {
 		if name == "GATED_UID" {
 			return strconv.FormatUint(uint64(u.uid), 10)
 		}
 		return ""
-	}}))
+	}}))(t)
 	t.Cleanup(u.client.Close)
 	return u
 }
 
 func octal(t *testing.T, text string) os.FileMode {
-	n, err := strconv.ParseUint(text, 8, 32)
-	require.NoError(t, err)
+	n := must.Get(strconv.ParseUint(text, 8, 32))(t)
 	return os.FileMode(n)
 }
 
 // said is what the daemon and what else it ran has printed.
-func (u *unit) said() string { return string(must(os.ReadFile(u.log.Name()))) }
+func (u *unit) said() string { return string(must.Get(os.ReadFile(u.log.Name()))(u.t)) }
 
 // run starts this program with orders as the unit would.
 func (u *unit) run(o orders, out *os.File) *exec.Cmd {
 	u.t.Helper()
-	text := must(json.Marshal(o))
+	text := must.Get(json.Marshal(o))(u.t)
 	cmd := asunit.Command(u.t.Context(), u.settings, u.uid, u.settings["AmbientCapabilities"], u.program)
 	cmd.Dir, cmd.Stderr, cmd.Stdout = "/", out, out
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", helperEnv + "=" + string(text)}
@@ -193,7 +189,7 @@ func (u *unit) start() {
 	t := u.t
 	require.NoError(t, u.run(orders{What: "init", Dir: u.state, Call: []string{u.dir + "/alice.pub"}}, u.log).Wait(), u.said())
 	conf := u.state + "/gated.yaml"
-	text := strings.Replace(string(must(os.ReadFile(conf))), "single_user: true", "single_user: false", 1)
+	text := strings.Replace(string(must.Get(os.ReadFile(conf))(u.t)), "single_user: true", "single_user: false", 1)
 	first, last := spareuids.Next()
 	text += fmt.Sprintf("local:\n  guest_uids: %d-%d\n  commands:\n    attack: {argv: [%s, %s, %s, %s, %s]}\n", first, last,
 		u.program, escapeArg, u.state, u.socket, u.state+"/guests/other/data")
@@ -223,10 +219,10 @@ func (u *unit) submit(name, target string, p op.Params) op.State {
 
 // asDaemon makes a call as the daemon's own uid.
 func (u *unit) asDaemon(method, path, body string) error {
-	out := must(os.CreateTemp(u.dir, "call"))
+	out := must.Get(os.CreateTemp(u.dir, "call"))(u.t)
 	defer out.Close()
 	if u.run(orders{What: "ask", Dir: u.socket, Call: []string{method, path, body}}, out).Wait() != nil {
-		return fmt.Errorf("%s", must(os.ReadFile(out.Name())))
+		return fmt.Errorf("%s", must.Get(os.ReadFile(out.Name()))(u.t))
 	}
 	return nil
 }

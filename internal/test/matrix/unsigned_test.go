@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // Rows U attack what is not signed: sequences of allowed steps by several callers.
@@ -41,10 +42,8 @@ var swapRows = []attack{
 		w.rules.CommandGuests = map[string][]string{"deaf": {"build-*"}}
 		w.reload()
 		w.arm()
-		_, err := w.submit(builder, ask("guest.create", "new", "command", "deaf"))
-		require.ErrorIs(w.t, err, refusal.NotAllowed)
-		_, err = w.submit(builder, ask("guest.set-config", "victim", "command", "deaf"))
-		return err
+		must.Fail(w.submit(builder, ask("guest.create", "new", "command", "deaf")))(w.t, refusal.NotAllowed)
+		return failure(w.submit(builder, ask("guest.set-config", "victim", "command", "deaf")))
 	}},
 }
 
@@ -56,8 +55,7 @@ func withIdle(w *world) {
 // only submits a job and runs its steps, and no other.
 func (w *world) only(by op.Requester, asks ...op.Ask) {
 	w.t.Helper()
-	j, err := w.submit(by, asks...)
-	require.NoError(w.t, err)
+	j := must.Get(w.submit(by, asks...))(w.t)
 	for _, s := range j.Steps {
 		require.NoError(w.t, w.executor().execute(w.ctx, s.ID))
 	}
@@ -75,8 +73,7 @@ func takenBack(id, what string, meanwhile func(w *world), kv ...any) attack {
 		w.arm()
 		w.allow.finale = []string{"tmp"}
 		_ = w.runAll()
-		job, err := w.gate.Job(w.ctx, j.ID)
-		require.NoError(w.t, err)
+		job := must.Get(w.gate.Job(w.ctx, j.ID))(w.t)
 		require.Len(w.t, job.Steps, 3)
 		require.True(w.t, w.observe("tmp").Present)
 		return refusal.Code(job.Steps[2].State)
@@ -122,8 +119,7 @@ func denied(id string, signed bool, a op.Ask) attack {
 				w.mustApprove(r)
 				id = r.ID
 			} else {
-				j, err := w.submit(builder, a)
-				require.NoError(w.t, err)
+				j := must.Get(w.submit(builder, a))(w.t)
 				id = j.Steps[0].ID
 			}
 			w.arm()

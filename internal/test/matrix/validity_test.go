@@ -88,21 +88,18 @@ var validityRows = []attack{
 		w.revoke(w.bob.print(w.t))
 		r := w.destroyRequest()
 		w.arm()
-		_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
-		return err
+		return failure(w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob)))
 	}},
 	{id: "S14h", what: "a revoked key that is listed for recovery signs a rotation alone", want: refusal.SignerRevoked, run: func(w *world) error {
 		w.revoke(w.rita.print(w.t))
 		r := w.request(w.next(nil, []string{w.bob.print(w.t)}))
 		w.arm()
-		_, err := w.signs(r, w.rita.votes("recovery@gated"))
-		return err
+		return failure(w.signs(r, w.rita.votes("recovery@gated")))
 	}},
 	{id: "S14i", what: "a revoked key proves possession, to be added again", want: refusal.BadParams, run: func(w *world) error {
 		w.revoke(w.mallory.print(w.t))
 		w.arm()
-		_, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil))
-		return err
+		return failure(w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil)))
 	}},
 	{id: "S14j", what: "a revocation file with a line that is none: nobody knows who is revoked", want: refusal.Unavailable, run: func(w *world) error {
 		r := w.destroyRequest()

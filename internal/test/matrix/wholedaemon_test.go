@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/host/daemon"
 	"gated/internal/log/witness"
+	"gated/internal/test/must"
 	"gated/internal/wire/client"
 )
 
@@ -29,7 +30,7 @@ func (w *world) today() {
 	w.makeGuests()
 	w.settle()
 	path := filepath.Join(w.dir, "gated.yaml")
-	text := string(must(os.ReadFile(path))) + "\nlocal:\n  root: " + w.root + "\n"
+	text := string(must.Get(os.ReadFile(path))(w.t)) + "\nlocal:\n  root: " + w.root + "\n"
 	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
@@ -37,7 +38,7 @@ func (w *world) today() {
 func (w *world) daemon() wholeDaemon {
 	w.t.Helper()
 	w.shut()
-	dir := must(os.MkdirTemp("", "gs"))
+	dir := must.Get(os.MkdirTemp("", "gs"))(w.t)
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
 	ctx, stop := context.WithCancel(context.Background())
@@ -47,7 +48,7 @@ func (w *world) daemon() wholeDaemon {
 		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: slog.New(slog.DiscardHandler)})
 	}()
 	w.cleanup(stop)
-	c := must(client.New(client.Options{Socket: socket, Getenv: func(string) string { return "" }}))
+	c := must.Get(client.New(client.Options{Socket: socket, Getenv: func(string) string { return "" }}))(w.t)
 	require.Eventually(w.t, func() bool {
 		_, err := c.Status(w.ctx) // it listens before it has written that it started
 		return err == nil || len(ended) > 0

@@ -22,6 +22,8 @@ import (
 	"gated/internal/log/checkpoint"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/test/gateworld"
+	"gated/internal/test/must"
 )
 
 const testHost = "pve1"
@@ -109,8 +111,7 @@ func bareWorldAt(owner, t testing.TB, dir, root string) *world {
 		bob: keyOf(t, "bob"), carol: keyOf(t, "carol"), rita: keyOf(t, "rita"), mallory: keyOf(t, "mallory")}
 	w.trust = w.alice.line("operational@gated,git") + w.bob.line("operational@gated") +
 		w.carol.line("coordination@gated") + w.rita.line("recovery@gated")
-	h, err := initHost(w.ctx, w.config())
-	require.NoError(t, err)
+	h := must.Get(initHost(w.ctx, w.config()))(t)
 	w.host = h
 	owner.Cleanup(w.shutDown)
 	return w
@@ -158,8 +159,7 @@ func (w *world) free() {
 // starting has, between fork and exec, a copy of every descriptor of this one.
 func (w *world) unlocked(path string) {
 	w.t.Helper()
-	f, err := os.Open(path)
-	require.NoError(w.t, err)
+	f := must.Get(os.Open(path))(w.t)
 	defer f.Close()
 	require.Eventually(w.t, func() bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil },
 		time.Minute, time.Millisecond)
@@ -178,8 +178,7 @@ func (w *world) shutDown() {
 		return
 	}
 	w.ctx = context.Background()
-	list, err := w.driver.List(w.ctx)
-	require.NoError(w.t, err)
+	list := must.Get(w.driver.List(w.ctx))(w.t)
 	for _, o := range list {
 		if o.Running == local.Running {
 			_ = w.runJob(hub, ask("guest.stop", o.Target.Name))
@@ -235,13 +234,7 @@ func (w *world) makeFor(by op.Requester, name string, kv ...any) {
 	w.write(strings.Repeat(name, 1000), name, "data", "deep", "er", "more")
 }
 
-func ask(name, target string, kv ...any) op.Ask {
-	p := op.Params{}
-	for i := 0; i < len(kv); i += 2 {
-		p[kv[i].(string)] = kv[i+1]
-	}
-	return op.Ask{Op: name, Target: guest(target), Params: p}
-}
+func ask(name, target string, kv ...any) op.Ask { return gateworld.Ask(name, target, kv...) }
 
 func guest(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
@@ -265,8 +258,7 @@ func (w *world) request(a op.Ask) op.Request {
 
 func (w *world) requestBy(by op.Requester, a op.Ask) op.Request {
 	w.t.Helper()
-	j, err := w.submit(by, a)
-	require.NoError(w.t, err)
+	j := must.Get(w.submit(by, a))(w.t)
 	require.Equal(w.t, op.StatePending, j.State(), "it was to wait")
 	return w.reread(j.Steps[0].ID)
 }
@@ -279,24 +271,19 @@ func (w *world) destroyRequest() op.Request {
 
 func (w *world) reread(id op.RequestID) op.Request {
 	w.t.Helper()
-	r, err := w.gate.Request(w.ctx, id)
-	require.NoError(w.t, err)
-	return r
+	return must.Get(w.gate.Request(w.ctx, id))(w.t)
 }
 
 func (w *world) stepOf(id op.StepID) op.Step {
 	w.t.Helper()
-	j, err := w.gate.Job(w.ctx, id.Job)
-	require.NoError(w.t, err)
+	j := must.Get(w.gate.Job(w.ctx, id.Job))(w.t)
 	require.GreaterOrEqual(w.t, len(j.Steps), id.Index)
 	return j.Steps[id.Index-1]
 }
 
 func (w *world) observe(name string) op.Observed {
 	w.t.Helper()
-	o, err := w.driver.Observe(w.ctx, op.At(guest(name)))
-	require.NoError(w.t, err)
-	return o
+	return must.Get(w.driver.Observe(w.ctx, op.At(guest(name))))(w.t)
 }
 
 // approve approves for real, as alice with opsign would.
@@ -311,31 +298,24 @@ func (w *world) approve(r op.Request) (op.Request, error) {
 
 func (w *world) mustApprove(r op.Request) {
 	w.t.Helper()
-	got, err := w.approve(r)
-	require.NoError(w.t, err)
-	require.Equal(w.t, op.StateAuthorized, got.Step.State)
+	require.Equal(w.t, op.StateAuthorized, must.Get(w.approve(r))(w.t).Step.State)
 }
 
 // send hands in an envelope for a request and returns how it was refused.
 func (w *world) send(id op.RequestID, e authz.Envelope) error {
-	_, err := w.gate.Approve(w.ctx, hub, id, e)
-	return err
+	return failure(w.gate.Approve(w.ctx, hub, id, e))
 }
 
 func (w *world) sendOffline(e authz.Envelope) error {
-	_, err := w.gate.ApproveOffline(w.ctx, hub, e)
-	return err
+	return failure(w.gate.ApproveOffline(w.ctx, hub, e))
 }
 
 // altered returns the request's payload with one thing changed.
 func (w *world) altered(r op.Request, change func(*op.Payload)) []byte {
 	w.t.Helper()
-	p, err := op.DecodePayload(r.Payload)
-	require.NoError(w.t, err)
+	p := must.Get(op.DecodePayload(r.Payload))(w.t)
 	change(&p)
-	b, err := p.Encode()
-	require.NoError(w.t, err)
-	return b
+	return must.Get(p.Encode())(w.t)
 }
 
 // rejection returns a signed rejection of a request.

@@ -113,9 +113,7 @@ func (k Key) Fingerprint() string { return ssh.FingerprintSHA256(k.public) }
 func (k Key) Text() string { return Text(k.Type(), k.Blob()) }
 
 // Text returns a key type and a blob as they stand in files of OpenSSH.
-func Text(typ string, blob []byte) string {
-	return typ + " " + base64.StdEncoding.EncodeToString(blob)
-}
+func Text(typ string, blob []byte) string { return typ + " " + base64.StdEncoding.EncodeToString(blob) }
 
 // Line returns the allowed_signers line, with its newline, that lists the key
 // for a principal; options is its second field.

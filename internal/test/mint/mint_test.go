@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/test/mint"
+	"gated/internal/test/must"
 )
 
 var payload = []byte("what is signed")
@@ -74,14 +75,11 @@ func TestOpenSSHVerifies(t *testing.T) {
 func TestLibrariesVerify(t *testing.T) {
 	for _, key := range append(everyKey(t), mint.DSA(t, "dsa")) {
 		s := mint.Sign(t, key, "n", payload)
-		parsed, err := sshsig.ParseSignature(s.Blob())
-		require.NoError(t, err, key.Type())
+		parsed := must.Get(sshsig.ParseSignature(s.Blob()))(t, key.Type())
 		require.Equal(t, s.Parsed().Format, parsed.Signature.Format)
 		require.NoError(t, sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n"), key.Type())
 		require.Error(t, sshsig.Verify(strings.NewReader("other"), parsed, key.PublicKey(), sshsig.HashSHA512, "n"), key.Type())
-		again, err := sshsig.Unarmor([]byte(s.Armored()))
-		require.NoError(t, err)
-		require.Equal(t, parsed, again)
+		require.Equal(t, parsed, must.Get(sshsig.Unarmor([]byte(s.Armored())))(t))
 	}
 }
 
@@ -120,8 +118,7 @@ func TestFilesAreOpenSSHs(t *testing.T) {
 		require.Contains(t, out, key.Fingerprint()+" "+key.Name)
 		armored, err := keygen(t, dir, payload, "-q", "-Y", "sign", "-n", "n", "-f", path)
 		require.NoError(t, err, armored)
-		parsed, err := sshsig.Unarmor([]byte(armored[strings.Index(armored, "-----BEGIN"):]))
-		require.NoError(t, err)
+		parsed := must.Get(sshsig.Unarmor([]byte(armored[strings.Index(armored, "-----BEGIN"):])))(t)
 		require.NoError(t, sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n"))
 		require.Equal(t, mint.Sign(t, key, "n", payload), mint.Sign(t, mint.ReadFile(t, path), "n", payload), "and it is read back")
 	}
@@ -147,9 +144,8 @@ func TestAuthenticatorSaysWhatWasAsked(t *testing.T) {
 	for _, key := range []mint.Key{mint.SKEd25519(t, "a", said), mint.SKECDSA(t, "a", said)} {
 		s := mint.Sign(t, key, "n", payload)
 		require.Equal(t, []byte{4, 0, 0, 1, 2}, s.Rest)
-		parsed, err := sshsig.ParseSignature(s.Blob())
-		require.NoError(t, err)
-		err = sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n")
+		parsed := must.Get(sshsig.ParseSignature(s.Blob()))(t)
+		err := sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n")
 		require.ErrorContains(t, err, "user presence")
 	}
 }

@@ -81,9 +81,7 @@ func (s Signature) signed(payload []byte) []byte {
 }
 
 // Inner returns the signature proper, without its length.
-func (s Signature) Inner() []byte {
-	return slices.Concat(String(s.Format), String(s.Value), s.Rest)
-}
+func (s Signature) Inner() []byte { return slices.Concat(String(s.Format), String(s.Value), s.Rest) }
 
 // Fields returns the blob's fields in their order, each with its length, but
 // for what is after the last.

@@ -9,9 +9,7 @@ import (
 )
 
 // String returns b as a string of RFC 4251, section 5: its length, its bytes.
-func String[T string | []byte](b T) []byte {
-	return append(Uint32(uint32(len(b))), b...)
-}
+func String[T string | []byte](b T) []byte { return append(Uint32(uint32(len(b))), b...) }
 
 // Strings returns each of the list as a string, one after the other.
 func Strings[T string | []byte](list ...T) []byte {

@@ -15,14 +15,14 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // declaredCodes reads the constants of type Code out of internal/base/refusal/refusal.go,
 // so that a code which nobody gave a meaning is noticed.
 func declaredCodes(t *testing.T) []refusal.Code {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "../../base/refusal/refusal.go", nil, 0)
-	require.NoError(t, err)
+	f := must.Get(parser.ParseFile(token.NewFileSet(), "../../base/refusal/refusal.go", nil, 0))(t)
 	var codes []refusal.Code
 	ast.Inspect(f, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
@@ -30,8 +30,7 @@ func declaredCodes(t *testing.T) []refusal.Code {
 			return true
 		}
 		if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "Code" && len(v.Values) == 1 {
-			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
-			require.NoError(t, err)
+			text := must.Get(strconv.Unquote(v.Values[0].(*ast.BasicLit).Value))(t)
 			codes = append(codes, refusal.Code(text))
 		}
 		return true
@@ -106,8 +105,7 @@ func TestProblemRoundTrip(t *testing.T) {
 	id := op.StepID{Job: 12, Index: 1}
 	for _, c := range declaredCodes(t) {
 		in := refusal.New(c, `it is "so"`).At(refusal.StageNonce).WithHint("do that").About(id, op.StateSucceeded)
-		b, err := Encode(ProblemOf(in))
-		require.NoError(t, err)
+		b := must.Get(Encode(ProblemOf(in)))(t)
 		var p Problem
 		require.NoError(t, DecodeAnswer(b, &p))
 		out := p.Refusal()

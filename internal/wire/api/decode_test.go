@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestDecodeBodyIsStrict(t *testing.T) {
@@ -45,10 +46,8 @@ func TestDecodeBodySaysWhere(t *testing.T) {
 	var s Submit
 	err := DecodeBody([]byte(`{"steps":[{"op":"a","target":"guest/b","scratch":true}]}`), &s)
 	require.ErrorContains(t, err, "/steps/0/scratch")
-	err = DecodeBody([]byte(`{"steps":[{"op":"a","target":7}]}`), &s)
-	require.ErrorContains(t, err, "/steps/0/target")
-	err = DecodeBody([]byte(`{"reason":null}`), &s)
-	require.ErrorContains(t, err, "/reason")
+	require.ErrorContains(t, DecodeBody([]byte(`{"steps":[{"op":"a","target":7}]}`), &s), "/steps/0/target")
+	require.ErrorContains(t, DecodeBody([]byte(`{"reason":null}`), &s), "/reason")
 }
 
 func TestDecodeAnswerLetsANewerDaemonSayMore(t *testing.T) {
@@ -60,8 +59,7 @@ func TestDecodeAnswerLetsANewerDaemonSayMore(t *testing.T) {
 
 func TestEncodeKeepsOddTextData(t *testing.T) {
 	odd := "\xff\"'`$(id)\x00\x1b[31m\u202e\u2028</script>\r\n"
-	b, err := Encode(map[string]string{odd: odd})
-	require.NoError(t, err)
+	b := must.Get(Encode(map[string]string{odd: odd}))(t)
 	require.NotContains(t, string(b), "\n")
 	var m map[string]string
 	require.NoError(t, DecodeAnswer(b, &m))
@@ -77,11 +75,10 @@ func asks(t *testing.T, body string) ([]op.Ask, error) {
 }
 
 func TestSubmitForms(t *testing.T) {
-	got, err := asks(t, `{"op":"guest.snapshot","target":"guest/a","params":{"snapshot":"s"},"reason":"why"}`)
-	require.NoError(t, err)
+	got := must.Get(asks(t, `{"op":"guest.snapshot","target":"guest/a","params":{"snapshot":"s"},"reason":"why"}`))(t)
 	require.Equal(t, []op.Ask{{Op: "guest.snapshot", Target: op.Target{Kind: "guest", Name: "a"},
 		Params: op.Params{"snapshot": "s"}}}, got)
-	got, err = asks(t, `{"steps":[{"op":"guest.stop","target":"guest/a"},{"op":"guest.start","target":"guest/a","params":{}}]}`)
+	got, err := asks(t, `{"steps":[{"op":"guest.stop","target":"guest/a"},{"op":"guest.start","target":"guest/a","params":{}}]}`)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, op.Params{}, got[0].Params)
@@ -102,8 +99,7 @@ func TestSubmitForms(t *testing.T) {
 		`{"op":"a","target":"guest/a","steps":[{"op":"a","target":"guest/a"}]}`: refusal.Malformed,
 		`{"op":"a","target":"guest/a","steps":[]}`:                              refusal.Malformed,
 	} {
-		_, err := asks(t, body)
-		require.ErrorIs(t, err, code, body)
+		must.Fail(asks(t, body))(t, code, body)
 	}
 }
 
@@ -125,11 +121,8 @@ func TestSubmitLimits(t *testing.T) {
 func TestSubmitOfRoundTrip(t *testing.T) {
 	a := op.Ask{Op: "guest.start", Target: op.Target{Kind: "guest", Name: "a"}, Params: op.Params{}}
 	for _, list := range [][]op.Ask{{a}, {a, a}} {
-		b, err := Encode(SubmitOf("why", list...))
-		require.NoError(t, err)
-		got, err := asks(t, string(b))
-		require.NoError(t, err)
-		require.Equal(t, list, got)
+		b := must.Get(Encode(SubmitOf("why", list...)))(t)
+		require.Equal(t, list, must.Get(asks(t, string(b)))(t))
 	}
 }
 
@@ -154,8 +147,7 @@ func TestEnvelopeLimits(t *testing.T) {
 
 func TestEnvelopeHasOneSpelling(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString([]byte(">>>>?")) // has + / and =
-	_, err := Envelope{Payload: good, Signatures: []string{"s"}}.Open()
-	require.NoError(t, err)
+	must.Get(Envelope{Payload: good, Signatures: []string{"s"}}.Open())(t)
 	for _, bad := range []string{
 		strings.TrimRight(good, "="), good + "=", good + "\n", good[:4] + "\n" + good[4:], good[:4] + "\r\n" + good[4:],
 		" " + good, strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString([]byte{0xfb, 0xff})), "QR==",

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // The table for people is the table.
 func TestDocumentedCodes(t *testing.T) {
-	b, err := os.ReadFile("../../../docs/formats/http-api.md")
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile("../../../docs/formats/http-api.md"))(t)
 	for _, m := range Codes {
 		require.Contains(t, string(b), fmt.Sprintf("| `%s` | %d | %d | %s |\n", m.Code, m.Status, m.Exit, m.Title))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 )
 
 // signedBy is a signature of a person whose key has the person's name.
@@ -38,11 +39,10 @@ func TestRequestShowsWhoIsNeeded(t *testing.T) {
 			{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1},
 			{Rule: "gated.yaml:14", Roles: []op.Role{"manager"}, Threshold: 2, Touch: op.TouchPresent}}},
 		{Name: op.WayRecovery, Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Recovery}, Threshold: 1}}}}}
-	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Need: need,
+	r := must.Get(RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Need: need,
 		Signatures: []op.Signed{signedBy("alice@example.com", op.Operational, nil), signedBy("dave@example.com", "manager", nil)},
 		Could:      map[op.Role][]string{op.Operational: {"bob@example.com"}, "manager": {"bob@example.com", "carol@example.com"}},
-		Owed:       []string{"SHA256:new operational"}})
-	require.NoError(t, err)
+		Owed:       []string{"SHA256:new operational"}}))(t)
 	require.Equal(t, []op.Role{op.Operational, "manager", op.Recovery}, r.Roles)
 	require.Equal(t, []Demand{
 		{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1, Have: 1, Could: []string{"bob@example.com"}},
@@ -62,20 +62,17 @@ func TestNobodyCouldTwice(t *testing.T) {
 
 func TestRequestShowsWhenItRuns(t *testing.T) {
 	s := destroyStep(op.StateAuthorized)
-	window, err := op.ParseWindow("mon-fri 08:00-18:00Z")
-	require.NoError(t, err)
+	window := must.Get(op.ParseWindow("mon-fri 08:00-18:00Z"))(t)
 	need := needs(1)
 	need.CoolOff, need.Windows = 10*time.Minute, []op.Window{window}
-	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Need: need, AuthorizedAt: at})
-	require.NoError(t, err)
+	r := must.Get(RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Need: need, AuthorizedAt: at}))(t)
 	require.Equal(t, int64(600), r.CoolOff)
 	require.Equal(t, at.UTC(), *r.AuthorizedAt)
 	require.Equal(t, at.Add(10*time.Minute).UTC(), *r.RunsAt)
 	m := members(t, r)
 	require.Equal(t, `["mon-fri 08:00-18:00Z"]`, m["windows"])
 	require.Equal(t, `"2026-03-04T04:16:07Z"`, m["runs_at"])
-	b, err := Encode(r)
-	require.NoError(t, err)
+	b := must.Get(Encode(r))(t)
 	var back Request
 	require.NoError(t, DecodeAnswer(b, &back))
 	require.Equal(t, r.Windows, back.Windows)

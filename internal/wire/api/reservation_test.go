@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // What is embedded is flat on the wire, and a large number is not rounded.
@@ -24,21 +25,17 @@ func TestPromisedMembersOfReservations(t *testing.T) {
 	require.Equal(t, `null`, members(t, Caller{})["agent"])
 	require.Equal(t, `null`, members(t, ReservationList{})["next"])
 	for _, v := range []any{AgentList{}, ScopeList{}, ReservationList{}, Checked{}, Reservation{}} {
-		b, err := Encode(v)
-		require.NoError(t, err)
-		require.Contains(t, string(b), ":[]", "%T", v)
+		require.Contains(t, string(must.Get(Encode(v))(t)), ":[]", "%T", v)
 	}
 	require.NotContains(t, members(t, ProblemOf(refusal.New(refusal.Conflict, "x"))), "conflicts")
 }
 
 func TestTimes(t *testing.T) {
 	for _, n := range []int64{0, 1, MaxSeconds} {
-		ttl, wait, err := Reserve{TTLSeconds: n, WaitSeconds: MaxSeconds - n}.Times()
-		require.NoError(t, err)
+		ttl, wait := must.Two(Reserve{TTLSeconds: n, WaitSeconds: MaxSeconds - n}.Times())(t)
 		require.Equal(t, time.Duration(n)*time.Second, ttl)
 		require.Equal(t, 24*time.Hour-ttl, wait)
-		ttl, err = Renew{TTLSeconds: n}.TTL()
-		require.NoError(t, err)
+		ttl = must.Get(Renew{TTLSeconds: n}.TTL())(t)
 		require.Equal(t, time.Duration(n)*time.Second, ttl)
 	}
 	for _, n := range []int64{-1, MaxSeconds + 1, math.MaxInt64, math.MinInt64} {
@@ -46,8 +43,7 @@ func TestTimes(t *testing.T) {
 			_, _, err := r.Times()
 			require.ErrorIs(t, err, refusal.BadParams)
 		}
-		_, err := Renew{TTLSeconds: n}.TTL()
-		require.ErrorIs(t, err, refusal.BadParams)
+		must.Fail(Renew{TTLSeconds: n}.TTL())(t, refusal.BadParams)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 var (
@@ -25,10 +26,9 @@ func destroyStep(s op.State) op.Step {
 
 func payloadOf(t *testing.T, s op.Step) []byte {
 	t.Helper()
-	b, err := op.Payload{Gate: op.GateID(strings.Repeat("a", 32)), Host: "pve1", Op: s.Op, Target: s.Target,
+	b := must.Get(op.Payload{Gate: op.GateID(strings.Repeat("a", 32)), Host: "pve1", Op: s.Op, Target: s.Target,
 		Incarnation: s.Incarnation, State: s.Fingerprint, Params: op.Params{}, Nonce: strings.Repeat("A", 22),
-		IssuedAt: at.UTC(), ExpiresAt: at.Add(time.Hour).UTC()}.Encode()
-	require.NoError(t, err)
+		IssuedAt: at.UTC(), ExpiresAt: at.Add(time.Hour).UTC()}.Encode())(t)
 	return b
 }
 
@@ -41,8 +41,7 @@ func needs(people int) op.Requirement {
 // members returns the names of an object's members; no value may be missing.
 func members(t *testing.T, v any) map[string]string {
 	t.Helper()
-	b, err := Encode(v)
-	require.NoError(t, err)
+	b := must.Get(Encode(v))(t)
 	require.NotContains(t, string(b), "\n")
 	var m map[string]jsontext.Value
 	require.NoError(t, DecodeAnswer(b, &m))
@@ -100,9 +99,7 @@ func TestPromisedMembers(t *testing.T) {
 
 func TestEmptyListsAreNotNull(t *testing.T) {
 	for _, v := range []any{OpList{}, JobList{}, RequestList{}, GuestList{}, SetList{}, EntryList{}} {
-		b, err := Encode(v)
-		require.NoError(t, err)
-		require.Contains(t, string(b), ":[]", "%T", v)
+		require.Contains(t, string(must.Get(Encode(v))(t)), ":[]", "%T", v)
 	}
 }
 
@@ -135,8 +132,7 @@ func TestJobErrorIsThatOfItsState(t *testing.T) {
 }
 
 func TestRequestOfRefusesABrokenPayload(t *testing.T) {
-	_, err := RequestOf(op.Request{Payload: []byte("{}")})
-	require.Error(t, err)
+	must.Err(RequestOf(op.Request{Payload: []byte("{}")}))(t)
 }
 
 func TestGuests(t *testing.T) {
@@ -155,12 +151,10 @@ func TestGuests(t *testing.T) {
 
 func TestEntryKeepsItsText(t *testing.T) {
 	raw := `{"seq":7,"time":"2026-03-04T04:06:07.5Z","kind":"approved","by":"uid:0","later":{"x":1},"prev":"00"}`
-	e, err := ParseEntry([]byte(raw))
-	require.NoError(t, err)
+	e := must.Get(ParseEntry([]byte(raw)))(t)
 	require.Equal(t, int64(7), e.Seq)
 	require.Equal(t, "approved", e.Kind)
-	b, err := Encode(EntryList{Entries: []Entry{e}})
-	require.NoError(t, err)
+	b := must.Get(Encode(EntryList{Entries: []Entry{e}}))(t)
 	require.Equal(t, `{"entries":[`+raw+`]}`, string(b))
 	var back EntryList
 	require.NoError(t, DecodeAnswer(b, &back))

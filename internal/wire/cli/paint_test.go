@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestDashesOfALocale(t *testing.T) {
@@ -25,8 +27,7 @@ func TestDashesOfALocale(t *testing.T) {
 // Nothing that is no terminal gets colours; the rest of the conditions are tested on a
 // terminal, in cmd/opsign.
 func TestFilesGetNoColours(t *testing.T) {
-	f, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	f := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	defer func() { require.NoError(t, f.Close()) }()
 	require.False(t, Colours(f, func(string) string { return "xterm" }))
 	require.Zero(t, Width(f))

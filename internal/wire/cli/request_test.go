@@ -8,16 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
 var tuesday = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 
-func window(t *testing.T, text string) op.Window {
-	w, err := op.ParseWindow(text)
-	require.NoError(t, err)
-	return w
-}
+func window(t *testing.T, text string) op.Window { return must.Get(op.ParseWindow(text))(t) }
 
 func two() api.Request {
 	return api.Request{ID: "j3.1", State: op.StatePending,

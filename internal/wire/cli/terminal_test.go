@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // A terminal itself is in the stories, which have one.
 func TestWhatIsNoTerminal(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
+	null := must.Get(os.Open(os.DevNull))(t)
 	defer func() { require.NoError(t, null.Close()) }()
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
+	r, w := must.Two(os.Pipe())(t)
 	require.False(t, IsTerminal(null))
 	require.False(t, IsTerminal(r))
 	require.False(t, IsTerminal(strings.NewReader("yes\n")))

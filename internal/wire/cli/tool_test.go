@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -89,30 +90,23 @@ func TestPairs(t *testing.T) {
 
 func TestTarget(t *testing.T) {
 	for _, name := range []string{"web-1", "guest/web-1"} {
-		to, err := Target("guest", name)
-		require.NoError(t, err)
+		to := must.Get(Target("guest", name))(t)
 		require.Equal(t, op.Target{Kind: "guest", Name: "web-1"}, to)
 	}
-	_, err := Target("guest", "../web-1")
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(Target("guest", "../web-1"))(t, refusal.Malformed)
 }
 
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	_, err := ReadFile(path, 3)
 	require.Equal(t, 2, quiet().Fail("gated x", err))
-	f, err := Create(path, 0o600)
-	require.NoError(t, err)
-	_, err = f.WriteString("abc")
-	require.NoError(t, err)
+	f := must.Get(Create(path, 0o600))(t)
+	must.Get(f.WriteString("abc"))(t)
 	require.NoError(t, f.Close())
-	b, err := ReadFile(path, 3)
-	require.NoError(t, err)
+	b := must.Get(ReadFile(path, 3))(t)
 	require.Equal(t, "abc", string(b))
-	_, err = ReadFile(path, 2)
-	require.ErrorIs(t, err, refusal.Oversized)
-	_, err = Create(path, 0o600)
-	require.ErrorIs(t, err, refusal.Conflict)
+	must.Fail(ReadFile(path, 2))(t, refusal.Oversized)
+	must.Fail(Create(path, 0o600))(t, refusal.Conflict)
 	_, err = Create(filepath.Join(path, "below"), 0o600)
 	require.Equal(t, 2, quiet().Fail("gated x", err))
 }
@@ -144,8 +138,7 @@ func TestWhereTheGateIs(t *testing.T) {
 	} {
 		env["GATED_HOST"] = c.host
 		env["GATED_SOCKET"] = ""
-		remote, socket, err := where(c.remotes, c.args...)
-		require.NoError(t, err)
+		remote, socket := must.Two(where(c.remotes, c.args...))(t)
 		require.Equal(t, c.remote, remote, c)
 		require.Equal(t, c.socket, socket, c)
 	}
@@ -166,7 +159,6 @@ func TestWhereTheGateIs(t *testing.T) {
 	_, _, err = where(false)
 	require.NoError(t, err, "a tool that reaches this host's gate alone has one variable")
 	env["GATED_HOST"] = ""
-	remote, socket, err := where(true)
-	require.NoError(t, err)
+	remote, socket := must.Two(where(true))(t)
 	require.Empty(t, remote+socket, "the client reads GATED_SOCKET")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -27,34 +28,28 @@ var (
 
 // agentMethods are those about agents and reservations.
 var agentMethods = []method{
-	{"Agents", func(ctx context.Context, c *Client) error { _, err := c.Agents(ctx); return err }, "agents"},
+	{"Agents", func(ctx context.Context, c *Client) error { return failure(c.Agents(ctx)) }, "agents"},
 	{"RegisterAgent", func(ctx context.Context, c *Client) error {
-		_, err := c.RegisterAgent(ctx, api.RegisterAgent{Name: "builder", PID: 7, Reaper: 1})
-		return err
+		return failure(c.RegisterAgent(ctx, api.RegisterAgent{Name: "builder", PID: 7, Reaper: 1}))
 	}, "register builder 7 1 false"},
-	{"Unregister", func(ctx context.Context, c *Client) error { _, err := c.Unregister(ctx, "builder"); return err }, "unregister builder"},
-	{"Reserve", func(ctx context.Context, c *Client) error { _, err := c.Reserve(ctx, aClaim); return err }, "reserve /src [a b/**] 60 5 "},
+	{"Unregister", func(ctx context.Context, c *Client) error { return failure(c.Unregister(ctx, "builder")) }, "unregister builder"},
+	{"Reserve", func(ctx context.Context, c *Client) error { return failure(c.Reserve(ctx, aClaim)) }, "reserve /src [a b/**] 60 5 "},
 	{"Check", func(ctx context.Context, c *Client) error {
-		_, err := c.Check(ctx, api.Check{Scope: src, Patterns: []string{"a"}})
-		return err
+		return failure(c.Check(ctx, api.Check{Scope: src, Patterns: []string{"a"}}))
 	}, "check /src [a]"},
 	{"Reservations", func(ctx context.Context, c *Client) error {
-		_, err := c.Reservations(ctx, ReservationQuery{Scope: "/s rc", Agent: "uid:7", After: "r3", Limit: 9})
-		return err
+		return failure(c.Reservations(ctx, ReservationQuery{Scope: "/s rc", Agent: "uid:7", After: "r3", Limit: 9}))
 	}, "list /s rc uid:7 r3 9"},
 	{"AllReservations", func(ctx context.Context, c *Client) error {
-		_, err := c.AllReservations(ctx, ReservationQuery{Agent: "builder"})
-		return err
+		return failure(c.AllReservations(ctx, ReservationQuery{Agent: "builder"}))
 	}, "list  builder r0 100"},
-	{"Renew", func(ctx context.Context, c *Client) error {
-		_, err := c.Renew(ctx, "r12", 1500*time.Millisecond)
-		return err
-	}, "renew r12 2s"},
-	{"Release", func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "r12"); return err }, "release r12"},
-	{"ReleaseMine", func(ctx context.Context, c *Client) error { _, err := c.ReleaseMine(ctx); return err }, "release mine"},
-	{"Transfer", func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r12", "tester"); return err }, "transfer r12 tester"},
-	{"Scopes", func(ctx context.Context, c *Client) error { _, err := c.Scopes(ctx); return err }, "scopes"},
-	{"RegisterScope", func(ctx context.Context, c *Client) error { _, err := c.RegisterScope(ctx, src); return err },
+	{"Renew", func(ctx context.Context, c *Client) error { return failure(c.Renew(ctx, "r12", 1500*time.Millisecond)) },
+		"renew r12 2s"},
+	{"Release", func(ctx context.Context, c *Client) error { return failure(c.Release(ctx, "r12")) }, "release r12"},
+	{"ReleaseMine", func(ctx context.Context, c *Client) error { return failure(c.ReleaseMine(ctx)) }, "release mine"},
+	{"Transfer", func(ctx context.Context, c *Client) error { return failure(c.Transfer(ctx, "r12", "tester")) }, "transfer r12 tester"},
+	{"Scopes", func(ctx context.Context, c *Client) error { return failure(c.Scopes(ctx)) }, "scopes"},
+	{"RegisterScope", func(ctx context.Context, c *Client) error { return failure(c.RegisterScope(ctx, src)) },
 		"scope /src 1 18446744073709551615 true"},
 	{"EventsFor", func(ctx context.Context, c *Client) error {
 		return c.EventsFor(ctx, "builder", 4, false, func(api.Entry) error { return nil })
@@ -104,25 +99,21 @@ func TestTheLargestConflict(t *testing.T) {
 func TestEveryReservationIsListed(t *testing.T) {
 	d, c := behind(t)
 	d.kept = 250
-	all, err := c.AllReservations(t.Context(), ReservationQuery{Limit: 100})
-	require.NoError(t, err)
+	all := must.Get(c.AllReservations(t.Context(), ReservationQuery{Limit: 100}))(t)
 	require.Len(t, all, 250)
 	require.Equal(t, "r250", all[249].ID)
 	require.Len(t, d.calls(), 3)
-	page, err := c.Reservations(t.Context(), ReservationQuery{Limit: 3})
-	require.NoError(t, err)
+	page := must.Get(c.Reservations(t.Context(), ReservationQuery{Limit: 3}))(t)
 	require.Equal(t, "r3", *page.Next)
 }
 
 func TestTimesThatNobodyCanHave(t *testing.T) {
 	d, c := behind(t)
 	for _, bad := range []api.Reserve{{TTLSeconds: -1}, {WaitSeconds: api.MaxSeconds + 1}, {WaitSeconds: math.MaxInt64}} {
-		_, err := c.Reserve(t.Context(), bad)
-		require.ErrorIs(t, err, refusal.BadParams)
+		must.Fail(c.Reserve(t.Context(), bad))(t, refusal.BadParams)
 	}
 	require.Empty(t, d.calls())
-	_, err := c.Renew(t.Context(), "r12", -time.Second)
-	require.ErrorIs(t, err, refusal.BadParams)
+	must.Fail(c.Renew(t.Context(), "r12", -time.Second))(t, refusal.BadParams)
 }
 
 // deadline answers every call and remembers until when it could have.
@@ -143,16 +134,13 @@ func TestReserveHasTimeToWait(t *testing.T) {
 		require.Greater(t, time.Until(d.at), from)
 		require.LessOrEqual(t, time.Until(d.at), to)
 	}
-	_, err := c.Reserve(t.Context(), api.Reserve{WaitSeconds: 3600})
-	require.NoError(t, err)
+	must.Get(c.Reserve(t.Context(), api.Reserve{WaitSeconds: 3600}))(t)
 	within(time.Hour, time.Hour+callTimeout)
-	_, err = c.Reserve(t.Context(), api.Reserve{})
-	require.NoError(t, err)
+	must.Get(c.Reserve(t.Context(), api.Reserve{}))(t)
 	within(0, callTimeout)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = c.Reserve(ctx, api.Reserve{WaitSeconds: 3600})
-	require.NoError(t, err)
+	must.Get(c.Reserve(ctx, api.Reserve{WaitSeconds: 3600}))(t)
 	within(0, time.Minute)
 }
 
@@ -169,8 +157,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 	c := open(t, Options{Socket: path})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-waits; cancel() }()
-	_, err := c.Reserve(ctx, api.Reserve{WaitSeconds: 3600})
-	require.ErrorIs(t, err, context.Canceled)
+	must.Fail(c.Reserve(ctx, api.Reserve{WaitSeconds: 3600}))(t, context.Canceled)
 	<-gone
 }
 
@@ -189,21 +176,17 @@ func TestTokens(t *testing.T) {
 	} {
 		o.Socket = d.socket
 		c := open(t, o)
-		self, err := c.Self(t.Context())
-		require.NoError(t, err, name)
+		self := must.Get(c.Self(t.Context()))(t, name)
 		require.Equal(t, api.Caller{UID: 7, Why: "container#9"}, self, name)
-		_, err = c.Reserve(t.Context(), aClaim)
-		require.NoError(t, err)
+		must.Get(c.Reserve(t.Context(), aClaim))(t)
 		require.Equal(t, []string{"reserve /src [a b/**] 60 5 container#9"}, d.calls(), name)
 		require.NoError(t, c.Events(t.Context(), 0, false, func(api.Entry) error { return nil }))
 		d.calls()
 	}
-	_, err := open(t, Options{Socket: d.socket, Token: "stolen"}).Self(t.Context())
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(open(t, Options{Socket: d.socket, Token: "stolen"}).Self(t.Context()))(t, refusal.NotAllowed)
 	for name, o := range map[string]Options{"no variable": {ReadToken: reads}, "nobody reads": {Getenv: e.get}} {
 		o.Socket = d.socket
-		self, err := open(t, o).Self(t.Context())
-		require.NoError(t, err, name)
+		self := must.Get(open(t, o).Self(t.Context()))(t, name)
 		require.Empty(t, self.Why, name)
 	}
 }
@@ -233,13 +216,11 @@ func TestATokenIsNotSentElsewhere(t *testing.T) {
 // full.
 func TestADialEndsWithItsCall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
+	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	defer func() { require.NoError(t, syscall.Close(fd)) }()
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	require.NoError(t, syscall.Listen(fd, 0))
-	first, err := net.Dial("unix", path)
-	require.NoError(t, err)
+	first := must.Get(net.Dial("unix", path))(t)
 	defer func() { require.NoError(t, first.Close()) }()
 
 	c := open(t, Options{Socket: path})

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -31,8 +32,7 @@ func open(t *testing.T, o Options) *Client {
 	if o.Getenv == nil {
 		o.Getenv = env{}.get
 	}
-	c, err := New(o)
-	require.NoError(t, err)
+	c := must.Get(New(o))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -41,8 +41,7 @@ func open(t *testing.T, o Options) *Client {
 func listen(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	t.Cleanup(func() { _ = l.Close() }) // it may be closed already
 	return l
 }
@@ -110,13 +109,11 @@ func TestTheFirstThatExistsIsAsked(t *testing.T) {
 	require.ErrorContains(t, gone, "gated serve")
 
 	answer(t, system, says("system"))
-	st, err := open(t, o).Status(t.Context())
-	require.NoError(t, err)
+	st := must.Get(open(t, o).Status(t.Context()))(t)
 	require.Equal(t, "system", st.Host)
 
 	answer(t, mine, says("mine"))
-	st, err = open(t, o).Status(t.Context())
-	require.NoError(t, err)
+	st = must.Get(open(t, o).Status(t.Context()))(t)
 	require.Equal(t, "mine", st.Host)
 }
 
@@ -148,8 +145,7 @@ func errOf(_ api.Status, err error) error { return err }
 
 func TestGatedUIDMustBeANumber(t *testing.T) {
 	for _, bad := range []string{"root", "-1", "4294967295", "4294967296", "0x0", " 0", "1,2"} {
-		_, err := New(Options{Getenv: env{"GATED_UID": bad}.get})
-		require.ErrorIs(t, err, refusal.Malformed, bad)
+		must.Fail(New(Options{Getenv: env{"GATED_UID": bad}.get}))(t, refusal.Malformed, bad)
 	}
 	c := open(t, Options{Getenv: env{"GATED_UID": "4294967294"}.get})
 	require.True(t, c.trusted[4294967294])
@@ -184,8 +180,7 @@ func TestAnswersThatAreNotAGates(t *testing.T) {
 		require.Equal(t, api.ExitInternal, api.Exit(err), name)
 	}
 	h = text(499, api.ProblemType+"; charset=utf-8", `{"code":"from_the_future","detail":"d","new":1}`)
-	_, err := c.Status(t.Context())
-	require.ErrorIs(t, err, refusal.Code("from_the_future"))
+	must.Fail(c.Status(t.Context()))(t, refusal.Code("from_the_future"))
 }
 
 func TestALostAnswer(t *testing.T) {
@@ -216,21 +211,17 @@ func TestDeadlines(t *testing.T) {
 // A queue that is full is asked again.
 func TestAFullQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
+	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	defer func() { require.NoError(t, syscall.Close(fd)) }()
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	require.NoError(t, syscall.Listen(fd, 0))
-	first, err := net.Dial("unix", path)
-	require.NoError(t, err)
-	_, err = net.Dial("unix", path)
-	require.ErrorIs(t, err, syscall.EAGAIN)
+	first := must.Get(net.Dial("unix", path))(t)
+	must.Fail(net.Dial("unix", path))(t, syscall.EAGAIN)
 
 	c := open(t, Options{Socket: path})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = c.dial(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	must.Fail(c.dial(ctx))(t, context.DeadlineExceeded)
 
 	got := make(chan error, 1)
 	go func() {
@@ -240,8 +231,7 @@ func TestAFullQueue(t *testing.T) {
 		}
 		got <- err
 	}()
-	taken, _, err := syscall.Accept(fd)
-	require.NoError(t, err)
+	taken, _ := must.Two(syscall.Accept(fd))(t)
 	require.NoError(t, <-got)
 	require.NoError(t, syscall.Close(taken))
 	require.NoError(t, first.Close())
@@ -268,13 +258,12 @@ func TestEventsResume(t *testing.T) {
 	var got []int64
 	var told []string
 	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Back: func() { told = append(told, "back") }}
-	err := open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
+	require.ErrorIs(t, open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
 		if got = append(got, e.Seq); len(got) == 3 {
 			return stop
 		}
 		return nil
-	})
-	require.ErrorIs(t, err, stop)
+	}), stop)
 	require.Equal(t, []int64{1, 2, 3}, got)
 	require.Equal(t, []string{"0", "2"}, asked)
 	require.Equal(t, []string{"lost", "back"}, told)
@@ -317,8 +306,7 @@ func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
 	require.False(t, unreachable(t, follow(5*time.Second)).Asked) // a fifth of what it would wait otherwise
 
 	s := answer(t, path, says("h"))
-	_, err := c.Status(t.Context())
-	require.NoError(t, err)
+	must.Get(c.Status(t.Context()))(t)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, follow(50*time.Millisecond), context.DeadlineExceeded)
 }

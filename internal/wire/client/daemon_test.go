@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/host/server"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -56,9 +57,8 @@ func behind(t *testing.T) (*daemon, *Client) {
 	one := op.Requirement{Ways: []op.Way{{Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1}}}}}
 	d := &daemon{job: op.Job{ID: 12, Steps: []op.Step{step}, CreatedAt: noon}, more: make(chan struct{}),
 		req: op.Request{ID: aID, Step: step, Payload: payload, Need: one, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon}}
-	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
-	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
-	require.NoError(t, err)
+	d.backup = func(w io.Writer) error { return failure(io.WriteString(w, "copy")) }
+	socket := must.Get(server.Listen(filepath.Join(t.TempDir(), "s"), -1))(t)
 	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Backends: d, Commands: d, Log: d, Status: d, Backup: d, Canary: d, Agents: d, Reservations: d,
 		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,13 +188,9 @@ func (d *daemon) Plan(_ context.Context, _ op.Requester, set string, document []
 	return api.Plan{}, d.reach("plan %s %s", set, document)
 }
 
-func (d *daemon) Backends(context.Context) ([]api.Backend, error) {
-	return nil, d.reach("backends")
-}
+func (d *daemon) Backends(context.Context) ([]api.Backend, error) { return nil, d.reach("backends") }
 
-func (d *daemon) Commands(context.Context) ([]api.Command, error) {
-	return nil, d.reach("commands")
-}
+func (d *daemon) Commands(context.Context) ([]api.Command, error) { return nil, d.reach("commands") }
 
 func (d *daemon) Command(_ context.Context, name string) (api.Command, error) {
 	return api.Command{Name: name}, d.reach("command %s", name)

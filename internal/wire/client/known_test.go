@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -31,13 +32,11 @@ func TestParseAddress(t *testing.T) {
 		"ssh://pve1/":                "ssh://pve1",
 		"ssh://a@h:1/s":              "ssh://a@h:1/s",
 	} {
-		got, err := ParseAddress(text)
-		require.NoError(t, err, text)
+		got := must.Get(ParseAddress(text))(t, text)
 		require.Equal(t, want, got)
 	}
 	for _, bad := range []string{"", "s", "unix:s", "unix:", "unix:/%2", "unix:/%41", "unix:/%2a", "unix:/a b", "ssh://", "ssh://h h", "http://h"} {
-		_, err := ParseAddress(bad)
-		require.ErrorIs(t, err, refusal.Malformed, "%q", bad)
+		must.Fail(ParseAddress(bad))(t, refusal.Malformed, "%q", bad)
 	}
 	require.True(t, Address("ssh://h").Remote())
 	require.False(t, UnixAddress("/ssh://h").Remote())
@@ -69,8 +68,7 @@ func TestParseKnownIsStrict(t *testing.T) {
 		require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		require.ErrorContains(t, err, fmt.Sprintf("known_gates:%d: ", line), "%q", text)
 	}
-	gates, err := ParseKnown("f", []byte(knownHeader+"\n"+good+"\n#x\nssh://a@h:1/s my%20host "+string(idB)))
-	require.NoError(t, err)
+	gates := must.Get(ParseKnown("f", []byte(knownHeader+"\n"+good+"\n#x\nssh://a@h:1/s my%20host "+string(idB))))(t)
 	require.Equal(t, []KnownGate{{"unix:/s", "pve1", idA, 3}, {"ssh://a@h:1/s", "my host", idB, 5}}, gates)
 }
 
@@ -89,8 +87,7 @@ func TestKnownParsePrint(t *testing.T) {
 			want = append(want, k)
 			text.WriteString(k.String() + "\n")
 		}
-		got, err := ParseKnown("f", []byte(text.String()))
-		require.NoError(t, err, text.String())
+		got := must.Get(ParseKnown("f", []byte(text.String())))(t, text.String())
 		require.Equal(t, want, got)
 	})
 }
@@ -138,21 +135,16 @@ func TestAGateIsPinnedAndStaysThat(t *testing.T) {
 	check := func(at Address, host string, id op.GateID) (bool, error) {
 		return f.Check(at, api.Status{Host: host, Gate: id})
 	}
-	pinned, err := check(a, "pve1", idA)
-	require.NoError(t, err)
+	pinned := must.Get(check(a, "pve1", idA))(t)
 	require.True(t, pinned)
-	pinned, err = check(a, "pve1", idA)
-	require.NoError(t, err)
+	pinned = must.Get(check(a, "pve1", idA))(t)
 	require.False(t, pinned)
-	pinned, err = check(b, "pve2", idB)
-	require.NoError(t, err)
+	pinned = must.Get(check(b, "pve2", idB))(t)
 	require.True(t, pinned)
 
-	info, err := os.Stat(f.Path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(f.Path))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	text, err := os.ReadFile(f.Path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(f.Path))(t)
 	require.Equal(t, knownHeader+"unix:/a pve1 "+string(idA)+"\nssh://b pve2 "+string(idB)+"\n", string(text))
 
 	// Another id, another host, and the other gate at this address.
@@ -166,23 +158,16 @@ func TestAGateIsPinnedAndStaysThat(t *testing.T) {
 		require.ErrorAs(t, err, &r)
 		require.Contains(t, r.Hint, "opsign forget unix:/a")
 	}
-	after, err := os.ReadFile(f.Path)
-	require.NoError(t, err)
-	require.Equal(t, text, after, "a refusal changes nothing")
+	require.Equal(t, text, must.Get(os.ReadFile(f.Path))(t), "a refusal changes nothing")
 
-	gone, err := f.Forget(a)
-	require.NoError(t, err)
+	gone := must.Get(f.Forget(a))(t)
 	require.Equal(t, KnownGate{a, "pve1", idA, 2}, gone)
-	_, err = f.Forget(a)
-	require.ErrorIs(t, err, refusal.UnknownTarget)
-	pinned, err = check(a, "pve1", idB)
-	require.NoError(t, err)
+	must.Fail(f.Forget(a))(t, refusal.UnknownTarget)
+	pinned = must.Get(check(a, "pve1", idB))(t)
 	require.True(t, pinned)
-	pinned, err = check(b, "pve2", idB)
-	require.NoError(t, err)
+	pinned = must.Get(check(b, "pve2", idB))(t)
 	require.False(t, pinned, "the others stay known")
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(f.Path), "*"))
-	require.NoError(t, err)
+	left := must.Get(filepath.Glob(filepath.Join(filepath.Dir(f.Path), "*")))(t)
 	require.Equal(t, []string{f.Path, f.Path + ".lock"}, left)
 }
 
@@ -190,8 +175,7 @@ func TestWhatAnswersAsNoGateIsNotPinned(t *testing.T) {
 	f := knownIn(t)
 	for _, s := range []api.Status{{}, {Host: "h"}, {Gate: idA}, {Host: "h\x1b", Gate: idA}, {Host: "h", Gate: idA[1:]},
 		{Host: strings.Repeat("h", maxHostText+1), Gate: idA}} {
-		_, err := f.Check("unix:/a", s)
-		require.ErrorIs(t, err, refusal.Internal)
+		must.Fail(f.Check("unix:/a", s))(t, refusal.Internal)
 	}
 	require.NoFileExists(t, f.Path)
 }
@@ -200,12 +184,9 @@ func TestCommentsStay(t *testing.T) {
 	f := knownIn(t)
 	require.NoError(t, os.MkdirAll(filepath.Dir(f.Path), 0o700))
 	require.NoError(t, os.WriteFile(f.Path, []byte("# mine\nunix:/a h "+string(idA)), 0o600)) // no end of line
-	_, err := f.Check("unix:/b", api.Status{Host: "h", Gate: idB})
-	require.NoError(t, err)
-	_, err = f.Forget("unix:/a")
-	require.NoError(t, err)
-	text, err := os.ReadFile(f.Path)
-	require.NoError(t, err)
+	must.Get(f.Check("unix:/b", api.Status{Host: "h", Gate: idB}))(t)
+	must.Get(f.Forget("unix:/a"))(t)
+	text := must.Get(os.ReadFile(f.Path))(t)
 	require.Equal(t, "# mine\nunix:/b h "+string(idB)+"\n", string(text))
 }
 
@@ -219,28 +200,20 @@ func TestAKnownGatesThatProvesNothing(t *testing.T) {
 	}
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o666} {
 		write("", mode)
-		_, err := f.Check("unix:/a", status)
-		require.ErrorIs(t, err, refusal.NotAllowed)
-		_, err = f.Forget("unix:/a")
-		require.ErrorIs(t, err, refusal.NotAllowed)
+		must.Fail(f.Check("unix:/a", status))(t, refusal.NotAllowed)
+		must.Fail(f.Forget("unix:/a"))(t, refusal.NotAllowed)
 	}
 	write("nonsense\n", 0o600)
-	_, err := f.Check("unix:/a", status)
-	require.ErrorIs(t, err, refusal.Malformed)
-	_, err = f.Forget("unix:/a")
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(f.Check("unix:/a", status))(t, refusal.Malformed)
+	must.Fail(f.Forget("unix:/a"))(t, refusal.Malformed)
 	write(strings.Repeat("#", maxKnown+1), 0o600)
-	_, err = f.Check("unix:/a", status)
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(f.Check("unix:/a", status))(t, refusal.Oversized)
 	write(strings.Repeat("#", maxKnown-1)+"\n", 0o600)
-	_, err = f.List()
-	require.NoError(t, err)
-	_, err = f.Check("unix:/a", status)
-	require.ErrorIs(t, err, refusal.Oversized, "it would be too large to be read again")
+	must.Get(f.List())(t)
+	must.Fail(f.Check("unix:/a", status))(t, refusal.Oversized, "it would be too large to be read again")
 	require.NoError(t, os.Remove(f.Path))
 	require.NoError(t, os.Mkdir(f.Path, 0o700))
-	_, err = f.List()
-	require.Error(t, err)
+	must.Err(f.List())(t)
 }
 
 func TestAGateThatCannotBePinned(t *testing.T) {
@@ -252,12 +225,9 @@ func TestAGateThatCannotBePinned(t *testing.T) {
 		var not *NotPinned
 		require.ErrorAs(t, err, &not)
 		require.False(t, pinned)
-		gates, err := f.List()
-		require.NoError(t, err)
-		require.Empty(t, gates)
+		require.Empty(t, must.Get(f.List())(t))
 	}
-	_, err := KnownGates{}.Forget("unix:/a")
-	require.ErrorIs(t, err, refusal.UnknownTarget)
+	must.Fail(KnownGates{}.Forget("unix:/a"))(t, refusal.UnknownTarget)
 }
 
 // Two at once do not lose each other's gates, and agree on who was first.
@@ -290,7 +260,5 @@ func TestPinningAtTheSameTime(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 1, first)
 	require.Equal(t, each-1, refused)
-	gates, err := f.List()
-	require.NoError(t, err)
-	require.Len(t, gates, each+1)
+	require.Len(t, must.Get(f.List())(t), each+1)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -18,24 +19,20 @@ func refuses(t *testing.T, f KnownGates, says string) {
 	_, err := f.List()
 	require.ErrorIs(t, err, refusal.NotAllowed)
 	require.ErrorContains(t, err, says)
-	_, err = f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
-	require.ErrorIs(t, err, refusal.NotAllowed)
-	_, err = f.Forget("unix:/a")
-	require.ErrorIs(t, err, refusal.NotAllowed)
+	must.Fail(f.Check("unix:/a", api.Status{Host: "h", Gate: idA}))(t, refusal.NotAllowed)
+	must.Fail(f.Forget("unix:/a"))(t, refusal.NotAllowed)
 }
 
 func TestADirectoryThatOthersMayWrite(t *testing.T) {
 	f := knownIn(t)
-	_, err := f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
-	require.NoError(t, err)
+	must.Get(f.Check("unix:/a", api.Status{Host: "h", Gate: idA}))(t)
 	dir := filepath.Dir(f.Path)
 	for _, mode := range []os.FileMode{0o777, 0o720, 0o777 | os.ModeSticky} {
 		require.NoError(t, os.Chmod(dir, mode))
 		refuses(t, f, dir+" may be written by others")
 	}
 	require.NoError(t, os.Chmod(dir, 0o755))
-	_, err = f.List()
-	require.NoError(t, err)
+	must.Get(f.List())(t)
 
 	// Also where there is no file yet.
 	require.NoError(t, os.Remove(f.Path))
@@ -74,26 +71,19 @@ func TestWhatIsNoFile(t *testing.T) {
 func TestWhereElseAGateIsKnown(t *testing.T) {
 	f := knownIn(t)
 	status := api.Status{Host: "h", Gate: idA}
-	known, err := f.Known("unix:/a", status)
-	require.NoError(t, err)
+	known := must.Get(f.Known("unix:/a", status))(t)
 	require.False(t, known)
 	require.NoFileExists(t, f.Path, "it only looks")
 	for _, at := range []Address{"unix:/a", "ssh://b"} {
-		_, err := f.Check(at, status)
-		require.NoError(t, err)
+		must.Get(f.Check(at, status))(t)
 	}
-	_, err = f.Check("ssh://c", api.Status{Host: "h", Gate: idB})
-	require.NoError(t, err)
-	known, err = f.Known("unix:/a", status)
-	require.NoError(t, err)
+	must.Get(f.Check("ssh://c", api.Status{Host: "h", Gate: idB}))(t)
+	known = must.Get(f.Known("unix:/a", status))(t)
 	require.True(t, known)
-	_, err = f.Known("ssh://c", status)
-	require.ErrorIs(t, err, refusal.TargetMismatch)
+	must.Fail(f.Known("ssh://c", status))(t, refusal.TargetMismatch)
 
-	others, err := f.Elsewhere("ssh://b", idA)
-	require.NoError(t, err)
+	others := must.Get(f.Elsewhere("ssh://b", idA))(t)
 	require.Equal(t, []KnownGate{{"unix:/a", "h", idA, 2}}, others)
-	others, err = f.Elsewhere("ssh://c", idB)
-	require.NoError(t, err)
+	others = must.Get(f.Elsewhere("ssh://c", idB))(t)
 	require.Empty(t, others)
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestParseRemote(t *testing.T) {
@@ -26,8 +27,7 @@ func TestParseRemote(t *testing.T) {
 		"ssh://" + strings.Repeat("u", maxUser) + "@h":    {User: strings.Repeat("u", maxUser), Host: "h"},
 		"ssh://h/" + strings.Repeat("s", maxSocketPath-1): {Host: "h", Socket: "/" + strings.Repeat("s", maxSocketPath-1)},
 	} {
-		r, err := ParseRemote(text)
-		require.NoError(t, err, text)
+		r := must.Get(ParseRemote(text))(t, text)
 		require.Equal(t, want, r, text)
 	}
 }
@@ -50,9 +50,8 @@ func TestWhatIsNoRemote(t *testing.T) {
 		"ssh://" + strings.Repeat("h", maxHost+1), "ssh://" + strings.Repeat("u", maxUser+1) + "@h",
 		"ssh://h/" + strings.Repeat("s", maxSocketPath),
 	} {
-		_, err := ParseRemote(text)
-		require.ErrorIs(t, err, refusal.Malformed, "%q", text)
-		_, err = New(Options{Remote: text, Getenv: env{}.get})
+		must.Fail(ParseRemote(text))(t, refusal.Malformed, "%q", text)
+		_, err := New(Options{Remote: text, Getenv: env{}.get})
 		if text != "" {
 			require.ErrorIs(t, err, refusal.Malformed, "%q", text)
 		}
@@ -66,8 +65,7 @@ func TestArgumentsOfSSH(t *testing.T) {
 			"--socket /run/gated/gated.sock",
 		"ssh://[2001:db8::1]": "-T -a -x -o ClearAllForwardings=yes -- 2001:db8::1 gated dial",
 	} {
-		r, err := ParseRemote(text)
-		require.NoError(t, err)
+		r := must.Get(ParseRemote(text))(t)
 		require.Equal(t, want, strings.Join(r.dial(), " "))
 	}
 }
@@ -84,8 +82,7 @@ func TestRemoteParsePrint(t *testing.T) {
 			Socket: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`(/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,20}){1,5}`)).
 				Draw(t, "socket"),
 		}
-		again, err := ParseRemote(r.String())
-		require.NoError(t, err, r.String())
+		again := must.Get(ParseRemote(r.String()))(t, r.String())
 		require.Equal(t, r, again)
 	})
 }
@@ -103,9 +100,7 @@ func FuzzParseRemote(f *testing.F) {
 			require.ErrorIs(t, err, refusal.Malformed)
 			return
 		}
-		again, err := ParseRemote(r.String())
-		require.NoError(t, err)
-		require.Equal(t, r, again)
+		require.Equal(t, r, must.Get(ParseRemote(r.String()))(t))
 		require.Equal(t, strings.TrimSuffix(r.String(), "/"), r.String())
 		args := r.dial()
 		for _, a := range args {

@@ -13,8 +13,12 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
+
+// failure is the error of a call.
+func failure[T any](_ T, err error) error { return err }
 
 // method is one of a client's.
 type method struct {
@@ -26,64 +30,53 @@ type method struct {
 // What is said on one side of the socket arrives on the other: every method
 // against the real server.
 var methods = append([]method{
-	{"Status", func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err }, "status"},
+	{"Status", func(ctx context.Context, c *Client) error { return failure(c.Status(ctx)) }, "status"},
 	{"Submit", func(ctx context.Context, c *Client) error {
-		_, err := c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "o", Target: web}), "k")
-		return err
+		return failure(c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "o", Target: web}), "k"))
 	}, "submit o guest/web-1 why k"},
 	{"Jobs", func(ctx context.Context, c *Client) error {
-		_, err := c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7})
-		return err
+		return failure(c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7}))
 	}, "jobs pending_signature j3 7"},
-	{"Job", func(ctx context.Context, c *Client) error { _, err := c.Job(ctx, "j12"); return err }, "job j12"},
-	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j12"); return err }, "cancel j12"},
+	{"Job", func(ctx context.Context, c *Client) error { return failure(c.Job(ctx, "j12")) }, "job j12"},
+	{"Cancel", func(ctx context.Context, c *Client) error { return failure(c.Cancel(ctx, "j12")) }, "cancel j12"},
 	{"Classify", func(ctx context.Context, c *Client) error {
-		_, err := c.Classify(ctx, api.AskOf(op.Ask{Op: "o", Target: web}))
-		return err
+		return failure(c.Classify(ctx, api.AskOf(op.Ask{Op: "o", Target: web})))
 	}, "explain o guest/web-1"},
-	{"Requests", func(ctx context.Context, c *Client) error {
-		_, err := c.Requests(ctx, op.StatePending)
-		return err
-	}, "requests pending_signature"},
-	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j12.1"); return err }, "request j12.1"},
-	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j12.1"); return err }, "request j12.1"},
+	{"Requests", func(ctx context.Context, c *Client) error { return failure(c.Requests(ctx, op.StatePending)) },
+		"requests pending_signature"},
+	{"Request", func(ctx context.Context, c *Client) error { return failure(c.Request(ctx, "j12.1")) }, "request j12.1"},
+	{"Payload", func(ctx context.Context, c *Client) error { return failure(c.Payload(ctx, "j12.1")) }, "request j12.1"},
 	{"Approve", func(ctx context.Context, c *Client) error {
-		_, err := c.Approve(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s"))
-		return err
+		return failure(c.Approve(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s")))
 	}, "approve j12.1 {} [s]"},
 	{"Reject", func(ctx context.Context, c *Client) error {
-		_, err := c.Reject(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s"))
-		return err
+		return failure(c.Reject(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s")))
 	}, "reject j12.1 {} [s]"},
 	{"SubmitSigned", func(ctx context.Context, c *Client) error {
-		_, err := c.SubmitSigned(ctx, api.EnvelopeOf([]byte("{}"), "s", "t"))
-		return err
+		return failure(c.SubmitSigned(ctx, api.EnvelopeOf([]byte("{}"), "s", "t")))
 	}, "offline {} [s t]"},
-	{"Plan", func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, "web", []byte("doc")); return err }, "plan web doc"},
-	{"PutSet", func(ctx context.Context, c *Client) error {
-		_, err := c.PutSet(ctx, "web", "e1", []byte("doc"))
-		return err
-	}, "put web e1 doc"},
+	{"Plan", func(ctx context.Context, c *Client) error { return failure(c.Plan(ctx, "web", []byte("doc"))) }, "plan web doc"},
+	{"PutSet", func(ctx context.Context, c *Client) error { return failure(c.PutSet(ctx, "web", "e1", []byte("doc"))) },
+		"put web e1 doc"},
 	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err }, "set web"},
-	{"Sets", func(ctx context.Context, c *Client) error { _, err := c.Sets(ctx); return err }, "sets"},
+	{"Sets", func(ctx context.Context, c *Client) error { return failure(c.Sets(ctx)) }, "sets"},
 	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") }, "delete web"},
-	{"Guests", func(ctx context.Context, c *Client) error { _, err := c.Guests(ctx); return err }, "guests"},
-	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err }, "guest web-1"},
-	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err }, "backends"},
-	{"Commands", func(ctx context.Context, c *Client) error { _, err := c.Commands(ctx); return err }, "commands"},
-	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err }, "command drop-db"},
-	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err }, "audit 3 7"},
-	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err }, "head"},
-	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err }, "consistency 3 7"},
-	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err }, "inclusion 3"},
-	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "backup"},
+	{"Guests", func(ctx context.Context, c *Client) error { return failure(c.Guests(ctx)) }, "guests"},
+	{"Guest", func(ctx context.Context, c *Client) error { return failure(c.Guest(ctx, "web-1")) }, "guest web-1"},
+	{"Backends", func(ctx context.Context, c *Client) error { return failure(c.Backends(ctx)) }, "backends"},
+	{"Commands", func(ctx context.Context, c *Client) error { return failure(c.Commands(ctx)) }, "commands"},
+	{"Command", func(ctx context.Context, c *Client) error { return failure(c.Command(ctx, "drop-db")) }, "command drop-db"},
+	{"Audit", func(ctx context.Context, c *Client) error { return failure(c.Audit(ctx, 3, 7)) }, "audit 3 7"},
+	{"AuditHead", func(ctx context.Context, c *Client) error { return failure(c.AuditHead(ctx)) }, "head"},
+	{"Consistency", func(ctx context.Context, c *Client) error { return failure(c.Consistency(ctx, 3, 7)) }, "consistency 3 7"},
+	{"Inclusion", func(ctx context.Context, c *Client) error { return failure(c.Inclusion(ctx, 3)) }, "inclusion 3"},
+	{"Backup", func(ctx context.Context, c *Client) error { return failure(c.Backup(ctx, io.Discard)) }, "backup"},
 	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, 812) }, "accept 812"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
 	}, "events 4 "},
 	{"AwaitJob", func(ctx context.Context, c *Client) error {
-		_, err := c.AwaitJob(ctx, "j12", func(api.Job) bool { return true })
-		return err
+		return failure(c.AwaitJob(ctx, "j12", func(api.Job) bool { return true }))
 	}, "job j12"},
 }, agentMethods...)
 
@@ -96,9 +89,7 @@ func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 		calls := d.calls()
 		require.Equal(t, m.reaches, calls[len(calls)-1], m.name)
 	}
-	ops, err := c.Ops(t.Context())
-	require.NoError(t, err)
-	require.Len(t, ops, len(op.Catalogue()))
+	require.Len(t, must.Get(c.Ops(t.Context()))(t), len(op.Catalogue()))
 }
 
 func TestEveryMethodRebuildsRefusals(t *testing.T) {
@@ -116,36 +107,29 @@ func TestEveryMethodRebuildsRefusals(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	d, c := behind(t)
-	p, err := c.Payload(t.Context(), "j12.1")
-	require.NoError(t, err)
+	p := must.Get(c.Payload(t.Context(), "j12.1"))(t)
 	require.Equal(t, d.req.Payload, p)
-	r, err := c.Request(t.Context(), "j12.1")
-	require.NoError(t, err)
+	r := must.Get(c.Request(t.Context(), "j12.1"))(t)
 	require.Equal(t, op.SHA256(p), r.PayloadSHA256)
-	r, err = c.Approve(t.Context(), "j12.1", api.EnvelopeOf(p, "s"))
-	require.NoError(t, err)
+	r = must.Get(c.Approve(t.Context(), "j12.1", api.EnvelopeOf(p, "s")))(t)
 	require.Equal(t, 1, r.Missing)
-	job, err := c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "o", Target: web}), "")
-	require.NoError(t, err)
+	job := must.Get(c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "o", Target: web}), ""))(t)
 	require.ErrorIs(t, job.Error.Err(), refusal.PendingSignature)
 	require.Equal(t, api.ExitWaits, api.Exit(job.Error.Err()))
-	doc, etag, err := c.Set(t.Context(), "web")
-	require.NoError(t, err)
+	doc, etag := must.Two(c.Set(t.Context(), "web"))(t)
 	require.Equal(t, "host: h\n", string(doc))
 	require.Equal(t, "e1", etag)
-	set, err := c.PutSet(t.Context(), "web", "*", nil)
-	require.NoError(t, err)
+	set := must.Get(c.PutSet(t.Context(), "web", "*", nil))(t)
 	require.Equal(t, "e2", set.ETag)
 	calls := d.calls()
 	require.Equal(t, "put web * ", calls[len(calls)-1])
-	_, err = c.Guest(t.Context(), "../status")
-	require.ErrorIs(t, err, refusal.Malformed)
+	must.Fail(c.Guest(t.Context(), "../status"))(t, refusal.Malformed)
 }
 
 func TestBackup(t *testing.T) {
 	d, c := behind(t)
 	whole := bytes.Repeat([]byte("copy"), 1<<18)
-	d.backup = func(w io.Writer) error { _, err := w.Write(whole); return err }
+	d.backup = func(w io.Writer) error { return failure(w.Write(whole)) }
 	var got bytes.Buffer
 	n, err := c.Backup(t.Context(), &got)
 	require.NoError(t, err)
@@ -174,9 +158,7 @@ func TestABackupThatBreaksOff(t *testing.T) {
 
 func entryOf(t *testing.T, raw string) api.Entry {
 	t.Helper()
-	e, err := api.ParseEntry([]byte(raw))
-	require.NoError(t, err)
-	return e
+	return must.Get(api.ParseEntry([]byte(raw)))(t)
 }
 
 func TestFollowEvents(t *testing.T) {
@@ -185,14 +167,13 @@ func TestFollowEvents(t *testing.T) {
 	d.happen(first, second)
 	stop := errors.New("enough")
 	var got []api.Entry
-	err := c.Events(t.Context(), 1, true, func(e api.Entry) error {
+	require.ErrorIs(t, c.Events(t.Context(), 1, true, func(e api.Entry) error {
 		if got = append(got, e); len(got) == 2 {
 			return stop
 		}
 		d.happen(third)
 		return nil
-	})
-	require.ErrorIs(t, err, stop)
+	}), stop)
 	require.Equal(t, []api.Entry{second, third}, got)
 }
 
@@ -205,16 +186,15 @@ func TestAwaitJob(t *testing.T) {
 		d.change(func() { d.job.Steps = []op.Step{{ID: aID, State: op.StateSucceeded}} })
 		d.happen(others, its)
 	}()
-	job, err := c.AwaitJob(t.Context(), "j12", func(j api.Job) bool {
+	job := must.Get(c.AwaitJob(t.Context(), "j12", func(j api.Job) bool {
 		seen <- struct{}{}
 		return j.State == op.StateSucceeded
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, op.StateSucceeded, job.State)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	job, err = c.AwaitJob(ctx, "j12", func(api.Job) bool { return false })
+	job, err := c.AwaitJob(ctx, "j12", func(api.Job) bool { return false })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, "j12", job.ID)
 }

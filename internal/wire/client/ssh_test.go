@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -23,8 +24,7 @@ func fakeSSH(t *testing.T, script string) (runs func() []string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	text := "#!/bin/sh\necho $$ \"$*\" >>" + log + "\nRELAY=" + self + "\n" + script + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(text), 0o700))
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
@@ -43,8 +43,7 @@ func fakeSSH(t *testing.T, script string) (runs func() []string) {
 // gone fails the test if a process of a run is there, be it as a zombie.
 func gone(t *testing.T, run string) {
 	t.Helper()
-	pid, err := strconv.Atoi(strings.Fields(run)[0])
-	require.NoError(t, err)
+	pid := must.Get(strconv.Atoi(strings.Fields(run)[0]))(t)
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
@@ -58,8 +57,7 @@ func TestARemoteGate(t *testing.T) {
 	c := open(t, Options{Remote: "ssh://alice@pve1:2222/run/s"})
 	require.Empty(t, c.Address())
 	for range 3 {
-		st, err := c.Status(t.Context())
-		require.NoError(t, err)
+		st := must.Get(c.Status(t.Context()))(t)
 		require.Equal(t, "far", st.Host)
 	}
 	require.Equal(t, Address("ssh://alice@pve1:2222/run/s"), c.Address())
@@ -67,8 +65,7 @@ func TestARemoteGate(t *testing.T) {
 	require.True(t, strings.HasSuffix(runs()[0], " -T -a -x -o ClearAllForwardings=yes -p 2222 -l alice -- pve1 gated dial --socket /run/s"), runs()[0])
 	c.Close()
 	gone(t, runs()[0])
-	_, err := c.Status(t.Context())
-	require.NoError(t, err)
+	must.Get(c.Status(t.Context()))(t)
 	require.Len(t, runs(), 2)
 }
 
@@ -77,8 +74,7 @@ func TestALocalGatesAddress(t *testing.T) {
 	answer(t, path, says("near"))
 	c := open(t, Options{Socket: path})
 	require.Empty(t, c.Address())
-	_, err := c.Status(t.Context())
-	require.NoError(t, err)
+	must.Get(c.Status(t.Context()))(t)
 	require.Equal(t, UnixAddress(path), c.Address())
 }
 

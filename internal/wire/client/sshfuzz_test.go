@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // said is a connection at the other end of which somebody says this, whatever
@@ -50,8 +51,7 @@ func FuzzSaid(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var said lastSaid
 		for _, s := range []string{first, second} {
-			n, err := said.Write([]byte(s))
-			require.NoError(t, err)
+			n := must.Get(said.Write([]byte(s)))(t)
 			require.Equal(t, len(s), n)
 		}
 		require.LessOrEqual(t, len(said.b), maxSaid)
@@ -73,9 +73,7 @@ func FuzzAddress(f *testing.F) {
 			require.Equal(t, refusal.Malformed, refusal.CodeOf(err), "%v", err)
 			return
 		}
-		again, err := ParseAddress(string(a))
-		require.NoError(t, err)
-		require.Equal(t, a, again)
+		require.Equal(t, a, must.Get(ParseAddress(string(a)))(t))
 		require.NotEmpty(t, a)
 		require.Len(t, strings.Fields(string(a)), 1)
 		require.NoError(t, op.CheckText("an address", string(a)))

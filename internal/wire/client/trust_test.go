@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // Uids and a group that are not the tests' own.
@@ -75,8 +77,7 @@ func openDir(t *testing.T) string {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to run as another uid")
 	}
-	dir, err := os.MkdirTemp("", "gated")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("", "gated"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o777))
 	return dir
@@ -86,18 +87,15 @@ func openDir(t *testing.T) string {
 func squatAs(t *testing.T, uid uint32, path string) {
 	t.Helper()
 	cmd := helper(uid, "GATED_TEST_SQUAT="+path)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, in.Close())
 		require.NoError(t, cmd.Wait())
 	})
 	b := make([]byte, 256)
-	n, err := out.Read(b)
-	require.NoError(t, err)
+	n := must.Get(out.Read(b))(t)
 	require.Equal(t, "listening\n", string(b[:n]))
 }
 
@@ -124,8 +122,7 @@ func TestH12AFakeSocket(t *testing.T) {
 	require.ErrorContains(t, gone, "belongs to uid 64321")
 
 	c := open(t, Options{System: path, Getenv: env{"GATED_UID": "64321"}.get})
-	st, err := c.Status(t.Context())
-	require.NoError(t, err, "GATED_UID names whom to believe")
+	st := must.Get(c.Status(t.Context()))(t, "GATED_UID names whom to believe")
 	require.Equal(t, "fake", st.Host)
 }
 
@@ -133,11 +130,10 @@ func TestH12GatedUIDNamesOneMore(t *testing.T) {
 	path := filepath.Join(openDir(t), "gated.sock")
 	squatAs(t, mallory, path)
 	c := open(t, Options{Socket: path, Getenv: env{"GATED_UID": "64321"}.get})
-	conn, err := c.dial(t.Context())
-	require.NoError(t, err)
+	conn := must.Get(c.dial(t.Context()))(t)
 	require.NoError(t, conn.Close())
 	c = open(t, Options{Socket: path, Getenv: env{"GATED_UID": "64322"}.get})
-	_, err = c.dial(t.Context())
+	_, err := c.dial(t.Context())
 	unreachable(t, err)
 }
 
@@ -165,8 +161,7 @@ func TestH12AsAnOrdinaryUser(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o777))
 	}
 	say := func(path string) string {
-		out, err := helper(victim, "GATED_TEST_STATUS="+path).Output()
-		require.NoError(t, err)
+		out := must.Get(helper(victim, "GATED_TEST_STATUS="+path).Output())(t)
 		return string(out)
 	}
 	require.Contains(t, say(theirs), "belongs to uid 64321")
@@ -179,8 +174,7 @@ func TestEACCESSaysWhichGroupToJoin(t *testing.T) {
 	path := filepath.Join(dir, "gated.sock")
 	answer(t, path, says("root"))
 	say := func() string {
-		out, err := helper(victim, "GATED_TEST_STATUS="+path).Output()
-		require.NoError(t, err)
+		out := must.Get(helper(victim, "GATED_TEST_STATUS="+path).Output())(t)
 		require.Contains(t, string(out), "permission denied")
 		require.Contains(t, string(out), path)
 		return string(out)
@@ -203,8 +197,7 @@ func TestEACCESSaysWhichGroupToJoin(t *testing.T) {
 // groupName reads a group's name as the system has it.
 func groupName(t *testing.T, gid string) string {
 	t.Helper()
-	b, err := os.ReadFile("/etc/group")
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile("/etc/group"))(t)
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Split(line, ":"); len(f) > 2 && f[2] == gid {
 			return f[0]

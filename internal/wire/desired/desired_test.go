@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -33,8 +34,7 @@ guests:
 `
 
 func TestParse(t *testing.T) {
-	doc, err := desired.Parse("site.yaml", []byte(whole))
-	require.NoError(t, err)
+	doc := must.Get(desired.Parse("site.yaml", []byte(whole)))(t)
 	require.Equal(t, desired.Document{Host: "pve1", Guests: []desired.Guest{
 		{Name: "web-1", State: desired.Running, Line: 4, Column: 5, Fields: op.Params{"memory": int64(512), "cpus": int64(2),
 			"command": "web", "labels": map[string]any{"tier": "prod"}, "protected": true}},
@@ -44,8 +44,7 @@ func TestParse(t *testing.T) {
 	}}, doc)
 	require.Equal(t, op.Target{Kind: "guest", Name: "web-1"}, doc.Guests[0].Target())
 
-	doc, err = desired.Parse("none.yaml", []byte("apiVersion: gated/v1\nhost: pve1\nguests: []\n"))
-	require.NoError(t, err)
+	doc = must.Get(desired.Parse("none.yaml", []byte("apiVersion: gated/v1\nhost: pve1\nguests: []\n")))(t)
 	require.Empty(t, doc.Guests)
 }
 
@@ -134,21 +133,17 @@ func TestGuestsAtAndAboveTheLimit(t *testing.T) {
 	doc := func(n int) []byte {
 		return []byte("apiVersion: gated/v1\nhost: h\nguests: [" + strings.Repeat("x,", n) + "]\n")
 	}
-	_, err := desired.Parse("f", doc(desired.MaxGuests))
-	require.ErrorIs(t, err, refusal.Malformed)
-	_, err = desired.Parse("f", doc(desired.MaxGuests+1))
-	require.ErrorIs(t, err, refusal.Oversized)
+	must.Fail(desired.Parse("f", doc(desired.MaxGuests)))(t, refusal.Malformed)
+	must.Fail(desired.Parse("f", doc(desired.MaxGuests+1)))(t, refusal.Oversized)
 }
 
 // seeds are the valid documents that the fuzz and truncation tests start from.
 func seeds(tb testing.TB) map[string][]byte {
-	paths, err := filepath.Glob("testdata/valid/*.yaml")
-	require.NoError(tb, err)
+	paths := must.Get(filepath.Glob("testdata/valid/*.yaml"))(tb)
 	require.NotEmpty(tb, paths)
 	out := map[string][]byte{"whole": []byte(whole)}
 	for _, p := range paths {
-		out[p], err = os.ReadFile(p)
-		require.NoError(tb, err)
+		out[p] = must.Get(os.ReadFile(p))(tb)
 	}
 	return out
 }
@@ -165,8 +160,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, g := range doc.Guests {
 			require.NoError(t, op.CheckName(g.Name))
-			spec, err := op.Lookup("guest.set-config")
-			require.NoError(t, err)
+			spec := must.Get(op.Lookup("guest.set-config"))(t)
 			require.NoError(t, spec.Check(g.Target(), g.Fields))
 			require.False(t, g.State == desired.Absent && len(g.Fields) > 0)
 		}
@@ -186,11 +180,8 @@ func TestManyGuestsAreWithinTheBoundOnValues(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, guest, i)
 		}
-		doc, err := desired.Parse("f", []byte(b.String()))
-		require.NoError(t, err)
-		require.Len(t, doc.Guests, n)
+		require.Len(t, must.Get(desired.Parse("f", []byte(b.String())))(t).Guests, n)
 	}
 	scalars := "apiVersion: gated/v1\nhost: h\nguests: [" + strings.Repeat("a,", 1_000_000) + "]\n"
-	_, err := desired.Parse("f", []byte(scalars))
-	require.ErrorIs(t, err, refusal.Oversized, "two bytes each, and 200 in the tree")
+	must.Fail(desired.Parse("f", []byte(scalars)))(t, refusal.Oversized, "two bytes each, and 200 in the tree")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/test/must"
 	"gated/internal/wire/desired"
 )
 
@@ -36,8 +37,7 @@ func wishes(doc desired.Document) map[string]any {
 // checkTruncation cuts a valid document at each line end. What is left is
 // refused or asks for nothing that the whole one did not.
 func checkTruncation(t require.TestingT, src []byte) {
-	doc, err := desired.Parse("f", src)
-	require.NoError(t, err)
+	doc := must.Get(desired.Parse("f", src))(t)
 	all := wishes(doc)
 	for i, c := range src {
 		if c != '\n' {

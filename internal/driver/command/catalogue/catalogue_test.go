@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 func TestNamesOfSecrets(t *testing.T) {
@@ -25,9 +26,7 @@ func TestNamesOfSecrets(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	values := map[string]string{"a": "1", "b": "{a}"}
 	for word, want := range map[string]string{"{a}": "1", "x{a}y{b}": "x1y{a}", "{{a}}": "{a}", "{{{a}}}": "{1}", "}}{{": "}{", "": "", "é{a}": "é1"} {
-		got, err := Fill([]string{word}, values)
-		require.NoError(t, err)
-		require.Equal(t, []string{want}, got, word)
+		require.Equal(t, []string{want}, must.Get(Fill([]string{word}, values))(t), word)
 	}
 	for _, word := range []string{"{", "}", "{a", "a}", "{}", "{a b}", "{-a}", "{a}}", "{{a}", "{\n}", "{a{b}}"} {
 		require.NotNil(t, checkTemplate([]string{"/bin/x", word}), word)
@@ -73,12 +72,10 @@ func TestValuesAreNotPrograms(t *testing.T) {
 func TestDashes(t *testing.T) {
 	v := map[string]string{"a": "-x", "b": "x"}
 	for _, words := range [][]string{{"{a}"}, {"{a}", "--"}, {"--={a}"}, {"--{a}"}, {"-- ", "{a}"}, {"{b}", "{a}", "--", "{b}"}} {
-		_, err := Fill(words, v)
-		require.ErrorIs(t, err, refusal.BadParams, "%q", words)
+		must.Fail(Fill(words, v))(t, refusal.BadParams, "%q", words)
 	}
 	for _, words := range [][]string{{"--", "{a}"}, {"--", "y={a}"}, {"{b}", "--", "{b}", "{a}"}} {
-		_, err := Fill(words, v)
-		require.NoError(t, err, "%q", words)
+		must.Get(Fill(words, v))(t, "%q", words)
 	}
 	_, err := Fill([]string{"{b}", "{a}"}, map[string]string{"b": "--", "a": "-x"})
 	require.ErrorIs(t, err, refusal.BadParams, "a value is never the end of options")
@@ -89,8 +86,7 @@ func TestFillKeepsWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
 		words := []string{"/bin/x", "--", "{a}", "<{b}{a}>", "{{b}}"}
-		got, err := Fill(words, map[string]string{"a": a, "b": b})
-		require.NoError(t, err)
+		got := must.Get(Fill(words, map[string]string{"a": a, "b": b}))(t)
 		require.Equal(t, []string{"/bin/x", "--", a, "<" + b + a + ">", "{b}"}, got)
 	})
 }
@@ -103,9 +99,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, word string) {
 		doubled := strings.NewReplacer("{", "{{", "}", "}}").Replace(word)
-		got, err := Fill([]string{doubled}, nil)
-		require.NoError(t, err)
-		require.Equal(t, word, got[0])
+		require.Equal(t, word, must.Get(Fill([]string{doubled}, nil))(t)[0])
 		parts, why := split(word)
 		if why != "" {
 			return

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 var uuid = regexp.MustCompile(`<uuid>([0-9a-f-]+)</uuid>`)
@@ -15,8 +17,7 @@ var uuid = regexp.MustCompile(`<uuid>([0-9a-f-]+)</uuid>`)
 // that runs without a definition is not among them.
 func (l *Libvirtd) Defined() map[string]string {
 	l.t.Helper()
-	files, err := filepath.Glob(filepath.Join(l.dir, "etc", "qemu", "*.xml"))
-	require.NoError(l.t, err)
+	files := must.Get(filepath.Glob(filepath.Join(l.dir, "etc", "qemu", "*.xml")))(l.t)
 	out := map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // Namespace is the XML namespace of gated's element in a domain's metadata.
@@ -108,8 +110,7 @@ func (l *Libvirtd) Clear() {
 		_ = exec.Command("virsh", "-q", "-c", l.URI, commands).Run()
 		require.Empty(l.t, l.Virsh("list", "--all", "--name"))
 	}
-	left, err := os.ReadDir(l.Images)
-	require.NoError(l.t, err)
+	left := must.Get(os.ReadDir(l.Images))(l.t)
 	if len(left) == 0 {
 		return
 	}

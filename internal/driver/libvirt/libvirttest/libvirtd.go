@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/test/must"
 )
 
 // Packages is the command that installs the needed packages on Debian.
@@ -82,8 +84,7 @@ func Start(t testing.TB) *Libvirtd {
 		t.Skip("a libvirtd of its own takes root: sudo -E go test")
 	}
 	// A socket's path has at most 107 bytes, and a test's directory may be longer.
-	dir, err := os.MkdirTemp("", "gated-libvirt-")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("", "gated-libvirt-"))(t)
 	l := &Libvirtd{t: t, dir: dir, Socket: filepath.Join(dir, "sock", "libvirt-sock"), Images: filepath.Join(dir, "images")}
 	l.URI = "qemu:///system?socket=" + l.Socket
 	for _, sub := range []string{"etc/qemu", "lib/qemu", "cache", "log", "run", "sock", "images"} {
@@ -117,8 +118,7 @@ func (l *Libvirtd) For(t testing.TB) *Libvirtd {
 func (l *Libvirtd) Up() {
 	l.t.Helper()
 	_ = os.Remove(l.Socket) // a killed libvirtd leaves it
-	log, err := os.OpenFile(filepath.Join(l.dir, "libvirtd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(l.t, err)
+	log := must.Get(os.OpenFile(filepath.Join(l.dir, "libvirtd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(l.t)
 	defer func() { _ = log.Close() }()
 	l.cmd = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", inside, "sh", l.dir)
 	l.cmd.Stdout, l.cmd.Stderr = log, log
@@ -153,8 +153,7 @@ func (l *Libvirtd) listens(log string) {
 func owner(t testing.TB, conn *net.UnixConn) int {
 	t.Helper()
 	defer func() { _ = conn.Close() }()
-	raw, err := conn.SyscallConn()
-	require.NoError(t, err)
+	raw := must.Get(conn.SyscallConn())(t)
 	var cred *unix.Ucred
 	var credErr error
 	require.NoError(t, raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }))
@@ -195,8 +194,7 @@ func (l *Libvirtd) Run(program string, args ...string) string {
 	var stderr bytes.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(l.t, err, "%s %s: %s", program, strings.Join(args, " "), stderr.String())
+	out := must.Get(cmd.Output())(l.t, "%s %s: %s", program, strings.Join(args, " "), stderr.String())
 	return strings.TrimSpace(string(out))
 }
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/stretchr/testify/require"
+	"gated/internal/test/must"
 )
 
 // Proxy stands before a libvirtd. It can be silent, lie, or send an answer twice. It reads only
@@ -52,9 +52,7 @@ var changing = map[uint32]bool{9: true, 33: true, 93: true, 94: true, 125: true,
 func (l *Libvirtd) Proxy() *Proxy {
 	l.t.Helper()
 	p := &Proxy{Socket: filepath.Join(l.dir, "sock", "proxy"), conns: map[net.Conn]bool{}}
-	var err error
-	p.listen, err = net.Listen("unix", p.Socket)
-	require.NoError(l.t, err)
+	p.listen = must.Get(net.Listen("unix", p.Socket))(l.t)
 	p.done.Go(func() { p.accept(l.Socket) })
 	l.t.Cleanup(func() {
 		p.set(faithful)

@@ -18,6 +18,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt"
 	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/test/must"
 )
 
 // host is a libvirtd with the driver over it. Its functions change guests with virsh.
@@ -82,8 +83,7 @@ func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) driver
 }
 
 func (h *host) open() {
-	d, err := libvirt.New(Config(h.proxy.Socket))
-	require.NoError(h.t, err)
+	d := must.Get(libvirt.New(Config(h.proxy.Socket)))(h.t)
 	h.d = d
 }
 
@@ -144,8 +144,7 @@ func (h *host) leftover(name string) func() string {
 // objects identifies each file of the pool by its path, its inode and its time of birth, as the
 // driver does.
 func (h *host) objects() (ids []op.StorageID) {
-	paths, err := filepath.Glob(filepath.Join(h.Images, "*"))
-	require.NoError(h.t, err)
+	paths := must.Get(filepath.Glob(filepath.Join(h.Images, "*")))(h.t)
 	for _, path := range paths {
 		var st unix.Statx_t
 		require.NoError(h.t, unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st))

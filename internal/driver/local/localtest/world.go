@@ -22,6 +22,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/local"
 	"gated/internal/people/policy"
+	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 )
 
@@ -89,8 +90,7 @@ func (h *host) open() {
 		}
 		c.GuestUIDs = h.uids
 	}
-	d, err := local.New(c)
-	require.NoError(h.t, err)
+	d := must.Get(local.New(c))(h.t)
 	h.d = d
 }
 
@@ -128,8 +128,7 @@ func (h *host) plant(name string) {
 func (h *host) vanish(name string) { require.NoError(h.t, os.RemoveAll(h.path(name))) }
 
 func (h *host) edit(name, old, new string) {
-	b, err := os.ReadFile(h.path(name, "guest.json"))
-	require.NoError(h.t, err)
+	b := must.Get(os.ReadFile(h.path(name, "guest.json")))(h.t)
 	require.Contains(h.t, string(b), old)
 	require.NoError(h.t, os.WriteFile(h.path(name, "guest.json"), []byte(strings.Replace(string(b), old, new, 1)), 0o600))
 }
@@ -162,8 +161,7 @@ func (h *host) content(name string) string {
 // as the driver does.
 func (h *host) objects() (ids []op.StorageID) {
 	for _, what := range []struct{ glob, name string }{{"*/data", "data"}, {"*/snapshots/*", "snapshot"}} {
-		paths, err := filepath.Glob(h.path(what.glob))
-		require.NoError(h.t, err)
+		paths := must.Get(filepath.Glob(h.path(what.glob)))(h.t)
 		for _, path := range paths {
 			if strings.HasPrefix(strings.TrimPrefix(path, h.root+"/"), ".") {
 				continue

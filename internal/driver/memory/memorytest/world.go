@@ -14,6 +14,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/memory"
+	"gated/internal/test/must"
 )
 
 // New returns a World without guests. The driver is also its own back end: after a restart
@@ -21,9 +22,7 @@ import (
 func New(t testing.TB) drivertest.World {
 	d := memory.New(func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) })
 	list := func() []op.Observed {
-		all, err := d.List(t.Context())
-		require.NoError(t, err)
-		return all
+		return must.Get(d.List(t.Context()))(t)
 	}
 	alter := func(fields op.Params) func(string) {
 		return func(name string) { require.True(t, d.Alter(name, fields), "there is no %s", name) }

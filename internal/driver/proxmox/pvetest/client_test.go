@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // reply is an answer as received.
@@ -48,14 +50,12 @@ func sendBody(t *testing.T, c *Cluster, method, path, kind string, body io.Reade
 
 func sendAs(t *testing.T, c *Cluster, auth, method, path, kind string, body io.Reader) reply {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, c.URL()+path, body)
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, c.URL()+path, body))(t)
 	req.Header.Set("Authorization", auth)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
-	res, err := c.http.Client().Do(req)
-	require.NoError(t, err)
+	res := must.Get(c.http.Client().Do(req))(t)
 	defer func() { _ = res.Body.Close() }()
 	var object struct {
 		Data   any               `json:"data"`

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestWhoHasNoTokenGetsNothing(t *testing.T) {
@@ -39,10 +41,8 @@ func TestTheCertificateCanBePinned(t *testing.T) {
 			return nil
 		}}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", c.URL()+"/version", nil)
-	require.NoError(t, err)
-	res, err := transport.RoundTrip(req)
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), "GET", c.URL()+"/version", nil))(t)
+	res := must.Get(transport.RoundTrip(req))(t)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, seen, strings.ReplaceAll(c.Fingerprint(), ":", ""))
 	require.NoError(t, fails(t, c, t.Context(), "GET", "/version"), "it is its own CA")
@@ -68,8 +68,7 @@ func TestPrivileges(t *testing.T) {
 // fails sends a request that gets no answer.
 func fails(t *testing.T, c *Cluster, ctx context.Context, method, path string) error {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, c.URL()+path, nil)
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, method, c.URL()+path, nil))(t)
 	req.Header.Set("Authorization", "PVEAPIToken="+TokenID+"="+Secret)
 	res, err := trusting(t, c).Do(req)
 	if err == nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write schema.json from the official schema")
@@ -107,8 +109,7 @@ func TestSchemaIsTheOfficialOne(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile("schema.json", made, 0o644))
 	}
-	kept, err := os.ReadFile("schema.json")
-	require.NoError(t, err)
+	kept := must.Get(os.ReadFile("schema.json"))(t)
 	require.Equal(t, string(kept), string(made), "run: go test ./internal/driver/proxmox/pvetest -run Official -update")
 }
 
@@ -226,8 +227,7 @@ func share(t *testing.T, s *schema) {
 
 func text(t *testing.T, v any) string {
 	t.Helper()
-	made, err := json.Marshal(v, json.Deterministic(true))
-	require.NoError(t, err)
+	made := must.Get(json.Marshal(v, json.Deterministic(true)))(t)
 	return string(made)
 }
 

@@ -22,6 +22,7 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // first is the lowest vmid of new guests.
@@ -100,9 +101,7 @@ func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
 }
 
 func (h *hands) open() *proxmox.Driver {
-	d, err := proxmox.New(h.cfg)
-	require.NoError(h.t, err)
-	return d
+	return must.Get(proxmox.New(h.cfg))(h.t)
 }
 
 func (h *hands) spec(name string) pvetest.Spec {

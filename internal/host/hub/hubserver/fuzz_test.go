@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 )
 
 // FuzzHandler: whatever is asked, nothing outside a host's directory is served,
@@ -40,8 +41,6 @@ func FuzzHandler(f *testing.F) {
 		resp := do(w.hub, method, path, body, "If-None-Match", tag, "Content-Type", "application/json")
 		require.NotContains(t, bodyOf(t, resp), "secret")
 		require.NotEqual(t, 500, resp.StatusCode)
-		list, err := os.ReadDir(filepath.Join(w.dir, "pve1"))
-		require.NoError(t, err)
-		require.Len(t, list, 1)
+		require.Len(t, must.Get(os.ReadDir(filepath.Join(w.dir, "pve1")))(t), 1)
 	})
 }

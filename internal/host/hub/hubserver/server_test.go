@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -75,8 +76,7 @@ func TestASetThatIsBeingReplaced(t *testing.T) {
 		require.NoError(t, away())
 		require.Equal(t, before, w.desired("pve1"), name)
 		require.Equal(t, operations, relayed(), name)
-		fresh, err := New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Now: w.now, Logger: w.hub.Logger})
-		require.NoError(t, err)
+		fresh := must.Get(New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Now: w.now, Logger: w.hub.Logger}))(t)
 		require.Equal(t, 503, do(fresh, "GET", hub.Path("pve1", hub.PathDesired), "").StatusCode, "%s: nor by a hub that was just started", name)
 		require.NoError(t, fresh.site.root.Close())
 		w.write(web, "pve1", "web.yaml")
@@ -111,8 +111,7 @@ func TestWhatIsNotServed(t *testing.T) {
 	require.NoError(t, os.Symlink("pve1", filepath.Join(w.dir, "alias")))
 	require.Equal(t, 404, w.call("GET", hub.Path("alias", hub.PathDesired), "").StatusCode)
 	require.NoError(t, os.Mkdir(filepath.Join(w.dir, "large"), 0o700))
-	f, err := os.Create(filepath.Join(w.dir, "large", "a.yaml"))
-	require.NoError(t, err)
+	f := must.Get(os.Create(filepath.Join(w.dir, "large", "a.yaml")))(t)
 	require.NoError(t, f.Truncate(2<<30))
 	require.NoError(t, f.Close())
 	require.Equal(t, 413, w.call("GET", hub.Path("large", hub.PathDesired), "").StatusCode)
@@ -127,9 +126,7 @@ func TestOperations(t *testing.T) {
 	get := func() []api.Envelope {
 		r := w.call("GET", hub.Path("pve1", hub.PathOperations), "")
 		require.Equal(t, 200, r.StatusCode)
-		list, err := hub.DecodeOperations([]byte(bodyOf(t, r)), "pve1")
-		require.NoError(t, err)
-		return list
+		return must.Get(hub.DecodeOperations([]byte(bodyOf(t, r)), "pve1"))(t)
 	}
 	require.Empty(t, get(), "no directory, no operations")
 	w.write("payload 1", "pve1", "operations", "1.json")
@@ -187,9 +184,7 @@ func TestReportsAreBounded(t *testing.T) {
 	for name, body := range map[string][]byte{"long": make([]byte, hub.MaxReport), "short": []byte(short)} {
 		report := hub.Report{}
 		if name == "short" {
-			var err error
-			report, err = hub.DecodeReport(body, "pve1")
-			require.NoError(t, err)
+			report = must.Get(hub.DecodeReport(body, "pve1"))(t)
 		}
 		r := reports{of: map[string]*told{}}
 		var err error
@@ -219,8 +214,7 @@ func TestWhoIsLetIn(t *testing.T) {
 
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
-	h, err := New(Config{Dir: w.dir, Listen: "127.0.0.1:0", TokenFile: token, Now: w.now, Logger: w.hub.Logger})
-	require.NoError(t, err)
+	h := must.Get(New(Config{Dir: w.dir, Listen: "127.0.0.1:0", TokenFile: token, Now: w.now, Logger: w.hub.Logger}))(t)
 	defer h.site.root.Close()
 	for _, path := range []string{"/", hub.Path("pve1", hub.PathDesired), hub.Path("pve1", hub.PathReport)} {
 		for _, auth := range []string{"", "Bearer", "Bearer wrong", "Bearer 0123456789abcdef ", "bearer 0123456789abcdef", "Basic OjAx"} {
@@ -249,8 +243,7 @@ func TestNew(t *testing.T) {
 		"a file":                {Dir: token, Listen: "127.0.0.1:0"},
 		"no token":              {Dir: dir, Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "none")},
 	} {
-		_, err := New(c)
-		require.ErrorIs(t, err, refusal.BadParams, name)
+		must.Fail(New(c))(t, refusal.BadParams, name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/host/hub"
+	"gated/internal/test/must"
 	"gated/internal/wire/api"
 )
 
@@ -80,8 +81,7 @@ func do(h *Hub, method, path, body string, headers ...string) *http.Response {
 
 func bodyOf(t testing.TB, r *http.Response) string {
 	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
+	b := must.Get(io.ReadAll(r.Body))(t)
 	return string(b)
 }
 
@@ -89,15 +89,12 @@ func (w *world) desired(host string) hub.Desired {
 	w.t.Helper()
 	r := w.call("GET", hub.Path(host, hub.PathDesired), "")
 	require.Equal(w.t, 200, r.StatusCode)
-	d, err := hub.DecodeDesired([]byte(bodyOf(w.t, r)), host)
-	require.NoError(w.t, err)
-	return d
+	return must.Get(hub.DecodeDesired([]byte(bodyOf(w.t, r)), host))(w.t)
 }
 
 func (w *world) report(host string, r hub.Report) *http.Response {
 	w.t.Helper()
 	r.Host = host
-	b, err := api.Encode(r)
-	require.NoError(w.t, err)
+	b := must.Get(api.Encode(r))(w.t)
 	return w.call("POST", hub.Path(host, hub.PathReport), string(b), "Content-Type", "application/json")
 }

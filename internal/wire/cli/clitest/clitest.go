@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // flagName finds a flag at the start of its line of a help text.
@@ -52,8 +54,7 @@ func Words(t *testing.T, root *cobra.Command, programs ...string) {
 // command, with its flags and an example, and one more for what they share.
 func Reference(t *testing.T, root *cobra.Command, file string) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(file))(t)
 	sections := map[string]string{}
 	for _, s := range strings.Split(string(b), "\n## ")[1:] {
 		title, body, _ := strings.Cut(s, "\n")
