@@ -13,7 +13,6 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 )
 
 // guestUIDRows: a guest's program attacks the gate, or has its uid. What else such a
@@ -82,7 +81,7 @@ func (w *world) serveLists(c server.Config) string {
 	path := filepath.Join(dir, "s")
 	l, err := server.Listen(path, callers)
 	require.NoError(w.t, err)
-	c.Gate, c.Refused, c.Now, c.Logger = service.Decider{Gate: w.gate}, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
+	c.Gate, c.Refused, c.Now, c.Logger = w.gate, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(c).Serve(ctx, l) }()

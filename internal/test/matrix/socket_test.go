@@ -26,7 +26,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/wire/api"
@@ -55,7 +54,7 @@ func (w *world) serveWithin(limits server.Limits) string {
 	}
 	l, err := server.Listen(path, gid)
 	require.NoError(w.t, err)
-	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
+	s := server.New(server.Config{Gate: w.gate, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
