@@ -18,7 +18,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/service"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/log/journal"
 	"gated/internal/wire/api"
 )

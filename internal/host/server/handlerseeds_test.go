@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 )
 
 // seeds are what FuzzHandlers starts from: of each end point a request that is

@@ -16,7 +16,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/base/refusal"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 

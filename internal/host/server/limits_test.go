@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 

@@ -19,7 +19,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/host/life"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 

@@ -10,7 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 )
 
 // TestNoTurn: who waits for a list longer than it may is told so.

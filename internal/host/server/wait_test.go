@@ -14,7 +14,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 

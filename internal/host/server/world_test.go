@@ -18,7 +18,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/host/service/servicetest"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
