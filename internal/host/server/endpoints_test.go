@@ -18,8 +18,8 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/service"
-	"gated/internal/test/servicetest"
 	"gated/internal/log/journal"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
@@ -29,8 +29,8 @@ const (
 	aCheck       = `{"scope":{"path":"/nowhere/src"},"patterns":["a/b"]}`
 )
 
-// reaching has every route, with a request that a new world answers, and a part of the answer. filled puts what operators
-// sign into the places @approve@, @reject@ and @offline@.
+// reaching has every route, with a request that a new world answers, and a part of the answer. filled puts what
+// operators sign into the places @approve@, @reject@ and @offline@.
 var reaching = []struct {
 	method, path, body string
 	status             int
@@ -38,7 +38,7 @@ var reaching = []struct {
 }{
 	{"GET", "/v1/status", "", 200, `"host":"h"`},
 	{"POST", "/v1/ops", "@offline@", 200, `"authorized"`},
-	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/spare","params":{},"reason":"old"}`, 202, `"reason":"old"`},
+	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/spare","reason":"old"}`, 202, `"reason":"old"`},
 	{"GET", "/v1/jobs", "", 200, `"id":"j10"`},
 	{"GET", "/v1/jobs/j1", "", 200, `"id":"j1"`},
 	{"DELETE", "/v1/jobs/j3", "", 200, `"cancelled"`},
@@ -98,7 +98,7 @@ func filled(t testing.TB, w *servicetest.World, body string) string {
 
 func TestEveryEndpoint(t *testing.T) {
 	w := start(t, -1, nil)
-	require.Len(t, w.server.table(), len(reaching)+2, "a route without a row here (GET /v1/ops and GET /v1/agents/self need no service)")
+	require.Len(t, w.server.table(), len(reaching)+2, "a route without a row (/v1/ops and /v1/agents/self need no service)")
 	for _, c := range reaching {
 		r := w.do(t, c.method, c.path, filled(t, w.World, c.body))
 		require.Equal(t, c.status, r.status, "%s %s: %s", c.method, c.path, r.body)
@@ -109,50 +109,50 @@ func TestEveryEndpoint(t *testing.T) {
 
 // A service refuses: the caller gets that refusal whole.
 func TestRefusalsArePassed(t *testing.T) {
-	by, no := servicetest.Caller(), errors.New("disk: /var/lib/gated/gated.db is broken")
+	ctx, by, no := t.Context(), servicetest.Caller(), errors.New("disk: /var/lib/gated/gated.db is broken")
 	var fails error
 	w := start(t, -1, func(c *Config) {
 		c.Status = func(context.Context) (api.Status, error) { return api.Status{}, fails }
 		c.Backends = func(context.Context) ([]api.Backend, error) { return nil, fails }
 		c.Backup = func(context.Context, io.Writer) error { return fails }
 	})
-	id, old := op.RequestID{Job: 1, Index: 1}, w.Approval(t, op.RequestID{Job: 1, Index: 1})
-	_, err := w.Gate.Approve(t.Context(), by, id, opened(t, old))
-	require.NoError(t, err)
+	id, gone := op.RequestID{Job: 1, Index: 1}, op.RequestID{Job: 99, Index: 1}
+	old := w.Approval(t, id)
+	require.NoError(t, errOf(w.Gate.Approve(ctx, by, id, opened(t, old))))
 	again, err := api.Encode(old)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		method, path, body string
 		asked              func() error
 	}{
-		{"POST", "/v1/requests/j1.1/approve", string(again), func() error { _, err := w.Gate.Approve(t.Context(), by, id, opened(t, old)); return err }},
-		{"POST", "/v1/requests/j1.1/reject", goodEnvelope, func() error { _, err := w.Gate.Reject(t.Context(), by, id, twoWords); return err }},
-		{"POST", "/v1/ops", goodEnvelope, func() error { _, err := w.Gate.ApproveOffline(t.Context(), by, twoWords); return err }},
+		{"POST", "/v1/requests/j1.1/approve", string(again), func() error { return errOf(w.Gate.Approve(ctx, by, id, opened(t, old))) }},
+		{"POST", "/v1/requests/j1.1/reject", goodEnvelope, func() error { return errOf(w.Gate.Reject(ctx, by, id, twoWords)) }},
+		{"POST", "/v1/ops", goodEnvelope, func() error { return errOf(w.Gate.ApproveOffline(ctx, by, twoWords)) }},
 		{"POST", "/v1/jobs", `{"op":"guest.no","target":"guest/db"}`, func() error {
-			_, err := w.Gate.Submit(t.Context(), op.Submission{Requester: by, Steps: []op.Ask{{Op: "guest.no", Target: op.Target{Kind: "guest", Name: "db"}}}})
-			return err
+			ask := op.Ask{Op: "guest.no", Target: op.Target{Kind: "guest", Name: "db"}}
+			return errOf(w.Gate.Submit(ctx, op.Submission{Requester: by, Steps: []op.Ask{ask}}))
 		}},
-		{"GET", "/v1/jobs/j99", "", func() error { _, err := w.Gate.Job(t.Context(), 99); return err }},
-		{"DELETE", "/v1/jobs/j99", "", func() error { _, err := w.Gate.Cancel(t.Context(), by, 99); return err }},
-		{"GET", "/v1/requests/j99.1", "", func() error { _, err := w.Gate.Shown(t.Context(), op.RequestID{Job: 99, Index: 1}); return err }},
-		{"GET", "/v1/guests/gone", "", func() error { _, err := w.Shown.Guest(t.Context(), by, "gone"); return err }},
-		{"GET", "/v1/commands/gone", "", func() error { _, err := w.Commands.Command(t.Context(), "gone"); return err }},
-		{"GET", "/v1/desired/gone", "", func() error { _, err := w.Gate.Set(t.Context(), "gone"); return err }},
-		{"PUT", "/v1/desired/web", "host: h", func() error { _, err := w.Desired.PutSet(t.Context(), by, "web", "", []byte("host: h")); return err }},
-		{"DELETE", "/v1/desired/gone", "", func() error { return w.Desired.DeleteSet(t.Context(), by, "gone") }},
-		{"POST", "/v1/plan", "host: h", func() error { _, err := w.Desired.Plan(t.Context(), "", []byte("host: h")); return err }},
-		{"DELETE", "/v1/agents/gone", "", func() error { _, err := w.Agents.Unregister(t.Context(), by, "gone", true); return err }},
-		{"DELETE", "/v1/reservations/r99", "", func() error { _, err := w.Reservations.Release(t.Context(), by, 99); return err }},
-		{"POST", "/v1/reservations/r99/transfer", `{"to":"a"}`, func() error { _, err := w.Reservations.Transfer(t.Context(), by, 99, "a"); return err }},
-		{"GET", "/v1/audit/inclusion?seq=999999", "", func() error { _, err := w.Log.Inclusion(t.Context(), 999999); return err }},
-		{"GET", "/v1/audit/consistency?old=3&size=999999", "", func() error { _, err := w.Log.Consistency(t.Context(), 3, 999999); return err }},
-		{"POST", "/v1/canary/99/accept", "", func() error { return w.Canary.Accept(t.Context(), by.String(), 99) }},
+		{"GET", "/v1/jobs/j99", "", func() error { return errOf(w.Gate.Job(ctx, 99)) }},
+		{"DELETE", "/v1/jobs/j99", "", func() error { return errOf(w.Gate.Cancel(ctx, by, 99)) }},
+		{"GET", "/v1/requests/j99.1", "", func() error { return errOf(w.Gate.Shown(ctx, gone)) }},
+		{"GET", "/v1/guests/gone", "", func() error { return errOf(w.Shown.Guest(ctx, by, "gone")) }},
+		{"GET", "/v1/commands/gone", "", func() error { return errOf(w.Commands.Command(ctx, "gone")) }},
+		{"GET", "/v1/desired/gone", "", func() error { return errOf(w.Gate.Set(ctx, "gone")) }},
+		{"PUT", "/v1/desired/web", "host: h", func() error { return errOf(w.Desired.PutSet(ctx, by, "web", "", []byte("host: h"))) }},
+		{"DELETE", "/v1/desired/gone", "", func() error { return w.Desired.DeleteSet(ctx, by, "gone") }},
+		{"POST", "/v1/plan", "host: h", func() error { return errOf(w.Desired.Plan(ctx, "", []byte("host: h"))) }},
+		{"DELETE", "/v1/agents/gone", "", func() error { return errOf(w.Agents.Unregister(ctx, by, "gone", true)) }},
+		{"DELETE", "/v1/reservations/r99", "", func() error { return errOf(w.Reservations.Release(ctx, by, 99)) }},
+		{"POST", "/v1/reservations/r99/transfer", `{"to":"a"}`, func() error { return errOf(w.Reservations.Transfer(ctx, by, 99, "a")) }},
+		{"GET", "/v1/audit/inclusion?seq=999999", "", func() error { return errOf(w.Log.Inclusion(ctx, 999999)) }},
+		{"GET", "/v1/audit/consistency?old=3&size=999999", "", func() error { return errOf(w.Log.Consistency(ctx, 3, 999999)) }},
+		{"POST", "/v1/canary/99/accept", "", func() error { return w.Canary.Accept(ctx, by.String(), 99) }},
 	} {
 		p := w.do(t, c.method, c.path, c.body).problem(t)
 		require.Equal(t, refusal.As(c.asked()), p.Refusal(), "%s %s", c.method, c.path)
 	}
 	for _, path := range []string{"/v1/status", "/v1/backends", "/v1/backup"} {
-		fails = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign again").About(id, op.StateSucceeded)
+		fails = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign").About(id, op.StateSucceeded)
 		p := w.do(t, "GET", path, "").problem(t)
 		require.Equal(t, fails, error(p.Refusal()), path)
 		require.Equal(t, http.StatusConflict, p.Status)
@@ -163,6 +163,8 @@ func TestRefusalsArePassed(t *testing.T) {
 	}
 	require.Empty(t, w.told(), "the gate writes down what it refuses itself")
 }
+
+func errOf[T any](_ T, err error) error { return err }
 
 // twoWords is goodEnvelope as the gate gets it.
 var twoWords = authz.Envelope{Payload: []byte("{}"), Signatures: []string{"one", "two"}}
@@ -178,7 +180,8 @@ func opened(t *testing.T, e api.Envelope) authz.Envelope {
 var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnvelope, "@offline@", goodEnvelope)
 
 // needsNoStore are the rows of reaching that are answered without the database. A plan says for each guest what failed.
-var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db", "GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
+var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db",
+	"GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
 
 // The database fails: the caller hears so, and does not hear where it is.
 func TestEveryEndpointWithoutADatabase(t *testing.T) {
@@ -294,10 +297,7 @@ func TestJobsOfAClosedStateByTheirPages(t *testing.T) {
 			if id%3 != 0 {
 				state = "succeeded"
 			}
-			if _, err := tx.Exec("INSERT INTO jobs SELECT ?, reason, created_at, created_at FROM jobs WHERE id = 3", id); err != nil {
-				return err
-			}
-			if err := copyStep(tx, id, state); err != nil {
+			if err := copyJob(tx, id, state); err != nil {
 				return err
 			}
 		}
@@ -327,8 +327,12 @@ func TestJobsOfAClosedStateByTheirPages(t *testing.T) {
 	}
 }
 
-// copyStep gives a job the step of j3, in another state.
-func copyStep(tx *store.Tx, job int, state string) error {
+// copyJob copies j3 to another number, with a step in another state.
+func copyJob(tx *store.Tx, job int, state string) error {
+	const jobs = "INSERT INTO jobs SELECT ?, reason, created_at, created_at FROM jobs WHERE id = 3"
+	if _, err := tx.Exec(jobs, job); err != nil {
+		return err
+	}
 	if _, err := tx.Exec("CREATE TEMP TABLE IF NOT EXISTS one AS SELECT * FROM steps WHERE job = 3"); err != nil {
 		return err
 	}
@@ -355,7 +359,8 @@ func TestDesiredSets(t *testing.T) {
 		require.Equal(t, api.Set{Name: "web", ETag: op.SHA256([]byte(body)), Bytes: len(body)}, s)
 	}
 	for _, header := range []string{`"` + was + `"`, `"a,b"`} {
-		require.Equal(t, refusal.Conflict, w.do(t, "PUT", "/v1/desired/web", body, "If-Match", header).problem(t).Code, header)
+		p := w.do(t, "PUT", "/v1/desired/web", body, "If-Match", header).problem(t)
+		require.Equal(t, refusal.Conflict, p.Code, header)
 	}
 	r := w.do(t, "GET", "/v1/desired/web", "")
 	require.Equal(t, body, string(r.body))

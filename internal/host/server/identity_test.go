@@ -62,7 +62,8 @@ func TestEveryRequestSaysWhichAgentAsks(t *testing.T) {
 	w.do(t, "PATCH", "/v1/jobs", "")
 	w.do(t, "POST", "/v1/jobs", "{")
 	by := "agent:" + me.ID
-	require.Equal(t, []string{by + " malformed GET /v1/nothing", by + " malformed PATCH /v1/jobs", by + " malformed POST /v1/jobs"}, w.told())
+	require.Equal(t, []string{by + " malformed GET /v1/nothing", by + " malformed PATCH /v1/jobs",
+		by + " malformed POST /v1/jobs"}, w.told())
 	w.do(t, "DELETE", "/v1/agents/me", "").into(t, 200, &me)
 	require.False(t, me.Alive)
 }
@@ -105,7 +106,8 @@ func TestANameThatEndsBetweenTwoRequests(t *testing.T) {
 	text := claim("c3", 2*freeBody)
 	_, err := io.WriteString(conn, text[:len(text)-10])
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.inBodies() > 0 }, 10*time.Second, time.Millisecond) // the caller was identified
+	// Once the body has memory, the caller was identified.
+	require.Eventually(t, func() bool { return w.inBodies() > 0 }, 10*time.Second, time.Millisecond)
 	w.do(t, "DELETE", "/v1/agents/me", "")
 	require.Equal(t, bare, holder(text[len(text)-10:]))
 }

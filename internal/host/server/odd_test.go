@@ -46,8 +46,8 @@ func TestH05OddStringsStayData(t *testing.T) {
 	}
 }
 
-// The same for what a guest's own files may put into facts and labels, which nothing checks: bytes that are no text, and
-// characters that steer terminals.
+// The same for what a guest's own files may put into facts and labels, which nothing checks: bytes that are no text,
+// and characters that steer terminals.
 func TestH05OddFactsStayData(t *testing.T) {
 	w := start(t, -1, nil)
 	for _, s := range append([]string{"\xff\xfe", "\x00\x1b]0;x\x07", "a\r\nid: 99\r\ndata: {}\r\n", "\u202e\u2028\ufeff"}, odd...) {

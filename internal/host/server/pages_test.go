@@ -17,8 +17,8 @@ import (
 	"gated/internal/wire/api"
 )
 
-// Every list ends its pages by bytes as by count, and each page leads to the next. The reasons and guests here weigh half
-// a page each.
+// Every list ends its pages by bytes as by count, and each page leads to the next. The reasons and guests here weigh
+// half a page each.
 func TestPagesEndByBytes(t *testing.T) {
 	behind := servicetest.Unwatched(t, t.TempDir())
 	defer behind.Close(t)

@@ -21,8 +21,8 @@ import (
 func TestWhatAnAgentAsksFor(t *testing.T) {
 	w := start(t, -1, nil)
 	me := w.be(t, "me")
-	require.Equal(t, api.Agent{Name: "me", ID: me.ID, UID: uint32(os.Getuid()), PID: os.Getpid(), Bound: "process", Alive: true,
-		RegisteredAt: me.RegisteredAt}, me)
+	require.Equal(t, api.Agent{Name: "me", ID: me.ID, UID: uint32(os.Getuid()), PID: os.Getpid(),
+		Bound: "process", Alive: true, RegisteredAt: me.RegisteredAt}, me)
 	var a api.RegisteredAgent
 	w.do(t, "POST", "/v1/agents", `{"name":"new","token":true}`).into(t, 201, &a)
 	require.Equal(t, "token", a.Bound)
@@ -33,10 +33,12 @@ func TestWhatAnAgentAsksFor(t *testing.T) {
 	require.Equal(t, me, agents.Agents[1])
 
 	var r api.Reservation
-	w.do(t, "POST", "/v1/reservations", `{"scope":{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true},
+	const place = `{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`
+	w.do(t, "POST", "/v1/reservations", `{"scope":`+place+`,
 		"patterns":["a","b/**"],"mode":"shared","reason":"why","ttl_seconds":86400,"keep":true}`).into(t, 201, &r)
-	require.Equal(t, api.Reservation{ID: "r3", Scope: "/nowhere/new", ScopeID: r.ScopeID, Patterns: []string{"a", "b/**"}, Mode: api.Shared,
-		Agent: "me", UID: me.UID, HolderAlive: true, Keep: true, Mine: true, Reason: "why", CreatedAt: r.CreatedAt, ExpiresAt: r.CreatedAt.Add(24 * time.Hour)}, r)
+	require.Equal(t, api.Reservation{ID: "r3", Scope: "/nowhere/new", ScopeID: r.ScopeID, Patterns: []string{"a", "b/**"},
+		Mode: api.Shared, Agent: "me", UID: me.UID, HolderAlive: true, Keep: true, Mine: true, Reason: "why",
+		CreatedAt: r.CreatedAt, ExpiresAt: r.CreatedAt.Add(24 * time.Hour)}, r)
 	w.do(t, "POST", "/v1/reservations", goodClaim).into(t, 201, &r)
 	w.do(t, "POST", "/v1/reservations", goodClaim).into(t, 200, &r)
 	require.True(t, r.Renewed)
@@ -54,7 +56,7 @@ func TestWhatAnAgentAsksFor(t *testing.T) {
 	require.Empty(t, list.Reservations)
 
 	var sc api.Scope
-	w.do(t, "POST", "/v1/scopes", `{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`).into(t, 200, &sc)
+	w.do(t, "POST", "/v1/scopes", place).into(t, 200, &sc)
 	require.Equal(t, api.Place{Path: "/nowhere/new", Device: 1, Inode: math.MaxUint64, Fold: true}, sc.Place)
 	var scopes api.ScopeList
 	w.do(t, "GET", "/v1/scopes", "").into(t, 200, &scopes)
@@ -181,8 +183,8 @@ func TestReservationPages(t *testing.T) {
 		want.Bytes = pageBytes
 		require.Equal(t, want, got)
 	}
-	for query, want := range map[string]int{"scope=/nowhere": 3, "scope=/nowhere/src": 2, "scope=/else": 0, "agent=builder": 0,
-		"agent=uid:" + strconv.Itoa(os.Getuid()): 3, "after=r248": 2} {
+	for query, want := range map[string]int{"scope=/nowhere": 3, "scope=/nowhere/src": 2, "scope=/else": 0,
+		"agent=builder": 0, "agent=uid:" + strconv.Itoa(os.Getuid()): 3, "after=r248": 2} {
 		var page api.ReservationList
 		w.do(t, "GET", "/v1/reservations?limit=3&"+query, "").into(t, 200, &page)
 		require.Len(t, page.Reservations, want, query)
@@ -208,7 +210,9 @@ func TestEventsOfOneHolder(t *testing.T) {
 	n := w.Head(t)
 	w.Happen(t, 1, "builder")
 	w.Happen(t, 1, "uid:1000")
-	for query, want := range map[string][]int64{"": {n + 1, n + 2}, "&for=builder": {n + 1}, "&for=uid:1000": {n + 2}, "&for=other": nil} {
+	for query, want := range map[string][]int64{
+		"": {n + 1, n + 2}, "&for=builder": {n + 1}, "&for=uid:1000": {n + 2}, "&for=other": nil,
+	} {
 		r := w.do(t, "GET", "/v1/events?follow=false&after="+number(n)+query, "")
 		require.Equal(t, 200, r.status)
 		var got []int64

@@ -100,7 +100,8 @@ func TestOperatorsFindAStream(t *testing.T) {
 	for range 2 {
 		w.listenTo(t, "", api.TokenHeader, servicetest.Token())
 	}
-	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/events", "", api.TokenHeader, servicetest.Token()).problem(t).Code)
+	p := w.do(t, "GET", "/v1/events", "", api.TokenHeader, servicetest.Token()).problem(t)
+	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/backup", "").status)
 	w.listenTo(t, "")
 	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")

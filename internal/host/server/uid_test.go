@@ -158,8 +158,8 @@ func TestSubmitters(t *testing.T) {
 	w := start(t, callers, func(c *Config) { c.Submitters = []uint32{carol} })
 	require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, "POST", "/v1/jobs", aJob).Code)
 	require.Zero(t, w.reached())
-	for _, uid := range []uint32{0, carol} {
-		_, err := w.as(t, uid, "POST", "/v1/jobs", strings.Replace(aJob, "start", map[uint32]string{0: "start", carol: "stop"}[uid], 1))
+	for uid, job := range map[uint32]string{0: aJob, carol: strings.Replace(aJob, "start", "stop", 1)} {
+		_, err := w.as(t, uid, "POST", "/v1/jobs", job)
 		require.NoError(t, err)
 		require.Equal(t, "uid:"+number(int64(uid)), w.newest(t, 1)[0].By)
 	}
@@ -201,7 +201,8 @@ func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
 		c.Operators, c.Submitters = []uint32{mallory, carol}, []uint32{mallory, carol}
 	})
 	for _, c := range [][3]string{
-		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""}, {"POST", "/v1/jobs", aJob},
+		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""},
+		{"POST", "/v1/jobs", aJob},
 	} {
 		require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
 	}

@@ -24,7 +24,8 @@ const aWait = `{"scope":{"path":"/nowhere/src","device":1,"inode":2},"patterns":
 func waiting(t *testing.T, change func(*Config)) (w *world, theirs api.Reservation) {
 	t.Helper()
 	w = start(t, -1, change)
-	w.do(t, "POST", "/v1/reservations", strings.Replace(goodClaim, "c/**", "w", 1), api.TokenHeader, servicetest.Token()).into(t, 201, &theirs)
+	claim := strings.Replace(goodClaim, "c/**", "w", 1)
+	w.do(t, "POST", "/v1/reservations", claim, api.TokenHeader, servicetest.Token()).into(t, 201, &theirs)
 	return w, theirs
 }
 

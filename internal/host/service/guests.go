@@ -29,8 +29,8 @@ type Guests struct {
 // NewGuests shows the guests of a driver, with the gate's records of them.
 func NewGuests(g *gate.Gate, d driver.Driver) Guests { return Guests{g, d} }
 
-// Guests lists one page by name, and says whether there are more. It shows what the driver sees, without the walk through
-// each guest's files that a look at one guest takes.
+// Guests lists one page by name, and says whether there are more. It shows what the driver sees, without the walk
+// through each guest's files that a look at one guest takes.
 func (g Guests) Guests(ctx context.Context, by op.Requester, q GuestQuery) (page []api.Guest, more bool, err error) {
 	all, err := g.driver.List(ctx)
 	if err != nil && driver.Missing(err) == "" {

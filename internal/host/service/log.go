@@ -104,8 +104,8 @@ func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	})
 }
 
-// Events is Audit; if a holder is named, an agent or uid:1000, it has only the entries that concern it. next is the number
-// of the last entry that it read, at least after. If next is after, there are no more.
+// Events is Audit; if a holder is named, an agent or uid:1000, it has only the entries that concern it. next is the
+// number of the last entry that it read, at least after. If next is after, there are no more.
 func (l *Log) Events(ctx context.Context, after int64, limit, bytes int, concerns string) (events []api.Entry, next int64, err error) {
 	if concerns != "" {
 		return l.concerning(ctx, after, limit, bytes, concern(concerns))

@@ -14,8 +14,8 @@ import (
 	"gated/internal/wire/api"
 )
 
-// Reservations keeps who has which paths, for the server. A by without an agent is a bare uid. The server has checked that
-// no number of seconds is negative or above api.MaxSeconds.
+// Reservations keeps who has which paths, for the server. A by without an agent is a bare uid. The server has checked
+// that no number of seconds is negative or above api.MaxSeconds.
 type Reservations struct {
 	book   *reserve.Book
 	gate   *gate.Gate
@@ -48,9 +48,9 @@ func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string
 	return err
 }
 
-// Reserve gives paths to an agent. It waits for as long as in says. Its Conflict comes with the reservations in the way.
-// It is NotAllowed if the caller may not write there. When ctx ends, Reserve returns ctx's error, and the claim leaves
-// the queue.
+// Reserve gives paths to an agent. It waits for as long as in says. Its Conflict comes with the reservations in the
+// way. It is NotAllowed if the caller may not write there. When ctx ends, Reserve returns ctx's error, and the claim
+// leaves the queue.
 func (r *Reservations) Reserve(ctx context.Context, by op.Requester, from *Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
 	granted, conflicts, err := r.reserve(ctx, by, from, in)
 	if err != nil {
@@ -160,8 +160,8 @@ func (r *Reservations) ReleaseMine(ctx context.Context, by op.Requester) ([]api.
 	return reservationsOf(list, by), nil
 }
 
-// Scopes lists the directories whose ids come after one, "" for the first, until they weigh so many bytes. It says whether
-// there are more.
+// Scopes lists the directories whose ids come after one, "" for the first, until they weigh so many bytes. It says
+// whether there are more.
 func (r *Reservations) Scopes(ctx context.Context, after string, bytes int) (page []api.Scope, more bool, err error) {
 	list, more, err := r.book.ScopePage(ctx, after, bytes)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *Reservations) Scopes(ctx context.Context, after string, bytes int) (pag
 	return out, more, nil
 }
 
-// RegisterScope finds or makes the id of a directory. It is NotAllowed if the caller may not write there, unless operator
-// says that by's uid is an operator's.
+// RegisterScope finds or makes the id of a directory. It is NotAllowed if the caller may not write there, unless
+// operator says that by's uid is an operator's.
 func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from *Caller, operator bool, said api.Place) (api.Scope, error) {
 	at, err := r.scopeFor(ctx, from, operator, said)
 	var s reserve.Scope

@@ -92,7 +92,8 @@ func (w *World) live(t testing.TB) (token string) {
 		require.NoError(t, w.Gate.Log(ctx, audit.Entry{Kind: audit.Started, Version: version}))
 	}
 	for i := range decisions {
-		_, err := w.Gate.Submit(ctx, op.Submission{Requester: by, Steps: []op.Ask{{Op: fmt.Sprintf("guest.none%d", i), Target: op.Target{Kind: "guest", Name: "db"}}}})
+		ask := op.Ask{Op: fmt.Sprintf("guest.none%d", i), Target: op.Target{Kind: "guest", Name: "db"}}
+		_, err := w.Gate.Submit(ctx, op.Submission{Requester: by, Steps: []op.Ask{ask}})
 		require.ErrorIs(t, err, refusal.UnknownOp)
 	}
 	require.NoError(t, w.Canary.Step(ctx))
@@ -110,8 +111,8 @@ func (w *World) live(t testing.TB) (token string) {
 // Reserve reserves a pattern in a directory for an hour, for the caller.
 func (w *World) Reserve(t testing.TB, directory, pattern string) {
 	t.Helper()
-	_, _, err := w.Agents.Book.Reserve(context.Background(), reserve.Claim{By: Caller(), Patterns: []string{pattern}, Mode: reserve.Exclusive,
-		Place: reserve.Place{Path: directory, Device: Src.Device, Inode: Src.Inode}, TTL: time.Hour})
+	_, _, err := w.Agents.Book.Reserve(context.Background(), reserve.Claim{By: Caller(), Patterns: []string{pattern},
+		Mode: reserve.Exclusive, Place: reserve.Place{Path: directory, Device: Src.Device, Inode: Src.Inode}, TTL: time.Hour})
 	require.NoError(t, err)
 }
 
@@ -159,7 +160,9 @@ func (w *World) Happen(t testing.TB, n int, concerns ...string) {
 	for i := range entries {
 		entries[i] = audit.Entry{Kind: audit.Started, By: "gate", For: concerns}
 	}
-	require.NoError(t, w.Store.Update(context.Background(), func(tx *store.Tx) error { return w.Gate.Append(tx, entries...) }))
+	require.NoError(t, w.Store.Update(context.Background(), func(tx *store.Tx) error {
+		return w.Gate.Append(tx, entries...)
+	}))
 }
 
 // Head is the number of the last entry of the log.
@@ -184,8 +187,8 @@ func (w *World) Rejection(t testing.TB, id op.RequestID) api.Envelope {
 	r, err := w.Gate.Request(context.Background(), id)
 	require.NoError(t, err)
 	now := w.Gate.Moment().Now.UTC().Truncate(time.Second)
-	b, err := op.Rejection{Gate: GateID, Host: Host, Request: id, PayloadSHA256: op.SHA256(r.Payload), Nonce: "BBBBBBBBBBBBBBBBBBBBBA",
-		IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
+	b, err := op.Rejection{Gate: GateID, Host: Host, Request: id, PayloadSHA256: op.SHA256(r.Payload),
+		Nonce: "BBBBBBBBBBBBBBBBBBBBBA", IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
 	require.NoError(t, err)
 	return Signed(t, b)
 }
@@ -197,8 +200,8 @@ func (w *World) Offline(t testing.TB) api.Envelope {
 	o, err := w.Guests.Observe(context.Background(), op.At(target))
 	require.NoError(t, err)
 	now := w.Gate.Moment().Now.UTC().Truncate(time.Second)
-	b, err := op.Payload{Gate: GateID, Host: Host, Op: "guest.destroy", Target: target, Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: op.Params{}, Nonce: "AAAAAAAAAAAAAAAAAAAAAA", IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
+	b, err := op.Payload{Gate: GateID, Host: Host, Op: "guest.destroy", Target: target, Incarnation: o.Incarnation,
+		State: o.Fingerprint, Params: op.Params{}, Nonce: "AAAAAAAAAAAAAAAAAAAAAA", IssuedAt: now, ExpiresAt: now.Add(time.Hour)}.Encode()
 	require.NoError(t, err)
 	return Signed(t, b)
 }

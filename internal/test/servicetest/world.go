@@ -84,9 +84,10 @@ func open(t testing.TB, dir string, database []byte) *World {
 	w.Shown = service.NewGuests(w.Gate, w.Guests)
 	w.Desired = service.NewDesired(w.Gate, w.Guests, service.Elsewhere{}, func() {})
 	w.Commands = service.NewCommands(map[string]catalogue.Entry{"drop-db": {Argv: []string{"/usr/bin/dropdb"}}}, w)
-	w.Canary = canary.New(canary.Config{Store: s, Append: w.Gate.Append, Rules: canary.Rules{Decisions: 20, Days: 7, Minimum: 2, Floor: 2},
-		Back: func(canary.Identity, canary.Identity) string { return "" },
-		Now:  func() (time.Time, bool) { m := w.Gate.Moment(); return m.Now, m.Trusted }})
+	w.Canary = canary.New(canary.Config{Store: s, Append: w.Gate.Append,
+		Rules: canary.Rules{Decisions: 20, Days: 7, Minimum: 2, Floor: 2},
+		Back:  func(canary.Identity, canary.Identity) string { return "" },
+		Now:   func() (time.Time, bool) { m := w.Gate.Moment(); return m.Now, m.Trusted }})
 	w.Agents, err = service.NewAgents(w.Gate, s, func(op.Target) {}, log)
 	require.NoError(t, err)
 	require.NoError(t, w.Agents.Restore(context.Background()))
@@ -105,7 +106,8 @@ func (w *World) Close(t testing.TB) {
 // Observe looks at guests and commands.
 func (w *World) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	if l.Target.Kind == op.KindCommand {
-		return op.Observed{Target: l.Target, Present: true, Incarnation: "c1", Fingerprint: op.FingerprintOf(nil), Ops: []string{op.Run}}, nil
+		return op.Observed{Target: l.Target, Present: true, Incarnation: "c1", Fingerprint: op.FingerprintOf(nil),
+			Ops: []string{op.Run}}, nil
 	}
 	return w.Guests.Observe(ctx, l)
 }

@@ -28,6 +28,8 @@ var (
 	aTarget = refusal.New(refusal.Conflict, "somebody has it").WithHint("wait")
 )
 
+const srcJSON = `{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`
+
 // agentMethods are those about agents and reservations.
 var agentMethods = []method{
 	{"Agents", func(ctx context.Context, c *Client) error { _, err := c.Agents(ctx); return err }, "GET /v1/agents"},
@@ -35,8 +37,10 @@ var agentMethods = []method{
 		_, err := c.RegisterAgent(ctx, api.RegisterAgent{Name: "new", Token: true})
 		return err
 	}, `POST /v1/agents {"name":"new"`},
-	{"Unregister", func(ctx context.Context, c *Client) error { _, err := c.Unregister(ctx, "builder"); return err }, "DELETE /v1/agents/builder"},
-	{"Reserve", func(ctx context.Context, c *Client) error { _, err := c.Reserve(ctx, aClaim); return err }, `POST /v1/reservations {"scope":{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true},"patterns":["a","b/**"],"ttl_seconds":60,"wait_seconds":5}`},
+	{"Unregister", func(ctx context.Context, c *Client) error { _, err := c.Unregister(ctx, "builder"); return err },
+		"DELETE /v1/agents/builder"},
+	{"Reserve", func(ctx context.Context, c *Client) error { _, err := c.Reserve(ctx, aClaim); return err },
+		`POST /v1/reservations {"scope":` + srcJSON + `,"patterns":["a","b/**"],"ttl_seconds":60,"wait_seconds":5}`},
 	{"Check", func(ctx context.Context, c *Client) error {
 		_, err := c.Check(ctx, api.Check{Scope: src, Patterns: []string{"a"}})
 		return err
@@ -53,12 +57,15 @@ var agentMethods = []method{
 		_, err := c.Renew(ctx, "r1", 10500*time.Millisecond)
 		return err
 	}, `POST /v1/reservations/r1/renew {"ttl_seconds":11}`},
-	{"Release", func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "r2"); return err }, "DELETE /v1/reservations/r2"},
-	{"Transfer", func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r1", "tester"); return err }, `POST /v1/reservations/r1/transfer {"to":"tester"}`},
-	{"ReleaseMine", func(ctx context.Context, c *Client) error { _, err := c.ReleaseMine(ctx); return err }, "POST /v1/reservations/release-mine"},
+	{"Release", func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "r2"); return err },
+		"DELETE /v1/reservations/r2"},
+	{"Transfer", func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r1", "tester"); return err },
+		`POST /v1/reservations/r1/transfer {"to":"tester"}`},
+	{"ReleaseMine", func(ctx context.Context, c *Client) error { _, err := c.ReleaseMine(ctx); return err },
+		"POST /v1/reservations/release-mine"},
 	{"Scopes", func(ctx context.Context, c *Client) error { _, err := c.Scopes(ctx); return err }, "GET /v1/scopes"},
 	{"RegisterScope", func(ctx context.Context, c *Client) error { _, err := c.RegisterScope(ctx, src); return err },
-		`POST /v1/scopes {"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`},
+		"POST /v1/scopes " + srcJSON},
 	{"EventsFor", func(ctx context.Context, c *Client) error {
 		return c.EventsFor(ctx, "builder", 4, false, func(api.Entry) error { return nil })
 	}, "GET /v1/events?after=4&follow=false&for=builder"},

@@ -38,7 +38,8 @@ var methods = append([]method{
 		return err
 	}, "GET /v1/jobs?after=j3&limit=7&state=pending_signature"},
 	{"Job", func(ctx context.Context, c *Client) error { _, err := c.Job(ctx, "j1"); return err }, "GET /v1/jobs/j1"},
-	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j3"); return err }, "DELETE /v1/jobs/j3"},
+	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j3"); return err },
+		"DELETE /v1/jobs/j3"},
 	{"Classify", func(ctx context.Context, c *Client) error {
 		_, err := c.Classify(ctx, api.AskOf(op.Ask{Op: "guest.start", Target: web}))
 		return err
@@ -47,8 +48,10 @@ var methods = append([]method{
 		_, err := c.Requests(ctx, op.StatePending)
 		return err
 	}, "GET /v1/requests?state=pending_signature"},
-	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j1.1"); return err }, "GET /v1/requests/j1.1"},
-	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j1.1"); return err }, "GET /v1/requests/j1.1/payload"},
+	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j1.1"); return err },
+		"GET /v1/requests/j1.1"},
+	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j1.1"); return err },
+		"GET /v1/requests/j1.1/payload"},
 	{"Approve", func(ctx context.Context, c *Client) error {
 		_, err := c.Approve(ctx, "j1.1", signed(ctx).Approval(op.RequestID{Job: 1, Index: 1}))
 		return err
@@ -69,20 +72,32 @@ var methods = append([]method{
 		_, err := c.PutSet(ctx, "web", op.SHA256([]byte(servicetest.Document)), []byte(servicetest.Document+"\n"))
 		return err
 	}, `PUT /v1/desired/web "` + op.SHA256([]byte(servicetest.Document)) + `" ` + servicetest.Document + "\n"},
-	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err }, "GET /v1/desired/web"},
+	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err },
+		"GET /v1/desired/web"},
 	{"Sets", func(ctx context.Context, c *Client) error { _, err := c.Sets(ctx); return err }, "GET /v1/desired"},
-	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") }, "DELETE /v1/desired/web"},
+	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") },
+		"DELETE /v1/desired/web"},
 	{"Guests", func(ctx context.Context, c *Client) error { _, err := c.Guests(ctx); return err }, "GET /v1/guests"},
-	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err }, "GET /v1/guests/web-1"},
-	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err }, "GET /v1/backends"},
-	{"Commands", func(ctx context.Context, c *Client) error { _, err := c.Commands(ctx); return err }, "GET /v1/commands"},
-	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err }, "GET /v1/commands/drop-db"},
-	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err }, "GET /v1/audit?after=3&limit=7"},
-	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err }, "GET /v1/audit/head"},
-	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err }, "GET /v1/audit/consistency?old=3&size=7"},
-	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err }, "GET /v1/audit/inclusion?seq=3"},
-	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "GET /v1/backup"},
-	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, servicetest.Alert) }, "POST /v1/canary/14/accept"},
+	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err },
+		"GET /v1/guests/web-1"},
+	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err },
+		"GET /v1/backends"},
+	{"Commands", func(ctx context.Context, c *Client) error { _, err := c.Commands(ctx); return err },
+		"GET /v1/commands"},
+	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err },
+		"GET /v1/commands/drop-db"},
+	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err },
+		"GET /v1/audit?after=3&limit=7"},
+	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err },
+		"GET /v1/audit/head"},
+	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err },
+		"GET /v1/audit/consistency?old=3&size=7"},
+	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err },
+		"GET /v1/audit/inclusion?seq=3"},
+	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err },
+		"GET /v1/backup"},
+	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, servicetest.Alert) },
+		"POST /v1/canary/14/accept"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
 	}, "GET /v1/events?after=4&follow=false"},
@@ -140,7 +155,7 @@ func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 }
 
 func TestEveryMethodRebuildsRefusals(t *testing.T) {
-	said := refusal.New(refusal.StaleTarget, "it changed").At(refusal.StageBinding).WithHint("look").About(aID, op.StateRefused)
+	said := refusal.New(refusal.StaleTarget, "changed").At(refusal.StageBinding).WithHint("look").About(aID, op.StateRefused)
 	c := refusing(t, said)
 	for _, m := range methods {
 		err := m.call(t.Context(), c)
@@ -166,7 +181,8 @@ func TestAnswers(t *testing.T) {
 	r, err = c.Approve(t.Context(), "j1.1", servicetest.Signed(t, p))
 	require.NoError(t, err)
 	require.Zero(t, r.Missing)
-	job, err := c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "old"}}), "")
+	destroy := op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "old"}}
+	job, err := c.Submit(t.Context(), api.SubmitOf("", destroy), "")
 	require.NoError(t, err)
 	require.ErrorIs(t, job.Error.Err(), refusal.PendingSignature)
 	require.Equal(t, api.ExitWaits, api.Exit(job.Error.Err()))
