@@ -309,15 +309,16 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 func (d *daemon) server() *server.Server {
 	g, guests := d.gate, d.backends.guests
 	c := server.Config{
-		Gate:   service.Decider{Gate: g, Held: d.reconciler().HeldBack},
+		Gate:   g,
+		Held:   d.reconciler().HeldBack,
 		Guests: service.NewGuests(g, guests),
 		Log:    d.events,
-		Status: d,
+		Status: d.Status,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
-		Canary:       service.NewCanary(d.canary),
-		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()),
-		Backends:     d.backends,
+		Canary:       d.canary,
+		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()).Backup,
+		Backends:     d.backends.Backends,
 		Agents:       d.agents,
 		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
 

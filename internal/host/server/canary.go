@@ -14,5 +14,5 @@ func (s *Server) acceptAlert(c *call) (answer, error) {
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
 		return answer{}, ownRefusal(refusal.New(refusal.Malformed, "%q is not the number of an audit entry", clip(text)))
 	}
-	return answer{status: http.StatusNoContent}, s.Canary.Accept(c.ctx, c.by, n)
+	return answer{status: http.StatusNoContent}, s.Canary.Accept(c.ctx, c.by.String(), n)
 }

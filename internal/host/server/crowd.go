@@ -4,6 +4,8 @@ import (
 	"net"
 	"slices"
 	"sync"
+
+	"gated/internal/host/service"
 )
 
 // crowd holds every connection and bounds their number. If it is full, a new connection replaces one without a complete
@@ -23,7 +25,7 @@ type peer struct {
 	*net.UnixConn
 	uid    uint32
 	pid    int32
-	caller Caller // nil if there is no registry of agents
+	caller *service.Caller // nil if there is no registry of agents
 	gone   sync.Once
 
 	crowd *crowd

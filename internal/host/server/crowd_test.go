@@ -117,7 +117,7 @@ func TestSlowHeaderIsCutOff(t *testing.T) {
 // A connection whose request is being answered is not given up for another.
 func TestABusyConnectionStays(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Conns, c.Limits.ConnsPerUID = 4, 2 })
-	w.hold, w.held = make(chan struct{}), make(chan struct{}, 2)
+	hold := w.holdStatus()
 	answers := make(chan string, 2)
 	for range 2 {
 		conn := w.dial(t)
@@ -126,13 +126,13 @@ func TestABusyConnectionStays(t *testing.T) {
 			b, _ := io.ReadAll(conn)
 			answers <- string(b)
 		}()
-		<-w.held
+		<-hold.Held
 	}
 	third := w.dial(t)
 	b, err := io.ReadAll(third)
 	require.NoError(t, err)
 	require.Empty(t, b, "there is no place: closed at once")
-	close(w.hold)
+	hold.End()
 	for range 2 {
 		require.True(t, strings.HasPrefix(<-answers, "HTTP/1.1 200 "))
 	}

@@ -23,12 +23,12 @@ func (s *Server) plan(c *call) (answer, error) {
 		return answer{}, ownRefusal(err)
 	}
 	defer s.plans.give(c.by.UID, 1)
-	p, err := s.Desired.Plan(c.ctx, c.by, set, c.body)
+	p, err := s.Desired.Plan(c.ctx, set, c.body)
 	return ok(p), err
 }
 
 func (s *Server) sets(c *call) (answer, error) {
-	sets, err := s.Desired.Sets(c.ctx)
+	sets, err := s.Gate.SetHeads(c.ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +61,7 @@ func (s *Server) set(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	x, err := s.Desired.Set(c.ctx, name)
+	x, err := s.Gate.Set(c.ctx, name)
 	return answer{status: http.StatusOK, raw: x.Body, kind: yamlType, etag: x.ETag}, err
 }
 

@@ -7,153 +7,262 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/host/service"
+	"gated/internal/log/journal"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
 const (
 	goodEnvelope = `{"payload":"e30=","signatures":["one","two"]}`
-	goodClaim    = `{"scope":{"path":"/src","device":1,"inode":2},"patterns":["a/**"]}`
+	goodClaim    = `{"scope":{"path":"/nowhere/src","device":1,"inode":2},"patterns":["c/**"]}`
+	aCheck       = `{"scope":{"path":"/nowhere/src"},"patterns":["a/b"]}`
 )
 
-// Every route, with a request that reaches what stands behind it.
+// reaching has every route, with a request that a new world answers, and a part of the answer. filled puts what
+// operators sign into the places @approve@, @reject@ and @offline@.
 var reaching = []struct {
 	method, path, body string
 	status             int
-	reaches            string
+	says               string
 }{
-	{"GET", "/v1/status", "", 200, "Status"},
-	{"POST", "/v1/ops", goodEnvelope, 202, "ApproveOffline"},
-	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/web-1","params":{},"reason":"old"}`, 202, "Submit"},
-	{"GET", "/v1/jobs", "", 200, "Jobs"},
-	{"GET", "/v1/jobs/j12", "", 200, "Job j12"},
-	{"DELETE", "/v1/jobs/j12", "", 200, "Cancel j12"},
-	{"GET", "/v1/requests", "", 200, "Requests "},
-	{"GET", "/v1/requests/j12.1", "", 200, "Shown j12.1"},
-	{"GET", "/v1/requests/j12.1/payload", "", 200, "Request j12.1"},
-	{"POST", "/v1/requests/j12.1/approve", goodEnvelope, 202, "Approve j12.1"},
-	{"POST", "/v1/requests/j12.1/reject", goodEnvelope, 202, "Reject j12.1"},
-	{"POST", "/v1/classify", `{"op":"guest.destroy","target":"guest/web-1"}`, 200, "Explain"},
-	{"POST", "/v1/plan?set=web", "host: h", 200, "Plan web"},
-	{"GET", "/v1/guests", "", 200, "Guests"},
-	{"GET", "/v1/guests/web-1", "", 200, "Guest web-1"},
-	{"GET", "/v1/commands", "", 200, "Commands"},
-	{"GET", "/v1/commands/drop-db", "", 200, "Command drop-db"},
-	{"GET", "/v1/backends", "", 200, "Backends"},
-	{"GET", "/v1/desired", "", 200, "Sets"},
-	{"PUT", "/v1/desired/web", "host: h", 200, "PutSet"},
-	{"GET", "/v1/desired/web", "", 200, "Set web"},
-	{"DELETE", "/v1/desired/web", "", 204, "DeleteSet web"},
-	{"GET", "/v1/agents", "", 200, "Agents"},
-	{"POST", "/v1/agents", `{"name":"builder","pid":7,"reaper":1}`, 201, "Register"},
-	{"DELETE", "/v1/agents/builder", "", 200, "Unregister builder"},
-	{"GET", "/v1/reservations", "", 200, "List"},
-	{"POST", "/v1/reservations", goodClaim, 201, "Reserve"},
-	{"POST", "/v1/reservations/check", `{"scope":{"path":"/src"},"patterns":["a"]}`, 200, "Check 1"},
-	{"POST", "/v1/reservations/release-mine", "", 200, "ReleaseMine"},
-	{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":60}`, 200, "Renew r12"},
-	{"POST", "/v1/reservations/r12/transfer", `{"to":"tester"}`, 200, "Transfer r12 tester"},
-	{"DELETE", "/v1/reservations/r12", "", 200, "Release r12"},
-	{"GET", "/v1/scopes", "", 200, "Scopes"},
-	{"POST", "/v1/scopes", `{"path":"/src","device":1,"inode":2}`, 200, "RegisterScope"},
-	{"GET", "/v1/events?follow=false", "", 200, "Events"},
-	{"GET", "/v1/audit", "", 200, "Audit"},
-	{"GET", "/v1/audit/head", "", 200, "Head"},
-	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, "Consistency"},
-	{"GET", "/v1/audit/inclusion?seq=3", "", 200, "Inclusion"},
-	{"POST", "/v1/canary/12/accept", "", 204, "Accept 12"},
-	{"GET", "/v1/backup", "", 200, "Backup"},
+	{"GET", "/v1/status", "", 200, `"host":"h"`},
+	{"POST", "/v1/ops", "@offline@", 200, `"authorized"`},
+	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/spare","reason":"old"}`, 202, `"reason":"old"`},
+	{"GET", "/v1/jobs", "", 200, `"id":"j10"`},
+	{"GET", "/v1/jobs/j1", "", 200, `"id":"j1"`},
+	{"DELETE", "/v1/jobs/j3", "", 200, `"cancelled"`},
+	{"GET", "/v1/requests", "", 200, `"id":"j2.1"`},
+	{"GET", "/v1/requests/j1.1", "", 200, `"id":"j1.1"`},
+	{"GET", "/v1/requests/j1.1/payload", "", 200, `"op":"guest.destroy"`},
+	{"POST", "/v1/requests/j1.1/approve", "@approve@", 200, `"authorized"`},
+	{"POST", "/v1/requests/j2.1/reject", "@reject@", 200, `"rejected"`},
+	{"POST", "/v1/classify", `{"op":"guest.destroy","target":"guest/web-1"}`, 200, `"destructive"`},
+	{"POST", "/v1/plan?set=web", servicetest.Document, 200, `"name":"app"`},
+	{"GET", "/v1/guests", "", 200, `"name":"web-1"`},
+	{"GET", "/v1/guests/web-1", "", 200, `"name":"web-1"`},
+	{"GET", "/v1/commands", "", 200, `"name":"drop-db"`},
+	{"GET", "/v1/commands/drop-db", "", 200, `"name":"drop-db"`},
+	{"GET", "/v1/backends", "", 200, `"name":"local"`},
+	{"GET", "/v1/desired", "", 200, `"name":"web"`},
+	{"PUT", "/v1/desired/app", "apiVersion: gated/v1\nhost: h\nguests: []\n", 200, `"name":"app"`},
+	{"GET", "/v1/desired/web", "", 200, "host: h"},
+	{"DELETE", "/v1/desired/web", "", 204, ""},
+	{"GET", "/v1/agents", "", 200, `"name":"builder"`},
+	{"POST", "/v1/agents", `{"name":"new","token":true}`, 201, `"name":"new"`},
+	{"DELETE", "/v1/agents/builder", "", 200, `"name":"builder"`},
+	{"GET", "/v1/reservations", "", 200, `"id":"r1"`},
+	{"POST", "/v1/reservations", goodClaim, 201, `"patterns":["c/**"]`},
+	{"POST", "/v1/reservations/check", aCheck, 200, `"conflicts":[]`},
+	{"POST", "/v1/reservations/r1/renew", `{"ttl_seconds":60}`, 200, `"id":"r1"`},
+	{"POST", "/v1/reservations/r1/transfer", `{"to":"tester"}`, 200, `"agent":"tester"`},
+	{"DELETE", "/v1/reservations/r2", "", 200, `"id":"r2"`},
+	{"POST", "/v1/reservations/release-mine", "", 200, `"reservations":[`},
+	{"GET", "/v1/scopes", "", 200, "/nowhere/src"},
+	{"POST", "/v1/scopes", `{"path":"/nowhere/src","device":1,"inode":2}`, 200, "/nowhere/src"},
+	{"GET", "/v1/events?follow=false", "", 200, "id: 1\n"},
+	{"GET", "/v1/audit", "", 200, `"seq":1`},
+	{"GET", "/v1/audit/head", "", 200, `"note":`},
+	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, `"proof":["`},
+	{"GET", "/v1/audit/inclusion?seq=3", "", 200, `"proof":["`},
+	{"POST", "/v1/canary/14/accept", "", 204, ""},
+	{"GET", "/v1/backup", "", 200, "SQLite format 3"},
+}
+
+// filled puts envelopes of the operator into a body: for requests of the world, and for a step that it did not issue.
+func filled(t testing.TB, w *servicetest.World, body string) string {
+	t.Helper()
+	for place, envelope := range map[string]func() api.Envelope{
+		"@approve@": func() api.Envelope { return w.Approval(t, op.RequestID{Job: 1, Index: 1}) },
+		"@reject@":  func() api.Envelope { return w.Rejection(t, op.RequestID{Job: 2, Index: 1}) },
+		"@offline@": func() api.Envelope { return w.Offline(t) },
+	} {
+		if strings.Contains(body, place) {
+			b, err := api.Encode(envelope())
+			require.NoError(t, err)
+			body = strings.ReplaceAll(body, place, string(b))
+		}
+	}
+	return body
 }
 
 func TestEveryEndpoint(t *testing.T) {
 	w := start(t, -1, nil)
-	w.job.Requesters = []op.Requester{{UID: uint32(os.Getuid())}}
-	w.backups = func(_ context.Context, out io.Writer) error { _, err := io.WriteString(out, "copy"); return err }
-	require.Len(t, w.server.table(), len(reaching)+2,
-		"a route without a row here (GET /v1/ops reaches nothing, and GET /v1/agents/self nothing that refuses)")
+	require.Len(t, w.server.table(), len(reaching)+2, "a route without a row (/v1/ops and /v1/agents/self need no service)")
 	for _, c := range reaching {
-		before := len(w.calls())
-		r := w.do(t, c.method, c.path, c.body)
+		r := w.do(t, c.method, c.path, filled(t, w.World, c.body))
 		require.Equal(t, c.status, r.status, "%s %s: %s", c.method, c.path, r.body)
-		require.Equal(t, []string{c.reaches}, w.calls()[before:], "%s %s", c.method, c.path)
+		require.Contains(t, string(r.body), c.says, "%s %s", c.method, c.path)
 	}
 	require.Empty(t, w.told())
 }
 
-// What stands behind an end point refuses: the caller gets that refusal whole.
-func TestEveryEndpointPassesRefusals(t *testing.T) {
-	w := start(t, -1, nil)
-	for _, c := range reaching {
-		w.err = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign again").About(aID, op.StateSucceeded)
+// A service refuses: the caller gets that refusal whole.
+func TestRefusalsArePassed(t *testing.T) {
+	ctx, by, no := t.Context(), servicetest.Caller(), errors.New("disk: /var/lib/gated/gated.db is broken")
+	var fails error
+	w := start(t, -1, func(c *Config) {
+		c.Status = func(context.Context) (api.Status, error) { return api.Status{}, fails }
+		c.Backends = func(context.Context) ([]api.Backend, error) { return nil, fails }
+		c.Backup = func(context.Context, io.Writer) error { return fails }
+	})
+	id, gone := op.RequestID{Job: 1, Index: 1}, op.RequestID{Job: 99, Index: 1}
+	old := w.Approval(t, id)
+	require.NoError(t, errOf(w.Gate.Approve(ctx, by, id, opened(t, old))))
+	again, err := api.Encode(old)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		method, path, body string
+		asked              func() error
+	}{
+		{"POST", "/v1/requests/j1.1/approve", string(again), func() error { return errOf(w.Gate.Approve(ctx, by, id, opened(t, old))) }},
+		{"POST", "/v1/requests/j1.1/reject", goodEnvelope, func() error { return errOf(w.Gate.Reject(ctx, by, id, twoWords)) }},
+		{"POST", "/v1/ops", goodEnvelope, func() error { return errOf(w.Gate.ApproveOffline(ctx, by, twoWords)) }},
+		{"POST", "/v1/jobs", `{"op":"guest.no","target":"guest/db"}`, func() error {
+			ask := op.Ask{Op: "guest.no", Target: op.Target{Kind: "guest", Name: "db"}}
+			return errOf(w.Gate.Submit(ctx, op.Submission{Requester: by, Steps: []op.Ask{ask}}))
+		}},
+		{"GET", "/v1/jobs/j99", "", func() error { return errOf(w.Gate.Job(ctx, 99)) }},
+		{"DELETE", "/v1/jobs/j99", "", func() error { return errOf(w.Gate.Cancel(ctx, by, 99)) }},
+		{"GET", "/v1/requests/j99.1", "", func() error { return errOf(w.Gate.Shown(ctx, gone)) }},
+		{"GET", "/v1/guests/gone", "", func() error { return errOf(w.Shown.Guest(ctx, by, "gone")) }},
+		{"GET", "/v1/commands/gone", "", func() error { return errOf(w.Commands.Command(ctx, "gone")) }},
+		{"GET", "/v1/desired/gone", "", func() error { return errOf(w.Gate.Set(ctx, "gone")) }},
+		{"PUT", "/v1/desired/web", "host: h", func() error { return errOf(w.Desired.PutSet(ctx, by, "web", "", []byte("host: h"))) }},
+		{"DELETE", "/v1/desired/gone", "", func() error { return w.Desired.DeleteSet(ctx, by, "gone") }},
+		{"POST", "/v1/plan", "host: h", func() error { return errOf(w.Desired.Plan(ctx, "", []byte("host: h"))) }},
+		{"DELETE", "/v1/agents/gone", "", func() error { return errOf(w.Agents.Unregister(ctx, by, "gone", true)) }},
+		{"DELETE", "/v1/reservations/r99", "", func() error { return errOf(w.Reservations.Release(ctx, by, 99)) }},
+		{"POST", "/v1/reservations/r99/transfer", `{"to":"a"}`, func() error { return errOf(w.Reservations.Transfer(ctx, by, 99, "a")) }},
+		{"GET", "/v1/audit/inclusion?seq=999999", "", func() error { return errOf(w.Log.Inclusion(ctx, 999999)) }},
+		{"GET", "/v1/audit/consistency?old=3&size=999999", "", func() error { return errOf(w.Log.Consistency(ctx, 3, 999999)) }},
+		{"POST", "/v1/canary/99/accept", "", func() error { return w.Canary.Accept(ctx, by.String(), 99) }},
+	} {
 		p := w.do(t, c.method, c.path, c.body).problem(t)
-		require.Equal(t, w.err, error(p.Refusal()), "%s %s", c.method, c.path)
+		require.Equal(t, refusal.As(c.asked()), p.Refusal(), "%s %s", c.method, c.path)
+	}
+	for _, path := range []string{"/v1/status", "/v1/backends", "/v1/backup"} {
+		fails = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign").About(id, op.StateSucceeded)
+		p := w.do(t, "GET", path, "").problem(t)
+		require.Equal(t, fails, error(p.Refusal()), path)
 		require.Equal(t, http.StatusConflict, p.Status)
-
-		w.err = errors.New("disk: /var/lib/gated/gated.db is broken")
-		p = w.do(t, c.method, c.path, c.body).problem(t)
-		require.Equal(t, refusal.Internal, p.Code, "%s %s", c.method, c.path)
+		fails = no
+		p = w.do(t, "GET", path, "").problem(t)
+		require.Equal(t, refusal.Internal, p.Code, path)
 		require.NotContains(t, p.Detail, "/var")
 	}
 	require.Empty(t, w.told(), "the gate writes down what it refuses itself")
 }
 
-func TestEveryEndpointSurvivesAPanic(t *testing.T) {
+func errOf[T any](_ T, err error) error { return err }
+
+// twoWords is goodEnvelope as the gate gets it.
+var twoWords = authz.Envelope{Payload: []byte("{}"), Signatures: []string{"one", "two"}}
+
+func opened(t *testing.T, e api.Envelope) authz.Envelope {
+	t.Helper()
+	payload, err := e.Open()
+	require.NoError(t, err)
+	return authz.Envelope{Payload: payload, Signatures: e.Signatures}
+}
+
+// places puts an envelope that no operator signed into a body.
+var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnvelope, "@offline@", goodEnvelope)
+
+// needsNoStore are the rows of reaching that are answered without the database. A plan says for each guest what failed.
+var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db",
+	"GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
+
+// The database fails: the caller hears so, and does not hear where it is.
+func TestEveryEndpointWithoutADatabase(t *testing.T) {
 	w := start(t, -1, nil)
-	w.panics = true
+	require.NoError(t, w.Store.Close())
 	for _, c := range reaching {
-		p := w.do(t, c.method, c.path, c.body).problem(t)
+		if slices.Contains(needsNoStore, c.method+" "+c.path) {
+			continue
+		}
+		p := w.do(t, c.method, c.path, places.Replace(c.body)).problem(t)
+		require.Contains(t, []refusal.Code{refusal.Internal, refusal.Unavailable}, p.Code, "%s %s", c.method, c.path)
+		require.NotContains(t, p.Detail, w.Store.Path(), "%s %s", c.method, c.path)
+	}
+	require.Empty(t, w.told())
+}
+
+// A panic ends one call. A server without services panics in each.
+func TestEveryEndpointSurvivesAPanic(t *testing.T) {
+	w := start(t, -1, func(c *Config) {
+		*c = Config{UID: c.UID, SingleUser: true, Now: c.Now, Logger: c.Logger, Commands: new(service.Commands)}
+	})
+	for _, c := range reaching {
+		if strings.HasPrefix(c.path, "/v1/commands") {
+			continue
+		}
+		p := w.do(t, c.method, c.path, places.Replace(c.body)).problem(t)
 		require.Equal(t, refusal.Internal, p.Code, "%s %s", c.method, c.path)
 	}
-	w.panics = false
-	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
+	require.Equal(t, 200, w.do(t, "GET", "/v1/ops", "").status)
 }
 
 func TestSubmitAnswersWhatWaits(t *testing.T) {
 	w := start(t, -1, nil)
-	var job api.Job
-	w.do(t, "POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/web-1","params":{"a":1},"reason":"old"}`,
-		"Idempotency-Key", "k 1").into(t, 202, &job)
+	const body = `{"op":"guest.destroy","target":"guest/old","params":{},"reason":"old"}`
+	var job, again api.Job
+	w.do(t, "POST", "/v1/jobs", body, "Idempotency-Key", "k 1").into(t, 202, &job)
 	require.Equal(t, op.StatePending, job.State)
 	require.Equal(t, refusal.PendingSignature, job.Error.Code)
-	require.Equal(t, "j12.1", *job.Request)
-	require.Equal(t, op.Submission{Reason: "old", IdempotencyKey: "k 1",
-		Requester: op.Requester{Source: op.SourceAPI, UID: uint32(os.Getuid()), PID: int32(os.Getpid())},
-		Steps:     []op.Ask{{Op: "guest.destroy", Target: web, Params: op.Params{"a": int64(1)}}}}, w.sub)
+	require.Equal(t, "j11.1", *job.Request)
+	kept, err := w.Gate.Job(t.Context(), 11)
+	require.NoError(t, err)
+	require.Equal(t, "old", kept.Reason)
+	require.Equal(t, []op.Requester{servicetest.Caller()}, kept.Requesters)
+	w.do(t, "POST", "/v1/jobs", body, "Idempotency-Key", "k 1").into(t, 202, &again)
+	require.Equal(t, job, again, "the same key is the same job")
 }
 
+// One signature of two leaves the request waiting.
 func TestApproveAnswers(t *testing.T) {
 	w := start(t, -1, nil)
 	var r api.Request
-	w.do(t, "POST", "/v1/requests/j12.1/approve", goodEnvelope).into(t, 202, &r)
-	require.Equal(t, 1, r.Missing)
-	require.Equal(t, Envelope{Payload: []byte("{}"), Signatures: []string{"one", "two"}}, w.env)
-
-	w.req.Signatures = []op.Signed{{Principal: "alice", Role: op.Operational}}
-	w.req.Step.State = op.StateAuthorized
-	w.do(t, "POST", "/v1/requests/j12.1/approve", goodEnvelope).into(t, 200, &r)
+	w.do(t, "POST", "/v1/requests/j1.1/approve", filled(t, w.World, "@approve@")).into(t, 200, &r)
 	require.Equal(t, 0, r.Missing)
-
-	w.req.Step.State = op.StateRejected
-	w.do(t, "POST", "/v1/requests/j12.1/reject", goodEnvelope).into(t, 200, &r)
+	w.do(t, "POST", "/v1/requests/j2.1/reject", filled(t, w.World, "@reject@")).into(t, 200, &r)
 	require.Equal(t, refusal.Rejected, r.Error.Code)
+	a, err := decided(op.Request{Payload: requestOf(t, w).Payload, Step: op.Step{State: op.StatePending}}, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, a.status)
+}
+
+func requestOf(t *testing.T, w *world) op.Request {
+	t.Helper()
+	r, err := w.Gate.Request(t.Context(), op.RequestID{Job: 1, Index: 1})
+	require.NoError(t, err)
+	return r
 }
 
 func TestPayloadIsTheExactBytes(t *testing.T) {
 	w := start(t, -1, nil)
-	w.goBy("builder#1")
-	w.do(t, "GET", "/v1/requests/j12.1/payload", "")
-	w.do(t, "GET", "/v1/requests/j12.1", "")
-	require.Empty(t, w.shown, "an agent under an operator's uid reads nothing to sign it")
-	w.goBy("")
-	r := w.do(t, "GET", "/v1/requests/j12.1/payload", "")
-	require.Equal(t, []op.RequestID{aID}, w.shown)
-	require.Equal(t, w.req.Payload, r.body)
+	shown := func() (n int) {
+		require.NoError(t, w.Store.View(t.Context(), func(tx *store.Tx) error {
+			return tx.QueryRow("SELECT count(*) FROM showings").Scan(&n)
+		}))
+		return n
+	}
+	w.do(t, "GET", "/v1/requests/j1.1/payload", "", api.TokenHeader, servicetest.Token())
+	w.do(t, "GET", "/v1/requests/j1.1", "")
+	require.Zero(t, shown(), "an agent under an operator's uid reads nothing to sign it")
+	r := w.do(t, "GET", "/v1/requests/j1.1/payload", "")
+	require.Equal(t, 1, shown())
+	require.Equal(t, requestOf(t, w).Payload, r.body)
 	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
 }
 
@@ -167,35 +276,34 @@ func TestOpsIsTheCatalogue(t *testing.T) {
 func TestJobListPages(t *testing.T) {
 	w := start(t, -1, nil)
 	var list api.JobList
-	w.do(t, "GET", "/v1/jobs?state=pending_signature&after=j3&limit=1", "").into(t, 200, &list)
-	require.Equal(t, JobQuery{State: op.StatePending, After: 3, Limit: 1, Bytes: pageBytes}, w.query)
-	require.Equal(t, "j12", *list.Next)
+	w.do(t, "GET", "/v1/jobs?state=planned&after=j3&limit=1", "").into(t, 200, &list)
+	require.Len(t, list.Jobs, 1)
+	require.Equal(t, "j4", *list.Next)
+	require.Equal(t, "j4", list.Jobs[0].ID)
+	list = api.JobList{}
 	w.do(t, "GET", "/v1/jobs", "").into(t, 200, &list)
-	require.Equal(t, JobQuery{Limit: pageDefault, Bytes: pageBytes}, w.query)
+	require.Len(t, list.Jobs, 10)
+	require.Nil(t, list.Next)
 }
 
-// history is a gate with jobs of which every third has ended as failed.
-type history struct {
-	*fake
-	ids []op.JobID
-}
-
-func (h history) Jobs(_ context.Context, q JobQuery) ([]op.Job, error) {
-	var out []op.Job
-	for _, id := range h.ids {
-		fits := q.State == "" || id%3 == 0
-		if fits && id > q.After && (q.Through == 0 || id <= q.Through) && len(out) < q.Limit {
-			out = append(out, op.Job{ID: id, CreatedAt: noon})
-		}
-	}
-	return out, nil
-}
-
-// Every job of a closed state is found by following next, whatever the gaps,
-// and no call looks through more than jobsExamined.
+// Every job of a closed state is found by following next, whatever the gaps, and no call looks through more than
+// jobsExamined. The jobs are rows by hand, because no test can wait for 200,000 jobs.
 func TestJobsOfAClosedStateByTheirPages(t *testing.T) {
-	h := history{fake: newFake(t), ids: []op.JobID{3, 4, 1000, 2002, 2003, 2004, 90_001, 90_003, 200_001}}
-	w := start(t, -1, func(c *Config) { c.Gate = h })
+	behind := servicetest.Unwatched(t, t.TempDir())
+	defer behind.Close(t)
+	require.NoError(t, behind.Store.Update(t.Context(), func(tx *store.Tx) error {
+		for _, id := range []int{33, 1000, 2002, 2003, 2004, 90_001, 90_003, 200_001} {
+			state := "failed"
+			if id%3 != 0 {
+				state = "succeeded"
+			}
+			if err := copyJob(tx, id, state); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	w := startOn(t, behind, -1, nil)
 	for _, limit := range []string{"1", "2", "500"} {
 		got, calls := []string{}, 0
 		for after := "j0"; ; calls++ {
@@ -215,40 +323,65 @@ func TestJobsOfAClosedStateByTheirPages(t *testing.T) {
 			require.NotEqual(t, after, *page.Next)
 			after = *page.Next
 		}
-		require.Equal(t, []string{"j3", "j2004", "j90003", "j200001"}, got, limit)
+		require.Equal(t, []string{"j33", "j2004", "j90003", "j200001"}, got, limit)
 	}
+}
+
+// copyJob copies j3 to another number, with a step in another state.
+func copyJob(tx *store.Tx, job int, state string) error {
+	const jobs = "INSERT INTO jobs SELECT ?, reason, created_at, created_at FROM jobs WHERE id = 3"
+	if _, err := tx.Exec(jobs, job); err != nil {
+		return err
+	}
+	if _, err := tx.Exec("CREATE TEMP TABLE IF NOT EXISTS one AS SELECT * FROM steps WHERE job = 3"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec("UPDATE one SET job = ?, state = ?", job, state); err != nil {
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO steps SELECT * FROM one")
+	return err
 }
 
 func TestDesiredSets(t *testing.T) {
 	w := start(t, -1, nil)
-	for header, want := range map[string]string{`"e1"`: "e1", `*`: "*", `"a,b"`: "a,b"} {
-		r := w.do(t, "PUT", "/v1/desired/web", "host: h", "If-Match", header)
+	was, body := op.SHA256([]byte(servicetest.Document)), servicetest.Document
+	for _, header := range []string{`"` + was + `"`, `*`, ""} {
+		body += "# more\n"
+		var headers []string
+		if header != "" {
+			headers = []string{"If-Match", header}
+		}
+		r := w.do(t, "PUT", "/v1/desired/web", body, headers...)
 		var s api.Set
 		r.into(t, 200, &s)
-		require.Equal(t, `"e2"`, r.header.Get("ETag"))
-		require.Equal(t, api.Set{Name: "web", ETag: "e2", Bytes: 7}, s)
-		require.Equal(t, want, w.ifMatch)
-		require.Equal(t, "web", w.set)
-		require.Equal(t, "host: h", string(w.document))
+		require.Equal(t, `"`+op.SHA256([]byte(body))+`"`, r.header.Get("ETag"))
+		require.Equal(t, api.Set{Name: "web", ETag: op.SHA256([]byte(body)), Bytes: len(body)}, s)
 	}
-	w.do(t, "PUT", "/v1/desired/web", "host: h")
-	require.Empty(t, w.ifMatch)
-
+	for _, header := range []string{`"` + was + `"`, `"a,b"`} {
+		p := w.do(t, "PUT", "/v1/desired/web", body, "If-Match", header).problem(t)
+		require.Equal(t, refusal.Conflict, p.Code, header)
+	}
 	r := w.do(t, "GET", "/v1/desired/web", "")
-	require.Equal(t, w.set1.Body, r.body)
-	require.Equal(t, `"e1"`, r.header.Get("ETag"))
+	require.Equal(t, body, string(r.body))
+	require.Equal(t, `"`+op.SHA256(r.body)+`"`, r.header.Get("ETag"))
 	require.Equal(t, yamlType, r.header.Get("Content-Type"))
 
 	var list api.SetList
 	w.do(t, "GET", "/v1/desired", "").into(t, 200, &list)
-	require.Equal(t, []api.Set{{Name: "web", ETag: "e1", Bytes: len(w.set1.Body), UpdatedAt: &noon}}, list.Sets)
+	require.Len(t, list.Sets, 1)
+	require.NotNil(t, list.Sets[0].UpdatedAt)
+	list.Sets[0].UpdatedAt = nil
+	require.Equal(t, api.Set{Name: "web", ETag: op.SHA256(r.body), Bytes: len(body)}, list.Sets[0])
 
 	require.Empty(t, w.do(t, "DELETE", "/v1/desired/web", "").body)
+	require.Equal(t, refusal.UnknownTarget, w.do(t, "GET", "/v1/desired/web", "").problem(t).Code)
 }
 
 // Requests that are refused before anything behind the server is asked.
 func TestUnclearRequests(t *testing.T) {
 	w := start(t, -1, nil)
+	before := w.reached()
 	for _, c := range []struct {
 		method, path, body string
 		headers            []string
@@ -325,7 +458,7 @@ func TestUnclearRequests(t *testing.T) {
 		require.Equal(t, c.code, p.Code)
 		require.Len(t, w.told(), told+1, "%s %s is not told", c.method, c.path)
 	}
-	require.Empty(t, w.calls())
+	require.Equal(t, before, w.reached())
 }
 
 func TestAWrongMethodSaysWhichAreRight(t *testing.T) {
@@ -379,11 +512,15 @@ func TestNoCommands(t *testing.T) {
 
 // What a step printed is in the answer about its job, and in no list.
 func TestOutputIsOfOneJob(t *testing.T) {
-	w := start(t, -1, nil)
-	w.job.Steps[0].Output = "\x1b[31mdone\n"
+	behind := servicetest.Unwatched(t, t.TempDir())
+	defer behind.Close(t)
+	require.NoError(t, behind.Store.Update(t.Context(), func(tx *store.Tx) error {
+		return journal.AddOutput(tx, op.StepID{Job: 3, Index: 1}, "\x1b[31mdone\n")
+	}))
+	w := startOn(t, behind, -1, nil)
 	var job api.Job
-	w.do(t, "GET", "/v1/jobs/j12", "").into(t, 200, &job)
+	w.do(t, "GET", "/v1/jobs/j3", "").into(t, 200, &job)
 	require.Equal(t, "\x1b[31mdone\n", job.Steps[0].Output)
-	w.job.Steps[0].Output = ""
-	require.NotContains(t, string(w.do(t, "GET", "/v1/jobs/j12", "").body), `"output"`)
+	require.NotContains(t, string(w.do(t, "GET", "/v1/jobs/j4", "").body), `"output"`)
+	require.NotContains(t, string(w.do(t, "GET", "/v1/jobs", "").body), `"output"`)
 }

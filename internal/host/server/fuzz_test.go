@@ -66,8 +66,8 @@ func FuzzReservationQuery(f *testing.F) {
 			malformed(t, err)
 			return
 		}
-		if q.Scope != known.Get("scope") || q.Agent != known.Get("agent") || known.Has("after") && q.After.String() != known.Get("after") ||
-			q.After < 0 || q.Limit < 1 || q.Limit > reservationsMax || strings.ContainsAny(q.Agent, "#/ ") {
+		if q.Path != known.Get("scope") || q.Holder != known.Get("agent") || known.Has("after") && q.After.String() != known.Get("after") ||
+			q.After < 0 || q.Limit < 1 || q.Limit > reservationsMax || strings.ContainsAny(q.Holder, "#/ ") {
 			t.Fatalf("%q became %+v", raw, q)
 		}
 	})

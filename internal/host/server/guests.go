@@ -3,11 +3,12 @@ package server
 import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/host/service"
 	"gated/internal/wire/api"
 )
 
 func (s *Server) status(c *call) (answer, error) {
-	st, err := s.Status.Status(c.ctx)
+	st, err := s.Status(c.ctx)
 	return ok(st), err
 }
 
@@ -20,7 +21,7 @@ func (s *Server) catalogue(*call) (answer, error) {
 }
 
 func (s *Server) guests(c *call) (answer, error) {
-	q := GuestQuery{After: c.query.Get("after"), Bytes: pageBytes, Limit: guestsMax}
+	q := service.GuestQuery{After: c.query.Get("after"), Bytes: pageBytes, Limit: guestsMax}
 	var err error
 	if c.query.Has("after") {
 		err = op.CheckName(q.After)
@@ -73,7 +74,7 @@ func (s *Server) command(c *call) (answer, error) {
 }
 
 func (s *Server) backends(c *call) (answer, error) {
-	list, err := s.Backends.Backends(c.ctx)
+	list, err := s.Backends(c.ctx)
 	return ok(api.BackendList{Backends: list}), err
 }
 

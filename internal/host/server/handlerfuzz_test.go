@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +23,9 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
@@ -71,86 +77,177 @@ func (p probe) request() *http.Request {
 	return nil
 }
 
-// lastingAnswer is an answer that takes deadlines, as a connection does.
-type lastingAnswer struct{ *httptest.ResponseRecorder }
+// lastingAnswer is an answer that takes deadlines, as a connection does. Its caller hangs up at the first heartbeat.
+type lastingAnswer struct {
+	*httptest.ResponseRecorder
+	hangUp func()
+}
 
 func (lastingAnswer) SetReadDeadline(time.Time) error  { return nil }
 func (lastingAnswer) SetWriteDeadline(time.Time) error { return nil }
 
-// quiet is a log in which nothing more happens: whoever waits hangs up.
-type quiet struct {
-	*fake
-	hangUp func()
+func (a lastingAnswer) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte(": heartbeat")) {
+		a.hangUp()
+	}
+	return a.ResponseRecorder.Write(b)
 }
 
-func (q *quiet) Wait(ctx context.Context, _ int64) error {
-	q.hangUp()
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// counter is a whole server without a socket, that counts what comes through.
+// counter is a whole server without a socket, and a new world behind it for each probe: a world that a probe changed is
+// given up.
 type counter struct {
-	*fake
+	*servicetest.World
 	*Server
-	log      *quiet
+	dir      string
+	kept     string // what a new world keeps
 	operator *peer
 	stranger *peer
+
+	own     int          // refusals of the server's own
+	commits atomic.Int64 // by the store
 }
 
-const (
-	fuzzDaemon   = 4242
-	fuzzStranger = 1000
-)
-
 func newCounter(t testing.TB) *counter {
-	f := newFake(t)
-	for _, uid := range []uint32{0, fuzzDaemon, fuzzStranger} {
-		f.job.Requesters = append(f.job.Requesters, op.Requester{Source: op.SourceAPI, UID: uid})
-	}
-	f.tokens = map[string]string{"dG9rZW4": "builder#7"}
-	f.backups = func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("copy")); return err }
-	f.grow(t, 4)
-	c := &counter{fake: f, log: &quiet{fake: f}}
-	c.Server = New(Config{Gate: f, Desired: f, Guests: f, Backends: f, Commands: f, Log: c.log, Status: f, Backup: f, Canary: f, Agents: f, Reservations: f,
-		UID: fuzzDaemon, SingleUser: true, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
-	c.operator = c.enter(t, fuzzDaemon)
-	c.stranger = c.enter(t, fuzzStranger)
+	c := &counter{}
+	c.renew(t)
+	c.kept = c.keeps(t)
+	t.Cleanup(func() { c.end(t) })
 	return c
 }
 
-func (c *counter) enter(t testing.TB, uid uint32) *peer {
-	caller, err := c.fake.Connected(nil)
+// renew gives the server a new world.
+func (c *counter) renew(t testing.TB) {
+	if c.World != nil {
+		c.end(t)
+	}
+	var err error
+	c.dir, err = os.MkdirTemp("", "gated")
 	require.NoError(t, err)
-	p := &peer{uid: uid, pid: 8, caller: caller, crowd: c.crowd}
+	c.World = servicetest.Unwatched(t, c.dir)
+	c.commits.Store(0)
+	c.Store.OnCommit(func() { c.commits.Add(1) })
+	config := configOf(c.World)
+	config.Limits.Beat = time.Millisecond
+	config.Status = func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil }
+	config.Refused = func(context.Context, op.Requester, string, *refusal.Refusal) { c.own++ }
+	c.Server = New(config)
+	c.operator = c.enter(t, uint32(os.Getuid()))
+	c.stranger = c.enter(t, mallory)
+}
+
+// end closes the world and removes its directory.
+func (c *counter) end(t testing.TB) {
+	for _, p := range []*peer{c.operator, c.stranger} {
+		p.caller.Close()
+	}
+	c.World.Close(t)
+	require.NoError(t, os.RemoveAll(c.dir))
+}
+
+func (c *counter) enter(t testing.TB, uid uint32) *peer {
+	p := &peer{uid: uid, pid: 8, caller: c.Enter(t), crowd: c.crowd}
 	_, ok := c.crowd.join(p)
 	require.True(t, ok)
 	return p
 }
 
-// ask sends a probe and returns its answer and what it reached; ok is false
-// where net/http answers without us.
-func (c *counter) ask(p probe) (got reply, reached []string, ok bool) {
+// effect is what a probe did.
+type effect struct {
+	own     bool  // the server itself refused
+	commits int64 // of the store
+	looks   int64 // at guests
+	entries []api.Entry
+}
+
+// ask sends a probe to a new world, and returns its answer and what it did. ok is false if net/http answers it, or if
+// its caller has hung up before the answer.
+func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
+	if c.commits.Load() > 0 {
+		c.renew(t)
+	}
+	p.body = []byte(filled(t, c.World, string(p.body)))
+	p.headers = strings.ReplaceAll(p.headers, "@token@", servicetest.Token())
 	r := p.request()
 	if r == nil {
-		return reply{}, nil, false
+		return reply{}, effect{}, false
 	}
 	who := c.stranger
 	if p.operator {
 		who = c.operator
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), peerKey{}, who))
+	const patience = 2 * time.Second // of the caller: claims may wait
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), peerKey{}, who), patience)
 	defer cancel()
-	c.log.hangUp = cancel
-	c.fake.change(func() { c.fake.reached = nil })
+	head, looks := c.Head(t), c.Guests.Looks()
+	c.own = 0
 	w := httptest.NewRecorder()
-	c.Server.serve(lastingAnswer{w}, r.WithContext(ctx))
-	return reply{w.Code, w.Header(), w.Body.Bytes()}, c.calls(), true
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			panic(v)
+		}
+	}()
+	c.serve(lastingAnswer{w, cancel}, r.WithContext(ctx))
+	did = effect{own: c.own > 0, commits: c.commits.Load(), looks: c.Guests.Looks() - looks}
+	if did.commits > 0 {
+		var err error
+		did.entries, err = c.Log.Audit(context.Background(), head, pageMax, pageBytes)
+		require.NoError(t, err)
+	}
+	return reply{w.Code, w.Header(), w.Body.Bytes()}, did, true
 }
 
-// FuzzHandlers: every end point, through the real mux, with what anybody may
-// send. Nothing panics; a refusal is a problem with a code and the status of
-// the table, and nothing behind the server was asked; nothing is kept after it.
+// keeps is all that the database keeps, apart from the audit log, what it counts, and the answers to idempotency keys.
+func (c *counter) keeps(t testing.TB) string {
+	counts := []string{"spent", "store_meta", "time_mark", "idempotency"}
+	sum := sha256.New()
+	require.NoError(t, c.Store.View(context.Background(), func(tx *store.Tx) error {
+		objects, err := tx.Schema()
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if o.Kind != "table" || strings.HasPrefix(o.Name, "audit") || slices.Contains(counts, o.Name) {
+				continue
+			}
+			if err := rowsInto(sum, tx, o.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return string(sum.Sum(nil))
+}
+
+// rowsInto writes every row of a table.
+func rowsInto(w io.Writer, tx *store.Tx, table string) error {
+	rows, err := tx.Query("SELECT * FROM " + table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		if err := rows.Scan(values...); err != nil {
+			return err
+		}
+		for i, v := range values {
+			fmt.Fprintf(w, "%s.%s=%q\n", table, columns[i], fmt.Sprint(*v.(*any)))
+		}
+	}
+	return rows.Err()
+}
+
+// FuzzHandlers: every end point, through the real mux and the real services, with what any caller may send. Nothing
+// panics, and nothing is held after it. A refusal is a problem with a code and the status of the table. If the server
+// itself refused, nothing behind it was reached: no commit and no look at a guest. If a service refused, the database
+// keeps what it kept, and the log has no new entry but of the refusal.
 func FuzzHandlers(f *testing.F) {
 	for _, p := range seeds() {
 		f.Add(p.route, p.id, p.query, p.headers, p.body, p.operator)
@@ -158,7 +255,7 @@ func FuzzHandlers(f *testing.F) {
 	c := newCounter(f)
 	f.Fuzz(func(t *testing.T, route, id, query, headers string, body []byte, operator bool) {
 		p := probe{route, id, query, headers, body, operator}
-		got, reached, ok := c.ask(p)
+		got, did, ok := c.ask(t, p)
 		if !ok {
 			return
 		}
@@ -166,16 +263,16 @@ func FuzzHandlers(f *testing.F) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		if got.status >= http.StatusBadRequest {
-			refused(t, got, reached)
+			refused(t, c, got, did)
 		} else {
-			answered(t, c, p, got, reached)
+			answered(t, c, p, got, did)
 		}
 		c.idle(t)
 	})
 }
 
-// refused asserts what a refusal of the server's own is.
-func refused(t *testing.T, got reply, reached []string) {
+// refused asserts what a refusal is.
+func refused(t *testing.T, c *counter, got reply, did effect) {
 	t.Helper()
 	if got.header.Get("Content-Type") != api.ProblemType || !jsontext.Value(got.body).IsValid() {
 		t.Fatalf("%q: %s", got.header, got.body)
@@ -190,14 +287,28 @@ func refused(t *testing.T, got reply, reached []string) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	const most = 64 << 10 // of one answer; what it repeats of a caller's words has a bound
-	if len(reached) > 0 || len(got.body) > most {
-		t.Fatalf("refused with %d bytes after %q: %s", len(got.body), reached, got.body)
+	if len(got.body) > most {
+		t.Fatalf("refused with %d bytes: %s", len(got.body), got.body)
+	}
+	if did.own && (did.commits > 0 || did.looks > 0) {
+		t.Fatalf("the server refused after %d commits and %d looks: %s", did.commits, did.looks, got.body)
+	}
+	if did.commits == 0 {
+		return
+	}
+	for _, e := range did.entries {
+		if e.Kind != string(audit.Refused) {
+			t.Fatalf("refused, and the log says %s: %s", e.Raw, got.body)
+		}
+	}
+	if c.keeps(t) != c.kept {
+		t.Fatalf("refused, and the database changed: %s", got.body)
 	}
 }
 
 // answered asserts what an answer has to be, and that what led to it reads in
 // one way.
-func answered(t *testing.T, c *counter, p probe, got reply, reached []string) {
+func answered(t *testing.T, c *counter, p probe, got reply, did effect) {
 	t.Helper()
 	rt, known := c.routeOf(p.request())
 	if !known {
@@ -206,8 +317,9 @@ func answered(t *testing.T, c *counter, p probe, got reply, reached []string) {
 	if rt.who == operators && !p.operator {
 		t.Fatalf("a stranger was answered: %s", got.body)
 	}
-	if asksNobody := strings.HasSuffix(rt.path, "/ops") && rt.method == http.MethodGet || rt.path == selfPath; !asksNobody && len(reached) == 0 {
-		t.Fatalf("answered without asking anybody: %s", got.body)
+	reads := rt.method == http.MethodGet && !strings.HasSuffix(rt.path, "/payload")
+	if did.own || reads && did.commits > 0 {
+		t.Fatalf("answered after a refusal (%v), or a question that wrote %d times: %s", did.own, did.commits, got.body)
 	}
 	switch got.header.Get("Content-Type") {
 	case api.ContentType:
@@ -218,7 +330,8 @@ func answered(t *testing.T, c *counter, p probe, got reply, reached []string) {
 	default:
 		t.Fatalf("%q", got.header)
 	}
-	if rt.body == MaxBody && !jsontext.Value(p.body).IsValid() && !strings.Contains(strings.ToLower(p.headers), "transfer-encoding") {
+	body, chunked := filled(t, c.World, string(p.body)), strings.Contains(strings.ToLower(p.headers), "transfer-encoding")
+	if rt.body == MaxBody && !jsontext.Value(body).IsValid() && !chunked {
 		t.Fatalf("took a body that is no JSON, or can be read in two ways: %q", p.body)
 	}
 	if rt.body == 0 && len(p.body) > 0 {

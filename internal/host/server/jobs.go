@@ -7,6 +7,8 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/gate"
+	"gated/internal/host/service"
 	"gated/internal/wire/api"
 )
 
@@ -67,7 +69,7 @@ func idempotencyKey(h http.Header) (string, error) {
 }
 
 func (s *Server) jobs(c *call) (answer, error) {
-	q := JobQuery{Bytes: pageBytes}
+	q := gate.JobFilter{Bytes: pageBytes}
 	var err error
 	if q.State, err = c.state(); err != nil {
 		return answer{}, err
@@ -97,7 +99,7 @@ func (s *Server) jobs(c *call) (answer, error) {
 
 // next returns the job after which the list continues, nil at its end. The list may continue even if no examined job
 // matched.
-func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
+func (s *Server) next(c *call, q gate.JobFilter, jobs []op.Job) (*string, error) {
 	var last op.JobID
 	switch {
 	case len(jobs) == q.Limit, weightOf(jobs) >= q.Bytes:
@@ -105,7 +107,7 @@ func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
 	case q.Through == 0:
 		return nil, nil
 	default:
-		more, err := s.Gate.Jobs(c.ctx, JobQuery{After: q.Through, Limit: 1})
+		more, err := s.Gate.Jobs(c.ctx, gate.JobFilter{After: q.Through, Limit: 1})
 		if err != nil || len(more) == 0 {
 			return nil, err
 		}
@@ -127,7 +129,7 @@ func (s *Server) job(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	job, err := s.Gate.Job(c.ctx, id)
+	job, err := service.ShownJob(c.ctx, s.Gate, s.Held, id)
 	return ok(api.JobOf(job)), err
 }
 

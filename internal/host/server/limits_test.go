@@ -1,10 +1,9 @@
 package server
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,15 +11,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
 // sized returns a job's body of exactly n bytes.
 func sized(n int) string {
-	const head, tail = `{"op":"guest.start","target":"guest/web-1","reason":"`, `"}`
+	const head, tail = `{"op":"guest.start","target":"guest/db","reason":"`, `"}`
 	return head + strings.Repeat("r", n-len(head)-len(tail)) + tail
+}
+
+// document returns a document of exactly n bytes.
+func document(n int) string {
+	line := strings.Repeat("#", 1000) + "\n"
+	rest := n - len(servicetest.Document)
+	return servicetest.Document + strings.Repeat(line, rest/len(line)) + strings.Repeat("\n", rest%len(line))
 }
 
 func TestBodyLimit(t *testing.T) {
@@ -35,13 +41,15 @@ func TestBodyLimit(t *testing.T) {
 		require.Equal(t, refusal.Oversized, p.Code)
 		require.Equal(t, c.bytes > MaxBody, strings.Contains(p.Detail, strconv.Itoa(MaxBody)), p.Detail)
 	}
-	require.Empty(t, w.calls())
+	require.Zero(t, w.reached())
 
 	for n, status := range map[int]int{MaxDesired - 1: 200, MaxDesired: 200, MaxDesired + 1: 413} {
-		r := w.do(t, "PUT", "/v1/desired/web", strings.Repeat("x", n))
-		require.Equal(t, status, r.status)
+		r := w.do(t, "PUT", "/v1/desired/web", document(n))
+		require.Equal(t, status, r.status, "%.200s", r.body)
 		if status == 200 {
-			require.Len(t, w.document, n)
+			set, err := w.Gate.Set(t.Context(), "web")
+			require.NoError(t, err)
+			require.Len(t, set.Body, n)
 		}
 	}
 }
@@ -49,8 +57,9 @@ func TestBodyLimit(t *testing.T) {
 // A length that is not announced is counted.
 func TestBodyLimitWithoutALength(t *testing.T) {
 	w := start(t, -1, nil)
+	before := w.reached()
 	for n, status := range map[int]int{MaxDesired: 200, MaxDesired + 1: 413} {
-		body := io.MultiReader(bytes.NewReader(make([]byte, n))) // hides the length
+		body := io.MultiReader(strings.NewReader(document(n))) // hides the length
 		req, err := http.NewRequest("POST", "http://gated/v1/plan", body)
 		require.NoError(t, err)
 		resp, err := w.http.Do(req)
@@ -60,14 +69,14 @@ func TestBodyLimitWithoutALength(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 	}
-	require.Equal(t, []string{"Plan"}, w.calls())
+	require.EqualValues(t, before+2, w.reached(), "one plan: it lists the guests, and looks for app in the trash")
 }
 
 func TestBodiesGiveTheirMemoryBack(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Bodies, c.Limits.BodiesUID = 20<<20, 20<<20 })
 	for range 2 {
-		require.Equal(t, 200, w.do(t, "POST", "/v1/plan", strings.Repeat("x", MaxDesired)).status)
-		require.Equal(t, 413, w.do(t, "POST", "/v1/plan", strings.Repeat("x", MaxDesired+1)).status)
+		require.Equal(t, 200, w.do(t, "POST", "/v1/plan", document(MaxDesired)).status)
+		require.Equal(t, 413, w.do(t, "POST", "/v1/plan", document(MaxDesired+1)).status)
 	}
 	w.server.bodies.mu.Lock()
 	defer w.server.bodies.mu.Unlock()
@@ -77,67 +86,52 @@ func TestBodiesGiveTheirMemoryBack(t *testing.T) {
 
 func TestBodiesTogetherAreBounded(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Bodies, c.Limits.BodiesUID = 1<<20, 1<<20 })
-	p := w.do(t, "POST", "/v1/plan", strings.Repeat("x", 2<<20)).problem(t)
+	p := w.do(t, "POST", "/v1/plan", document(2<<20)).problem(t)
 	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, http.StatusTooManyRequests, p.Status)
 	// Whoever holds it all does not keep small ones out.
 	require.NoError(t, w.server.bodies.take(0, 1<<20))
-	require.Equal(t, 200, w.do(t, "POST", "/v1/plan", strings.Repeat("x", freeBody-1)).status)
-	require.Equal(t, 429, w.do(t, "POST", "/v1/plan", strings.Repeat("x", freeBody+1)).status)
+	require.Equal(t, 200, w.do(t, "POST", "/v1/plan", document(freeBody-1)).status)
+	require.Equal(t, 429, w.do(t, "POST", "/v1/plan", document(freeBody+1)).status)
 }
 
 // TestDecodedBodiesTogetherAreBounded: below, at and above what one uid's bodies
 // may take once they are decoded, further ones wait. What operators signed, and
 // reads, wait for none.
 func TestDecodedBodiesTogetherAreBounded(t *testing.T) {
-	body := `{"op":"guest.start","target":"guest/web-1"}`
+	body := aJob
 	weight, err := api.Weigh([]byte(body))
 	require.NoError(t, err)
-	f := slowSubmit{fake: newFake(t), held: make(chan struct{}, 10), hold: make(chan struct{})}
-	w := start(t, -1, func(c *Config) { c.Gate, c.Limits.DecodedUID, c.Limits.Decoded = f, 3*weight, 10*weight })
+	w := start(t, -1, func(c *Config) { c.Limits.DecodedUID, c.Limits.Decoded = 3*weight, 10*weight })
+	hold, approval := w.Guests.Hold("db"), filled(t, w.World, "@approve@")
 	statuses := make(chan int, 4)
 	for range 4 {
 		go func() { statuses <- w.do(t, "POST", "/v1/jobs", body).status }()
 	}
 	for range 3 {
-		<-f.held
+		<-hold.Held
 	}
 	require.Eventually(t, func() bool { return w.server.decoded.Waiting() == 1 }, 20*time.Second, time.Millisecond)
-	require.Empty(t, f.held, "the fourth waits")
+	require.Empty(t, hold.Held, "the fourth waits")
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
-	require.Equal(t, 202, w.do(t, "POST", "/v1/requests/j12.1/approve", goodEnvelope).status)
-	close(f.hold)
+	require.Equal(t, 200, w.do(t, "POST", "/v1/requests/j1.1/approve", approval).status)
+	hold.End()
 	for range 4 {
 		require.Equal(t, 202, <-statuses)
 	}
 	require.Zero(t, w.server.decoded.Waiting())
 }
 
-// TestABodyThatFindsNoRoom: who waits for longer than it may is told so.
+// TestABodyThatFindsNoRoom: a call that waits for longer than it may is told so.
 func TestABodyThatFindsNoRoom(t *testing.T) {
-	f := slowSubmit{fake: newFake(t), held: make(chan struct{}, 10), hold: make(chan struct{})}
-	w := start(t, -1, func(c *Config) { c.Gate, c.Limits.DecodedUID, c.Limits.Work = f, 1, 300*time.Millisecond })
-	body := `{"op":"guest.start","target":"guest/web-1"}`
-	first := make(chan int, 1)
-	go func() { first <- w.do(t, "POST", "/v1/jobs", body).status }()
-	<-f.held
-	p := w.do(t, "POST", "/v1/jobs", body).problem(t)
+	w := start(t, -1, func(c *Config) { c.Limits.DecodedUID, c.Limits.Work = 1, 300*time.Millisecond })
+	end, err := w.server.decoded.Take(t.Context(), uint32(os.Getuid()), 1) // as a body under way
+	require.NoError(t, err)
+	p := w.do(t, "POST", "/v1/jobs", aJob).problem(t)
 	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, http.StatusTooManyRequests, p.Status)
-	close(f.hold)
-	require.Equal(t, 202, <-first)
-}
-
-// slowSubmit is a gate whose submits last until the test lets them go on.
-type slowSubmit struct {
-	*fake
-	held, hold chan struct{}
-}
-
-func (s slowSubmit) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
-	s.held <- struct{}{}
-	<-s.hold
-	return s.fake.Submit(ctx, sub)
+	end()
+	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", aJob).status)
 }
 
 func TestQuota(t *testing.T) {
@@ -164,12 +158,8 @@ func TestQuotaLeavesSome(t *testing.T) {
 
 func TestIdempotencyKeyLimit(t *testing.T) {
 	w := start(t, -1, nil)
-	const job = `{"op":"guest.start","target":"guest/web-1"}`
 	for n, status := range map[int]int{1: 202, maxKey - 1: 202, maxKey: 202, maxKey + 1: 400} {
-		require.Equal(t, status, w.do(t, "POST", "/v1/jobs", job, "Idempotency-Key", strings.Repeat("k", n)).status, n)
-		if status == 202 {
-			require.Len(t, w.sub.IdempotencyKey, n)
-		}
+		require.Equal(t, status, w.do(t, "POST", "/v1/jobs", aJob, "Idempotency-Key", strings.Repeat("k", n)).status, n)
 	}
 }
 
@@ -195,5 +185,5 @@ func TestABodyThatDoesNotArrive(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(b), "HTTP/1.1 400 ")
 	require.Contains(t, string(b), "did not arrive within")
-	require.Empty(t, w.calls())
+	require.Zero(t, w.reached())
 }

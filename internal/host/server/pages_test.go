@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -13,56 +12,27 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
-// wide is a gate whose jobs and requests weigh half a page each, and a list of
-// guests that does.
-type wide struct {
-	*fake
-	n int
-}
-
-func (g wide) Jobs(_ context.Context, q JobQuery) (out []op.Job, err error) {
-	weight := 0
-	for id := q.After + 1; int(id) <= g.n && len(out) < q.Limit && weight < q.Bytes; id++ {
-		j := op.Job{ID: id, CreatedAt: noon, Reason: strings.Repeat("x", pageBytes/2)}
-		weight += j.Weight()
-		out = append(out, j)
-	}
-	return out, nil
-}
-
-func (g wide) Requests(_ context.Context, q RequestQuery) (out []op.Request, err error) {
-	weight := 0
-	for id := q.After.Job + 1; int(id) <= g.n && len(out) < q.Limit && weight < q.Bytes; id++ {
-		r := g.req
-		r.ID = op.RequestID{Job: id, Index: 1}
-		r.Reason = strings.Repeat("x", pageBytes/2)
-		weight += r.Weight()
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-func (g wide) Guests(_ context.Context, _ op.Requester, q GuestQuery) (out []api.Guest, more bool, err error) {
-	for n := 1; n <= g.n; n++ {
-		name := fmt.Sprintf("g%04d", n)
-		if name <= q.After {
-			continue
-		}
-		if len(out) == 2 || len(out) == q.Limit {
-			return out, true, nil
-		}
-		out = append(out, api.Guest{Name: name})
-	}
-	return out, false, nil
-}
-
-// Every list ends its pages by bytes as by count, and each page leads to the next.
+// Every list ends its pages by bytes as by count, and each page leads to the next. The reasons and guests here weigh
+// half a page each.
 func TestPagesEndByBytes(t *testing.T) {
-	const n = 9
-	w := start(t, -1, func(c *Config) { g := wide{c.Gate.(*fake), n}; c.Gate, c.Guests = g, g })
+	behind := servicetest.Unwatched(t, t.TempDir())
+	defer behind.Close(t)
+	for _, name := range []string{"g1", "g2", "g3", "g4", "g5", "g6", "g7"} {
+		behind.Guests.Put(name, op.Params{})
+		behind.Submit(t, "guest.destroy", name)
+	}
+	require.NoError(t, behind.Store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec("UPDATE jobs SET reason = ?", strings.Repeat("x", pageBytes/2))
+		return err
+	}))
+	behind.Guests.Odd(strings.Repeat("x", pageBytes/6))
+	w := startOn(t, behind, -1, nil)
+	counts := map[string]int{"/v1/jobs": 17, "/v1/requests": 9, "/v1/guests": 11}
 	for path, page := range map[string]func([]byte) ([]string, *string){
 		"/v1/jobs": func(b []byte) (ids []string, next *string) {
 			var l api.JobList
@@ -103,7 +73,7 @@ func TestPagesEndByBytes(t *testing.T) {
 			}
 			at = path + "?after=" + *next
 		}
-		require.Len(t, all, n, path)
+		require.Len(t, all, counts[path], path)
 	}
 	for _, path := range []string{"/v1/requests?after=j1", "/v1/requests?limit=0", "/v1/requests?limit=501", "/v1/guests?after=", "/v1/guests?limit=1001"} {
 		require.Equal(t, 400, w.do(t, "GET", path, "").status, path)
@@ -133,7 +103,8 @@ func TestAnswersThatNobodyTakesAreBounded(t *testing.T) {
 		c.Limits.AnswersUID = 3 * (large - freeAnswer)
 		c.Limits.ListsUID, c.Limits.Lists = 16, 16
 	})
-	w.set1.Body = []byte(strings.Repeat("x", large))
+	_, err := w.Desired.PutSet(t.Context(), servicetest.Caller(), "web", "", []byte(document(large)))
+	require.NoError(t, err)
 	var held []net.Conn
 	for range 2 {
 		held = append(held, w.unread(t, "/v1/desired/web"))
@@ -144,7 +115,7 @@ func TestAnswersThatNobodyTakesAreBounded(t *testing.T) {
 	require.Equal(t, 429, r.status, "above")
 	require.Contains(t, string(r.body), string(refusal.OverLimit))
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
-	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web","reason":""}`).status, "what was done is always said")
+	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", aJob).status, "what was done is always said")
 	for _, c := range held {
 		require.NoError(t, c.Close())
 	}

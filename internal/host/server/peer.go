@@ -7,13 +7,15 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"gated/internal/host/service"
 )
 
 // peerListener accepts connections into a crowd.
 type peerListener struct {
 	*Socket
 	crowd  *crowd
-	agents Agents
+	agents *service.Agents
 	log    *slog.Logger
 }
 
@@ -46,7 +48,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 // newPeer asks the kernel which process connected (SO_PEERCRED, unix(7)). The ids are those at connect(2): a connection
 // that was handed on still speaks for the process that opened it. agents reads the process now, while its pid is still
 // its own; nil agents read nothing.
-func newPeer(conn *net.UnixConn, c *crowd, agents Agents) (*peer, error) {
+func newPeer(conn *net.UnixConn, c *crowd, agents *service.Agents) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err

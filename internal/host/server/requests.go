@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"net/http"
 
+	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/gate"
 	"gated/internal/wire/api"
 )
 
 func (s *Server) requests(c *call) (answer, error) {
-	q := RequestQuery{Bytes: pageBytes}
+	q := gate.RequestFilter{Bytes: pageBytes}
 	var err error
 	if q.State, err = c.state(); err != nil {
 		return answer{}, err
@@ -23,7 +25,7 @@ func (s *Server) requests(c *call) (answer, error) {
 			return answer{}, ownRefusal(err)
 		}
 	}
-	rs, err := s.Gate.Requests(c.ctx, q)
+	rs, err := s.Gate.RequestPage(c.ctx, q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -122,29 +124,29 @@ func (c *call) requestID() (op.RequestID, error) {
 }
 
 // envelope reads the path's request id and the body.
-func (c *call) envelope() (op.RequestID, Envelope, error) {
+func (c *call) envelope() (op.RequestID, authz.Envelope, error) {
 	id, err := c.requestID()
 	if err != nil {
-		return id, Envelope{}, err
+		return id, authz.Envelope{}, err
 	}
 	e, err := openEnvelope(c.body)
 	return id, e, err
 }
 
-func openEnvelope(body []byte) (Envelope, error) {
+func openEnvelope(body []byte) (authz.Envelope, error) {
 	var in api.Envelope
 	_, err := api.Weigh(body)
 	if err == nil {
 		err = api.DecodeWeighed(body, &in)
 	}
 	if err != nil {
-		return Envelope{}, ownRefusal(refusal.As(err).At(refusal.StageDecode))
+		return authz.Envelope{}, ownRefusal(refusal.As(err).At(refusal.StageDecode))
 	}
 	payload, err := in.Open()
 	if err != nil {
-		return Envelope{}, ownRefusal(err)
+		return authz.Envelope{}, ownRefusal(err)
 	}
-	return Envelope{Payload: payload, Signatures: in.Signatures}, nil
+	return authz.Envelope{Payload: payload, Signatures: in.Signatures}, nil
 }
 
 // wireRequest converts a request for the wire. If its payload does not decode, the fault is the gate's, not the

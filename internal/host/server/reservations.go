@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
@@ -107,14 +108,14 @@ func (s *Server) reservations(c *call) (answer, error) {
 	return ok(out), nil
 }
 
-func (c *call) reservationQuery() (q ReservationQuery, err error) {
+func (c *call) reservationQuery() (q reserve.Query, err error) {
 	q.Bytes = pageBytes
-	q.Scope = c.query.Get("scope")
-	if c.query.Has("scope") && (q.Scope == "" || q.Scope[0] != '/') {
+	q.Path = c.query.Get("scope")
+	if c.query.Has("scope") && (q.Path == "" || q.Path[0] != '/') {
 		return q, ownRefusal(refusal.New(refusal.Malformed, "scope is %q, not the absolute path of a directory",
-			clip(q.Scope)))
+			clip(q.Path)))
 	}
-	if q.Agent, err = c.holder("agent"); err != nil {
+	if q.Holder, err = c.holder("agent"); err != nil {
 		return q, err
 	}
 	if q.Limit, err = c.limit(reservationsMax); err != nil {

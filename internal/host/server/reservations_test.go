@@ -3,6 +3,8 @@ package server
 import (
 	"math"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,58 +12,61 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/agents/reserve"
 	"gated/internal/base/refusal"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
 func TestWhatAnAgentAsksFor(t *testing.T) {
 	w := start(t, -1, nil)
+	me := w.be(t, "me")
+	require.Equal(t, api.Agent{Name: "me", ID: me.ID, UID: uint32(os.Getuid()), PID: os.Getpid(),
+		Bound: "process", Alive: true, RegisteredAt: me.RegisteredAt}, me)
 	var a api.RegisteredAgent
-	w.do(t, "POST", "/v1/agents", `{"name":"builder","pid":7,"reaper":1}`).into(t, 201, &a)
-	require.Equal(t, api.RegisterAgent{Name: "builder", PID: 7, Reaper: 1}, w.register)
-	require.Equal(t, api.RegisteredAgent{Agent: api.Agent{Name: "builder", ID: "builder#7"}, Token: "t"}, a)
-	w.do(t, "POST", "/v1/agents", `{"name":"builder","token":true}`).into(t, 201, &a)
-	require.Equal(t, api.RegisterAgent{Name: "builder", Token: true}, w.register)
-
-	var gone api.Agent
-	w.do(t, "DELETE", "/v1/agents/builder", "").into(t, 200, &gone)
-	require.Equal(t, "builder", gone.Name)
-	require.True(t, w.operator, "the daemon's own uid is an operator's")
+	w.do(t, "POST", "/v1/agents", `{"name":"new","token":true}`).into(t, 201, &a)
+	require.Equal(t, "token", a.Bound)
+	require.NotEmpty(t, a.Token)
 	var agents api.AgentList
 	w.do(t, "GET", "/v1/agents", "").into(t, 200, &agents)
-	require.Equal(t, []api.Agent{{Name: "builder"}}, agents.Agents)
+	require.Len(t, agents.Agents, 4)
+	require.Equal(t, me, agents.Agents[1])
 
 	var r api.Reservation
-	w.do(t, "POST", "/v1/reservations", `{"scope":{"path":"/src","device":1,"inode":18446744073709551615,"fold":true},
+	const place = `{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`
+	w.do(t, "POST", "/v1/reservations", `{"scope":`+place+`,
 		"patterns":["a","b/**"],"mode":"shared","reason":"why","ttl_seconds":86400,"keep":true}`).into(t, 201, &r)
-	require.Equal(t, api.Reserve{Scope: api.Place{Path: "/src", Device: 1, Inode: math.MaxUint64, Fold: true},
-		Patterns: []string{"a", "b/**"}, Mode: api.Shared, Reason: "why", TTLSeconds: 86400, Keep: true}, w.claim)
-	w.do(t, "POST", "/v1/reservations", `{"scope":{"path":"/src"},"patterns":["a"],"reason":"again"}`).into(t, 200, &r)
+	require.Equal(t, api.Reservation{ID: "r3", Scope: "/nowhere/new", ScopeID: r.ScopeID, Patterns: []string{"a", "b/**"},
+		Mode: api.Shared, Agent: "me", UID: me.UID, HolderAlive: true, Keep: true, Mine: true, Reason: "why",
+		CreatedAt: r.CreatedAt, ExpiresAt: r.CreatedAt.Add(24 * time.Hour)}, r)
+	w.do(t, "POST", "/v1/reservations", goodClaim).into(t, 201, &r)
+	w.do(t, "POST", "/v1/reservations", goodClaim).into(t, 200, &r)
 	require.True(t, r.Renewed)
 
-	w.do(t, "POST", "/v1/reservations/r12/renew", `{}`).into(t, 200, &r)
-	require.Zero(t, w.ttl)
-	w.do(t, "POST", "/v1/reservations/r12/renew", `{"ttl_seconds":90}`).into(t, 200, &r)
-	require.Equal(t, 90*time.Second, w.ttl)
-	w.do(t, "POST", "/v1/reservations/r12/transfer", `{"to":"tester"}`).into(t, 200, &r)
+	w.do(t, "POST", "/v1/reservations/r4/renew", `{"ttl_seconds":90}`).into(t, 200, &r)
+	require.WithinDuration(t, w.Gate.Moment().Now.Add(90*time.Second), r.ExpiresAt, 30*time.Second)
+	w.do(t, "POST", "/v1/reservations/r4/renew", `{}`).into(t, 200, &r)
+	require.Greater(t, time.Until(r.ExpiresAt), 5*time.Minute)
+	w.do(t, "POST", "/v1/reservations/r4/transfer", `{"to":"tester"}`).into(t, 200, &r)
 	require.Equal(t, "tester", r.Agent)
-	w.do(t, "DELETE", "/v1/reservations/r12", "").into(t, 200, &r)
-	require.Equal(t, "r12", r.ID)
+	w.do(t, "DELETE", "/v1/reservations/r3", "").into(t, 200, &r)
+	require.Equal(t, "r3", r.ID)
 	var list api.ReservationList
 	w.do(t, "POST", "/v1/reservations/release-mine", "").into(t, 200, &list)
-	require.Equal(t, api.ReservationList{Reservations: []api.Reservation{{ID: "r12", Patterns: []string{}}}}, list)
+	require.Empty(t, list.Reservations)
 
 	var sc api.Scope
-	w.do(t, "POST", "/v1/scopes", `{"path":"/src","device":1,"inode":2}`).into(t, 200, &sc)
-	require.Equal(t, api.Scope{ID: "s3", Place: api.Place{Path: "/src", Device: 1, Inode: 2}}, sc)
+	w.do(t, "POST", "/v1/scopes", place).into(t, 200, &sc)
+	require.Equal(t, api.Place{Path: "/nowhere/new", Device: 1, Inode: math.MaxUint64, Fold: true}, sc.Place)
 	var scopes api.ScopeList
 	w.do(t, "GET", "/v1/scopes", "").into(t, 200, &scopes)
-	require.Equal(t, []api.Scope{sc}, scopes.Scopes)
+	require.Len(t, scopes.Scopes, 2)
+	require.Contains(t, scopes.Scopes, sc)
 }
 
 func TestUnclearReservations(t *testing.T) {
 	w := start(t, -1, nil)
-	long := strings.Repeat("x", 129)
+	long, before := strings.Repeat("x", 129), w.reached()
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -131,43 +136,58 @@ func TestUnclearReservations(t *testing.T) {
 		require.Equal(t, c.code, p.Code, "%s %s %.200s", c.method, c.path, c.body)
 		require.Len(t, w.told(), told+1, "%s %s is not told", c.method, c.path)
 	}
-	require.Empty(t, w.calls())
+	require.Equal(t, before, w.reached())
 }
 
 // A refusal says who is in the way, whole.
 func TestConflictsInAProblem(t *testing.T) {
 	w := start(t, -1, nil)
-	theirs := api.Reservation{ID: "r3", Scope: "/src", ScopeID: "s3", Patterns: []string{"a/**"}, Mode: api.Exclusive, Agent: "tester",
-		UID: 7, HolderAlive: true, Reason: "</script>\x1b[31m", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}
-	w.conflicts = []api.Conflict{{Pattern: "a/b", Overlaps: "a/**", Reservation: theirs}}
-	w.err = refusal.New(refusal.Conflict, "somebody has it").WithHint("wait")
+	const reason = "</script>"
+	body, err := api.Encode(api.Reserve{Scope: servicetest.Src, Patterns: []string{"c/**"}, Reason: reason})
+	require.NoError(t, err)
+	var theirs api.Reservation
+	w.do(t, "POST", "/v1/reservations", string(body), api.TokenHeader, servicetest.Token()).into(t, 201, &theirs)
+	require.Equal(t, reason, theirs.Reason)
 	r := w.do(t, "POST", "/v1/reservations", goodClaim)
 	p := r.problem(t)
 	require.Equal(t, http.StatusConflict, p.Status)
-	require.Equal(t, w.err, error(p.Refusal()))
-	require.Equal(t, w.conflicts, p.Conflicts)
-	require.NotContains(t, string(r.body), "\x1b")
+	theirs.Mine = false
+	require.Equal(t, []api.Conflict{{Pattern: "c/**", Overlaps: "c/**", Reservation: theirs}}, p.Conflicts)
 	require.Empty(t, w.told())
+	r = w.do(t, "POST", "/v1/reservations", strings.Replace(goodClaim, `}`, `},"reason":"\u001b[31m"`, 1))
+	require.Equal(t, refusal.Malformed, r.problem(t).Code)
+	require.NotContains(t, string(r.body), "\x1b")
 
-	w.conflicts = nil
-	require.NotContains(t, string(w.do(t, "POST", "/v1/reservations", goodClaim).body), "conflicts")
-	w.err = nil
+	require.NotContains(t, string(w.do(t, "DELETE", "/v1/reservations/r99", "").body), "conflicts")
 	var found api.Checked
-	w.do(t, "POST", "/v1/reservations/check", `{"scope":{"path":"/src"},"patterns":["a"]}`).into(t, 200, &found)
+	w.do(t, "POST", "/v1/reservations/check", strings.Replace(aCheck, "a/b", "c/d", 1)).into(t, 200, &found)
+	require.Equal(t, "c/d", found.Conflicts[0].Pattern)
+	w.do(t, "POST", "/v1/reservations/check", aCheck).into(t, 200, &found)
 	require.Equal(t, api.Checked{Conflicts: []api.Conflict{}}, found)
 }
 
 func TestReservationPages(t *testing.T) {
 	w := start(t, -1, nil)
-	w.kept = 250
-	for path, want := range map[string]ReservationQuery{
+	for i := range 248 {
+		w.Reserve(t, "/nowhere/"+strconv.Itoa(i/50), "f"+strconv.Itoa(i))
+	}
+	for path, want := range map[string]reserve.Query{
 		"": {Limit: pageDefault},
-		"?scope=%2Fsrc%2Fa+b&agent=uid:1000&after=r3&limit=200": {Scope: "/src/a b", Agent: "uid:1000", After: 3, Limit: 200},
-		"?agent=builder&limit=1":                                {Agent: "builder", Limit: 1},
+		"?scope=%2Fsrc%2Fa+b&agent=uid:1000&after=r3&limit=200": {Path: "/src/a b", Holder: "uid:1000", After: 3, Limit: 200},
+		"?agent=builder&limit=1":                                {Holder: "builder", Limit: 1},
 	} {
-		require.Equal(t, 200, w.do(t, "GET", "/v1/reservations"+path, "").status)
+		r, err := http.NewRequest("GET", "http://gated/v1/reservations"+path, nil)
+		require.NoError(t, err)
+		got, err := (&call{query: r.URL.Query(), r: r}).reservationQuery()
+		require.NoError(t, err)
 		want.Bytes = pageBytes
-		require.Equal(t, want, w.asksFor)
+		require.Equal(t, want, got)
+	}
+	for query, want := range map[string]int{"scope=/nowhere": 3, "scope=/nowhere/src": 2, "scope=/else": 0,
+		"agent=builder": 0, "agent=uid:" + strconv.Itoa(os.Getuid()): 3, "after=r248": 2} {
+		var page api.ReservationList
+		w.do(t, "GET", "/v1/reservations?limit=3&"+query, "").into(t, 200, &page)
+		require.Len(t, page.Reservations, want, query)
 	}
 	seen, path := 0, "/v1/reservations?limit=100"
 	for {
@@ -187,27 +207,38 @@ func TestReservationPages(t *testing.T) {
 
 func TestEventsOfOneHolder(t *testing.T) {
 	w := start(t, -1, nil)
-	for query, want := range map[string]string{"": "", "&for=builder": "builder", "&for=uid:1000": "uid:1000"} {
-		require.Equal(t, 200, w.do(t, "GET", "/v1/events?follow=false"+query, "").status)
-		require.Equal(t, want, w.concerns)
+	n := w.Head(t)
+	w.Happen(t, 1, "builder")
+	w.Happen(t, 1, "uid:1000")
+	for query, want := range map[string][]int64{
+		"": {n + 1, n + 2}, "&for=builder": {n + 1}, "&for=uid:1000": {n + 2}, "&for=other": nil,
+	} {
+		r := w.do(t, "GET", "/v1/events?follow=false&after="+number(n)+query, "")
+		require.Equal(t, 200, r.status)
+		var got []int64
+		for line := range strings.Lines(string(r.body)) {
+			if id, ok := strings.CutPrefix(line, "id: "); ok {
+				seq, err := strconv.ParseInt(strings.TrimSpace(id), 10, 64)
+				require.NoError(t, err)
+				got = append(got, seq)
+			}
+		}
+		require.Equal(t, want, got, query)
 	}
 }
 
 // A long check is a list's work; a hook's short one waits for nobody's list.
 func TestALongCheckWaitsItsTurn(t *testing.T) {
-	f := slow{fake: newFake(t), held: make(chan struct{}, 8), hold: make(chan struct{})}
-	w := start(t, -1, func(c *Config) { c.Gate, c.Limits.ListsUID, c.Limits.Work = f, 1, 200*time.Millisecond })
-	checked := make(chan int)
-	go func() { checked <- w.do(t, "GET", "/v1/jobs", "").status }()
-	<-f.held
+	w := start(t, -1, func(c *Config) { c.Limits.ListsUID, c.Limits.Work = 1, 500*time.Millisecond })
+	end, err := w.server.turns.Take(t.Context(), uint32(os.Getuid())) // as a list under way
+	require.NoError(t, err)
 	body := func(n int) string {
-		b, err := api.Encode(api.Check{Scope: api.Place{Path: "/src"}, Patterns: make([]string, n)})
+		b, err := api.Encode(api.Check{Scope: servicetest.Src, Patterns: slices.Repeat([]string{"x"}, n)})
 		require.NoError(t, err)
 		return string(b)
 	}
 	require.Equal(t, 200, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns-1)).status)
 	require.Equal(t, refusal.OverLimit, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns)).problem(t).Code)
-	close(f.hold)
-	require.Equal(t, 200, <-checked)
+	end()
 	require.Equal(t, 200, w.do(t, "POST", "/v1/reservations/check", body(manyPatterns)).status)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -11,27 +12,40 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
+	"gated/internal/gate"
+	"gated/internal/host/service"
+	"gated/internal/log/canary"
+	"gated/internal/wire/api"
 )
 
 // maxHeader is the largest header of a request, in bytes.
 const maxHeader = 16 << 10
 
-// Config has the server's services and the uids that may use it. All interfaces are needed, except as said below.
+// Config has the server's services and the uids that may use it. Each of the first fields is needed, except as said
+// below: a call for which its service is missing ends as an internal error.
+//
+// Refusals of services are *refusal.Refusal. Any other error is answered as internal, without its text.
 type Config struct {
-	Gate    Gate
-	Desired Desired
-	Guests  Guests
-	Log     Log
-	Status  Status
-	Backup  Backup
-	Canary  Canary
+	Gate    *gate.Gate
+	Held    service.Held // nil: nothing runs steps
+	Desired *service.Desired
+	Guests  service.Guests
+	Log     *service.Log
+	Canary  *canary.Canary
 
-	Backends Backends
-	Commands Commands // nil: there are none
+	Commands *service.Commands // nil: there are none
 
 	// Agents may be nil: then every caller is a bare uid.
-	Agents       Agents
-	Reservations Reservations
+	Agents       *service.Agents
+	Reservations *service.Reservations
+
+	// Status returns the daemon's state, Backends the state of each back end by name. A check of a back end takes up to
+	// seconds; for all callers together, only one runs at a time.
+	Status   func(context.Context) (api.Status, error)
+	Backends func(context.Context) ([]api.Backend, error)
+	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later
+	// error breaks the connection; a test can cause that only with a function of its own.
+	Backup func(context.Context, io.Writer) error
 
 	// UID is the daemon's own. Root is always an operator and a submitter. UID is one only with SingleUser, because
 	// guests may run under it.

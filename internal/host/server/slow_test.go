@@ -20,24 +20,20 @@ func (w *world) ask(t *testing.T, path string) {
 // Who asks for a stream and never reads it loses it when one part was not taken
 // in time, and costs nobody else anything meanwhile.
 func TestAReaderThatNeverReads(t *testing.T) {
-	for path, set := range map[string]func(*world){
-		"/v1/events": func(w *world) { w.grow(t, 40*eventBatch) },
-		"/v1/backup": func(w *world) {
-			w.backups = func(_ context.Context, to io.Writer) error {
-				part := make([]byte, 1<<20)
-				for {
-					if _, err := to.Write(part); err != nil {
-						return err
-					}
-				}
-			}
-		},
-	} {
+	for _, path := range []string{"/v1/events", "/v1/backup"} {
 		t.Run(path, func(t *testing.T) {
 			w := start(t, -1, func(c *Config) {
+				c.Backup = func(_ context.Context, to io.Writer) error {
+					part := make([]byte, 1<<20)
+					for {
+						if _, err := to.Write(part); err != nil {
+							return err
+						}
+					}
+				}
 				c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept, c.Limits.Write = 2, 2, 1, 200*time.Millisecond
 			})
-			set(w)
+			w.Happen(t, 40*eventBatch)
 			w.ask(t, path)
 			w.ask(t, path)
 			taken := func() int64 {
@@ -56,7 +52,7 @@ func TestAReaderThatNeverReads(t *testing.T) {
 // A call that does not end is cut off when the daemon has waited long enough.
 func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Drain = 10 * time.Millisecond })
-	w.hold, w.held = make(chan struct{}), make(chan struct{}, 1)
+	hold := w.holdStatus()
 	broken := make(chan error, 1)
 	go func() {
 		resp, err := w.http.Get("http://gated/v1/status")
@@ -65,8 +61,8 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		}
 		broken <- err
 	}()
-	<-w.held
+	<-hold.Held
 	w.stop()
 	require.Error(t, <-broken, "no answer is better than one that may be half")
-	close(w.hold)
+	hold.End()
 }

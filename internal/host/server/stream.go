@@ -97,7 +97,7 @@ func (s *Server) backup(c *call) (answer, error) {
 		return answer{}, err
 	}
 	defer end()
-	err = s.Backup.Backup(ctx, st)
+	err = s.Backup(ctx, st)
 	switch {
 	case err == nil && ctx.Err() == nil:
 		st.begin()

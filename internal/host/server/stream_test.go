@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/host/fsck/fscktest"
+	"gated/internal/host/life"
+	"gated/internal/test/servicetest"
+	"gated/internal/wire/api"
 )
 
 // listenTo opens an event stream; lines gives its lines one by one.
@@ -47,27 +55,41 @@ func ids(t *testing.T, lines *bufio.Reader, n int) string {
 	return strings.Join(out, " ")
 }
 
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
 func TestEvents(t *testing.T) {
 	w := start(t, -1, nil)
-	w.grow(t, 5) // 3 is filtered out
-	lines, _ := w.listenTo(t, "")
-	require.Equal(t, "1 2 4 5", ids(t, lines, 4))
-	w.grow(t, 3) // 6 is filtered out
-	require.Equal(t, "7 8", ids(t, lines, 2))
+	n := w.Head(t)
+	all, _ := w.listenTo(t, "")
+	require.Equal(t, "1 2 3", ids(t, all, 3))
+	lines, _ := w.listenTo(t, "?for=her&after="+number(n))
+	w.Happen(t, 2, "her")
+	w.Happen(t, 1) // is left out
+	w.Happen(t, 1, "him", "her")
+	require.Equal(t, number(n+1)+" "+number(n+2)+" "+number(n+4), ids(t, lines, 3))
+	w.Happen(t, 1)
+	w.Happen(t, 1, "her")
+	require.Equal(t, number(n+6), ids(t, lines, 1))
 
-	resumed, _ := w.listenTo(t, "?after=4")
-	require.Equal(t, "5 7 8", ids(t, resumed, 3))
-	resumed, _ = w.listenTo(t, "?after=1", "Last-Event-ID", "7")
-	require.Equal(t, "8", ids(t, resumed, 1))
+	resumed, _ := w.listenTo(t, "?after="+number(n+4))
+	require.Equal(t, number(n+5)+" "+number(n+6), ids(t, resumed, 2))
+	resumed, _ = w.listenTo(t, "?after=1", "Last-Event-ID", number(n+5))
+	require.Equal(t, number(n+6), ids(t, resumed, 1))
 
-	all := w.do(t, "GET", "/v1/events?follow=false&after=7", "")
-	require.Equal(t, "id: 8\ndata: "+string(w.entries[7].Raw)+"\n\n", string(all.body))
+	entries, err := w.Log.Audit(t.Context(), n+5, 10, pageBytes)
+	require.NoError(t, err)
+	rest := w.do(t, "GET", "/v1/events?follow=false&after="+number(n+5), "")
+	require.Equal(t, "id: "+number(n+6)+"\ndata: "+string(entries[0].Raw)+"\n\n", string(rest.body))
 }
 
 func TestEventsInBatches(t *testing.T) {
 	w := start(t, -1, nil)
-	w.grow(t, 3*eventBatch+1)
-	b := w.do(t, "GET", "/v1/events?follow=false", "").body
+	for range eventBatch {
+		w.Happen(t, 2, "her")
+		w.Happen(t, 1)
+	}
+	w.Happen(t, 1, "her")
+	b := w.do(t, "GET", "/v1/events?follow=false&for=her", "").body
 	require.Equal(t, 2*eventBatch+1, strings.Count(string(b), "\ndata: "))
 }
 
@@ -75,13 +97,11 @@ func TestEventsInBatches(t *testing.T) {
 // that goes by an agent's name.
 func TestOperatorsFindAStream(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept = 3, 3, 1 })
-	w.backups = func(_ context.Context, to io.Writer) error { _, err := io.WriteString(to, "all"); return err }
-	w.goBy("builder#7")
 	for range 2 {
-		w.listenTo(t, "")
+		w.listenTo(t, "", api.TokenHeader, servicetest.Token())
 	}
-	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
-	w.goBy("")
+	p := w.do(t, "GET", "/v1/events", "", api.TokenHeader, servicetest.Token()).problem(t)
+	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/backup", "").status)
 	w.listenTo(t, "")
 	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")
@@ -89,7 +109,8 @@ func TestOperatorsFindAStream(t *testing.T) {
 
 func TestHeartbeat(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Beat = 10 * time.Millisecond })
-	lines, _ := w.listenTo(t, "")
+	n := w.Head(t)
+	lines, _ := w.listenTo(t, "?after="+number(n))
 	for range 2 {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)
@@ -97,8 +118,8 @@ func TestHeartbeat(t *testing.T) {
 		_, err = lines.ReadString('\n')
 		require.NoError(t, err)
 	}
-	w.grow(t, 1)
-	require.Equal(t, "1", ids(t, lines, 1))
+	w.Happen(t, 1)
+	require.Equal(t, number(n+1), ids(t, lines, 1))
 }
 
 // A stream outlives the limits of ordinary calls.
@@ -107,20 +128,22 @@ func TestAStreamLasts(t *testing.T) {
 		c.Limits.Header, c.Limits.Body, c.Limits.Work = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 		c.Limits.Write, c.Limits.Beat = time.Second, 40*time.Millisecond
 	})
-	lines, _ := w.listenTo(t, "")
+	n := w.Head(t)
+	lines, _ := w.listenTo(t, "?after="+number(n))
 	for range 20 { // ten heartbeats, an empty line each
 		_, err := lines.ReadString('\n')
 		require.NoError(t, err)
 	}
-	w.grow(t, 1)
-	require.Equal(t, "1", ids(t, lines, 1))
+	w.Happen(t, 1)
+	require.Equal(t, number(n+1), ids(t, lines, 1))
 }
 
 func TestStreamsEndAtShutdown(t *testing.T) {
 	w := start(t, -1, nil)
-	lines, _ := w.listenTo(t, "")
-	w.grow(t, 1)
-	require.Equal(t, "1", ids(t, lines, 1))
+	n := w.Head(t)
+	lines, _ := w.listenTo(t, "?after="+number(n))
+	w.Happen(t, 1)
+	require.Equal(t, number(n+1), ids(t, lines, 1))
 	w.stop()
 	_, err := io.ReadAll(lines)
 	require.NoError(t, err, "a clean end, not a broken connection")
@@ -130,7 +153,7 @@ func TestStreamsEndAtShutdown(t *testing.T) {
 
 func TestShutdownLetsCallsFinish(t *testing.T) {
 	w := start(t, -1, nil)
-	w.hold, w.held = make(chan struct{}), make(chan struct{}, 1)
+	hold := w.holdStatus()
 	status := make(chan int)
 	go func() {
 		resp, err := w.http.Get("http://gated/v1/status")
@@ -141,15 +164,14 @@ func TestShutdownLetsCallsFinish(t *testing.T) {
 		_ = resp.Body.Close()
 		status <- resp.StatusCode
 	}()
-	<-w.held
+	<-hold.Held
 	w.stop()
-	close(w.hold)
+	hold.End()
 	require.Equal(t, 200, <-status)
 }
 
 func TestStreamsAreBounded(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Streams, c.Limits.StreamsUID = 3, 2 })
-	w.grow(t, 1)
 	_, hangUp := w.listenTo(t, "")
 	w.listenTo(t, "")
 	require.Equal(t, refusal.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
@@ -162,20 +184,24 @@ func TestStreamsAreBounded(t *testing.T) {
 
 func TestBackup(t *testing.T) {
 	w := start(t, -1, nil)
-	copied := strings.Repeat("copy", 1<<20)
-	w.backups = func(_ context.Context, out io.Writer) error { _, err := io.WriteString(out, copied); return err }
+	w.Happen(t, 1000)
 	r := w.do(t, "GET", "/v1/backup", "")
-	require.Equal(t, copied, string(r.body))
+	require.Greater(t, len(r.body), 1<<18)
+	require.True(t, strings.HasPrefix(string(r.body), "SQLite format 3"))
+	path := filepath.Join(t.TempDir(), "copy.db")
+	require.NoError(t, os.WriteFile(path, r.body, 0o600))
+	fscktest.Open(t, path, store.Options{Migrations: life.Migrations()}) // checks that the copy is whole
 	require.Equal(t, "application/octet-stream", r.header.Get("Content-Type"))
 }
 
 func TestABackupThatBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
-	w := start(t, -1, nil)
+	var copies func(io.Writer) error
+	w := start(t, -1, func(c *Config) { c.Backup = func(_ context.Context, out io.Writer) error { return copies(out) } })
 	for name, end := range map[string]func() error{
 		"error": func() error { return errors.New("disk") },
 		"panic": func() error { panic("disk") },
 	} {
-		w.backups = func(_ context.Context, out io.Writer) error {
+		copies = func(out io.Writer) error {
 			_, err := io.WriteString(out, strings.Repeat("x", 1<<20))
 			require.NoError(t, err)
 			return end()

@@ -10,7 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
-	"gated/internal/wire/api"
+	"gated/internal/test/servicetest"
 )
 
 // TestNoTurn: who waits for a list longer than it may is told so.
@@ -24,55 +24,37 @@ func TestNoTurn(t *testing.T) {
 	require.ErrorIs(t, err, refusal.OverLimit)
 }
 
-// slow is a daemon whose lists and plans last until the test lets them go on.
-type slow struct {
-	*fake
-	held, hold chan struct{}
-}
-
-func (s slow) Jobs(context.Context, JobQuery) ([]op.Job, error) {
-	s.held <- struct{}{}
-	<-s.hold
-	return nil, nil
-}
-
-func (s slow) Plan(context.Context, op.Requester, string, []byte) (api.Plan, error) {
-	s.held <- struct{}{}
-	<-s.hold
-	return api.Plan{}, nil
-}
-
 // However many lists a uid asks for, decisions do not wait for them, and each
 // list has its turn.
 func TestListsDoNotKeepDecisionsWaiting(t *testing.T) {
-	f := slow{fake: newFake(t), held: make(chan struct{}, 40), hold: make(chan struct{})}
-	w := start(t, -1, func(c *Config) { c.Gate, c.Desired = f, f })
+	w := start(t, -1, nil)
+	hold := w.Guests.Hold("")
 	var lists sync.WaitGroup
 	for range 40 {
-		lists.Go(func() { require.Equal(t, 200, w.do(t, "GET", "/v1/jobs", "").status) })
+		lists.Go(func() { require.Equal(t, 200, w.do(t, "GET", "/v1/guests", "").status) })
 	}
 	for range DefaultLimits().ListsUID {
-		<-f.held
+		<-hold.Held
 	}
-	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web-1"}`).status)
+	require.Equal(t, 202, w.do(t, "POST", "/v1/jobs", `{"op":"guest.start","target":"guest/db"}`).status)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
-	require.Empty(t, f.held, "no more than its turns")
-	close(f.hold)
+	require.Empty(t, hold.Held, "no more than its turns")
+	hold.End()
 	lists.Wait()
-	require.Len(t, f.held, 40-DefaultLimits().ListsUID)
+	require.Len(t, hold.Held, 40-DefaultLimits().ListsUID)
 }
 
 // A plan's tree is a hundred times its document: it is not even waited for.
 func TestOnePlanOfAUIDAtOnce(t *testing.T) {
-	f := slow{fake: newFake(t), held: make(chan struct{}, 1), hold: make(chan struct{})}
-	w := start(t, -1, func(c *Config) { c.Desired = f })
+	w := start(t, -1, nil)
+	hold := w.Guests.Hold("")
 	var first sync.WaitGroup
-	first.Go(func() { require.Equal(t, 200, w.do(t, "POST", "/v1/plan", "host: h").status) })
-	<-f.held
-	p := w.do(t, "POST", "/v1/plan", "host: h").problem(t)
+	first.Go(func() { require.Equal(t, 200, w.do(t, "POST", "/v1/plan", servicetest.Document).status) })
+	<-hold.Held
+	p := w.do(t, "POST", "/v1/plan", servicetest.Document).problem(t)
 	require.Equal(t, refusal.OverLimit, p.Code)
 	require.NotEmpty(t, p.Hint)
-	close(f.hold)
+	hold.End()
 	first.Wait()
-	require.Equal(t, 200, w.do(t, "POST", "/v1/plan", "host: h").status, "it gave its place back")
+	require.Equal(t, 200, w.do(t, "POST", "/v1/plan", servicetest.Document).status, "it gave its place back")
 }

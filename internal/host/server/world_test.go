@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +18,13 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
-// world is a server on a socket of its own.
+// world is a server on a socket of its own, with every service behind it.
 type world struct {
-	*fake
+	*servicetest.World
 	server  *Server
 	path    string
 	http    *http.Client
@@ -30,7 +32,41 @@ type world struct {
 	ended   chan error
 	mu      sync.Mutex
 	refused []string // what Config.Refused was told: uid, code, what
+
+	commits, asked atomic.Int64 // by the store; for the status
+	hold           atomic.Pointer[servicetest.Hold]
 }
+
+// configOf are the services of a world, for the daemon's own uid.
+func configOf(w *servicetest.World) Config {
+	return Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Canary: w.Canary,
+		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup,
+		Backends: func(context.Context) ([]api.Backend, error) {
+			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
+		},
+		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// status waits if the test holds it.
+func (w *world) status(ctx context.Context) (api.Status, error) {
+	w.asked.Add(1)
+	if h := w.hold.Load(); h != nil {
+		if err := h.Wait(ctx); err != nil {
+			return api.Status{}, err
+		}
+	}
+	return api.Status{Host: servicetest.Host}, nil
+}
+
+// holdStatus makes calls for the status wait.
+func (w *world) holdStatus() *servicetest.Hold {
+	h := servicetest.NewHold()
+	w.hold.Store(h)
+	return h
+}
+
+// reached is how often something came through to what the services stand on.
+func (w *world) reached() int64 { return w.commits.Load() + w.Guests.Looks() + w.asked.Load() }
 
 // socketDir returns a short directory that every uid can pass through, which
 // t.TempDir is not.
@@ -43,19 +79,25 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// start serves a fake on a socket until the test ends. change may alter the
-// configuration and, as its Gate, the fake; gid is the socket's group, or -1.
+// start serves a new world on a socket until the test ends. change may alter the configuration; gid is the socket's
+// group, or -1.
 func start(t *testing.T, gid int, change func(*Config)) *world {
 	t.Helper()
-	w := &world{fake: newFake(t), path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}
-	c := Config{Gate: w.fake, Desired: w.fake, Guests: w.fake, Commands: w.fake, Backends: w.fake, Log: w.fake, Status: w.fake, Backup: w.fake, Canary: w.fake,
-		Agents: w.fake, Reservations: w.fake,
-		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Refused: func(_ context.Context, by op.Requester, what string, r *refusal.Refusal) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.refused = append(w.refused, by.String()+" "+string(r.Code)+" "+what)
-		}}
+	return startOn(t, servicetest.New(t), gid, change)
+}
+
+// startOn is start for a world that the test made.
+func startOn(t *testing.T, behind *servicetest.World, gid int, change func(*Config)) *world {
+	t.Helper()
+	w := &world{World: behind, path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}
+	w.Store.OnCommit(func() { w.commits.Add(1) })
+	c := configOf(w.World)
+	c.Status = w.status
+	c.Refused = func(_ context.Context, by op.Requester, what string, r *refusal.Refusal) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refused = append(w.refused, by.String()+" "+string(r.Code)+" "+what)
+	}
 	if change != nil {
 		change(&c)
 	}

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
-	"gated/internal/host/server"
 	"gated/internal/log/audit"
 	"gated/internal/wire/api"
 )
@@ -78,23 +76,25 @@ func (a *Agents) alive(h reserve.Holder) bool {
 	return ok && r.UID == h.UID && a.Registry.Alive(h.Name)
 }
 
-// caller is the process at the other end of one connection.
-type caller struct {
+// Caller is the process at the other end of one connection. Who and Self may be called during Close and after it.
+type Caller struct {
 	registry *agent.Registry
 	peer     *agent.Peer
 }
 
-// Connected reads the process that connected, while its pid is still its own.
-func (a *Agents) Connected(c syscall.Conn) (server.Caller, error) {
+// Connected reads the process that connected. It is called right after accept, once for each connection, while the pid
+// is still the process's own. An error closes the connection.
+func (a *Agents) Connected(c syscall.Conn) (*Caller, error) {
 	p, err := agent.Connected(c)
 	if err != nil {
 		return nil, err
 	}
-	return &caller{a.Registry, p}, nil
+	return &Caller{a.Registry, p}, nil
 }
 
-// Who returns the caller's agent. It refuses a wrong token even if the caller's process is registered.
-func (c *caller) Who(token string) (string, error) {
+// Who returns the caller's agent as op.Requester.Agent has it, "builder#7", and "" for a bare uid. If there is a token,
+// only that counts: a wrong one is NotAllowed even if the caller's process is registered.
+func (c *Caller) Who(token string) (string, error) {
 	if token != "" {
 		r, ok := c.registry.WhoByToken(c.peer, token)
 		if !ok {
@@ -110,8 +110,8 @@ func (c *caller) Who(token string) (string, error) {
 	return r.Who(), nil
 }
 
-// Self says which agent the daemon takes the caller for.
-func (c *caller) Self(who string) api.Caller {
+// Self says which agent the daemon takes the caller for; who is what Who returned.
+func (c *Caller) Self(who string) api.Caller {
 	out := api.Caller{UID: c.peer.UID, PID: int32(c.peer.PID)}
 	if who == "" {
 		out.Why = c.registry.WhyNot(c.peer)
@@ -126,11 +126,11 @@ func (c *caller) Self(who string) api.Caller {
 	return out
 }
 
-// Close releases the process.
-func (c *caller) Close() { c.peer.Close() }
+// Close releases the process. It is called once, when the connection ends.
+func (c *Caller) Close() { c.peer.Close() }
 
 // requester returns the caller as its process shows it.
-func (c *caller) requester() op.Requester {
+func (c *Caller) requester() op.Requester {
 	who, _ := c.Who("") // only a token can cause an error
 	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who}
 }
@@ -144,25 +144,18 @@ func agentOf(r agent.Registration, alive bool) api.Agent {
 	return a
 }
 
-// Agents lists the registered agents, by name.
-func (a *Agents) Agents(context.Context) ([]api.Agent, error) {
+// List returns the registered agents, by name.
+func (a *Agents) List() []api.Agent {
 	all := a.Registry.All()
 	out := make([]api.Agent, len(all))
 	for i, r := range all {
 		out[i] = agentOf(r, a.Registry.Alive(r.Name))
 	}
-	return out, nil
+	return out
 }
 
-// errStrangeCaller says that Connected did not return this caller.
-var errStrangeCaller = errors.New("daemon: a caller of another kind")
-
 // Register binds a name to a process of the caller's, or to a new token.
-func (a *Agents) Register(ctx context.Context, by server.Caller, in api.RegisterAgent) (api.RegisteredAgent, error) {
-	c, ok := by.(*caller)
-	if !ok {
-		return api.RegisteredAgent{}, errStrangeCaller
-	}
+func (a *Agents) Register(ctx context.Context, c *Caller, in api.RegisterAgent) (api.RegisteredAgent, error) {
 	who := c.requester()
 	var r agent.Registration
 	var token string
@@ -211,8 +204,9 @@ func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string
 }
 
 // Unregister takes a name away, and what is bound to its registration. The agent itself may do it. An operator may take
-// the name of a token under which nothing is reserved; only a signature may take an agent's reservation. An agent is
-// never an operator, even under an operator's uid: with single_user, all agents have that uid.
+// the name of a token under which nothing is reserved; only a signature may take an agent's reservation. Others are
+// refused as NotHolder. operator says that by's uid is an operator's. An agent is never an operator, even under an
+// operator's uid: with single_user, all agents have that uid.
 func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
 	operator = operator && by.Agent == ""
 	r, err := a.Registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {

@@ -22,7 +22,8 @@ type Backup struct {
 // NewBackup returns copies of a store, made first in the state directory dir.
 func NewBackup(s *store.Store, dir string) Backup { return Backup{s, dir} }
 
-// Backup writes a copy of the database to w. It is Unavailable if the copy cannot be made.
+// Backup writes a consistent copy of the database to w. It is Unavailable, before the first byte, if the copy cannot be
+// made.
 func (b Backup) Backup(ctx context.Context, w io.Writer) error {
 	tmp, err := os.MkdirTemp(b.dir, state.BackupPrefix) // 0700
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"gated/internal/wire/api"
 )
 
-// Commands shows the operator's catalogue to the server.
+// Commands shows the operator's catalogue.
 type Commands struct {
 	entries map[string]catalogue.Entry
 	looks   op.Observer
 }
 
 // NewCommands shows these entries, each as the driver of commands sees it.
-func NewCommands(entries map[string]catalogue.Entry, looks op.Observer) Commands {
-	return Commands{entries, looks}
+func NewCommands(entries map[string]catalogue.Entry, looks op.Observer) *Commands {
+	return &Commands{entries, looks}
 }
 
 // Commands lists the catalogue. It looks at each program. A program that fails its checks has the state unknown; the
 // list has the others too.
-func (c Commands) Commands(ctx context.Context) ([]api.Command, error) {
+func (c *Commands) Commands(ctx context.Context) ([]api.Command, error) {
 	out := make([]api.Command, 0, len(c.entries))
 	for _, name := range slices.Sorted(maps.Keys(c.entries)) {
 		out = append(out, c.one(ctx, name))
@@ -34,7 +34,7 @@ func (c Commands) Commands(ctx context.Context) ([]api.Command, error) {
 }
 
 // Command shows one entry.
-func (c Commands) Command(ctx context.Context, name string) (api.Command, error) {
+func (c *Commands) Command(ctx context.Context, name string) (api.Command, error) {
 	if _, ok := c.entries[name]; !ok {
 		return api.Command{}, refusal.New(refusal.UnknownTarget, "there is no command %q", name).
 			WithHint("gated commands lists what there is")
@@ -43,7 +43,7 @@ func (c Commands) Command(ctx context.Context, name string) (api.Command, error)
 }
 
 // one looks at one entry, without parameters.
-func (c Commands) one(ctx context.Context, name string) api.Command {
+func (c *Commands) one(ctx context.Context, name string) api.Command {
 	e := c.entries[name]
 	out := api.Command{Name: name, Program: first(e.Argv), Probe: first(e.Probe), User: e.User, TimeoutSeconds: int64(e.Timeout / time.Second),
 		Class: op.Destructive, State: api.CommandUnknown, Params: make([]api.CommandParam, 0, len(e.Params))}

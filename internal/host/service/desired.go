@@ -9,7 +9,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/host/server"
 	"gated/internal/wire/desired"
 )
 
@@ -33,7 +32,7 @@ func NewDesired(g *gate.Gate, d driver.Driver, from Elsewhere, reread func()) *D
 }
 
 // PutSet checks a document as reconcile will read it, then stores it. A guest that is in another set already is a
-// Conflict.
+// Conflict. With a non-empty ifMatch (an ETag, or "*"), so is a set that is not that one now. It returns the new ETag.
 func (d *Desired) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
 	if err := d.putHere(); err != nil {
 		return "", err
@@ -100,22 +99,6 @@ func (d *Desired) disjoint(ctx context.Context, name string, doc desired.Documen
 		}
 	}
 	return nil
-}
-
-// Set returns one set.
-func (d *Desired) Set(ctx context.Context, name string) (server.Set, error) {
-	s, err := d.gate.Set(ctx, name)
-	return server.Set(s), err
-}
-
-// Sets returns every set without its body.
-func (d *Desired) Sets(ctx context.Context) ([]server.SetHead, error) {
-	all, err := d.gate.SetHeads(ctx)
-	out := make([]server.SetHead, len(all))
-	for i, s := range all {
-		out[i] = server.SetHead(s)
-	}
-	return out, err
 }
 
 // DeleteSet removes a set; its guests stay as they are.

@@ -10,11 +10,17 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/host/server"
 	"gated/internal/wire/api"
 )
 
-// Guests looks at guests for the server.
+// GuestQuery is one page of a list of guests.
+type GuestQuery struct {
+	After string // a name, "" for the first page
+	Limit int    // at least 1
+	Bytes int    // stop once the guests weigh so much (op.Observed.Weight)
+}
+
+// Guests looks at guests for the server, and classifies a destroy for the caller.
 type Guests struct {
 	gate   *gate.Gate
 	driver driver.Driver
@@ -23,8 +29,9 @@ type Guests struct {
 // NewGuests shows the guests of a driver, with the gate's records of them.
 func NewGuests(g *gate.Gate, d driver.Driver) Guests { return Guests{g, d} }
 
-// Guests lists what the driver sees, without the walk through each guest's files that a look at one guest takes.
-func (g Guests) Guests(ctx context.Context, by op.Requester, q server.GuestQuery) (page []api.Guest, more bool, err error) {
+// Guests lists one page by name, and says whether there are more. It shows what the driver sees, without the walk
+// through each guest's files that a look at one guest takes.
+func (g Guests) Guests(ctx context.Context, by op.Requester, q GuestQuery) (page []api.Guest, more bool, err error) {
 	all, err := g.driver.List(ctx)
 	if err != nil && driver.Missing(err) == "" {
 		return nil, false, err // otherwise the visible guests are shown, and status names the back end that is away

@@ -75,7 +75,8 @@ func (l *Log) Head(ctx context.Context) (out api.Head, err error) {
 	})
 }
 
-// Consistency proves that the log's first old entries are among its first size.
+// Consistency proves that the log's first old entries are among its first size. It refuses, as BadParams, sizes larger
+// than the log.
 func (l *Log) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
 	out := api.Consistency{Old: old, Size: size}
 	return out, l.view(ctx, func(tx *store.Tx) error {
@@ -85,7 +86,7 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) (api.Consistency
 	})
 }
 
-// Inclusion proves that an entry is in the log of the signed head.
+// Inclusion proves that an entry is in the log of the signed head. It is UnknownTarget if it is not.
 func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	out := api.Inclusion{Seq: seq}
 	return out, l.view(ctx, func(tx *store.Tx) (err error) {
@@ -103,8 +104,9 @@ func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	})
 }
 
-// Events is Audit; if a holder is named, only the entries that concern it.
-func (l *Log) Events(ctx context.Context, after int64, limit, bytes int, concerns string) ([]api.Entry, int64, error) {
+// Events is Audit; if a holder is named, an agent or uid:1000, it has only the entries that concern it. next is the
+// number of the last entry that it read, at least after. If next is after, there are no more.
+func (l *Log) Events(ctx context.Context, after int64, limit, bytes int, concerns string) (events []api.Entry, next int64, err error) {
 	if concerns != "" {
 		return l.concerning(ctx, after, limit, bytes, concern(concerns))
 	}

@@ -41,7 +41,7 @@ type planner struct {
 
 // Plan says, guest by guest, what a document would change if it were put as that set. The set is the requester then,
 // not the caller of Plan. Without a name, it is a set that has asked for nothing yet.
-func (d *Desired) Plan(ctx context.Context, _ op.Requester, set string, document []byte) (api.Plan, error) {
+func (d *Desired) Plan(ctx context.Context, set string, document []byte) (api.Plan, error) {
 	doc, err := d.parse("the document", document)
 	if err != nil {
 		return api.Plan{}, err

@@ -11,11 +11,11 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/host/server"
 	"gated/internal/wire/api"
 )
 
-// Reservations keeps who has which paths, for the server.
+// Reservations keeps who has which paths, for the server. A by without an agent is a bare uid. The server has checked
+// that no number of seconds is negative or above api.MaxSeconds.
 type Reservations struct {
 	book   *reserve.Book
 	gate   *gate.Gate
@@ -48,8 +48,10 @@ func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string
 	return err
 }
 
-// Reserve gives paths to an agent.
-func (r *Reservations) Reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
+// Reserve gives paths to an agent. It waits for as long as in says. Its Conflict comes with the reservations in the
+// way. It is NotAllowed if the caller may not write there. When ctx ends, Reserve returns ctx's error, and the claim
+// leaves the queue.
+func (r *Reservations) Reserve(ctx context.Context, by op.Requester, from *Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
 	granted, conflicts, err := r.reserve(ctx, by, from, in)
 	if err != nil {
 		return api.Reservation{}, conflictsOf(conflicts, by), noteRefused(ctx, r.gate, by, "POST /v1/reservations", err)
@@ -59,7 +61,7 @@ func (r *Reservations) Reserve(ctx context.Context, by op.Requester, from server
 	return out, nil, nil
 }
 
-func (r *Reservations) reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (reserve.Granted, []reserve.Conflict, error) {
+func (r *Reservations) reserve(ctx context.Context, by op.Requester, from *Caller, in api.Reserve) (reserve.Granted, []reserve.Conflict, error) {
 	ttl, wait, err := in.Times()
 	if err != nil {
 		return reserve.Granted{}, nil, err
@@ -93,8 +95,8 @@ func (r *Reservations) Check(ctx context.Context, by op.Requester, in api.Check)
 
 // List returns reservations in the order of their ids, and whether there may be
 // more.
-func (r *Reservations) List(ctx context.Context, by op.Requester, q server.ReservationQuery) (page []api.Reservation, more bool, err error) {
-	list, err := r.book.List(ctx, reserve.Query{Path: q.Scope, Holder: q.Agent, After: q.After, Limit: q.Limit, Bytes: q.Bytes})
+func (r *Reservations) List(ctx context.Context, by op.Requester, q reserve.Query) (page []api.Reservation, more bool, err error) {
+	list, err := r.book.List(ctx, q)
 	if err != nil {
 		return nil, false, r.gate.Answer(err)
 	}
@@ -106,7 +108,7 @@ func (r *Reservations) List(ctx context.Context, by op.Requester, q server.Reser
 }
 
 // Renew gives a reservation more time.
-func (r *Reservations) Renew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
+func (r *Reservations) Renew(ctx context.Context, by op.Requester, from *Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
 	var one reserve.Reservation
 	err := r.mayRenew(ctx, by, from, id)
 	if err == nil {
@@ -118,7 +120,7 @@ func (r *Reservations) Renew(ctx context.Context, by op.Requester, from server.C
 // mayRenew refuses, as NotAllowed, more time for a directory that its holder could no longer reserve. Otherwise a
 // former owner of a name in /tmp could keep it from others for ever. The book checks whether the reservation exists and
 // is the caller's.
-func (r *Reservations) mayRenew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID) error {
+func (r *Reservations) mayRenew(ctx context.Context, by op.Requester, from *Caller, id op.ReservationID) error {
 	list, err := r.book.List(ctx, reserve.Query{After: id - 1, Limit: 1})
 	if err != nil || len(list) == 0 || list[0].ID != id || !list[0].Holder.Same(holding(by)) {
 		return err
@@ -158,7 +160,8 @@ func (r *Reservations) ReleaseMine(ctx context.Context, by op.Requester) ([]api.
 	return reservationsOf(list, by), nil
 }
 
-// Scopes lists the directories that have an id.
+// Scopes lists the directories whose ids come after one, "" for the first, until they weigh so many bytes. It says
+// whether there are more.
 func (r *Reservations) Scopes(ctx context.Context, after string, bytes int) (page []api.Scope, more bool, err error) {
 	list, more, err := r.book.ScopePage(ctx, after, bytes)
 	if err != nil {
@@ -171,8 +174,9 @@ func (r *Reservations) Scopes(ctx context.Context, after string, bytes int) (pag
 	return out, more, nil
 }
 
-// RegisterScope finds or makes the id of a directory.
-func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from server.Caller, operator bool, said api.Place) (api.Scope, error) {
+// RegisterScope finds or makes the id of a directory. It is NotAllowed if the caller may not write there, unless
+// operator says that by's uid is an operator's.
+func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from *Caller, operator bool, said api.Place) (api.Scope, error) {
 	at, err := r.scopeFor(ctx, from, operator, said)
 	var s reserve.Scope
 	if err == nil {
@@ -186,7 +190,7 @@ func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from 
 
 // scopeFor asks of operators only that the caller means the same directory as the daemon sees: operators release
 // reservations of others, in any directory.
-func (r *Reservations) scopeFor(ctx context.Context, from server.Caller, operator bool, said api.Place) (reserve.Place, error) {
+func (r *Reservations) scopeFor(ctx context.Context, from *Caller, operator bool, said api.Place) (reserve.Place, error) {
 	who, err := claimantOf(from)
 	if err != nil {
 		return reserve.Place{}, err
@@ -199,13 +203,9 @@ func (r *Reservations) scopeFor(ctx context.Context, from server.Caller, operato
 }
 
 // claimantOf asks the kernel about a caller's connection.
-func claimantOf(from server.Caller) (claimant, error) {
-	c, ok := from.(*caller)
-	if !ok {
-		return claimant{}, errStrangeCaller
-	}
-	groups, err := c.peer.Groups()
-	return claimant{uid: c.peer.UID, groups: groups}, err
+func claimantOf(from *Caller) (claimant, error) {
+	groups, err := from.peer.Groups()
+	return claimant{uid: from.peer.UID, groups: groups}, err
 }
 
 func scopeOf(s reserve.Scope) api.Scope {

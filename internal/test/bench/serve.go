@@ -17,7 +17,6 @@ import (
 	"gated/internal/driver/memory"
 	"gated/internal/gate"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/journal"
@@ -183,7 +182,7 @@ func Serve(ctx context.Context, o Served) error {
 		ran <- nil
 	}
 	// The server has only the parts that the measured calls need.
-	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused,
+	s := server.New(server.Config{Gate: w.gate, Status: w.Status, Refused: w.gate.NoteRefused,
 		UID: uint32(os.Geteuid()), SingleUser: true, Now: now, Logger: slog.New(slog.DiscardHandler)})
 	err = s.Serve(ctx, l)
 	if runErr := <-ran; err == nil {

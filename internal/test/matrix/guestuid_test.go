@@ -13,7 +13,6 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 	"gated/internal/test/must"
 )
 
@@ -79,8 +78,9 @@ func (w *world) serveLists(c server.Config) string {
 	require.NoError(w.t, os.Chmod(dir, 0o755))
 	w.cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
-	l := must.Get(server.Listen(path, callers))(w.t)
-	c.Gate, c.Refused, c.Now, c.Logger = service.Decider{Gate: w.gate}, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
+	l, err := server.Listen(path, callers)
+	require.NoError(w.t, err)
+	c.Gate, c.Refused, c.Now, c.Logger = w.gate, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(c).Serve(ctx, l) }()

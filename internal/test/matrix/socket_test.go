@@ -26,7 +26,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/test/must"
@@ -53,8 +52,9 @@ func (w *world) serveWithin(limits server.Limits) string {
 	if os.Getuid() == 0 {
 		gid = callers
 	}
-	l := must.Get(server.Listen(path, gid))(w.t)
-	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
+	l, err := server.Listen(path, gid)
+	require.NoError(w.t, err)
+	s := server.New(server.Config{Gate: w.gate, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

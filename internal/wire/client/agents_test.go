@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,104 +18,114 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
-	"gated/internal/test/must"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
 
 var (
-	src     = api.Place{Path: "/src", Device: 1, Inode: math.MaxUint64, Fold: true}
+	src     = api.Place{Path: "/nowhere/new", Device: 1, Inode: math.MaxUint64, Fold: true}
 	aClaim  = api.Reserve{Scope: src, Patterns: []string{"a", "b/**"}, TTLSeconds: 60, WaitSeconds: 5}
 	aTarget = refusal.New(refusal.Conflict, "somebody has it").WithHint("wait")
 )
 
+const srcJSON = `{"path":"/nowhere/new","device":1,"inode":18446744073709551615,"fold":true}`
+
 // agentMethods are those about agents and reservations.
 var agentMethods = []method{
-	{"Agents", func(ctx context.Context, c *Client) error { return failure(c.Agents(ctx)) }, "agents"},
+	{"Agents", func(ctx context.Context, c *Client) error { _, err := c.Agents(ctx); return err }, "GET /v1/agents"},
 	{"RegisterAgent", func(ctx context.Context, c *Client) error {
-		return failure(c.RegisterAgent(ctx, api.RegisterAgent{Name: "builder", PID: 7, Reaper: 1}))
-	}, "register builder 7 1 false"},
-	{"Unregister", func(ctx context.Context, c *Client) error { return failure(c.Unregister(ctx, "builder")) }, "unregister builder"},
-	{"Reserve", func(ctx context.Context, c *Client) error { return failure(c.Reserve(ctx, aClaim)) }, "reserve /src [a b/**] 60 5 "},
+		_, err := c.RegisterAgent(ctx, api.RegisterAgent{Name: "new", Token: true})
+		return err
+	}, `POST /v1/agents {"name":"new"`},
+	{"Unregister", func(ctx context.Context, c *Client) error { _, err := c.Unregister(ctx, "builder"); return err },
+		"DELETE /v1/agents/builder"},
+	{"Reserve", func(ctx context.Context, c *Client) error { _, err := c.Reserve(ctx, aClaim); return err },
+		`POST /v1/reservations {"scope":` + srcJSON + `,"patterns":["a","b/**"],"ttl_seconds":60,"wait_seconds":5}`},
 	{"Check", func(ctx context.Context, c *Client) error {
-		return failure(c.Check(ctx, api.Check{Scope: src, Patterns: []string{"a"}}))
-	}, "check /src [a]"},
+		_, err := c.Check(ctx, api.Check{Scope: src, Patterns: []string{"a"}})
+		return err
+	}, `POST /v1/reservations/check {"scope":{"path":"/nowhere/new"`},
 	{"Reservations", func(ctx context.Context, c *Client) error {
-		return failure(c.Reservations(ctx, ReservationQuery{Scope: "/s rc", Agent: "uid:7", After: "r3", Limit: 9}))
-	}, "list /s rc uid:7 r3 9"},
+		_, err := c.Reservations(ctx, ReservationQuery{Scope: "/s rc", Agent: "uid:7", After: "r3", Limit: 9})
+		return err
+	}, "GET /v1/reservations?after=r3&agent=uid%3A7&limit=9&scope=%2Fs+rc"},
 	{"AllReservations", func(ctx context.Context, c *Client) error {
-		return failure(c.AllReservations(ctx, ReservationQuery{Agent: "builder"}))
-	}, "list  builder r0 100"},
-	{"Renew", func(ctx context.Context, c *Client) error { return failure(c.Renew(ctx, "r12", 1500*time.Millisecond)) },
-		"renew r12 2s"},
-	{"Release", func(ctx context.Context, c *Client) error { return failure(c.Release(ctx, "r12")) }, "release r12"},
-	{"ReleaseMine", func(ctx context.Context, c *Client) error { return failure(c.ReleaseMine(ctx)) }, "release mine"},
-	{"Transfer", func(ctx context.Context, c *Client) error { return failure(c.Transfer(ctx, "r12", "tester")) }, "transfer r12 tester"},
-	{"Scopes", func(ctx context.Context, c *Client) error { return failure(c.Scopes(ctx)) }, "scopes"},
-	{"RegisterScope", func(ctx context.Context, c *Client) error { return failure(c.RegisterScope(ctx, src)) },
-		"scope /src 1 18446744073709551615 true"},
+		_, err := c.AllReservations(ctx, ReservationQuery{Agent: "builder"})
+		return err
+	}, "GET /v1/reservations?agent=builder"},
+	{"Renew", func(ctx context.Context, c *Client) error {
+		_, err := c.Renew(ctx, "r1", 10500*time.Millisecond)
+		return err
+	}, `POST /v1/reservations/r1/renew {"ttl_seconds":11}`},
+	{"Release", func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "r2"); return err },
+		"DELETE /v1/reservations/r2"},
+	{"Transfer", func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r1", "tester"); return err },
+		`POST /v1/reservations/r1/transfer {"to":"tester"}`},
+	{"ReleaseMine", func(ctx context.Context, c *Client) error { _, err := c.ReleaseMine(ctx); return err },
+		"POST /v1/reservations/release-mine"},
+	{"Scopes", func(ctx context.Context, c *Client) error { _, err := c.Scopes(ctx); return err }, "GET /v1/scopes"},
+	{"RegisterScope", func(ctx context.Context, c *Client) error { _, err := c.RegisterScope(ctx, src); return err },
+		"POST /v1/scopes " + srcJSON},
 	{"EventsFor", func(ctx context.Context, c *Client) error {
 		return c.EventsFor(ctx, "builder", 4, false, func(api.Entry) error { return nil })
-	}, "events 4 builder"},
+	}, "GET /v1/events?after=4&follow=false&for=builder"},
 }
 
 // A refusal and who is in the way arrive as they were.
 func TestConflicted(t *testing.T) {
-	d, c := behind(t)
-	d.err = aTarget
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	theirs := api.Reservation{ID: "r3", Scope: "/src", ScopeID: "s3", Patterns: []string{"a/**"}, Mode: api.Exclusive, Agent: "tester",
-		UID: 7, HolderAlive: true, Keep: true, Reason: "\x1b[31m\"}", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}
-	d.conflicts = []api.Conflict{{Pattern: "a/b", Overlaps: "a/**", Reservation: theirs}}
-	_, err := c.Reserve(t.Context(), aClaim)
+		UID: 7, HolderAlive: true, Keep: true, Reason: "\x1b[31m\"}", CreatedAt: at, ExpiresAt: at.Add(time.Hour)}
+	conflicts := []api.Conflict{{Pattern: "a/b", Overlaps: "a/**", Reservation: theirs}}
+	_, err := refusing(t, aTarget, conflicts...).Reserve(t.Context(), aClaim)
 	require.ErrorIs(t, err, refusal.Conflict)
 	var r *refusal.Refusal
 	require.ErrorAs(t, err, &r)
 	require.Equal(t, aTarget, r)
 	var who *Conflicted
 	require.ErrorAs(t, err, &who)
-	require.Equal(t, d.conflicts, who.Conflicts)
+	require.Equal(t, conflicts, who.Conflicts)
 	require.Equal(t, api.ExitRefused, api.Exit(err))
 
-	d.conflicts = nil
-	_, err = c.Reserve(t.Context(), aClaim)
+	_, err = refusing(t, aTarget).Reserve(t.Context(), aClaim)
 	require.ErrorIs(t, err, refusal.Conflict)
 	require.False(t, errors.As(err, &who), "nobody is in the way that it could name")
 }
 
 // The largest problem that a gate makes of conflicts is read whole.
 func TestTheLargestConflict(t *testing.T) {
-	d, c := behind(t)
-	d.err = aTarget
-	patterns := make([]string, 50)
-	for i := range patterns {
-		patterns[i] = strings.Repeat("\x01", 4096)
-	}
-	for range 20 {
-		d.conflicts = append(d.conflicts, api.Conflict{Reservation: api.Reservation{Patterns: patterns}})
-	}
-	_, err := c.Reserve(t.Context(), aClaim)
+	patterns := slices.Repeat([]string{strings.Repeat("\x01", 4096)}, 50)
+	conflicts := slices.Repeat([]api.Conflict{{Reservation: api.Reservation{Patterns: patterns}}}, 20)
+	_, err := refusing(t, aTarget, conflicts...).Reserve(t.Context(), aClaim)
 	var who *Conflicted
 	require.ErrorAs(t, err, &who)
-	require.Equal(t, d.conflicts, who.Conflicts)
+	require.Equal(t, conflicts, who.Conflicts)
 }
 
 func TestEveryReservationIsListed(t *testing.T) {
 	d, c := behind(t)
-	d.kept = 250
-	all := must.Get(c.AllReservations(t.Context(), ReservationQuery{Limit: 100}))(t)
+	for i := range 248 {
+		d.Reserve(t, "/nowhere/"+strconv.Itoa(i/50), "f"+strconv.Itoa(i))
+	}
+	all, err := c.AllReservations(t.Context(), ReservationQuery{Limit: 100})
+	require.NoError(t, err)
 	require.Len(t, all, 250)
 	require.Equal(t, "r250", all[249].ID)
 	require.Len(t, d.calls(), 3)
-	page := must.Get(c.Reservations(t.Context(), ReservationQuery{Limit: 3}))(t)
+	page, err := c.Reservations(t.Context(), ReservationQuery{Limit: 3})
+	require.NoError(t, err)
 	require.Equal(t, "r3", *page.Next)
 }
 
 func TestTimesThatNobodyCanHave(t *testing.T) {
 	d, c := behind(t)
 	for _, bad := range []api.Reserve{{TTLSeconds: -1}, {WaitSeconds: api.MaxSeconds + 1}, {WaitSeconds: math.MaxInt64}} {
-		must.Fail(c.Reserve(t.Context(), bad))(t, refusal.BadParams)
+		_, err := c.Reserve(t.Context(), bad)
+		require.ErrorIs(t, err, refusal.BadParams)
 	}
 	require.Empty(t, d.calls())
-	must.Fail(c.Renew(t.Context(), "r12", -time.Second))(t, refusal.BadParams)
+	_, err := c.Renew(t.Context(), "r12", -time.Second)
+	require.ErrorIs(t, err, refusal.BadParams)
 }
 
 // deadline answers every call and remembers until when it could have.
@@ -134,13 +146,16 @@ func TestReserveHasTimeToWait(t *testing.T) {
 		require.Greater(t, time.Until(d.at), from)
 		require.LessOrEqual(t, time.Until(d.at), to)
 	}
-	must.Get(c.Reserve(t.Context(), api.Reserve{WaitSeconds: 3600}))(t)
+	_, err := c.Reserve(t.Context(), api.Reserve{WaitSeconds: 3600})
+	require.NoError(t, err)
 	within(time.Hour, time.Hour+callTimeout)
-	must.Get(c.Reserve(t.Context(), api.Reserve{}))(t)
+	_, err = c.Reserve(t.Context(), api.Reserve{})
+	require.NoError(t, err)
 	within(0, callTimeout)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must.Get(c.Reserve(ctx, api.Reserve{WaitSeconds: 3600}))(t)
+	_, err = c.Reserve(ctx, api.Reserve{WaitSeconds: 3600})
+	require.NoError(t, err)
 	within(0, time.Minute)
 }
 
@@ -157,37 +172,41 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 	c := open(t, Options{Socket: path})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-waits; cancel() }()
-	must.Fail(c.Reserve(ctx, api.Reserve{WaitSeconds: 3600}))(t, context.Canceled)
+	_, err := c.Reserve(ctx, api.Reserve{WaitSeconds: 3600})
+	require.ErrorIs(t, err, context.Canceled)
 	<-gone
 }
 
 func TestTokens(t *testing.T) {
 	d, _ := behind(t)
-	d.change(func() { d.token = "secret" })
+	token := servicetest.Token()
 	e := env{"GATED_AGENT_TOKEN_FILE": "/run/token"}
 	reads := func(path string) (string, error) {
 		require.Equal(t, "/run/token", path)
-		return "secret", nil
+		return token, nil
 	}
 	for name, o := range map[string]Options{
-		"given":          {Token: "secret"},
+		"given":          {Token: token},
 		"from the file":  {Getenv: e.get, ReadToken: reads},
-		"given and file": {Token: "secret", Getenv: e.get, ReadToken: func(string) (string, error) { return "other", nil }},
+		"given and file": {Token: token, Getenv: e.get, ReadToken: func(string) (string, error) { return "other", nil }},
 	} {
 		o.Socket = d.socket
 		c := open(t, o)
-		self := must.Get(c.Self(t.Context()))(t, name)
-		require.Equal(t, api.Caller{UID: 7, Why: "container#9"}, self, name)
-		must.Get(c.Reserve(t.Context(), aClaim))(t)
-		require.Equal(t, []string{"reserve /src [a b/**] 60 5 container#9"}, d.calls(), name)
+		self, err := c.Self(t.Context())
+		require.NoError(t, err, name)
+		require.Equal(t, "builder", self.Agent.Name, name)
+		r, err := c.Reserve(t.Context(), aClaim)
+		require.NoError(t, err)
+		require.Equal(t, "builder", r.Agent, name)
 		require.NoError(t, c.Events(t.Context(), 0, false, func(api.Entry) error { return nil }))
-		d.calls()
 	}
-	must.Fail(open(t, Options{Socket: d.socket, Token: "stolen"}).Self(t.Context()))(t, refusal.NotAllowed)
+	_, err := open(t, Options{Socket: d.socket, Token: "stolen"}).Self(t.Context())
+	require.ErrorIs(t, err, refusal.NotAllowed)
 	for name, o := range map[string]Options{"no variable": {ReadToken: reads}, "nobody reads": {Getenv: e.get}} {
 		o.Socket = d.socket
-		self := must.Get(open(t, o).Self(t.Context()))(t, name)
-		require.Empty(t, self.Why, name)
+		self, err := open(t, o).Self(t.Context())
+		require.NoError(t, err, name)
+		require.Nil(t, self.Agent, name)
 	}
 }
 
@@ -216,11 +235,13 @@ func TestATokenIsNotSentElsewhere(t *testing.T) {
 // full.
 func TestADialEndsWithItsCall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
 	defer func() { require.NoError(t, syscall.Close(fd)) }()
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	require.NoError(t, syscall.Listen(fd, 0))
-	first := must.Get(net.Dial("unix", path))(t)
+	first, err := net.Dial("unix", path)
+	require.NoError(t, err)
 	defer func() { require.NoError(t, first.Close()) }()
 
 	c := open(t, Options{Socket: path})

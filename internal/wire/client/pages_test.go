@@ -1,27 +1,51 @@
 package client
 
 import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"gated/internal/test/must"
 )
 
 // Lists that come in pages are read to their end.
 func TestPagesAreFollowed(t *testing.T) {
-	d, c := behind(t)
-	d.change(func() { d.paged = 5 })
-	rs := must.Get(c.Requests(t.Context(), ""))(t)
+	page := func(list, field string, names ...string) map[string]string {
+		of := func(names ...string) string {
+			return `{"` + list + `":[{"` + field + `":"` + strings.Join(names, `"},{"`+field+`":"`) + `"}]`
+		}
+		return map[string]string{
+			"":       of(names[:2]...) + `,"next":"` + names[1] + `"}`,
+			names[1]: of(names[2:4]...) + `,"next":"` + names[3] + `"}`,
+			names[3]: of(names[4]) + `}`,
+		}
+	}
+	lists := map[string]map[string]string{
+		"/v1/requests": page("requests", "id", "j12.1", "j12.2", "j12.3", "j12.4", "j12.5"),
+		"/v1/guests":   page("guests", "name", "g1", "g2", "g3", "g4", "g5"),
+		"/v1/scopes":   page("scopes", "id", "s1", "s2", "s3", "s4", "s5"),
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, lists[r.URL.Path][r.URL.Query().Get("after")])
+	})
+	c := open(t, Options{Socket: path})
+	rs, err := c.Requests(t.Context(), "")
+	require.NoError(t, err)
 	var ids []string
 	for _, r := range rs {
 		ids = append(ids, r.ID)
 	}
 	require.Equal(t, []string{"j12.1", "j12.2", "j12.3", "j12.4", "j12.5"}, ids)
 
-	gs := must.Get(c.Guests(t.Context()))(t)
+	gs, err := c.Guests(t.Context())
+	require.NoError(t, err)
 	require.Len(t, gs, 5)
 	require.Equal(t, "g5", gs[4].Name)
 
-	require.Len(t, must.Get(c.Scopes(t.Context()))(t), 3)
+	scopes, err := c.Scopes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, scopes, 5)
 }

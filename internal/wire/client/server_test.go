@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,128 +14,197 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/test/must"
+	"gated/internal/host/server"
+	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
-
-// failure is the error of a call.
-func failure[T any](_ T, err error) error { return err }
 
 // method is one of a client's.
 type method struct {
 	name    string
 	call    func(context.Context, *Client) error
-	reaches string // the last call that it makes
+	reaches string // the last request that it makes, or its beginning
 }
 
-// What is said on one side of the socket arrives on the other: every method
-// against the real server.
+// methods are all of a client, each with a call that a new world answers.
 var methods = append([]method{
-	{"Status", func(ctx context.Context, c *Client) error { return failure(c.Status(ctx)) }, "status"},
+	{"Status", func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err }, "GET /v1/status"},
 	{"Submit", func(ctx context.Context, c *Client) error {
-		return failure(c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "o", Target: web}), "k"))
-	}, "submit o guest/web-1 why k"},
+		_, err := c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "guest.start", Target: web}), "k")
+		return err
+	}, `POST /v1/jobs k {"op":"guest.start","target":"guest/web-1","reason":"why"}`},
 	{"Jobs", func(ctx context.Context, c *Client) error {
-		return failure(c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7}))
-	}, "jobs pending_signature j3 7"},
-	{"Job", func(ctx context.Context, c *Client) error { return failure(c.Job(ctx, "j12")) }, "job j12"},
-	{"Cancel", func(ctx context.Context, c *Client) error { return failure(c.Cancel(ctx, "j12")) }, "cancel j12"},
+		_, err := c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7})
+		return err
+	}, "GET /v1/jobs?after=j3&limit=7&state=pending_signature"},
+	{"Job", func(ctx context.Context, c *Client) error { _, err := c.Job(ctx, "j1"); return err }, "GET /v1/jobs/j1"},
+	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j3"); return err },
+		"DELETE /v1/jobs/j3"},
 	{"Classify", func(ctx context.Context, c *Client) error {
-		return failure(c.Classify(ctx, api.AskOf(op.Ask{Op: "o", Target: web})))
-	}, "explain o guest/web-1"},
-	{"Requests", func(ctx context.Context, c *Client) error { return failure(c.Requests(ctx, op.StatePending)) },
-		"requests pending_signature"},
-	{"Request", func(ctx context.Context, c *Client) error { return failure(c.Request(ctx, "j12.1")) }, "request j12.1"},
-	{"Payload", func(ctx context.Context, c *Client) error { return failure(c.Payload(ctx, "j12.1")) }, "request j12.1"},
+		_, err := c.Classify(ctx, api.AskOf(op.Ask{Op: "guest.start", Target: web}))
+		return err
+	}, `POST /v1/classify {"op":"guest.start","target":"guest/web-1"`},
+	{"Requests", func(ctx context.Context, c *Client) error {
+		_, err := c.Requests(ctx, op.StatePending)
+		return err
+	}, "GET /v1/requests?state=pending_signature"},
+	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j1.1"); return err },
+		"GET /v1/requests/j1.1"},
+	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j1.1"); return err },
+		"GET /v1/requests/j1.1/payload"},
 	{"Approve", func(ctx context.Context, c *Client) error {
-		return failure(c.Approve(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s")))
-	}, "approve j12.1 {} [s]"},
+		_, err := c.Approve(ctx, "j1.1", signed(ctx).Approval(op.RequestID{Job: 1, Index: 1}))
+		return err
+	}, `POST /v1/requests/j1.1/approve {"payload":"`},
 	{"Reject", func(ctx context.Context, c *Client) error {
-		return failure(c.Reject(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s")))
-	}, "reject j12.1 {} [s]"},
+		_, err := c.Reject(ctx, "j2.1", signed(ctx).Rejection(op.RequestID{Job: 2, Index: 1}))
+		return err
+	}, `POST /v1/requests/j2.1/reject {"payload":"`},
 	{"SubmitSigned", func(ctx context.Context, c *Client) error {
-		return failure(c.SubmitSigned(ctx, api.EnvelopeOf([]byte("{}"), "s", "t")))
-	}, "offline {} [s t]"},
-	{"Plan", func(ctx context.Context, c *Client) error { return failure(c.Plan(ctx, "web", []byte("doc"))) }, "plan web doc"},
-	{"PutSet", func(ctx context.Context, c *Client) error { return failure(c.PutSet(ctx, "web", "e1", []byte("doc"))) },
-		"put web e1 doc"},
-	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err }, "set web"},
-	{"Sets", func(ctx context.Context, c *Client) error { return failure(c.Sets(ctx)) }, "sets"},
-	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") }, "delete web"},
-	{"Guests", func(ctx context.Context, c *Client) error { return failure(c.Guests(ctx)) }, "guests"},
-	{"Guest", func(ctx context.Context, c *Client) error { return failure(c.Guest(ctx, "web-1")) }, "guest web-1"},
-	{"Backends", func(ctx context.Context, c *Client) error { return failure(c.Backends(ctx)) }, "backends"},
-	{"Commands", func(ctx context.Context, c *Client) error { return failure(c.Commands(ctx)) }, "commands"},
-	{"Command", func(ctx context.Context, c *Client) error { return failure(c.Command(ctx, "drop-db")) }, "command drop-db"},
-	{"Audit", func(ctx context.Context, c *Client) error { return failure(c.Audit(ctx, 3, 7)) }, "audit 3 7"},
-	{"AuditHead", func(ctx context.Context, c *Client) error { return failure(c.AuditHead(ctx)) }, "head"},
-	{"Consistency", func(ctx context.Context, c *Client) error { return failure(c.Consistency(ctx, 3, 7)) }, "consistency 3 7"},
-	{"Inclusion", func(ctx context.Context, c *Client) error { return failure(c.Inclusion(ctx, 3)) }, "inclusion 3"},
-	{"Backup", func(ctx context.Context, c *Client) error { return failure(c.Backup(ctx, io.Discard)) }, "backup"},
-	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, 812) }, "accept 812"},
+		_, err := c.SubmitSigned(ctx, signed(ctx).Offline())
+		return err
+	}, `POST /v1/ops {"payload":"`},
+	{"Plan", func(ctx context.Context, c *Client) error {
+		_, err := c.Plan(ctx, "web", []byte(servicetest.Document))
+		return err
+	}, "POST /v1/plan?set=web " + servicetest.Document},
+	{"PutSet", func(ctx context.Context, c *Client) error {
+		_, err := c.PutSet(ctx, "web", op.SHA256([]byte(servicetest.Document)), []byte(servicetest.Document+"\n"))
+		return err
+	}, `PUT /v1/desired/web "` + op.SHA256([]byte(servicetest.Document)) + `" ` + servicetest.Document + "\n"},
+	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err },
+		"GET /v1/desired/web"},
+	{"Sets", func(ctx context.Context, c *Client) error { _, err := c.Sets(ctx); return err }, "GET /v1/desired"},
+	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") },
+		"DELETE /v1/desired/web"},
+	{"Guests", func(ctx context.Context, c *Client) error { _, err := c.Guests(ctx); return err }, "GET /v1/guests"},
+	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err },
+		"GET /v1/guests/web-1"},
+	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err },
+		"GET /v1/backends"},
+	{"Commands", func(ctx context.Context, c *Client) error { _, err := c.Commands(ctx); return err },
+		"GET /v1/commands"},
+	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err },
+		"GET /v1/commands/drop-db"},
+	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err },
+		"GET /v1/audit?after=3&limit=7"},
+	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err },
+		"GET /v1/audit/head"},
+	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err },
+		"GET /v1/audit/consistency?old=3&size=7"},
+	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err },
+		"GET /v1/audit/inclusion?seq=3"},
+	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err },
+		"GET /v1/backup"},
+	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, servicetest.Alert) },
+		"POST /v1/canary/14/accept"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
-	}, "events 4 "},
+	}, "GET /v1/events?after=4&follow=false"},
 	{"AwaitJob", func(ctx context.Context, c *Client) error {
-		return failure(c.AwaitJob(ctx, "j12", func(api.Job) bool { return true }))
-	}, "job j12"},
+		_, err := c.AwaitJob(ctx, "j1", func(api.Job) bool { return true })
+		return err
+	}, "GET /v1/jobs/j1"},
 }, agentMethods...)
 
+// envelopes has what operators sign for the calls of methods; without a world, they are signed by nobody.
+type envelopes struct {
+	t     *testing.T
+	world *servicetest.World
+}
+
+type signedKey struct{}
+
+func signed(ctx context.Context) envelopes {
+	e, _ := ctx.Value(signedKey{}).(envelopes)
+	return e
+}
+
+func (e envelopes) Approval(id op.RequestID) api.Envelope {
+	return e.or(func() api.Envelope { return e.world.Approval(e.t, id) })
+}
+
+func (e envelopes) Rejection(id op.RequestID) api.Envelope {
+	return e.or(func() api.Envelope { return e.world.Rejection(e.t, id) })
+}
+
+func (e envelopes) Offline() api.Envelope {
+	return e.or(func() api.Envelope { return e.world.Offline(e.t) })
+}
+
+func (e envelopes) or(made func() api.Envelope) api.Envelope {
+	if e.world == nil {
+		return api.EnvelopeOf([]byte("{}"), "s")
+	}
+	return made()
+}
+
+// What is said on one side of the socket arrives on the other: every method against the real server, which answers it.
 func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 	d, c := behind(t)
 	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+4,
 		"a method without a row (Close, Address, Ops and Self apart)")
 	for _, m := range methods {
-		require.NoError(t, m.call(t.Context(), c), m.name)
+		require.NoError(t, m.call(context.WithValue(t.Context(), signedKey{}, envelopes{t, d.World}), c), m.name)
 		calls := d.calls()
-		require.Equal(t, m.reaches, calls[len(calls)-1], m.name)
+		require.True(t, strings.HasPrefix(calls[len(calls)-1], m.reaches), "%s: %s", m.name, calls[len(calls)-1])
 	}
-	require.Len(t, must.Get(c.Ops(t.Context()))(t), len(op.Catalogue()))
+	ops, err := c.Ops(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ops, len(op.Catalogue()))
 }
 
 func TestEveryMethodRebuildsRefusals(t *testing.T) {
-	d, c := behind(t)
-	d.err = refusal.New(refusal.StaleTarget, "it changed").At(refusal.StageBinding).WithHint("look").About(aID, op.StateRefused)
+	said := refusal.New(refusal.StaleTarget, "changed").At(refusal.StageBinding).WithHint("look").About(aID, op.StateRefused)
+	c := refusing(t, said)
 	for _, m := range methods {
 		err := m.call(t.Context(), c)
 		require.ErrorIs(t, err, refusal.StaleTarget, m.name)
 		var r *refusal.Refusal
 		require.ErrorAs(t, err, &r, m.name)
-		require.Equal(t, d.err, error(r), m.name)
+		require.Equal(t, said, r, m.name)
 		require.Equal(t, api.ExitRefused, api.Exit(err), m.name)
 	}
 }
 
 func TestAnswers(t *testing.T) {
 	d, c := behind(t)
-	p := must.Get(c.Payload(t.Context(), "j12.1"))(t)
-	require.Equal(t, d.req.Payload, p)
-	r := must.Get(c.Request(t.Context(), "j12.1"))(t)
+	p, err := c.Payload(t.Context(), "j1.1")
+	require.NoError(t, err)
+	kept, err := d.Gate.Request(t.Context(), op.RequestID{Job: 1, Index: 1})
+	require.NoError(t, err)
+	require.Equal(t, kept.Payload, p)
+	r, err := c.Request(t.Context(), "j1.1")
+	require.NoError(t, err)
 	require.Equal(t, op.SHA256(p), r.PayloadSHA256)
-	r = must.Get(c.Approve(t.Context(), "j12.1", api.EnvelopeOf(p, "s")))(t)
 	require.Equal(t, 1, r.Missing)
-	job := must.Get(c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "o", Target: web}), ""))(t)
+	r, err = c.Approve(t.Context(), "j1.1", servicetest.Signed(t, p))
+	require.NoError(t, err)
+	require.Zero(t, r.Missing)
+	destroy := op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "old"}}
+	job, err := c.Submit(t.Context(), api.SubmitOf("", destroy), "")
+	require.NoError(t, err)
 	require.ErrorIs(t, job.Error.Err(), refusal.PendingSignature)
 	require.Equal(t, api.ExitWaits, api.Exit(job.Error.Err()))
-	doc, etag := must.Two(c.Set(t.Context(), "web"))(t)
-	require.Equal(t, "host: h\n", string(doc))
-	require.Equal(t, "e1", etag)
-	set := must.Get(c.PutSet(t.Context(), "web", "*", nil))(t)
-	require.Equal(t, "e2", set.ETag)
-	calls := d.calls()
-	require.Equal(t, "put web * ", calls[len(calls)-1])
-	must.Fail(c.Guest(t.Context(), "../status"))(t, refusal.Malformed)
+	doc, etag, err := c.Set(t.Context(), "web")
+	require.NoError(t, err)
+	require.Equal(t, servicetest.Document, string(doc))
+	require.Equal(t, op.SHA256(doc), etag)
+	doc = append(doc, '\n')
+	set, err := c.PutSet(t.Context(), "web", "*", doc)
+	require.NoError(t, err)
+	require.Equal(t, op.SHA256(doc), set.ETag)
+	_, err = c.Guest(t.Context(), "../status")
+	require.ErrorIs(t, err, refusal.Malformed)
 }
 
 func TestBackup(t *testing.T) {
-	d, c := behind(t)
-	whole := bytes.Repeat([]byte("copy"), 1<<18)
-	d.backup = func(w io.Writer) error { return failure(w.Write(whole)) }
+	_, c := behind(t)
 	var got bytes.Buffer
 	n, err := c.Backup(t.Context(), &got)
 	require.NoError(t, err)
-	require.Equal(t, int64(len(whole)), n)
-	require.Equal(t, whole, got.Bytes())
+	require.Equal(t, int64(got.Len()), n)
+	require.True(t, strings.HasPrefix(got.String(), "SQLite format 3"))
 
 	full := errors.New("disk full")
 	_, err = c.Backup(t.Context(), failing{full})
@@ -147,54 +217,56 @@ type failing struct{ err error }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestABackupThatBreaksOff(t *testing.T) {
-	d, c := behind(t)
-	d.backup = func(w io.Writer) error {
-		_, err := w.Write(make([]byte, 1<<20))
-		return errors.Join(err, errors.New("broke off"))
-	}
+	_, c := behind(t, func(c *server.Config) {
+		c.Backup = func(_ context.Context, w io.Writer) error {
+			_, err := w.Write(make([]byte, 1<<20))
+			return errors.Join(err, errors.New("broke off"))
+		}
+	})
 	_, err := c.Backup(t.Context(), io.Discard)
 	unreachable(t, err)
 }
 
-func entryOf(t *testing.T, raw string) api.Entry {
-	t.Helper()
-	return must.Get(api.ParseEntry([]byte(raw)))(t)
-}
-
 func TestFollowEvents(t *testing.T) {
 	d, c := behind(t)
-	first, second, third := entryOf(t, `{"seq":1}`), entryOf(t, `{"seq":2}`), entryOf(t, `{"seq":3}`)
-	d.happen(first, second)
+	n := d.Head(t)
+	d.Happen(t, 2)
 	stop := errors.New("enough")
-	var got []api.Entry
-	require.ErrorIs(t, c.Events(t.Context(), 1, true, func(e api.Entry) error {
-		if got = append(got, e); len(got) == 2 {
+	var got []int64
+	err := c.Events(t.Context(), n+1, true, func(e api.Entry) error {
+		if got = append(got, e.Seq); len(got) == 2 {
 			return stop
 		}
-		d.happen(third)
+		d.Happen(t, 1)
 		return nil
-	}), stop)
-	require.Equal(t, []api.Entry{second, third}, got)
+	})
+	require.ErrorIs(t, err, stop)
+	require.Equal(t, []int64{n + 2, n + 3}, got)
 }
 
 func TestAwaitJob(t *testing.T) {
 	d, c := behind(t)
-	others, its := entryOf(t, `{"seq":10,"job":"j99"}`), entryOf(t, `{"seq":11,"job":"j12"}`)
 	seen := make(chan struct{}, 8)
+	ended := make(chan error, 1)
 	go func() {
 		<-seen
-		d.change(func() { d.job.Steps = []op.Step{{ID: aID, State: op.StateSucceeded}} })
-		d.happen(others, its)
+		_, err := d.Gate.Cancel(context.Background(), servicetest.Caller(), 3) // another job
+		if err == nil {
+			_, err = d.Gate.Cancel(context.Background(), servicetest.Caller(), 4)
+		}
+		ended <- err
 	}()
-	job := must.Get(c.AwaitJob(t.Context(), "j12", func(j api.Job) bool {
+	job, err := c.AwaitJob(t.Context(), "j4", func(j api.Job) bool {
 		seen <- struct{}{}
-		return j.State == op.StateSucceeded
-	}))(t)
-	require.Equal(t, op.StateSucceeded, job.State)
+		return j.State == op.StateCancelled
+	})
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
+	require.Equal(t, op.StateCancelled, job.State)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	job, err := c.AwaitJob(ctx, "j12", func(api.Job) bool { return false })
+	job, err = c.AwaitJob(ctx, "j1", func(api.Job) bool { return false })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, "j12", job.ID)
+	require.Equal(t, "j1", job.ID)
 }

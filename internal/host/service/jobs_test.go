@@ -15,10 +15,10 @@ import (
 func TestWhyHeld(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	d := Decider{Held: func(op.Step) (string, time.Time) { return "the pool is not active", at }}
+	held := Held(func(op.Step) (string, time.Time) { return "the pool is not active", at })
 	for _, state := range op.States {
 		s := op.Step{State: state, Detail: "as it was"}
-		d.whyHeld(&s)
+		held.fill(&s)
 		if state == op.StatePlanned || state == op.StateAuthorized {
 			require.Equal(t, op.Step{State: state, Code: refusal.Unavailable, Detail: "the pool is not active", RetryAt: at}, s)
 		} else {
