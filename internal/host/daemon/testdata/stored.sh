@@ -10,7 +10,7 @@
 # commit that was released; a stored database is never made again by later code.
 set -eu
 commit=$(git rev-parse --short=12 "$1")
-out=$(git rev-parse --show-toplevel)/internal/daemon/testdata
+out=$(git rev-parse --show-toplevel)/internal/host/daemon/testdata
 work=$(mktemp -d)
 trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$work"' EXIT
 daemon=
