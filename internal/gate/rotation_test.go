@@ -132,7 +132,7 @@ func TestPlannedRotation(t *testing.T) {
 	_, err = w.approveAs(g, op.Operational, dave)
 	require.NoError(t, err)
 	last := w.entryOf(audit.Rotated)
-	require.Equal(t, int64(2), last.Epoch)
+	require.Equal(t, int64(2), last.SignersFile.Epoch)
 	require.Equal(t, []string{"+ " + dave.listed().String(), "- " + bob.listed().String()}, last.Keys)
 	w.verifyLog()
 }

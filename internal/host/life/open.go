@@ -45,6 +45,7 @@ func Migrations() []store.Migration {
 		g[5],
 		g[6],
 		g[7],
+		g[8],
 	}
 	for i := range all {
 		all[i].Version = i + 1

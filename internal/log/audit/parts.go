@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// version is the version of the entries that this program writes. Version 1 has no
+// member that says so.
+const version = 2
+
+// SchemaParts changes no table. It gives the database a higher version, because an
+// older program cannot read entries of version 2.
+const SchemaParts = `SELECT 2;`
+
+// Parts is what an entry tells programs of one kind's subject. Each member has one
+// meaning.
+type Parts struct {
+	SignersFile  SignersFile  `json:"signers_file,omitzero"`   // of started, trusted and rotated
+	Edited       bool         `json:"edited,omitzero"`         // of trusted: that file was edited by hand, and the gate wrote it anew
+	HeadKey      string       `json:"head_key,omitempty"`      // of keyed: the public half, as checkpoint.Key.Public
+	ShownSHA256  string       `json:"shown_sha256,omitempty"`  // of requested and reissued: journal.ShownDigest
+	OutputSHA256 string       `json:"output_sha256,omitempty"` // of succeeded, failed and interrupted: the step's kept output
+	Undoes       string       `json:"undoes,omitempty"`        // of compensated: the step that it takes back, j12.1
+	Set          Set          `json:"set,omitzero"`            // of desired-put and desired-deleted
+	Registration Registration `json:"registration,omitzero"`   // of agent-registered and agent-ended
+	Ended        Ended        `json:"ended,omitzero"`          // of restored and time-accepted
+}
+
+// SignersFile is a version of allowed_signers.
+type SignersFile struct {
+	Epoch  int64  `json:"epoch,omitzero"` // its number, from 1
+	SHA256 string `json:"sha256,omitempty"`
+	How    string `json:"how,omitempty"` // of rotated: journal.TrustVersion.How
+}
+
+// Set is a set of desired state.
+type Set struct {
+	Name   string `json:"name,omitempty"`
+	SHA256 string `json:"sha256,omitempty"` // of the document; empty if the set was deleted
+}
+
+// Registration is an agent's name and what it is bound to.
+type Registration struct {
+	ID     int64  `json:"id,omitzero"` // its number, from 1
+	Name   string `json:"name,omitempty"`
+	PID    int    `json:"pid,omitzero"`     // of the process, when the registration begins
+	Token  bool   `json:"token,omitzero"`   // it is bound to a token, when the registration begins
+	SHA256 string `json:"sha256,omitempty"` // agent.Registration.Binding, when the registration begins
+}
+
+// Ended counts what a new gate id ended.
+type Ended struct {
+	Registrations int `json:"registrations,omitzero"`
+	Reservations  int `json:"reservations,omitzero"`
+}
+
+// stored is the stored form of an entry, of either version.
+type stored struct {
+	V int `json:"v,omitzero"`
+	Entry
+	old
+}
+
+// known refuses a version that this program cannot read. 0 stands for version 1.
+func known(v int) error {
+	if v != 0 && v != version {
+		return fmt.Errorf("the audit entry is of version %d, and this program knows up to %d", v, version)
+	}
+	return nil
+}
+
+// Decode reads the stored text of an entry of any version.
+func Decode(body []byte) (Entry, error) {
+	var s stored
+	if err := json.Unmarshal(body, &s); err != nil {
+		return Entry{}, fmt.Errorf("decode audit entry: %w", err)
+	}
+	if err := known(s.V); err != nil {
+		return Entry{}, err
+	}
+	if s.V == 0 {
+		s.translate()
+	}
+	return s.Entry, nil
+}
