@@ -17,15 +17,25 @@ const SchemaParts = `SELECT 2;`
 // Parts is what an entry tells programs of one kind's subject. Each member has one
 // meaning.
 type Parts struct {
-	SignersFile  SignersFile  `json:"signers_file,omitzero"`   // of started, trusted and rotated
-	Edited       bool         `json:"edited,omitzero"`         // of trusted: that file was edited by hand, and the gate wrote it anew
-	HeadKey      string       `json:"head_key,omitempty"`      // of keyed: the public half, as checkpoint.Key.Public
-	ShownSHA256  string       `json:"shown_sha256,omitempty"`  // of requested and reissued: journal.ShownDigest
-	OutputSHA256 string       `json:"output_sha256,omitempty"` // of succeeded, failed and interrupted: the step's kept output
-	Undoes       string       `json:"undoes,omitempty"`        // of compensated: the step that it takes back, j12.1
-	Set          Set          `json:"set,omitzero"`            // of desired-put and desired-deleted
-	Registration Registration `json:"registration,omitzero"`   // of agent-registered and agent-ended
-	Ended        Ended        `json:"ended,omitzero"`          // of restored and time-accepted
+	// SignersFile is the list in force after started, trusted and rotated.
+	SignersFile SignersFile `json:"signers_file,omitzero"`
+	// Edited says of trusted that the file was edited by hand, and the gate wrote it anew.
+	Edited bool `json:"edited,omitzero"`
+	// HeadKey is the public half of keyed's key (checkpoint.Key.Public).
+	HeadKey string `json:"head_key,omitempty"`
+	// ShownSHA256 digests what people saw beside the payload of requested and reissued
+	// (journal.ShownDigest).
+	ShownSHA256 string `json:"shown_sha256,omitempty"`
+	// OutputSHA256 digests the kept output of succeeded, failed and interrupted.
+	OutputSHA256 string `json:"output_sha256,omitempty"`
+	// Undoes is the step that a compensated one takes back, such as j12.1.
+	Undoes string `json:"undoes,omitempty"`
+	// Set is the subject of desired-put and desired-deleted.
+	Set Set `json:"set,omitzero"`
+	// Registration is the subject of agent-registered and agent-ended.
+	Registration Registration `json:"registration,omitzero"`
+	// Ended counts what restored and time-accepted ended.
+	Ended Ended `json:"ended,omitzero"`
 }
 
 // SignersFile is a version of allowed_signers.

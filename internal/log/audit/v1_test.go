@@ -171,7 +171,9 @@ func (l *log) write(bodies ...[]byte) {
 	l.update(func(tx *store.Tx) error {
 		for _, body := range bodies {
 			sum := sha256.Sum256(body)
-			if _, err := tx.Exec(`INSERT INTO audit(seq, body, hash) SELECT coalesce(max(seq), 0) + 1, ?, ? FROM audit`, body, sum[:]); err != nil {
+			_, err := tx.Exec(`INSERT INTO audit(seq, body, hash) SELECT coalesce(max(seq), 0) + 1, ?, ? FROM audit`,
+				body, sum[:])
+			if err != nil {
 				return err
 			}
 		}
