@@ -11,11 +11,11 @@ import (
 const version = 2
 
 // SchemaParts changes no table. It gives the database a higher version, because an
-// older program cannot read entries of version 2.
+// older program would miss the data of entries of version 2.
 const SchemaParts = `SELECT 2;`
 
-// Parts is what an entry tells programs of one kind's subject. Each member has one
-// meaning.
+// Parts is the data of an entry that belongs to some kinds alone. Each member has one
+// meaning, whatever the kind.
 type Parts struct {
 	// SignersFile is the list in force after started, trusted and rotated.
 	SignersFile SignersFile `json:"signers_file,omitzero"`
@@ -51,13 +51,13 @@ type Set struct {
 	SHA256 string `json:"sha256,omitempty"` // of the document; empty if the set was deleted
 }
 
-// Registration is an agent's name and what it is bound to.
+// Registration is a registered agent. Only agent-registered has the last three members.
 type Registration struct {
 	ID     int64  `json:"id,omitzero"` // its number, from 1
 	Name   string `json:"name,omitempty"`
-	PID    int    `json:"pid,omitzero"`     // of the process, when the registration begins
-	Token  bool   `json:"token,omitzero"`   // it is bound to a token, when the registration begins
-	SHA256 string `json:"sha256,omitempty"` // agent.Registration.Binding, when the registration begins
+	PID    int    `json:"pid,omitzero"`     // the process that has the name; 0 if a token has it
+	Token  bool   `json:"token,omitzero"`   // the holder of a token has the name
+	SHA256 string `json:"sha256,omitempty"` // agent.Registration.Binding
 }
 
 // Ended counts what a new gate id ended.
