@@ -12,9 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -163,8 +160,7 @@ func Append(tx *store.Tx, entries ...Entry) (int64, error) {
 // appendTo writes e after prev and returns the new head.
 func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
-	// A back end's text may be invalid UTF-8, and the decision is written anyway.
-	body, err := json.Marshal(stored{V: version, Entry: e}, jsontext.AllowInvalidUTF8(true))
+	body, err := e.encode()
 	if err != nil {
 		return prev, fmt.Errorf("encode audit entry: %w", err)
 	}

@@ -128,7 +128,7 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 		bodies, err := audit.Bodies(tx, 0, 1)
 		require.NoError(t, err)
 		require.Len(t, bodies, 1)
-		require.Contains(t, string(bodies[0]), `{"v":2,"seq":1,`)
+		require.Contains(t, string(bodies[0]), `{"seq":1,"v":2,"time":`)
 		require.Equal(t, op.SHA256(bodies[0]), es[1].Prev)
 		es, err = audit.After(tx, 1, 10)
 		require.NoError(t, err)

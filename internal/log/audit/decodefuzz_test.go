@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +17,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(body)
 		e, err := Decode(body)
 		require.NoError(f, err)
-		written, err := json.Marshal(stored{V: version, Entry: e})
+		written, err := e.encode()
 		require.NoError(f, err)
 		f.Add(written)
 	}
@@ -29,11 +28,11 @@ func FuzzDecode(f *testing.F) {
 			require.Zero(t, e)
 			return
 		}
-		written, err := json.Marshal(stored{V: version, Entry: e})
+		written, err := e.encode()
 		require.NoError(t, err)
 		again, err := Decode(written)
 		require.NoError(t, err)
-		twice, err := json.Marshal(stored{V: version, Entry: again})
+		twice, err := again.encode()
 		require.NoError(t, err)
 		require.Equal(t, string(written), string(twice))
 		require.Equal(t, e.Parts, again.Parts)

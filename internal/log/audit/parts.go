@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // version is the version of the entries that this program writes. Version 1 has no
@@ -66,11 +67,19 @@ type Ended struct {
 	Reservations  int `json:"reservations,omitzero"`
 }
 
-// stored is the stored form of an entry, of either version.
+// stored is the stored form of an entry, of either version. The number comes first,
+// then the version. Seq takes the place of Entry's.
 type stored struct {
-	V int `json:"v,omitzero"`
+	Seq int64 `json:"seq"`
+	V   int   `json:"v,omitzero"`
 	Entry
 	old
+}
+
+// encode returns the text of an entry, in the version of this program.
+func (e Entry) encode() ([]byte, error) {
+	// A back end's text may be invalid UTF-8, and the decision is written anyway.
+	return json.Marshal(stored{Seq: e.Seq, V: version, Entry: e}, jsontext.AllowInvalidUTF8(true))
 }
 
 // known refuses a version that this program cannot read. 0 stands for version 1.
@@ -90,6 +99,7 @@ func Decode(body []byte) (Entry, error) {
 	if err := known(s.V); err != nil {
 		return Entry{}, err
 	}
+	s.Entry.Seq = s.Seq
 	if s.V == 0 {
 		s.translate()
 	}
