@@ -94,7 +94,8 @@ func Migrations() []store.Migration {
 		{Version: 7, Name: "quotas, what operators were shown, which step destroyed a guest, and who made copies",
 			SQL: journal.SchemaQuotas + journal.SchemaEnds + journal.SchemaCopies},
 		{Version: 8, Name: "what a target had when a step was dispatched", SQL: journal.SchemaBefore},
-		{Version: 9, Name: "a later request overtakes a rejection", SQL: journal.SchemaOvertaken},
+		{Version: 9, Name: "entries of the audit log with typed parts; a later request overtakes a rejection",
+			SQL: audit.SchemaParts + journal.SchemaOvertaken},
 	}
 }
 

@@ -57,9 +57,9 @@ func TestOutputIsKept(t *testing.T) {
 		require.Equal(t, c.kept, s.Output)
 		require.True(t, utf8.ValidString(s.Output))
 		if c.kept == "" {
-			require.Empty(t, e.Digest)
+			require.Empty(t, e.OutputSHA256)
 		} else {
-			require.Equal(t, op.SHA256([]byte(c.kept)), e.Digest)
+			require.Equal(t, op.SHA256([]byte(c.kept)), e.OutputSHA256)
 		}
 		require.Empty(t, w.job(s.ID.Job).Steps[0].Output)
 	}

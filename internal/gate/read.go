@@ -146,8 +146,9 @@ func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string
 		return "", g.refuse(ctx, by, audit.Entry{}, err)
 	}
 	s := journal.Set{Name: name, ETag: op.SHA256(body), Body: body}
-	e := audit.Entry{Kind: audit.DesiredPut, By: by.String(), PID: by.PID, Detail: name + " sha256:" + s.ETag}
-	return s.ETag, g.decideOr(ctx, by, e, func(tx *store.Tx) error {
+	e := audit.Entry{Kind: audit.DesiredPut, By: by.String(), PID: by.PID, Detail: name + " sha256:" + s.ETag,
+		Parts: audit.Parts{Set: audit.Set{Name: name, SHA256: s.ETag}}}
+	return s.ETag, g.decideOr(ctx, by, audit.Entry{}, func(tx *store.Tx) error {
 		if err := g.Spend(tx, by, rowCost+int64(len(body))); err != nil {
 			return err
 		}
@@ -188,8 +189,9 @@ func (g *Gate) Sets(ctx context.Context) (ss []Set, err error) {
 
 // DeleteSet removes a desired set. Its wishes end, and its guests stay.
 func (g *Gate) DeleteSet(ctx context.Context, by op.Requester, name string) error {
-	e := audit.Entry{Kind: audit.DesiredGone, By: by.String(), PID: by.PID, Detail: clip(name)}
-	return g.decide(ctx, by, e, func(tx *store.Tx) error {
+	e := audit.Entry{Kind: audit.DesiredGone, By: by.String(), PID: by.PID, Detail: name,
+		Parts: audit.Parts{Set: audit.Set{Name: name}}}
+	return g.decide(ctx, by, audit.Entry{}, func(tx *store.Tx) error {
 		found, err := journal.DeleteSet(tx, name)
 		if err == nil && !found {
 			err = refusal.New(refusal.UnknownTarget, "there is no desired set %q", clip(name))
@@ -278,7 +280,7 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 // issued adds to an entry what a request asks for, and a digest of what people see
 // beside it.
 func issued(e audit.Entry, r op.Request) audit.Entry {
-	e.Need, e.Payload, e.Digest = journal.EncodeExtra(r.Need), op.SHA256(r.Payload), journal.ShownDigest(r)
+	e.Need, e.Payload, e.ShownSHA256 = journal.EncodeExtra(r.Need), op.SHA256(r.Payload), journal.ShownDigest(r)
 	return e
 }
 

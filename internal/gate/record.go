@@ -170,7 +170,7 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	}
 	e := about(kind, "gate", s)
 	e.Code, e.Detail = code, detail
-	if e.Digest, err = keepOutput(tx, s.ID, to, out.Output); err != nil {
+	if e.OutputSHA256, err = keepOutput(tx, s.ID, to, out.Output); err != nil {
 		return err
 	}
 	if err := g.chargeOutput(tx, s, out.Output); err != nil {

@@ -120,7 +120,7 @@ func TestPlannedRotation(t *testing.T) {
 	must.Fail(w.approveAs(g, op.Operational, bob))(t, refusal.UnknownSigner)
 	must.Get(w.approveAs(g, op.Operational, dave))(t)
 	last := w.entryOf(audit.Rotated)
-	require.Equal(t, int64(2), last.Epoch)
+	require.Equal(t, int64(2), last.SignersFile.Epoch)
 	require.Equal(t, []string{"+ " + dave.listed().String(), "- " + bob.listed().String()}, last.Keys)
 	w.verifyLog()
 }

@@ -51,8 +51,9 @@ func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load()
 
 func (inForce *rules) entry(kind audit.Kind) audit.Entry {
 	revokes := inForce.trust.Revokes()
-	return audit.Entry{Kind: kind, Epoch: inForce.epoch, Digest: inForce.trust.Digest(), Policy: inForce.policy.Digest(),
-		Revoked: inForce.trust.RevokedDigest(), Revokes: &revokes}
+	return audit.Entry{Kind: kind, Policy: inForce.policy.Digest(),
+		Revoked: inForce.trust.RevokedDigest(), Revokes: &revokes,
+		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: inForce.epoch, SHA256: inForce.trust.Digest()}}}
 }
 
 // Reload replaces the policy and the list of revoked keys together, and writes that
@@ -118,7 +119,8 @@ func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 
 // RotatedEntry is the audit entry of a new version of the trust file.
 func RotatedEntry(by string, next authz.Rotation, v journal.TrustVersion) audit.Entry {
-	e := audit.Entry{Kind: audit.Rotated, By: by, Epoch: v.Epoch, Digest: next.Trust.Digest(), Detail: v.How}
+	e := audit.Entry{Kind: audit.Rotated, By: by, Detail: v.How,
+		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: v.Epoch, SHA256: next.Trust.Digest(), How: v.How}}}
 	for _, l := range next.Added {
 		e.Keys = append(e.Keys, "+ "+l.String())
 	}

@@ -235,7 +235,8 @@ func (g *Gate) compensate(tx *store.Tx, steps []op.Step) error {
 			return err
 		}
 		e := about(audit.Compensated, "gate", s)
-		e.Detail, e.Why = "takes back "+done.ID.String(), s.Verdict.Why
+		e.Undoes = done.ID.String()
+		e.Detail, e.Why = "takes back "+e.Undoes, s.Verdict.Why
 		if err := g.append(tx, e); err != nil {
 			return err
 		}

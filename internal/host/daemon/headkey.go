@@ -105,7 +105,8 @@ func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
 		if err := audit.SetPublicKey(tx, d.gate.ID(), key.Public); err != nil {
 			return err
 		}
-		return d.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public})
+		return d.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public,
+			Parts: audit.Parts{HeadKey: key.Public}})
 	}))
 }
 

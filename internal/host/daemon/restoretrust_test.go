@@ -230,8 +230,8 @@ func TestAListThatNobodySigned(t *testing.T) {
 	for name, forge := range map[string]string{
 		"a version of its own": add,
 		"an edited one":        fmt.Sprintf(`UPDATE trust SET text = CAST(CAST(text AS TEXT) || '%s' AS BLOB)`, line),
-		"one with an entry": add + `; INSERT INTO audit(seq, body, hash) SELECT max(seq) + 1, CAST('{"seq":' || (max(seq) + 1) || ',"kind":"rotated","epoch":2,"digest":"` +
-			op.SHA256([]byte(read(t, w.signers())+line)) + `","time":"2026-01-01T00:00:00Z"}' AS BLOB), zeroblob(32) FROM audit`,
+		"one with an entry": add + `; INSERT INTO audit(seq, body, hash) SELECT max(seq) + 1, CAST('{"seq":' || (max(seq) + 1) ||
+			',"v":2,"kind":"rotated","signers_file":{"epoch":2,"sha256":"` + op.SHA256([]byte(read(t, w.signers())+line)) + `"},"time":"2026-01-01T00:00:00Z"}' AS BLOB), zeroblob(32) FROM audit`,
 		"a log without it": `DELETE FROM trust`,
 	} {
 		t.Run(name, func(t *testing.T) {

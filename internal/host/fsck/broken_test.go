@@ -86,7 +86,8 @@ func TestGateIDs(t *testing.T) {
 		{[]audit.Entry{entry(audit.Started, next)}, []fsck.Code{"gate-unexplained"}},
 		{[]audit.Entry{entry(audit.Restored, next), entry(audit.Restored, testGate)}, []fsck.Code{"gate-reused"}},
 		{[]audit.Entry{entry(audit.Keyed, testGate), entry(audit.Keyed, testGate)}, []fsck.Code{"key-lost", "head-unsigned"}},
-		{[]audit.Entry{{Kind: audit.DesiredPut, Gate: testGate, Detail: "web"}}, []fsck.Code{"entry-unclear"}},
+		{[]audit.Entry{{Kind: audit.DesiredPut, Gate: testGate, Parts: audit.Parts{Set: audit.Set{Name: "web"}}}},
+			[]fsck.Code{"entry-unclear"}},
 	} {
 		var got []fsck.Code
 		for _, p := range check(t, withEntries(t, path, c.entries)).Problems {
@@ -132,7 +133,8 @@ func TestEntriesThatRowsContradict(t *testing.T) {
 	const next = op.GateID("11111111111111111111111111111111")
 	reissued := audit.Entry{Kind: audit.Reissued, Step: "j8.1", Job: "j8", Class: op.Destructive, Gate: testGate}
 	for code, entries := range map[fsck.Code][]audit.Entry{
-		"head-foreign":     {{Kind: audit.Restored, Gate: next}, {Kind: audit.Keyed, Gate: next, Detail: "x"}},
+		"head-foreign": {{Kind: audit.Restored, Gate: next},
+			{Kind: audit.Keyed, Gate: next, Parts: audit.Parts{HeadKey: "x"}}},
 		"offline-reissued": {reissued},
 	} {
 		var got []fsck.Code

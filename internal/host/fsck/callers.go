@@ -103,17 +103,17 @@ func (c *check) answers() error {
 		})
 }
 
-// put follows the sets of desired state: "NAME sha256:DIGEST".
+// put follows the sets of desired state.
 func (c *check) put(e audit.Entry) {
 	switch e.Kind {
 	case audit.DesiredPut:
-		if name, digest, ok := strings.Cut(e.Detail, " sha256:"); ok {
-			c.log.sets[name] = digest
-		} else {
+		if e.Set.Name == "" || e.Set.SHA256 == "" {
 			c.found(entryUnclear, entry(e), "it does not name a set and its digest")
+			return
 		}
+		c.log.sets[e.Set.Name] = e.Set.SHA256
 	case audit.DesiredGone:
-		delete(c.log.sets, e.Detail)
+		delete(c.log.sets, e.Set.Name)
 	}
 }
 

@@ -312,8 +312,8 @@ func (o *inOrder[T]) finish() {
 func (c *check) print(id op.StepID, e audit.Entry) {
 	switch e.Kind {
 	case audit.Succeeded, audit.Failed, audit.Interrupted:
-		if e.Digest != "" {
-			c.log.printed[id] = digestOf(e.Digest)
+		if e.OutputSHA256 != "" {
+			c.log.printed[id] = digestOf(e.OutputSHA256)
 		}
 	}
 }

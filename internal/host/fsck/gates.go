@@ -45,10 +45,10 @@ func (c *check) keyed(e audit.Entry) {
 	if e.Kind != audit.Keyed {
 		return
 	}
-	if was, has := c.log.keys[e.Gate]; has && was != e.Detail {
+	if was, has := c.log.keys[e.Gate]; has && was != e.HeadKey {
 		c.found(keyChanged, fmt.Sprintf("audit entry %d", e.Seq), "gate %s made itself another key", op.Shown(string(e.Gate)))
 	}
-	c.log.keys[e.Gate], c.log.keyed = e.Detail, e.Gate
+	c.log.keys[e.Gate], c.log.keyed = e.HeadKey, e.Gate
 }
 
 // keys checks that each gate id signs only with the key that the log names. The

@@ -48,15 +48,16 @@ func (f *floor) register(by op.Requester, name string, token bool) op.Requester 
 	f.t.Helper()
 	f.made++
 	r := agent.Registration{Name: name, UID: by.UID, Process: proc.ID{PID: 100 + f.made, Start: 7, Boot: "b"}, At: f.wall}
-	detail := "process " + strconv.Itoa(r.Process.PID)
 	if token {
-		r.Process, r.Token, detail = proc.ID{}, "hash of "+name, "a token"
+		r.Process, r.Token = proc.ID{}, "hash of "+name
 	}
 	require.NoError(f.t, f.store.Update(f.t.Context(), func(tx *store.Tx) (err error) {
 		if r.ID, err = agent.Add(tx, r); err != nil {
 			return err
 		}
-		return f.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, Digest: r.Binding(), For: []string{name}})
+		return f.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: by.String(), PID: by.PID, For: []string{name},
+			Parts: audit.Parts{Registration: audit.Registration{ID: r.ID, Name: name, PID: r.Process.PID, Token: token,
+				SHA256: r.Binding()}}})
 	}))
 	f.agents[name] = r
 	return op.Requester{Source: op.SourceAPI, UID: r.UID, PID: 9, Agent: r.Who()}
@@ -73,7 +74,8 @@ func (f *floor) end(name string) {
 		if err != nil {
 			return err
 		}
-		if err := f.gate.Append(tx, audit.Entry{Kind: audit.AgentEnded, By: "gate", Detail: r.Who() + ": its process ended", For: []string{name}}); err != nil {
+		if err := f.gate.Append(tx, audit.Entry{Kind: audit.AgentEnded, By: "gate", For: []string{name},
+			Parts: audit.Parts{Registration: audit.Registration{ID: r.ID, Name: name}}}); err != nil {
 			return err
 		}
 		_, err = f.book.EndOf(tx, holder(r))
@@ -272,8 +274,9 @@ func TestEntriesThatCannotBe(t *testing.T) {
 		change(&e)
 		return e
 	}
-	agent := func(kind audit.Kind, by, detail string) audit.Entry {
-		return audit.Entry{Kind: kind, By: by, Detail: detail, Time: f.wall}
+	agent := func(kind audit.Kind, by, name string, id int64) audit.Entry {
+		return audit.Entry{Kind: kind, By: by, Time: f.wall,
+			Parts: audit.Parts{Registration: audit.Registration{ID: id, Name: name}}}
 	}
 	const held, permit, agents, log1 = "reservations", "permit", "agents", "audit-log"
 	for name, c := range map[string]struct {
@@ -302,12 +305,12 @@ func TestEntriesThatCannotBe(t *testing.T) {
 			Detail: "gives it to builder"}},
 		"released what never was": {made(audit.Released, func(e *audit.Entry) { e.Reservation = "r50" }), fsck.Problem{Rule: held, Where: "r50", Detail: "was not in force"}},
 		"about no reservation":    {made(audit.Released, func(e *audit.Entry) { e.Reservation = "x" }), fsck.Problem{Rule: log1, Where: "entry " + strconv.Itoa(len(log)+1), Detail: "no reservation"}},
-		"a name that is taken":    {agent(audit.AgentRegistered, "uid:1000", "builder#60: process 7"), fsck.Problem{Rule: agents, Where: "builder#60", Detail: "a name that builder#1 has"}},
-		"by nobody":               {agent(audit.AgentRegistered, "gate", "x#60: process 7"), fsck.Problem{Rule: agents, Where: "x#60", Detail: "under which uid"}},
-		"about no registration":   {agent(audit.AgentRegistered, "uid:1000", "x: process 7"), fsck.Problem{Rule: log1, Where: "entry " + strconv.Itoa(len(log)+1), Detail: "no registration"}},
-		"ended without a beginning": {agent(audit.AgentEnded, "gate", "x#60: its process ended"), fsck.Problem{Rule: agents, Where: "x#60",
+		"a name that is taken":    {agent(audit.AgentRegistered, "uid:1000", "builder", 60), fsck.Problem{Rule: agents, Where: "builder#60", Detail: "a name that builder#1 has"}},
+		"by nobody":               {agent(audit.AgentRegistered, "gate", "x", 60), fsck.Problem{Rule: agents, Where: "x#60", Detail: "under which uid"}},
+		"about no registration":   {agent(audit.AgentRegistered, "uid:1000", "x", 0), fsck.Problem{Rule: log1, Where: "entry " + strconv.Itoa(len(log)+1), Detail: "no registration"}},
+		"ended without a beginning": {agent(audit.AgentEnded, "gate", "x", 60), fsck.Problem{Rule: agents, Where: "x#60",
 			Detail: "none that it began"}},
-		"ended, and what it held not": {agent(audit.AgentEnded, "gate", "builder#1: its process ended"), fsck.Problem{Rule: held, Where: "r1",
+		"ended, and what it held not": {agent(audit.AgentEnded, "gate", "builder", 1), fsck.Problem{Rule: held, Where: "r1",
 			Detail: "builder#1, which has ended"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/audit"
@@ -125,8 +123,10 @@ func (c *check) auditLog() error {
 	var seq int64
 	var body []byte
 	return c.rows("", `SELECT seq, body FROM audit ORDER BY seq`, []any{&seq, &body}, func() {
-		var e audit.Entry
-		if seq > c.log.last && json.Unmarshal(body, &e) == nil {
+		if seq <= c.log.last {
+			return
+		}
+		if e, err := audit.Decode(body); err == nil {
 			e.Seq = seq
 			c.learn(e)
 		}
@@ -145,7 +145,8 @@ func (c *check) learn(e audit.Entry) {
 	c.put(e)
 	c.make(e)
 	if e.Kind == audit.Rotated {
-		c.log.trusts[e.Epoch], c.log.epoch, c.log.since = e.Digest, e.Epoch, e.Time.Unix()
+		f := e.SignersFile
+		c.log.trusts[f.Epoch], c.log.epoch, c.log.since = f.SHA256, f.Epoch, e.Time.Unix()
 	}
 	c.log.believe(e)
 	switch e.Kind {
@@ -209,7 +210,7 @@ func (c *check) decided(e audit.Entry) {
 	}
 	c.print(id, e)
 	if e.Kind == audit.Requested || e.Kind == audit.Reissued {
-		c.log.issued[id] = issue{digestOf(e.Payload), digestOf(e.Digest)}
+		c.log.issued[id] = issue{digestOf(e.Payload), digestOf(e.ShownSHA256)}
 		delete(c.log.needs, id)
 		if e.Need != "" {
 			c.log.needs[id] = e.Need

@@ -71,30 +71,30 @@ func (r roll) is(by string, held claim) bool {
 	return ok && by == held.holder && uid == held.uid
 }
 
-// enrol follows the registrations: "builder#7: process 123", and why each ended.
+// enrol follows the registrations.
 func (c *check) enrol(e audit.Entry) {
-	who, _, _ := strings.Cut(e.Detail, ": ")
-	name, id, ok := oneOf(who)
-	if !ok {
-		c.found(entryUnclear, entry(e), "it is about %q, which is no registration", op.Shown(who))
+	name, id := e.Registration.Name, e.Registration.ID
+	who := whoIs(name, id)
+	if name == "" || id <= 0 {
+		c.found(entryUnclear, entry(e), "it is about %q, which is no registration", who)
 		return
 	}
 	if e.Kind == audit.AgentEnded {
 		if c.log.roll.standing[id].name != name {
-			c.found(agentEndAlone, op.Shown(who), "entry %d says that it ended, and none that it began", e.Seq)
+			c.found(agentEndAlone, who, "entry %d says that it ended, and none that it began", e.Seq)
 		}
 		c.log.roll.strike(id)
 		return
 	}
 	uid, ok := c.log.roll.uidOf(e.By)
 	if !ok {
-		c.found(agentUnclear, op.Shown(who), "entry %d does not say under which uid it was registered", e.Seq)
+		c.found(agentUnclear, who, "entry %d does not say under which uid it was registered", e.Seq)
 	}
 	if other, taken := c.log.roll.named[name]; taken {
-		c.found(agentTaken, op.Shown(who), "entry %d registers a name that %s#%d has", e.Seq, op.Shown(name), other)
+		c.found(agentTaken, who, "entry %d registers a name that %s#%d has", e.Seq, op.Shown(name), other)
 		c.log.roll.strike(other)
 	}
-	c.log.roll.standing[id] = registration{name, uid, e.Digest}
+	c.log.roll.standing[id] = registration{name, uid, e.Registration.SHA256}
 	c.log.roll.named[name], c.log.roll.uids[id] = id, uid
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -110,10 +109,8 @@ func (l life) asked(e audit.Entry) life {
 		}
 	case audit.Compensated:
 		l.class, l.asks = e.Class, digestAsk(e.Op, e.Target, nil)
-		if of, ok := strings.CutPrefix(e.Detail, "takes back "); ok {
-			id, _ := op.ParseStepID(of) // it is 0 if there is none, and no compensation has 0
-			l.takes = id.Index
-		}
+		id, _ := op.ParseStepID(e.Undoes) // it is 0 if there is none, and no compensation has 0
+		l.takes = id.Index
 	}
 	if (e.Kind == audit.Compensated || e.Kind == audit.Dispatched) && e.Why != "" {
 		l.words = digestReason(e.Rule, e.Why)

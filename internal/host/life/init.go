@@ -177,37 +177,35 @@ func runsAsService() bool {
 // id. e is the entry of the audit log, but for who did it and when: its kind, the
 // new id, and a detail to which the ended are added. Scratch ends with
 // scratchWhy. Who calls it binds the id: state.Dir.Bind.
-func newLife(tx *store.Tx, at nonce.Reading, e audit.Entry, scratchWhy string) error {
+func newLife(tx *store.Tx, at nonce.Reading, e audit.Entry, scratchWhy string) (err error) {
 	if err := nonce.SetMark(tx, at); err != nil {
 		return err
 	}
 	if err := journal.ExpireRequests(tx); err != nil {
 		return err
 	}
-	let, err := endAgents(tx)
-	if err != nil {
+	if e.Ended, err = endAgents(tx); err != nil {
 		return err
 	}
-	e.Time, e.By, e.Detail = at.Wall, signers.StateOwner, e.Detail+let
+	e.Time, e.By = at.Wall, signers.StateOwner
+	if n := e.Ended; n != (audit.Ended{}) {
+		e.Detail += fmt.Sprintf("; ended: registrations of agents: %d, reservations: %d", n.Registrations, n.Reservations)
+	}
 	if _, err := audit.Append(tx, e); err != nil {
 		return err
 	}
 	return endScratch(tx, e, scratchWhy)
 }
 
-// endAgents ends every registration and reservation, and says how many: those
+// endAgents ends every registration and reservation, and returns how many: those
 // that are in a database of before may have been given up since, and their paths
 // may be somebody else's by now. Agents register and reserve again.
-func endAgents(tx *store.Tx) (says string, err error) {
-	n, err := agent.Clear(tx)
-	if err != nil {
-		return "", err
+func endAgents(tx *store.Tx) (n audit.Ended, err error) {
+	if n.Registrations, err = agent.Clear(tx); err != nil {
+		return n, err
 	}
-	held, err := reserve.Clear(tx)
-	if err != nil || n+held == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("; ended: registrations of agents: %d, reservations: %d", n, held), nil
+	n.Reservations, err = reserve.Clear(tx)
+	return n, err
 }
 
 // endScratch ends what might be destroyed unsigned, which the new life does not

@@ -110,7 +110,8 @@ func TestRevokeIsNoPardon(t *testing.T) {
 	o.Store.OnGroup(audit.Seal)
 	revokes := true
 	require.NoError(t, o.Store.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := audit.Append(tx, audit.Entry{Kind: audit.Trusted, Gate: o.ID.Gate, Time: time.Now(), Epoch: 1, Revokes: &revokes})
+		_, err := audit.Append(tx, audit.Entry{Kind: audit.Trusted, Gate: o.ID.Gate, Time: time.Now(), Revokes: &revokes,
+			Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 1}}})
 		return err
 	}))
 	require.NoError(t, o.Close())

@@ -189,7 +189,7 @@ func (a *Agents) begin(by op.Requester) agent.Commit {
 				what = fmt.Sprintf("process %d", r.Process.PID)
 			}
 			e := about(audit.AgentRegistered, by, r, what)
-			e.Digest = r.Binding()
+			e.Registration.PID, e.Registration.Token, e.Registration.SHA256 = r.Process.PID, r.Token != "", r.Binding()
 			crashpoint.Here(crashpoint.RegisterWritten)
 			return a.gate.Append(tx, e)
 		})
@@ -200,7 +200,8 @@ func (a *Agents) begin(by op.Requester) agent.Commit {
 
 // about returns the audit entry for a registration that began or ended.
 func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string) audit.Entry {
-	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name}}
+	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name},
+		Parts: audit.Parts{Registration: audit.Registration{ID: r.ID, Name: r.Name}}}
 }
 
 // Unregister takes a name away, and what is bound to its registration. The agent itself may do it. An operator may take

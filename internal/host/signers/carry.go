@@ -69,7 +69,7 @@ func vouch(tx *store.Tx, whole bool, trusts []journal.TrustVersion) (entries int
 	if whole {
 		_, err = audit.Verify(tx, func(e audit.Entry) error {
 			if entries++; e.Kind == audit.Rotated {
-				told[e.Epoch] = e.Digest
+				told[e.SignersFile.Epoch] = e.SignersFile.SHA256
 			}
 			return nil
 		})
@@ -101,7 +101,7 @@ func rotations(tx *store.Tx, told map[int64]string) (entries int64, err error) {
 		for _, e := range all {
 			after = e.Seq
 			if entries++; e.Kind == audit.Rotated {
-				told[e.Epoch] = e.Digest
+				told[e.SignersFile.Epoch] = e.SignersFile.SHA256
 			}
 		}
 	}
@@ -231,8 +231,9 @@ func (w *trustWriter) add(v journal.TrustVersion, how string) {
 		before, _ := authz.LoadTrust(w.last.Text) // nil if it cannot be read: then all of this one is new
 		w.err = List{Trust: next, Version: v}.Record(w.tx, StateOwner, w.id, Compare(before, next))
 	} else if w.err = journal.AddTrust(w.tx, v); w.err == nil {
-		_, w.err = audit.Append(w.tx, audit.Entry{Kind: audit.Rotated, By: StateOwner, Gate: w.id, Time: w.at, Epoch: v.Epoch,
-			Digest: op.SHA256(v.Text), Target: op.Signers.String(), Detail: v.How})
+		_, w.err = audit.Append(w.tx, audit.Entry{Kind: audit.Rotated, By: StateOwner, Gate: w.id, Time: w.at,
+			Parts:  audit.Parts{SignersFile: audit.SignersFile{Epoch: v.Epoch, SHA256: op.SHA256(v.Text), How: v.How}},
+			Target: op.Signers.String(), Detail: v.How})
 	}
 	w.last = v
 }
@@ -276,7 +277,8 @@ func (k Former) stillRevoked(tx *store.Tx, id op.GateID, v journal.TrustVersion,
 	if err != nil || revoked || !k.revoked {
 		return revoked, err
 	}
-	_, err = audit.Append(tx, audit.Entry{Kind: audit.Trusted, By: StateOwner, Gate: id, Time: at, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Revokes: &k.revoked,
+	_, err = audit.Append(tx, audit.Entry{Kind: audit.Trusted, By: StateOwner, Gate: id, Time: at, Revokes: &k.revoked,
+		Parts:  audit.Parts{SignersFile: audit.SignersFile{Epoch: v.Epoch, SHA256: op.SHA256(v.Text)}},
 		Detail: "keys were revoked before the restore, which the backup does not know"})
 	return true, err
 }

@@ -79,7 +79,8 @@ func Newest(ctx context.Context, s *store.Store) (v journal.TrustVersion, err er
 
 // EditedEntry is the entry of the audit log that tells of an edit of the file.
 func EditedEntry(v journal.TrustVersion) audit.Entry {
-	return audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
+	return audit.Entry{Kind: audit.Trusted, Target: op.Signers.String(),
+		Parts:  audit.Parts{SignersFile: audit.SignersFile{Epoch: v.Epoch, SHA256: op.SHA256(v.Text)}, Edited: true},
 		Detail: "the file of signers was edited by hand; the gate keeps the edit aside and writes the file anew"}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"gated/internal/authz"
@@ -16,7 +15,6 @@ import (
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
-	"gated/internal/wire/api"
 )
 
 // toldTrust refuses, as Conflict, a list that is not the one of which the audit
@@ -25,18 +23,20 @@ import (
 func toldTrust(ctx context.Context, s *store.Store, v journal.TrustVersion) error {
 	var last audit.Entry
 	err := s.View(ctx, func(tx *store.Tx) (err error) {
-		last, _, err = lastTold(tx, func(e audit.Entry) bool { return e.Epoch != 0 }) // the oldest entries do not say
+		// The oldest entries do not say.
+		last, _, err = lastTold(tx, func(e audit.Entry) bool { return e.SignersFile.Epoch != 0 })
 		return err
 	})
-	if err != nil || last.Epoch == v.Epoch && last.Digest == op.SHA256(v.Text) {
+	told := last.SignersFile
+	if err != nil || told.Epoch == v.Epoch && told.SHA256 == op.SHA256(v.Text) {
 		return err
 	}
 	what := "the audit log tells of none"
 	switch {
-	case last.Epoch == v.Epoch:
+	case told.Epoch == v.Epoch:
 		what = "the audit log tells of another text for it"
-	case last.Epoch != 0:
-		what = fmt.Sprintf("the audit log told last of epoch %d", last.Epoch)
+	case told.Epoch != 0:
+		what = fmt.Sprintf("the audit log told last of epoch %d", told.Epoch)
 	}
 	return tampered(filepath.Dir(s.Path()), v.Epoch, what)
 }
@@ -62,34 +62,8 @@ func tampered(dir string, epoch int64, what string) error {
 // log told of it last. Each start tells of it, and each change of the file. If the
 // newest entry that may tell of it does not decode, keys may have been revoked.
 func RevokedBefore(tx *store.Tx) (bool, error) {
-	last, damaged, err := lastTold(tx, func(e audit.Entry) bool { _, tells := revokes(e); return tells })
-	is, _ := revokes(last)
-	return is || damaged, err
-}
-
-// revokes reports whether keys are revoked by an entry, or may be, and whether
-// the entry tells of that at all. Entries of older programs have no member for
-// it: they have no digest if there was no file, and words.
-func revokes(e audit.Entry) (is, tells bool) {
-	switch {
-	case e.Kind != audit.Started && e.Kind != audit.Trusted:
-		return false, false
-	case e.Revokes != nil:
-		return *e.Revokes, true
-	case e.Kind == audit.Trusted && e.Target != "": // of the list alone
-		return false, false
-	case e.Policy != "" && e.Revoked == "":
-		return false, true
-	default:
-		return !revokedNone[e.Kind].MatchString(e.Detail), true
-	}
-}
-
-// revokedNone matches the words of older entries if no key was revoked. The
-// oldest starts say nothing of revoked keys.
-var revokedNone = map[audit.Kind]*regexp.Regexp{
-	audit.Started: regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |.*: no key was revoked, ).*)?$`),
-	audit.Trusted: regexp.MustCompile(`^(0 keys revoked|.*: no key was revoked, )`),
+	last, damaged, err := lastTold(tx, func(e audit.Entry) bool { return e.Kind != audit.Rotated && e.Revokes != nil })
+	return damaged || last.Revokes != nil && *last.Revokes, err
 }
 
 // lastTold returns the newest entry about signers that fits, the zero entry if
@@ -104,9 +78,9 @@ func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged
 			break
 		}
 		for i := len(bodies) - 1; i >= 0; i-- {
-			e, about, err := aboutSigners(tx, bodies[i])
-			if damaged := about && e.Seq == 0; err != nil || damaged || about && fits(e) {
-				return e, damaged, err
+			e, about := aboutSigners(bodies[i])
+			if damaged := about && e.Seq == 0; damaged || about && fits(e) {
+				return e, damaged, nil
 			}
 		}
 	}
@@ -115,20 +89,15 @@ func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged
 
 // aboutSigners decodes an entry if it is of a kind that tells of signers. One that
 // does not decode is the zero entry.
-func aboutSigners(tx *store.Tx, body []byte) (e audit.Entry, about bool, err error) {
+func aboutSigners(body []byte) (e audit.Entry, about bool) {
 	if !mayBe(body, audit.Started) && !mayBe(body, audit.Trusted) && !mayBe(body, audit.Rotated) {
-		return e, false, nil
+		return e, false
 	}
-	brief, err := api.ParseEntry(body)
+	e, err := audit.Decode(body)
 	if err != nil {
-		return e, true, nil
+		return audit.Entry{}, true
 	}
-	whole, err := audit.After(tx, brief.Seq-1, 1)
-	if err != nil || len(whole) == 0 {
-		return e, true, err
-	}
-	e = whole[0]
-	return e, e.Kind == audit.Started || e.Kind == audit.Trusted || e.Kind == audit.Rotated, nil
+	return e, e.Kind == audit.Started || e.Kind == audit.Trusted || e.Kind == audit.Rotated
 }
 
 // mayBe reports whether an entry may be of a kind; a label may look like it.

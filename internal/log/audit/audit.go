@@ -12,9 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -68,7 +65,7 @@ const (
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
 	Canary      Kind = "canary"   // the result of watching the decisions after a change
-	Keyed       Kind = "keyed"    // the gate made a key for the heads of this log; Detail is its public half
+	Keyed       Kind = "keyed"    // the gate made a key for the heads of this log
 
 	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right; the gate id is new
 
@@ -83,7 +80,8 @@ const (
 	Lapsing         Kind = "lapsing"          // its time ends soon
 )
 
-// Entry is one decision. Empty members are left out of the stored body.
+// Entry is one decision. Empty members are left out of the stored body. Detail is
+// for people, and no program reads it.
 type Entry struct {
 	Seq         int64          `json:"seq"`
 	Time        time.Time      `json:"time"`
@@ -107,8 +105,6 @@ type Entry struct {
 	Signers     []string       `json:"signers,omitempty"` // op.Signed.String of each
 	Keys        []string       `json:"keys,omitempty"`    // + or -, principal, roles, fingerprint
 	Need        string         `json:"need,omitempty"`    // what rules ask beyond the built-in demand, as the journal stores it
-	Epoch       int64          `json:"epoch,omitzero"`    // of the trust file
-	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, an agent's token or process, or a step's output
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Reservation string         `json:"reservation,omitempty"` // r12
@@ -125,8 +121,9 @@ type Entry struct {
 	Schema      int            `json:"schema,omitzero"`       // of the database
 	Change      int64          `json:"change,omitzero"`       // of canary: the entry after which the canary watched
 	Verdict     string         `json:"verdict,omitempty"`     // of canary: passed, alert or expired
-	Gate        op.GateID      `json:"gate,omitempty"`
-	Prev        string         `json:"prev"` // hash of the entry before, hex
+	Parts
+	Gate op.GateID `json:"gate,omitempty"`
+	Prev string    `json:"prev"` // hash of the entry before, hex
 }
 
 // Made records provenance in the log, so that forged rows of the journal can be
@@ -163,8 +160,7 @@ func Append(tx *store.Tx, entries ...Entry) (int64, error) {
 // appendTo writes e after prev and returns the new head.
 func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
-	// A back end's text may be invalid UTF-8, and the decision is written anyway.
-	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true))
+	body, err := e.encode()
 	if err != nil {
 		return prev, fmt.Errorf("encode audit entry: %w", err)
 	}
@@ -202,8 +198,8 @@ func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
 	}
 	out := make([]Entry, len(bodies))
 	for i, body := range bodies {
-		if err := json.Unmarshal(body, &out[i]); err != nil {
-			return nil, fmt.Errorf("decode audit entry: %w", err)
+		if out[i], err = Decode(body); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -111,7 +111,11 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 	full := audit.Entry{Time: when, Kind: audit.Succeeded, By: "agent:x", PID: 7, Job: "j1", Step: "j1.1", Op: "guest.create",
 		Target: "guest/web", Incarnation: "i1", Class: op.Benign, Rule: "create-new", Code: refusal.Conflict, Stage: refusal.StageNonce,
 		Detail: "π \u2028 <&>", Payload: op.SHA256(nil), Signers: []string{"alice operational SHA256:x"}, Count: 3,
-		Made: &audit.Made{Creator: "agent:x", Scratch: true, ScratchUntil: when.UTC(), Storage: []op.StorageID{"data:1"}}, Gate: "g"}
+		Made: &audit.Made{Creator: "agent:x", Scratch: true, ScratchUntil: when.UTC(), Storage: []op.StorageID{"data:1"}}, Gate: "g",
+		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 3, SHA256: "s", How: "j1.1"}, Edited: true, HeadKey: "k", ShownSHA256: "f",
+			OutputSHA256: "o", Undoes: "j1.1", Set: audit.Set{Name: "web", SHA256: "d"},
+			Ended:        audit.Ended{Registrations: 2, Reservations: 1},
+			Registration: audit.Registration{ID: 7, Name: "builder", PID: 4711, Token: true, SHA256: "b"}}}
 	l.append(full, audit.Entry{Time: when, Kind: audit.Started, Seq: 99, Prev: "forged"})
 	l.view(func(tx *store.Tx) error {
 		es, err := audit.After(tx, 0, 10)
@@ -124,6 +128,7 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 		bodies, err := audit.Bodies(tx, 0, 1)
 		require.NoError(t, err)
 		require.Len(t, bodies, 1)
+		require.Contains(t, string(bodies[0]), `{"seq":1,"v":2,"time":`)
 		require.Equal(t, op.SHA256(bodies[0]), es[1].Prev)
 		es, err = audit.After(tx, 1, 10)
 		require.NoError(t, err)

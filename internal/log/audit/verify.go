@@ -282,6 +282,7 @@ type row struct {
 
 // links is what an entry must have for the check of its place in the log.
 type links struct {
+	V    int    `json:"v"`
 	Seq  int64  `json:"seq"`
 	Prev string `json:"prev"`
 }
@@ -310,9 +311,11 @@ func (b *batch) decode(whole bool) {
 		r := &b.rows[i]
 		r.sum, r.leaf = sha256.Sum256(r.body), tlog.RecordHash(r.body)
 		if !whole {
-			r.err = json.Unmarshal(r.body, &r.links)
-		} else if r.err = json.Unmarshal(r.body, &r.entry); r.err == nil {
-			r.links = links{r.entry.Seq, r.entry.Prev}
+			if r.err = json.Unmarshal(r.body, &r.links); r.err == nil {
+				r.err = known(r.links.V)
+			}
+		} else if r.entry, r.err = Decode(r.body); r.err == nil {
+			r.links = links{Seq: r.entry.Seq, Prev: r.entry.Prev}
 		}
 	}
 }

@@ -71,7 +71,9 @@ func (w *world) write(entries ...audit.Entry) {
 	require.NoError(w.t, w.store.Update(w.t.Context(), func(tx *store.Tx) error { return w.append(tx, entries...) }))
 }
 
-func (w *world) policy(p string) { w.write(audit.Entry{Kind: audit.Trusted, Policy: p, Digest: "s"}) }
+func (w *world) policy(p string) {
+	w.write(audit.Entry{Kind: audit.Trusted, Policy: p, Parts: audit.Parts{SignersFile: audit.SignersFile{SHA256: "s"}}})
+}
 
 func (w *world) decide(kind audit.Kind, n int) {
 	w.t.Helper()

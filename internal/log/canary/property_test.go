@@ -25,7 +25,7 @@ func log(t *rapid.T) []audit.Entry {
 		e.Seq, e.Time = int64(len(out)+1), now
 		out = append(out, e)
 	}
-	add(audit.Entry{Kind: audit.Started, Policy: "p0", Digest: "s", Version: "v"})
+	add(audit.Entry{Kind: audit.Started, Policy: "p0", Parts: listed("s", 0), Version: "v"})
 	for range rapid.IntRange(1, 6).Draw(t, "spans") {
 		kinds := rapid.SliceOfN(rapid.SampledFrom([]audit.Kind{audit.Planned, audit.Requested, audit.Refused, audit.Approved, audit.Rejected,
 			audit.Expired, audit.Cancelled, audit.Dispatched, audit.Reissued}), 1, 3).Draw(t, "kinds")
@@ -35,7 +35,8 @@ func log(t *rapid.T) []audit.Entry {
 			add(audit.Entry{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), By: rapid.SampledFrom(by).Draw(t, "by"), Step: fmt.Sprintf("j%d.1", n),
 				Op: "guest.stop", Target: fmt.Sprintf("guest/%d", n), Code: refusal.Conflict})
 		}
-		add(audit.Entry{Kind: audit.Trusted, Policy: fmt.Sprintf("p%d", rapid.IntRange(0, 2).Draw(t, "policy")), Digest: "s"})
+		add(audit.Entry{Kind: audit.Trusted, Parts: listed("s", 0),
+			Policy: fmt.Sprintf("p%d", rapid.IntRange(0, 2).Draw(t, "policy"))})
 	}
 	return out
 }

@@ -40,8 +40,8 @@ func learned(known Identity, e audit.Entry) Identity {
 	if e.Policy != "" { // such an entry has both
 		known.Policy, known.Revoked = e.Policy, e.Revoked
 	}
-	if e.Digest != "" && e.Target == "" || e.Kind == audit.Rotated && e.Digest != "" {
-		known.Signers, known.Epoch = e.Digest, e.Epoch
+	if f := e.SignersFile; f.SHA256 != "" && !e.Edited {
+		known.Signers, known.Epoch = f.SHA256, f.Epoch
 	}
 	if e.Version != "" {
 		known.Version, known.Schema = e.Version, e.Schema

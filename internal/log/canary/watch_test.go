@@ -34,7 +34,7 @@ func TestWhatIsAChange(t *testing.T) {
 }
 
 func start(version string, schema int) audit.Entry {
-	return audit.Entry{Kind: audit.Started, Policy: "good", Digest: "signers", Epoch: 1, Version: version, Schema: schema}
+	return audit.Entry{Kind: audit.Started, Policy: "good", Parts: listed("signers", 1), Version: version, Schema: schema}
 }
 
 func TestAStartOfAnotherVersion(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAStartOfAnotherVersion(t *testing.T) {
 func TestTheFirstProgramThatSaysItsVersion(t *testing.T) {
 	w := newTape(t)
 	w.state = &State{}
-	w.write(audit.Entry{Kind: audit.Started, Digest: "signers", Epoch: 1})
+	w.write(audit.Entry{Kind: audit.Started, Parts: listed("signers", 1)})
 	w.planned("uid:1", 100)
 	w.write(start("v1", 7))
 	w.watches()
@@ -62,7 +62,7 @@ func TestTheFirstProgramThatSaysItsVersion(t *testing.T) {
 	require.Equal(t, []string{"version"}, w.state.Watch.Changed)
 
 	w.state = &State{}
-	w.write(audit.Entry{Kind: audit.Rotated, Digest: "signers", Epoch: 1}) // of a new gate
+	w.write(audit.Entry{Kind: audit.Rotated, Parts: listed("signers", 1)}) // of a new gate
 	w.write(start("v1", 7))
 	require.Nil(t, w.state.Watch)
 }
@@ -112,10 +112,10 @@ func TestOneChangeInSeveralEntries(t *testing.T) {
 	w := newTape(t)
 	w.write(start("v1", 7))
 	w.planned("uid:1", 100)
-	w.write(audit.Entry{Kind: audit.Rotated, Digest: "others", Epoch: 2})
+	w.write(audit.Entry{Kind: audit.Rotated, Parts: listed("others", 2)})
 	first := w.state.Watch.Change
 	e := start("v2", 7)
-	e.Digest, e.Epoch = "others", 2
+	e.Parts = listed("others", 2)
 	w.write(e)
 	w.watches()
 	require.Equal(t, first, w.state.Watch.Change)

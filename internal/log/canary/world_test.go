@@ -32,6 +32,11 @@ func newTape(t *testing.T) *tape {
 	return w
 }
 
+// listed is the part of an entry that names the list of signers in force.
+func listed(sha256 string, epoch int64) audit.Parts {
+	return audit.Parts{SignersFile: audit.SignersFile{Epoch: epoch, SHA256: sha256}}
+}
+
 // write writes an entry one minute after the last one, and the entries that follow
 // from it.
 func (w *tape) write(e audit.Entry) {
@@ -45,7 +50,7 @@ func (w *tape) write(e audit.Entry) {
 }
 
 func (w *tape) policy(digest string) {
-	w.write(audit.Entry{Kind: audit.Trusted, Policy: digest, Digest: "signers", Epoch: 1})
+	w.write(audit.Entry{Kind: audit.Trusted, Policy: digest, Parts: listed("signers", 1)})
 }
 
 // planned, refused and pending write answers to a caller, each about something else.

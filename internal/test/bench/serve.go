@@ -112,7 +112,7 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	}
 	err = w.store.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public),
-			w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public}),
+			w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: key.Public}}),
 			journal.AddTrust(tx, first), recorded(tx, trust, first))
 	})
 	if err != nil {

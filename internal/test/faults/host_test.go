@@ -73,7 +73,7 @@ func prepare(t testing.TB, dir string) prepared {
 		if err := audit.SetPublicKey(tx, hostID, h.key.Public); err != nil {
 			return err
 		}
-		return h.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: h.key.Public})
+		return h.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: h.key.Public}})
 	}))
 	for _, name := range []string{"signed", "benign", "rejected", "cancelled", "later"} {
 		h.benign("guest.create", name)

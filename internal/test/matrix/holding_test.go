@@ -63,8 +63,8 @@ func (w *world) enlist(name string, uid uint32) op.Requester {
 		if r.ID, err = agent.Add(tx, r); err != nil {
 			return err
 		}
-		return w.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: fmt.Sprintf("uid:%d", uid), Detail: r.Who() + ": a token",
-			Digest: r.Binding(), For: []string{name}})
+		return w.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: fmt.Sprintf("uid:%d", uid), For: []string{name},
+			Parts: audit.Parts{Registration: audit.Registration{ID: r.ID, Name: name, Token: true, SHA256: r.Binding()}}})
 	}))
 	return op.Requester{Source: op.SourceAPI, UID: uid, PID: 81, Agent: r.Who()}
 }
@@ -78,7 +78,8 @@ func (w *world) dismiss(who op.Requester) {
 		if _, err := tx.Exec(`DELETE FROM agents WHERE id = ?`, h.Registration); err != nil {
 			return err
 		}
-		if err := w.gate.Append(tx, audit.Entry{Kind: audit.AgentEnded, By: "gate", Detail: who.Agent + ": its process ended", For: []string{h.Name}}); err != nil {
+		if err := w.gate.Append(tx, audit.Entry{Kind: audit.AgentEnded, By: "gate", For: []string{h.Name},
+			Parts: audit.Parts{Registration: audit.Registration{ID: h.Registration, Name: h.Name}}}); err != nil {
 			return err
 		}
 		return failure(w.book.EndOf(tx, h))

@@ -30,7 +30,7 @@ func (w *world) keyed() {
 		if err := audit.SetPublicKey(tx, w.gate.ID(), w.key.Public); err != nil {
 			return err
 		}
-		return w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: w.key.Public})
+		return w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: w.key.Public}})
 	}))
 }
 

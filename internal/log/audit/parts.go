@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// version is the version of the entries that this program writes. Version 1 has no
+// member that says so.
+const version = 2
+
+// SchemaParts changes no table. It gives the database a higher version, because an
+// older program would miss the data of entries of version 2.
+const SchemaParts = `SELECT 2;`
+
+// Parts is the data of an entry that belongs to some kinds alone. Each member has one
+// meaning, whatever the kind.
+type Parts struct {
+	// SignersFile is the list in force after started, trusted and rotated.
+	SignersFile SignersFile `json:"signers_file,omitzero"`
+	// Edited says of trusted that the file was edited by hand, and the gate wrote it anew.
+	Edited bool `json:"edited,omitzero"`
+	// HeadKey is the public half of keyed's key (checkpoint.Key.Public).
+	HeadKey string `json:"head_key,omitempty"`
+	// ShownSHA256 digests what people saw beside the payload of requested and reissued
+	// (journal.ShownDigest).
+	ShownSHA256 string `json:"shown_sha256,omitempty"`
+	// OutputSHA256 digests the kept output of succeeded, failed and interrupted.
+	OutputSHA256 string `json:"output_sha256,omitempty"`
+	// Undoes is the step that a compensated one takes back, such as j12.1.
+	Undoes string `json:"undoes,omitempty"`
+	// Set is the subject of desired-put and desired-deleted.
+	Set Set `json:"set,omitzero"`
+	// Registration is the subject of agent-registered and agent-ended.
+	Registration Registration `json:"registration,omitzero"`
+	// Ended counts what restored and time-accepted ended.
+	Ended Ended `json:"ended,omitzero"`
+}
+
+// SignersFile is a version of allowed_signers.
+type SignersFile struct {
+	Epoch  int64  `json:"epoch,omitzero"` // its number, from 1
+	SHA256 string `json:"sha256,omitempty"`
+	How    string `json:"how,omitempty"` // of rotated: journal.TrustVersion.How
+}
+
+// Set is a set of desired state.
+type Set struct {
+	Name   string `json:"name,omitempty"`
+	SHA256 string `json:"sha256,omitempty"` // of the document; empty if the set was deleted
+}
+
+// Registration is a registered agent. Only agent-registered has the last three members.
+type Registration struct {
+	ID     int64  `json:"id,omitzero"` // its number, from 1
+	Name   string `json:"name,omitempty"`
+	PID    int    `json:"pid,omitzero"`     // the process that has the name; 0 if a token has it
+	Token  bool   `json:"token,omitzero"`   // the holder of a token has the name
+	SHA256 string `json:"sha256,omitempty"` // agent.Registration.Binding
+}
+
+// Ended counts what a new gate id ended.
+type Ended struct {
+	Registrations int `json:"registrations,omitzero"`
+	Reservations  int `json:"reservations,omitzero"`
+}
+
+// stored is the stored form of an entry, of either version. The number comes first,
+// then the version. Seq takes the place of Entry's.
+type stored struct {
+	Seq int64 `json:"seq"`
+	V   int   `json:"v,omitzero"`
+	Entry
+	old
+}
+
+// encode returns the text of an entry, in the version of this program.
+func (e Entry) encode() ([]byte, error) {
+	// A back end's text may be invalid UTF-8, and the decision is written anyway.
+	return json.Marshal(stored{Seq: e.Seq, V: version, Entry: e}, jsontext.AllowInvalidUTF8(true))
+}
+
+// known refuses a version that this program cannot read. 0 stands for version 1.
+func known(v int) error {
+	if v != 0 && v != version {
+		return fmt.Errorf("the audit entry is of version %d, and this program knows up to %d", v, version)
+	}
+	return nil
+}
+
+// Decode reads the stored text of an entry of any version.
+func Decode(body []byte) (Entry, error) {
+	var s stored
+	if err := json.Unmarshal(body, &s); err != nil {
+		return Entry{}, fmt.Errorf("decode audit entry: %w", err)
+	}
+	if err := known(s.V); err != nil {
+		return Entry{}, err
+	}
+	s.Entry.Seq = s.Seq
+	if s.V == 0 {
+		s.translate()
+	}
+	return s.Entry, nil
+}
