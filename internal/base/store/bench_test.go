@@ -40,7 +40,7 @@ func BenchmarkUpdate(b *testing.B) {
 				})
 			}
 			wg.Wait()
-			b.ReportMetric(float64((processorTime(b)-begun).Nanoseconds())/1e3/float64(b.N), "CPU-µs/op")
+			reportProcessorTime(b, begun)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
 			b.ReportMetric(float64(b.N)/float64(groups.Load()), "calls/group")
 		})
@@ -93,6 +93,8 @@ func benchInside(b *testing.B, one func(tx *Tx, n int64) error) {
 	})
 	b.ReportAllocs()
 	b.ResetTimer()
+	begun := processorTime(b)
+	defer func() { reportProcessorTime(b, begun) }()
 	for from := 0; from < b.N; from += 1000 {
 		update(b, s, func(tx *Tx) error {
 			for n := from; n < min(from+1000, b.N); n++ {
@@ -114,6 +116,10 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+func reportProcessorTime(b *testing.B, begun time.Duration) {
+	b.ReportMetric(float64((processorTime(b)-begun).Nanoseconds())/1e3/float64(b.N), "CPU-µs/op")
+}
+
 func update(b *testing.B, s *Store, fn func(*Tx) error) {
 	if err := s.Update(context.Background(), fn); err != nil {
 		b.Fatal(err)
@@ -129,6 +135,8 @@ func BenchmarkView(b *testing.B) {
 	})
 	b.ReportAllocs()
 	b.ResetTimer()
+	begun := processorTime(b)
+	defer func() { reportProcessorTime(b, begun) }()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			err := s.View(context.Background(), func(tx *Tx) error {

@@ -67,9 +67,9 @@ func openFaulty(t require.TestingT, path string) *faulty {
 			defer conn.RegisterCommitHook(conn.onCommit)
 			return commit()
 		case endDead:
-			return errors.Join(errors.New("injected"), f.writer.session.sql.Close())
+			return errors.Join(errors.New("injected"), f.writer.session.close())
 		case endDeadAfter:
-			return errors.Join(errors.New("injected"), commit(), f.writer.session.sql.Close())
+			return errors.Join(errors.New("injected"), commit(), f.writer.session.close())
 		case endNeverSent:
 			return errors.New("injected before COMMIT")
 		case endLostAnswer:

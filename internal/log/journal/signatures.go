@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"database/sql"
-
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 )
@@ -57,7 +55,7 @@ func readProofs(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
 	return scanSigned(rows)
 }
 
-func scanSigned(rows *sql.Rows) ([]op.Signed, error) {
+func scanSigned(rows *store.Rows) ([]op.Signed, error) {
 	defer rows.Close()
 	var out []op.Signed
 	for rows.Next() {
