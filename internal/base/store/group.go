@@ -20,10 +20,12 @@ func (w *writer) group(batch []*call) error {
 	}
 	ended := false
 	defer func() {
+		w.memory = nil
 		if !ended {
 			w.abandon()
 		}
 	}()
+	w.memory = &groupMemory{}
 	kept := 0
 	for _, c := range batch {
 		c.err = w.runCall(c.fn)
@@ -52,11 +54,14 @@ func (w *writer) runCall(fn func(*Tx) error) error {
 	if err := s.control("SAVEPOINT call_"); err != nil {
 		return s.broken(err)
 	}
+	var room [4]any
+	marks := w.memory.mark(room[:0])
 	err := w.protect(fn, w.newTx())
 	if lost := s.conn.lost(); lost != nil {
 		return unavailable(lost)
 	}
 	if err != nil {
+		w.memory.back(marks)
 		if e := s.control("ROLLBACK TO call_"); e != nil {
 			return s.broken(e)
 		}
@@ -69,7 +74,7 @@ func (w *writer) runCall(fn func(*Tx) error) error {
 
 // newTx returns the access of one function to the group.
 func (w *writer) newTx() *Tx {
-	return &Tx{s: w.session, ctx: noDeadline, write: true}
+	return &Tx{s: w.session, ctx: noDeadline, write: true, memory: w.memory}
 }
 
 // protect runs fn and ends tx. It turns a panic of fn into an error, so that it costs that call alone.

@@ -33,13 +33,6 @@ func tempStore(t *testing.T) *Store {
 	return open(t, filepath.Join(t.TempDir(), "gated.db"), Options{})
 }
 
-func put(k string) func(*Tx) error {
-	return func(tx *Tx) error {
-		_, err := tx.Insert(insertItem, k, []byte("v"))
-		return err
-	}
-}
-
 // keys returns every key in the table.
 func keys(t *testing.T, s *Store) map[string]bool {
 	t.Helper()

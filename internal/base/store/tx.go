@@ -18,6 +18,8 @@ type Tx struct {
 	write bool
 	done  bool
 	open  []*Rows // begun, and perhaps still open
+
+	memory *groupMemory // nil in a View
 }
 
 // refusal returns why no statement may begin: the function has returned, or its caller's context has ended. A statement
@@ -105,8 +107,11 @@ func (tx *Tx) Savepoint(fn func() error) error {
 	if err := tx.s.control("SAVEPOINT inner_"); err != nil {
 		return tx.s.broken(err)
 	}
+	var room [4]any
+	marks := tx.memory.mark(room[:0])
 	err := fn()
 	if err != nil {
+		tx.memory.back(marks)
 		if e := tx.s.control("ROLLBACK TO inner_"); e != nil {
 			return errors.Join(err, tx.s.broken(e))
 		}
@@ -131,6 +136,6 @@ func (tx *Tx) end() {
 	for _, rows := range tx.open {
 		_ = rows.Close() // the connection has seen an error of the machine
 	}
-	tx.open = nil
+	tx.open, tx.memory = nil, nil
 	tx.done = true
 }
