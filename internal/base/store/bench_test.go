@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +18,36 @@ import (
 // BenchmarkUpdate is one durable row per call. Its limit is the fdatasync of
 // the machine (BenchmarkFdatasync) divided among the calls of a group.
 func BenchmarkUpdate(b *testing.B) {
+	benchCalls(b, func(n int64) func(*Tx) error {
+		return func(tx *Tx) error {
+			_, err := tx.Exec(`INSERT INTO rows (id, v) VALUES (?, ?)`, n, "0123456789abcdef")
+			return err
+		}
+	})
+}
+
+// BenchmarkDecision is a call that reads, and then writes rows at ten places in a savepoint, as a decision does.
+func BenchmarkDecision(b *testing.B) {
+	benchCalls(b, func(n int64) func(*Tx) error {
+		return func(tx *Tx) error {
+			var v string
+			if err := tx.QueryRow(`SELECT v FROM rows WHERE id = ?`, n).Scan(&v); !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			return tx.Savepoint(func() error {
+				for place := range int64(10) {
+					if _, err := tx.Exec(`INSERT INTO rows (id, v) VALUES (?, ?)`, place<<32+n, "0123456789abcdef"); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// benchCalls runs calls of several callers.
+func benchCalls(b *testing.B, one func(n int64) func(*Tx) error) {
 	for _, callers := range []int{1, 8, 32, 128} {
 		b.Run(strconv.Itoa(callers), func(b *testing.B) {
 			s := benchStore(b)
@@ -29,11 +61,7 @@ func BenchmarkUpdate(b *testing.B) {
 			for range callers {
 				wg.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-						err := s.Update(context.Background(), func(tx *Tx) error {
-							_, err := tx.Exec(`INSERT INTO rows (id, v) VALUES (?, ?)`, n, "0123456789abcdef")
-							return err
-						})
-						if err != nil {
+						if err := s.Update(context.Background(), one(n)); err != nil {
 							b.Error(err)
 						}
 					}

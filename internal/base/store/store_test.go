@@ -217,3 +217,14 @@ func TestNoRowIsErrNoRows(t *testing.T) {
 		return tx.QueryRow(`SELECT id FROM items WHERE k = ?`, "none").Scan(new(int))
 	}), sql.ErrNoRows)
 }
+
+// A savepoint of an OnGroup function must not return to one of the last call.
+func TestASavepointInAnOnGroupFunction(t *testing.T) {
+	s := tempStore(t)
+	s.OnGroup(func(tx *Tx) error {
+		require.ErrorIs(t, tx.Savepoint(func() error { return errors.Join(put("dropped")(tx), errMine) }), errMine)
+		return nil
+	})
+	require.Equal(t, []error{nil, nil}, oneGroup(t, s, put("a"), func(*Tx) error { return nil }))
+	require.Equal(t, map[string]bool{"a": true}, keys(t, s))
+}
