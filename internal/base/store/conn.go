@@ -10,16 +10,19 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+var errConnClosed = errors.New("store: the connection is closed")
+
 // maxCached bounds the statements that a connection keeps prepared. Queries are constants of the program, so more of
 // them mean that code builds SQL at run time. Such statements work, but slowly.
 const maxCached = 512
 
-// connector opens the store's connections around the driver's.
-type connector struct{ driver.Connector }
+// maxKeptText bounds the memory for arguments, in bytes, that a statement keeps between two uses. A statement with more
+// is prepared again.
+const maxKeptText = 64 << 10
 
-// Connect opens one connection.
-func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, err := k.Connector.Connect(ctx)
+// connect opens a connection of the driver.
+func connect(ctx context.Context, from driver.Connector) (*conn, error) {
+	inner, err := from.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +30,11 @@ func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the sqlite driver lacks a method the store needs"), inner.Close())
 	}
-	c := &conn{rawConn: raw, stmts: make(map[string]*stmt), own: make(map[string]*stmt)}
+	e, err := engineOf(inner)
+	if err != nil {
+		return nil, errors.Join(err, inner.Close())
+	}
+	c := &conn{rawConn: raw, engine: e, stmts: make(map[string]*stmt), own: make(map[string]*stmt)}
 	raw.RegisterRollbackHook(func() { c.rolledBack = true })
 	raw.RegisterCommitHook(c.onCommit)
 	return c, nil
@@ -41,22 +48,22 @@ func (c *conn) onCommit() int32 {
 	return 1
 }
 
-// rawConn is what the store needs from the driver's connection.
+// rawConn is what the store needs from the driver's connection. Its ExecContext takes scripts.
 type rawConn interface {
 	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
+	driver.ExecerContext
 	RegisterCommitHook(sqlite.CommitHookFn)
 	RegisterRollbackHook(sqlite.RollbackHookFn)
 }
 
-// conn wraps the driver's connection for three things that database/sql cannot do. It keeps statements prepared. It
-// sees every error, even if the caller ignores it. It notices when SQLite itself ended a transaction, and stops each
-// COMMIT that the store did not ask for.
+// conn is the driver's connection, on which the store runs statements itself. It keeps them prepared. It sees every
+// error, even if the caller ignores it. It notices when SQLite itself ended a transaction, and stops each COMMIT that
+// the store did not ask for.
 //
-// database/sql holds its lock around every call, so the fields need none.
+// SQLite's memory belongs to one goroutine at a time, as a session does.
 type conn struct {
 	rawConn
+	engine
 	stmts map[string]*stmt // callers' statements, vetted
 	own   map[string]*stmt // the store's, which callers may not run
 
@@ -67,46 +74,52 @@ type conn struct {
 	failed     error // the first machine failure since begin
 }
 
-// stmt is a prepared statement.
-type stmt struct {
-	driver.Stmt
-	cached bool
-	busy   bool // rows of it are open
-}
+// exec runs a statement to its end.
+func (c *conn) exec(query string, args []any) error { return c.note(c.execute(query, args)) }
 
-// ExecContext runs a statement. ctx only carries a reason not to run it. The driver gets no context that can be
-// cancelled, because a cancelled statement ends the whole transaction.
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	st, err := c.take(ctx, query)
+// execute is exec for a statement whose error does not count as one of the transaction.
+func (c *conn) execute(query string, args []any) error {
+	st, err := c.take(query)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.give(st)
-	res, err := st.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), args)
-	if err != nil {
-		return nil, c.note(err)
+	if err := c.bind(st, args); err != nil {
+		return err
 	}
-	return res, nil
+	return c.run(st)
 }
 
-// QueryContext runs a query; see ExecContext about ctx.
-func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	st, err := c.take(ctx, query)
+// query begins a query, and steps to its first row. So a statement that writes has written when query returns, even if
+// its caller reads no row.
+func (c *conn) query(query string, args []any, into *Rows) {
+	st, err := c.take(query)
 	if err != nil {
-		return nil, err
+		into.err = c.note(err)
+		return
 	}
-	r, err := st.Stmt.(driver.StmtQueryContext).QueryContext(context.Background(), args)
-	if err != nil {
+	if err := c.bind(st, args); err != nil {
 		c.give(st)
-		return nil, c.note(err)
+		into.err = c.note(err)
+		return
 	}
-	return &rows{Rows: r, c: c, st: st}, nil
+	into.c, into.st = c, st
+	into.waiting = into.step()
+}
+
+// script runs statements of the store's own, which take no arguments.
+func (c *conn) script(queries string) error {
+	if c.gone() {
+		return errConnClosed
+	}
+	_, err := c.rawConn.ExecContext(context.Background(), queries, nil)
+	return c.note(err)
 }
 
 // take returns the statement for query, prepared and not in use by open rows.
-func (c *conn) take(ctx context.Context, query string) (*stmt, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
+func (c *conn) take(query string) (*stmt, error) {
+	if c.gone() {
+		return nil, errConnClosed
 	}
 	if c.inTx && !c.internal {
 		if err := c.lost(); err != nil {
@@ -126,24 +139,26 @@ func (c *conn) take(ctx context.Context, query string) (*stmt, error) {
 			return nil, err
 		}
 	}
-	inner, err := c.PrepareContext(context.Background(), query)
+	st, err := c.prepare(query)
 	if err != nil {
-		return nil, c.note(err)
+		return nil, err
 	}
-	st := &stmt{Stmt: inner, busy: true}
+	st.busy = true
 	if _, taken := cache[query]; !taken && len(cache) < maxCached {
-		st.cached = true
+		st.kept, st.query = cache, query
 		cache[query] = st
 	}
 	return st, nil
 }
 
-// give returns a statement after use.
+// give returns a statement after use. It must be reset.
 func (c *conn) give(st *stmt) {
 	st.busy = false
-	if !st.cached {
-		_ = st.Close() // the statement's own error was reported when it ran
+	if st.kept != nil && !st.unfit && st.room <= maxKeptText {
+		return
 	}
+	delete(st.kept, st.query) // nothing if it is in no map
+	c.finalize(st)
 }
 
 // lost returns why the store's transaction is gone or must not be committed, or nil.
@@ -159,6 +174,9 @@ func (c *conn) lost() error {
 
 // note remembers a machine failure and marks err by its kind.
 func (c *conn) note(err error) error {
+	if err == nil {
+		return nil
+	}
 	switch code := resultCode(err); {
 	case machineFailure(code):
 		if c.failed == nil {
@@ -176,39 +194,11 @@ func (c *conn) note(err error) error {
 func (c *conn) Close() error {
 	for _, cache := range []map[string]*stmt{c.stmts, c.own} {
 		for _, st := range cache {
-			_ = st.Close() // closing the connection frees what this could not
+			c.finalize(st)
 		}
+		clear(cache)
 	}
-	return c.rawConn.Close()
-}
-
-// rows returns its statement to the connection when it is closed, and reports
-// errors that only show while stepping.
-type rows struct {
-	driver.Rows
-	c  *conn
-	st *stmt
-}
-
-// Next steps to the next row.
-func (r *rows) Next(dest []driver.Value) error {
-	err := r.Rows.Next(dest)
-	if err != nil {
-		return r.c.note(err)
-	}
-	return nil
-}
-
-// Close ends the query.
-func (r *rows) Close() error {
-	if r.st == nil {
-		return nil
-	}
-	err := r.Rows.Close()
-	r.c.give(r.st)
-	r.st = nil
-	if err != nil {
-		return r.c.note(err)
-	}
-	return nil
+	err := c.rawConn.Close()
+	c.engine = engine{} // its memory is gone
+	return err
 }

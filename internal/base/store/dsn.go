@@ -1,8 +1,6 @@
 package store
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 )
@@ -58,10 +56,6 @@ func dsn(path string, a access) string {
 	if a == writing || a == mending {
 		v.Set("mode", "rw") // never rwc: the store creates the file, with its own mode
 	}
-	v.Set("_txlock", "deferred") // an immediate reader gets BUSY
-	if a == writing {
-		v.Set("_txlock", "immediate")
-	}
 	for _, p := range pragmas(a) {
 		v.Add("_pragma", p.name+"("+p.set+")")
 	}
@@ -70,10 +64,10 @@ func dsn(path string, a access) string {
 }
 
 // readBack checks that every pragma took effect.
-func readBack(ctx context.Context, c *sql.Conn, a access) error {
+func (s *session) readBack(a access) error {
 	for _, p := range pragmas(a) {
 		var got string
-		if err := c.QueryRowContext(ctx, "PRAGMA "+p.name).Scan(&got); err != nil {
+		if err := s.one(noDeadline, "PRAGMA "+p.name, &got); err != nil {
 			return fmt.Errorf("read back pragma %s: %w", p.name, err)
 		}
 		if got != p.want {

@@ -42,20 +42,25 @@ func (e *TooNewError) Error() string {
 }
 
 // resultCode returns the primary SQLite result code in err's chain, or 0.
-func resultCode(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
-		return e.Code() & 0xff
+func resultCode(err error) int { return extendedCode(err) & 0xff }
+
+// extendedCode returns SQLite's extended result code in err's chain, or 0. The store's own statements and the driver's
+// have errors of two types.
+func extendedCode(err error) int {
+	var own *engineError
+	if errors.As(err, &own) {
+		return own.code
+	}
+	var drivers *sqlite.Error
+	if errors.As(err, &drivers) {
+		return drivers.Code()
 	}
 	return 0
 }
 
 // cutOff reports whether a reader failed because a change was cut off before the database had a WAL. A reader cannot
 // undo it.
-func cutOff(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
-}
+func cutOff(err error) bool { return extendedCode(err) == sqlite3.SQLITE_READONLY_ROLLBACK }
 
 // machineFailure reports whether a result code says that the machine failed.
 // After such a code SQLite may already have ended the whole transaction.
@@ -108,7 +113,6 @@ func (s *Store) plain(err error) error {
 // DiskFull reports whether err says that a disk had no room. For the index of the
 // WAL, which grows with zeros, SQLite has a code of its own.
 func DiskFull(err error) bool {
-	var e *sqlite.Error
-	noIndex := errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+	noIndex := extendedCode(err) == sqlite3.SQLITE_IOERR_SHMSIZE
 	return noIndex || resultCode(err) == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

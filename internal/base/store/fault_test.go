@@ -24,6 +24,9 @@ const (
 	callDuplicate = "constraint, returned"
 	callSwallow   = "constraint, swallowed"
 	callInner     = "inner savepoint dropped"
+	callLater     = "inner savepoint dropped after a write"
+	callNested    = "inner savepoints in each other, the outer dropped"
+	callInnerOnly = "inner savepoint kept, then an error"
 	callFull      = "disk full, returned"
 	callFullMute  = "disk full, swallowed"
 	callRollback  = "OR ROLLBACK behind the store's back, swallowed"
@@ -32,7 +35,7 @@ const (
 )
 
 var callKinds = []string{callGood, callGood, callGood, callTwoRows, callError, callPanic, callDuplicate, callSwallow,
-	callInner, callFull, callFullMute, callRollback, callWithdrawn, callCancelled}
+	callInner, callLater, callNested, callInnerOnly, callFull, callFullMute, callRollback, callWithdrawn, callCancelled}
 
 // The ways in which the end of a group may go.
 const (
@@ -67,9 +70,9 @@ func openFaulty(t require.TestingT, path string) *faulty {
 			defer conn.RegisterCommitHook(conn.onCommit)
 			return commit()
 		case endDead:
-			return errors.Join(errors.New("injected"), f.writer.session.sql.Close())
+			return errors.Join(errors.New("injected"), f.writer.session.close())
 		case endDeadAfter:
-			return errors.Join(errors.New("injected"), commit(), f.writer.session.sql.Close())
+			return errors.Join(errors.New("injected"), commit(), f.writer.session.close())
 		case endNeverSent:
 			return errors.New("injected before COMMIT")
 		case endLostAnswer:
@@ -118,6 +121,8 @@ func body(kind, k string, cancel func()) (fn func(*Tx) error, leaves []string) {
 			_ = tx.Savepoint(func() error { _ = put(k + "-inner")(tx); return errMine })
 			return first(tx)
 		}, []string{k}
+	case callLater, callNested, callInnerOnly:
+		return withSavepoints(kind, k, first)
 	case callFull:
 		return func(tx *Tx) error { return errors.Join(first(tx), fill(tx, k+"-big")) }, nil
 	case callFullMute:
@@ -135,6 +140,33 @@ func body(kind, k string, cancel func()) (fn func(*Tx) error, leaves []string) {
 		return func(tx *Tx) error { cancel(); return first(tx) }, []string{k}
 	default:
 		return first, []string{k}
+	}
+}
+
+// withSavepoints is body for the calls that drop or keep parts.
+func withSavepoints(kind, k string, first func(*Tx) error) (fn func(*Tx) error, leaves []string) {
+	inner := func(tx *Tx, name string, then error) error {
+		return tx.Savepoint(func() error { return errors.Join(put(k+name)(tx), then) })
+	}
+	switch kind {
+	case callLater:
+		return func(tx *Tx) error {
+			err := first(tx)
+			_ = inner(tx, "-later", errMine)
+			return errors.Join(err, inner(tx, "+", nil))
+		}, []string{k, k + "+"}
+	case callNested:
+		return func(tx *Tx) error {
+			_ = tx.Savepoint(func() error {
+				_ = inner(tx, "-one", errMine)
+				_ = inner(tx, "-two", nil)
+				_ = inner(tx, "-three", errMine)
+				return errMine
+			})
+			return first(tx)
+		}, []string{k}
+	default:
+		return func(tx *Tx) error { return errors.Join(inner(tx, "-inner", nil), errMine) }, nil
 	}
 }
 

@@ -20,10 +20,12 @@ func (w *writer) group(batch []*call) error {
 	}
 	ended := false
 	defer func() {
+		w.memory = nil
 		if !ended {
 			w.abandon()
 		}
 	}()
+	w.memory = &groupMemory{}
 	kept := 0
 	for _, c := range batch {
 		c.err = w.runCall(c.fn)
@@ -52,13 +54,14 @@ func (w *writer) runCall(fn func(*Tx) error) error {
 	if err := s.control("SAVEPOINT call_"); err != nil {
 		return s.broken(err)
 	}
-	tx := &Tx{s: s, ctx: noDeadline, write: true}
-	err := w.protect(fn, tx)
-	tx.end()
+	var room [4]any
+	marks := w.memory.mark(room[:0])
+	err := w.protect(fn, w.newTx())
 	if lost := s.conn.lost(); lost != nil {
 		return unavailable(lost)
 	}
 	if err != nil {
+		w.memory.back(marks)
 		if e := s.control("ROLLBACK TO call_"); e != nil {
 			return s.broken(e)
 		}
@@ -69,10 +72,16 @@ func (w *writer) runCall(fn func(*Tx) error) error {
 	return err
 }
 
-// protect turns a panic of fn into an error, so that it costs that call alone.
+// newTx returns the access of one function to the group.
+func (w *writer) newTx() *Tx {
+	return &Tx{s: w.session, ctx: noDeadline, write: true, memory: w.memory}
+}
+
+// protect runs fn and ends tx. It turns a panic of fn into an error, so that it costs that call alone.
 // A function that ends the goroutine instead (runtime.Goexit, as a failing
 // assertion of a test does) fails the group, and run starts a new goroutine.
 func (w *writer) protect(fn func(*Tx) error, tx *Tx) (err error) {
+	defer tx.end()
 	defer func() {
 		if p := recover(); p != nil {
 			w.store.log.Error("a transaction function panicked", "panic", p, "stack", string(debug.Stack()))
@@ -86,10 +95,7 @@ func (w *writer) protect(fn func(*Tx) error, tx *Tx) (err error) {
 // tells the outcome.
 func (w *writer) finish() error {
 	for _, fn := range w.store.hooks.group() {
-		tx := &Tx{s: w.session, ctx: noDeadline, write: true}
-		err := w.protect(fn, tx)
-		tx.end()
-		if err != nil {
+		if err := w.protect(fn, w.newTx()); err != nil {
 			return fmt.Errorf("at the end of a group: %w", err)
 		}
 	}
@@ -101,17 +107,13 @@ func (w *writer) finish() error {
 
 // bump moves the group counter on from have.
 func (s *session) bump(have int64) error {
-	return s.internal(func() error {
-		res, err := s.sql.ExecContext(noDeadline,
-			`UPDATE store_meta SET n = n + 1 WHERE name = 'groups' AND n = ?`, have)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n != 1 {
-			return errors.Join(errors.New("another program has written to the database"), err)
-		}
-		return nil
-	})
+	if err := s.control(`UPDATE store_meta SET n = n + 1 WHERE name = 'groups' AND n = ?`, have); err != nil {
+		return err
+	}
+	if s.conn.changes() != 1 {
+		return errors.New("another program has written to the database")
+	}
+	return nil
 }
 
 // commit makes the group durable, or finds out whether it is.

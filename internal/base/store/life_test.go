@@ -126,10 +126,7 @@ func (l *life) put(k string, size int) {
 	}
 	l.again("put "+k, func(try int) error {
 		name := fmt.Sprint(k, try)
-		err := l.s.Update(context.Background(), func(tx *Tx) error {
-			_, err := tx.Insert(insertItem, name, make([]byte, size))
-			return err
-		})
+		err := l.s.Update(context.Background(), putSized(name, size))
 		l.note(name, err)
 		return err
 	})

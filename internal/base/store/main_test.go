@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -11,5 +12,10 @@ import (
 // system calls to fail.
 func TestMain(m *testing.M) {
 	faults.MaybeLaunch()
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := wrongly.Load(); err != nil {
+		fmt.Fprintln(os.Stderr, "a Memory was not as true as the rows:", *err)
+		code = 1
+	}
+	os.Exit(code)
 }

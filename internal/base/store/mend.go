@@ -18,7 +18,7 @@ func mendVersion(ctx context.Context, path string, list []Migration) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	var tables int
-	err = s.internal(func() error { return s.scan(ctx, "SELECT count(*) FROM sqlite_schema", &tables) })
+	err = s.one(ctx, "SELECT count(*) FROM sqlite_schema", &tables)
 	if err := errors.Join(err, s.close()); err != nil {
 		return fmt.Errorf("undo what was cut off in %s: %w", path, describeOpen(err))
 	}

@@ -58,12 +58,10 @@ func readVersion(ctx context.Context, path string) (version int, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	var app, tables int
-	err = s.internal(func() error {
-		return errors.Join(
-			s.scan(ctx, "PRAGMA user_version", &version),
-			s.scan(ctx, "PRAGMA application_id", &app),
-			s.scan(ctx, "SELECT count(*) FROM sqlite_schema", &tables))
-	})
+	err = errors.Join(
+		s.one(ctx, "PRAGMA user_version", &version),
+		s.one(ctx, "PRAGMA application_id", &app),
+		s.one(ctx, "SELECT count(*) FROM sqlite_schema", &tables))
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("read %s: %w", path, describeOpen(err))
@@ -71,10 +69,6 @@ func readVersion(ctx context.Context, path string) (version int, err error) {
 		return 0, fmt.Errorf("%s: %w", path, ErrCorrupt)
 	}
 	return version, nil
-}
-
-func (s *session) scan(ctx context.Context, query string, dest any) error {
-	return s.sql.QueryRowContext(ctx, query).Scan(dest)
 }
 
 // prepare brings the database to the newest schema, and logs that it did.
@@ -88,7 +82,7 @@ func prepare(ctx context.Context, path string, list []Migration, log *slog.Logge
 		return fmt.Errorf("prepare %s: %w", path, err)
 	}
 	var version int
-	if err := s.internal(func() error { return s.scan(ctx, "PRAGMA user_version", &version) }); err != nil {
+	if err := s.one(ctx, "PRAGMA user_version", &version); err != nil {
 		return err
 	}
 	missing := list[min(version, len(list)):]
@@ -131,7 +125,7 @@ const forgetBetween = `DELETE FROM store_meta WHERE name = 'between'`
 // start too. Otherwise it returns first, the first missing one.
 func (s *session) begunWith(ctx context.Context, path string, first int) (int, error) {
 	begun := first
-	err := s.internal(func() error { return s.scan(ctx, "SELECT n FROM store_meta WHERE name = 'between'", &begun) })
+	err := s.one(ctx, "SELECT n FROM store_meta WHERE name = 'between'", &begun)
 	if errors.Is(err, sql.ErrNoRows) {
 		return first, nil
 	}
@@ -168,7 +162,7 @@ func (s *session) migrate(ctx context.Context, m Migration, after string) error 
 		}
 		crashpoint.Here(crashpoint.MigrateWritten)
 		var broken sql.NullString
-		err := s.scan(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, &broken)
+		err := s.one(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, &broken)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return errors.Join(fmt.Errorf("a foreign key of table %q would point nowhere", broken.String), err)
 		}
@@ -184,11 +178,11 @@ func (s *session) inTransaction(ctx context.Context, fn func(run func(string) er
 	if err := s.begin(); err != nil {
 		return err
 	}
-	err := s.internal(func() error {
-		return fn(func(query string) error {
-			_, err := s.sql.ExecContext(ctx, query)
+	err := fn(func(queries string) error {
+		if err := context.Cause(ctx); err != nil {
 			return err
-		})
+		}
+		return s.conn.script(queries)
 	})
 	if err == nil {
 		err = s.conn.lost()

@@ -27,7 +27,7 @@ func version(t *testing.T, path string) int {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.close()) }()
 	var v int
-	require.NoError(t, s.internal(func() error { return s.scan(t.Context(), "PRAGMA user_version", &v) }))
+	require.NoError(t, s.one(t.Context(), "PRAGMA user_version", &v))
 	return v
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,26 +23,23 @@ func Schema(ctx context.Context, list []Migration) (_ []Object, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(inner)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // each connection would have a database of its own
-	run := func(query string) error {
-		_, err := db.ExecContext(ctx, query)
-		return err
-	}
-	if err := bootstrap(run); err != nil {
-		return nil, fmt.Errorf("make a database in memory: %w", err)
-	}
-	for _, m := range list {
-		if err := run(m.SQL); err != nil {
-			return nil, fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
-		}
-	}
-	rows, err := db.QueryContext(ctx, schemaQuery)
+	c, err := connect(ctx, inner)
 	if err != nil {
 		return nil, err
 	}
-	return readSchema(rows)
+	defer func() { err = errors.Join(err, c.Close()) }()
+	c.mayCommit = true // each statement commits alone
+	if err := bootstrap(c.script); err != nil {
+		return nil, fmt.Errorf("make a database in memory: %w", err)
+	}
+	for _, m := range list {
+		if err := c.script(m.SQL); err != nil {
+			return nil, fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
+		}
+	}
+	tx := &Tx{s: &session{conn: c}, ctx: ctx}
+	defer tx.end()
+	return tx.Schema()
 }
 
 // Schema returns this database's schema, by kind and name.
@@ -58,7 +54,7 @@ func (tx *Tx) Schema() ([]Object, error) {
 // schemaQuery leaves out the tables of ANALYZE, which say nothing about rows.
 const schemaQuery = `SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'`
 
-func readSchema(rows *sql.Rows) (out []Object, err error) {
+func readSchema(rows *Rows) (out []Object, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var o Object

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 
 	"modernc.org/sqlite"
@@ -12,10 +10,9 @@ import (
 // session is one connection during its whole life, so that its prepared statements and settings stay. One goroutine
 // uses it at a time.
 type session struct {
-	db   *sql.DB
-	sql  *sql.Conn
 	conn *conn
-	tx   driver.Tx // nil between transactions
+	kind access
+	tx   bool // between begin and commit or rollback
 }
 
 // openSession opens a connection to the database at an absolute path and
@@ -25,27 +22,15 @@ func openSession(ctx context.Context, path string, a access) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{db: sql.OpenDB(connector{inner})}
-	s.db.SetMaxOpenConns(1)
-	if err := s.setUp(ctx, a); err != nil {
+	c, err := connect(ctx, inner)
+	if err != nil {
+		return nil, describeOpen(err)
+	}
+	s := &session{conn: c, kind: a}
+	if err := s.readBack(a); err != nil {
 		return nil, errors.Join(describeOpen(err), s.close())
 	}
 	return s, nil
-}
-
-func (s *session) setUp(ctx context.Context, a access) error {
-	var err error
-	if s.sql, err = s.db.Conn(ctx); err != nil {
-		return err
-	}
-	err = s.sql.Raw(func(c any) error {
-		s.conn = c.(*conn)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.internal(func() error { return readBack(context.Background(), s.sql, a) })
 }
 
 // internal runs the store's own statements, which callers may not all run.
@@ -58,9 +43,24 @@ func (s *session) internal(fn func() error) error {
 
 // control runs one of the store's own statements.
 func (s *session) control(query string, args ...any) error {
-	return s.internal(func() error {
-		_, err := s.sql.ExecContext(context.Background(), query, args...)
+	return s.internal(func() error { return s.conn.exec(query, args) })
+}
+
+// boundary runs a BEGIN, COMMIT or ROLLBACK. Its error is the caller's to judge: it does not count as a failure inside
+// the transaction.
+func (s *session) boundary(query string) error {
+	return s.internal(func() error { return s.conn.execute(query, nil) })
+}
+
+// one reads the one row of a query of the store's own. ctx is a reason not to run it.
+func (s *session) one(ctx context.Context, query string, dest any) error {
+	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	return s.internal(func() error {
+		var row Row
+		s.conn.query(query, nil, &row.rows)
+		return row.Scan(dest)
 	})
 }
 
@@ -80,48 +80,42 @@ func (s *session) endRead() error {
 	return err
 }
 
-// begin starts a transaction, immediate or deferred as the DSN says.
+// begin starts a transaction. The writer's takes the write lock at once. A reader that asked for it would get BUSY.
 func (s *session) begin() error {
-	return s.sql.Raw(func(any) error {
-		tx, err := s.conn.BeginTx(context.Background(), driver.TxOptions{})
-		if err != nil {
-			return err
-		}
-		s.tx = tx
-		s.conn.inTx, s.conn.rolledBack, s.conn.failed = true, false, nil
-		return nil
-	})
+	query := "BEGIN DEFERRED"
+	if s.kind == writing {
+		query = "BEGIN IMMEDIATE"
+	}
+	if err := s.boundary(query); err != nil {
+		return err
+	}
+	s.tx = true
+	s.conn.inTx, s.conn.rolledBack, s.conn.failed = true, false, nil
+	return nil
 }
 
-// commit commits. After an error the transaction may or may not be committed.
+// commit commits. After an error the transaction may or may not be committed, but it is over.
 func (s *session) commit() error {
-	return s.sql.Raw(func(any) error {
-		s.conn.mayCommit = true
-		err := s.tx.Commit()
-		s.conn.mayCommit = false
-		s.tx, s.conn.inTx = nil, false
-		return err
-	})
+	s.conn.mayCommit = true
+	err := s.boundary("COMMIT")
+	s.conn.mayCommit = false
+	if err != nil && s.conn.inTransaction() {
+		_ = s.boundary("ROLLBACK") // the error of the COMMIT is the one that counts
+	}
+	s.tx, s.conn.inTx = false, false
+	return err
 }
 
 // rollback ends the transaction without keeping anything. After an error, the connection may still be inside it and
 // must not be used again.
 func (s *session) rollback() error {
-	return s.sql.Raw(func(any) error {
-		err := s.tx.Rollback()
-		s.tx, s.conn.inTx = nil, false
-		if s.conn.rolledBack {
-			return nil // if it ended now or before, ROLLBACK is an error
-		}
-		return errors.Join(errors.New("the transaction would not end"), err)
-	})
+	err := s.boundary("ROLLBACK")
+	s.tx, s.conn.inTx = false, false
+	if s.conn.rolledBack {
+		return nil // if it ended now or before, ROLLBACK is an error
+	}
+	return errors.Join(errors.New("the transaction would not end"), err)
 }
 
 // close closes the connection.
-func (s *session) close() error {
-	var err error
-	if s.sql != nil {
-		err = s.sql.Close()
-	}
-	return errors.Join(err, s.db.Close())
-}
+func (s *session) close() error { return s.conn.Close() }

@@ -40,10 +40,7 @@ func (w *writer) discard() {
 
 // counter reads the group counter.
 func (s *session) counter() (n int64, err error) {
-	err = s.internal(func() error {
-		return s.sql.QueryRowContext(noDeadline, `SELECT n FROM store_meta WHERE name = 'groups'`).Scan(&n)
-	})
-	if err != nil {
+	if err := s.one(noDeadline, `SELECT n FROM store_meta WHERE name = 'groups'`, &n); err != nil {
 		return 0, fmt.Errorf("read the group counter: %w", err)
 	}
 	return n, nil
@@ -96,7 +93,7 @@ func (w *writer) settleAnew(cause, why error) error {
 
 // outcome reads on the writer's own connection whether the group is kept.
 func (w *writer) outcome() (kept bool, err error) {
-	if w.session.tx != nil {
+	if w.session.tx {
 		if err := w.session.rollback(); err != nil {
 			return false, err
 		}

@@ -66,16 +66,14 @@ func verify(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	return s.internal(func() error {
-		var answer string
-		if err := s.scan(ctx, "PRAGMA integrity_check(1)", &answer); err != nil {
-			return err
-		}
-		if answer != "ok" {
-			return fmt.Errorf("%s: %w: %s", path, ErrCorrupt, answer)
-		}
-		return nil
-	})
+	var answer string
+	if err := s.one(ctx, "PRAGMA integrity_check(1)", &answer); err != nil {
+		return err
+	}
+	if answer != "ok" {
+		return fmt.Errorf("%s: %w: %s", path, ErrCorrupt, answer)
+	}
+	return nil
 }
 
 // Check reads the whole database. It returns ErrCorrupt with the first fault of its pages, indexes or constraints.

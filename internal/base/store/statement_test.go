@@ -74,10 +74,10 @@ func TestEveryPragmaIsReadBack(t *testing.T) {
 			require.NoError(t, c.control(`PRAGMA `+p.name+` = `+map[string]string{
 				"busy_timeout": "1", "foreign_keys": "0", "trusted_schema": "1", "query_only": "0",
 				"journal_mode": "delete", "synchronous": "1", "journal_size_limit": "1", "temp_store": "1"}[p.name]))
-			err := c.internal(func() error { return readBack(t.Context(), c.sql, a) })
+			err := c.readBack(a)
 			require.ErrorContains(t, err, p.name)
 			require.NoError(t, c.control(`PRAGMA `+p.name+` = `+p.set))
-			require.NoError(t, c.internal(func() error { return readBack(t.Context(), c.sql, a) }))
+			require.NoError(t, c.readBack(a))
 		}
 		require.NoError(t, c.close())
 	}

@@ -33,13 +33,6 @@ func tempStore(t *testing.T) *Store {
 	return open(t, filepath.Join(t.TempDir(), "gated.db"), Options{})
 }
 
-func put(k string) func(*Tx) error {
-	return func(tx *Tx) error {
-		_, err := tx.Insert(insertItem, k, []byte("v"))
-		return err
-	}
-}
-
 // keys returns every key in the table.
 func keys(t *testing.T, s *Store) map[string]bool {
 	t.Helper()
@@ -223,4 +216,15 @@ func TestNoRowIsErrNoRows(t *testing.T) {
 	require.ErrorIs(t, s.View(t.Context(), func(tx *Tx) error {
 		return tx.QueryRow(`SELECT id FROM items WHERE k = ?`, "none").Scan(new(int))
 	}), sql.ErrNoRows)
+}
+
+// A savepoint of an OnGroup function must not return to one of the last call.
+func TestASavepointInAnOnGroupFunction(t *testing.T) {
+	s := tempStore(t)
+	s.OnGroup(func(tx *Tx) error {
+		require.ErrorIs(t, tx.Savepoint(func() error { return errors.Join(put("dropped")(tx), errMine) }), errMine)
+		return nil
+	})
+	require.Equal(t, []error{nil, nil}, oneGroup(t, s, put("a"), func(*Tx) error { return nil }))
+	require.Equal(t, map[string]bool{"a": true}, keys(t, s))
 }

@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Tx is a transaction function's access to the database. It is valid until the function returns, and only on its
@@ -17,70 +17,79 @@ type Tx struct {
 	ctx   context.Context // a View's caller; the background in an Update
 	write bool
 	done  bool
-	rows  []*sql.Rows
-	row   []*sql.Row
+	open  []*Rows // begun, and perhaps still open
+
+	memory *groupMemory // nil in a View
 }
 
-// refusedContext carries a reason to the connection, which returns it. There is no other way to make an *sql.Row with
-// an error of the store.
-func refusedContext(reason error) context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(reason)
-	return ctx
-}
-
-// statementContext returns the context for a statement: never one that could be cancelled while it runs.
-func (tx *Tx) statementContext() context.Context {
+// refusal returns why no statement may begin: the function has returned, or its caller's context has ended. A statement
+// that has begun is never cancelled.
+func (tx *Tx) refusal() error {
 	if tx.done {
-		return refusedContext(errTxDone)
+		return errTxDone
 	}
 	if err := context.Cause(tx.ctx); err != nil {
-		return refusedContext(unavailable(err))
+		return unavailable(err)
 	}
-	return context.Background()
+	return nil
 }
 
-func (tx *Tx) exec(query string, args []any) (sql.Result, error) {
+func (tx *Tx) exec(query string, args []any) error {
 	if !tx.write {
-		return nil, fmt.Errorf("store: %w: a view does not write", ErrReadOnly)
+		return fmt.Errorf("store: %w: a view does not write", ErrReadOnly)
 	}
-	return tx.s.sql.ExecContext(tx.statementContext(), query, args...)
+	if err := tx.refusal(); err != nil {
+		return err
+	}
+	return tx.s.conn.exec(query, args)
 }
 
 // Exec runs a statement and returns how many rows it inserted, changed or
 // deleted.
 func (tx *Tx) Exec(query string, args ...any) (rowsChanged int64, err error) {
-	res, err := tx.exec(query, args)
-	if err != nil {
+	if err := tx.exec(query, args); err != nil {
 		return 0, err
 	}
-	return res.RowsAffected()
+	return tx.s.conn.changes(), nil
 }
 
 // Insert runs an INSERT and returns the rowid it gave.
 func (tx *Tx) Insert(query string, args ...any) (rowID int64, err error) {
-	res, err := tx.exec(query, args)
-	if err != nil {
+	if err := tx.exec(query, args); err != nil {
 		return 0, err
 	}
-	return res.LastInsertId()
+	return tx.s.conn.lastRowID(), nil
 }
 
 // Query runs a query. Statements may run while its rows are open.
-func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
-	rows, err := tx.s.sql.QueryContext(tx.statementContext(), query, args...)
-	if err != nil {
-		return nil, err
+func (tx *Tx) Query(query string, args ...any) (*Rows, error) {
+	rows := &Rows{}
+	tx.query(query, args, rows)
+	if rows.err != nil {
+		return nil, rows.err
 	}
-	tx.rows = append(tx.rows, rows)
 	return rows, nil
 }
 
 // QueryRow runs a query for its first row; errors show in Scan.
-func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
-	row := tx.s.sql.QueryRowContext(tx.statementContext(), query, args...)
-	tx.row = append(tx.row, row)
+func (tx *Tx) QueryRow(query string, args ...any) *Row {
+	row := &Row{}
+	tx.query(query, args, &row.rows)
 	return row
+}
+
+func (tx *Tx) query(query string, args []any, rows *Rows) {
+	if rows.err = tx.refusal(); rows.err != nil {
+		return
+	}
+	tx.s.conn.query(query, args, rows)
+	if rows.st == nil {
+		return
+	}
+	if len(tx.open) == cap(tx.open) { // a function with many queries keeps only the open ones
+		tx.open = slices.DeleteFunc(tx.open, func(r *Rows) bool { return r.st == nil })
+	}
+	tx.open = append(tx.open, rows)
 }
 
 // Savepoint runs fn so that its writes are kept or dropped together. If fn fails, they are dropped and Savepoint
@@ -98,8 +107,11 @@ func (tx *Tx) Savepoint(fn func() error) error {
 	if err := tx.s.control("SAVEPOINT inner_"); err != nil {
 		return tx.s.broken(err)
 	}
+	var room [4]any
+	marks := tx.memory.mark(room[:0])
 	err := fn()
 	if err != nil {
+		tx.memory.back(marks)
 		if e := tx.s.control("ROLLBACK TO inner_"); e != nil {
 			return errors.Join(err, tx.s.broken(e))
 		}
@@ -121,12 +133,9 @@ func (s *session) broken(err error) error {
 
 // end closes what the function left open and makes the Tx unusable.
 func (tx *Tx) end() {
-	for _, rows := range tx.rows {
+	for _, rows := range tx.open {
 		_ = rows.Close() // the connection has seen an error of the machine
 	}
-	for _, row := range tx.row {
-		_ = row.Scan() // without destinations: this closes a row that was not scanned
-	}
-	tx.rows, tx.row = nil, nil
+	tx.open, tx.memory = nil, nil
 	tx.done = true
 }

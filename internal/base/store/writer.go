@@ -72,6 +72,7 @@ type writer struct {
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the last group is done
 
+	memory  *groupMemory          // of the group that is under way
 	session *session              // nil after a failure that the connection may not have survived
 	groups  int64                 // the group counter as last read or committed
 	failed  atomic.Pointer[error] // why the last group was not kept; nil if it was

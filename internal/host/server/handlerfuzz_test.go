@@ -218,28 +218,25 @@ func (c *counter) keeps(t testing.TB) string {
 	return string(sum.Sum(nil))
 }
 
-// rowsInto writes every row of a table.
+// rowsInto writes every row of a table, with each value as SQLite quotes it.
 func rowsInto(w io.Writer, tx *store.Tx, table string) error {
-	rows, err := tx.Query("SELECT * FROM " + table)
+	var quoted string
+	err := tx.QueryRow(`SELECT group_concat('quote("' || name || '")', ' || char(10) || ') FROM pragma_table_info(?)`, table).
+		Scan(&quoted)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query("SELECT " + quoted + " FROM " + table)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
 	for rows.Next() {
-		values := make([]any, len(columns))
-		for i := range values {
-			values[i] = new(any)
-		}
-		if err := rows.Scan(values...); err != nil {
+		var row string
+		if err := rows.Scan(&row); err != nil {
 			return err
 		}
-		for i, v := range values {
-			fmt.Fprintf(w, "%s.%s=%q\n", table, columns[i], fmt.Sprint(*v.(*any)))
-		}
+		fmt.Fprintf(w, "%s %s\n", table, row)
 	}
 	return rows.Err()
 }

@@ -49,7 +49,7 @@ type Checker struct {
 // recorded head, the signed head and the kept heads. It returns the head, or a
 // *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
-	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
+	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*store.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
 	if err := v.signed(); err != nil {
 		return Head{}, err
@@ -110,7 +110,7 @@ type verifier struct {
 	tx     *store.Tx
 	head   Head
 	grown  *edge                   // of the tree over the entries so far
-	stored map[int]*sql.Rows       // the stored nodes that are not compared yet, by level
+	stored map[int]*store.Rows     // the stored nodes that are not compared yet, by level
 	kept   []checkpoint.Checkpoint // heads of beginnings that are not reached yet
 
 	planted bool // the log has a tree
@@ -288,7 +288,7 @@ type links struct {
 }
 
 // readBatch reads the next entries. With the last of them, more is false.
-func readBatch(rows *sql.Rows) (b *batch, more bool, err error) {
+func readBatch(rows *store.Rows) (b *batch, more bool, err error) {
 	b = &batch{rows: make([]row, 0, batchRows), done: make(chan struct{})}
 	for len(b.rows) < batchRows {
 		if !rows.Next() {

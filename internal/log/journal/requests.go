@@ -342,7 +342,7 @@ func readProofs(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
 	return scanSigned(rows)
 }
 
-func scanSigned(rows *sql.Rows) ([]op.Signed, error) {
+func scanSigned(rows *store.Rows) ([]op.Signed, error) {
 	defer rows.Close()
 	var out []op.Signed
 	for rows.Next() {
