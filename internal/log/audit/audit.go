@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -148,27 +150,51 @@ type Head struct {
 // Append writes new entries in their order, and sets Seq and Prev. It returns the
 // last sequence number.
 func Append(tx *store.Tx, entries ...Entry) (int64, error) {
-	head, err := last(tx)
+	end := ends.In(tx)
+	if end == nil {
+		return 0, fmt.Errorf("append audit entry: %w", store.ErrReadOnly)
+	}
+	if !end.known {
+		head, err := last(tx)
+		if err != nil {
+			return 0, err
+		}
+		*end = logEnd{known: true, from: head.Seq, head: head}
+	}
 	for _, e := range entries {
-		if err == nil {
-			head, err = appendTo(tx, head, e)
+		if err := end.append(tx, e); err != nil {
+			return end.head.Seq, err
 		}
 	}
-	return head.Seq, err
+	return end.head.Seq, nil
 }
 
-// appendTo writes e after prev and returns the new head.
-func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
-	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
+// logEnd is the end of the log as a group leaves it, so that the group reads none of
+// its own entries back.
+type logEnd struct {
+	known  bool
+	from   int64 // the newest entry before the group's first
+	head   Head
+	leaves []tlog.Hash // of the group's entries
+	hash   []byte      // of the newest of them
+}
+
+var ends store.Memory[logEnd]
+
+// append writes e as the newest entry.
+func (end *logEnd) append(tx *store.Tx, e Entry) error {
+	e.Seq, e.Prev, e.Time = end.head.Seq+1, end.head.Hash, e.Time.UTC()
 	body, err := e.encode()
 	if err != nil {
-		return prev, fmt.Errorf("encode audit entry: %w", err)
+		return err
 	}
 	sum := sha256.Sum256(body)
 	if _, err := tx.Exec(`INSERT INTO audit(seq, body, hash) VALUES(?, ?, ?)`, e.Seq, body, sum[:]); err != nil {
-		return prev, fmt.Errorf("append audit entry: %w", err)
+		return fmt.Errorf("append audit entry: %w", err)
 	}
-	return Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}, nil
+	end.head, end.hash = Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}, sum[:]
+	end.leaves = append(end.leaves, tlog.RecordHash(body))
+	return nil
 }
 
 // ReadHead returns the newest entry's number and hash.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // version is the version of the entries that this program writes. Version 1 has no
@@ -74,12 +73,6 @@ type stored struct {
 	V   int   `json:"v,omitzero"`
 	Entry
 	old
-}
-
-// encode returns the text of an entry, in the version of this program.
-func (e Entry) encode() ([]byte, error) {
-	// A back end's text may be invalid UTF-8, and the decision is written anyway.
-	return json.Marshal(stored{Seq: e.Seq, V: version, Entry: e}, jsontext.AllowInvalidUTF8(true))
 }
 
 // known refuses a version that this program cannot read. 0 stands for version 1.

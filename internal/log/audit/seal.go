@@ -63,6 +63,9 @@ func unplanted(edge []byte, note string) bool { return len(edge) == 0 && note ==
 // grow adds the entries after a head to the tree, and returns the newest one. If
 // they are not a sequence, the edge is nil.
 func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) {
+	if end := ends.In(tx); end != nil && len(end.leaves) > 0 && end.from == from && e != nil && e.size == from {
+		return growBy(tx, end, e)
+	}
 	newest.seq = from
 	rows, err := tx.Query(`SELECT seq, body, hash FROM audit WHERE seq > ? ORDER BY seq`, from)
 	if err != nil {
@@ -87,6 +90,20 @@ func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) 
 		}
 	}
 	return newest, e, rows.Err()
+}
+
+// growBy adds the group's entries to a tree of all entries before them.
+func growBy(tx *store.Tx, end *logEnd, e *edge) (entry, *edge, error) {
+	for _, leaf := range end.leaves {
+		done, err := e.add(leaf)
+		if err != nil {
+			return entry{}, nil, err
+		}
+		if err := keep(tx, e.size, done); err != nil {
+			return entry{}, nil, err
+		}
+	}
+	return entry{end.head.Seq, end.hash}, e, nil
 }
 
 // keep stores the nodes of stored levels among those that an entry completed. The

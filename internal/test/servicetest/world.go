@@ -144,6 +144,6 @@ func (w *World) first(t testing.TB) {
 		if err := journal.AddTrust(tx, v); err != nil {
 			return err
 		}
-		return w.Gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: logKey(t).Public}, rotated)
+		return w.Gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: logKey(t).Public}}, rotated)
 	}))
 }
