@@ -126,6 +126,24 @@ func whereListed(kind string) string {
 // plan looks at an ask's target and classifies the step. earlier has the steps of
 // the same job before it.
 func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []planned) (planned, error) {
+	p, err := g.draft(ctx, by, ask, earlier)
+	if err != nil {
+		return p, err
+	}
+	err = g.view(ctx, func(tx *store.Tx) error {
+		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
+		return err
+	})
+	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
+		err = refusal.New(refusal.Conflict,
+			"%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
+			WithHint("submit this step by itself when the others are done")
+	}
+	return p, err
+}
+
+// draft is plan without the class.
+func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier []planned) (planned, error) {
 	spec, err := check(by, ask)
 	if err != nil {
 		return planned{}, err
@@ -153,16 +171,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		}
 	}
 	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, p.observed.Fingerprint
-	err = g.view(ctx, func(tx *store.Tx) error {
-		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
-		return err
-	})
-	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
-		err = refusal.New(refusal.Conflict,
-			"%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
-			WithHint("submit this step by itself when the others are done")
-	}
-	return p, err
+	return p, nil
 }
 
 // classify reads the provenance and applies the rules of the operation.

@@ -222,7 +222,7 @@ func (g *Gate) KnownPayload(ctx context.Context, payload []byte) (id op.RequestI
 	return id, ok && err == nil, err
 }
 
-// planOffline checks the payload against the catalogue and a look at the target.
+// planOffline checks the payload against the catalogue and a look at the target. The transaction decides the class.
 func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (planned, error) {
 	spec, err := op.Lookup(a.Payload.Op)
 	if err != nil {
@@ -239,7 +239,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		}
 	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
-	p, err := g.plan(ctx, by, ask, nil)
+	p, err := g.draft(ctx, by, ask, nil)
 	if err != nil {
 		return p, err
 	}
@@ -261,15 +261,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return p, err
 	}
 	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State
-	if err := stale(p.step, p.observed); err != nil {
-		return p, err
-	}
-	if p.step.Verdict.Class == op.Benign {
-		// An operator signed it, so it runs like every signed step: once, and only on
-		// the target that was signed.
-		p.step.Verdict = op.Verdict{Class: op.Destructive, Rule: "signed-offline", Why: "an operator signed it before the gate saw it"}
-	}
-	return p, nil
+	return p, stale(p.step, p.observed)
 }
 
 // insertOffline writes the job, step and request of a signed payload with its
@@ -282,6 +274,14 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 		return op.Request{}, err
 	}
 	s := p.step
+	if s.Verdict, err = g.classify(tx, by, s, p.observed); err != nil {
+		return op.Request{}, err
+	}
+	if s.Verdict.Class == op.Benign {
+		// An operator signed it, so it runs like every signed step: once, and only on
+		// the target that was signed.
+		s.Verdict = op.Verdict{Class: op.Destructive, Rule: "signed-offline", Why: "an operator signed it before the gate saw it"}
+	}
 	s.ID, s.State, s.UpdatedAt = op.StepID{Job: id, Index: 1}, op.StatePending, now
 	if makesNew(s.Op) {
 		s.Birth = newBirth()
