@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"gated/internal/base/crashpoint"
@@ -58,13 +60,15 @@ type Book struct {
 	queue    *queue
 	turns    *turns.Turns
 	inside   int64         // smallWork
-	moved    chan struct{} // tells Run that the next due time may have changed
+	moved    chan struct{} // tells Run that something is due before it looks again
+	looks    atomic.Int64  // when Run looks again, in nanoseconds; never, while it looks
 }
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
 	b := &Book{cfg: c, log: c.Logger, patterns: newCache(), queue: &queue{}, turns: turns.New(maxSearches, 1),
 		inside: smallWork, moved: make(chan struct{}, 1)}
+	b.looks.Store(math.MaxInt64)
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -85,6 +89,7 @@ type outcome struct {
 	free   []region           // paths that a holder lost, or now shares
 	gained []Holder           // holders that got something
 	scopes map[op.Target]bool // whose reservations changed
+	due    int64              // the first time at which something that changed is due, in nanoseconds; 0 for none
 	refuse error              // the refusal, if the transaction also wrote something that must stay
 }
 
@@ -97,6 +102,13 @@ func (o *outcome) changed(t op.Target) {
 		o.scopes = map[op.Target]bool{}
 	}
 	o.scopes[t] = true
+}
+
+// dueBy says that something is due at a time, in nanoseconds.
+func (o *outcome) dueBy(at int64) {
+	if o.due == 0 || at < o.due {
+		o.due = at
+	}
 }
 
 // update first handles what is due, then runs fn, in one transaction. After the commit it does the work that must wait
@@ -134,7 +146,7 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 // settle does the work that follows a transaction once it is on disk.
 func (b *Book) settle(o *outcome) {
 	b.queue.wake(o.free, o.gained)
-	if len(o.scopes) > 0 {
+	if o.due != 0 && o.due < b.looks.Load() {
 		select {
 		case b.moved <- struct{}{}:
 		default:

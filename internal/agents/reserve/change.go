@@ -25,7 +25,7 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 		if err := b.spend(tx, by, *r); err != nil {
 			return err
 		}
-		if err := extend(tx, r, out.now.Add(ttl), ttl); err != nil {
+		if err := extend(tx, out, r, out.now.Add(ttl), ttl); err != nil {
 			return err
 		}
 		out.changed(r.Scope.Target())

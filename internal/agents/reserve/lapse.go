@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"time"
 
 	"gated/internal/base/store"
@@ -107,6 +108,7 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 	for {
 		var next int64
 		now := b.cfg.Now()
+		b.looks.Store(math.MaxInt64) // a change that the look does not see must tell
 		err := b.view(ctx, func(tx *store.Tx, _ time.Time) (err error) {
 			next, err = nextDue(tx)
 			return err
@@ -115,6 +117,7 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 			return 0, false, err
 		}
 		if wait := fromNano(next).Sub(now); wait > 0 {
+			b.looks.Store(next)
 			return wait, true, nil
 		}
 		if err := b.Sweep(ctx); err != nil {

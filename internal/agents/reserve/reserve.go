@@ -157,6 +157,7 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	if err := insert(tx, &r, w.region, w.ttl); err != nil {
 		return Granted{}, err
 	}
+	out.dueBy(dueAt(r.ExpiresAt, w.ttl))
 	out.changed(r.Scope.Target())
 	return Granted{Reservation: r}, b.append(tx, entry(audit.Reserved, w.by, r))
 }
@@ -201,7 +202,7 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 		}
 	}
 	if later.After(r.ExpiresAt) {
-		if err := extend(tx, &r, later, w.ttl); err != nil {
+		if err := extend(tx, out, &r, later, w.ttl); err != nil {
 			return Granted{}, err
 		}
 	}
@@ -222,8 +223,10 @@ func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) 
 }
 
 // extend sets when a reservation ends.
-func extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
+func extend(tx *store.Tx, out *outcome, r *Reservation, until time.Time, ttl time.Duration) error {
 	r.ExpiresAt = fromNano(until.UnixNano())
-	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl), int64(r.ID))
+	due := dueAt(r.ExpiresAt, ttl)
+	out.dueBy(due)
+	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), due, int64(r.ID))
 	return err
 }
