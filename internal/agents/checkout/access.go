@@ -20,7 +20,7 @@ type Directory struct {
 	GID    uint32
 	Mode   uint32 // as of stat(2)
 
-	list acl // nil without a list
+	list acl // nil without a list, or if no list matters to Writable
 }
 
 // Down goes from "/" down to a directory. It calls met for each directory on the way, the last included, as soon as it
@@ -68,7 +68,12 @@ func meet(fd int, path string, met func(Directory)) error {
 	if err != nil {
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	met(Directory{Path: path, Device: uint64(st.Dev), Inode: st.Ino, UID: st.Uid, GID: st.Gid, Mode: st.Mode, list: readACL(fd)})
+	d := Directory{Path: path, Device: uint64(st.Dev), Inode: st.Ino, UID: st.Uid, GID: st.Gid, Mode: st.Mode}
+	// Without these bits no list lets another user write: the group's bits are the mask of its named entries (acl(5)).
+	if st.Mode&unix.S_ISVTX == 0 && st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0 {
+		d.list = readACL(fd)
+	}
+	met(d)
 	return nil
 }
 
