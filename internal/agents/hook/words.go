@@ -39,8 +39,7 @@ func denied(path, pattern string, found api.Checked) string {
 	b.WriteString(holders(found))
 	fmt.Fprintf(&b, `What to do: work on something else, or wait until it is free and have it yourself:
   gated reserve --wait 90s %s
-Another agent's reservation ends by that agent, by its time,
-	or by an operator's signature. Do not write the file by other means.
+Another agent's reservation ends by that agent, by its time, or by an operator's signature. Do not write the file by other means.
 `, forShell(pattern))
 	return b.String()
 }
