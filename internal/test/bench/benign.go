@@ -33,8 +33,8 @@ func (b *bench) benign() error {
 	if err != nil {
 		return err
 	}
-	b.addf("benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
-		"%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)
+	b.ratioRow("benign step, 32 clients, decided and durable", decided, 2.2)
+	b.addf("  p99 against p50", decided.tail, plain, 3, "")
 	inside, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
 		_, err := g.Submit(b.ctx, op.Submission{Requester: caller, Steps: []op.Ask{startOf(k)}})
 		return err
@@ -48,6 +48,6 @@ func (b *bench) benign() error {
 	if err != nil {
 		return err
 	}
-	b.addf("  through to succeeded", through.rate, perSecond, 0, "%s; fsck finds it sound", through.cost())
+	b.ratioRow("  through to succeeded", through, 4.5)
 	return nil
 }

@@ -51,7 +51,7 @@ var parts = []part{
 	{"script", 1, (*bench).script},
 	{"signed", 7, (*bench).signed}, // and one more after the script
 	{"signers", 9, (*bench).signers},
-	{"benign", 3, (*bench).benign},
+	{"benign", 4, (*bench).benign},
 	{"reconcile", 3, (*bench).reconcile},
 	{"changed", 1, (*bench).changed},
 	{"start", 1, (*bench).start},

@@ -19,19 +19,28 @@ const (
 	planned    = `"state":"planned"`
 )
 
-// result is what a load cost. If others use the machine, the CPU time of an
-// operation says more than the rate.
+// result is what a load cost. The ratio depends least on the machine and on what
+// else runs there.
 type result struct {
 	rate, p50, p99    float64 // operations a second, and milliseconds for one
+	tail              float64 // p99 divided by p50
 	daemon, generator float64 // microseconds of CPU for one operation
+	verify            float64 // microseconds of CPU for one ed25519 verification, before and after the load
+	ratio             float64 // daemon divided by verify
 }
 
 func (r result) perSecond() float64 { return r.rate }
 
-func (r result) micros() float64 { return r.daemon }
+func (r result) verifications() float64 { return r.ratio }
 
 func (r result) cost() string {
 	return fmt.Sprintf("CPU %.0f µs of the daemon + %.0f µs of the load", r.daemon, r.generator)
+}
+
+// ratioRow adds the CPU of an operation as a multiple of that of a verification.
+func (b *bench) ratioRow(what string, r result, budget float64) {
+	b.addf(what, r.ratio, plain, budget, "%.0f/s; %s, %.0f µs for a verification; p50 %.2f ms, p99 %.2f ms",
+		r.rate, r.cost(), r.verify, r.p50, r.p99)
 }
 
 type results []result
@@ -47,20 +56,38 @@ func (rs results) of(figure func(result) float64) float64 {
 
 // middle has the median of each figure.
 func (rs results) middle() result {
-	return result{rs.of(result.perSecond),
-		rs.of(func(r result) float64 { return r.p50 }), rs.of(func(r result) float64 { return r.p99 }),
-		rs.of(result.micros), rs.of(func(r result) float64 { return r.generator })}
+	return result{
+		rate:      rs.of(result.perSecond),
+		p50:       rs.of(func(r result) float64 { return r.p50 }),
+		p99:       rs.of(func(r result) float64 { return r.p99 }),
+		tail:      rs.of(func(r result) float64 { return r.tail }),
+		daemon:    rs.of(func(r result) float64 { return r.daemon }),
+		generator: rs.of(func(r result) float64 { return r.generator }),
+		verify:    rs.of(func(r result) float64 { return r.verify }),
+		ratio:     rs.of(result.verifications),
+	}
 }
 
 // costing measures what a load costs this process and the daemon. The load returns
-// the time for all its operations and that for each, in milliseconds.
-func costing(p *process, load func() (time.Duration, []float64, error)) (result, error) {
+// the time for all its operations and that for each, in milliseconds. Verifications
+// are measured before and after it, because the speed of a machine changes.
+func (b *bench) costing(p *process, load func() (time.Duration, []float64, error)) (result, error) {
+	_, before, err := verifications(b.size.limitTime / 5)
+	if err != nil {
+		return result{}, err
+	}
 	ours, theirs := cpuOf("self"), cpuOf(p.pid())
 	took, each, err := load()
+	if err != nil {
+		return result{}, err
+	}
 	ours, theirs = cpuOf("self")-ours, cpuOf(p.pid())-theirs
+	_, after, err := verifications(b.size.limitTime / 5)
 	n := len(each)
-	return result{rate(n, took), quantile(each, 0.5), quantile(each, 0.99),
-		inMicros(theirs) / float64(n), inMicros(ours) / float64(n)}, err
+	r := result{rate: rate(n, took), p50: quantile(each, 0.5), p99: quantile(each, 0.99), verify: (before + after) / 2,
+		daemon: inMicros(theirs) / float64(n), generator: inMicros(ours) / float64(n)}
+	r.tail, r.ratio = r.p99/r.p50, r.daemon/r.verify
+	return r, err
 }
 
 // trial is a load and the gate that receives it.
@@ -94,7 +121,7 @@ func (b *bench) loads(t trial) (result, error) {
 func (b *bench) loadOnce(t trial) (r result, err error) {
 	s := Served{Guests: len(t.ops), Run: t.run(), Threshold: t.threshold}
 	dir, err := b.onGate(t.name, s, func(p *process, dir string) (err error) {
-		r, err = costing(p, func() (time.Duration, []float64, error) {
+		r, err = b.costing(p, func() (time.Duration, []float64, error) {
 			began := now()
 			took, each, err := load(p.socket, clients, t.ops, t.want)
 			if err == nil && t.run() {
@@ -108,7 +135,7 @@ func (b *bench) loadOnce(t trial) (r result, err error) {
 	if err != nil {
 		return result{}, err
 	}
-	fmt.Fprintf(b.Progress, "  %s: %.0f/s, %s\n", t.name, r.rate, r.cost())
+	fmt.Fprintf(b.Progress, "  %s: %.2f × a verification, %.0f/s, %s\n", t.name, r.ratio, r.rate, r.cost())
 	return r, b.ended(dir, t.end, len(t.ops))
 }
 

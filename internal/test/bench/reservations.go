@@ -71,7 +71,7 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 	}
 	b.addf("    slower than without others", middle(slower), plain, 1.3,
 		"by turns in this run, %.0f/s; CPU of the daemon %s", none.of(result.perSecond),
-		compared(some.of(result.micros), none.of(result.micros)))
+		compared(some.of(result.verifications), none.of(result.verifications)))
 	return nil
 }
 
@@ -86,7 +86,7 @@ func compared(a, b float64) string {
 
 func (b *bench) pairRow(what string, turns results) {
 	r := turns.middle()
-	b.addf(what, r.rate, perSecond, 3000, "CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)
+	b.ratioRow(what, r, 5.0)
 }
 
 // byTurns loads two gates one after the other, several times.
@@ -155,7 +155,7 @@ func (b *bench) pairs(s *serving, at api.Place) (result, error) {
 			return result{}, err
 		}
 	}
-	return costing(s.process, func() (time.Duration, []float64, error) {
+	return b.costing(s.process, func() (time.Duration, []float64, error) {
 		return share(len(claims), b.size.pairs*len(claims), func(i, _ int) error { return s.clients[i].pair(claims[i]) })
 	})
 }

@@ -43,7 +43,7 @@ var full = sizes{
 var small = sizes{
 	runs: 1, limitTime: 50 * time.Millisecond,
 	scriptEach: 1, many: 300, through: 200, single: 30,
-	signerOps: 60, signerTurns: 1, approvalEach: 10, approvalTurns: 1,
+	signerOps: 300, signerTurns: 1, approvalEach: 10, approvalTurns: 1,
 	guests: 300, rounds: 3, changes: 3,
 	rows: 5_000, inFlight: 50,
 	logEntries: 5_000, logProofs: 20,
