@@ -59,7 +59,7 @@ var parts = []part{
 	{"audit", 3, (*bench).auditLog},
 	{"memory", 1, (*bench).memory},
 	{"floods", 12, (*bench).floods},
-	{"reservations", 9, (*bench).reservations},
+	{"reservations", 8, (*bench).reservations},
 	{"killed", 1, (*bench).killed},
 	{"hook", 6, (*bench).hook},
 }

@@ -21,7 +21,7 @@ type sizes struct {
 	idleGuests                  int           // guests of the daemon whose memory is measured
 	idleTime                    time.Duration // how long a daemon has no work before its memory is measured
 	pairs                       int           // reservations that each of 8 clients makes and releases in a run
-	crowds                      [4]int        // reservations of other holders in the same scope; the first is 0
+	crowds                      [2]int        // reservations of other holders in the same scope
 	kills, hooks                int           // agents that are killed, and processes of each kind of hook
 }
 
@@ -35,7 +35,7 @@ var full = sizes{
 	logEntries: 1_000_000, logProofs: 1_000,
 	verifications: 30,
 	idleGuests:    100, idleTime: 3 * time.Second,
-	pairs: 500, crowds: [4]int{0, 1_000, 10_000, 100_000},
+	pairs: 500, crowds: [2]int{10_000, 100_000},
 	kills: 60, hooks: 80,
 }
 
@@ -49,6 +49,6 @@ var small = sizes{
 	logEntries: 5_000, logProofs: 20,
 	verifications: 2,
 	idleGuests:    10, idleTime: 300 * time.Millisecond,
-	pairs: 10, crowds: [4]int{0, 20, 50, 200},
+	pairs: 10, crowds: [2]int{50, 200},
 	kills: 3, hooks: 3,
 }

@@ -1,6 +1,7 @@
 // Load prints how fast a gate is on this machine; make bench runs it. It takes
 // the directory with the programs to measure. Started by itself as "load serve
-// DIR GUESTS decide|run THRESHOLD PROFILE", it is the gate that it measures.
+// DIR GUESTS decide|run THRESHOLD PROFILE", it is the gate that it measures. Started
+// as "load peer DIR", it is the plain server that reservations are compared with.
 package main
 
 import (
@@ -30,6 +31,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if ok, err := bench.MaybeFlood(args); ok {
 		return err
+	}
+	if len(args) == 2 && args[0] == "peer" {
+		return bench.Peer(ctx, args[1])
 	}
 	if len(args) == 6 && args[0] == "serve" {
 		guests, err := strconv.Atoi(args[2])
