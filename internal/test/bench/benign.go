@@ -35,7 +35,7 @@ func (b *bench) benign() error {
 	}
 	b.ratioRow("benign step, 32 clients, decided and durable", decided, 2.2)
 	b.addf("  p99 against p50", decided.tail, plain, 3, "")
-	inside, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
+	inside, allocated, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
 		_, err := g.Submit(b.ctx, op.Submission{Requester: caller, Steps: []op.Ask{startOf(k)}})
 		return err
 	})
@@ -43,6 +43,7 @@ func (b *bench) benign() error {
 		return err
 	}
 	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
+	b.allocationRows(allocated, benignThen)
 	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned,
 		end: op.StateSucceeded})
 	if err != nil {

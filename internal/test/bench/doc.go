@@ -49,15 +49,15 @@ type part struct {
 var parts = []part{
 	{"limits", 3, (*bench).limits},
 	{"script", 1, (*bench).script},
-	{"signed", 7, (*bench).signed}, // and one more after the script
+	{"signed", 9, (*bench).signed}, // and one more after the script
 	{"signers", 9, (*bench).signers},
-	{"benign", 4, (*bench).benign},
+	{"benign", 6, (*bench).benign},
 	{"reconcile", 3, (*bench).reconcile},
-	{"changed", 1, (*bench).changed},
+	{"changed", 2, (*bench).changed},
 	{"start", 1, (*bench).start},
 	{"verify", 2, (*bench).verify},
 	{"audit", 3, (*bench).auditLog},
-	{"memory", 1, (*bench).memory},
+	{"memory", 2, (*bench).memory},
 	{"floods", 12, (*bench).floods},
 	{"reservations", 8, (*bench).reservations},
 	{"killed", 1, (*bench).killed},

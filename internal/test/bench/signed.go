@@ -114,7 +114,7 @@ func (b *bench) signedInside() error {
 	if err != nil {
 		return err
 	}
-	inside, err := b.inside("signed", len(all), op.StateAuthorized, func(g *gate.Gate, k int) error {
+	inside, allocated, err := b.inside("signed", len(all), op.StateAuthorized, func(g *gate.Gate, k int) error {
 		_, err := g.ApproveOffline(b.ctx, caller, authz.Envelope{Payload: all[k].payload, Signatures: all[k].armors})
 		return err
 	})
@@ -122,6 +122,7 @@ func (b *bench) signedInside() error {
 		return err
 	}
 	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
+	b.allocationRows(allocated, signedThen)
 	return nil
 }
 

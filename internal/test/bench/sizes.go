@@ -19,6 +19,7 @@ type sizes struct {
 	logEntries, logProofs       int           // entries of the audit log, and proofs of each kind
 	verifications               int           // processes of each program that verifies
 	idleGuests                  int           // guests of the daemon whose memory is measured
+	decisions                   int           // of the gate whose memory is measured after them
 	idleTime                    time.Duration // how long a daemon has no work before its memory is measured
 	pairs                       int           // reservations that each of 8 clients makes and releases in a run
 	crowds                      [2]int        // reservations of other holders in the same scope
@@ -30,11 +31,11 @@ var full = sizes{
 	runs: 3, limitTime: 500 * time.Millisecond,
 	scriptEach: 4, many: 8_000, through: 4_000, single: 600,
 	signerOps: 1_500, signerTurns: 5, approvalEach: 200, approvalTurns: 15,
-	guests: 10_000, rounds: 15, changes: 21,
+	guests: 10_000, rounds: 15, changes: 100,
 	rows: 1_000_000, inFlight: 1_000,
 	logEntries: 1_000_000, logProofs: 1_000,
 	verifications: 30,
-	idleGuests:    100, idleTime: 3 * time.Second,
+	idleGuests:    100, idleTime: 3 * time.Second, decisions: 1_000_000,
 	pairs: 500, crowds: [2]int{10_000, 100_000},
 	kills: 60, hooks: 80,
 }
@@ -48,7 +49,7 @@ var small = sizes{
 	rows: 5_000, inFlight: 50,
 	logEntries: 5_000, logProofs: 20,
 	verifications: 2,
-	idleGuests:    10, idleTime: 300 * time.Millisecond,
+	idleGuests:    10, idleTime: 300 * time.Millisecond, decisions: 320,
 	pairs: 10, crowds: [2]int{50, 200},
 	kills: 3, hooks: 3,
 }

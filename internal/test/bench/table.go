@@ -24,6 +24,8 @@ const (
 	milliseconds
 	microseconds
 	mebibytes
+	kibibytes
+	pieces
 	times // how many times as fast as the other
 	plain
 )
@@ -36,6 +38,10 @@ func (u unit) text(v float64) string {
 		return fmt.Sprintf("%.2f ms", v)
 	case microseconds:
 		return fmt.Sprintf("%.0f µs", v)
+	case kibibytes:
+		return fmt.Sprintf("%.1f KiB", v)
+	case pieces:
+		return fmt.Sprintf("%.0f", v)
 	case mebibytes:
 		return fmt.Sprintf("%.1f MiB", v)
 	default:
