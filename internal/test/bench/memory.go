@@ -81,7 +81,7 @@ func (b *bench) afterDecisions() error {
 // decisionTime is how long the bench makes decisions at most before it measures the
 // memory, and jobSteps how many of them are one job.
 const (
-	decisionTime = 45 * time.Second
+	decisionTime = 30 * time.Second
 	jobSteps     = 32
 )
 

@@ -51,8 +51,9 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
-	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with (default: 1,000,000)")
-	flags.StringVar(&o.Only, "only", "", "measure one part: "+strings.Join(bench.Parts(), " "))
+	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with, and the last of growth (default: 1,000,000)")
+	flags.StringVar(&o.Only, "only", "", "measure one part (growth is measured only so): "+
+		strings.Join(bench.Parts(), " "))
 	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
