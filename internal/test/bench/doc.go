@@ -25,6 +25,7 @@ type Options struct {
 	Rows     int       // of the journal that a start is measured with, and the most of growth; 0 for the default
 	Only     string    // the one part to measure; "" for all
 	Profiles string    // a directory for a CPU profile of every gate; "" for none
+	Markdown bool      // writes the table as docs/benchmarks.md has it
 	Small    bool      // checks that every part runs to its end; the figures say nothing
 }
 
@@ -111,7 +112,7 @@ func Run(ctx context.Context, o Options) (failed error) {
 		failed = errors.Join(failed, fmt.Errorf("there is no part %q, but %s", o.Only, strings.Join(Parts(), " ")))
 	}
 	fmt.Fprintf(o.Progress, "all of it took %.0f s\n", now().Sub(began).Seconds())
-	return errors.Join(failed, b.table.print(o.Out))
+	return errors.Join(failed, b.table.print(o.Out, o.Markdown))
 }
 
 // measure runs a part and checks that no figure of it is missing.

@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Only, "only", "", "measure one part (growth is measured only so): "+
 		strings.Join(bench.Parts(), " "))
 	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
+	flags.BoolVar(&o.Markdown, "markdown", false, "write the table as docs/benchmarks.md has it")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
 		return err
