@@ -35,14 +35,6 @@ func (limits) share(rate, limit float64, of string) string {
 	return fmt.Sprintf("%.0f %% of %s", 100*rate/limit, of)
 }
 
-// sync says how long one fdatasync takes.
-func (l limits) sync() string {
-	if l.syncs == 0 {
-		return "fdatasync was not measured"
-	}
-	return fmt.Sprintf("one fdatasync takes %.2f ms", 1000/l.syncs)
-}
-
 func (b *bench) limits() error {
 	dir, err := b.dir("limits")
 	if err != nil {
@@ -115,26 +107,19 @@ func (b *bench) syncs(path string) (float64, error) {
 // commits is the store alone: transactions that insert one row as long as those
 // of a journal.
 func (b *bench) commits(path string) (float64, error) {
-	body := strings.Repeat("r", 200)
 	const table = `CREATE TABLE rows(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`
-	return b.bareStore(path, clients, table, func(s *store.Store) error {
-		return s.Update(b.ctx, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO rows(body) VALUES(?)`, body)
-			return err
-		})
-	})
-}
-
-// bareStore measures how often a second callers do some work on a new database
-// with these tables.
-func (b *bench) bareStore(path string, callers int, tables string, work func(*store.Store) error) (float64, error) {
-	migration := store.Migration{Version: 1, Name: "rows", SQL: tables}
-	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{migration}})
+	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "rows", SQL: table}}})
 	if err != nil {
 		return 0, err
 	}
+	body := strings.Repeat("r", 200)
 	n, err := median(b.size.runs, func() (float64, error) {
-		return during(callers, b.size.limitTime, func() error { return work(s) })
+		return during(clients, b.size.limitTime, func() error {
+			return s.Update(b.ctx, func(tx *store.Tx) error {
+				_, err := tx.Exec(`INSERT INTO rows(body) VALUES(?)`, body)
+				return err
+			})
+		})
 	})
 	return n, errors.Join(err, s.Close())
 }

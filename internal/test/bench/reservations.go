@@ -3,11 +3,8 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"gated/internal/base/store"
 	"gated/internal/wire/api"
 )
 
@@ -17,12 +14,6 @@ const holders = 8
 // reservations measures pairs, each a reservation and its release: beside a plain
 // peer, and beside the same gate with reservations of others in the same scope.
 func (b *bench) reservations() error {
-	bare, err := b.barePairs()
-	if err != nil {
-		return err
-	}
-	b.addf("limit: bare store, as many rows as a pair, 8 callers", bare, perSecond, 0,
-		"two transactions each; %s", b.limit.sync())
 	at, err := b.scope("checkout")
 	if err != nil {
 		return err
@@ -183,37 +174,4 @@ func (b *bench) pairs(s *serving, at api.Place) (result, error) {
 	return b.costing(s.process, func() (time.Duration, []float64, error) {
 		return share(len(claims), b.size.pairs*len(claims), func(i, _ int) error { return s.clients[i].pair(claims[i]) })
 	})
-}
-
-// barePairs is the store alone: the rows that a reservation, its pattern and two
-// entries of the log are, written in one transaction and removed in the next.
-func (b *bench) barePairs() (float64, error) {
-	dir, err := b.dir("bare-pairs")
-	if err != nil {
-		return 0, err
-	}
-	row, entry := strings.Repeat("r", 150), strings.Repeat("e", 400)
-	const tables = `CREATE TABLE kept(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
-		CREATE TABLE log(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`
-	return b.bareStore(filepath.Join(dir, "bare.db"), holders, tables, func(s *store.Store) error {
-		var first, second int64
-		err := s.Update(b.ctx, func(tx *store.Tx) (err error) {
-			if first, err = tx.Insert(`INSERT INTO kept(body) VALUES(?)`, row); err == nil {
-				second, err = tx.Insert(`INSERT INTO kept(body) VALUES(?)`, row)
-			}
-			return errors.Join(err, insertEntry(tx, entry))
-		})
-		if err != nil {
-			return err
-		}
-		return s.Update(b.ctx, func(tx *store.Tx) error {
-			_, err := tx.Exec(`DELETE FROM kept WHERE n IN (?, ?)`, first, second)
-			return errors.Join(err, insertEntry(tx, entry))
-		})
-	})
-}
-
-func insertEntry(tx *store.Tx, entry string) error {
-	_, err := tx.Exec(`INSERT INTO log(body) VALUES(?)`, entry)
-	return err
 }
