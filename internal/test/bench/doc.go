@@ -61,7 +61,7 @@ var parts = []part{
 	{"audit", 3, (*bench).auditLog, false},
 	{"memory", 2, (*bench).memory, false},
 	{"floods", 12, (*bench).floods, false},
-	{"reservations", 7, (*bench).reservations, false},
+	{"reservations", 5, (*bench).reservations, false},
 	{"killed", 1, (*bench).killed, false},
 	{"hook", 6, (*bench).hook, false},
 	{"growth", 6, (*bench).growth, true},

@@ -62,32 +62,29 @@ func (b *bench) besidePeer(none *serving, at api.Place) error {
 	return nil
 }
 
-// amongOthers adds the rows with more and more reservations of others in the scope.
+// amongOthers adds the rows with many reservations of others in the scope.
 func (b *bench) amongOthers(none *serving, at api.Place) error {
 	crowded, err := b.state("reservations")
 	if err != nil {
 		return err
 	}
-	others := &others{place: at}
-	for _, n := range b.size.crowds {
-		began := now()
-		if err := others.upTo(b.ctx, crowded, n); err != nil {
-			return err
-		}
-		fmt.Fprintf(b.Progress, "  %d others in %.0f s\n", n, now().Sub(began).Seconds())
-		crowd, err := b.holders(crowded)
-		if err != nil {
-			return err
-		}
-		without, with, err := b.byTurns(none, crowd, at)
-		if err = errors.Join(err, crowd.stop()); err != nil {
-			return err
-		}
-		b.ratioRow(fmt.Sprintf("  %d others in the scope", n), with.middle(), 0)
-		b.addf("    slower than without others", middle(quotients(without, with)), plain, 1.3,
-			"by turns in this run, %.0f/s; CPU of the daemon %s", without.of(result.perSecond),
-			compared(with.of(result.verifications), without.of(result.verifications)))
+	began, n := now(), b.size.others
+	if err := (&others{place: at}).upTo(b.ctx, crowded, n); err != nil {
+		return err
 	}
+	fmt.Fprintf(b.Progress, "  %d others in %.0f s\n", n, now().Sub(began).Seconds())
+	crowd, err := b.holders(crowded)
+	if err != nil {
+		return err
+	}
+	without, with, err := b.byTurns(none, crowd, at)
+	if err = errors.Join(err, crowd.stop()); err != nil {
+		return err
+	}
+	b.ratioRow(fmt.Sprintf("  %d others in the scope", n), with.middle(), 0)
+	b.addf("    slower than without others", middle(quotients(without, with)), plain, 1.3,
+		"by turns in this run, %.0f/s; CPU of the daemon %s", without.of(result.perSecond),
+		compared(with.of(result.verifications), without.of(result.verifications)))
 	return b.consistent(crowded)
 }
 

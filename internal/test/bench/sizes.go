@@ -22,7 +22,7 @@ type sizes struct {
 	decisions                   int           // of the gate whose memory is measured after them
 	idleTime                    time.Duration // how long a daemon has no work before its memory is measured
 	pairs                       int           // reservations that each of 8 clients makes and releases in a run
-	crowds                      [2]int        // reservations of other holders in the same scope
+	others                      int           // reservations of other holders in the same scope
 	growOps                     int           // decisions of each kind for a row of growth
 	growRows, growWaiting       []int         // rows of history, and requests that wait
 	growGuests                  []int         // guests
@@ -39,7 +39,7 @@ var full = sizes{
 	logEntries: 1_000_000, logProofs: 1_000,
 	verifications: 30,
 	idleGuests:    100, idleTime: 2 * time.Second, decisions: 1_000_000,
-	pairs: 250, crowds: [2]int{10_000, 100_000},
+	pairs: 250, others: 100_000,
 	growOps: 400, growRows: []int{1_000, 100_000, 1_000_000}, growWaiting: []int{1, 100, 10_000},
 	growGuests: []int{10, 1_000, 100_000},
 	kills:      60, hooks: 80,
@@ -55,7 +55,7 @@ var small = sizes{
 	logEntries: 5_000, logProofs: 20,
 	verifications: 2,
 	idleGuests:    10, idleTime: 300 * time.Millisecond, decisions: 320,
-	pairs: 10, crowds: [2]int{50, 200},
+	pairs: 10, others: 200,
 	growOps: 20, growRows: []int{100, 1_000}, growWaiting: []int{1, 50}, growGuests: []int{10, 100},
 	kills: 3, hooks: 3,
 }
