@@ -111,7 +111,7 @@ soak:
 reliability:
 	./scripts/reliability.sh $(RELIABILITY_SOAK)
 
-# How fast gated is, beside the limits of the machine (docs/benchmarks.md). About five
+# How fast gated is, beside the limits of the machine (docs/benchmarks.md). At most four
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
 # that every part runs to its end, in less than a minute.
 bench: build

@@ -33,9 +33,9 @@ func (b *bench) benign() error {
 	if err != nil {
 		return err
 	}
-	b.addf("benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
-		"%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)
-	inside, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
+	b.ratioRow("benign step, 32 clients, decided and durable", decided, 2.2)
+	b.addf("  p99 against p50", decided.tail, plain, 3, "")
+	inside, allocated, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
 		_, err := g.Submit(b.ctx, op.Submission{Requester: caller, Steps: []op.Ask{startOf(k)}})
 		return err
 	})
@@ -43,11 +43,12 @@ func (b *bench) benign() error {
 		return err
 	}
 	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
+	b.allocationRows(allocated, benignThen)
 	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned,
 		end: op.StateSucceeded})
 	if err != nil {
 		return err
 	}
-	b.addf("  through to succeeded", through.rate, perSecond, 0, "%s; fsck finds it sound", through.cost())
+	b.ratioRow("  through to succeeded", through, 4.5)
 	return nil
 }

@@ -39,7 +39,9 @@ func (b *bench) changed() error {
 		return err
 	}
 	b.addf(fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took), milliseconds, 50,
-		"slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))
+		"with two commits")
+	b.addf(fmt.Sprintf("  slowest of %d, against the median", b.size.changes), quantile(took, 1)/middle(took), plain, 3,
+		"%.1f ms; p90 %.1f ms", quantile(took, 1), quantile(took, 0.9))
 	return nil
 }
 
@@ -55,11 +57,21 @@ func one(i int, memory int64) []byte {
 func (b *bench) changeFiles(w *world, t trigger, dir string) ([]float64, error) {
 	reached := make(chan time.Time, 1)
 	w.driver.Before = func(op.Step) error { reached <- now(); return nil }
-	if _, err := t.next(b.ctx); err != nil {
-		return nil, err
+	start, err := t.next(b.ctx)
+	if err == nil {
+		// Reconcile reads a file that was written just now a second time.
+		err = w.quiet(b.ctx)
 	}
-	// Reconcile reads a file that was written just now a second time.
-	if err := w.quiet(b.ctx); err != nil {
+	if err == nil {
+		// A round begins when the read before it has queued every guest to be adopted.
+		// Without it, the first change would wait for 10,000 guests.
+		start()
+		_, err = t.next(b.ctx)
+	}
+	if err == nil {
+		err = w.quiet(b.ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var took []float64

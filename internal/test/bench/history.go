@@ -35,20 +35,27 @@ func openHistory(ctx context.Context, dir string) (*history, error) {
 		return nil, err
 	}
 	s.OnGroup(audit.Seal)
+	h, err := newHistory(ctx, s)
+	if err == nil {
+		err = s.View(ctx, func(tx *store.Tx) error { return tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&h.gate) })
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, errors.Join(err, s.Close())
+	}
+	return h, nil
+}
+
+// newHistory writes into the store of a gate with the id of the bench.
+func newHistory(ctx context.Context, s *store.Store) (*history, error) {
 	spec, err := op.Lookup("guest.destroy")
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, err
 	}
 	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0), gate: gateID,
 		need: policy.Default().Requirement(policy.Subject{Spec: spec})}
-	err = s.View(ctx, func(tx *store.Tx) error {
-		err := tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&h.gate)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
+	return h, s.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRow(`SELECT coalesce(max(id), 0) FROM jobs`).Scan(&h.next)
 	})
-	return h, err
 }
 
 func (h *history) close() error { return h.store.Close() }

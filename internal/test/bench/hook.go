@@ -47,11 +47,11 @@ func (b *bench) hook() error {
 	kinds := []*hooking{
 		{what: "a process that does nothing: /bin/true", argv: []string{"/bin/true"}},
 		{what: "  a Go program that does nothing", argv: []string{empty}},
-		{what: "  gated --version", argv: []string{gated, "--version"}, says: "gated"},
+		{what: "  gated --version", argv: []string{gated, "--version"}, says: "gated", budget: 2},
 		{what: "gated hook pre-tool-use, no conflict", argv: []string{gated, "hook", "pre-tool-use"},
-			input: edit("doc/a.md"), budget: 15},
+			input: edit("doc/a.md"), budget: 4},
 		{what: "  a conflict", argv: []string{gated, "hook", "pre-tool-use"}, input: edit("src/a.go"), says: `"deny"`,
-			budget: 15},
+			budget: 4},
 	}
 	if err = b.reserved(s, at); err == nil {
 		err = b.runHooks(dir, kinds)
@@ -63,7 +63,7 @@ func (b *bench) hook() error {
 		return err
 	}
 	away := []*hooking{{what: "  the daemon is away, its circuit open", argv: kinds[3].argv, input: kinds[3].input,
-		says: "is not asked for some seconds", budget: 15}}
+		says: "is not asked for some seconds", budget: 4}}
 	for range 6 { // failures, which open the circuit
 		if _, _, err := b.runHook(dir, away[0]); err != nil {
 			return err

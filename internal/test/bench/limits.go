@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,11 +21,10 @@ const clients = 32
 
 // limits are what the machine itself can do.
 type limits struct {
-	verifies   float64 // ed25519 verifications a second, on all CPUs
-	verifyCost float64 // microseconds of CPU for one; more than on an idle machine means that all figures are slower too
-	commits    float64 // transactions a second of the bare store, one row each, by all clients
-	syncs      float64 // fdatasyncs a second, one after the other, 4 KiB each
-	script     float64 // operations a second of the script
+	verifies float64 // ed25519 verifications a second, on all CPUs
+	commits  float64 // transactions a second of the bare store, one row each, by all clients
+	syncs    float64 // fdatasyncs a second, one after the other, 4 KiB each
+	script   float64 // operations a second of the script
 }
 
 // share says what part of a limit a rate is.
@@ -35,24 +35,21 @@ func (limits) share(rate, limit float64, of string) string {
 	return fmt.Sprintf("%.0f %% of %s", 100*rate/limit, of)
 }
 
-// sync says how long one fdatasync takes.
-func (l limits) sync() string {
-	if l.syncs == 0 {
-		return "fdatasync was not measured"
-	}
-	return fmt.Sprintf("one fdatasync takes %.2f ms", 1000/l.syncs)
-}
-
 func (b *bench) limits() error {
 	dir, err := b.dir("limits")
 	if err != nil {
 		return err
 	}
-	if b.limit.verifies, err = median(b.size.runs, b.verifies); err != nil {
+	var cost float64
+	b.limit.verifies, err = median(b.size.runs, func() (n float64, err error) {
+		n, cost, err = verifications(b.size.limitTime)
+		return n, err
+	})
+	if err != nil {
 		return err
 	}
 	b.addf("limit: ed25519 verifications, all CPUs", b.limit.verifies, perSecond, 0,
-		"CPU %.0f µs for one; the reference is 38", b.limit.verifyCost)
+		"CPU %.0f µs for one; the reference is 38", cost)
 	file := filepath.Join(dir, "file")
 	if b.limit.syncs, err = median(b.size.runs, func() (float64, error) { return b.syncs(file) }); err != nil {
 		return err
@@ -67,24 +64,29 @@ func (b *bench) limits() error {
 
 var errNotVerified = errors.New("a signature of our own does not verify")
 
-func (b *bench) verifies() (float64, error) {
+// verifications verifies on all CPUs for so long. It returns how many verifications
+// a second has, and the microseconds of CPU for one.
+func verifications(d time.Duration) (perSecond, cost float64, err error) {
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	message := []byte(strings.Repeat("m", 150)) // about as long as what SSHSIG signs
 	sig := ed25519.Sign(priv, message)
 	var count atomic.Int64
-	before := cpuOf("self")
-	n, err := during(runtime.NumCPU(), b.size.limitTime, func() error {
+	before, err := used()
+	if err != nil {
+		return 0, 0, err
+	}
+	perSecond, err = during(runtime.NumCPU(), d, func() error {
 		if !ed25519.Verify(pub, message, sig) {
 			return errNotVerified
 		}
 		count.Add(1)
 		return nil
 	})
-	b.limit.verifyCost = inMicros(cpuOf("self")-before) / float64(count.Load())
-	return n, err
+	after, usedErr := used()
+	return perSecond, inMicros(after-before) / float64(count.Load()), errors.Join(err, usedErr)
 }
 
 func (b *bench) syncs(path string) (float64, error) {
@@ -105,26 +107,19 @@ func (b *bench) syncs(path string) (float64, error) {
 // commits is the store alone: transactions that insert one row as long as those
 // of a journal.
 func (b *bench) commits(path string) (float64, error) {
-	body := strings.Repeat("r", 200)
 	const table = `CREATE TABLE rows(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`
-	return b.bareStore(path, clients, table, func(s *store.Store) error {
-		return s.Update(b.ctx, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO rows(body) VALUES(?)`, body)
-			return err
-		})
-	})
-}
-
-// bareStore measures how often a second callers do some work on a new database
-// with these tables.
-func (b *bench) bareStore(path string, callers int, tables string, work func(*store.Store) error) (float64, error) {
-	migration := store.Migration{Version: 1, Name: "rows", SQL: tables}
-	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{migration}})
+	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "rows", SQL: table}}})
 	if err != nil {
 		return 0, err
 	}
+	body := strings.Repeat("r", 200)
 	n, err := median(b.size.runs, func() (float64, error) {
-		return during(callers, b.size.limitTime, func() error { return work(s) })
+		return during(clients, b.size.limitTime, func() error {
+			return s.Update(b.ctx, func(tx *store.Tx) error {
+				_, err := tx.Exec(`INSERT INTO rows(body) VALUES(?)`, body)
+				return err
+			})
+		})
 	})
 	return n, errors.Join(err, s.Close())
 }

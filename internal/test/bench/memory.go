@@ -7,6 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
 )
 
 // memory measures the real daemon with guests on disk and nothing to do: after it
@@ -25,9 +30,69 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	b.addf(fmt.Sprintf("resident memory, %d guests, idle", b.size.idleGuests), max(made, found), mebibytes, 40,
+	b.addf(fmt.Sprintf("resident memory, %d guests, idle", b.size.idleGuests), max(made, found), mebibytes, 32,
 		"%.1f MiB after making them, %.1f after a new start", made, found)
+	return b.afterDecisions()
+}
+
+// afterDecisions measures a gate that decided many steps and executed none. They make
+// guests that are not there, so that the driver in memory keeps nothing of them.
+func (b *bench) afterDecisions() error {
+	var done atomic.Int64
+	var resident, peak float64
+	_, err := b.onGate("decisions", Served{}, func(p *process, _ string) error {
+		conns := make([]*conn, clients)
+		for i := range conns {
+			var err error
+			if conns[i], err = dial(p.socket); err != nil {
+				return err
+			}
+			defer conns[i].Close()
+		}
+		end := now().Add(decisionTime)
+		_, _, err := share(clients, b.size.decisions/jobSteps, func(client, k int) error {
+			if now().After(end) {
+				return nil
+			}
+			request, err := post("/v1/jobs", creates(k))
+			if err == nil {
+				_, err = conns[client].do(request)
+				done.Add(jobSteps)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if peak, err = p.resident("VmHWM"); err == nil {
+			resident, err = b.whenIdle(p)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.addf(fmt.Sprintf("resident memory, after %d decisions", done.Load()), resident, mebibytes, 64,
+		"%d wanted, for %.0f s at most, in jobs of %d steps; %.1f MiB at the most", b.size.decisions,
+		decisionTime.Seconds(), jobSteps, peak)
 	return nil
+}
+
+// decisionTime is how long the bench makes decisions at most before it measures the
+// memory, and jobSteps how many of them are one job.
+const (
+	decisionTime = 30 * time.Second
+	jobSteps     = 32
+)
+
+// creates is the k-th job of steps that make new guests.
+func creates(k int) api.Submit {
+	asks := make([]op.Ask, jobSteps)
+	for i := range asks {
+		asks[i] = op.Ask{Op: "guest.create", Target: op.Target{Kind: "guest", Name: guestName(k*jobSteps + i)},
+			Params: op.Params{}}
+	}
+	return api.SubmitOf("", asks...)
 }
 
 func (b *bench) afterMaking(p *process, dir string) (float64, error) {

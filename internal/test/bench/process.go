@@ -111,6 +111,13 @@ func cpuOf(pid string) time.Duration {
 	return time.Duration(user+system) * time.Second / clockTicks
 }
 
+// used is the CPU time of this process, to the microsecond.
+func used() (time.Duration, error) {
+	var u unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
 // resident is a figure of a process's memory in MiB: VmRSS is what it has resident,
 // VmHWM the most that it had (proc(5)).
 func (p *process) resident(figure string) (float64, error) {

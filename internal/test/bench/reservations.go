@@ -3,76 +3,98 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"gated/internal/base/store"
 	"gated/internal/wire/api"
 )
 
 // holders is how many clients reserve and release.
 const holders = 8
 
-// reservations measures pairs, each a reservation and its release, with more and
-// more reservations of others in the same scope. A gate without others takes turns.
+// reservations measures pairs, each a reservation and its release: beside a plain
+// peer, and beside the same gate with reservations of others in the same scope.
 func (b *bench) reservations() error {
-	bare, err := b.barePairs()
-	if err != nil {
-		return err
-	}
-	b.addf("limit: bare store, as many rows as a pair, 8 callers", bare, perSecond, 0,
-		"two transactions each; %s", b.limit.sync())
 	at, err := b.scope("checkout")
 	if err != nil {
 		return err
 	}
-	others := &others{place: at}
 	empty, err := b.state("reservations-none")
 	if err != nil {
 		return err
 	}
+	none, err := b.holders(empty)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(b.besidePeer(none, at), b.amongOthers(none, at), none.stop())
+	if err != nil {
+		return err
+	}
+	inside, err := b.pairsInside(empty, at)
+	if err != nil {
+		return err
+	}
+	b.addf("reserve and release, without the socket", inside, perSecond, 0, "calls of the book in one process")
+	return b.consistent(empty)
+}
+
+// besidePeer adds the rows without others. The plain peer takes turns.
+func (b *bench) besidePeer(none *serving, at api.Place) error {
+	dir, err := b.dir("peer")
+	if err != nil {
+		return err
+	}
+	p, _, err := startProcess(b.ctx, socketIn(dir), b.Self, "peer", dir)
+	if err != nil {
+		return err
+	}
+	peer, err := joined(p)
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := b.byTurns(none, peer, at)
+	if err = errors.Join(err, peer.stop()); err != nil {
+		return err
+	}
+	b.ratioRow("reserve and release, 8 clients, no others", ours.middle(), 5.0)
+	b.addf("  against a plain peer", middle(quotients(ours, theirs)), times, 0.8, "the peer: %.0f/s, CPU %.0f µs for a pair",
+		theirs.middle().rate, theirs.middle().daemon)
+	return nil
+}
+
+// amongOthers adds the rows with many reservations of others in the scope.
+func (b *bench) amongOthers(none *serving, at api.Place) error {
 	crowded, err := b.state("reservations")
 	if err != nil {
 		return err
 	}
-	for _, n := range b.size.crowds {
-		began := now()
-		if err := others.upTo(b.ctx, crowded, n); err != nil {
-			return err
-		}
-		fmt.Fprintf(b.Progress, "  %d others in %.0f s\n", n, now().Sub(began).Seconds())
-		if err := b.amongOthers(empty, crowded, n, at); err != nil {
-			return err
-		}
+	began, n := now(), b.size.others
+	if err := (&others{place: at}).upTo(b.ctx, crowded, n); err != nil {
+		return err
 	}
-	return b.consistent(crowded)
-}
-
-// amongOthers adds the rows for n others in the scope.
-func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
-	none, some, err := b.byTurns(empty, crowded, at)
+	fmt.Fprintf(b.Progress, "  %d others in %.0f s\n", n, now().Sub(began).Seconds())
+	crowd, err := b.holders(crowded)
 	if err != nil {
 		return err
 	}
-	if n == 0 {
-		b.pairRow("reserve and release, 8 clients, no others", none)
-		inside, err := b.pairsInside(empty, at)
-		if err != nil {
-			return err
-		}
-		b.addf("  the same without the socket", inside, perSecond, 0, "calls of the book in one process")
-		return b.consistent(empty)
+	without, with, err := b.byTurns(none, crowd, at)
+	if err = errors.Join(err, crowd.stop()); err != nil {
+		return err
 	}
-	b.pairRow(fmt.Sprintf("  %d others in the scope", n), some)
-	var slower []float64
-	for i := range none {
-		slower = append(slower, none[i].rate/some[i].rate)
+	b.ratioRow(fmt.Sprintf("  %d others in the scope", n), with.middle(), 0)
+	b.addf("    slower than without others", middle(quotients(without, with)), plain, 1.3,
+		"by turns in this run, %.0f/s; CPU of the daemon %s", without.of(result.perSecond),
+		compared(with.of(result.verifications), without.of(result.verifications)))
+	return b.consistent(crowded)
+}
+
+// quotients are the rates of each turn, divided by those of the others.
+func quotients(these, others results) []float64 {
+	var out []float64
+	for i := range these {
+		out = append(out, these[i].rate/others[i].rate)
 	}
-	b.addf("    slower than without others", middle(slower), plain, 1.3,
-		"by turns in this run, %.0f/s; CPU of the daemon %s", none.of(result.perSecond),
-		compared(some.of(result.micros), none.of(result.micros)))
-	return nil
+	return out
 }
 
 // compared says how many times as much a is as b. The kernel counts CPU time in
@@ -84,48 +106,39 @@ func compared(a, b float64) string {
 	return fmt.Sprintf("%.2f × as much", a/b)
 }
 
-func (b *bench) pairRow(what string, turns results) {
-	r := turns.middle()
-	b.addf(what, r.rate, perSecond, 3000, "CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)
-}
-
-// byTurns loads two gates one after the other, several times.
-func (b *bench) byTurns(empty, crowded string, at api.Place) (none, some results, err error) {
-	e, err := b.holders(empty)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, e.stop()) }()
-	c, err := b.holders(crowded)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+// byTurns loads two servers one after the other, several times.
+func (b *bench) byTurns(first, second *serving, at api.Place) (of1, of2 results, err error) {
 	for range b.size.runs {
-		first, err := b.pairs(e, at)
+		one, err := b.pairs(first, at)
 		if err != nil {
 			return nil, nil, err
 		}
-		second, err := b.pairs(c, at)
+		two, err := b.pairs(second, at)
 		if err != nil {
 			return nil, nil, err
 		}
-		none, some = append(none, first), append(some, second)
+		of1, of2 = append(of1, one), append(of2, two)
 	}
-	return none, some, nil
+	return of1, of2, nil
 }
 
-// serving is the real daemon with clients that reserve.
+// serving is a server of reservations with clients that reserve.
 type serving struct {
 	*process
 	clients []*holding
 }
 
+// holders starts the real daemon, and has the clients join.
 func (b *bench) holders(dir string) (*serving, error) {
 	p, _, err := b.daemon(dir, socketIn(dir))
 	if err != nil {
 		return nil, err
 	}
+	return joined(p)
+}
+
+// joined has the clients join a server. If that fails, it stops the server.
+func joined(p *process) (*serving, error) {
 	s := &serving{process: p}
 	for i := range holders {
 		// A name is new in each run, because the gate still has those of the run before.
@@ -155,40 +168,7 @@ func (b *bench) pairs(s *serving, at api.Place) (result, error) {
 			return result{}, err
 		}
 	}
-	return costing(s.process, func() (time.Duration, []float64, error) {
+	return b.costing(s.process, func() (time.Duration, []float64, error) {
 		return share(len(claims), b.size.pairs*len(claims), func(i, _ int) error { return s.clients[i].pair(claims[i]) })
 	})
-}
-
-// barePairs is the store alone: the rows that a reservation, its pattern and two
-// entries of the log are, written in one transaction and removed in the next.
-func (b *bench) barePairs() (float64, error) {
-	dir, err := b.dir("bare-pairs")
-	if err != nil {
-		return 0, err
-	}
-	row, entry := strings.Repeat("r", 150), strings.Repeat("e", 400)
-	const tables = `CREATE TABLE kept(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
-		CREATE TABLE log(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`
-	return b.bareStore(filepath.Join(dir, "bare.db"), holders, tables, func(s *store.Store) error {
-		var first, second int64
-		err := s.Update(b.ctx, func(tx *store.Tx) (err error) {
-			if first, err = tx.Insert(`INSERT INTO kept(body) VALUES(?)`, row); err == nil {
-				second, err = tx.Insert(`INSERT INTO kept(body) VALUES(?)`, row)
-			}
-			return errors.Join(err, insertEntry(tx, entry))
-		})
-		if err != nil {
-			return err
-		}
-		return s.Update(b.ctx, func(tx *store.Tx) error {
-			_, err := tx.Exec(`DELETE FROM kept WHERE n IN (?, ?)`, first, second)
-			return errors.Join(err, insertEntry(tx, entry))
-		})
-	})
-}
-
-func insertEntry(tx *store.Tx, entry string) error {
-	_, err := tx.Exec(`INSERT INTO log(body) VALUES(?)`, entry)
-	return err
 }

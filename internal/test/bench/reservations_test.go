@@ -74,12 +74,6 @@ func TestPairsWithoutTheSocket(t *testing.T) {
 	require.Positive(t, rate)
 }
 
-func TestABarePairIsTwoTransactions(t *testing.T) {
-	rate, err := tiny(t).barePairs()
-	require.NoError(t, err)
-	require.Positive(t, rate)
-}
-
 func TestARequestOfAnAgent(t *testing.T) {
 	h := &holding{token: "secret"}
 	claim, err := h.claim(api.Reserve{Patterns: []string{"a"}})

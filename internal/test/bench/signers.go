@@ -2,9 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
@@ -14,20 +11,21 @@ import (
 
 // kind is a way to approve an operation.
 type kind struct {
-	name  string
-	by    []key
-	apart bool // each signature in a call of its own
+	name   string
+	by     []key
+	apart  bool    // each signature in a call of its own
+	budget float64 // of the CPU of a decision, against a plain key; 0 for none
 }
 
 // kinds begin with the plain key, because the others are compared with it.
 func (b *bench) kinds() []kind {
 	k := b.keys
 	return []kind{
-		{"a plain key", []key{k.plain}, false},
-		{"a certificate", []key{k.certified}, false},
-		{"a security key", []key{k.touched}, false},
-		{"threshold of two, in one envelope", []key{k.plain, k.second}, false},
-		{"threshold of two, in two calls", []key{k.plain, k.second}, true},
+		{"a plain key", []key{k.plain}, false, 0},
+		{"a certificate", []key{k.certified}, false, 1.25},
+		{"a security key", []key{k.touched}, false, 0},
+		{"a threshold of two, in one envelope", []key{k.plain, k.second}, false, 0},
+		{"a threshold of two, in two calls", []key{k.plain, k.second}, true, 0},
 	}
 }
 
@@ -62,16 +60,14 @@ func (b *bench) signers() error {
 			}
 			measured[i] = append(measured[i], r)
 			plain := measured[0][turn]
-			rates[i], costs[i] = append(rates[i], r.rate/plain.rate), append(costs[i], r.daemon/plain.daemon)
+			rates[i], costs[i] = append(rates[i], r.rate/plain.rate), append(costs[i], r.ratio/plain.ratio)
 		}
 	}
-	for i, k := range kinds {
-		r := measured[i].middle()
-		beside := r.cost()
-		if i > 0 {
-			beside = fmt.Sprintf("%.2f × the plain key's rate, %.2f × its CPU; %s", middle(rates[i]), middle(costs[i]), beside)
-		}
-		b.addf("signed, 32 clients, decided: "+k.name, r.rate, perSecond, 0, "%s", beside)
+	b.ratioRow("signed, decided: "+kinds[0].name, measured[0].middle(), 0)
+	for i, k := range kinds[1:] {
+		r := measured[i+1].middle()
+		b.addf("  CPU of "+k.name+", against a plain key", middle(costs[i+1]), plain, k.budget,
+			"%.2f × the plain key's rate; %.0f/s; %s", middle(rates[i+1]), r.rate, r.cost())
 	}
 	return nil
 }
@@ -121,11 +117,4 @@ func (b *bench) verifyCost(v authz.Verifier, e authz.Envelope) (float64, error) 
 	}
 	after, err := used()
 	return inMicros(after-before) / float64(b.size.approvalEach), err
-}
-
-// used is the CPU time of this process, to the microsecond.
-func used() (time.Duration, error) {
-	var u unix.Rusage
-	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }

@@ -10,7 +10,7 @@ import (
 
 // historyTime is how long the bench writes a history at most. If it does not suffice
 // for all rows, the start is measured with fewer, and the table says with how many.
-const historyTime = 45 * time.Second
+const historyTime = 30 * time.Second
 
 // rowsPerStep is how many rows one signed operation leaves behind, see history.
 const rowsPerStep = 10

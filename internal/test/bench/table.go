@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -24,6 +26,8 @@ const (
 	milliseconds
 	microseconds
 	mebibytes
+	kibibytes
+	pieces
 	times // how many times as fast as the other
 	plain
 )
@@ -36,6 +40,10 @@ func (u unit) text(v float64) string {
 		return fmt.Sprintf("%.2f ms", v)
 	case microseconds:
 		return fmt.Sprintf("%.0f µs", v)
+	case kibibytes:
+		return fmt.Sprintf("%.1f KiB", v)
+	case pieces:
+		return fmt.Sprintf("%.0f", v)
 	case mebibytes:
 		return fmt.Sprintf("%.1f MiB", v)
 	default:
@@ -61,24 +69,44 @@ func (b *bench) addf(what string, value float64, u unit, budget float64, beside 
 	b.table.add(row{what, value, u, budget, fmt.Sprintf(beside, args...)})
 }
 
-// print writes the table. A figure below its budget is marked.
-func (t *table) print(w io.Writer) error {
+// cells are a row's columns: what, figure, budget, ratio and the text beside it. A
+// figure below its budget is marked.
+func (r row) cells() []string {
+	budget, ratio := "", ""
+	if r.budget != 0 {
+		budget, ratio = r.unit.text(r.budget), fmt.Sprintf("%.2f", r.met())
+		switch {
+		case r.met() < 1:
+			ratio += " <"
+		case r.met() > 100:
+			ratio = "over 100"
+		}
+	}
+	return []string{r.what, r.unit.text(r.value), budget, ratio, r.beside}
+}
+
+// print writes the table, as Markdown or in columns.
+func (t *table) print(w io.Writer, markdown bool) error {
 	fmt.Fprintf(w, "%d CPUs, %s, %s/%s; medians; ratio 1.00 and above is within the budget, < marks what is not\n\n",
 		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "what\tfigure\tbudget\tratio\tbeside it")
+	lines := [][]string{{"what", "figure", "budget", "ratio", "beside it"}}
+	if markdown {
+		lines = append(lines, slices.Repeat([]string{"---"}, 5))
+	}
 	for _, r := range t.rows {
-		budget, ratio := "", ""
-		if r.budget != 0 {
-			budget, ratio = r.unit.text(r.budget), fmt.Sprintf("%.2f", r.met())
-			switch {
-			case r.met() < 1:
-				ratio += " <"
-			case r.met() > 100:
-				ratio = "over 100"
+		lines = append(lines, r.cells())
+	}
+	if markdown {
+		for _, l := range lines {
+			if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(l, " | ")); err != nil {
+				return err
 			}
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.what, r.unit.text(r.value), budget, ratio, r.beside)
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, l := range lines {
+		fmt.Fprintln(tw, strings.Join(l, "\t"))
 	}
 	return tw.Flush()
 }

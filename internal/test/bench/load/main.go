@@ -1,6 +1,7 @@
 // Load prints how fast a gate is on this machine; make bench runs it. It takes
 // the directory with the programs to measure. Started by itself as "load serve
-// DIR GUESTS decide|run THRESHOLD PROFILE", it is the gate that it measures.
+// DIR GUESTS decide|run THRESHOLD PROFILE", it is the gate that it measures. Started
+// as "load peer DIR", it is the plain server that reservations are compared with.
 package main
 
 import (
@@ -31,6 +32,9 @@ func run(ctx context.Context, args []string) error {
 	if ok, err := bench.MaybeFlood(args); ok {
 		return err
 	}
+	if len(args) == 2 && args[0] == "peer" {
+		return bench.Peer(ctx, args[1])
+	}
 	if len(args) == 6 && args[0] == "serve" {
 		guests, err := strconv.Atoi(args[2])
 		if err != nil {
@@ -47,9 +51,11 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
-	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with (default: 1,000,000)")
-	flags.StringVar(&o.Only, "only", "", "measure one part: "+strings.Join(bench.Parts(), " "))
+	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with, and the last of growth (default: 1,000,000)")
+	flags.StringVar(&o.Only, "only", "", "measure one part (growth is measured only so): "+
+		strings.Join(bench.Parts(), " "))
 	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
+	flags.BoolVar(&o.Markdown, "markdown", false, "write the table as docs/benchmarks.md has it")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
 		return err
