@@ -93,8 +93,8 @@ func (a lastingAnswer) Write(b []byte) (int, error) {
 	return a.ResponseRecorder.Write(b)
 }
 
-// counter is a whole server without a socket, and a new world behind it for each probe: a world that a probe changed is
-// given up.
+// counter is a whole server without a socket, and a world behind it. A new world takes its place after a probe that it
+// did not refuse and that wrote, and after 20 probes.
 type counter struct {
 	*servicetest.World
 	*Server
@@ -102,6 +102,9 @@ type counter struct {
 	kept     string // what a new world keeps
 	operator *peer
 	stranger *peer
+
+	probes int  // of this world
+	wrote  bool // the last probe wrote and was not refused
 
 	own     int          // refusals of the server's own
 	commits atomic.Int64 // by the store
@@ -124,7 +127,7 @@ func (c *counter) renew(t testing.TB) {
 	c.dir, err = os.MkdirTemp("", "gated")
 	require.NoError(t, err)
 	c.World = servicetest.Unwatched(t, c.dir)
-	c.commits.Store(0)
+	c.probes, c.wrote = 0, false
 	c.Store.OnCommit(func() { c.commits.Add(1) })
 	config := configOf(c.World)
 	config.Limits.Beat = time.Millisecond
@@ -159,12 +162,13 @@ type effect struct {
 	entries []api.Entry
 }
 
-// ask sends a probe to a new world, and returns its answer and what it did. ok is false if net/http answers it, or if
+// ask sends a probe, and returns its answer and what it did. ok is false if net/http answers it, or if
 // its caller has hung up before the answer.
 func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
-	if c.commits.Load() > 0 {
+	if c.wrote || c.probes == 20 {
 		c.renew(t)
 	}
+	c.probes++
 	p.body = []byte(filled(t, c.World, string(p.body)))
 	p.headers = strings.ReplaceAll(p.headers, "@token@", servicetest.Token())
 	r := p.request()
@@ -178,7 +182,7 @@ func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
 	const patience = 2 * time.Second // of the caller: claims may wait
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), peerKey{}, who), patience)
 	defer cancel()
-	head, looks := c.Head(t), c.Guests.Looks()
+	head, looks, commits := c.Head(t), c.Guests.Looks(), c.commits.Load()
 	c.own = 0
 	w := httptest.NewRecorder()
 	defer func() {
@@ -187,7 +191,8 @@ func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
 		}
 	}()
 	c.serve(lastingAnswer{w, cancel}, r.WithContext(ctx))
-	did = effect{own: c.own > 0, commits: c.commits.Load(), looks: c.Guests.Looks() - looks}
+	did = effect{own: c.own > 0, commits: c.commits.Load() - commits, looks: c.Guests.Looks() - looks}
+	c.wrote = did.commits > 0 && w.Code < http.StatusBadRequest
 	if did.commits > 0 {
 		var err error
 		did.entries, err = c.Log.Audit(context.Background(), head, pageMax, pageBytes)
