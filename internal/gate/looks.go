@@ -147,6 +147,7 @@ type Turn struct {
 
 	// Wait is how long the policy still delays an authorized step, if no step may run. The wait ends when the delays are
 	// over. It also ends when the payload has expired, because the step ends then. If the policy delays no step, it is 0.
+	// It is 0 also while a step of the target is dispatched, because the end of that step wakes the target.
 	Wait time.Duration
 }
 

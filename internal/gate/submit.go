@@ -77,7 +77,7 @@ func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error)
 // Want submits a difference that reconcile found, on behalf of a desired set. It
 // refuses, as Rejected, a wish that an operator rejected, without a new request.
 // That ends if the set withdraws the wish and wishes it again, or wishes something
-// else.
+// else, or if a caller asks for the same after the rejection.
 func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error) {
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	e := audit.Entry{Op: ask.Op, Target: ask.Target.String()}

@@ -93,3 +93,74 @@ type Conflict struct {
 	Overlaps string // the reservation's pattern
 	Reservation
 }
+
+// The limits. Package glob has the limits of one pattern.
+const (
+	DefaultTTL   = 15 * time.Minute
+	MinTTL       = 10 * time.Second
+	MaxTTL       = 24 * time.Hour
+	MaxWait      = 24 * time.Hour
+	MaxPath      = 4096 // bytes of a scope's path
+	MaxPatterns  = 50   // of one reservation
+	MaxPerHolder = 50   // reservations in force, of one holder in one scope
+	MaxConflicts = 20   // that an answer names
+	MaxCheck     = 2000 // patterns of one check
+	MaxScopes    = 50_000
+
+	// The most reservations in force, over all scopes: of one holder, and of one uid under all its names.
+	MaxReservations = 500
+	MaxPerUID       = 2000
+
+	// The most that the patterns in force may weigh, in bytes (see weight): of one holder, and of one uid under all its
+	// names.
+	MaxWeight       = 32 << 10
+	MaxWeightPerUID = 64 << 10
+	weightOfPattern = 28
+
+	MaxWaiters          = 1024 // claims that wait
+	MaxWaitersPerHolder = 16
+	MaxWaitersPerUID    = 256
+
+	// DefaultList and MaxList are how many reservations List returns.
+	DefaultList = 100
+	MaxList     = 1000
+)
+
+// How much work may be spent, in steps of glob.OverlapWithin. A step takes about 10 ns.
+const (
+	maxWork   = 50_000_000 // on a search in a uid's turn: half a second
+	smallWork = 400_000    // on a search out of turn, and on what is new in a transaction, while other writes wait: 4 ms
+	queueWork = 3_000_000  // in a transaction, on the claims that wait: 30 ms
+	wakeWork  = 800_000    // on finding the claims that a change concerns; beyond it, all claims that wait look again
+
+	workOfRow   = 400 // to read a row
+	workOfPair  = 20  // to compare two patterns, beside the steps
+	workOfParse = 100 // to read a byte of a pattern again
+)
+
+// Bounds of searches: how many long ones run at a time, how many reservations one remembers, and how often one
+// continues with what is new.
+const (
+	maxSearches = 2
+	maxSurveyed = 1024
+	maxSurveys  = 8
+)
+
+// The end is announced when a quarter of the time is left, but at the earliest a minute before it.
+const (
+	announceBefore = time.Minute
+	announceShare  = 4
+)
+
+// leastRenewal is the least by which a renewal moves the end. A smaller move is not worth an entry in the log.
+const leastRenewal = time.Second
+
+// Batch is how many reservations one transaction ends or announces at most, because other writes wait meanwhile. It
+// holds for those that are due, for a holder that releases all, and for an agent that ended. A signed release of a
+// scope is one transaction of any size. maxBatches bounds the transactions of one call, because its holder may reserve
+// meanwhile.
+const (
+	Batch      = 64
+	maxBatches = 64
+	noLimit    = 1 << 30
+)

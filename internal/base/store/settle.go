@@ -98,6 +98,9 @@ func (w *writer) outcome() (kept bool, err error) {
 			return false, err
 		}
 	}
+	if w.session.conn.inTransaction() {
+		return false, errors.New("the transaction of the group is still open, so its counter proves nothing")
+	}
 	n, err := w.session.counter()
 	return n != w.groups, err
 }

@@ -235,6 +235,16 @@ func TestALaterRequestOvertakesARejection(t *testing.T) {
 		add(t, tx, uid, step(0, 0, op.StateSucceeded))
 		_, ok = rejected()
 		require.False(t, ok)
+
+		// Two wait for the same, and an operator rejects the older one.
+		waits := op.StepID{Job: add(t, tx, hub, step(0, 0, op.StatePending)), Index: 1}
+		add(t, tx, uid, step(0, 0, op.StatePending))
+		moved, err := journal.Move(tx, waits, op.StatePending, op.TransitionOf("rejected"), refusal.Rejected, "no", now)
+		require.NoError(t, err)
+		require.True(t, moved)
+		id, ok = rejected()
+		require.True(t, ok, "the other one asked before the rejection")
+		require.Equal(t, waits, id)
 	})
 }
 

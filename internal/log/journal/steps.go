@@ -35,7 +35,8 @@ func AddStep(tx *store.Tx, s op.Step) error {
 	return overtake(tx, s)
 }
 
-// overtake forgets the rejections of a destructive step's wish that came before it.
+// overtake forgets the rejections of a destructive step's wish, if an operator rejected them before the step was added,
+// or before it became destructive. A rejection of an older step that comes later counts.
 func overtake(tx *store.Tx, s op.Step) error {
 	if s.Verdict.Class != op.Destructive {
 		return nil
@@ -160,8 +161,8 @@ func OpenTargets(tx *store.Tx) ([]op.Target, error) {
 	return out, rows.Err()
 }
 
-// Rejected returns the step with which an operator rejected the wish of s. If there is none, or a later destructive step
-// asked for the same, ok is false.
+// Rejected returns the newest step with which an operator rejected the wish of a step. If there is none, or a destructive
+// step asked for the same after the rejection, ok is false.
 func Rejected(tx *store.Tx, wish op.Step) (s op.Step, ok bool, err error) {
 	s, err = scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps
 		WHERE kind = ? AND name = ? AND wish = ? AND state = 'rejected' AND wish <> '' AND class = 'destructive'
