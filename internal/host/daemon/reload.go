@@ -136,7 +136,6 @@ func fixedNames(a, b config.Config) string {
 		name string
 		a, b any
 	}{
-		{"host", a.Host, b.Host},
 		{"single_user", a.SingleUser, b.SingleUser},
 		{"socket", a.Socket, b.Socket},
 		{"socket_group", a.SocketGroup, b.SocketGroup},

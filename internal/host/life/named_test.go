@@ -13,7 +13,7 @@ import (
 // TestEveryPathOfAConfigurationIsChecked gives each path of the configuration a value. The daemon must check that file
 // before it opens it, because the file decides what the gate does.
 func TestEveryPathOfAConfigurationIsChecked(t *testing.T) {
-	c := config.Config{Libvirt: &config.Libvirt{}, Proxmox: &config.Proxmox{}, Hub: &config.Hub{}}
+	var c config.Config
 	notRead := map[string]string{
 		"socket":       "the daemon makes it",
 		"local.cgroup": "the driver looks at the kernel's own tree",
@@ -22,6 +22,7 @@ func TestEveryPathOfAConfigurationIsChecked(t *testing.T) {
 	var set func(prefix string, v reflect.Value)
 	set = func(prefix string, v reflect.Value) {
 		if v.Kind() == reflect.Pointer {
+			v.Set(reflect.New(v.Type().Elem()))
 			v = v.Elem()
 		}
 		if v.Kind() != reflect.Struct {

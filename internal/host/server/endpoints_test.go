@@ -227,6 +227,9 @@ func TestSubmitAnswersWhatWaits(t *testing.T) {
 	require.Equal(t, []op.Requester{servicetest.Caller()}, kept.Requesters)
 	w.do(t, "POST", "/v1/jobs", body, "Idempotency-Key", "k 1").into(t, 202, &again)
 	require.Equal(t, job, again, "the same key is the same job")
+	other := strings.Replace(body, `"reason":"old"`, `"reason":"other"`, 1)
+	p := w.do(t, "POST", "/v1/jobs", other, "Idempotency-Key", "k 1").problem(t)
+	require.Equal(t, refusal.Conflict, p.Code, "the key is that of another submission")
 }
 
 // One signature of two leaves the request waiting.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/agents/agent"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
@@ -50,10 +51,18 @@ func TestEveryRequestSaysWhichAgentAsks(t *testing.T) {
 	}
 	var list api.ReservationList
 	w.do(t, "POST", "/v1/reservations", goodClaim)
+	w.do(t, "GET", "/v1/reservations", "").into(t, 200, &list)
+	mine := map[bool]int{}
+	for _, r := range list.Reservations {
+		require.Equal(t, r.Agent == me.Name, r.Mine, r.ID)
+		mine[r.Mine]++
+	}
+	require.Len(t, mine, 2, "some are another's")
 	w.do(t, "POST", "/v1/reservations/release-mine", "").into(t, 200, &list)
 	require.Len(t, list.Reservations, 1, "not those of the bare uid")
-	var x api.Explanation
-	w.do(t, "POST", "/v1/classify", aJob).into(t, 200, &x)
+	var x api.Explanation // only an agent may ask for scratch
+	w.do(t, "POST", "/v1/classify", `{"op":"guest.create","target":"guest/mine","params":{"scratch":true}}`).into(t, 200, &x)
+	require.Equal(t, op.Benign, x.Class)
 	var self api.Caller
 	w.do(t, "GET", "/v1/agents/self", "").into(t, 200, &self)
 	require.Equal(t, uint32(os.Getuid()), self.UID)

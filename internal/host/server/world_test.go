@@ -65,7 +65,8 @@ func (w *world) holdStatus() *servicetest.Hold {
 	return h
 }
 
-// reached is how often something came through to what the services stand on.
+// reached is how often something came through to what the services stand on: commits, looks at guests, questions for the
+// status. Plain reads of the database are not counted.
 func (w *world) reached() int64 { return w.commits.Load() + w.Guests.Looks() + w.asked.Load() }
 
 // socketDir returns a short directory that every uid can pass through, which
