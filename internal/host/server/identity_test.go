@@ -42,6 +42,8 @@ func TestEveryRequestSaysWhichAgentAsks(t *testing.T) {
 	for _, c := range [][3]string{
 		{"POST", "/v1/jobs", aJob}, {"DELETE", "/v1/jobs/j11", ""}, {"PUT", "/v1/desired/web", servicetest.Document},
 		{"POST", "/v1/reservations", goodClaim}, {"DELETE", "/v1/reservations/r3", ""}, {"DELETE", "/v1/jobs/j99", ""},
+		{"POST", "/v1/requests/j2.1/reject", filled(t, w.World, "@reject@")}, {"POST", "/v1/ops", filled(t, w.World, "@offline@")},
+		{"DELETE", "/v1/desired/web", ""},
 	} {
 		before := w.Head(t)
 		w.do(t, c[0], c[1], c[2])
