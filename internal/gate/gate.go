@@ -171,38 +171,37 @@ func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 // wrote and writes the refusal to the audit log instead. If the disk is full, decide
 // uses the reserve.
 func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error) error {
-	return g.decideBy(ctx, g.update, by, about, fn, nil)
+	return g.decideBy(ctx, g.updateOr, by, about, fn, nil)
 }
 
 // decideOr is decide for work without a signature, which may not use the reserve.
 // more, if not nil, writes more if fn refuses.
 func (g *Gate) decideOr(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error,
 	more func(*store.Tx, error) error) error {
-	return g.decideBy(ctx, g.store.Update, by, about, fn, more)
+	return g.decideBy(ctx, g.store.UpdateOr, by, about, fn, more)
 }
 
-func (g *Gate) decideBy(ctx context.Context, update func(context.Context, func(*store.Tx) error) error, by op.Requester,
-	about audit.Entry, fn func(*store.Tx) error, more func(*store.Tx, error) error) error {
+// decideBy runs one decision with update. Only what the store runs instead of a
+// failed fn counts refusals, because the store may run fn more than once.
+func (g *Gate) decideBy(ctx context.Context, update func(context.Context, func(*store.Tx) error, func(*store.Tx, error) error) error,
+	by op.Requester, about audit.Entry, fn func(*store.Tx) error, more func(*store.Tx, error) error) error {
 	var refused error
-	err := update(ctx, func(tx *store.Tx) error {
-		refused = tx.Savepoint(func() error { return fn(tx) })
-		if refused == nil || errors.Is(refused, errRulesMoved) || errors.Is(refused, store.ErrUnavailable) {
-			return refused
+	err := update(ctx, func(tx *store.Tx) error { refused = nil; return fn(tx) }, func(tx *store.Tx, failed error) error {
+		if errors.Is(failed, errRulesMoved) || errors.Is(failed, store.ErrUnavailable) {
+			return failed
 		}
 		if more != nil {
-			if err := more(tx, refused); err != nil {
+			if err := more(tx, failed); err != nil {
 				return err
 			}
 		}
-		return g.note(tx, by, about, refused)
+		refused = failed
+		return g.note(tx, by, about, failed)
 	})
-	if refused != nil && errors.Is(err, refused) {
-		return g.machine(refused)
+	if err == nil {
+		err = refused
 	}
-	if err != nil {
-		return g.machine(err)
-	}
-	return g.machine(refused)
+	return g.machine(err)
 }
 
 // noteTime is the longest time that the gate tries to write a refusal.

@@ -269,8 +269,8 @@ func countEntry(k refusalKey, n int) audit.Entry {
 // NoteRefused writes a refusal that was found before the gate was asked, such as a
 // caller that may not ask at all. The text what has the method and path.
 func (g *Gate) NoteRefused(ctx context.Context, by op.Requester, what string, r *refusal.Refusal) {
-	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, audit.Entry{Op: clip(what)}, r) })
-	if err != nil {
+	err := g.decideOr(ctx, by, audit.Entry{Op: clip(what)}, func(*store.Tx) error { return r }, nil)
+	if !errors.Is(err, r) {
 		g.log.Error("a refusal is not in the audit log", "error", err)
 	}
 }

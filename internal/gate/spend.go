@@ -65,9 +65,14 @@ func payer(by op.Requester) string {
 // update commits what fn writes. If the disk is full, it uses the reserve, which is
 // for signed work and for the end of steps that run.
 func (g *Gate) update(ctx context.Context, fn func(*store.Tx) error) error {
+	return g.updateOr(ctx, fn, nil)
+}
+
+// updateOr is update with what the gate writes if fn fails.
+func (g *Gate) updateOr(ctx context.Context, fn func(*store.Tx) error, or func(*store.Tx, error) error) error {
 	g.room.Make(false)
 	for {
-		err := g.store.Update(ctx, fn)
+		err := g.store.UpdateOr(ctx, fn, or)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) || !store.DiskFull(err) || !g.room.Make(true) {
 			return err
 		}

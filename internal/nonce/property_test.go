@@ -173,11 +173,12 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"read":          func(*rapid.T) { m.read() },
 		"spend": func(*rapid.T) {
 			life := m.ms("life", 1000, 24*hourMS)
+			n := op.NewNonce(time.Now())
 			m.decide(func(tx *store.Tx, now nonce.Moment) error {
 				if !now.Trusted {
 					return nil
 				}
-				n, expires := op.NewNonce(time.Now()), now.Now.Add(life).Truncate(time.Second)
+				expires := now.Now.Add(life).Truncate(time.Second)
 				m.payloads[n] = expires
 				return nonce.Issue(tx, nonce.Record{Nonce: n, Request: op.RequestID{Job: 1, Index: 1}, ExpiresAt: expires, Fate: nonce.Used})
 			})

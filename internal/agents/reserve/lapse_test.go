@@ -125,7 +125,10 @@ func TestRunTriesAgain(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e[0].Kind == audit.Lapsing {
-				if attempts = append(attempts, time.Now()); len(attempts) < 12 {
+				if n := len(attempts); n == 0 || attempts[n-1] != time.Now() { // else the store runs it again
+					attempts = append(attempts, time.Now())
+				}
+				if len(attempts) < 12 {
 					return fmt.Errorf("no")
 				}
 			}

@@ -32,10 +32,16 @@ const (
 	callRollback  = "OR ROLLBACK behind the store's back, swallowed"
 	callWithdrawn = "cancelled in the queue"
 	callCancelled = "cancelled while it runs"
+	callOr        = "writes, then an error, and another row instead"
+	callOrFails   = "writes, then an error, and so does what runs instead"
+	callOrPanics  = "writes, then an error, and what runs instead panics"
+	callOrFull    = "an error, and a full disk in what runs instead"
+	callPanicOr   = "writes, then panics, and would write something instead"
 )
 
 var callKinds = []string{callGood, callGood, callGood, callTwoRows, callError, callPanic, callDuplicate, callSwallow,
-	callInner, callLater, callNested, callInnerOnly, callFull, callFullMute, callRollback, callWithdrawn, callCancelled}
+	callInner, callLater, callNested, callInnerOnly, callFull, callFullMute, callRollback, callWithdrawn, callCancelled,
+	callOr, callOrFails, callOrPanics, callOrFull, callPanicOr}
 
 // The ways in which the end of a group may go.
 const (
@@ -108,9 +114,11 @@ func body(kind, k string, cancel func()) (fn func(*Tx) error, leaves []string) {
 	switch kind {
 	case callTwoRows:
 		return func(tx *Tx) error { return errors.Join(first(tx), put(k+"+")(tx)) }, []string{k, k + "+"}
-	case callError:
+	case callOr:
+		return func(tx *Tx) error { return errors.Join(first(tx), errMine) }, []string{k + "-or"}
+	case callError, callOrFails, callOrPanics, callOrFull:
 		return func(tx *Tx) error { return errors.Join(first(tx), errMine) }, nil
-	case callPanic:
+	case callPanic, callPanicOr:
 		return func(tx *Tx) error { _ = first(tx); panic(k) }, nil
 	case callDuplicate:
 		return func(tx *Tx) error { return errors.Join(first(tx), put("base")(tx)) }, nil
@@ -140,6 +148,42 @@ func body(kind, k string, cancel func()) (fn func(*Tx) error, leaves []string) {
 		return func(tx *Tx) error { cancel(); return first(tx) }, []string{k}
 	default:
 		return first, []string{k}
+	}
+}
+
+// instead returns the function of UpdateOr of one call; nil for none.
+func instead(kind, k string) func(*Tx, error) error {
+	return func(tx *Tx, failed error) error {
+		if !errors.Is(failed, errMine) {
+			return failed
+		}
+		switch kind {
+		case callOrFails:
+			return errors.Join(put(k+"-or")(tx), errMine)
+		case callOrPanics:
+			_ = put(k + "-or")(tx)
+			panic(k)
+		case callOrFull:
+			_ = fill(tx, k+"-big")
+			return nil
+		default:
+			return put(k + "-or")(tx)
+		}
+	}
+}
+
+// holder returns a function that holds the writer until release is closed, and keeps nothing. The group after it begins
+// without savepoints, or with them if careful says so.
+func holder(w *writer, careful bool, entered chan<- struct{}, release <-chan struct{}) func(*Tx) error {
+	enter := sync.OnceFunc(func() { close(entered) }) // the function fails, so it runs twice
+	return func(tx *Tx) error {
+		enter()
+		<-release
+		w.careful = 0
+		if careful {
+			w.careful = 1
+		}
+		return errMine
 	}
 }
 
@@ -177,12 +221,9 @@ func (f *faulty) round(t *rapid.T, number int) {
 	end := rapid.SampledFrom(endKinds).Draw(t, "end")
 	entered, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
+	hold := holder(f.writer, rapid.Bool().Draw(t, "careful"), entered, release)
 	wg.Go(func() {
-		_ = f.Update(context.Background(), func(tx *Tx) error {
-			close(entered)
-			<-release
-			return errors.Join(makeRoom(tx), errMine) // keeps nothing, so commits nothing
-		})
+		_ = f.Update(context.Background(), func(tx *Tx) error { return errors.Join(makeRoom(tx), hold(tx)) })
 	})
 	<-entered
 	answers, leaves := make([]error, len(kinds)), make([][]string, len(kinds))
@@ -193,6 +234,10 @@ func (f *faulty) round(t *rapid.T, number int) {
 		var fn func(*Tx) error
 		fn, leaves[i] = body(kind, name(i), cancel)
 		c := &call{fn: fn, done: make(chan error, 1)}
+		switch kind {
+		case callOr, callOrFails, callOrPanics, callOrFull, callPanicOr:
+			c.or = instead(kind, name(i))
+		}
 		require.NoError(t, f.writer.enqueue(ctx, c))
 		if kind == callWithdrawn {
 			answers[i] = c.withdraw(context.Canceled)

@@ -56,9 +56,7 @@ func putSized(k string, size int) func(*Tx) error {
 func oneGroup(t *testing.T, s *Store, fns ...func(*Tx) error) []error {
 	t.Helper()
 	entered, release := make(chan struct{}), make(chan struct{})
-	go func() {
-		_ = s.Update(context.Background(), func(*Tx) error { close(entered); <-release; return errMine })
-	}()
+	go func() { _ = s.Update(context.Background(), holder(s.writer, false, entered, release)) }()
 	<-entered
 	var calls []*call
 	for _, fn := range fns {

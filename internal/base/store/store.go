@@ -17,6 +17,10 @@ type Options struct {
 	// Logger gets failures that no caller gets, and migrations; nil for none.
 	Logger *slog.Logger
 
+	// Rehearse has each group run once for nothing before it counts, so that tests find functions that may not run
+	// twice. It is for tests.
+	Rehearse bool
+
 	// commit, if set, wraps every COMMIT; tests make it fail.
 	commit func(commit func() error) error
 }
@@ -30,6 +34,8 @@ type Store struct {
 	unused chan struct{} // one for each connection that may still be opened
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
+
+	rehearse bool
 
 	closeOnce  sync.Once
 	closeErr   error
@@ -87,7 +93,8 @@ func newStore(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
-	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}), testCommit: o.commit}
+	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
+		rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -24,8 +24,9 @@ const (
 // call is one Update.
 type call struct {
 	fn    func(*Tx) error
+	or    func(*Tx, error) error // runs instead of fn if fn failed; may be nil
 	state atomic.Int32
-	err   error // fn's error
+	err   error // of fn, or of or
 	done  chan error
 }
 
@@ -37,11 +38,23 @@ type call struct {
 // the error is ErrUnavailable and ctx's own; once fn has begun, Update waits
 // for the truth. fn runs on the writer's goroutine, while everybody else's
 // writes wait: it does no I/O of its own and never calls Update.
+//
+// fn may run more than once: if another call of its group fails, the group is
+// rolled back and runs again. So fn assigns its results, and begins each run
+// without those of the run before.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
+	return s.UpdateOr(ctx, fn, nil)
+}
+
+// UpdateOr is Update with a function that writes something else if fn fails. After
+// an error of fn, fn's writes are rolled back and or runs with that error. UpdateOr
+// returns what or returns: nil means that or's writes are on disk. After a panic of
+// fn, or does not run.
+func (s *Store) UpdateOr(ctx context.Context, fn func(*Tx) error, or func(*Tx, error) error) error {
 	if s.writer == nil {
 		return fmt.Errorf("store: %w: the store was opened read-only", ErrReadOnly)
 	}
-	c := &call{fn: fn, done: make(chan error, 1)}
+	c := &call{fn: fn, or: or, done: make(chan error, 1)}
 	if err := s.writer.enqueue(ctx, c); err != nil {
 		return err
 	}
@@ -72,6 +85,7 @@ type writer struct {
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the last group is done
 
+	careful int                   // how many groups still have savepoints from the start
 	memory  *groupMemory          // of the group that is under way
 	session *session              // nil after a failure that the connection may not have survived
 	groups  int64                 // the group counter as last read or committed
@@ -104,7 +118,7 @@ func (w *writer) run() {
 		if clean {
 			close(w.stopped)
 		} else {
-			go w.run() // a function ended its goroutine; see runCall
+			go w.run() // a function ended its goroutine; see protect
 		}
 	}()
 	for {

@@ -40,9 +40,11 @@ var databases = struct {
 }{of: map[string]*watched{}}
 
 // Open opens a store, which is closed when the test has ended, and has its
-// database checked then, with look where that is not nil.
+// database checked then, with look where that is not nil. It rehearses each group,
+// so that a function that may not run twice fails its test.
 func Open(t testing.TB, path string, o store.Options, look Look) *store.Store {
 	t.Helper()
+	_, o.Rehearse = t.(*testing.T) // a benchmark measures what a daemon does
 	s, err := store.Open(context.WithoutCancel(t.Context()), path, o)
 	if err != nil {
 		t.Fatal(err)
