@@ -44,10 +44,13 @@ func (g *Gate) planStep(ctx context.Context, sub op.Submission, ask op.Ask, earl
 		return planned{}, err
 	}
 	defer end()
-	if err := g.mayAsk(ctx, sub.Requester); err != nil {
-		return planned{}, err
-	}
-	if err := g.checkRoom(ctx, sub, ask, claimed); err != nil {
+	err = g.view(ctx, func(tx *store.Tx) error {
+		if err := g.mayAsk(tx, sub.Requester); err != nil {
+			return err
+		}
+		return g.checkRoom(tx, sub, ask, claimed)
+	})
+	if err != nil {
 		return planned{}, err
 	}
 	return g.plan(ctx, sub.Requester, ask, earlier)
@@ -56,25 +59,23 @@ func (g *Gate) planStep(ctx context.Context, sub op.Submission, ask op.Ask, earl
 // checkRoom refuses, as OverLimit, a step for which there is no room, whatever a
 // look would show. It counts the steps that other submissions plan at the same time,
 // so that these cannot all take the last place. The final decision is checkLimit's.
-func (g *Gate) checkRoom(ctx context.Context, sub op.Submission, ask op.Ask, claimed *claim) error {
-	return g.view(ctx, func(tx *store.Tx) error {
-		open, err := journal.OpenSteps(tx, ask.Target)
-		if err != nil {
-			return err
-		}
-		if len(sub.Steps) == 1 && mayJoin(open, ask) {
-			return nil
-		}
-		waits := g.surelyWaits(ask)
-		ofTarget, ofRequester := claimed.add(ask.Target, waits)
-		if err := g.checkTarget(tx, sub.Requester, ask.Target, len(open), ofTarget); err != nil {
-			return err
-		}
-		if !waits {
-			return nil
-		}
-		return g.checkPending(tx, sub.Requester, ofRequester)
-	})
+func (g *Gate) checkRoom(tx *store.Tx, sub op.Submission, ask op.Ask, claimed *claim) error {
+	open, err := journal.OpenSteps(tx, ask.Target)
+	if err != nil {
+		return err
+	}
+	if len(sub.Steps) == 1 && mayJoin(open, ask) {
+		return nil
+	}
+	waits := g.surelyWaits(ask)
+	ofTarget, ofRequester := claimed.add(ask.Target, waits)
+	if err := g.checkTarget(tx, sub.Requester, ask.Target, len(open), ofTarget); err != nil {
+		return err
+	}
+	if !waits {
+		return nil
+	}
+	return g.checkPending(tx, sub.Requester, ofRequester)
 }
 
 // claims counts steps that are planned and not yet written: all of each target, and

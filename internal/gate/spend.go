@@ -124,11 +124,11 @@ func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
 
 // mayAsk refuses, before any look, a caller whose quota is used up. It refuses every
 // caller while the disk has too little room.
-func (g *Gate) mayAsk(ctx context.Context, by op.Requester) error {
+func (g *Gate) mayAsk(tx *store.Tx, by op.Requester) error {
 	if err := g.room.Admit(0); err != nil {
 		return err
 	}
-	return g.view(ctx, func(tx *store.Tx) error { return g.withinQuota(tx, by, 1) })
+	return g.withinQuota(tx, by, 1)
 }
 
 // costOf is how many bytes the gate writes for a submission's steps.
