@@ -21,8 +21,8 @@ func (r *Report) hub(h *api.Hub) {
 	switch {
 	case h.Error != nil:
 		f.State = Bad
-		f.Detail = fmt.Sprintf("%s: its wishes rest, last read %s: %s", op.Shown(h.URL), moment(h.ReadAt),
-			op.Shown(h.Error.Detail))
+		f.Detail = fmt.Sprintf("%s: its wishes rest, last read %s: %s",
+			op.Shown(h.URL), moment(h.ReadAt), op.Shown(h.Error.Detail))
 		f.hint("%s", hubHint(h.Error.Code))
 	case h.ReadAt == nil:
 		f.State, f.Detail = Note, fmt.Sprintf("%s was not asked yet", op.Shown(h.URL))

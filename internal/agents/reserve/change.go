@@ -64,8 +64,8 @@ func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (
 	}
 	r, err := read(tx, id, now)
 	if err == nil && !r.Holder.Same(holder) {
-		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder,
-			holder.UID).
+		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)",
+			r.Holder, r.Holder.UID, id, holder, holder.UID).
 			WithHint("its holder can release or transfer it; operators can by a signature")
 	}
 	return r, err
