@@ -87,8 +87,8 @@ func VerifyStored(payload []byte, stored op.Signed) error {
 	}
 	// Only a verified signature tells what its key attested.
 	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {
-		return atStage(refusal.StageCrypto, refusal.New(refusal.BadSignature,
-			"the key %s attested something else than is stored", stored.Key))
+		err := refusal.New(refusal.BadSignature, "the key %s attested something else than is stored", stored.Key)
+		return atStage(refusal.StageCrypto, err)
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func (s signature) isOf(stored op.Signed) error {
 		return s.barred
 	}
 	if key := ssh.FingerprintSHA256(s.key); key != stored.Key {
-		return refusal.New(refusal.UnknownSigner, "the signature is by the key %s, and is stored as one by %s", key,
-			op.Shown(stored.Key))
+		return refusal.New(refusal.UnknownSigner, "the signature is by the key %s, and is stored as one by %s",
+			key, op.Shown(stored.Key))
 	}
 	if s.cert == nil {
 		if stored.CA != "" {

@@ -204,8 +204,8 @@ func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (ent
 	listed := t.byCA[string(c.caBlob)]
 	lines := t.pick(listed, principal)
 	if len(listed) > 0 && len(lines) == 0 {
-		return entry{}, refusal.New(refusal.UnknownSigner, "the CA %s is not listed for the principal %s", c.caPrint,
-			quotedName(principal)).
+		return entry{}, refusal.New(refusal.UnknownSigner, "the CA %s is not listed for the principal %s",
+			c.caPrint, quotedName(principal)).
 			WithHint("the certificate's principal has to match the patterns of the CA's line")
 	}
 	e, err := firstAccepting(lines, "the CA "+c.caPrint, role, at)
@@ -344,12 +344,12 @@ func (l Listed) validAt(at time.Time) *refusal.Refusal {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
 	case !l.ValidAfter.IsZero() && at.Unix() < l.ValidAfter.Unix():
-		return refusal.New(refusal.SignerExpired, "key %s of %s is valid only from %s", l.Key, op.ShownName(l.Principal),
-			l.ValidAfter.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "key %s of %s is valid only from %s",
+			l.Key, op.ShownName(l.Principal), l.ValidAfter.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	case !l.ValidBefore.IsZero() && at.Unix() > l.ValidBefore.Unix():
-		return refusal.New(refusal.SignerExpired, "key %s of %s was valid only until %s", l.Key, op.ShownName(l.Principal),
-			l.ValidBefore.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "key %s of %s was valid only until %s",
+			l.Key, op.ShownName(l.Principal), l.ValidBefore.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	default:
 		return nil

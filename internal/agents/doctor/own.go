@@ -30,8 +30,9 @@ func foreign(path string) *refusal.Refusal {
 	err := own().Check(path)
 	var r *refusal.Refusal
 	switch {
-	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err,
-		syscall.ENOTDIR): // .git is a file in a linked work tree
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ENOTDIR): // .git is a file in a linked work tree
 		return nil
 	case errors.As(err, &r):
 		return r
@@ -46,8 +47,10 @@ func (d Doctor) foreignCheckout() *refusal.Refusal {
 	for dir := d.Place.Path; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
 		if _, err := os.Lstat(at); err == nil {
-			paths = append(paths, at, filepath.Join(at, "HEAD"), filepath.Join(at, "config"), filepath.Join(at,
-				"config.worktree"))
+			paths = append(paths, at)
+			for _, name := range []string{"HEAD", "config", "config.worktree"} {
+				paths = append(paths, filepath.Join(at, name))
+			}
 			break
 		}
 		if dir == "/" {

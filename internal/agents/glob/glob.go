@@ -120,8 +120,8 @@ func clean(pattern string, elements []element, o Options) ([]element, error) {
 	if len(segments) > 1 && len(segments[0]) == 0 {
 		rest, ok := below(segments, o)
 		if !ok {
-			return nil, refusal.New(refusal.BadParams, "the pattern %.80q is absolute and not below the scope %q", pattern,
-				o.Scope).
+			return nil, refusal.New(refusal.BadParams, "the pattern %.80q is absolute and not below the scope %q",
+				pattern, o.Scope).
 				WithHint("write it relative to the scope")
 		}
 		segments = append([][]element{within}, rest...)

@@ -91,8 +91,8 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	}
 	report := Report{Changes: []Change{change}, Notes: []string{}}
 	if switchedOff(edited) {
-		report.Notes = append(report.Notes, fmt.Sprintf("%s has disableAllHooks: no hook runs until you remove it",
-			op.Shown(s.Path)))
+		note := op.Shown(s.Path) + " has disableAllHooks: no hook runs until you remove it"
+		report.Notes = append(report.Notes, note)
 	}
 	if s.DryRun || change.Action == Unchanged {
 		return report, nil

@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gated/internal/base/op"
@@ -63,8 +64,8 @@ func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (
 	}
 	r, err := read(tx, id, now)
 	if err == nil && !r.Holder.Same(holder) {
-		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder,
-			holder.UID).
+		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)",
+			r.Holder, r.Holder.UID, id, holder, holder.UID).
 			WithHint("its holder can release or transfer it; operators can by a signature")
 	}
 	return r, err
@@ -132,4 +133,17 @@ func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
 		in.patterns = append(in.patterns, pattern{Pattern: p, asked: text, prefix: prefixOf(in.path, p)})
 	}
 	return in, nil
+}
+
+// Clear ends every reservation, without an entry for each, and returns how many there were. Scopes keep their ids. It
+// is for a restored database, which does not know what was decided after its backup.
+func Clear(tx *store.Tx) (ended int, err error) {
+	if _, err := tx.Exec(`DELETE FROM reservation_patterns`); err != nil {
+		return 0, fmt.Errorf("end reservations: %w", err)
+	}
+	n, err := tx.Exec(`DELETE FROM reservations`)
+	if err != nil {
+		return 0, fmt.Errorf("end reservations: %w", err)
+	}
+	return int(n), nil
 }

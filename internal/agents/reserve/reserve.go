@@ -132,8 +132,8 @@ func full(s Place, h Holder, n int) error {
 	if n < MaxPerHolder {
 		return nil
 	}
-	return refusal.New(refusal.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path,
-		MaxPerHolder).
+	return refusal.New(refusal.OverLimit, "%s has %d reservations in %s already, and may have %d",
+		h, n, s.Path, MaxPerHolder).
 		WithHint("release some, or reserve several patterns at once")
 }
 

@@ -121,8 +121,8 @@ func (q *queue) room(w *wish) error {
 			own.weight+heft, MaxWeight).
 			WithHint("let one of the claims that wait end first, or use wildcards, as in dir/**")
 	case all.reservations >= MaxWaitersPerUID:
-		return refusal.New(refusal.OverLimit, "uid %d waits for %d claims already, under all its names", w.holder.UID,
-			all.reservations).
+		return refusal.New(refusal.OverLimit, "uid %d waits for %d claims already, under all its names",
+			w.holder.UID, all.reservations).
 			WithHint("let one of them end first")
 	case all.weight+heft > MaxWeightPerUID:
 		return refusal.New(refusal.OverLimit,

@@ -123,8 +123,8 @@ func (s StrictModes) openBelow(above int, path string) (*os.File, error) {
 	dir := os.NewFile(uintptr(fd), path)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && st.Uid != s.UID {
-		err = refusal.New(refusal.NotAllowed, "%s belongs to %s, and gated runs as uid %d", op.Shown(path), Owner(st.Uid),
-			s.UID).
+		err = refusal.New(refusal.NotAllowed, "%s belongs to %s, and gated runs as uid %d",
+			op.Shown(path), Owner(st.Uid), s.UID).
 			WithHint("find out who made it, and choose another directory")
 	}
 	if err != nil {
@@ -153,8 +153,8 @@ func (m *Made) Create(name string) (*os.File, error) {
 func (m *Made) Open(name string) (*os.File, error) {
 	f, err := m.open(name, unix.O_RDWR|unix.O_CREAT)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) {
-		return nil, refusal.New(refusal.NotAllowed, "%s is a symbolic link or a directory", op.Shown(filepath.Join(m.Path,
-			name))).
+		at := op.Shown(filepath.Join(m.Path, name))
+		return nil, refusal.New(refusal.NotAllowed, "%s is a symbolic link or a directory", at).
 			WithHint("find out who made it, remove it, and try again")
 	}
 	return f, err

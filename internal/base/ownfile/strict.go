@@ -299,9 +299,9 @@ func (s StrictModes) owned(path, at string, st *unix.Stat_t) error {
 	if st.Uid == 0 || st.Uid == s.UID {
 		return nil
 	}
-	return refusal.New(refusal.NotAllowed, "%s belongs to %s, who is neither root nor uid %d (mode %04o)", saying(path,
-		at), Owner(st.Uid), s.UID,
-		st.Mode&0o7777).WithHint("look at what is in it, then: chown -h root %s", op.Shown(at))
+	return refusal.New(refusal.NotAllowed, "%s belongs to %s, who is neither root nor uid %d (mode %04o)",
+		saying(path, at), Owner(st.Uid), s.UID, st.Mode&0o7777).
+		WithHint("look at what is in it, then: chown -h root %s", op.Shown(at))
 }
 
 // saying names the requested path and, if another path on the way is refused, that path too.

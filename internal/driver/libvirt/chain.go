@@ -241,8 +241,8 @@ func (w *work) mine(k disk) error {
 	case k.shared:
 		return refusal.New(refusal.Conflict, "the disk %s of %s is read only, or shared", k.target, w.step.Target)
 	case k.volume == nil:
-		return refusal.New(refusal.Conflict, "the disk %s of %s is in no active pool of this libvirtd", k.target,
-			w.step.Target).
+		return refusal.New(refusal.Conflict, "the disk %s of %s is in no active pool of this libvirtd",
+			k.target, w.step.Target).
 			WithHint("virsh pool-refresh, pool-start or pool-define-as make it one that gated can act on")
 	}
 	if err := w.guest.used.alone(w.guest.domain, k, nil); err != nil {

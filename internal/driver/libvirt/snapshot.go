@@ -104,8 +104,8 @@ func (w *work) rollsBack(x snapshotXML) error {
 			continue // the guest was stopped, so there is only one definition
 		}
 		if was == nil || !sameDisks(was.Disks, w.guest.xml.Disks) {
-			return refusal.New(refusal.Conflict, "%s had other disks when the snapshot %s was made", w.step.Target,
-				strconv.Quote(x.Name)).
+			return refusal.New(refusal.Conflict, "%s had other disks when the snapshot %s was made",
+				w.step.Target, strconv.Quote(x.Name)).
 				WithHint("a restore would take back which disks it has, too: put in or detach disks first, so that they are those of then")
 		}
 	}

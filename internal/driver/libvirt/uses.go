@@ -113,8 +113,8 @@ func (u *uses) clear() error {
 		return nil
 	}
 	d := u.doubts[0]
-	return refusal.New(refusal.Conflict, "it cannot be told which files the domain %s uses: %s", op.Shown(d.dom.Name),
-		op.Shown(d.why)).
+	return refusal.New(refusal.Conflict, "it cannot be told which files the domain %s uses: %s",
+		op.Shown(d.dom.Name), op.Shown(d.why)).
 		WithHint("nothing is taken from any guest until that can be read: see the guide of the libvirt driver")
 }
 

@@ -86,8 +86,8 @@ func (g *guest) read() error {
 		return err
 	}
 	if self.ino != g.Inode || self.birth != g.Birth {
-		return refusal.New(refusal.StaleTarget, "guest/%s: its guest.json was written for another directory (%s)", g.name,
-			g.incarnation()).
+		return refusal.New(refusal.StaleTarget, "guest/%s: its guest.json was written for another directory (%s)",
+			g.name, g.incarnation()).
 			WithHint("it was copied or restored by hand; look at it on the host")
 	}
 	if g.data, err = g.dir.stat(dataDir); err == nil && !g.data.isDir() {

@@ -182,8 +182,8 @@ func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
 	if err == nil {
 		return nil
 	}
-	return driver.Transient(refusal.New(refusal.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name,
-		doing, err))
+	err = refusal.New(refusal.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name, doing, err)
+	return driver.Transient(err)
 }
 
 // settleFirst is settle before a permit is used. So no approval is spent on a step that would

@@ -48,8 +48,8 @@ func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) erro
 		return err
 	}
 	if need := u.allocated + reserve; need > free {
-		return refusal.New(refusal.OverLimit, "a copy of %s needs %s and %s are free", what, driver.Size(need),
-			driver.Size(free)).
+		return refusal.New(refusal.OverLimit, "a copy of %s needs %s and %s are free",
+			what, driver.Size(need), driver.Size(free)).
 			WithHint("delete a snapshot, or give the file system more room")
 	}
 	return nil

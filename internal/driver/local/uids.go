@@ -60,8 +60,8 @@ func openUIDs(root *dir, in UIDRange) (*guestUIDs, error) {
 		u.table, err = parseUIDs(b)
 	}
 	if err != nil {
-		return nil, refusal.New(refusal.Conflict, "%s/%s, which says which guest has which uid: %v", root.path(), uidsFile,
-			err).
+		return nil, refusal.New(refusal.Conflict, "%s/%s, which says which guest has which uid: %v",
+			root.path(), uidsFile, err).
 			WithHint("put it back from a backup; without it the gate gives every guest a new uid")
 	}
 	return u, nil

@@ -123,8 +123,8 @@ func settings(kind string, p op.Params, sockets int64) (values, error) {
 	}
 	if p.Has("cpus") {
 		if p.Int("cpus")%sockets != 0 {
-			return nil, refusal.New(refusal.BadParams, "%d CPUs cannot be spread over the machine's %d sockets", p.Int("cpus"),
-				sockets)
+			return nil, refusal.New(refusal.BadParams, "%d CPUs cannot be spread over the machine's %d sockets",
+				p.Int("cpus"), sockets)
 		}
 		v["cores"] = fmt.Sprint(p.Int("cpus") / sockets)
 	}

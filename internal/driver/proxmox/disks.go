@@ -47,8 +47,8 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 	case disk.size == 0 || unusedDisk().MatchString(disk.key):
 		return action{}, refusal.New(refusal.BadParams, "Proxmox VE does not say how large %s is", disk.key)
 	case wished < disk.size:
-		return action{}, refusal.New(refusal.BadParams, "%s is %s, and Proxmox VE makes no disk smaller", disk.key,
-			amount(disk.size)).
+		return action{}, refusal.New(refusal.BadParams, "%s is %s, and Proxmox VE makes no disk smaller",
+			disk.key, amount(disk.size)).
 			WithHint("add a smaller disk and copy what is on it")
 	case wished == disk.size:
 		return already("it has that size already"), nil

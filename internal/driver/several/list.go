@@ -265,8 +265,8 @@ const unknownState = "unknown"
 // end did not answer. Every other refusal is about a target that exists.
 func isAway(err error) bool {
 	code := refusal.CodeOf(err)
-	return code == refusal.Unavailable || code == refusal.Internal || errors.Is(err, context.Canceled) || errors.Is(err,
-		context.DeadlineExceeded)
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return ended || code == refusal.Unavailable || code == refusal.Internal
 }
 
 // lied is the error for an answer that makes no sense.

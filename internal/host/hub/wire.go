@@ -129,8 +129,8 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 		return Desired{}, err
 	}
 	if d.Revision == "" || len(d.Revision) > MaxRevision {
-		return Desired{}, refusal.New(refusal.Malformed, "the revision has %d bytes, not 1 to %d", len(d.Revision),
-			MaxRevision)
+		return Desired{}, refusal.New(refusal.Malformed, "the revision has %d bytes, not 1 to %d",
+			len(d.Revision), MaxRevision)
 	}
 	if err := op.CheckText("the revision", d.Revision); err != nil {
 		return Desired{}, err

@@ -139,8 +139,8 @@ func current(ctx context.Context, s *store.Store) error {
 		return tx.QueryRow(`SELECT user_version FROM pragma_user_version`).Scan(&have)
 	})
 	if want := len(Migrations()); err == nil && have < want {
-		err = refusal.New(refusal.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have,
-			want).
+		err = refusal.New(refusal.Unavailable, "the database %s has schema %d, and this gated reads %d",
+			s.Path(), have, want).
 			WithHint("gated serve brings it up to date when it starts")
 	}
 	return err

@@ -248,8 +248,8 @@ func checkRestorable(ctx context.Context, s *store.Store, file, host string) err
 			}
 			_, of, err := whose(tx)
 			if err == nil && of != host {
-				err = refusal.New(refusal.TargetMismatch, "the backup is of the host %q, and %s says %q", of, state.SettingsName,
-					host).
+				err = refusal.New(refusal.TargetMismatch, "the backup is of the host %q, and %s says %q",
+					of, state.SettingsName, host).
 					WithHint("nothing was changed; what the gate remembers is about the guests of that host")
 			}
 			return err

@@ -78,6 +78,6 @@ func (c *call) holder(parameter string) (string, error) {
 	} else if op.CheckName(text) == nil {
 		return text, nil
 	}
-	return "", ownRefusal(refusal.New(refusal.Malformed, "%s is %q, neither an agent's name nor uid and a number",
-		parameter, clip(text)))
+	err := refusal.New(refusal.Malformed, "%s is %q, neither an agent's name nor uid and a number", parameter, clip(text))
+	return "", ownRefusal(err)
 }

@@ -294,8 +294,8 @@ func parseQuery(r *http.Request, known []string) (url.Values, error) {
 	}
 	for name, values := range q {
 		if !slices.Contains(known, name) {
-			return nil, ownRefusal(refusal.New(refusal.Malformed, "the query has the parameter %q, which does not belong",
-				clip(name)))
+			err := refusal.New(refusal.Malformed, "the query has the parameter %q, which does not belong", clip(name))
+			return nil, ownRefusal(err)
 		}
 		if len(values) != 1 {
 			return nil, ownRefusal(refusal.New(refusal.Malformed, "the query has the parameter %q twice", name))

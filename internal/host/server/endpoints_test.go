@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -252,21 +253,37 @@ func requestOf(t *testing.T, w *world) op.Request {
 	return r
 }
 
+// showings is how many payloads the gate knows that an operator read.
+func (w *world) showings(t *testing.T) (n int) {
+	t.Helper()
+	require.NoError(t, w.Store.View(t.Context(), func(tx *store.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM showings").Scan(&n)
+	}))
+	return n
+}
+
 func TestPayloadIsTheExactBytes(t *testing.T) {
 	w := start(t, -1, nil)
-	shown := func() (n int) {
-		require.NoError(t, w.Store.View(t.Context(), func(tx *store.Tx) error {
-			return tx.QueryRow("SELECT count(*) FROM showings").Scan(&n)
-		}))
-		return n
-	}
 	w.do(t, "GET", "/v1/requests/j1.1/payload", "", api.TokenHeader, servicetest.Token())
 	w.do(t, "GET", "/v1/requests/j1.1", "")
-	require.Zero(t, shown(), "an agent under an operator's uid reads nothing to sign it")
+	require.Zero(t, w.showings(t), "an agent under an operator's uid reads nothing to sign it")
 	r := w.do(t, "GET", "/v1/requests/j1.1/payload", "")
-	require.Equal(t, 1, shown())
+	require.Equal(t, 1, w.showings(t))
 	require.Equal(t, requestOf(t, w).Payload, r.body)
 	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
+}
+
+// A job says why a step of it that may run does not: what runs steps tells the server.
+func TestAJobSaysWhyAStepIsHeld(t *testing.T) {
+	again := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	w := start(t, -1, func(c *Config) {
+		c.Held = func(s op.Step) (string, time.Time) { return s.ID.String() + ": the pool is not active", again }
+	})
+	var j api.Job
+	w.do(t, "GET", "/v1/jobs/j3", "").into(t, 200, &j)
+	require.Equal(t, refusal.Unavailable, j.Steps[0].Error.Code)
+	require.Equal(t, "j3.1: the pool is not active", j.Steps[0].Error.Detail)
+	require.Equal(t, &again, j.Steps[0].RetryAt)
 }
 
 func TestOpsIsTheCatalogue(t *testing.T) {

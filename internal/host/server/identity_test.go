@@ -40,6 +40,7 @@ func TestEveryRequestSaysWhichAgentAsks(t *testing.T) {
 	w := start(t, -1, nil)
 	me := w.be(t, "me")
 	for _, c := range [][3]string{
+		{"POST", "/v1/canary/" + number(servicetest.Alert) + "/accept", ""},
 		{"POST", "/v1/jobs", aJob}, {"DELETE", "/v1/jobs/j11", ""}, {"PUT", "/v1/desired/web", servicetest.Document},
 		{"POST", "/v1/reservations", goodClaim}, {"DELETE", "/v1/reservations/r3", ""}, {"DELETE", "/v1/jobs/j99", ""},
 		{"POST", "/v1/requests/j2.1/reject", filled(t, w.World, "@reject@")}, {"POST", "/v1/ops", filled(t, w.World, "@offline@")},

@@ -57,8 +57,8 @@ func idempotencyKey(h http.Header) (string, error) {
 	}
 	key := values[0]
 	if len(values) > 1 || key == "" || len(key) > maxKey {
-		return "", ownRefusal(refusal.New(refusal.Malformed, "Idempotency-Key is not one value of 1 to %d characters",
-			maxKey))
+		err := refusal.New(refusal.Malformed, "Idempotency-Key is not one value of 1 to %d characters", maxKey)
+		return "", ownRefusal(err)
 	}
 	for i := 0; i < len(key); i++ {
 		if key[i] < 0x20 || key[i] > 0x7e {

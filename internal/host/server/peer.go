@@ -143,8 +143,9 @@ func agentToken(h http.Header) (string, error) {
 }
 
 func errToken() error {
-	return ownRefusal(refusal.New(refusal.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
-		api.TokenHeader, maxToken))
+	err := refusal.New(refusal.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
+		api.TokenHeader, maxToken)
+	return ownRefusal(err)
 }
 
 func inToken(c byte) bool {

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
@@ -158,14 +157,4 @@ func wireRequest(r op.Request) (api.Request, error) {
 		return api.Request{}, fmt.Errorf("the stored payload of %s: %s", r.ID, err)
 	}
 	return w, nil
-}
-
-// acceptAlert ends the alert of the change that the path names.
-func (s *Server) acceptAlert(c *call) (answer, error) {
-	text := c.r.PathValue("change")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
-		return answer{}, ownRefusal(refusal.New(refusal.Malformed, "%q is not the number of an audit entry", clip(text)))
-	}
-	return answer{status: http.StatusNoContent}, s.Canary.Accept(c.ctx, c.by.String(), n)
 }

@@ -112,8 +112,8 @@ func (c *call) reservationQuery() (q reserve.Query, err error) {
 	q.Bytes = pageBytes
 	q.Path = c.query.Get("scope")
 	if c.query.Has("scope") && (q.Path == "" || q.Path[0] != '/') {
-		return q, ownRefusal(refusal.New(refusal.Malformed, "scope is %q, not the absolute path of a directory",
-			clip(q.Path)))
+		err := refusal.New(refusal.Malformed, "scope is %q, not the absolute path of a directory", clip(q.Path))
+		return q, ownRefusal(err)
 	}
 	if q.Holder, err = c.holder("agent"); err != nil {
 		return q, err

@@ -16,6 +16,7 @@ import (
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/test/servicetest"
 	"gated/internal/wire/api"
 )
@@ -180,6 +181,35 @@ func TestUnregisterSaysWhoIsAnOperator(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"name":"builder"`)
 	require.Equal(t, "uid:64322", w.newest(t, 1)[0].By)
+}
+
+// An operator's id for a directory takes nothing from its owner. Any other caller must be able to write there.
+func TestOperatorsRegisterDirectoriesOfOthers(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) { c.Operators = []uint32{carol} })
+	dir := socketDir(t)
+	var st syscall.Stat_t
+	require.NoError(t, syscall.Stat(dir, &st))
+	body := string(must.Get(api.Encode(api.Place{Path: dir, Device: st.Dev, Inode: st.Ino}))(t))
+	require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, "POST", "/v1/scopes", body).Code)
+	b := must.Get(w.as(t, carol, "POST", "/v1/scopes", body))(t)
+	var scope api.Scope
+	require.NoError(t, api.DecodeAnswer(b, &scope), "%s", b)
+	require.Equal(t, dir, scope.Path)
+}
+
+// Benign steps wait for operators who read a payload. A caller that signs nothing keeps no step waiting.
+func TestOnlyOperatorsAreShownAPayload(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) { c.Operators = []uint32{carol} })
+	for _, c := range []struct {
+		uid    uint32
+		showed int
+	}{{mallory, 0}, {carol, 1}} {
+		b := must.Get(w.as(t, c.uid, "GET", "/v1/requests/j1.1/payload", ""))(t)
+		require.Equal(t, requestOf(t, w).Payload, b)
+		require.Equal(t, c.showed, w.showings(t), "uid %d", c.uid)
+	}
 }
 
 func TestAnEmptyListOfSubmittersIsNobody(t *testing.T) {

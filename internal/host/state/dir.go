@@ -201,8 +201,8 @@ func (d *Dir) tighten() error {
 		return err
 	}
 	if entries, err = dir.ReadDir(1); len(entries) > 0 {
-		return refusal.New(refusal.NotAllowed, "%s appeared while the state directory was made", filepath.Join(d.path,
-			entries[0].Name())).
+		at := filepath.Join(d.path, entries[0].Name())
+		return refusal.New(refusal.NotAllowed, "%s appeared while the state directory was made", at).
 			WithHint("find out who made it, and choose another directory with --state")
 	}
 	if !errors.Is(err, io.EOF) {

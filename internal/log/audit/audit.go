@@ -176,7 +176,6 @@ type logEnd struct {
 	from   int64 // the newest entry before the group's first
 	head   Head
 	leaves []tlog.Hash // of the group's entries
-	hash   []byte      // of the newest of them
 }
 
 var ends store.Memory[logEnd]
@@ -192,7 +191,7 @@ func (end *logEnd) append(tx *store.Tx, e Entry) error {
 	if _, err := tx.Exec(`INSERT INTO audit(seq, body, hash) VALUES(?, ?, ?)`, e.Seq, body, sum[:]); err != nil {
 		return fmt.Errorf("append audit entry: %w", err)
 	}
-	end.head, end.hash = Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}, sum[:]
+	end.head = Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}
 	end.leaves = append(end.leaves, tlog.RecordHash(body))
 	return nil
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -81,11 +82,7 @@ func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) 
 			e = nil
 			continue
 		}
-		done, err := e.add(tlog.RecordHash(body))
-		if err != nil {
-			return newest, nil, err
-		}
-		if err := keep(tx, e.size, done); err != nil {
+		if err := addLeaf(tx, e, tlog.RecordHash(body)); err != nil {
 			return newest, nil, err
 		}
 	}
@@ -95,22 +92,23 @@ func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) 
 // growBy adds the group's entries to a tree of all entries before them.
 func growBy(tx *store.Tx, end *logEnd, e *edge) (entry, *edge, error) {
 	for _, leaf := range end.leaves {
-		done, err := e.add(leaf)
-		if err != nil {
-			return entry{}, nil, err
-		}
-		if err := keep(tx, e.size, done); err != nil {
+		if err := addLeaf(tx, e, leaf); err != nil {
 			return entry{}, nil, err
 		}
 	}
-	return entry{end.head.Seq, end.hash}, e, nil
+	hash, err := hex.DecodeString(end.head.Hash)
+	return entry{end.head.Seq, hash}, e, err
 }
 
-// keep stores the nodes of stored levels among those that an entry completed. The
-// size is that of the tree with the entry.
-func keep(tx *store.Tx, size int64, done []tlog.Hash) error {
+// addLeaf adds one entry to the tree. Of the nodes that the entry completed, it stores
+// those of stored levels.
+func addLeaf(tx *store.Tx, e *edge, leaf tlog.Hash) error {
+	done, err := e.add(leaf)
+	if err != nil {
+		return err
+	}
 	for level := stride; level < len(done); level += stride {
-		if _, err := tx.Exec(`INSERT INTO audit_tree(level, n, hash) VALUES(?, ?, ?)`, level, size>>level-1, done[level][:]); err != nil {
+		if _, err := tx.Exec(`INSERT INTO audit_tree(level, n, hash) VALUES(?, ?, ?)`, level, e.size>>level-1, done[level][:]); err != nil {
 			return fmt.Errorf("grow the tree of the audit log: %w", err)
 		}
 	}

@@ -125,7 +125,8 @@ ALTER TABLE incarnations ADD COLUMN content TEXT NOT NULL DEFAULT '';
 `
 
 // SchemaOvertaken forgets a rejected wish if a destructive step asked for the same after the rejection, as overtake does
-// from now on. So only rejected wishes need an index. An index of all wishes, which are digests, had each decision write a page at a random place.
+// from now on. So only rejected wishes need an index. An index of all wishes, which are digests, had each decision
+// write a page at a random place.
 const SchemaOvertaken = `
 UPDATE steps SET wish = '' WHERE state = 'rejected' AND wish <> '' AND EXISTS (SELECT 1 FROM steps later JOIN jobs ON jobs.id = later.job
 	WHERE later.wish = steps.wish AND later.class = 'destructive' AND (later.job, later.idx) > (steps.job, steps.idx)

@@ -120,8 +120,8 @@ func choose(held []Identity, fingerprint string) (Identity, error) {
 			table(held)).
 			WithHint(certHint)
 	case fingerprint != "":
-		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent does not hold the key %s, but:%s", fingerprint,
-			table(held)).
+		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent does not hold the key %s, but:%s",
+			fingerprint, table(held)).
 			WithHint("load it with ssh-add")
 	default:
 		return Identity{}, refusal.New(refusal.UnknownSigner, "the agent holds no key that can sign for a gate:%s",
@@ -266,8 +266,8 @@ func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.
 			WithHint("the key may have been removed or its use not confirmed, or nobody touched the security key; " +
 				"ssh-add -l shows what the agent holds")
 	case errors.As(err, &strange):
-		return refusal.New(refusal.Unavailable, "what listens at %s does not answer as an ssh-agent does: %s", s.path,
-			strange).
+		return refusal.New(refusal.Unavailable, "what listens at %s does not answer as an ssh-agent does: %s",
+			s.path, strange).
 			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
 	default:
 		return refusal.New(refusal.Unavailable, "ssh-agent: %v", err).WithHint("it may have ended; check SSH_AUTH_SOCK")

@@ -240,12 +240,12 @@ func (c *Certificate) ValidAt(at time.Time) error {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
 	case at.Unix() < c.ValidAfter.Unix():
-		return refusal.New(refusal.SignerExpired, "the certificate %.60q is valid only from %s", c.KeyID,
-			c.ValidAfter.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "the certificate %.60q is valid only from %s",
+			c.KeyID, c.ValidAfter.Format(layout)).
 			WithHint("ask the CA for one that is valid now")
 	case !c.ValidBefore.IsZero() && at.Unix() >= c.ValidBefore.Unix():
-		return refusal.New(refusal.SignerExpired, "the certificate %.60q was valid only until %s", c.KeyID,
-			c.ValidBefore.Format(layout)).
+		return refusal.New(refusal.SignerExpired, "the certificate %.60q was valid only until %s",
+			c.KeyID, c.ValidBefore.Format(layout)).
 			WithHint("ask the CA for a new one")
 	}
 	return nil
@@ -256,8 +256,8 @@ func (c *Certificate) ValidAt(at time.Time) error {
 func Certified(s Signer, c *Certificate) (Signer, error) {
 	plain, ok := s.(signer)
 	if !ok || !bytes.Equal(plain.raw.PublicKey().Marshal(), c.cert.Key.Marshal()) {
-		return nil, refusal.New(refusal.UnknownSigner, "the certificate is of the key %s, not of %s", c.Fingerprint,
-			s.Fingerprint()).
+		return nil, refusal.New(refusal.UnknownSigner, "the certificate is of the key %s, not of %s",
+			c.Fingerprint, s.Fingerprint()).
 			WithHint("name the key and the certificate that belong together, KEY and KEY-cert.pub")
 	}
 	return signer{raw: plain.raw, cert: c.cert}, nil

@@ -110,8 +110,8 @@ func floodDocuments(socket string, on func()) error {
 	for i := 0; b.Len() < 16<<20-100; i++ {
 		fmt.Fprintf(&b, "- {name: g%d, memory: 1}\n", i)
 	}
-	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", b.Len(),
-		b.String())
+	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s",
+		b.Len(), b.String())
 	return floodWith(socket, 4, on, func(int) []byte { return request })
 }
 

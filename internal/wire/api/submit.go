@@ -128,8 +128,8 @@ func (e Envelope) Open() ([]byte, error) {
 	case len(e.Signatures) == 0:
 		return nil, refusal.New(refusal.Malformed, "the envelope has no signature").At(refusal.StageDecode)
 	case len(e.Signatures) > op.MaxSignatures:
-		return nil, refusal.New(refusal.Oversized, "the envelope has %d signatures, more than %d", len(e.Signatures),
-			op.MaxSignatures).
+		return nil, refusal.New(refusal.Oversized, "the envelope has %d signatures, more than %d",
+			len(e.Signatures), op.MaxSignatures).
 			At(refusal.StageDecode)
 	}
 	return b, nil

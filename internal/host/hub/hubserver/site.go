@@ -167,9 +167,11 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 		return nil, err
 	}
 	again, settled, err := s.look(host, dir, takes, most)
-	if err != nil || !settled || !slices.Equal(files, again) {
-		return nil, cmp.Or(err, error(refusal.New(refusal.Unavailable, "the files of %s changed while they were read",
-			op.Shown(host))))
+	if err != nil {
+		return nil, err
+	}
+	if !settled || !slices.Equal(files, again) {
+		return nil, refusal.New(refusal.Unavailable, "the files of %s changed while they were read", op.Shown(host))
 	}
 	v, name, err := build(texts)
 	if err != nil {
@@ -216,8 +218,8 @@ func (s *site) look(host, dir string, takes func(string) bool, most int) (files 
 			f := seenOf(info)
 			settled = settled && s.alone(f)
 			if total += f.size; total > hub.MaxAnswer {
-				return nil, false, refusal.New(refusal.Oversized, "the files of %s have more than %d bytes", op.Shown(dir),
-					hub.MaxAnswer)
+				return nil, false, refusal.New(refusal.Oversized, "the files of %s have more than %d bytes",
+					op.Shown(dir), hub.MaxAnswer)
 			}
 			files = append(files, f)
 		}
