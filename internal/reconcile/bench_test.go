@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,18 +125,49 @@ func BenchmarkOneChangedFile(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ms/change")
 }
 
-// BenchmarkIndex is what taking in one changed document costs where 10,000
-// others did not change.
-func BenchmarkIndex(b *testing.B) {
-	docs := make([]SetDoc, 10_000)
+// BenchmarkTake is what taking in one changed document costs where 10,000
+// others did not change: the comparison of both reads, and the index.
+func BenchmarkTake(b *testing.B) {
+	docs := make([]*SetDoc, 10_000)
 	for i := range docs {
 		doc, err := desired.Parse("f", wishOf(i, "512MiB"))
 		require.NoError(b, err)
-		docs[i] = SetDoc{Set: fmt.Sprintf("g%d.yaml", i), Doc: doc, Digest: "d"}
+		docs[i] = &SetDoc{Set: fmt.Sprintf("g%05d.yaml", i), Doc: doc, Digest: "d"}
 	}
+	r := New(Config{Sources: []Source{&lines{}}, Host: "pve1"})
+	require.Len(b, r.take([]change{{added: docs}}, true), len(docs))
+	doc, err := desired.Parse("f", wishOf(5000, "640MiB"))
+	require.NoError(b, err)
+	other := slices.Clone(docs)
+	other[5000] = &SetDoc{Set: docs[5000].Set, Doc: doc, Digest: "e"}
 	b.ReportAllocs()
 	for b.Loop() {
-		ix := newIndex([][]SetDoc{docs}, true)
-		require.Len(b, ix.wishes, len(docs))
+		gone, added := differences(docs, other)
+		require.Len(b, r.take([]change{{gone: gone, added: added}}, true), 1)
+		docs, other = other, docs
+	}
+}
+
+// BenchmarkDirOneChange is what it costs to read a directory of 10,000 files of
+// which one was written.
+func BenchmarkDirOneChange(b *testing.B) {
+	path := b.TempDir()
+	write := func(i int, memory string) {
+		require.NoError(b, os.WriteFile(filepath.Join(path, fmt.Sprintf("g%d.yaml", i)), wishOf(i, memory), 0o644))
+	}
+	for i := range 10_000 {
+		write(i, "512MiB")
+	}
+	d := must.Get(NewDir(path, time.Hour, func() time.Time { return time.Now().Add(time.Minute) }))(b)
+	b.Cleanup(func() { _ = d.Close() })
+	must.Get(d.Read(b.Context()))(b)
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		b.StopTimer()
+		write(5000, fmt.Sprintf("%dMiB", 512+i%2))
+		b.StartTimer()
+		docs, err := d.Read(b.Context())
+		require.NoError(b, err)
+		require.Len(b, docs, 10_000)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -35,10 +35,12 @@ type Dir struct {
 
 	mu      sync.Mutex
 	files   map[string]*file
-	names   []string  // of the documents, from the last listing
-	listed  stat      // the directory at that listing
-	scanned time.Time // time of the last pass over all files; zero: one is due
-	docs    []SetDoc  // of all files, sorted; nil: must be collected again
+	bad     map[string]bool // files with an error
+	names   []string        // of the documents, from the last listing
+	listed  stat            // the directory at that listing
+	scanned time.Time       // time of the last pass over all files; zero: one is due
+	docs    []*SetDoc       // of all files, sorted; replaced, never changed
+	stale   map[string]bool // files that changed since docs was made
 }
 
 // NewDir returns the source. A scan reads the whole directory each rescan. Between two scans, Dir looks only at the
@@ -48,7 +50,8 @@ func NewDir(path string, rescan time.Duration, now func() time.Time) (*Dir, erro
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
-	return &Dir{path: path, rescan: rescan, now: now, watch: w, files: map[string]*file{},
+	return &Dir{path: path, rescan: rescan, now: now, watch: w, files: map[string]*file{}, bad: map[string]bool{},
+		stale: map[string]bool{},
 		after: func(d time.Duration, f func()) func() { t := time.AfterFunc(d, f); return func() { t.Stop() } }}, nil
 }
 
@@ -64,7 +67,7 @@ func (d *Dir) Close() error { return d.watch.Close() }
 // Read returns the documents. One bad file makes the whole directory unreadable: a file that cannot be read, that
 // others could have written (NotAllowed), or that is not valid. Its content could contradict the rest. A directory
 // without any file is unreadable too, because a directory that is not mounted looks like that.
-func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
+func (d *Dir) Read(ctx context.Context) ([]*SetDoc, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dir, err := ownfile.Own().OpenDir(d.path)
@@ -131,8 +134,7 @@ func (d *Dir) scanAll(ctx context.Context, s scan) error {
 	}
 	for name := range d.files {
 		if !here[name] {
-			delete(d.files, name)
-			d.docs = nil
+			d.put(name, nil)
 		}
 	}
 	return nil
@@ -163,25 +165,31 @@ func (d *Dir) update(s scan, name string) {
 		return
 	}
 	f, changed := s.load(name, d.files[name])
-	switch {
-	case !changed:
+	if !changed {
 		return
-	case f == nil:
-		delete(d.files, name)
-	default:
-		d.files[name] = f
 	}
-	d.docs = nil
+	d.put(name, f)
 	if f != nil && f.unsettled {
 		d.after(settle, d.watch.Announce)
 	}
 }
 
-// result returns the documents, or the error of the first file that has one.
-func (d *Dir) result() ([]SetDoc, error) {
-	if d.docs != nil {
-		return d.docs, nil
+// put keeps what was read of a file; nil says that there is no file any more.
+func (d *Dir) put(name string, f *file) {
+	d.stale[name] = true
+	delete(d.files, name)
+	delete(d.bad, name)
+	if f == nil {
+		return
 	}
+	d.files[name] = f
+	if f.err != nil {
+		d.bad[name] = true
+	}
+}
+
+// result returns the documents, or the error of the first file that has one.
+func (d *Dir) result() ([]*SetDoc, error) {
 	if len(d.files) == 0 {
 		return nil, refusal.New(refusal.Unavailable, "desired state: %s has no *.yaml file", d.path).
 			WithHint("to wish for nothing, say so: guests: []")
@@ -190,21 +198,31 @@ func (d *Dir) result() ([]SetDoc, error) {
 		return nil, refusal.New(refusal.Oversized, "desired state: %s has %d files, more than %d", d.path, len(d.files),
 			MaxFiles)
 	}
-	names := make([]string, 0, len(d.files))
-	for name := range d.files {
-		names = append(names, name)
+	if len(d.bad) > 0 {
+		return nil, d.files[slices.Min(slices.Collect(maps.Keys(d.bad)))].err
 	}
-	sort.Strings(names)
-	docs := make([]SetDoc, 0, len(names))
-	for _, name := range names {
-		f := d.files[name]
-		if f.err != nil {
-			return nil, f.err
+	if len(d.stale) > 0 {
+		d.docs, d.stale = d.merged(), map[string]bool{}
+	}
+	return d.docs, nil
+}
+
+// merged returns the documents with those of the stale files put in. A reader may still have the old list, so it makes
+// a new one.
+func (d *Dir) merged() []*SetDoc {
+	rest := d.docs
+	docs := make([]*SetDoc, 0, len(d.files))
+	for _, name := range slices.Sorted(maps.Keys(d.stale)) {
+		at, old := slices.BinarySearchFunc(rest, name, func(s *SetDoc, name string) int { return strings.Compare(s.Set, name) })
+		docs, rest = append(docs, rest[:at]...), rest[at:]
+		if old {
+			rest = rest[1:]
 		}
-		docs = append(docs, SetDoc{Set: name, Doc: f.doc, Digest: f.digest})
+		if f := d.files[name]; f != nil {
+			docs = append(docs, f.doc)
+		}
 	}
-	d.docs = docs
-	return docs, nil
+	return append(docs, rest...)
 }
 
 // document reports whether a file of that name is a document.

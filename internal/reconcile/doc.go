@@ -160,7 +160,7 @@ func New(c Config) *Reconciler {
 	return &Reconciler{
 		Config: c, queue: newQueue(c.Now, c.After), shares: newShares(c.Workers), reread: make(chan struct{}, 1),
 		cut: cut, cutOff: cutOff, handOver: handOver,
-		wishes: &index{whole: len(c.Sources) == 0}, sources: make([]sourceState, len(c.Sources)),
+		wishes: newIndex(len(c.Sources) == 0), sources: make([]sourceState, len(c.Sources)),
 		targets: map[op.Target]*target{}, limited: map[string]time.Time{}, passes: map[op.Target]*pass{},
 	}
 }

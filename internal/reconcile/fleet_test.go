@@ -34,19 +34,19 @@ func (l *lines) put(set, doc string) {
 
 func (*lines) Name() string { return "test" }
 
-func (l *lines) Read(context.Context) ([]SetDoc, error) {
+func (l *lines) Read(context.Context) ([]*SetDoc, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return nil, l.err
 	}
-	var out []SetDoc
+	var out []*SetDoc
 	for _, set := range slices.Sorted(maps.Keys(l.docs)) {
 		doc, err := desired.Parse(set, []byte(l.docs[set]))
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, SetDoc{Set: set, Doc: doc, Digest: op.SHA256([]byte(l.docs[set]))})
+		out = append(out, &SetDoc{Set: set, Doc: doc, Digest: op.SHA256([]byte(l.docs[set]))})
 	}
 	return out, nil
 }

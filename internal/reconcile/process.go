@@ -167,7 +167,7 @@ func (r *Reconciler) tidy(t op.Target) {
 // is cancelled, not dispatched. It reports whether the journal took it.
 func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	r.mu.Lock()
-	m, ix := r.targets[t], r.wishes
+	m := r.targets[t]
 	sets := map[string]bool{}
 	var open, look bool
 	if m != nil {
@@ -179,7 +179,7 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	}
 	r.mu.Unlock()
 	if open {
-		if err := r.leftBehind(ctx, ix, t, sets); err != nil {
+		if err := r.leftBehind(ctx, t, sets); err != nil {
 			return r.later(t, "withdraw", err)
 		}
 	}
@@ -199,7 +199,7 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 
 // leftBehind adds the sets that have open steps on a target but no wish for it. These steps are from before a restart,
 // and this process does not remember them.
-func (r *Reconciler) leftBehind(ctx context.Context, ix *index, t op.Target, sets map[string]bool) error {
+func (r *Reconciler) leftBehind(ctx context.Context, t op.Target, sets map[string]bool) error {
 	steps, err := r.Gate.Open(ctx, t)
 	if err != nil {
 		return err
@@ -210,12 +210,19 @@ func (r *Reconciler) leftBehind(ctx context.Context, ix *index, t op.Target, set
 			return err
 		}
 		for _, by := range job.Requesters {
-			if by.Source == op.SourceDesired && ix.knows(by.Set) && !ix.wants(by.Set, t) {
+			if by.Source == op.SourceDesired && r.wishesNot(by.Set, t) {
 				sets[by.Set] = true
 			}
 		}
 	}
 	return nil
+}
+
+// wishesNot reports whether it is known that a set has no wish for a target.
+func (r *Reconciler) wishesNot(set string, t op.Target) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wishes.knows(set) && !r.wishes.wants(set, t)
 }
 
 // later queues a target again after a back-off, and returns false.

@@ -20,7 +20,7 @@ import (
 
 // sourceState is the result of the last read of a source.
 type sourceState struct {
-	docs   []SetDoc
+	docs   []*SetDoc
 	err    error
 	readAt time.Time
 }
@@ -28,37 +28,48 @@ type sourceState struct {
 // read reads every source. It queues targets whose wish changed, and remembers which wishes ended and must be
 // withdrawn.
 func (r *Reconciler) read(ctx context.Context) {
-	r.reading.Lock()
+	r.reading.Lock() // read alone sets r.sources, so below it reads them without r.mu
 	defer r.reading.Unlock()
-	states := make([]sourceState, len(r.Sources))
-	for i, s := range r.Sources {
-		states[i].err = driver.Safely(r.Logger, "the source "+s.Name(), func() (err error) {
-			states[i].docs, err = s.Read(ctx)
-			return err
-		})
-		if states[i].err == nil {
-			states[i].err = r.checkHost(states[i].docs)
+	states, changes := make([]sourceState, len(r.Sources)), make([]change, len(r.Sources))
+	whole := true
+	for i := range r.Sources {
+		states[i], changes[i] = r.readSource(ctx, i)
+		if states[i].err != nil && ctx.Err() != nil {
+			return // a read that was cut off proves nothing
 		}
-		if states[i].err != nil {
-			states[i].docs = nil
-			if ctx.Err() != nil {
-				return // a read that was cut off proves nothing
-			}
-		}
-		states[i].readAt = r.Now()
+		whole = whole && states[i].err == nil
 	}
 	r.mu.Lock()
-	unchanged := sameDocs(r.sources, states)
 	r.logErrors(states)
 	r.sources = states
+	due := r.take(changes, whole)
 	r.mu.Unlock()
-	if !unchanged {
-		r.take(states)
+	for _, t := range due {
+		r.queue.add(t)
 	}
 }
 
+// readSource reads one source, and compares its documents with those of the last read. A source with an error has none.
+func (r *Reconciler) readSource(ctx context.Context, i int) (sourceState, change) {
+	s, before := r.Sources[i], r.sources[i].docs
+	var docs []*SetDoc
+	err := driver.Safely(r.Logger, "the source "+s.Name(), func() (err error) {
+		docs, err = s.Read(ctx)
+		return err
+	})
+	c := change{source: i}
+	if err == nil {
+		c.gone, c.added = differences(before, docs)
+		err = r.checkHost(c.added) // the other documents were checked when they were new
+	}
+	if err != nil {
+		docs, c.gone, c.added = nil, before, nil
+	}
+	return sourceState{docs: docs, err: err, readAt: r.Now()}, c
+}
+
 // checkHost refuses documents that are for another host (P10).
-func (r *Reconciler) checkHost(docs []SetDoc) error {
+func (r *Reconciler) checkHost(docs []*SetDoc) error {
 	for _, d := range docs {
 		if d.Doc.Host != r.Host {
 			return refusal.New(refusal.TargetMismatch, "%s is for the host %q, and this one is %q", d.Set, d.Doc.Host, r.Host).
@@ -68,59 +79,30 @@ func (r *Reconciler) checkHost(docs []SetDoc) error {
 	return nil
 }
 
-// sameDocs reports whether two reads returned the same documents.
-func sameDocs(old, new []sourceState) bool {
-	for i := range new {
-		if (old[i].err == nil) != (new[i].err == nil) || len(old[i].docs) != len(new[i].docs) || old[i].readAt.IsZero() {
-			return false
+// take changes the index, and returns the targets whose wishes changed. The caller holds r.mu.
+func (r *Reconciler) take(changes []change, whole bool) (due []op.Target) {
+	ix := r.wishes
+	ix.whole = whole
+	for t, before := range ix.apply(changes) {
+		now := ix.wishes[t]
+		if now != nil && before != nil && before.same(now) {
+			now.found = before.found
+			continue
 		}
-		for j := range new[i].docs {
-			if old[i].docs[j].Set != new[i].docs[j].Set || old[i].docs[j].Digest != new[i].docs[j].Digest {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// take replaces the index and queues what differs.
-func (r *Reconciler) take(states []sourceState) {
-	docs, whole := make([][]SetDoc, 0, len(states)), true
-	for _, s := range states {
-		docs = append(docs, s.docs)
-		whole = whole && s.err == nil
-	}
-	ix := newIndex(docs, whole)
-	var changed []op.Target
-	r.mu.Lock()
-	old := r.wishes
-	r.wishes = ix
-	for t, w := range ix.wishes {
-		if before := old.wishes[t]; before == nil || !before.same(w) {
-			changed = append(changed, t)
+		due = append(due, t)
+		if now != nil {
 			m := r.target(t)
 			m.retry = nil
 			if before != nil {
 				m.stopped = nil // the wish is another now
 			}
-			r.forget(ix, t, before)
-		} else {
-			w.found = before.found
+		}
+		r.forget(ix, t, before)
+		if m := r.targets[t]; now == nil && m != nil {
+			m.adopted, m.unknown = nil, ""
 		}
 	}
-	for t, before := range old.wishes {
-		if ix.wishes[t] == nil {
-			changed = append(changed, t)
-			r.forget(ix, t, before)
-			if m := r.targets[t]; m != nil {
-				m.adopted, m.unknown = nil, ""
-			}
-		}
-	}
-	r.mu.Unlock()
-	for _, t := range changed {
-		r.queue.add(t)
-	}
+	return due
 }
 
 // forget remembers which sets must withdraw their wishes for a target. If a set could not be read, nothing of it is
@@ -158,8 +140,7 @@ func (r *Reconciler) logErrors(states []sourceState) {
 // file is one document as it was last read.
 type file struct {
 	stat      stat
-	digest    string
-	doc       desired.Document
+	doc       *SetDoc // nil if there is an error
 	err       error
 	unsettled bool // err says only that a writer may still have it open
 }
@@ -275,13 +256,17 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	if statOf(&after) != f.stat || int64(len(b)) != after.Size {
 		return errUnsettled
 	}
-	f.digest = op.SHA256(b)
-	if old != nil && old.err == nil && old.digest == f.digest {
+	digest := op.SHA256(b)
+	if old != nil && old.doc != nil && old.doc.Digest == digest {
 		f.doc = old.doc
 		return nil
 	}
-	f.doc, err = desired.Parse(name, b)
-	return err
+	doc, err := desired.Parse(name, b)
+	if err != nil {
+		return err
+	}
+	f.doc = &SetDoc{Set: name, Doc: doc, Digest: digest}
+	return nil
 }
 
 // fields has the names of all fields that a document can set. A loop over these is faster than over a map of the fields
@@ -314,11 +299,11 @@ func mergeLabels(want op.Params, have map[string]string) (all map[string]any, ta
 	return all, takes
 }
 
-// SetDoc is one named document of a source.
+// SetDoc is one named document of a source. It is never changed.
 type SetDoc struct {
 	Set    string
-	Doc    desired.Document // never changed; the same object while the digest is the same
-	Digest string           // SHA-256 of the document's bytes, lower-case hex
+	Doc    desired.Document
+	Digest string // SHA-256 of the document's bytes, lower-case hex
 }
 
 // Source is where desired state comes from.
@@ -326,10 +311,10 @@ type Source interface {
 	// Name is what status calls the source.
 	Name() string
 
-	// Read returns every document, sorted by set. The caller must not change the result, and a source may return the
-	// same slice again. An error means that the source could not be read completely. Then reconcile plans nothing from
+	// Read returns every document, sorted by set, and each set once. The caller must not change the result, and a source
+	// may return the same slice, or the same documents, again. An error means that the source could not be read completely. Then reconcile plans nothing from
 	// it, and withdraws nothing that it wished for.
-	Read(ctx context.Context) ([]SetDoc, error)
+	Read(ctx context.Context) ([]*SetDoc, error)
 }
 
 // Notifier is a source that knows when it changed.

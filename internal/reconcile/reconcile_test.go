@@ -475,4 +475,4 @@ func TestAnIncompleteListPlansNothingForWhatItLacks(t *testing.T) {
 
 type panics struct{ *lines }
 
-func (panics) Read(context.Context) ([]SetDoc, error) { panic("boom") }
+func (panics) Read(context.Context) ([]*SetDoc, error) { panic("boom") }

@@ -43,7 +43,7 @@ func (r *Reconciler) look(ctx context.Context) {
 		r.target(t).open = true
 		due = append(due, t)
 	}
-	ix, number := r.wishes, r.round.number
+	number := r.round.number
 	r.mu.Unlock()
 
 	failed := make(map[string]error, len(r.Drivers))
@@ -63,7 +63,7 @@ func (r *Reconciler) look(ctx context.Context) {
 		if failed[kind] != nil && why == "" {
 			continue
 		}
-		due = append(due, r.compare(ix, kind, number, list, why)...)
+		due = append(due, r.compare(kind, number, list, why)...)
 	}
 	r.mu.Lock()
 	r.round.at, r.round.took, r.round.drivers = began, r.Now().Sub(began), failed
@@ -87,9 +87,10 @@ func (r *Reconciler) markSigned(ctx context.Context) {
 
 // compare returns the targets of one kind that are not as wished. It ignores targets that desired state does not
 // mention. A target that is not in the list is absent. If missing says why the list is incomplete, it is unknown.
-func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed, missing string) []op.Target {
+func (r *Reconciler) compare(kind string, number uint64, list []op.Observed, missing string) []op.Target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ix := r.wishes
 	// Nearly all targets are as wished. That check only reads memory, so each processor does a share.
 	quiet := make([]bool, len(list))
 	var seen atomic.Int64

@@ -141,7 +141,7 @@ type SetReader interface {
 // Reconciler.Reread.
 type API struct {
 	sets SetReader
-	docs []SetDoc
+	docs []*SetDoc
 }
 
 // NewAPI returns the source.
@@ -151,16 +151,16 @@ func NewAPI(sets SetReader) *API { return &API{sets: sets} }
 func (*API) Name() string { return "api" }
 
 // Read parses the sets that changed since the last Read.
-func (a *API) Read(ctx context.Context) ([]SetDoc, error) {
+func (a *API) Read(ctx context.Context) ([]*SetDoc, error) {
 	sets, err := a.sets.Sets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]SetDoc, len(a.docs))
+	known := make(map[string]*SetDoc, len(a.docs))
 	for _, d := range a.docs {
 		known[d.Set] = d
 	}
-	docs := make([]SetDoc, 0, len(sets))
+	docs := make([]*SetDoc, 0, len(sets))
 	for _, s := range sets {
 		d, ok := known[s.Name]
 		if !ok || d.Digest != s.ETag {
@@ -168,7 +168,7 @@ func (a *API) Read(ctx context.Context) ([]SetDoc, error) {
 			if err != nil {
 				return nil, err
 			}
-			d = SetDoc{Set: s.Name, Doc: doc, Digest: s.ETag}
+			d = &SetDoc{Set: s.Name, Doc: doc, Digest: s.ETag}
 		}
 		docs = append(docs, d)
 	}

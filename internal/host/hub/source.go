@@ -15,7 +15,7 @@ import (
 type kept struct {
 	revision string
 	etag     string
-	docs     []reconcile.SetDoc // sorted by set
+	docs     []*reconcile.SetDoc // sorted by set
 }
 
 // Name returns "hub".
@@ -26,7 +26,7 @@ func (l *Link) Changed() <-chan struct{} { return l.changed }
 
 // Read returns the answer of the last poll, and makes the first poll itself: withdrawn wishes must be known before
 // anything runs. If the poll failed, Read returns its error, so that nothing is planned and nothing withdrawn.
-func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
+func (l *Link) Read(ctx context.Context) ([]*reconcile.SetDoc, error) {
 	if docs, ok, err := l.last(); ok {
 		return docs, err
 	}
@@ -39,7 +39,7 @@ func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
 }
 
 // last returns the answer of the last poll; ok is false before the first.
-func (l *Link) last() (docs []reconcile.SetDoc, ok bool, err error) {
+func (l *Link) last() (docs []*reconcile.SetDoc, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil && l.kept != nil {
@@ -94,7 +94,7 @@ func unconfirmed(before, next *kept, doubted []string) []string {
 	var gone []string
 	fresh := false
 	for _, d := range before.docs {
-		if !slices.ContainsFunc(next.docs, func(n reconcile.SetDoc) bool { return n.Set == d.Set }) {
+		if !slices.ContainsFunc(next.docs, func(n *reconcile.SetDoc) bool { return n.Set == d.Set }) {
 			gone = append(gone, d.Set)
 			fresh = fresh || !slices.Contains(doubted, d.Set)
 		}
@@ -141,17 +141,17 @@ func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
 }
 
 // parse reads the documents that changed since before.
-func (l *Link) parse(sets map[string]string, before *kept) ([]reconcile.SetDoc, error) {
-	known := map[string]reconcile.SetDoc{}
+func (l *Link) parse(sets map[string]string, before *kept) ([]*reconcile.SetDoc, error) {
+	known := map[string]*reconcile.SetDoc{}
 	if before != nil {
 		for _, d := range before.docs {
 			known[d.Set] = d
 		}
 	}
-	docs := make([]reconcile.SetDoc, 0, len(sets))
+	docs := make([]*reconcile.SetDoc, 0, len(sets))
 	for name, body := range sets {
 		d, digest := known[name], op.SHA256([]byte(body))
-		if d.Digest != digest {
+		if d == nil || d.Digest != digest {
 			doc, err := desired.Parse(name, []byte(body))
 			if err != nil {
 				return nil, err
@@ -159,10 +159,10 @@ func (l *Link) parse(sets map[string]string, before *kept) ([]reconcile.SetDoc, 
 			if err := forHost(doc.Host, l.Host); err != nil {
 				return nil, refusal.New(refusal.TargetMismatch, "%s: %s", name, refusal.As(err).Detail)
 			}
-			d = reconcile.SetDoc{Set: name, Doc: doc, Digest: digest}
+			d = &reconcile.SetDoc{Set: name, Doc: doc, Digest: digest}
 		}
 		docs = append(docs, d)
 	}
-	slices.SortFunc(docs, func(a, b reconcile.SetDoc) int { return strings.Compare(a.Set, b.Set) })
+	slices.SortFunc(docs, func(a, b *reconcile.SetDoc) int { return strings.Compare(a.Set, b.Set) })
 	return docs, nil
 }

@@ -17,13 +17,13 @@ import (
 const roundInterval = 1000 * time.Hour
 
 // fixed is a source of parsed documents.
-type fixed []reconcile.SetDoc
+type fixed []*reconcile.SetDoc
 
 // Name returns "fixed".
 func (fixed) Name() string { return "fixed" }
 
 // Read returns the documents.
-func (f fixed) Read(context.Context) ([]reconcile.SetDoc, error) { return f, nil }
+func (f fixed) Read(context.Context) ([]*reconcile.SetDoc, error) { return f, nil }
 
 // document asks for n guests, the same as alike makes.
 func document(n int) []byte {

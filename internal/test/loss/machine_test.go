@@ -80,13 +80,13 @@ var sets = []string{"site", "hub"}
 func (*wishList) Name() string { return "loss" }
 
 // Read parses the documents, as every source does.
-func (w *wishList) Read(context.Context) ([]reconcile.SetDoc, error) {
+func (w *wishList) Read(context.Context) ([]*reconcile.SetDoc, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bad {
 		return nil, refusal.New(refusal.Unavailable, "the source is away")
 	}
-	var out []reconcile.SetDoc
+	var out []*reconcile.SetDoc
 	for _, set := range []string{"hub", "site"} {
 		text := "apiVersion: gated/v1\nhost: " + host + "\nguests: [\n"
 		for _, name := range names {
@@ -99,7 +99,7 @@ func (w *wishList) Read(context.Context) ([]reconcile.SetDoc, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, reconcile.SetDoc{Set: set, Doc: doc, Digest: op.SHA256([]byte(text))})
+		out = append(out, &reconcile.SetDoc{Set: set, Doc: doc, Digest: op.SHA256([]byte(text))})
 	}
 	return out, nil
 }

@@ -36,8 +36,8 @@ func unread(id, what, text string) attack {
 // something else than a document.
 type staleSource struct{ err error }
 
-func (staleSource) Name() string                                       { return "stale" }
-func (s staleSource) Read(context.Context) ([]reconcile.SetDoc, error) { return nil, s.err }
+func (staleSource) Name() string                                        { return "stale" }
+func (s staleSource) Read(context.Context) ([]*reconcile.SetDoc, error) { return nil, s.err }
 
 var desiredRows = []attack{
 	{id: "B21", what: "a file cut off at a line end, so that 'protected: true' is missing", want: nothingPlanned, run: func(w *world) error {
