@@ -168,7 +168,8 @@ func (r *Reconciler) tidy(t op.Target) {
 }
 
 // withdraw takes back what sets no longer wish for, before anything runs: an authorized step that is no longer wanted
-// is cancelled, not dispatched. ok says that the journal took it, and look that waiting requests must be looked at again.
+// is cancelled, not dispatched. ok says that the journal took it. look says that waiting requests must be looked at
+// again.
 func (r *Reconciler) withdraw(ctx context.Context, t op.Target) (look, ok bool) {
 	r.mu.Lock()
 	m, ix := r.targets[t], r.wishes
