@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -167,7 +168,9 @@ func seenAt(at, now time.Time) string {
 }
 
 // stampPattern finds the times in a fact.
-var stampPattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+var stampPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+})
 
 // driftOfStamps is how far a time that lies ahead may have moved on more or less
 // than the time of the look did and still say the same.
@@ -177,9 +180,9 @@ const driftOfStamps = time.Minute
 // Until when something could be undone moves on from look to look, and is no
 // change.
 func sameFact(x op.Fact, seen time.Time, y op.Fact, seenLater time.Time) bool {
-	return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text,
-		"") == stampPattern.ReplaceAllString(y.Text, "") &&
-		slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s,
+	return x == y || x.Name == y.Name && stampPattern().ReplaceAllString(x.Text,
+		"") == stampPattern().ReplaceAllString(y.Text, "") &&
+		slices.EqualFunc(stampPattern().FindAllString(x.Text, -1), stampPattern().FindAllString(y.Text, -1), func(s,
 			t string) bool {
 			return s == t || movedOn(s, seen, t, seenLater)
 		})
