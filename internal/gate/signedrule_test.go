@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -115,6 +116,51 @@ func TestNoSequenceAroundARule(t *testing.T) {
 	}
 	unsigned(ask("guest.start", "prod"), ask("guest.snapshot", "test", "snapshot", "s"))
 	require.NotContains(t, w.back.did(), "guest.stop prod")
+}
+
+// TestNoUnsignedStepsStopProduction draws jobs of callers, agents and a desired set,
+// with steps that fail. No operator signs. The guest of production never stops, and
+// keeps its label.
+func TestNoUnsignedStepsStopProduction(t *testing.T) {
+	w := production(t, stops())
+	rapid.Check(t, func(rt *rapid.T) {
+		step := func() op.Ask {
+			n := rapid.SampledFrom([]string{"prod", "prod", "test", "new"}).Draw(rt, "guest")
+			tier := map[string]any{"tier": rapid.SampledFrom([]string{"prod", "test", ""}).Draw(rt, "tier")}
+			return rapid.SampledFrom([]op.Ask{
+				ask("guest.stop", n), ask("guest.stop", n), ask("guest.restart", n), ask("guest.start", n), ask("guest.destroy", n),
+				ask("guest.create", n, "scratch", true), ask("guest.create", n, "labels", tier), ask("guest.undelete", n),
+				ask("guest.set-config", n, "labels", tier), ask("guest.set-config", n, "labels", map[string]any{}),
+				ask("guest.set-config", n, "memory", int64(7)), ask("guest.snapshot", n, "snapshot", "s"), ask("guest.wipe", n),
+			}).Draw(rt, "step")
+		}
+		for range rapid.IntRange(1, 4).Draw(rt, "jobs") {
+			by := rapid.SampledFrom([]op.Requester{hub, root, builder, neighbour}).Draw(rt, "by")
+			var asks []op.Ask
+			for range rapid.IntRange(1, 4).Draw(rt, "steps") {
+				asks = append(asks, step())
+			}
+			broken := rapid.SampledFrom([]string{"", "guest.snapshot", "guest.start", "guest.set-config"}).Draw(rt, "broken")
+			w.back.fail = func(s op.Step) error {
+				if s.Op == broken {
+					return errors.New("broken")
+				}
+				return nil
+			}
+			if rapid.IntRange(0, 4).Draw(rt, "desired") == 0 {
+				_, _ = w.gate.Want(w.ctx, "fleet", asks[0]) // many wishes do not fit the guests
+			} else {
+				_, _ = w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: asks})
+			}
+			w.run()
+			require.True(rt, w.running("prod"), "it was stopped")
+			require.Equal(rt, "prod", w.back.get("prod").Labels["tier"])
+		}
+	})
+	for _, did := range w.back.did() {
+		require.NotContains(t, []string{"guest.stop prod", "guest.restart prod", "guest.destroy prod"}, did)
+	}
+	w.verifyLog()
 }
 
 // TestAJobMakesAGuestAndStopsIt: the guest has the label only when the job has made it,
