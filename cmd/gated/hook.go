@@ -22,8 +22,8 @@ import (
 
 // hookCommands are the hooks themselves and what puts them where they are run.
 func (t *tool) hookCommands() []*cobra.Command {
-	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(),
-		t.hookStatusCommand())
+	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookContextCommand(), t.hookInstallCommand(),
+		t.hookUninstallCommand(), t.hookStatusCommand())
 }
 
 func (t *tool) hookCommand() *cobra.Command {

@@ -96,7 +96,7 @@ type command struct {
 func (t *tool) all() []command {
 	return []command{
 		{"init", t.initCommand}, {"serve", t.serveCommand}, {"status", t.statusCommand}, {"ops", t.opsCommand},
-		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"cancel", t.cancelCommand},
+		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
 		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
 		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},
 		{"audit", t.auditCommand}, {"trust", t.trustCommand}, {"agent", t.agentCommand},
