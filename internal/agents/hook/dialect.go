@@ -51,11 +51,17 @@ func writes(members ...string) edit { return edit{members: members} }
 func patches(member string) edit { return edit{patch: member} }
 
 // signs are the members that the calls of one product alone have.
-var signs = map[string]Dialect{}
+var signs = map[string]Dialect{
+	"cursor_version":  Cursor{},
+	"workspace_roots": Cursor{},
+	"toolName":        Copilot{},
+	"toolArgs":        Copilot{},
+	"args":            OpenCode{},
+}
 
 // Dialects returns all dialects, the default first.
 func Dialects() []Dialect {
-	return []Dialect{Claude{}, Codex{}, Gemini{}}
+	return []Dialect{Claude{}, Codex{}, Gemini{}, Cursor{}, Copilot{}, OpenCode{}}
 }
 
 // ToolsOf returns the tools of a product that write, sorted. A tool that runs a shell is among them if a patch is looked
@@ -95,78 +101,3 @@ func orClaude(d Dialect) Dialect {
 	}
 	return d
 }
-
-// Claude is Claude Code.
-type Claude struct{}
-
-// Name implements Dialect.
-func (Claude) Name() string { return "claude" }
-
-// Product implements Dialect.
-func (Claude) Product() string { return "Claude Code" }
-
-// CanExit implements Dialect.
-func (Claude) CanExit() bool { return true }
-
-func (Claude) form() form {
-	return form{event: preToolUse, name: "tool_name", input: "tool_input", tools: map[string]edit{
-		"Edit":         writes("file_path"),
-		"MultiEdit":    writes("file_path"),
-		"Write":        writes("file_path"),
-		"NotebookEdit": writes("notebook_path"),
-	}}
-}
-
-func (Claude) refuse(reason string) Outcome { return denyByDecision(reason) }
-func (Claude) warn(text string) Outcome     { return sayToUser(text) }
-func (Claude) silent() Outcome              { return Outcome{} }
-
-// Codex is OpenAI's Codex. Its hooks have Claude Code's form. An answer of allow or ask is an error to it.
-type Codex struct{}
-
-// Name implements Dialect.
-func (Codex) Name() string { return "codex" }
-
-// Product implements Dialect.
-func (Codex) Product() string { return "Codex" }
-
-// CanExit implements Dialect.
-func (Codex) CanExit() bool { return true }
-
-func (Codex) form() form {
-	return form{event: preToolUse, name: "tool_name", input: "tool_input", tools: map[string]edit{
-		"apply_patch": patches("command"),
-	}, shells: []string{"Bash"}}
-}
-
-func (Codex) refuse(reason string) Outcome { return denyByDecision(reason) }
-func (Codex) warn(text string) Outcome     { return sayToUser(text) }
-func (Codex) silent() Outcome              { return Outcome{} }
-
-// Gemini is Gemini CLI. It ignores the answer that Claude Code wants for a refusal.
-type Gemini struct{}
-
-// Name implements Dialect.
-func (Gemini) Name() string { return "gemini" }
-
-// Product implements Dialect.
-func (Gemini) Product() string { return "Gemini CLI" }
-
-// CanExit implements Dialect.
-func (Gemini) CanExit() bool { return true }
-
-func (Gemini) form() form {
-	return form{event: "BeforeTool", name: "tool_name", input: "tool_input", tools: map[string]edit{
-		"write_file": writes("file_path"),
-		"replace":    writes("file_path"),
-	}}
-}
-
-func (Gemini) refuse(reason string) Outcome {
-	return written(struct {
-		Decision string `json:"decision"`
-		Reason   string `json:"reason"` // for the agent
-	}{"deny", reason}, reason)
-}
-func (Gemini) warn(text string) Outcome { return sayToUser(text) }
-func (Gemini) silent() Outcome          { return Outcome{} }

@@ -16,7 +16,7 @@ const maxFiles = 1000
 
 // wants reports whether a member of a tool's input matters.
 func (f form) wants(member string) bool {
-	if member == shellMember && len(f.shells) > 0 {
+	if len(f.shells) > 0 && (member == shellMember || member == workdirMember) {
 		return true
 	}
 	for _, e := range f.tools {
@@ -27,8 +27,11 @@ func (f form) wants(member string) bool {
 	return false
 }
 
-// shellMember is the member of a tool's input with a shell's line.
-const shellMember = "command"
+// The members of a tool's input with a shell's line, and with the directory in which it runs.
+const (
+	shellMember   = "command"
+	workdirMember = "workdir"
+)
 
 // check refuses a call that this dialect does not read, by the name of the product that makes such calls.
 func (f form) check(c rawCall, d Dialect) error {
@@ -52,7 +55,8 @@ func speaker(c rawCall, f form, d Dialect) Dialect {
 	if c.by != nil {
 		return c.by
 	}
-	if _, ours := f.tools[c.tool]; ours || c.event == f.event && slices.Contains(f.shells, c.tool) {
+	_, ours := f.tools[c.tool]
+	if (c.event == "" || c.event == f.event) && (ours || slices.Contains(f.shells, c.tool)) {
 		return nil
 	}
 	for _, other := range Dialects() {
@@ -84,6 +88,9 @@ func (f form) paths(c rawCall) ([]string, error) {
 			return nil, refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, shellMember)
 		}
 		named, err = parseShell(line)
+		if dir := c.input[workdirMember]; dir != "" {
+			named.dirs = slices.Insert(named.dirs, 0, dir)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -27,6 +27,22 @@ func SampleCall(d Dialect, tool, dir, path string) ([]byte, error) {
 	default:
 		input[e.members[0]] = path
 	}
-	call := map[string]any{"session_id": "gated-doctor", "cwd": dir, "hook_event_name": f.event, f.name: tool, f.input: input}
-	return json.Marshal(call, json.Deterministic(true))
+	call := map[string]any{"cwd": dir, f.name: tool, f.input: input}
+	var mark string
+	switch d.(type) {
+	case Cursor:
+		delete(call, "cwd")
+		call["cursor_version"], call["workspace_roots"], mark = "0", []string{dir}, byteOrderMark
+	case Copilot:
+		text, err := json.Marshal(input, json.Deterministic(true))
+		if err != nil {
+			return nil, err
+		}
+		call[f.input] = string(text)
+	}
+	if _, ok := d.(Copilot); !ok {
+		call["hook_event_name"] = f.event
+	}
+	b, err := json.Marshal(call, json.Deterministic(true))
+	return append([]byte(mark), b...), err
 }
