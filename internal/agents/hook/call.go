@@ -50,6 +50,7 @@ const byteOrderMark = "\uFEFF"
 // rawCall has the members of a call that matter.
 type rawCall struct {
 	event, tool, dir string
+	alien            string // a tool_name, for a product that has another member
 	roots            []string
 	input            map[string]string // the text members of its input
 	text             string            // an input that is text itself
@@ -103,6 +104,8 @@ func (c *rawCall) readMember(d *jsontext.Decoder, name string, f form) error {
 		return readText(d, &c.tool)
 	case f.input:
 		return c.readInput(d, f)
+	case toolName:
+		return readText(d, &c.alien)
 	case "workspace_roots":
 		if f.roots {
 			return readTexts(d, &c.roots)

@@ -26,6 +26,9 @@ type Dialect interface {
 // preToolUse is the event of Claude Code and Codex that a hook can still stop.
 const preToolUse = "PreToolUse"
 
+// toolName is the member with the tool's name for most products.
+const toolName = "tool_name"
+
 // form is the form of a product's calls.
 type form struct {
 	event  string          // the only event that a hook can still stop

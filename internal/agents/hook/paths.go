@@ -61,8 +61,11 @@ func speaker(c rawCall, f form, d Dialect) Dialect {
 	}
 	for _, other := range Dialects() {
 		o := other.form()
-		_, theirs := o.tools[c.tool]
-		if theirs && o.name == f.name && (c.event == "" || c.event == o.event) {
+		tool := c.tool
+		if o.name != f.name {
+			tool = c.alien
+		}
+		if _, theirs := o.tools[tool]; theirs && (o.name == f.name || o.name == toolName) && (c.event == "" || c.event == o.event) {
 			return other
 		}
 	}

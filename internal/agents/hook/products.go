@@ -13,7 +13,7 @@ func (Claude) Product() string { return "Claude Code" }
 func (Claude) CanExit() bool { return true }
 
 func (Claude) form() form {
-	return form{event: preToolUse, name: "tool_name", input: "tool_input", tools: map[string]edit{
+	return form{event: preToolUse, name: toolName, input: "tool_input", tools: map[string]edit{
 		"Edit":         writes("file_path"),
 		"MultiEdit":    writes("file_path"),
 		"Write":        writes("file_path"),
@@ -38,7 +38,7 @@ func (Codex) Product() string { return "Codex" }
 func (Codex) CanExit() bool { return true }
 
 func (Codex) form() form {
-	return form{event: preToolUse, name: "tool_name", input: "tool_input", tools: map[string]edit{
+	return form{event: preToolUse, name: toolName, input: "tool_input", tools: map[string]edit{
 		"apply_patch": patches("command"),
 	}, shells: []string{"Bash"}}
 }
@@ -60,7 +60,7 @@ func (Gemini) Product() string { return "Gemini CLI" }
 func (Gemini) CanExit() bool { return true }
 
 func (Gemini) form() form {
-	return form{event: "BeforeTool", name: "tool_name", input: "tool_input", tools: map[string]edit{
+	return form{event: "BeforeTool", name: toolName, input: "tool_input", tools: map[string]edit{
 		"write_file": writes("file_path"),
 		"replace":    writes("file_path"),
 	}}
@@ -88,7 +88,7 @@ func (Cursor) Product() string { return "Cursor" }
 func (Cursor) CanExit() bool { return true }
 
 func (Cursor) form() form {
-	return form{event: "preToolUse", name: "tool_name", input: "tool_input", tools: map[string]edit{
+	return form{event: "preToolUse", name: toolName, input: "tool_input", tools: map[string]edit{
 		"Write":        writes("file_path", "path"),
 		"Edit":         writes("file_path", "path"),
 		"StrReplace":   writes("path", "file_path"),
