@@ -260,8 +260,8 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
 			continue
 		}
-		if s.Off {
-			r.add(whatTools, Bad, "%s has disableAllHooks: the agent runs no hook", path).hint("take it out")
+		if s.Off != "" {
+			r.add(whatTools, Bad, "%s has %s: the agent runs no hook", path, s.Off).hint("take it out")
 		}
 		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
