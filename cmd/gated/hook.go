@@ -227,7 +227,11 @@ it with --on-failure block.`,
 		if err != nil {
 			return cli.Usage(err.Error())
 		}
-		h := hook.ToolHook{Guard: t.guard("pre-tool-use", f), For: d, ExitCode: exitCode}
+		name := "pre-tool-use"
+		if speaks != (hook.Claude{}).Name() {
+			name += " --for " + d.Name()
+		}
+		h := hook.ToolHook{Guard: t.guard(name, f), For: d, ExitCode: exitCode}
 		return t.end(h.Run(c.Context(), t.stdin))
 	})
 	f.add(c)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
@@ -73,15 +75,7 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		return Report{}, named(s.Path, err)
 	}
 	was := before.called()
-	setup, err := s.setup(wish, was)
-	if err != nil {
-		return Report{}, err
-	}
-	line, err := setup.line(program, "pre-tool-use")
-	if err != nil {
-		return Report{}, err
-	}
-	want, err := l.wanted(line, timeoutOf(setup))
+	line, want, err := s.entry(program, wish, was)
 	if err != nil {
 		return Report{}, err
 	}
@@ -115,6 +109,19 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		}
 	}
 	return report, old.replace(edited)
+}
+
+// entry returns the line and the entry for a wish over what was installed.
+func (s Settings) entry(program string, wish Setup, was called) (line string, entry jsontext.Value, err error) {
+	setup, err := s.setup(wish, was)
+	if err != nil {
+		return "", nil, err
+	}
+	if line, err = setup.line(program, "pre-tool-use"); err != nil {
+		return "", nil, err
+	}
+	entry, err = orClaude(s.For).site().wanted(line, timeoutOf(setup))
+	return line, entry, err
 }
 
 // setup returns the arguments of an installed line. BadParams for an exit code that the product does not know.

@@ -151,7 +151,11 @@ func (s Settings) pluginState(text []byte) SettingsState {
 	if !ours {
 		return out
 	}
-	h := ToolState{Command: was.program, Setup: was.setup(), Tools: ToolsOf(s.For), Matcher: strings.Join(ToolsOf(s.For), "|"),
+	line, err := was.setup().line(was.program, "pre-tool-use")
+	if err != nil {
+		line = was.program
+	}
+	h := ToolState{Command: line, Setup: was.setup(), Tools: ToolsOf(s.For), Matcher: strings.Join(ToolsOf(s.For), "|"),
 		Timeout: timeoutOf(was.setup())}
 	if h.Setup.OnFailure != "" {
 		written, err := plugin(was.program, h.Setup)
