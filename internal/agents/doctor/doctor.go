@@ -260,8 +260,8 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
 			continue
 		}
-		if s.Off {
-			r.add(whatTools, Bad, "%s has disableAllHooks: the agent runs no hook", path).hint("take it out")
+		if s.Off != "" {
+			r.add(whatTools, Bad, "%s has %s: the agent runs no hook", path, s.Off).hint("take it out")
 		}
 		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
@@ -278,13 +278,12 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 		return nil
 	}
 	var missed []string
-	for tool := range hook.Tools {
+	for _, tool := range hook.ToolsOf(hook.Claude{}) {
 		if !slices.Contains(asked, tool) {
 			missed = append(missed, tool)
 		}
 	}
 	if len(missed) > 0 {
-		slices.Sort(missed)
 		r.add(whatTools, Bad, "no hook is asked about %s (matcher %s)", strings.Join(missed, ", "),
 			strings.Join(matchers, ", ")).
 			hint(hintReinstall, "FILE")
