@@ -43,7 +43,7 @@ func program() int {
 	return t.run(ctx, os.Args[1:])
 }
 
-// version answers --version alone as the command tree does, without the tree.
+// version answers --version alone, without the command tree.
 func (t *tool) version() int {
 	_, err := fmt.Fprintf(t.Stdout, "gated version %s\n", daemon.Version())
 	return t.Fail("gated", err)

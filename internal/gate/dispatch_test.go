@@ -70,6 +70,18 @@ func TestADispatchReadsWhatIsTrueThen(t *testing.T) {
 		must.Get(w.back.execute(w.ctx, p))(t)
 		require.Contains(t, must.Get(w.gate.Provenance(w.ctx, inc))(t).ScratchEnded, "desired:fleet used it")
 	})
+	t.Run("an operator signed it for another", func(t *testing.T) {
+		w := newWorld(t)
+		made := w.submitAs(builder, ask("guest.create", "web", "scratch", true))
+		require.NoError(t, w.execute(made.Steps[0].ID))
+		inc := w.job(made.ID).Steps[0].Incarnation
+		r := w.request(ask("guest.wipe", "web"))
+		w.mustApprove(r)
+		require.NoError(t, w.execute(r.ID))
+		is := must.Get(w.gate.Provenance(w.ctx, inc))(t)
+		require.Contains(t, is.ScratchEnded, "used it ("+r.ID.String()+")")
+		require.Contains(t, is.Used, "another job used it ("+r.ID.String()+")")
+	})
 	t.Run("the last requester leaves", func(t *testing.T) {
 		w := newWorld(t, "web")
 		j := must.Get(w.gate.Want(w.ctx, "fleet", change))(t)

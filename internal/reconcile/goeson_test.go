@@ -17,6 +17,14 @@ func TestATargetGoesOnAfterAStep(t *testing.T) {
 		w.work()
 		require.Equal(t, []string{"guest.stop a succeeded", "guest.start a succeeded"}, w.steps())
 	})
+	t.Run("a set wishes something else", func(t *testing.T) {
+		w := newWorld(t, "a")
+		w.wish("[{name: a, state: running}]")
+		w.work()
+		w.submit(ask("guest.stop", "a", nil))
+		w.work()
+		require.Equal(t, []string{"guest.stop a succeeded", "guest.start a succeeded"}, w.steps())
+	})
 	t.Run("refused", func(t *testing.T) {
 		w := newWorld(t, "a")
 		first := w.submit(ask("guest.destroy", "a", nil))
@@ -72,4 +80,24 @@ func TestALookNeedsARequestThatWaits(t *testing.T) {
 	require.Zero(t, looks())
 	w.submit(ask("guest.destroy", "a", nil))
 	require.Equal(t, 1, looks())
+}
+
+// TestALookThatTheDriverCannotMakeIsMadeLater: a wished target that the driver
+// cannot look at keeps the look at its requests.
+func TestALookThatTheDriverCannotMakeIsMadeLater(t *testing.T) {
+	w := newWorld(t, "a")
+	w.wish("[{name: a, state: running}]")
+	w.work()
+	w.submit(ask("guest.destroy", "a", nil))
+	w.work()
+	w.fleet.change("a", func(o *op.Observed) { o.Running = "unknown" })
+	a := guestTarget("a")
+	w.r.Wake(a)
+	target, ok := w.r.queue.get()
+	require.True(t, ok)
+	require.Equal(t, a, target)
+	w.r.process(w.ctx, target, false)
+	w.r.queue.done(target)
+	_, looks := w.r.queue.lengths()
+	require.Equal(t, 1, looks)
 }

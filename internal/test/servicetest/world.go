@@ -63,7 +63,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	t.Helper()
 	require.NoError(t, os.WriteFile(databaseIn(dir), database, 0o600))
 	//fsck:none New has fsck check it
-	s, err := store.Open(context.Background(), databaseIn(dir), store.Options{Migrations: life.Migrations()})
+	s, err := store.Open(context.Background(), databaseIn(dir), store.Options{Migrations: life.Migrations(), Rehearse: true})
 	require.NoError(t, err)
 	w := &World{Store: s, Guests: NewGuests(), dir: dir}
 	for _, name := range []string{"web-1", "db", "old", "spare"} {
