@@ -19,6 +19,8 @@ const (
 	maxBehind = 5000
 	// maxContextField is the most of a text of others that is said here, in bytes of its printable form.
 	maxContextField = 160
+	// maxFates is how many steps are kept to be said: more than have room.
+	maxFates = 48
 )
 
 // ContextHook says at the start of a session, or at a prompt, what became of the requests of an agent since the last
@@ -116,7 +118,9 @@ func (f *fates) add(e api.Entry) {
 	now.kind, now.detail = e.Kind, e.Detail
 	now.approved = now.approved || e.Kind == "approved"
 	now.by = cmp.Or(strings.Join(people(e.Signers), ", "), now.by)
-	*f = append(*f, now)
+	if *f = append(*f, now); len(*f) > maxFates+1 { // one more than is said, so that the text says that there are more
+		*f = (*f)[1:]
+	}
 }
 
 // people are the principals of signers.
@@ -145,7 +149,7 @@ func (f fates) words(older bool) string {
 	if len(f) == 0 {
 		return ""
 	}
-	for n := len(f); ; n-- {
+	for n := min(len(f), maxFates); ; n-- {
 		text := f.newest(n, older || n < len(f))
 		if len(text) <= maxContext || n == 1 { // one always has room
 			return text

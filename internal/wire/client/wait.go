@@ -25,7 +25,11 @@ func (c *Client) WaitJob(ctx context.Context, id string, until api.Until) (api.J
 	}
 	r := resumption{c: c, pause: resumePause}
 	for !until.Met(job) {
-		now, err := c.jobThen(ctx, id, until)
+		ask := func() (api.Job, error) { return c.jobThen(ctx, id, until) }
+		if r.lost { // an answer at once tells that the daemon is back
+			ask = func() (api.Job, error) { return c.Job(ctx, id) }
+		}
+		now, err := ask()
 		switch {
 		case ctx.Err() != nil:
 			return job, ctx.Err()
