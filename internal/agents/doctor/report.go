@@ -97,7 +97,7 @@ func (r *Report) weigh() {
 
 // blind is what no hook can see.
 var blind = []string{
-	"a shell, an editor or any program that writes a file without the tools Edit, Write, MultiEdit and NotebookEdit",
+	"a shell, an editor or any program that writes a file without the tools that its product asks a hook about",
 	"git commit --no-verify, git push --no-verify and git -c core.hooksPath=...; and commits by git merge, rebase, cherry-pick and am, for which git runs no pre-commit hook (pre-push sees them)",
 	"a sub-agent or another program that runs without these settings",
 	"what happens between the question and the change: a hook asks and reserves nothing",
@@ -127,7 +127,7 @@ const (
 	hintOtherProgram  = "to check that one: %s doctor; to install this one: gated hook install"
 	hintInstallGit    = "gated hook install --git"
 	hintNotOurs       = "gated hook install --git chains it"
-	hintReinstall     = "gated hook install --agent-settings %s"
+	hintReinstall     = "gated hook install --for %s --agent-settings %s"
 	wordsBlocks       = "blocks a held path and lets a free one pass"
 	wordsDoesNot      = "does NOT block: it lets a change of a held path pass"
 	wordsBlocksAll    = "blocks everything: it also refuses a free path"

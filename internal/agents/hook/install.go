@@ -39,6 +39,9 @@ type Settings struct {
 	DryRun bool    // change nothing, say what would be changed
 }
 
+// Dialect returns whose settings they are.
+func (s Settings) Dialect() Dialect { return orClaude(s.For) }
+
 // Command returns the line by which a harness runs a hook: a program's absolute path and its arguments, quoted for sh.
 // BadParams if a person could not read the path in a file of settings.
 func Command(program string, args ...string) (string, error) {
