@@ -67,14 +67,16 @@ func (c *client) send(ctx context.Context, method, path string, v values) ([]byt
 		return nil, err
 	}
 	body, err := c.answer(req)
+	var data []byte
+	if err == nil {
+		data, err = decodeAnswer(body)
+	}
 	if err != nil && ctx.Err() != nil {
-		// The HTTP client's error text varies here. The server may have done the request.
+		// The HTTP client's error text varies here. A TLS server can even end the body properly when the deadline cuts
+		// it off. The server may have done the request.
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeAnswer(body)
+	return data, err
 }
 
 // request makes a signed request. Parameters are a query where a request has no body, else a
