@@ -19,14 +19,12 @@ func (c *Client) WaitJob(ctx context.Context, id string, until api.Until) (api.J
 	if err := until.Check(); err != nil {
 		return api.Job{}, err
 	}
-	job, err := c.Job(ctx, id)
-	if err != nil {
-		return job, err
-	}
+	var job api.Job
+	read := false
 	r := resumption{c: c, pause: resumePause}
-	for !until.Met(job) {
+	for !read || !until.Met(job) {
 		ask := func() (api.Job, error) { return c.jobThen(ctx, id, until) }
-		if r.lost { // an answer at once tells that the daemon is back
+		if r.lost || !read { // an answer at once tells that the daemon is back
 			ask = func() (api.Job, error) { return c.Job(ctx, id) }
 		}
 		now, err := ask()
@@ -36,7 +34,7 @@ func (c *Client) WaitJob(ctx context.Context, id string, until api.Until) (api.J
 		case err == nil:
 			r.opened()
 			r.begin()
-			job = now
+			job, read = now, true
 			continue
 		case !c.resumable(err) && !errors.Is(err, refusal.Unavailable):
 			return job, err
