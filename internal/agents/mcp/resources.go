@@ -19,7 +19,7 @@ const (
 )
 
 // addResources adds jobs and requests as resources.
-func (s *server) addResources(to *sdk.Server) {
+func (s *toolset) addResources(to *sdk.Server) {
 	to.AddResource(&sdk.Resource{URI: jobsURI, Name: "jobs", MIMEType: api.ContentType,
 		Description: "The first jobs that wait for a signature"}, s.resource(s.readJobs))
 	to.AddResource(&sdk.Resource{URI: requestsURI, Name: "requests", MIMEType: api.ContentType,
@@ -31,7 +31,7 @@ func (s *server) addResources(to *sdk.Server) {
 }
 
 // resource returns a handler for what read returns. An unknown id is a resource that is not found.
-func (s *server) resource(read func(ctx context.Context, id string) (any, error)) sdk.ResourceHandler {
+func (s *toolset) resource(read func(ctx context.Context, id string) (any, error)) sdk.ResourceHandler {
 	return func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		ctx, done, err := s.begin(ctx)
 		if err != nil {
@@ -56,11 +56,11 @@ func (s *server) resource(read func(ctx context.Context, id string) (any, error)
 	}
 }
 
-func (s *server) readJobs(ctx context.Context, _ string) (any, error) {
+func (s *toolset) readJobs(ctx context.Context, _ string) (any, error) {
 	return s.jobs(ctx, call{}, jobsIn{State: string(op.StatePending)})
 }
 
-func (s *server) readJob(ctx context.Context, id string) (any, error) {
+func (s *toolset) readJob(ctx context.Context, id string) (any, error) {
 	job, err := s.Client.Job(ctx, id)
 	if err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ type requestsOut struct {
 	Words    string        `json:"words,omitempty"`
 }
 
-func (s *server) readRequests(ctx context.Context, _ string) (any, error) {
+func (s *toolset) readRequests(ctx context.Context, _ string) (any, error) {
 	list, err := s.Client.RequestPage(ctx, "", defaultPage)
 	return requestsOf(list.Requests...), err
 }
 
-func (s *server) readRequest(ctx context.Context, id string) (any, error) {
+func (s *toolset) readRequest(ctx context.Context, id string) (any, error) {
 	r, err := s.Client.Request(ctx, id)
 	return requestsOf(r), err
 }

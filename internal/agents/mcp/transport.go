@@ -20,7 +20,7 @@ import (
 const (
 	// maxLine is the longest message that is read, in bytes.
 	maxLine = 1 << 20
-	// maxOpen is how many calls may be open at once. A call is open until its answer is written.
+	// maxOpen is how many calls may be open at once. A call is open until its answer is its client's turn to read.
 	maxOpen = 128
 	// callHeader carries a call's id from the connection to the tool.
 	callHeader = "Gated-Call"
@@ -182,13 +182,14 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	err = c.write(b)
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	if resp, ok := msg.(*jsonrpc.Response); ok {
 		c.mu.Lock()
-		delete(c.open, resp.ID)
+		delete(c.open, resp.ID) // the client may use the id again as soon as it has the answer
 		c.mu.Unlock()
 	}
-	return err
+	return c.put(b)
 }
 
 // say writes an answer of the connection's own.
@@ -219,6 +220,11 @@ func (c *conn) say(a *answerTo) error {
 func (c *conn) write(b []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	return c.put(b)
+}
+
+// put writes a line. The caller holds writing.
+func (c *conn) put(b []byte) error {
 	_, err := c.out.Write(append(b, '\n'))
 	return err
 }

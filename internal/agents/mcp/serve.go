@@ -16,8 +16,8 @@ import (
 
 const (
 	// maxAsks is how many calls ask the gate at once. Others wait in line here, so that one agent takes few of the
-	// places that the gate gives to all callers of its uid.
-	maxAsks = 8
+	// places that the gate gives to all callers of its uid: 8 looks at targets, say.
+	maxAsks = 4
 	// maxWaits is how many calls may wait at once for something that happens at the gate.
 	maxWaits = 8
 	// maxWait is how long one call may wait, in seconds. Some products end a call after 60 s.
@@ -37,8 +37,8 @@ type Options struct {
 	Register func(context.Context) error
 }
 
-// server is what the tools share.
-type server struct {
+// toolset is what the tools share.
+type toolset struct {
 	Options
 	session string        // a random text, new for each process
 	asks    chan struct{} // has a place for each call that asks the gate
@@ -55,7 +55,7 @@ type server struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ending, end := context.WithCancel(ctx)
 	defer end()
-	s := &server{Options: o, session: rand.Text(), asks: make(chan struct{}, maxAsks), waits: make(chan struct{}, maxWaits),
+	s := &toolset{Options: o, session: rand.Text(), asks: make(chan struct{}, maxAsks), waits: make(chan struct{}, maxWaits),
 		ending: ending}
 	impl := &sdk.Implementation{Name: "gated", Title: "gated", Version: o.Version}
 	able := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 }
 
 // name registers the agent's name, once.
-func (s *server) name(ctx context.Context) {
+func (s *toolset) name(ctx context.Context) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	if s.named || s.Register == nil {
@@ -79,7 +79,7 @@ func (s *server) name(ctx context.Context) {
 }
 
 // notNamed returns why the agent has no name, or nil.
-func (s *server) notNamed() error {
+func (s *toolset) notNamed() error {
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	return s.why
@@ -87,7 +87,7 @@ func (s *server) notNamed() error {
 
 // begin waits for a place among the calls that ask the gate. The context that it returns ends with the call, the
 // client and the server. The function gives the place back.
-func (s *server) begin(ctx context.Context) (context.Context, func(), error) {
+func (s *toolset) begin(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ending, cancel)
 	end := func() { stop(); cancel() }
@@ -103,7 +103,7 @@ func (s *server) begin(ctx context.Context) (context.Context, func(), error) {
 
 // waiting takes a place among the calls that wait, and gives the place among those that ask to another call meanwhile.
 // It refuses with OverLimit if all are taken.
-func (s *server) waiting() (func(), error) {
+func (s *toolset) waiting() (func(), error) {
 	select {
 	case s.waits <- struct{}{}:
 	default:
@@ -121,7 +121,7 @@ type call struct {
 }
 
 // key returns the idempotency key of a call: a client that sends its call again after a lost answer gets the first job.
-func (s *server) key(req *sdk.CallToolRequest) string {
+func (s *toolset) key(req *sdk.CallToolRequest) string {
 	id := ""
 	if req.Extra != nil {
 		id = req.Extra.Header.Get(callHeader)
@@ -138,7 +138,7 @@ type tool struct {
 }
 
 // add adds a tool with typed input and output. The arguments are read as strictly as the gate reads a body.
-func add[In, Out any](s *server, to *sdk.Server, t tool, run func(context.Context, call, In) (Out, error)) {
+func add[In, Out any](s *toolset, to *sdk.Server, t tool, run func(context.Context, call, In) (Out, error)) {
 	closed := false
 	definition := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schemaOf[In](),
 		OutputSchema: answerSchema[Out](), Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: t.reads,
