@@ -47,6 +47,7 @@ type World struct {
 	Desired      *service.Desired
 	Commands     *service.Commands
 	Log          *service.Log
+	Waits        *service.Waits
 	Canary       *canary.Canary
 	Agents       *service.Agents
 	Reservations *service.Reservations
@@ -81,6 +82,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	w.Gate, err = gate.New(c)
 	require.NoError(t, err)
 	w.Log = service.NewLog(w.Gate, s)
+	w.Waits = service.NewWaits(w.Gate)
 	w.Shown = service.NewGuests(w.Gate, w.Guests)
 	w.Desired = service.NewDesired(w.Gate, w.Guests, service.Elsewhere{}, func() {})
 	w.Commands = service.NewCommands(map[string]catalogue.Entry{"drop-db": {Argv: []string{"/usr/bin/dropdb"}}}, w)

@@ -109,6 +109,10 @@ var methods = append([]method{
 		_, err := c.AwaitJob(ctx, "j1", func(api.Job) bool { return true })
 		return err
 	}, "GET /v1/jobs/j1"},
+	{"WaitJob", func(ctx context.Context, c *Client) error {
+		_, err := c.WaitJob(ctx, "j3", api.UntilEnded) // j3 was cancelled
+		return err
+	}, "GET /v1/jobs/j3"},
 }, agentMethods...)
 
 // envelopes has what operators sign for the calls of methods; without a world, they are signed by nobody.
