@@ -95,8 +95,8 @@ func TestTheLargestLine(t *testing.T) {
 	require.Contains(t, r.reply(t).Error.Message, "oversized")
 }
 
-// newNames are names of n guests that are not there, and previewOf asks whether one of them could be made. The gate looks
-// at each of them by itself.
+// newNames are names of n guests that are not there, and createOf asks for one of them. The gate looks at each of them by
+// itself.
 func newNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -105,8 +105,8 @@ func newNames(n int) []string {
 	return names
 }
 
-func previewOf(i int) string {
-	return callLine(fmt.Sprint(i), "preview", fmt.Sprintf(`{"op":"guest.create","target":"n%d"}`, i))
+func createOf(i int) string {
+	return callLine(fmt.Sprint(i), "submit", fmt.Sprintf(`{"op":"guest.create","target":"n%d"}`, i))
 }
 
 // Of 1,000 calls at once, few ask the gate, the others wait here or are refused, each is answered once, and another
@@ -120,7 +120,7 @@ func TestAThousandCallsAtOnce(t *testing.T) {
 	go func() {
 		var all strings.Builder
 		for i := range calls {
-			all.WriteString(previewOf(i) + "\n")
+			all.WriteString(createOf(i) + "\n")
 		}
 		_, err := io.WriteString(r.in, all.String())
 		said <- err
@@ -144,6 +144,7 @@ func TestAThousandCallsAtOnce(t *testing.T) {
 	var out previewOut
 	granted(t, connect(t, w.options(t, servicetest.Token()), nil), "preview", object{"op": "guest.start", "target": "old"}, &out)
 	require.Empty(t, hold.Held, "more calls than %d ask the gate", maxAsks)
+	w.Guests.Hold() // the others do not stop there
 	hold.End()
 	for range maxOpen {
 		got := r.reply(t)
@@ -161,7 +162,7 @@ func TestACancelledCall(t *testing.T) {
 	hold := w.Guests.Hold(newNames(maxAsks)...)
 	defer hold.End()
 	for i := range maxAsks {
-		r.say(t, previewOf(i))
+		r.say(t, createOf(i))
 		<-hold.Held
 	}
 	for i := range maxAsks {

@@ -21,16 +21,19 @@ const (
 func (s *toolset) addTools(to *sdk.Server) {
 	add(s, to, tool{name: "whoami", title: "Who am I to the gate", reads: true, repeats: true,
 		about: "The name under which the gate knows this agent, the gate's host, and how much waits there."}, s.whoami)
-	add(s, to, tool{name: "targets", title: "List guests", reads: true, repeats: true,
+	add(s, to, tool{name: "targets", title: "List guests", reads: true, repeats: true, inTurn: true,
 		about: "The gate's guests, by name, or one of them. Says for each whether a destroy would need a signature."}, s.targets)
-	add(s, to, tool{name: "commands", title: "List operations and commands", reads: true, repeats: true,
+	add(s, to, tool{name: "commands", title: "List operations and commands", reads: true, repeats: true, inTurn: true,
 		about: "The operations on guests and the operator's commands, with their parameters, for preview and submit."}, s.commands)
-	add(s, to, tool{name: "preview", title: "Say what a change would need", reads: true, repeats: true,
+	add(s, to, tool{name: "preview", title: "Say what a change would need", reads: true, repeats: true, inTurn: true,
 		about: "Whether an operation would run at once or wait for a signature, and what it would lose; or, with " +
 			"document, what a desired-state document would change. Changes nothing."}, s.preview)
 	add(s, to, tool{name: "submit", title: "Ask for a change", destructive: true,
 		about: "Asks the gate for an operation, or for several steps as one job. Answers at once. A step that could lose " +
 			"data has the state pending_signature and waits for an operator; that is no error."}, s.submit)
+	add(s, to, tool{name: "wait", title: "Wait for a job", reads: true, repeats: true,
+		about: "Waits up to 45 s until a job has ended or is decided, also for operators' signatures, and says how it " +
+			"stands. A job that goes on is no error: call again. Prefer other work to waiting."}, s.wait)
 	add(s, to, tool{name: "jobs", title: "Look at jobs", reads: true, repeats: true,
 		about: "What became of one job, with its output and what it waits for; or a list of jobs."}, s.jobs)
 	add(s, to, tool{name: "cancel", title: "Withdraw a job", repeats: true,
@@ -38,7 +41,7 @@ func (s *toolset) addTools(to *sdk.Server) {
 	add(s, to, tool{name: "reserve", title: "Reserve paths", repeats: true,
 		about: "Reserves paths of a directory, all or none, so that other agents do not change them. The same patterns " +
 			"again renew the reservation. It ends by release, by its time, or with this agent's process."}, s.reserve)
-	add(s, to, tool{name: "check", title: "Check paths", reads: true, repeats: true,
+	add(s, to, tool{name: "check", title: "Check paths", reads: true, repeats: true, inTurn: true,
 		about: "Which other agents have reserved paths that these patterns overlap. Changes nothing."}, s.check)
 	add(s, to, tool{name: "release", title: "Release paths", repeats: true,
 		about: "Gives back one reservation of yours, or all of them."}, s.release)

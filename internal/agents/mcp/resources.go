@@ -33,7 +33,7 @@ func (s *toolset) addResources(to *sdk.Server) {
 // resource returns a handler for what read returns. An unknown id is a resource that is not found.
 func (s *toolset) resource(read func(ctx context.Context, id string) (any, error)) sdk.ResourceHandler {
 	return func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		ctx, done, err := s.begin(ctx)
+		ctx, done, err := s.begin(ctx, false)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +84,17 @@ type requestsOut struct {
 }
 
 func (s *toolset) readRequests(ctx context.Context, _ string) (any, error) {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	list, err := s.Client.RequestPage(ctx, "", defaultPage)
 	return requestsOf(list.Requests...), err
 }
 
 func (s *toolset) readRequest(ctx context.Context, id string) (any, error) {
-	r, err := s.Client.Request(ctx, id)
+	r, err := s.request(ctx, id)
 	return requestsOf(r), err
 }
 

@@ -18,6 +18,8 @@ const (
 	// maxAsks is how many calls ask the gate at once. Others wait in line here, so that one agent takes few of the
 	// places that the gate gives to all callers of its uid: 8 looks at targets, say.
 	maxAsks = 4
+	// maxTurns is how many of them are lists, previews or checks. The gate has two turns for those of one uid.
+	maxTurns = 1
 	// maxWaits is how many calls may wait at once for something that happens at the gate.
 	maxWaits = 8
 	// maxWait is how long one call may wait, in seconds. Some products end a call after 60 s.
@@ -42,6 +44,7 @@ type toolset struct {
 	Options
 	session string        // a random text, new for each process
 	asks    chan struct{} // has a place for each call that asks the gate
+	turns   chan struct{} // has a place for each list, preview or check
 	waits   chan struct{} // has a place for each call that waits
 	ending  context.Context
 
@@ -55,8 +58,8 @@ type toolset struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ending, end := context.WithCancel(ctx)
 	defer end()
-	s := &toolset{Options: o, session: rand.Text(), asks: make(chan struct{}, maxAsks), waits: make(chan struct{}, maxWaits),
-		ending: ending}
+	s := &toolset{Options: o, session: rand.Text(), ending: ending, asks: make(chan struct{}, maxAsks),
+		turns: make(chan struct{}, maxTurns), waits: make(chan struct{}, maxWaits)}
 	impl := &sdk.Implementation{Name: "gated", Title: "gated", Version: o.Version}
 	able := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
 	options := &sdk.ServerOptions{Instructions: instructions, Capabilities: able,
@@ -85,20 +88,45 @@ func (s *toolset) notNamed() error {
 	return s.why
 }
 
-// begin waits for a place among the calls that ask the gate. The context that it returns ends with the call, the
-// client and the server. The function gives the place back.
-func (s *toolset) begin(ctx context.Context) (context.Context, func(), error) {
+// begin waits for a place among the calls that ask the gate, and before that for a turn if the gate answers such calls
+// in turns. The context that it returns ends with the call, the client and the server. The function gives the places
+// back.
+func (s *toolset) begin(ctx context.Context, inTurn bool) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ending, cancel)
-	end := func() { stop(); cancel() }
-	select {
-	case s.asks <- struct{}{}:
-	case <-ctx.Done():
-		end()
-		return ctx, nil, ctx.Err()
+	places := []chan struct{}{s.asks}
+	if inTurn {
+		places = []chan struct{}{s.turns, s.asks}
+	}
+	taken := 0
+	end := func() {
+		for _, place := range places[:taken] {
+			<-place
+		}
+		stop()
+		cancel()
+	}
+	for _, place := range places {
+		select {
+		case place <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			end()
+			return ctx, nil, ctx.Err()
+		}
 	}
 	s.name(ctx)
-	return ctx, func() { <-s.asks; end() }, nil
+	return ctx, end, nil
+}
+
+// turn waits for a turn within a call that has begun without one. The function gives it back.
+func (s *toolset) turn(ctx context.Context) (func(), error) {
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // waiting takes a place among the calls that wait, and gives the place among those that ask to another call meanwhile.
@@ -135,6 +163,7 @@ type tool struct {
 	reads              bool // it changes nothing
 	destructive        bool // it may end in a loss of data, after an operator's signature
 	repeats            bool // calling it again changes no more
+	inTurn             bool // the gate answers it in turns
 }
 
 // add adds a tool with typed input and output. The arguments are read as strictly as the gate reads a body.
@@ -148,7 +177,7 @@ func add[In, Out any](s *toolset, to *sdk.Server, t tool, run func(context.Conte
 		if err := decodeArguments(req.Params.Arguments, &in); err != nil {
 			return refused(err)
 		}
-		ctx, done, err := s.begin(ctx)
+		ctx, done, err := s.begin(ctx, t.inTurn)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,8 @@ func TestWhatIsOffered(t *testing.T) {
 	require.Equal(t, instructions, s.InitializeResult().Instructions)
 	list, err := s.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	reads := map[string]bool{"whoami": true, "targets": true, "commands": true, "preview": true, "jobs": true, "check": true}
+	reads := map[string]bool{"whoami": true, "targets": true, "commands": true, "preview": true, "jobs": true, "check": true,
+		"wait": true}
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -36,7 +37,7 @@ func TestWhatIsOffered(t *testing.T) {
 		require.Contains(t, out["properties"], "error", tool.Name)
 		require.NotContains(t, out, "required", tool.Name)
 	}
-	require.ElementsMatch(t, []string{"whoami", "targets", "commands", "preview", "submit", "jobs", "cancel", "reserve", "check",
+	require.ElementsMatch(t, []string{"whoami", "targets", "commands", "preview", "submit", "wait", "jobs", "cancel", "reserve", "check",
 		"release"}, names)
 }
 

@@ -25,7 +25,7 @@ Tools
 - targets: the guests. commands: the operations with their parameters, and the operator's commands.
 - preview: whether a change would run at once or wait, and what would be lost. Changes nothing.
 - submit: ask for a change. Answers at once with the job, who can sign, and what to do meanwhile. Give a reason: the operator reads it.
-- jobs: what became of a job (with "job"), or a list. cancel: withdraw a job of yours.
+- wait: wait up to 45 s for a job. jobs: what became of a job (with "job"), or a list. cancel: withdraw a job of yours.
 - reserve, check, release: paths of a directory that you change while other agents work there. check before you edit, reserve what you edit, release it when you are done.
 - Resources gated://jobs/{id} and gated://requests/{id} have one job or request.
 
@@ -143,7 +143,7 @@ func nextOf(j api.Job) string {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
 			return fmt.Sprintf("%[1]s waits for an operator's signature. This is no error. Tell the user that an operator runs: "+
-				"opsign approve %[1]s. Go on with other work, and look again with jobs {\"job\":%[2]q}. Do not submit it again, "+
+				"opsign approve %[1]s. Go on with other work, and look again with wait {\"job\":%[2]q}. Do not submit it again, "+
 				"and do not make the change by other means.", op.Shown(s.ID), j.ID)
 		}
 	}
@@ -153,7 +153,7 @@ func nextOf(j api.Job) string {
 	case op.StateRejected:
 		return "An operator rejected it. Tell the user. Do not ask for it again before that is settled."
 	case op.StatePlanned, op.StateAuthorized, op.StateDispatched:
-		return fmt.Sprintf("It runs, or will run without anything from you. Look with jobs {\"job\":%q}.", j.ID)
+		return fmt.Sprintf("It runs, or will run without anything from you. Look with wait {\"job\":%q}.", j.ID)
 	}
 	if j.Error != nil && j.Error.Hint != "" {
 		return shown(j.Error.Hint)

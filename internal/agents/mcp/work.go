@@ -3,6 +3,9 @@ package mcp
 import (
 	"context"
 	"errors"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -62,15 +65,25 @@ func (s *toolset) told(ctx context.Context, job api.Job) jobOut {
 		if step.State != op.StatePending && step.State != op.StateAuthorized || step.Request == nil {
 			continue
 		}
-		r, err := s.Client.Request(ctx, *step.Request)
+		r, err := s.request(ctx, *step.Request)
 		if err != nil {
-			continue // the job was accepted, and that is the answer
+			continue // how the job stands is the answer
 		}
 		out.Steps[i].Signature = signatureOf(r)
 		factsOf(out.Steps[i].Step, r.Facts, &words)
 	}
 	out.Words = words.framed()
 	return out
+}
+
+// request asks for one request, in turn.
+func (s *toolset) request(ctx context.Context, id string) (api.Request, error) {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return api.Request{}, err
+	}
+	defer done()
+	return s.Client.Request(ctx, id)
 }
 
 type jobsIn struct {
@@ -98,6 +111,11 @@ func (s *toolset) jobs(ctx context.Context, _ call, in jobsIn) (jobsOut, error) 
 		one := s.told(ctx, job)
 		return jobsOut{Jobs: []jobView{one.jobView}, Next: one.Next, Words: one.Words}, nil
 	}
+	done, err := s.turn(ctx)
+	if err != nil {
+		return jobsOut{}, err
+	}
+	defer done()
 	list, err := s.Client.Jobs(ctx, client.JobQuery{State: op.State(in.State), After: in.After, Limit: limit})
 	if err != nil {
 		return jobsOut{}, err
@@ -109,6 +127,89 @@ func (s *toolset) jobs(ctx context.Context, _ call, in jobsIn) (jobsOut, error) 
 	}
 	out.Words = words.framed()
 	return out, nil
+}
+
+type waitIn struct {
+	Job     string `json:"job" jsonschema:"the job's id, j12"`
+	Until   string `json:"until,omitempty" jsonschema:"decided: no step waits for a signature; ended (default): no step is open"`
+	Seconds int64  `json:"seconds,omitempty" jsonschema:"at most so long, 1 to 45, default 45"`
+}
+
+// progressEvery is how often a client that waits is told that the call is alive.
+const progressEvery = 5 * time.Second
+
+// wait waits for a job. The gate says when the job stands as it should; nothing here polls. A job that goes on when the
+// time is over is an answer and no error.
+func (s *toolset) wait(ctx context.Context, c call, in waitIn) (jobOut, error) {
+	if in.Seconds < 0 || in.Seconds > maxWait {
+		return jobOut{}, refusal.New(refusal.BadParams, "seconds is %d, not 1 to %d", in.Seconds, maxWait).
+			WithHint("call again if the job goes on after that time")
+	}
+	if in.Seconds == 0 {
+		in.Seconds = maxWait
+	}
+	until := api.Until(in.Until)
+	if until == "" {
+		until = api.UntilEnded
+	}
+	if err := until.Check(); err != nil {
+		return jobOut{}, err
+	}
+	job, err := s.waited(ctx, c, in.Job, until, time.Duration(in.Seconds)*time.Second)
+	if err != nil {
+		return jobOut{}, err
+	}
+	out := s.told(ctx, job)
+	if !until.Met(job) {
+		out.Next += " It goes on: call wait again, or do other work."
+	}
+	return out, nil
+}
+
+// waited returns the job when it stands as until says, or as it is after the time.
+func (s *toolset) waited(ctx context.Context, c call, id string, until api.Until, limit time.Duration) (api.Job, error) {
+	done, err := s.waiting()
+	if err != nil {
+		return api.Job{}, err
+	}
+	defer done()
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer progress(timed, c, "waits for "+op.Shown(id), limit)()
+	job, err := s.Client.WaitJob(timed, id, until)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && job.ID != "" {
+		err = nil
+	}
+	return job, err
+}
+
+// progress tells the client of a call that asked for it that the call is alive, at once and then every progressEvery,
+// until the function is called. Some clients end a call that is silent.
+func progress(ctx context.Context, c call, text string, limit time.Duration) (stop func()) {
+	token := c.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			p := &sdk.ProgressNotificationParams{ProgressToken: token, Message: text, Total: limit.Seconds(),
+				Progress: float64(n) * progressEvery.Seconds()}
+			if c.Session.NotifyProgress(ctx, p) != nil {
+				return // the client hung up
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 type cancelIn struct {
