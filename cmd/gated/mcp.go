@@ -42,6 +42,7 @@ that has the name already is another window of the product: this one then has NA
 		return t.serveMCP(c.Context(), name)
 	})
 	c.Flags().StringVar(&name, "as", "", "the `NAME` of the agent product's process (default: the one that it has)")
+	c.AddCommand(t.mcpInstallCommand(), t.mcpUninstallCommand())
 	return c
 }
 

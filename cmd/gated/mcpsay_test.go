@@ -2,12 +2,13 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // mcpSay is an agent product as small as can be: it starts a command as its MCP server, and plays a file. A line of the

@@ -1,12 +1,13 @@
 package mcp
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/test/servicetest"
@@ -20,8 +21,8 @@ type reply struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Result struct {
-		IsError    bool            `json:"isError"`
-		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool           `json:"isError"`
+		Structured jsontext.Value `json:"structuredContent"`
 	} `json:"result"`
 }
 

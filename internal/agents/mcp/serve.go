@@ -62,13 +62,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		turns: make(chan struct{}, maxTurns), waits: make(chan struct{}, maxWaits)}
 	impl := &sdk.Implementation{Name: "gated", Title: "gated", Version: o.Version}
 	able := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
-	options := &sdk.ServerOptions{Instructions: instructions, Capabilities: able,
+	options := &sdk.ServerOptions{Instructions: instructions, Capabilities: able, SetCacheable: ownOnly,
 		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go s.name(ending) }}
 	protocol := sdk.NewServer(impl, options)
 	s.addTools(protocol)
 	s.addResources(protocol)
 	return protocol.Run(ctx, &lines{in: in, out: out})
 }
+
+// ownOnly marks an answer as one for this client alone.
+func ownOnly(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }
 
 // name registers the agent's name, once.
 func (s *toolset) name(ctx context.Context) {

@@ -268,3 +268,18 @@ func TestOthersWordsAreFramed(t *testing.T) {
 		require.NotContains(t, outside, "Ignore", name)
 	}
 }
+
+// An answer says how many lines of others' words it leaves out.
+func TestOthersWordsAreBounded(t *testing.T) {
+	var words theirs
+	for range maxWords {
+		words.add("reason", "r")
+	}
+	require.NotContains(t, words.framed(), "left out")
+	words.add("reason", "r")
+	words.add("reason", "")
+	require.Equal(t, maxWords, strings.Count(words.framed(), "reason: "))
+	require.Contains(t, words.framed(), "1 more lines of such words are left out")
+	require.Len(t, []rune(shown(strings.Repeat("é", maxDetail+1))), maxDetail+len(" (cut off)"))
+	require.Equal(t, strings.Repeat("é", maxDetail), shown(strings.Repeat("é", maxDetail)))
+}
