@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +19,7 @@ import (
 type hookPlaces struct {
 	git, shared, dryRun bool
 	settings            string
-	products            []string
+	products            products
 	files               []hook.Settings // of agents
 	top                 string
 }
@@ -33,15 +31,9 @@ func (p *hookPlaces) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.settings, "agent-settings", "",
 		"the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
-	names := append(hook.DialectNames(), everyProduct)
-	c.Flags().StringSliceVar(&p.products, "for", []string{hook.Claude{}.Name()},
-		"the agent `PRODUCT`: "+strings.Join(names, ", ")+" (those found here or in your home); may be given again")
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(names, cli.NoFiles)) // the flag was just added
+	p.products.add(c, hook.Claude{}.Name())
 	c.Flags().BoolVar(&p.dryRun, "dry-run", false, "change nothing, say what would be changed")
 }
-
-// everyProduct stands for the products that are used in the checkout or by the user.
-const everyProduct = "auto"
 
 // find fills in what was not said. An --agent-settings that is there and empty
 // is the wish for none.
@@ -51,7 +43,7 @@ func (p *hookPlaces) find(c *cobra.Command, home string) error {
 		return cli.Usage(err.Error())
 	}
 	p.top = top.Path
-	products, err := p.dialects(home)
+	products, err := p.products.find(p.top, home)
 	if err != nil {
 		return err
 	}
@@ -71,30 +63,6 @@ func (p *hookPlaces) find(c *cobra.Command, home string) error {
 		return cli.Usage("there is nothing to do: say --git, or name the agent's settings")
 	}
 	return nil
-}
-
-// dialects returns the products that were named, each once.
-func (p *hookPlaces) dialects(home string) ([]hook.Dialect, error) {
-	var out []hook.Dialect
-	for _, name := range p.products {
-		add := hook.Found(p.top, home)
-		switch {
-		case name != everyProduct:
-			d, err := hook.DialectOf(name)
-			if err != nil {
-				return nil, cli.Usage(err.Error())
-			}
-			add = []hook.Dialect{d}
-		case len(add) == 0:
-			return nil, cli.Usage("no agent product is found in the checkout or in your home: name one with --for")
-		}
-		for _, d := range add {
-			if !slices.Contains(out, d) {
-				out = append(out, d)
-			}
-		}
-	}
-	return out, nil
 }
 
 // each calls agents for the agent's settings and git for git's hooks, as far as

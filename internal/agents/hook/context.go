@@ -161,21 +161,21 @@ func (f fates) words(older bool) string {
 func (f fates) newest(n int, more bool) string {
 	var b strings.Builder
 	b.WriteString("gated: what became of your requests since you last looked:\n")
-	var theirs []word
+	var theirs []Word
 	for _, one := range f[len(f)-n:] {
 		b.WriteString(one.sentence())
-		theirs = append(theirs, word{one.step, clip(one.what)})
+		theirs = append(theirs, Word{Name: one.step, Value: clip(one.what)})
 		if one.by != "" {
-			theirs = append(theirs, word{one.step + " by", clip(one.by)})
+			theirs = append(theirs, Word{Name: one.step + " by", Value: clip(one.by)})
 		}
 		if one.detail != "" {
-			theirs = append(theirs, word{one.step + " detail", clip(one.detail)})
+			theirs = append(theirs, Word{Name: one.step + " detail", Value: clip(one.detail)})
 		}
 	}
 	if more {
 		b.WriteString("There are more: gated jobs lists all.\n")
 	}
-	b.WriteString(untrusted(theirs))
+	b.WriteString(Framed(theirs))
 	return b.String()
 }
 
