@@ -102,7 +102,7 @@ const flagExitCode = "refuse with exit code 2 and the reason on standard error, 
 func (t *tool) hookInstallCommand() *cobra.Command {
 	var f hookFlags
 	var p hookPlaces
-	var exitCode bool
+	var exitCode, context bool
 	c := t.Command(cli.Words{
 		Use:   "install",
 		Short: "Have agents and git ask before a file is changed",
@@ -112,7 +112,7 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 there still runs. All other settings stay as they are, and a copy of the old file is kept. An entry is the same line
 after an upgrade.`,
 		Example: "  gated hook install --git\n" +
-			"  gated hook install --for codex --for gemini\n" +
+			"  gated hook install --for codex --for gemini --context\n" +
 			"  gated hook install --agent-settings .claude/settings.local.json --on-failure block",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
@@ -129,6 +129,9 @@ after an upgrade.`,
 		if c.Flags().Changed("exit-code") {
 			wish.ExitCode = &exitCode
 		}
+		if c.Flags().Changed("context") {
+			wish.Context = &context
+		}
 		r, err := p.each(
 			func(s hook.Settings) (hook.Report, error) { return s.Install(o.Program, wish) },
 			func(dryRun bool) (hook.Report, error) { return installGit(c.Context(), p.top, o, dryRun) })
@@ -144,6 +147,8 @@ after an upgrade.`,
 	}
 	p.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	c.Flags().BoolVar(&context, "context", false,
+		"also gated hook context, where the product has such a hook; --context=false removes it (default: as it is installed)")
 	return c
 }
 
