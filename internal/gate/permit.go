@@ -82,11 +82,7 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		return s, refusal.New(refusal.Conflict, "step %s is %s", id, s.State).About(id, s.State)
 	}
 	for _, x := range steps {
-		job, err := journal.ReadJob(tx, s.ID.Job)
-	if err != nil {
-		return ended{}, err
-	}
-	// A compensation that waits for an operator does not delay other compensations.
+		// A compensation that waits for an operator does not delay other compensations.
 		asks := s.Undoes != 0 && x.Undoes != 0 && x.State == op.StatePending
 		if x.ID.Index < id.Index && x.State.Open() && !asks {
 			return s, refusal.New(refusal.Conflict, "step %s waits for %s", id, x.ID)
@@ -277,9 +273,13 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := errors.Join(g.snapshotFits(tx, who, s, now), g.mayAskNow(tx, s)); errors.As(err, &refused) {
+	if err = g.snapshotFits(tx, who, s, now); err == nil {
+		err = g.mayAskNow(tx, s)
+	}
+	if errors.As(err, &refused) {
 		return g.end(tx, planned, audit.Refused, refused)
-	} else if err != nil {
+	}
+	if err != nil {
 		return ended{}, err
 	}
 	same := s.Incarnation == planned.Incarnation && s.Fingerprint == planned.Fingerprint && s.Verdict == planned.Verdict
@@ -336,6 +336,10 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	moved, err := journal.Move(tx, s.ID, op.StatePlanned, t, t.Code, s.Verdict.Why, at)
 	if err != nil || !moved {
 		return ended{}, errors.Join(err, refusal.New(refusal.Conflict, "step %s is no longer planned", s.ID))
+	}
+	job, err := journal.ReadJob(tx, s.ID.Job)
+	if err != nil {
+		return ended{}, err
 	}
 	// A compensation that waits does not delay those of the other steps.
 	if s.Undoes == 0 {

@@ -338,4 +338,3 @@ func TestTheSameWishOfTheSameCallerForTheSameReason(t *testing.T) {
 		}
 	})
 }
-
