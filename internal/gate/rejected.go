@@ -20,7 +20,7 @@ func (g *Gate) rememberRejection(tx *store.Tx, r op.Request, rej authz.Rejection
 	}
 	wish := journal.Wish(r.Step)
 	for i, by := range r.Requesters {
-		err := journal.AddRejection(tx, journal.Rejection{Rejected: said, Who: by.String(), Caller: payer(by), Wish: wish,
+		err := journal.AddRejection(tx, journal.Rejection{Rejected: said, Who: by.String(), Caller: by.Payer(), Wish: wish,
 			Reason: journal.DigestReason(r.Reasons[i].Text)})
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (g *Gate) notRejected(tx *store.Tx, sub op.Submission, steps []planned) err
 	if holds == 0 || sub.Requester.Source != op.SourceAPI {
 		return nil
 	}
-	caller, since := payer(sub.Requester), now.Add(-holds)
+	caller, since := sub.Requester.Payer(), now.Add(-holds)
 	if any, err := journal.HasRejections(tx, caller, since); err != nil || !any {
 		return err
 	}

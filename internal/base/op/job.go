@@ -151,6 +151,20 @@ func (r Requester) String() string {
 	}
 }
 
+// Payer names the caller that a requester's work counts for. An agent is its uid,
+// because a caller may choose a new name for its agent. The gate's own work counts for
+// no caller.
+func (r Requester) Payer() string {
+	switch r.Source {
+	case SourceGate:
+		return ""
+	case SourceAPI, SourceOffline:
+		return fmt.Sprintf("uid:%d", r.UID)
+	default:
+		return r.String()
+	}
+}
+
 // Reason is what one requester said why it asks.
 type Reason struct {
 	By   string // Requester.String
