@@ -27,7 +27,7 @@ CREATE TABLE rejections(
 	PRIMARY KEY(job, idx, who),
 	FOREIGN KEY(job, idx) REFERENCES requests(job, idx)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX rejections_wish ON rejections(wish, at);
+CREATE INDEX rejections_wish ON rejections(wish, caller, at);
 CREATE INDEX rejections_caller ON rejections(caller, at);
 CREATE INDEX rejections_age ON rejections(at);
 ALTER TABLE requesters ADD COLUMN reason TEXT NOT NULL DEFAULT '';
@@ -89,14 +89,15 @@ func RejectionAfter(tx *store.Tx, caller, wish, reason string, after time.Time) 
 // RejectionsOf returns how many requests for a wish were rejected, without the request except, and the newest of them,
 // with all their requesters.
 func RejectionsOf(tx *store.Tx, wish string, except op.RequestID) (times int, newest []op.Rejected, err error) {
-	const others = ` FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?) GROUP BY job, idx`
 	args := []any{wish, int64(except.Job), except.Index}
-	if err = tx.QueryRow(`SELECT count(*) FROM (SELECT 1`+others+`)`, args...).Scan(&times); err != nil || times == 0 {
+	err = tx.QueryRow(`SELECT count(DISTINCT job || '.' || idx) FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?)`, args...).
+		Scan(&times)
+	if err != nil || times == 0 {
 		return 0, nil, err
 	}
-	all, err := readRejections(tx, `SELECT `+rejectionColumns+` FROM rejections WHERE (job, idx) IN (SELECT job, idx`+others+
-		` ORDER BY max(at) DESC, job DESC, idx DESC LIMIT ?) AND wish = ? ORDER BY at DESC, job DESC, idx DESC, who`,
-		append(args, rejectionsShown, wish)...)
+	all, err := readRejections(tx, `SELECT `+rejectionColumns+` FROM rejections WHERE (job, idx) IN
+			(SELECT job, idx FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?) GROUP BY job, idx ORDER BY max(at) DESC, job DESC, idx DESC LIMIT ?)
+		AND wish = ? ORDER BY at DESC, job DESC, idx DESC, who`, append(args, rejectionsShown, wish)...)
 	for _, r := range all {
 		if n := len(newest); n == 0 || newest[n-1].Request != r.Request {
 			newest = append(newest, r.Rejected)

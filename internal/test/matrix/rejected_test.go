@@ -81,6 +81,21 @@ var rejectedRows = []attack{
 		w.turnDown(w.reread(j.Steps[0].ID))
 		return func() { w.pass(time.Minute) }, func() error { return w.waits(w.says(hub, "clean up", wipe)) }
 	}),
+	inOneBoot("P20j", "the clock is set back by 30 hours and accepted: the rejection holds for an hour from then, and no longer", refusal.RejectedBefore,
+		func(w *world) error {
+			w.pass(30 * time.Hour)
+			refusedOnce(w)
+			w.setClock(-30 * time.Hour)
+			w.shut()
+			must.Get(w.acceptTime())(w.t)
+			w.open()
+			w.arm()
+			w.allow.repair = func() {
+				w.pass(policy.RejectHolds + time.Second)
+				require.ErrorIs(w.t, w.waits(w.says(hub, "clean up", wipe)), refusal.PendingSignature)
+			}
+			return w.waits(w.says(hub, "clean up", wipe))
+		}),
 	{id: "P20g", what: "it joins another caller's request for the same, in place of asking", want: refusal.RejectedBefore, run: func(w *world) error {
 		refusedOnce(w)
 		j := must.Get(w.says(other, "clean up", wipe))(w.t)
