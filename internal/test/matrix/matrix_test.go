@@ -163,7 +163,7 @@ func (w *world) conclude() {
 	} else {
 		rs = slices.DeleteFunc(rs, func(r op.Request) bool { return r.Step.Target.Kind == op.KindTrust })
 		if len(rs) == 0 {
-			rs = []op.Request{w.destroyRequest()}
+			rs = []op.Request{w.destroyBecause("signed work goes on")}
 		}
 		r := rs[0]
 		w.mustApprove(r)
