@@ -12,7 +12,8 @@ import (
 	"gated/internal/log/journal"
 )
 
-// rememberRejection stores the rejection of a request for each of its requesters. Their later asks are compared with it.
+// rememberRejection stores the rejection of a request for each of its requesters.
+// Their later asks are compared with it.
 func (g *Gate) rememberRejection(tx *store.Tx, r op.Request, rej authz.Rejection) error {
 	said := op.Rejected{Request: r.ID, Words: rej.Rejection.Reason, At: g.clock.Now().Now}
 	for _, s := range rej.Signers {
@@ -20,8 +21,8 @@ func (g *Gate) rememberRejection(tx *store.Tx, r op.Request, rej authz.Rejection
 	}
 	wish := journal.Wish(r.Step)
 	for i, by := range r.Requesters {
-		err := journal.AddRejection(tx, journal.Rejection{Rejected: said, Who: by.String(), Caller: by.Payer(), Wish: wish,
-			Reason: journal.DigestReason(r.Reasons[i].Text)})
+		err := journal.AddRejection(tx, journal.Rejection{Rejected: said, Who: by.String(), Caller: by.Payer(),
+			Wish: wish, Reason: journal.DigestReason(r.Reasons[i].Text)})
 		if err != nil {
 			return err
 		}
@@ -29,9 +30,10 @@ func (g *Gate) rememberRejection(tx *store.Tx, r op.Request, rej authz.Rejection
 	return nil
 }
 
-// notRejected refuses, as RejectedBefore, a job with a step that operators rejected a short time ago, if the same caller
-// asks for the same reason. A caller is a uid, with all its agents. The class of the step now makes no difference.
-// Desired sets have a rule of their own, in Want.
+// notRejected refuses, as RejectedBefore, a job with a step that operators rejected a
+// short time ago, if the same caller asks for the same reason. A caller is a uid, with
+// all its agents. The class of the step now makes no difference. Desired sets have a
+// rule of their own, in Want.
 func (g *Gate) notRejected(tx *store.Tx, sub op.Submission, steps []planned) error {
 	holds, now := g.rules.Load().policy.RejectHolds, g.clock.Now().Now
 	if holds == 0 || sub.Requester.Source != op.SourceAPI {
@@ -87,7 +89,8 @@ func rejectedBefore(r journal.Rejection, holds time.Duration) *refusal.Refusal {
 		words = "with the words " + op.ShownQuoted(clip(r.Words))
 	}
 	until := r.At.Add(holds + time.Second - 1).UTC().Truncate(time.Second).Format(time.RFC3339)
-	return refusal.New(refusal.RejectedBefore, "%s rejected the same wish of %s at %s (%s), %s; for the same reason it is refused until %s",
+	return refusal.New(refusal.RejectedBefore,
+		"%s rejected the same wish of %s at %s (%s), %s; for the same reason it is refused until %s",
 		strings.Join(by, ", "), r.Caller, r.At.UTC().Format(time.RFC3339), r.Request, words, until).
 		WithHint("say a new reason (--reason), or wait until %s", until).About(r.Request, op.StateRejected)
 }

@@ -53,38 +53,54 @@ func principal(signed string) string {
 	return name
 }
 
+// remembered is a row of rejections, with its step and its requester.
+type remembered struct {
+	id                               op.StepID
+	who, caller, wish, reason, words string
+	by                               string // one on a line
+	at                               int64
+	known                            bool // the request has the requester
+	asker                            op.Requester
+	asked                            string // why, in its words
+	step                             op.Step
+	params                           []byte
+}
+
+const rememberedRows = `SELECT x.job, x.idx, x.who, x.caller, x.wish, x.reason, x.principal, x.words, x.at,
+		r.who IS NOT NULL, coalesce(r.source, ''), coalesce(r.uid, 0), coalesce(r.agent, ''), coalesce(r.setname, ''),
+		coalesce(r.reason, ''), s.op, s.kind, s.name, s.incarnation, s.params
+	FROM rejections x JOIN steps s ON s.job = x.job AND s.idx = x.idx
+	LEFT JOIN requesters r ON r.job = x.job AND r.who = x.who`
+
 // rejections checks that each remembered rejection is one of the log, of that wish and
 // of a requester of the request, for that requester's reason.
 func (c *check) rejections() error {
-	var id op.StepID
-	var who, caller, wish, reason, by, words, its string
-	var at int64
-	var known bool
-	var r op.Requester
-	var s op.Step
-	var params []byte
-	err := c.rows("rejections", `SELECT x.job, x.idx, x.who, x.caller, x.wish, x.reason, x.principal, x.words, x.at,
-			r.who IS NOT NULL, coalesce(r.source, ''), coalesce(r.uid, 0), coalesce(r.agent, ''), coalesce(r.setname, ''), coalesce(r.reason, ''),
-			s.op, s.kind, s.name, s.incarnation, s.params
-		FROM rejections x JOIN steps s ON s.job = x.job AND s.idx = x.idx LEFT JOIN requesters r ON r.job = x.job AND r.who = x.who`,
-		[]any{&id.Job, &id.Index, &who, &caller, &wish, &reason, &by, &words, &at,
-			&known, &r.Source, &r.UID, &r.Agent, &r.Set, &its, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &params}, func() {
-			n, rejected := c.log.rejected[id]
-			var err error
-			s.Params, err = op.ParseParams(params)
-			switch {
-			case !rejected || !known:
-				c.found(rejectionUnknown, id.String(), "the audit log does not contain that it was rejected, or that %s asked for it", op.Shown(who))
-			case n.said != said(strings.Split(by, "\n"), words) || !c.near(n, time.Unix(0, at)):
-				c.found(rejectionChanged, id.String(), "the audit log has other operators, words or another time for its rejection")
-			case err != nil || wish != journal.Wish(s) || caller != r.Payer() || reason != journal.DigestReason(its):
-				c.found(rejectionChanged, id.String(), "its rejection is remembered for another wish, caller or reason")
-			}
-		})
+	var x remembered
+	r, s := &x.asker, &x.step
+	err := c.rows("rejections", rememberedRows, []any{&x.id.Job, &x.id.Index, &x.who, &x.caller, &x.wish, &x.reason,
+		&x.by, &x.words, &x.at, &x.known, &r.Source, &r.UID, &r.Agent, &r.Set, &x.asked,
+		&s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &x.params}, func() { c.rejection(x) })
 	if err != nil {
 		return err
 	}
 	return c.rejectionsLost()
+}
+
+func (c *check) rejection(x remembered) {
+	where := x.id.String()
+	n, rejected := c.log.rejected[x.id]
+	var err error
+	x.step.Params, err = op.ParseParams(x.params)
+	switch {
+	case !rejected || !x.known:
+		c.found(rejectionUnknown, where, "the audit log does not contain that it was rejected, or that %s asked for it",
+			op.Shown(x.who))
+	case n.said != said(strings.Split(x.by, "\n"), x.words) || !c.near(n, time.Unix(0, x.at)):
+		c.found(rejectionChanged, where, "the audit log has other operators, words or another time for its rejection")
+	case err != nil || x.wish != journal.Wish(x.step) || x.caller != x.asker.Payer() ||
+		x.reason != journal.DigestReason(x.asked):
+		c.found(rejectionChanged, where, "its rejection is remembered for another wish, caller or reason")
+	}
 }
 
 // near reports whether a rejection is remembered with its time. If a new gate id began
@@ -128,7 +144,8 @@ func (c *check) rejectionLost(id op.StepID, n no) error {
 			return err
 		}
 		if !there && newer < journal.RejectionsPerCaller {
-			c.found(rejectionLost, id.String(), "it was rejected by the audit log, and that is not remembered for %s", op.Shown(r.String()))
+			c.found(rejectionLost, id.String(), "it was rejected by the audit log, and that is not remembered for %s",
+				op.Shown(r.String()))
 		}
 	}
 	return nil

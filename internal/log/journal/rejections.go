@@ -9,10 +9,11 @@ import (
 	"gated/internal/base/store"
 )
 
-// SchemaRejections has the rejections that a later ask is compared with, one row for each requester of a rejected
-// request. caller is the uid or set that the requester is of. wish and reason are digests (Wish, DigestReason). The table
-// requesters gets each requester's own reason. If several asked for an older job, it is not known which one gave the
-// job's reason.
+// SchemaRejections has the rejections that a later ask is compared with, one row for
+// each requester of a rejected request. caller is the uid or set that the requester is
+// of. wish and reason are digests (Wish, DigestReason). The table requesters gets each
+// requester's own reason. If several asked for an older job, it is not known which one
+// gave the job's reason.
 const SchemaRejections = `
 CREATE TABLE rejections(
 	job       INTEGER NOT NULL,
@@ -58,19 +59,22 @@ type Rejection struct {
 
 // AddRejection stores a rejection. If the caller has too many then, the oldest ones go.
 func AddRejection(tx *store.Tx, r Rejection) error {
-	_, err := tx.Exec(`INSERT INTO rejections(job, idx, who, caller, wish, reason, principal, words, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		int64(r.Request.Job), r.Request.Index, r.Who, r.Caller, r.Wish, r.Reason, strings.Join(r.By, "\n"), r.Words, r.At.UnixNano())
+	_, err := tx.Exec(`INSERT INTO rejections(job, idx, who, caller, wish, reason, principal, words, at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)`, int64(r.Request.Job), r.Request.Index, r.Who, r.Caller, r.Wish, r.Reason,
+		strings.Join(r.By, "\n"), r.Words, r.At.UnixNano())
 	if err != nil {
 		return fmt.Errorf("insert rejection: %w", err)
 	}
-	_, err = tx.Exec(`DELETE FROM rejections WHERE caller = ? AND (job, idx, who) IN (SELECT job, idx, who FROM rejections
-		WHERE caller = ? ORDER BY at DESC, job DESC, idx DESC, who LIMIT -1 OFFSET ?)`, r.Caller, r.Caller, RejectionsPerCaller)
+	_, err = tx.Exec(`DELETE FROM rejections WHERE caller = ? AND (job, idx, who) IN
+		(SELECT job, idx, who FROM rejections WHERE caller = ? ORDER BY at DESC, job DESC, idx DESC, who LIMIT -1 OFFSET ?)`,
+		r.Caller, r.Caller, RejectionsPerCaller)
 	return err
 }
 
 // HasRejections reports whether a caller has any rejection after a time.
 func HasRejections(tx *store.Tx, caller string, after time.Time) (has bool, err error) {
-	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM rejections WHERE caller = ? AND at > ?)`, caller, after.UnixNano()).Scan(&has)
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM rejections WHERE caller = ? AND at > ?)`, caller, after.UnixNano()).
+		Scan(&has)
 	return has, err
 }
 
@@ -90,13 +94,14 @@ func RejectionAfter(tx *store.Tx, caller, wish, reason string, after time.Time) 
 // with all their requesters.
 func RejectionsOf(tx *store.Tx, wish string, except op.RequestID) (times int, newest []op.Rejected, err error) {
 	args := []any{wish, int64(except.Job), except.Index}
-	err = tx.QueryRow(`SELECT count(DISTINCT job || '.' || idx) FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?)`, args...).
-		Scan(&times)
+	err = tx.QueryRow(`SELECT count(DISTINCT job || '.' || idx) FROM rejections
+		WHERE wish = ? AND (job, idx) <> (?, ?)`, args...).Scan(&times)
 	if err != nil || times == 0 {
 		return 0, nil, err
 	}
 	all, err := readRejections(tx, `SELECT `+rejectionColumns+` FROM rejections WHERE (job, idx) IN
-			(SELECT job, idx FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?) GROUP BY job, idx ORDER BY max(at) DESC, job DESC, idx DESC LIMIT ?)
+			(SELECT job, idx FROM rejections WHERE wish = ? AND (job, idx) <> (?, ?)
+				GROUP BY job, idx ORDER BY max(at) DESC, job DESC, idx DESC LIMIT ?)
 		AND wish = ? ORDER BY at DESC, job DESC, idx DESC, who`, append(args, rejectionsShown, wish)...)
 	for _, r := range all {
 		if n := len(newest); n == 0 || newest[n-1].Request != r.Request {

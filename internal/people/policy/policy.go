@@ -38,7 +38,7 @@ type Policy struct {
 	MaxValidity   time.Duration // a payload's longest life
 	ScratchMaxAge time.Duration
 	OpenPerSource int                 // open requests per requester
-	RejectHolds   time.Duration       // how long the same wish of the same caller for the same reason is refused after a rejection
+	RejectHolds   time.Duration       // how long a rejected wish of the same caller for the same reason is refused
 	Commands      []string            // the commands that guests may run, by name
 	CommandGuests map[string][]string // by command: patterns for the names of its guests; none: all guests
 	Benign        []string            // the commands of the catalogue that lose nothing, by name
