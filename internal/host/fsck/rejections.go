@@ -11,9 +11,9 @@ import (
 	"gated/internal/log/journal"
 )
 
-// rejectionsSchema is the first schema with the table of rejections. A program with an
-// older one kept none.
-const rejectionsSchema = 13
+// RejectionsSchema is the number of the daemon's first schema with the table of
+// rejections. A program with an older one kept none.
+const RejectionsSchema = 13
 
 // rejectionsKept is how long a rejection is kept at least. It is the gate's time, less
 // what the time mark may lag.
@@ -41,7 +41,7 @@ func (h *history) reject(id op.StepID, e audit.Entry) {
 	for i, s := range e.Signers {
 		by[i] = principal(s)
 	}
-	h.rejected[id] = no{said(by, e.Detail), e.Time, e.Seq, h.schema >= rejectionsSchema}
+	h.rejected[id] = no{said(by, e.Detail), e.Time, e.Seq, h.schema >= RejectionsSchema}
 }
 
 // principal returns the name in the log's words about a signature: all but the role and what follows.
