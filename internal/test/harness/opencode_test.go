@@ -1,0 +1,96 @@
+package harness_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// opencodeTalk is the protocol of opencode and its model: completions of a chat, in pieces.
+type opencodeTalk struct{}
+
+func (opencodeTalk) turn(path string, request object) bool {
+	return strings.HasSuffix(path, "/chat/completions") && len(request.list("tools")) > 0
+}
+
+func (opencodeTalk) reply(_ string, next *call) (kind, body string) {
+	delta, finish := map[string]any{"role": "assistant", "content": "That was all."}, "stop"
+	if next != nil {
+		finish = "tool_calls"
+		delta = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0, "id": next.id, "type": "function",
+			"function": map[string]any{"name": next.tool, "arguments": asJSON(next.args)}}}}
+	}
+	piece := func(delta map[string]any, finish any) string {
+		return "data: " + asJSON(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}},
+			"usage":   map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}) + "\n\n"
+	}
+	return "text/event-stream", piece(delta, nil) + piece(map[string]any{}, finish) + "data: [DONE]\n\n"
+}
+
+func (opencodeTalk) told(request object, c call) (string, bool) {
+	for _, message := range request.list("messages") {
+		if message["role"] == "tool" && message["tool_call_id"] == c.id {
+			return text(message["content"]), true
+		}
+	}
+	return "", false
+}
+
+// opencode is opencode. It offers a model whose name begins with gpt-5 a tool for patches, and any other model the
+// tools edit and write.
+func opencode(model string) product {
+	p := product{
+		name: "opencode", pkg: "opencode-ai", speaks: opencodeTalk{}, dialect: "opencode",
+		hooks: func(line string) map[string]string {
+			return map[string]string{".opencode/plugins/gated.js": fmt.Sprintf(shim, asJSON(line))}
+		},
+		files: func(w *world) map[string]string {
+			return map[string]string{".config/opencode/opencode.json": asJSON(map[string]any{
+				"model": "scripted/" + model, "small_model": "scripted/" + model, "autoupdate": false, "share": "disabled",
+				"permission": map[string]any{"*": "allow"},
+				"provider": map[string]any{"scripted": map[string]any{
+					"npm": "@ai-sdk/openai-compatible", "name": "scripted",
+					"options": map[string]any{"baseURL": w.model.URL + "/v1", "apiKey": "x"},
+					"models": map[string]any{model: map[string]any{"name": model, "tool_call": true,
+						"limit": map[string]any{"context": 100_000, "output": 10_000}}},
+				}},
+			})}
+		},
+		environ: func(*world) []string {
+			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
+		},
+		args: []string{"opencode", "run", "Do it."},
+		shell: func(line string) call {
+			return call{tool: "bash", args: map[string]any{"command": line, "description": "a line of the script"}}
+		},
+	}
+	if strings.HasPrefix(model, "gpt-5") {
+		p.patch = func(files patched) call {
+			return call{tool: "apply_patch", args: map[string]any{"patchText": envelope(files.String())}}
+		}
+		return p
+	}
+	p.edit = func(path string) call {
+		return call{tool: "edit", args: map[string]any{"filePath": path, "oldString": before, "newString": after}}
+	}
+	p.create = func(path string) call {
+		return call{tool: "write", args: map[string]any{"filePath": path, "content": after + "\n"}}
+	}
+	return p
+}
+
+const shim = `import { spawnSync } from "node:child_process"
+const line = %s
+export const Gated = async ({ directory }) => ({
+  "tool.execute.before": async (input, output) => {
+    const a = output.args
+    const patch = input.tool === "apply_patch"
+    const form = patch ? "codex" : "claude"
+    const call = { hook_event_name: "PreToolUse", cwd: directory,
+      tool_name: patch ? "apply_patch" : { edit: "Edit", write: "Write" }[input.tool] ?? input.tool,
+      tool_input: patch ? { command: a.patchText } : { file_path: a.filePath } }
+    const ran = spawnSync("sh", ["-c", line.replace("opencode", form) + " --exit-code"], { input: JSON.stringify(call), encoding: "utf8" })
+    if (ran.status === 2) throw new Error(ran.stderr)
+  },
+})
+`
