@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,22 +149,31 @@ func hookThen(o hook.OnFailure) string {
 func (t *tool) preToolUseCommand() *cobra.Command {
 	var f hookFlags
 	var exitCode bool
+	var speaks string
 	c := t.Command(cli.Words{
 		Use:   "pre-tool-use",
 		Short: "Refuse a tool call that changes what another agent has reserved",
-		Long: `Reads one tool call as JSON on standard input. If the call is an edit (Edit, Write, MultiEdit, NotebookEdit)
-of a file that another agent has reserved, it writes a refusal. For every other call it writes nothing, so the agent's
-permissions decide. If it cannot check a call, it warns and lets it through, or refuses it with --on-failure block.`,
-		Example: "  gated hook pre-tool-use --on-failure block < call.json",
+		Long: `Reads one tool call as JSON on standard input, in the form of the product that --for names. If the call is an
+edit or a patch of a file that another agent has reserved, it writes a refusal in that product's form. Every other call
+gets no decision, so the agent's permissions decide. If it cannot check a call, it warns and lets it through, or refuses
+it with --on-failure block.`,
+		Example: "  gated hook pre-tool-use --on-failure block < call.json\n" +
+			"  gated hook pre-tool-use --for codex < call.json",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
 		}
-		h := hook.ToolHook{Guard: t.guard("pre-tool-use", f), ExitCode: exitCode}
+		d, err := hook.DialectOf(speaks)
+		if err != nil {
+			return cli.Usage(err.Error())
+		}
+		h := hook.ToolHook{Guard: t.guard("pre-tool-use", f), For: d, ExitCode: exitCode}
 		return t.end(h.Run(c.Context(), t.stdin))
 	})
 	f.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	c.Flags().StringVar(&speaks, "for", hook.Claude{}.Name(), "the agent `PRODUCT` that calls: "+strings.Join(hook.DialectNames(), ", "))
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(hook.DialectNames(), cli.NoFiles)) // the flag was just added
 	return c
 }
 

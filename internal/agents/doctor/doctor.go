@@ -278,13 +278,12 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 		return nil
 	}
 	var missed []string
-	for tool := range hook.Tools {
+	for _, tool := range hook.ToolsOf(hook.Claude{}) {
 		if !slices.Contains(asked, tool) {
 			missed = append(missed, tool)
 		}
 	}
 	if len(missed) > 0 {
-		slices.Sort(missed)
 		r.add(whatTools, Bad, "no hook is asked about %s (matcher %s)", strings.Join(missed, ", "),
 			strings.Join(matchers, ", ")).
 			hint(hintReinstall, "FILE")

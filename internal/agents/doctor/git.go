@@ -126,12 +126,11 @@ const exitDenied = 2
 // never runs the line in the settings.
 func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (verdict, error) {
-		call, err := json.Marshal(map[string]any{
-			"session_id": "gated-doctor", "transcript_path": "", "cwd": d.Place.Path, "permission_mode": "default",
-			"hook_event_name": "PreToolUse", "tool_name": tool,
-			"tool_input": map[string]any{hook.Tools[tool]: filepath.Join(d.Place.Path, path), "content": "", "new_source": "",
-				"old_string": "", "new_string": ""},
-		}, json.Deterministic(true))
+		speaks, err := hook.DialectOf(setup.For)
+		if err != nil {
+			return verdict{}, err
+		}
+		call, err := hook.SampleCall(speaks, tool, d.Place.Path, filepath.Join(d.Place.Path, path))
 		if err != nil {
 			return verdict{}, err
 		}

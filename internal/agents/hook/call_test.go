@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,18 +15,18 @@ import (
 
 func TestParseCall(t *testing.T) {
 	for text, want := range map[string]Call{
-		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a.go","old_string":"x","new_string":"y"}}`: {"Edit", "/w/a.go"},
-		`{"tool_name":"Write","tool_input":{"file_path":"a/../b.go","content":""},"cwd":"/w"}`:                                                                   {"Write", "/w/a/../b.go"},
-		`{"tool_name":"MultiEdit","tool_input":{"file_path":"/a","edits":[{"old_string":"","new_string":""}]}}`:                                                  {"MultiEdit", "/a"},
-		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb","file_path":"/other"}}`:                                                            {"NotebookEdit", "/n.ipynb"},
+		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a.go","old_string":"x","new_string":"y"}}`: {"Edit", []string{"/w/a.go"}},
+		`{"tool_name":"Write","tool_input":{"file_path":"a/../b.go","content":""},"cwd":"/w"}`:                                                                   {"Write", []string{"/w/a/../b.go"}},
+		`{"tool_name":"MultiEdit","tool_input":{"file_path":"/a","edits":[{"old_string":"","new_string":""}]}}`:                                                  {"MultiEdit", []string{"/a"}},
+		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb","file_path":"/other"}}`:                                                            {"NotebookEdit", []string{"/n.ipynb"}},
 		// Members that a harness adds, and null in those that do not matter.
-		` {"tool_use_id":"t","permission_mode":"plan","effort":{"level":1},"x":null,"tool_name":"Edit","tool_input":{"file_path":"/a","new":[1]}} `: {"Edit", "/a"},
+		` {"tool_use_id":"t","permission_mode":"plan","effort":{"level":1},"x":null,"tool_name":"Edit","tool_input":{"file_path":"/a","new":[1]}} `: {"Edit", []string{"/a"}},
 		// Other tools, whatever their input.
-		`{"tool_name":"Bash","tool_input":{"command":"echo > a.go","file_path":7}}`: {"Bash", ""},
-		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {"Read", ""},
-		`{"tool_name":"edit","tool_input":null}`:                                    {"edit", ""},
+		`{"tool_name":"Bash","tool_input":{"command":"echo > a.go","file_path":7}}`: {Tool: "Bash"},
+		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {Tool: "Read"},
+		`{"tool_name":"edit","tool_input":null}`:                                    {Tool: "edit"},
 	} {
-		got := must.Get(ParseCall(strings.NewReader(text)))(t, text)
+		got := must.Get(ParseCall(Claude{}, strings.NewReader(text)))(t, text)
 		require.Equal(t, want, got, text)
 	}
 }
@@ -47,37 +48,47 @@ func TestParseCallRefuses(t *testing.T) {
 		// It is too late.
 		`{"tool_name":"Edit","hook_event_name":"PostToolUse","tool_input":{"file_path":"/a"}}`,
 	} {
-		must.Fail(ParseCall(strings.NewReader(text)))(t, refusal.Malformed, text)
+		must.Fail(ParseCall(Claude{}, strings.NewReader(text)))(t, refusal.Malformed, text)
 	}
 	for _, text := range []string{"", " \n\t"} {
-		must.Fail(ParseCall(strings.NewReader(text)))(t, errEmptyCall)
+		must.Fail(ParseCall(Claude{}, strings.NewReader(text)))(t, errEmptyCall)
 	}
-	must.Fail(ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000))))(t, refusal.Malformed)
+	must.Fail(ParseCall(Claude{}, strings.NewReader(strings.Repeat(`{"tool_input":`, 20000))))(t, refusal.Malformed)
 }
 
 // FuzzParseCall: no input ends the hook, and a call that is read names a file
-// exactly where its tool is one of ours.
+// if its tool is one that writes.
 func FuzzParseCall(f *testing.F) {
 	for _, text := range []string{
 		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"a.go"}}`,
 		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb"}}`, `{"tool_name":"Bash","tool_input":{}}`, `{}`, ``, `[`,
 		`{"tool_name":"Edit","tool_input":{"file_path":"\u0000"}}`,
 	} {
-		f.Add([]byte(text))
+		f.Add([]byte(text), byte(0))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ParseCall(bytes.NewReader(b))
+	for i, d := range Dialects() {
+		for _, tool := range ToolsOf(d) {
+			call, err := SampleCall(d, tool, "/w", "/w/a.go")
+			require.NoError(f, err)
+			f.Add(call, byte(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, which byte) {
+		d := Dialects()[int(which)%len(Dialects())]
+		c, err := ParseCall(d, bytes.NewReader(b))
 		if err != nil {
 			require.Empty(t, c)
 			return
 		}
-		_, ours := Tools[c.Tool]
-		require.Equal(t, ours, c.Path != "")
-		require.NotContains(t, c.Path, "\x00")
-		require.True(t, c.Path == "" || c.Path[0] == '/')
+		_, ours := d.form().tools[c.Tool]
+		require.True(t, !ours || len(c.Paths) > 0)
+		require.True(t, ours || len(c.Paths) == 0 || slices.Contains(d.form().shells, c.Tool))
+		for _, path := range c.Paths {
+			require.NotContains(t, path, "\x00")
+			require.Equal(t, byte('/'), path[0])
+		}
 		var again map[string]any
-		require.NoError(t, json.Unmarshal(b, &again))
-		require.Equal(t, again["tool_name"], c.Tool)
-		require.False(t, bytes.ContainsRune([]byte(c.Path), 0))
+		require.NoError(t, json.Unmarshal(bytes.TrimPrefix(b, []byte(byteOrderMark)), &again))
+		require.Equal(t, again[d.form().name], c.Tool)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/agents/glob"
+	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/test/snapshot"
 	"gated/internal/wire/api"
@@ -124,6 +125,21 @@ func (h *holder) Check(_ context.Context, c api.Check) (api.Checked, error) {
 	}
 	return out, nil
 }
+
+// refusing is a check that refuses every question with a path that begins so.
+func (*holder) refusing(check checks, prefix string) checks {
+	return func(ctx context.Context, c api.Check) (api.Checked, error) {
+		for _, p := range c.Patterns {
+			if strings.HasPrefix(p, prefix) {
+				return api.Checked{}, refusal.New(refusal.BadParams, "no")
+			}
+		}
+		return check(ctx, c)
+	}
+}
+
+// checks is what asks a daemon.
+type checks = func(context.Context, api.Check) (api.Checked, error)
 
 // patterns returns everything that was asked about.
 func (h *holder) patterns() []string {

@@ -210,6 +210,7 @@ const (
 // Setup has a hook's arguments. An empty member is not given: in a wish, the installed value stays; in a call, the
 // hook's default counts.
 type Setup struct {
+	For       string        // only for an agent's hook: the name of its dialect; empty for claude
 	OnFailure OnFailure     // default Warn
 	Deadline  time.Duration // default ToolDeadline or GitDeadline
 	Socket    string        // absolute; default: the environment's
@@ -241,7 +242,11 @@ func (s Setup) line(program, hook string) (string, error) { return Command(progr
 
 // Args returns gated's arguments for that hook.
 func (s Setup) Args(hook string) []string {
-	args := []string{"hook", hook, "--on-failure", string(s.OnFailure)}
+	args := []string{"hook", hook}
+	if s.For != "" {
+		args = append(args, "--for", s.For)
+	}
+	args = append(args, "--on-failure", string(s.OnFailure))
 	if s.Deadline > 0 {
 		args = append(args, "--deadline", s.Deadline.String())
 	}
@@ -265,15 +270,15 @@ func asInstalled(line, hook string) (program string, s Setup, ok bool) {
 
 // called is a line that calls one of gated's hooks; a person may have written it.
 type called struct {
-	program                               string
-	onFailure, deadline, socket, exitCode string
+	program                                        string
+	dialect, onFailure, deadline, socket, exitCode string
 }
 
 // readLine reads a line for sh as Command writes it. It skips unknown words.
 func readLine(line string) called {
 	var c called
 	c.program, line = firstWord(line)
-	into := map[string]*string{"--on-failure": &c.onFailure, "--deadline": &c.deadline, "--socket": &c.socket}
+	into := map[string]*string{"--for": &c.dialect, "--on-failure": &c.onFailure, "--deadline": &c.deadline, "--socket": &c.socket}
 	var word string
 	for line = strings.TrimLeft(line, " \t"); line != ""; line = strings.TrimLeft(line, " \t") {
 		word, line = firstWord(line)
@@ -300,6 +305,9 @@ func readLine(line string) called {
 // setup returns the arguments that a hook would understand.
 func (c called) setup() Setup {
 	var s Setup
+	if d, err := DialectOf(c.dialect); err == nil && d != Dialect(Claude{}) {
+		s.For = d.Name()
+	}
 	if o := OnFailure(c.onFailure); o == Warn || o == Block {
 		s.OnFailure = o
 	}
@@ -330,6 +338,7 @@ func (c called) differs(now called) []string {
 			out = append(out, fmt.Sprintf("%s: %s -> %s", what, op.Shown(was), op.Shown(is)))
 		}
 	}
+	say("for", c.dialect, now.dialect, Claude{}.Name())
 	say("on-failure", c.onFailure, now.onFailure, string(Warn))
 	say("deadline", c.deadline, now.deadline, "the default")
 	say("socket", c.socket, now.socket, "as the environment says")

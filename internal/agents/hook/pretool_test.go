@@ -66,7 +66,8 @@ func (e *edits) reason(o Outcome) string {
 }
 
 func TestAConflictIsDenied(t *testing.T) {
-	for tool, member := range Tools {
+	for _, tool := range ToolsOf(Claude{}) {
+		member := Claude{}.form().tools[tool].members[0]
 		e := newEdits(t, "src/**")
 		reason := e.reason(e.run(e.call(tool, member, filepath.Join(e.dir, "src", "new.go"))))
 		require.Contains(t, reason, "gated reserve --wait 90s src/new.go\n")
@@ -287,7 +288,7 @@ func TestALargeCallIsJudged(t *testing.T) {
 	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
 
 	// An endless one ends there, and not with the memory.
-	must.Fail(ParseCall(io.MultiReader(strings.NewReader(first), endless{})))(t, refusal.Oversized)
+	must.Fail(ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{})))(t, refusal.Oversized)
 }
 
 type endless struct{}

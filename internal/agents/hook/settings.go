@@ -16,7 +16,7 @@ import (
 	"gated/internal/base/refusal"
 )
 
-// matcher matches the tools of Tools in an agent's settings.
+// matcher matches the tools of Claude Code that write, in an agent's settings.
 const matcher = "Edit|Write|MultiEdit|NotebookEdit"
 
 // entry is an entry of an agent's settings: hooks, for the tools that it matches.

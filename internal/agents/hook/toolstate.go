@@ -15,7 +15,7 @@ type ToolState struct {
 	Program string   // that it calls, if Known
 	Known   bool     // Command is byte for byte what Install writes for Program and Setup
 	Matcher string   // from the settings
-	Tools   []string // those of Tools that it matches
+	Tools   []string // those of ToolsOf that it matches
 	Timeout int64    // seconds after which the harness goes on without it; 0: the harness's default
 	Lame    string   // why the harness would not wait for its answer; empty if it would
 	Setup   Setup    // the line's arguments
@@ -75,12 +75,11 @@ func (t tree) state(p place) ToolState {
 	case len(c.If) > 0:
 		out.Lame = lameIf
 	}
-	for tool := range Tools {
+	for _, tool := range ToolsOf(Claude{}) {
 		if toolMatches(out.Matcher, tool) {
 			out.Tools = append(out.Tools, tool)
 		}
 	}
-	slices.Sort(out.Tools)
 	return out
 }
 

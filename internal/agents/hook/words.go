@@ -30,17 +30,28 @@ var (
 	errEmptyCall = errors.New("standard input is empty, a tool call is wanted")
 )
 
-// denied returns the message for an agent whose call is refused: which agents hold the path, since when and until when,
+// denied returns the message for an agent whose call is refused: which agents hold the paths, since when and until when,
 // whether they live, and what to do.
-func denied(path, pattern string, found api.Checked) string {
+func denied(found refused) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "gated: this call was refused and nothing was changed: another agent has reserved %s.\n",
-		neutral(path, maxField))
-	b.WriteString(holders(found))
+	var paths, patterns []string
+	for _, h := range found.held[:min(len(found.held), maxShown)] {
+		paths = append(paths, neutral(h.path, maxField))
+		patterns = append(patterns, forShell(h.pattern))
+	}
+	list := strings.Join(paths, ", ")
+	switch more := len(found.held) - len(paths); {
+	case len(paths) == 0:
+		list, patterns = "one of its files", []string{"PATTERN"}
+	case more > 0:
+		list += fmt.Sprintf(" and %d more of its files", more)
+	}
+	fmt.Fprintf(&b, "gated: this call was refused and nothing was changed: another agent has reserved %s.\n", list)
+	b.WriteString(holders(found.Checked))
 	fmt.Fprintf(&b, `What to do: work on something else, or wait until it is free and have it yourself:
   gated reserve --wait 90s %s
 Another agent's reservation ends by that agent, by its time, or by an operator's signature. Do not write the file by other means.
-`, forShell(pattern))
+`, strings.Join(patterns, " "))
 	return b.String()
 }
 

@@ -1,0 +1,106 @@
+package hook
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+)
+
+// Dialect is how one agent product speaks with a hook: the form of its calls, the tools that write, and the form of an
+// answer. Dialects lists them.
+type Dialect interface {
+	Name() string    // of the flag --for
+	Product() string // as people call it
+	// CanExit reports whether the product takes an exit code of 2 for a refusal.
+	CanExit() bool
+
+	form() form
+	refuse(reason string) Outcome
+	warn(text string) Outcome
+	silent() Outcome
+}
+
+// preToolUse is the event of Claude Code and Codex that a hook can still stop.
+const preToolUse = "PreToolUse"
+
+// toolName is the member with the tool's name for most products.
+const toolName = "tool_name"
+
+// form is the form of a product's calls.
+type form struct {
+	event  string          // the only event that a hook can still stop
+	name   string          // the member with the tool's name
+	input  string          // the member with the tool's input
+	tools  map[string]edit // the tools that write
+	shells []string        // the tools that run a shell, with their line in the member command
+	roots  bool            // workspace_roots stands in for a missing cwd
+	uris   bool            // a path may be a file: URI
+	inside bool            // the input may be JSON, or a patch, inside a string
+}
+
+// edit says how a tool's input names what it writes.
+type edit struct {
+	members []string // with paths; one of them has to be there
+	patch   string   // the member with a patch, instead
+}
+
+// writes is a tool with the path in one of some members.
+func writes(members ...string) edit { return edit{members: members} }
+
+// patches is a tool that takes a patch.
+func patches(member string) edit { return edit{patch: member} }
+
+// signs are the members that the calls of one product alone have.
+var signs = map[string]Dialect{
+	"cursor_version":  Cursor{},
+	"workspace_roots": Cursor{},
+	"toolName":        Copilot{},
+	"toolArgs":        Copilot{},
+	"args":            OpenCode{},
+}
+
+// Dialects returns all dialects, the default first.
+func Dialects() []Dialect {
+	return []Dialect{Claude{}, Codex{}, Gemini{}, Cursor{}, Copilot{}, OpenCode{}}
+}
+
+// ToolsOf returns the tools of a product that write, sorted. A tool that runs a shell is among them if a patch is looked
+// for in its line.
+func ToolsOf(d Dialect) []string {
+	f := d.form()
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(f.tools)), f.shells...)))
+}
+
+// DialectNames returns the names of all dialects.
+func DialectNames() []string {
+	var out []string
+	for _, d := range Dialects() {
+		out = append(out, d.Name())
+	}
+	return out
+}
+
+// DialectOf returns the dialect of that name; Claude for none. BadParams if there is none of the name.
+func DialectOf(name string) (Dialect, error) {
+	if name == "" {
+		return Claude{}, nil
+	}
+	for _, d := range Dialects() {
+		if d.Name() == name {
+			return d, nil
+		}
+	}
+	return nil, refusal.New(refusal.BadParams, "no dialect is called %s", op.Shown(name)).
+		WithHint("one of %s", strings.Join(DialectNames(), ", "))
+}
+
+// orClaude returns the default for no dialect.
+func orClaude(d Dialect) Dialect {
+	if d == nil {
+		return Claude{}
+	}
+	return d
+}

@@ -1,0 +1,162 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/refusal"
+	"gated/internal/test/must"
+)
+
+// sample returns a product's own call in the directory.
+func (e *edits) sample(tool, path string) string {
+	e.t.Helper()
+	return string(must.Get(SampleCall(e.For, tool, e.dir, filepath.Join(e.dir, path)))(e.t))
+}
+
+// refuses reports whether an outcome is a refusal in the form that a product reads, exactly.
+func refuses(t *testing.T, d Dialect, o Outcome) bool {
+	t.Helper()
+	require.Empty(t, o.Stderr)
+	require.Zero(t, o.Code)
+	var a map[string]any
+	if o.Stdout != "" {
+		require.NoError(t, json.Unmarshal([]byte(o.Stdout), &a))
+	}
+	switch d.(type) {
+	case Claude, Codex:
+		specific, _ := a["hookSpecificOutput"].(map[string]any)
+		return specific["hookEventName"] == "PreToolUse" && specific["permissionDecision"] == "deny" && specific["permissionDecisionReason"] != ""
+	case Gemini:
+		return a["decision"] == "deny" && a["reason"] != ""
+	case Cursor:
+		return a["permission"] == "deny" && a["agent_message"] != "" && a["user_message"] != ""
+	case Copilot:
+		return a["permissionDecision"] == "deny" && a["permissionDecisionReason"] != ""
+	default:
+		return a["refuse"] != nil && a["refuse"] != ""
+	}
+}
+
+// TestEveryToolOfEveryProduct: a held path is refused in the product's form,
+// and a free one gets no decision.
+func TestEveryToolOfEveryProduct(t *testing.T) {
+	for _, d := range Dialects() {
+		for _, tool := range ToolsOf(d) {
+			e := newEdits(t, "src/**")
+			e.For = d
+			o := e.run(e.sample(tool, "src/new.go"))
+			require.True(t, refuses(t, d, o), "%s %s: %v", d.Name(), tool, o)
+			require.Contains(t, o.Stdout, "gated reserve --wait 90s src/new.go")
+			require.Equal(t, d.silent(), e.run(e.sample(tool, "docs/a.md")), "%s %s", d.Name(), tool)
+			require.Equal(t, []string{"src/new.go", "docs/a.md"}, e.daemon.patterns())
+
+			e.ExitCode = true
+			o = e.run(e.sample(tool, "src/new.go"))
+			if d.CanExit() {
+				require.Equal(t, exitDenied, o.Code)
+				require.Contains(t, o.Stderr, "another agent has reserved")
+			}
+		}
+	}
+}
+
+// TestAForeignCallIsNamed: the product whose call it is, and what to install.
+func TestAForeignCallIsNamed(t *testing.T) {
+	for _, d := range Dialects() {
+		for _, other := range Dialects() {
+			for _, tool := range ToolsOf(other) {
+				if other == d || other == Dialect(Codex{}) && tool == "Bash" && d == Dialect(Claude{}) {
+					continue // both have it, and only Codex applies a patch there
+				}
+				e := newEdits(t)
+				e.For = other
+				call := e.sample(tool, "src/a.go")
+				_, err := ParseCall(d, strings.NewReader(call))
+				require.ErrorIs(t, err, refusal.Malformed, call)
+				if tool == "Bash" {
+					continue // Claude Code has it, too
+				}
+				require.ErrorContains(t, err, "the call is one of "+other.Product()+", and this hook reads those of "+d.Product())
+			}
+		}
+	}
+}
+
+// patched is Codex's call of a patch.
+func (e *edits) patched(lines ...string) string {
+	text := beginPatch + "\n" + strings.Join(lines, "\n") + "\n*** End Patch"
+	b := must.Get(json.Marshal(map[string]any{"cwd": e.dir, "hook_event_name": preToolUse, "tool_name": "apply_patch",
+		"tool_input": map[string]any{"command": text}}))(e.t)
+	return string(b)
+}
+
+func TestAllPathsOfAPatchAreAskedAtOnce(t *testing.T) {
+	e := newEdits(t, "src/**", "docs/b.md")
+	e.For = Codex{}
+	call := e.patched("*** Update File: free/a.go", "*** Move to: src/moved.go", "@@", "+x", "*** Delete File: docs/b.md", "*** Add File: free/c.go", "+y")
+	o := e.run(call)
+	require.True(t, refuses(t, e.For, o))
+	require.Len(t, e.daemon.asked, 1)
+	require.Equal(t, []string{"free/a.go", "src/moved.go", "docs/b.md", "free/c.go"}, e.daemon.patterns())
+	require.Contains(t, o.Stdout, `has reserved \"`+e.dir+`/src/moved.go\", \"`+e.dir+`/docs/b.md\".`)
+	require.Contains(t, o.Stdout, "gated reserve --wait 90s src/moved.go docs/b.md")
+
+	many := []string{"*** Delete File: src/held"}
+	for range maxFiles {
+		many = append(many, "*** Delete File: f"+strings.Repeat("x", len(many)%200)+string(rune('a'+len(many)%26)))
+	}
+	require.True(t, refuses(t, e.For, e.run(e.patched(many[:500]...))))
+}
+
+// TestTheWorstAnswerWins: a path that is held is refused, whatever is wrong
+// with another path of the call.
+func TestTheWorstAnswerWins(t *testing.T) {
+	other := newEdits(t)
+	for name, wrong := range map[string]string{
+		"too long for a name":      strings.Repeat("n", 300) + "/a",
+		"another scope":            filepath.Join(other.dir, "x"),
+		"refused by the daemon":    "refused",
+		"one that no daemon takes": "refused/x",
+	} {
+		for _, lines := range [][]string{
+			{"*** Delete File: " + wrong, "*** Delete File: src/a.go"},
+			{"*** Delete File: src/a.go", "*** Delete File: " + wrong},
+		} {
+			e := newEdits(t, "src/**")
+			e.For = Codex{}
+			check := e.Check
+			e.Check = e.daemon.refusing(check, "refused")
+			require.True(t, refuses(t, e.For, e.run(e.patched(lines...))), name)
+		}
+	}
+	e := newEdits(t)
+	e.For = Codex{}
+	require.Contains(t, e.run(e.patched("*** Delete File: a", "*** Delete File: "+strings.Repeat("n", 300)+"/a")).Stdout, "could not be checked")
+	e.OnFailure = Block
+	require.True(t, refuses(t, e.For, e.run(e.patched("*** Delete File: a", "*** Delete File: "+strings.Repeat("n", 300)+"/a"))))
+}
+
+// TestAPatchInAShell is asked about where the shell would be.
+func TestAPatchInAShell(t *testing.T) {
+	e := newEdits(t, "sub/src/**")
+	require.NoError(t, os.MkdirAll(filepath.Join(e.dir, "sub"), 0o755))
+	e.For = Codex{}
+	call := func(line string) string {
+		b := must.Get(json.Marshal(map[string]any{"cwd": e.dir, "hook_event_name": preToolUse, "tool_name": "Bash",
+			"tool_input": map[string]any{"command": line}}))(t)
+		return string(b)
+	}
+	heredoc := "apply_patch <<'EOF'\n" + several + "EOF\n"
+	require.Equal(t, Outcome{}, e.run(call("ls -l")))
+	require.Empty(t, e.daemon.asked, "a shell without a patch asks nothing")
+	require.Equal(t, Outcome{}, e.run(call(heredoc)))
+	require.True(t, refuses(t, e.For, e.run(call("cd sub && "+heredoc))))
+	require.True(t, refuses(t, e.For, e.run(call("cd "+e.dir+"/sub; "+heredoc))))
+	must.Fail(ParseCall(Codex{}, strings.NewReader(`{"tool_name":"Bash","hook_event_name":"PreToolUse","tool_input":{"command":["apply_patch"]}}`)))(t, refusal.Malformed)
+}
