@@ -49,9 +49,6 @@ func (codexTalk) told(request object, c call) (string, bool) {
 func codex() product {
 	return product{
 		name: "Codex", pkg: "@openai/codex", speaks: codexTalk{}, dialect: "codex",
-		hooks: func(line string) map[string]string {
-			return map[string]string{".codex/hooks.json": asJSON(hooksFile("PreToolUse", "apply_patch|Bash", line, 60))}
-		},
 		files: func(w *world) map[string]string {
 			return map[string]string{".codex/config.toml": fmt.Sprintf(`model = "gpt-5.5"
 model_provider = "scripted"
@@ -83,10 +80,4 @@ func codexPatch(sections string) call { return call{tool: "apply_patch", text: e
 
 func codexShell(line string) call {
 	return call{tool: "exec_command", args: map[string]any{"cmd": line}}
-}
-
-// hooksFile are settings with one hook, in the form that Codex and Gemini CLI share.
-func hooksFile(event, matcher, line string, timeout int) map[string]any {
-	return map[string]any{"hooks": map[string]any{event: []any{map[string]any{"matcher": matcher,
-		"hooks": []any{map[string]any{"type": "command", "command": line, "timeout": timeout}}}}}}
 }

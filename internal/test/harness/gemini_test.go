@@ -46,10 +46,7 @@ func (geminiTalk) told(request object, c call) (string, bool) {
 // gemini is Gemini CLI. It has no tool for patches.
 func gemini() product {
 	return product{
-		name: "Gemini CLI", pkg: "@google/gemini-cli", speaks: geminiTalk{}, dialect: "gemini", missing: "hook",
-		hooks: func(line string) map[string]string {
-			return map[string]string{".gemini/settings.json": asJSON(hooksFile("BeforeTool", "write_file|replace", line, 60_000))}
-		},
+		name: "Gemini CLI", pkg: "@google/gemini-cli", speaks: geminiTalk{}, dialect: "gemini", missing: "No such file or directory",
 		files: func(*world) map[string]string {
 			return map[string]string{".gemini/settings.json": asJSON(map[string]any{
 				"security":  map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}, "folderTrust": map[string]any{"enabled": false}},

@@ -1,9 +1,6 @@
 package harness_test
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // opencodeTalk is the protocol of opencode and its model: completions of a chat, in pieces.
 type opencodeTalk struct{}
@@ -41,11 +38,12 @@ func (opencodeTalk) told(request object, c call) (string, bool) {
 func opencode(model string) product {
 	p := product{
 		name: "opencode", pkg: "opencode-ai", speaks: opencodeTalk{}, dialect: "opencode",
-		hooks: func(line string) map[string]string {
 			return map[string]string{".opencode/plugins/gated.js": fmt.Sprintf(shim, asJSON(line))}
 		},
 		files: func(w *world) map[string]string {
-			return map[string]string{".config/opencode/opencode.json": asJSON(map[string]any{
+			// opencode asks a registry for its plugins' types, and waits for the answer. The model says that it has none.
+			npm := "registry=" + w.model.URL + "/\nfetch-retries=0\n"
+			return map[string]string{".npmrc": npm, ".config/opencode/opencode.json": asJSON(map[string]any{
 				"model": "scripted/" + model, "small_model": "scripted/" + model, "autoupdate": false, "share": "disabled",
 				"permission": map[string]any{"*": "allow"},
 				"provider": map[string]any{"scripted": map[string]any{
@@ -78,19 +76,3 @@ func opencode(model string) product {
 	}
 	return p
 }
-
-const shim = `import { spawnSync } from "node:child_process"
-const line = %s
-export const Gated = async ({ directory }) => ({
-  "tool.execute.before": async (input, output) => {
-    const a = output.args
-    const patch = input.tool === "apply_patch"
-    const form = patch ? "codex" : "claude"
-    const call = { hook_event_name: "PreToolUse", cwd: directory,
-      tool_name: patch ? "apply_patch" : { edit: "Edit", write: "Write" }[input.tool] ?? input.tool,
-      tool_input: patch ? { command: a.patchText } : { file_path: a.filePath } }
-    const ran = spawnSync("sh", ["-c", line.replace("opencode", form) + " --exit-code"], { input: JSON.stringify(call), encoding: "utf8" })
-    if (ran.status === 2) throw new Error(ran.stderr)
-  },
-})
-`

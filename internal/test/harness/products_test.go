@@ -160,7 +160,7 @@ func (w *world) install(t *testing.T, p product, when condition) {
 	if when == blocks {
 		onFailure = "block"
 	}
-	put(t, w.repo, p.hooks(program+" hook pre-tool-use --for "+p.dialect+" --on-failure "+onFailure+" --deadline 10s"))
+	w.run(t, program, "hook", "install", "--for", p.dialect, "--on-failure", onFailure, "--deadline", "10s")
 	if when == missing {
 		require.NoError(t, os.Remove(program))
 	}

@@ -19,9 +19,8 @@ type product struct {
 	files     func(*world) map[string]string // its settings, below the home
 	environ   func(*world) []string
 	args      []string
-	dialect   string                              // of gated's hook
-	hooks     func(line string) map[string]string // the settings with the hook, below the checkout
-	missing   string                              // what the model is told of a hook program that is missing; "" if the call passes
+	dialect   string // of gated hook install --for
+	missing   string // what the model is told of a hook program that is missing; "" if the call passes
 
 	// The calls that its model makes. A product without such a tool has nil.
 	edit    func(path string) call

@@ -89,10 +89,11 @@ func (w *world) product(t *testing.T, p product) string {
 	return string(out)
 }
 
-// holds runs an agent that holds patterns of the checkout until the test ends.
-func (w *world) holds(t *testing.T, patterns ...string) {
-	line := fmt.Sprintf("%[1]s agent register builder && %[1]s reserve %s --reason 'a new grammar' && echo held && read end",
-		w.gate.program, "'"+strings.Join(patterns, "' '")+"'")
+// holds runs an agent that holds a pattern of the checkout until the test ends.
+func (w *world) holds(t *testing.T, pattern string) {
+	// Agents of one gate have different names, and each session has a directory of its own.
+	line := fmt.Sprintf("%[1]s agent register builder-%[2]s && %[1]s reserve '%[3]s' --reason 'a new grammar' && echo held && read end",
+		w.gate.program, filepath.Base(w.dir), pattern)
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir, cmd.Env = w.repo, w.environ()
 	in := must.Get(cmd.StdinPipe())(t)
