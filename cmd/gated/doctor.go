@@ -120,23 +120,20 @@ func (t *tool) anyReserved(ctx context.Context, p api.Place) bool {
 
 // agentSettings are the files of settings that count in a place: those that
 // were named, and those that agents read there by themselves.
-func (t *tool) agentSettings(p api.Place, named []string) []string {
-	list := []string{hook.SettingsOf(p.Path), hook.LocalSettingsOf(p.Path)}
-	if home := t.Getenv("HOME"); filepath.IsAbs(home) {
-		list = append(list, hook.SettingsOf(home))
-	}
+func (t *tool) agentSettings(p api.Place, named []string) []hook.Settings {
+	list := settingsIn(p.Path, t.Getenv("HOME"))
 	for _, path := range named {
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}
-		list = append(list, path)
+		list = append(list, hook.Settings{Path: path})
 	}
 	seen := map[string]bool{}
-	var out []string
-	for _, path := range list {
-		if !seen[path] {
-			seen[path] = true
-			out = append(out, path)
+	var out []hook.Settings
+	for _, s := range list {
+		if !seen[s.Path] {
+			seen[s.Path] = true
+			out = append(out, s)
 		}
 	}
 	return out

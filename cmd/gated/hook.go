@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,13 +109,17 @@ func (t *tool) hookStatusCommand() *cobra.Command {
 	var lines int
 	c := t.Command(cli.Words{
 		Use:     "status",
-		Short:   "Say how often hooks could not check, and why",
+		Short:   "Say which hooks are installed here, how often hooks could not check, and why",
 		Example: "  gated hook status",
 	}, cobra.NoArgs, func(*cobra.Command, []string) error {
 		if lines < 1 {
 			return cli.Usage(wordsLinesPositive)
 		}
-		s := t.hookHome().Status(time.Now(), lines)
+		top, err := checkout.Top(".")
+		if err != nil {
+			return cli.Usage(err.Error())
+		}
+		s := hookStatus{Status: t.hookHome().Status(time.Now(), lines), Installed: installedHooks(top.Path, t.Getenv("HOME"))}
 		if t.JSON {
 			return t.Emit(s)
 		}
@@ -124,7 +129,62 @@ func (t *tool) hookStatusCommand() *cobra.Command {
 	return c
 }
 
-func (t *tool) showHooks(s hook.Status) error {
+// hookStatus is the answer of gated hook status.
+type hookStatus struct {
+	hook.Status
+	Installed []installedHook `json:"installed"` // in the checkout and in the user's home
+}
+
+// installedHook is a hook in the settings of a product.
+type installedHook struct {
+	Product string `json:"product"`
+	File    string `json:"file"`
+	Dialect string `json:"dialect"` // that the entry names
+	Entry   string `json:"entry"`
+	Fault   string `json:"fault"` // why it does not work, or why the file cannot be read; empty if nothing is known
+}
+
+func installedHooks(top, home string) []installedHook {
+	out := []installedHook{}
+	for _, s := range settingsIn(top, home) {
+		at := installedHook{Product: s.For.Product(), File: s.Path}
+		state, err := s.State()
+		if err != nil {
+			at.Fault = err.Error()
+			out = append(out, at)
+		}
+		for _, h := range state.Hooks {
+			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, h.Lame
+			if state.Off != "" {
+				at.Fault = "the file has " + state.Off
+			}
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// settingsIn returns the files of all products in a checkout and in a home.
+func settingsIn(top, home string) []hook.Settings {
+	out := hook.SettingsHere(top)
+	if filepath.IsAbs(home) && home != top {
+		out = append(out, hook.SettingsAtHome(home)...)
+	}
+	return out
+}
+
+func (t *tool) showHooks(s hookStatus) error {
+	var installed []string
+	for _, h := range s.Installed {
+		fault := h.Fault
+		if fault != "" {
+			fault = "BAD: " + op.Shown(fault)
+		}
+		installed = append(installed, cli.Row(h.Product, op.Shown(h.File), h.Dialect, op.Shown(h.Entry), fault))
+	}
+	if err := t.Table(installed...); err != nil {
+		return err
+	}
 	t.Print("%d changes could not be checked; written down in %s\n", s.Failures, op.Shown(s.Dir))
 	if s.Until != nil {
 		t.Print("the daemon did not answer several times: it is not asked before %s\n", cli.Moment(*s.Until))
@@ -167,7 +227,11 @@ it with --on-failure block.`,
 		if err != nil {
 			return cli.Usage(err.Error())
 		}
-		h := hook.ToolHook{Guard: t.guard("pre-tool-use", f), For: d, ExitCode: exitCode}
+		name := "pre-tool-use"
+		if speaks != (hook.Claude{}).Name() {
+			name += " --for " + d.Name()
+		}
+		h := hook.ToolHook{Guard: t.guard(name, f), For: d, ExitCode: exitCode}
 		return t.end(h.Run(c.Context(), t.stdin))
 	})
 	f.add(c)
@@ -226,6 +290,8 @@ func (t *tool) gitHookCommand(name string, w cli.Words, args cobra.PositionalArg
 type hookPlaces struct {
 	git, shared, dryRun bool
 	settings            string
+	products            []string
+	files               []hook.Settings // of agents
 	top                 string
 }
 
@@ -236,28 +302,68 @@ func (p *hookPlaces) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.settings, "agent-settings", "",
 		"the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
+	names := append(hook.DialectNames(), everyProduct)
+	c.Flags().StringSliceVar(&p.products, "for", []string{hook.Claude{}.Name()},
+		"the agent `PRODUCT`: "+strings.Join(names, ", ")+" (those found here or in your home); may be given again")
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(names, cli.NoFiles)) // the flag was just added
 	c.Flags().BoolVar(&p.dryRun, "dry-run", false, "change nothing, say what would be changed")
 }
 
+// everyProduct stands for the products that are used in the checkout or by the user.
+const everyProduct = "auto"
+
 // find fills in what was not said. An --agent-settings that is there and empty
 // is the wish for none.
-func (p *hookPlaces) find(c *cobra.Command) error {
+func (p *hookPlaces) find(c *cobra.Command, home string) error {
 	top, err := checkout.Top(".")
 	if err != nil {
 		return cli.Usage(err.Error())
 	}
 	p.top = top.Path
+	products, err := p.dialects(home)
+	if err != nil {
+		return err
+	}
 	switch {
 	case !c.Flags().Changed("agent-settings"):
-		p.settings = hook.SettingsOf(p.top)
+		for _, d := range products {
+			p.files = append(p.files, hook.SettingsFor(d, p.top))
+		}
+	case len(products) != 1:
+		return cli.Usage("--agent-settings is the file of one product: name it with one --for")
 	case p.settings != "":
 		if p.settings, err = filepath.Abs(p.settings); err != nil {
 			return cli.Usage(err.Error())
 		}
+		p.files = []hook.Settings{{Path: p.settings, For: products[0]}}
 	case !p.git:
 		return cli.Usage("there is nothing to do: say --git, or name the agent's settings")
 	}
 	return nil
+}
+
+// dialects returns the products that were named, each once.
+func (p *hookPlaces) dialects(home string) ([]hook.Dialect, error) {
+	var out []hook.Dialect
+	for _, name := range p.products {
+		add := hook.Found(p.top, home)
+		switch {
+		case name != everyProduct:
+			d, err := hook.DialectOf(name)
+			if err != nil {
+				return nil, cli.Usage(err.Error())
+			}
+			add = []hook.Dialect{d}
+		case len(add) == 0:
+			return nil, cli.Usage("no agent product is found in the checkout or in your home: name one with --for")
+		}
+		for _, d := range add {
+			if !slices.Contains(out, d) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out, nil
 }
 
 // each calls agents for the agent's settings and git for git's hooks, as far as
@@ -266,8 +372,9 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 	once := func(dryRun bool) (out hook.Report, err error) {
 		out = hook.Report{Changes: []hook.Change{}, Notes: []string{}}
 		var r hook.Report
-		if p.settings != "" {
-			if r, err = agents(hook.Settings{Path: p.settings, DryRun: dryRun}); err != nil {
+		for _, file := range p.files {
+			file.DryRun = dryRun
+			if r, err = agents(file); err != nil {
 				return out, err
 			}
 			out = out.And(r)
@@ -300,16 +407,19 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "install",
 		Short: "Have agents and git ask before a file is changed",
-		Long: `Adds gated hook pre-tool-use to the agent's settings of the checkout, .claude/settings.json. --agent-settings
-names another file, and --agent-settings '' leaves the settings alone. With --git, git asks before commits and pushes
-too; a git hook that was there still runs. All other settings stay as they are, and a copy of the old file is kept.`,
+		Long: `Adds gated hook pre-tool-use to the settings of an agent product in the checkout: of Claude Code
+(.claude/settings.json), or of the products that --for names. --agent-settings names another file of one product, and
+--agent-settings '' leaves the settings alone. With --git, git asks before commits and pushes too; a git hook that was
+there still runs. All other settings stay as they are, and a copy of the old file is kept. An entry is the same line
+after an upgrade.`,
 		Example: "  gated hook install --git\n" +
+			"  gated hook install --for codex --for gemini\n" +
 			"  gated hook install --agent-settings .claude/settings.local.json --on-failure block",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
 		}
-		if err := p.find(c); err != nil {
+		if err := p.find(c, t.Getenv("HOME")); err != nil {
 			return err
 		}
 		o, err := t.gitOptions(c, p, f)
@@ -343,10 +453,10 @@ func (t *tool) hookUninstallCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:     "uninstall",
 		Short:   "Remove what hook install added",
-		Long:    "The hooks that were there before come back.",
-		Example: "  gated hook uninstall --git",
+		Long:    "The hooks that were there before come back. Without --for it removes those of Claude Code.",
+		Example: "  gated hook uninstall --git --for auto",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if err := p.find(c); err != nil {
+		if err := p.find(c, t.Getenv("HOME")); err != nil {
 			return err
 		}
 		r, err := p.each(hook.Settings.Uninstall, func(dryRun bool) (hook.Report, error) {

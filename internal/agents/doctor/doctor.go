@@ -42,7 +42,7 @@ type Doctor struct {
 	// Config reads the daemon's configuration as the daemon does. It returns the path, "" if the caller cannot tell,
 	// and why it is refused.
 	Config   func() (path string, refused error)
-	Settings []string                      // files of agents' settings that count here
+	Settings []hook.Settings               // files of agents' settings that count here
 	Home     func(socket string) hook.Home // of this user's hooks
 	Env      []string                      // of the caller; see environment
 	Now      func() time.Time
@@ -246,61 +246,97 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 }
 
 // toolHooks says how the agents' hooks are installed, and returns their trials, one for each tool that they match.
-func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
+func (d Doctor) toolHooks(ctx context.Context, r *Report) []trial {
 	var out []trial
-	var asked, matchers []string
+	all := map[hook.Dialect]*coverage{}
 	for _, file := range d.Settings {
-		path := op.Shown(file)
-		if why := foreign(file); why != nil {
+		path := op.Shown(file.Path)
+		if why := foreign(file.Path); why != nil {
 			r.add(whatTools, Bad, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
 			continue
 		}
-		s, err := hook.Settings{Path: file}.State()
+		s, err := file.State()
 		if err != nil {
 			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
 			continue
 		}
-		if s.Off {
-			r.add(whatTools, Bad, "%s has disableAllHooks: the agent runs no hook", path).hint("take it out")
+		if s.Off != "" {
+			r.add(whatTools, Bad, "%s has %s: the agent runs no hook", path, s.Off).hint("take it out")
 		}
 		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
-			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
-			if h.Lame == "" {
-				asked = append(asked, h.Tools...)
+			speaks := file.Dialect()
+			if all[speaks] == nil {
+				all[speaks] = &coverage{file: file.Path}
 			}
+			all[speaks].add(h)
 			out = append(out, d.toolTrials(r, file, h)...)
 		}
 	}
-	if len(matchers) == 0 {
-		r.add(whatTools, Note, "none of %s asks gated", op.Shown(strings.Join(d.Settings, ", "))).
+	if len(all) == 0 {
+		r.add(whatTools, Note, "none of %s asks gated", op.Shown(strings.Join(paths(d.Settings), ", "))).
 			hint("gated hook install")
-		return nil
 	}
-	var missed []string
-	for _, tool := range hook.ToolsOf(hook.Claude{}) {
-		if !slices.Contains(asked, tool) {
-			missed = append(missed, tool)
+	for _, speaks := range hook.Dialects() {
+		if c := all[speaks]; c != nil {
+			c.say(r, speaks)
+			d.limits(ctx, r, speaks)
 		}
-	}
-	if len(missed) > 0 {
-		r.add(whatTools, Bad, "no hook is asked about %s (matcher %s)", strings.Join(missed, ", "),
-			strings.Join(matchers, ", ")).
-			hint(hintReinstall, "FILE")
 	}
 	return out
 }
 
+// paths returns the files of settings.
+func paths(list []hook.Settings) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, s.Path)
+	}
+	return out
+}
+
+// coverage is what the hooks of one product are asked about.
+type coverage struct {
+	file            string
+	asked, matchers []string
+}
+
+func (c *coverage) add(h hook.ToolState) {
+	c.matchers = append(c.matchers, fmt.Sprintf("%q", h.Matcher))
+	if h.Lame == "" {
+		c.asked = append(c.asked, h.Tools...)
+	}
+}
+
+// say says which tools of a product no hook is asked about.
+func (c *coverage) say(r *Report, d hook.Dialect) {
+	var missed []string
+	for _, tool := range hook.ToolsOf(d) {
+		if !slices.Contains(c.asked, tool) {
+			missed = append(missed, tool)
+		}
+	}
+	if len(missed) > 0 {
+		r.add(whatTools, Bad, "no hook of %s is asked about %s (matcher %s)", d.Product(), strings.Join(missed, ", "),
+			strings.Join(c.matchers, ", ")).hint("%s", reinstall(hook.Settings{Path: c.file, For: d}))
+	}
+}
+
+// reinstall returns the command that installs a product's hook in a file again.
+func reinstall(s hook.Settings) string {
+	return fmt.Sprintf(hintReinstall, s.Dialect().Name(), hook.Quote(s.Path))
+}
+
 // toolTrials returns a trial for each tool of one entry of an agent's settings, or says why it is not tried.
-func (d Doctor) toolTrials(r *Report, file string, h hook.ToolState) []trial {
-	path := op.Shown(file)
+func (d Doctor) toolTrials(r *Report, file hook.Settings, h hook.ToolState) []trial {
+	path := op.Shown(file.Path)
 	switch {
 	case h.Lame != "":
-		r.add(whatTools, Bad, "%s: %s", path, h.Lame).hint(hintReinstall, hook.Quote(file))
+		r.add(whatTools, Bad, "%s: %s", path, h.Lame).hint("%s", reinstall(file))
 		return nil
 	case !h.Known:
 		r.add(whatTools, Bad, "%s has a line that gated hook install does not write, so gated doctor did not run it: %s",
-			path, op.Shown(h.Command)).hint(hintReinstall, hook.Quote(file))
+			path, op.Shown(h.Command)).hint("%s", reinstall(file))
 		return nil
 	case !d.isThisProgram(h.Program):
 		r.add(whatTools, Bad, wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program)).

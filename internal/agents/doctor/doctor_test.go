@@ -117,7 +117,7 @@ func newPatient(t *testing.T) *patient {
 			return other, nil
 		}
 		return p.gate, nil
-	}, Caller: p.gate.Self, Settings: []string{filepath.Join(p.dir, "settings.json")},
+	}, Caller: p.gate.Self, Settings: []hook.Settings{{Path: filepath.Join(p.dir, "settings.json")}},
 		Home: func(socket string) hook.Home { return hook.HomeOf(func(string) string { return "" }, socket) },
 		Env:  p.env, Now: time.Now, Deadline: time.Minute}
 	p.git("init", "-q", "-b", "main")
@@ -164,7 +164,7 @@ func (p *patient) installGit(program string) {
 
 func (p *patient) settings(text string) {
 	p.t.Helper()
-	require.NoError(p.t, os.WriteFile(p.Settings[0], []byte(text), 0o600))
+	require.NoError(p.t, os.WriteFile(p.Settings[0].Path, []byte(text), 0o600))
 }
 
 // asks is settings that ask a program about every tool.
@@ -376,7 +376,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{`{"hooks":{"PreToolUse":[` + group("*", "") + `]}}`, true, ""},
 		{`{"hooks":{"PreToolUse":[` + group("Edit|Write", "") + `,` + group("MultiEdit|NotebookEdit", "") + `]}}`, true, ""},
-		{`{"hooks":{"PreToolUse":[` + group("Edit|Write", "") + `]}}`, false, "no hook is asked about MultiEdit, NotebookEdit"},
+		{`{"hooks":{"PreToolUse":[` + group("Edit|Write", "") + `]}}`, false, "no hook of Claude Code is asked about MultiEdit, NotebookEdit"},
 		{`{"hooks":{"PreToolUse":[` + group("*", `,"async":true`) + `]}}`, false, "async"},
 		{`{"disableAllHooks":true,"hooks":{"PreToolUse":[` + group("*", "") + `]}}`, false, "disableAllHooks"},
 		{`{`, false, "cannot be read"},
@@ -410,7 +410,7 @@ func TestWhatAnAgentsHookAnswers(t *testing.T) {
 		{output{stdout: `{"systemMessage":"unchecked"}`}, false, false},
 		{output{stdout: "nonsense"}, false, true},
 	} {
-		v := toolVerdict(c.out)
+		v := toolVerdict(hook.Claude{}, c.out)
 		require.Equal(t, c.denied, v.denied, "%+v", c.out)
 		require.Equal(t, c.failed, v.failed, "%+v", c.out)
 	}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
 	"gated/internal/wire/api"
@@ -119,9 +117,6 @@ func (g *staging) commit(ctx context.Context) (string, error) {
 	return ref + " " + id + " " + ref + " " + strings.Repeat("0", len(id)) + "\n", nil
 }
 
-// exitDenied is the exit code by which a hook refuses a call without an answer.
-const exitDenied = 2
-
 // toolTrial runs this program as the hook of an agent's settings, in the directory, with a call on standard input. It
 // never runs the line in the settings.
 func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, string) (verdict, error) {
@@ -141,30 +136,12 @@ func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, s
 		if err != nil {
 			return verdict{}, err
 		}
-		return toolVerdict(out), nil
+		return toolVerdict(speaks, out), nil
 	}
 }
 
-// toolVerdict reads a hook's answer. After an exit code other than 0 and 2, the harness lets the call go on.
-func toolVerdict(out output) verdict {
-	var answer struct {
-		Specific struct {
-			Decision string `json:"permissionDecision"`
-		} `json:"hookSpecificOutput"`
-		Message string `json:"systemMessage"`
-	}
-	switch out.code {
-	case exitDenied:
-		return verdict{denied: true, said: out.stderr}
-	case 0:
-	default:
-		return verdict{failed: true, said: out.stderr}
-	}
-	if strings.TrimSpace(out.stdout) == "" {
-		return verdict{said: out.stderr}
-	}
-	if err := json.Unmarshal([]byte(out.stdout), &answer); err != nil {
-		return verdict{failed: true, said: out.stdout}
-	}
-	return verdict{denied: answer.Specific.Decision == "deny", said: answer.Message + out.stderr}
+// toolVerdict reads a hook's answer as the product does.
+func toolVerdict(d hook.Dialect, out output) verdict {
+	a := hook.AnswerOf(d, hook.Outcome{Stdout: out.stdout, Stderr: out.stderr, Code: out.code})
+	return verdict{denied: a.Denied, failed: a.Failed, said: a.Said}
 }

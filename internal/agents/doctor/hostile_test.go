@@ -264,13 +264,13 @@ func TestFilesOfOthersAreNotRead(t *testing.T) {
 		spoil func(h *hostile)
 		what  string
 	}{
-		"settings": {func(h *hostile) { require.NoError(h.t, os.Chmod(h.Settings[0], 0o666)) }, whatTools},
+		"settings": {func(h *hostile) { require.NoError(h.t, os.Chmod(h.Settings[0].Path, 0o666)) }, whatTools},
 		"the settings' directory": {func(h *hostile) {
 			dir := filepath.Join(h.dir, ".claude")
 			require.NoError(h.t, os.Mkdir(dir, 0o755))
-			require.NoError(h.t, os.Rename(h.Settings[0], filepath.Join(dir, "settings.json")))
+			require.NoError(h.t, os.Rename(h.Settings[0].Path, filepath.Join(dir, "settings.json")))
 			require.NoError(h.t, os.Chmod(dir, 0o777))
-			h.Settings[0] = filepath.Join(dir, "settings.json")
+			h.Settings[0].Path = filepath.Join(dir, "settings.json")
 		}, whatTools},
 		"settings by a link":   {func(h *hostile) { h.linkTo("settings.json") }, whatTools},
 		"the hooks' directory": {func(h *hostile) { require.NoError(h.t, os.Chmod(filepath.Join(h.dir, ".git/hooks"), 0o777)) }, whatGit},

@@ -127,7 +127,7 @@ const (
 	hintOtherProgram  = "to check that one: %s doctor; to install this one: gated hook install"
 	hintInstallGit    = "gated hook install --git"
 	hintNotOurs       = "gated hook install --git chains it"
-	hintReinstall     = "gated hook install --agent-settings %s"
+	hintReinstall     = "gated hook install --for %s --agent-settings %s"
 	wordsBlocks       = "blocks a held path and lets a free one pass"
 	wordsDoesNot      = "does NOT block: it lets a change of a held path pass"
 	wordsBlocksAll    = "blocks everything: it also refuses a free path"

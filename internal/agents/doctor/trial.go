@@ -104,7 +104,7 @@ func toolLimit(h hook.ToolState) time.Duration {
 	if h.Timeout <= 0 {
 		return defaultLimit
 	}
-	return min(time.Duration(h.Timeout)*time.Second, maxLimit)
+	return min(h.Timeout, maxLimit)
 }
 
 // try reserves a path under a name of the doctor's own, runs the trials, and removes what it made, even after an

@@ -18,6 +18,7 @@ type Dialect interface {
 	CanExit() bool
 
 	form() form
+	site() site
 	refuse(reason string) Outcome
 	warn(text string) Outcome
 	silent() Outcome

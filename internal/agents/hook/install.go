@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
@@ -16,8 +18,6 @@ import (
 const (
 	// backupSuffix ends the name of the copy of the settings from before the first edit.
 	backupSuffix = ".gated-backup"
-	// agentDir is the directory of a checkout with its agents' settings.
-	agentDir = ".claude"
 	// maxSettings is the largest file of settings that is read, in bytes.
 	maxSettings = 4 << 20
 	// timeoutMargin is how much longer than the hook itself the harness waits before it goes on without an answer.
@@ -25,16 +25,22 @@ const (
 )
 
 // SettingsOf returns the path of the agents' settings in the checkout with that top level.
-func SettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.json") }
+func SettingsOf(top string) string { return filepath.Join(top, Claude{}.site().file) }
 
 // LocalSettingsOf returns the path of the settings that are not shared through git.
-func LocalSettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.local.json") }
+func LocalSettingsOf(top string) string {
+	return filepath.Join(filepath.Dir(SettingsOf(top)), "settings.local.json")
+}
 
 // Settings is a file of an agent's settings that gated edits.
 type Settings struct {
-	Path   string // of the file; it need not exist
-	DryRun bool   // change nothing, say what would be changed
+	Path   string  // of the file; it need not exist
+	For    Dialect // whose they are; nil: Claude
+	DryRun bool    // change nothing, say what would be changed
 }
+
+// Dialect returns whose settings they are.
+func (s Settings) Dialect() Dialect { return orClaude(s.For) }
 
 // Command returns the line by which a harness runs a hook: a program's absolute path and its arguments, quoted for sh.
 // BadParams if a person could not read the path in a file of settings.
@@ -55,25 +61,28 @@ func Command(program string, args ...string) (string, error) {
 // the first edit is kept beside it. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
 // meanwhile, or have hooks in an unknown form. BadParams as Command.
 func (s Settings) Install(program string, wish Setup) (Report, error) {
+	if s.isPlugin() {
+		return s.installPlugin(program, wish)
+	}
+	l := orClaude(s.For).site()
 	old, err := readSettings(s.Path)
 	if err != nil {
 		return Report{}, err
 	}
 	text := old.content
 	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
-		text = []byte("{}\n")
+		text = []byte(l.base)
 	}
-	before, err := readTree(text)
+	before, err := l.readTree(text)
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
 	was := before.called()
-	setup := wish.over(was.setup())
-	line, err := setup.line(program, "pre-tool-use")
+	line, want, err := s.entry(program, wish, was)
 	if err != nil {
 		return Report{}, err
 	}
-	edited, fresh, err := installed(text, wanted(line, timeoutOf(setup)))
+	edited, fresh, err := l.installed(text, want)
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
@@ -89,9 +98,9 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	case fresh:
 		change.Backup = s.Path + backupSuffix
 	}
-	report := Report{Changes: []Change{change}, Notes: []string{}}
-	if switchedOff(edited) {
-		note := op.Shown(s.Path) + " has disableAllHooks: no hook runs until you remove it"
+	report := Report{Changes: []Change{change}, Notes: s.notes()}
+	if off := switchedOff(edited); off != "" {
+		note := op.Shown(s.Path) + " has " + off + ": no hook runs until you remove it"
 		report.Notes = append(report.Notes, note)
 	}
 	if s.DryRun || change.Action == Unchanged {
@@ -105,13 +114,52 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	return report, old.replace(edited)
 }
 
-// timeoutOf returns how many seconds the harness waits. The hook waits twice: for the call and for the daemon.
-func timeoutOf(s Setup) int {
+// entry returns the line and the entry for a wish over what was installed.
+func (s Settings) entry(program string, wish Setup, was called) (line string, entry jsontext.Value, err error) {
+	setup, err := s.setup(wish, was)
+	if err != nil {
+		return "", nil, err
+	}
+	if line, err = setup.line(program, "pre-tool-use"); err != nil {
+		return "", nil, err
+	}
+	entry, err = orClaude(s.For).site().wanted(line, timeoutOf(setup))
+	return line, entry, err
+}
+
+// setup returns the arguments of an installed line. BadParams for an exit code that the product does not know.
+func (s Settings) setup(wish Setup, was called) (Setup, error) {
+	d := orClaude(s.For)
+	setup := wish.over(was.setup())
+	setup.For = ""
+	if d != Dialect(Claude{}) {
+		setup.For = d.Name()
+	}
+	if setup.ExitCode != nil && *setup.ExitCode && !d.CanExit() {
+		if wish.ExitCode != nil {
+			return setup, refusal.New(refusal.BadParams, "%s knows no exit code that refuses", d.Product()).WithHint("leave out --exit-code")
+		}
+		setup.ExitCode = nil
+	}
+	return setup, nil
+}
+
+// notes says what a person has to do besides.
+func (s Settings) notes() []string {
+	if _, ok := s.For.(Codex); ok {
+		return []string{"Codex runs this hook only after you trust it: start codex here and trust it, or type /hooks. " +
+			"Its line stays the same after an upgrade of gated, and so does your trust"}
+	}
+	return []string{}
+}
+
+// timeoutOf returns how long the product waits. The hook waits twice: for the call and for the daemon.
+func timeoutOf(s Setup) time.Duration {
 	deadline := s.Deadline
 	if deadline == 0 {
 		deadline = ToolDeadline
 	}
-	return int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
+	return 2*deadline + timeoutMargin
 }
 
 // Uninstall removes what Install added, for any program, and what is then empty. It deletes settings that Install made
@@ -123,7 +171,11 @@ func (s Settings) Uninstall() (Report, error) {
 	if err != nil || old.info == nil {
 		return report, err
 	}
-	edited, err := uninstalled(old.content)
+	l := orClaude(s.For).site()
+	if s.isPlugin() {
+		return s.uninstallPlugin(old)
+	}
+	edited, err := l.uninstalled(old.content)
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
@@ -138,7 +190,7 @@ func (s Settings) Uninstall() (Report, error) {
 		return Report{}, err
 	}
 	kept := before.info != nil
-	if !kept && string(bytes.TrimSpace(edited)) == "{}" {
+	if !kept && l.isBase(edited) {
 		change.Action = Removed
 	}
 	same := kept && bytes.Equal(before.content, edited)
@@ -149,7 +201,7 @@ func (s Settings) Uninstall() (Report, error) {
 		return report, nil
 	}
 	if change.Action == Removed {
-		return report, old.removeAll()
+		return report, old.removeAll(l)
 	}
 	if err := old.replace(edited); err != nil || !same {
 		return report, err

@@ -75,7 +75,7 @@ type asked struct{ scope, pattern string }
 func (h ToolHook) read(in io.Reader) (wish, error) {
 	call, err := ParseCall(h.speaks(), in)
 	if err != nil {
-		return wish{}, &Failure{Kind: KindInput, Err: err}
+		return wish{}, &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), err)}
 	}
 	w := wish{paths: map[asked]string{}}
 	for _, path := range call.Paths {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -16,33 +17,14 @@ import (
 	"gated/internal/base/refusal"
 )
 
-// matcher matches the tools of Claude Code that write, in an agent's settings.
-const matcher = "Edit|Write|MultiEdit|NotebookEdit"
-
-// entry is an entry of an agent's settings: hooks, for the tools that it matches.
-type entry struct {
-	Matcher string    `json:"matcher"`
-	Hooks   []command `json:"hooks"`
-}
-
-type command struct {
-	Type    string `json:"type"`
-	Command string `json:"command"`
-	Timeout int    `json:"timeout"` // seconds after which the harness goes on without it
-}
-
-// wanted returns the entry that makes the agent ask gated.
-func wanted(line string, timeout int) entry {
-	return entry{matcher, []command{{"command", line, timeout}}}
-}
-
 // tree finds the hooks in an agent's settings.
 type tree struct {
+	site
 	text   []byte
 	root   []member
 	hooks  member // of the root, if hasHooks
 	events []member
-	before member // PreToolUse, of the events, if hasBefore
+	before member // the event, of the events, if hasBefore
 	groups []span
 
 	hasHooks, hasBefore bool
@@ -50,8 +32,8 @@ type tree struct {
 
 // readTree reads settings. Text that is not a JSON object is Malformed. An object whose hooks have another form is a
 // Conflict.
-func readTree(text []byte) (tree, error) {
-	t := tree{text: text}
+func (l site) readTree(text []byte) (tree, error) {
+	t := tree{site: l, text: text}
 	if !jsontext.Value(text).IsValid() {
 		return t, refusal.New(refusal.Malformed, "it is not valid JSON").WithHint("correct it first: nothing was changed")
 	}
@@ -67,7 +49,7 @@ func readTree(text []byte) (tree, error) {
 	if t.events, ok = members(text, t.hooks.value); !ok {
 		return t, other
 	}
-	if t.before, t.hasBefore = memberOf(t.events, preToolUse); !t.hasBefore {
+	if t.before, t.hasBefore = memberOf(t.events, t.event); !t.hasBefore {
 		return t, nil
 	}
 	if t.groups, ok = elements(text, t.before.value); !ok {
@@ -86,6 +68,14 @@ type place struct {
 // ours returns the places of gated's hooks.
 func (t tree) ours() []place {
 	var out []place
+	if t.flat {
+		for i := range t.groups {
+			if isOurs(t.command(t.groups[i])) {
+				out = append(out, place{i, i, t.groups})
+			}
+		}
+		return out
+	}
 	for g, at := range t.groups {
 		group, _ := members(t.text, at)
 		list, ok := memberOf(group, "hooks")
@@ -94,10 +84,7 @@ func (t tree) ours() []place {
 		}
 		hooks, _ := elements(t.text, list.value)
 		for i, at := range hooks {
-			var c struct {
-				Command string `json:"command"`
-			}
-			if json.Unmarshal(t.text[at.start:at.end], &c) == nil && isOurs(c.Command) {
+			if isOurs(t.command(at)) {
 				out = append(out, place{g, i, hooks})
 			}
 		}
@@ -105,17 +92,31 @@ func (t tree) ours() []place {
 	return out
 }
 
-// as reports whether a hook and its entry are exactly as wanted, with or without other hooks beside it.
-func (t tree) as(p place, want entry) bool {
-	var group struct {
-		Matcher string           `json:"matcher"`
-		Hooks   []jsontext.Value `json:"hooks"`
+// command returns the line of a hook.
+func (t tree) command(at span) string {
+	var c map[string]jsontext.Value
+	var line string
+	if json.Unmarshal(t.text[at.start:at.end], &c) != nil || json.Unmarshal(c[t.line], &line) != nil {
+		return ""
 	}
-	var c command
-	at := p.of[p.hook]
-	return json.Unmarshal(t.text[t.groups[p.group].start:t.groups[p.group].end], &group, json.RejectUnknownMembers(true)) == nil &&
-		group.Matcher == want.Matcher &&
-		json.Unmarshal(t.text[at.start:at.end], &c, json.RejectUnknownMembers(true)) == nil && c == want.Hooks[0]
+	return line
+}
+
+// as reports whether a hook and its entry are exactly as wanted, with or without other hooks beside it.
+func (t tree) as(p place, want jsontext.Value) bool {
+	var group, hook, wanted map[string]any
+	at, of := p.of[p.hook], t.groups[p.group]
+	if json.Unmarshal(want, &wanted) != nil || json.Unmarshal(t.text[at.start:at.end], &hook) != nil ||
+		json.Unmarshal(t.text[of.start:of.end], &group) != nil {
+		return false
+	}
+	if t.flat {
+		return reflect.DeepEqual(hook, wanted)
+	}
+	hooks, _ := wanted["hooks"].([]any)
+	delete(wanted, "hooks")
+	delete(group, "hooks")
+	return len(hooks) == 1 && reflect.DeepEqual(any(hook), hooks[0]) && reflect.DeepEqual(group, wanted)
 }
 
 // without removes one hook, and what is then empty.
@@ -126,7 +127,7 @@ func (t tree) without(p place) []byte {
 	case len(t.groups) > 1:
 		return cut(t.text, t.groups, p.group)
 	case len(t.events) > 1:
-		return cutMember(t.text, t.events, preToolUse)
+		return cutMember(t.text, t.events, t.event)
 	case len(t.root) > 1:
 		return cutMember(t.text, t.root, "hooks")
 	default:
@@ -145,19 +146,15 @@ func cutMember(text []byte, list []member, name string) []byte {
 }
 
 // with adds an entry.
-func (t tree) with(e entry) ([]byte, error) {
-	group, err := json.Marshal(e, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
+func (t tree) with(group jsontext.Value) ([]byte, error) {
 	list := bytes.Join([][]byte{[]byte("["), group, []byte("]")}, nil)
 	switch {
 	case t.hasBefore:
 		return add(t.text, t.before.value, t.groups, "", group)
 	case t.hasHooks:
-		return add(t.text, t.hooks.value, spans(t.events), preToolUse, list)
+		return add(t.text, t.hooks.value, spans(t.events), t.event, list)
 	}
-	events, err := json.Marshal(map[string]jsontext.Value{preToolUse: list})
+	events, err := json.Marshal(map[string]jsontext.Value{t.event: list})
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +162,8 @@ func (t tree) with(e entry) ([]byte, error) {
 }
 
 // installed returns settings that ask gated exactly once, as wanted. fresh says that they did not ask before.
-func installed(text []byte, want entry) (out []byte, fresh bool, err error) {
-	t, err := readTree(text)
+func (l site) installed(text []byte, want jsontext.Value) (out []byte, fresh bool, err error) {
+	t, err := l.readTree(text)
 	if err != nil {
 		return nil, false, err
 	}
@@ -174,11 +171,11 @@ func installed(text []byte, want entry) (out []byte, fresh bool, err error) {
 	if len(ours) == 1 && t.as(ours[0], want) {
 		return text, false, nil
 	}
-	cleaned, err := uninstalled(text)
+	cleaned, err := l.uninstalled(text)
 	if err != nil {
 		return nil, false, err
 	}
-	if t, err = readTree(cleaned); err != nil {
+	if t, err = l.readTree(cleaned); err != nil {
 		return nil, false, err
 	}
 	out, err = t.with(want)
@@ -189,9 +186,9 @@ func installed(text []byte, want entry) (out []byte, fresh bool, err error) {
 }
 
 // uninstalled returns settings that do not ask gated.
-func uninstalled(text []byte) ([]byte, error) {
+func (l site) uninstalled(text []byte) ([]byte, error) {
 	for {
-		t, err := readTree(text)
+		t, err := l.readTree(text)
 		if err != nil {
 			return nil, err
 		}
@@ -208,12 +205,7 @@ func uninstalled(text []byte) ([]byte, error) {
 func (t tree) called() called {
 	var out called
 	for i, p := range t.ours() {
-		var c struct {
-			Command string `json:"command"`
-		}
-		at := p.of[p.hook]
-		_ = json.Unmarshal(t.text[at.start:at.end], &c) // readTree read it already
-		read := readLine(c.Command)
+		read := readLine(t.command(p.of[p.hook]))
 		if i == 0 || read.onFailure == string(Block) && out.onFailure != string(Block) {
 			out = read
 		}
@@ -221,12 +213,24 @@ func (t tree) called() called {
 	return out
 }
 
-// switchedOff reports whether settings disable all hooks.
-func switchedOff(text []byte) bool {
+// switchedOff returns the member by which settings disable all hooks of a product; empty if they do not.
+func switchedOff(text []byte) string {
 	var s struct {
-		Off bool `json:"disableAllHooks"`
+		Off    bool `json:"disableAllHooks"`
+		Gemini struct {
+			Enabled *bool `json:"enabled"`
+		} `json:"hooksConfig"`
 	}
-	return json.Unmarshal(text, &s) == nil && s.Off
+	err := json.Unmarshal(text, &s)
+	switch {
+	case err != nil:
+		return ""
+	case s.Off:
+		return "disableAllHooks"
+	case s.Gemini.Enabled != nil && !*s.Gemini.Enabled:
+		return "hooksConfig.enabled: false"
+	}
+	return ""
 }
 
 // isOurs reports whether a command line runs this hook: "gated hook pre-tool-use", at any path of gated.
@@ -342,11 +346,14 @@ func (s settingsFile) remove() error {
 	return os.Remove(s.path)
 }
 
-// removeAll deletes the file, and then its directory.
-func (s settingsFile) removeAll() error {
+// removeAll deletes the file, and then those of its directories that a site's file has, if they are empty.
+func (s settingsFile) removeAll(l site) error {
 	err := s.remove()
-	if dir := filepath.Dir(s.path); err == nil && filepath.Base(dir) == agentDir {
-		_ = os.Remove(dir) // it fails if the directory is not empty
+	if !strings.HasSuffix(s.path, "/"+l.file) {
+		return err
+	}
+	for dir := filepath.Dir(l.file); err == nil && dir != "."; dir = filepath.Dir(dir) {
+		_ = os.Remove(strings.TrimSuffix(s.path, l.file) + dir) // it fails if the directory is not empty
 	}
 	return err
 }

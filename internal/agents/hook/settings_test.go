@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -116,7 +117,7 @@ func TestInstallKeepsEverythingElse(t *testing.T) {
 }
 
 func TestInstallLeavesAnEntryWhereItIs(t *testing.T) {
-	const ours = `{"hooks":[{"timeout":6,"type":"command","command":"` + line + `"},{"command":"x"}],"matcher":"` + matcher + `"}`
+	const ours = `{"hooks":[{"timeout":6,"type":"command","command":"` + line + `"},{"command":"x"}],"matcher":"` + claudeMatcher + `"}`
 	const content = `{"hooks":{"PreToolUse":[` + ours + `,{"matcher":"Bash"}]}}`
 	s := settings(t, content)
 	require.Equal(t, Change{Path: s.Path, Action: Unchanged}, s.install(t))
@@ -237,7 +238,7 @@ func TestHooksThatAreSwitchedOff(t *testing.T) {
 
 // TestInstallAndUninstallGiveBackWhatWasThere for settings of any layout.
 func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
-	want := wanted(line, 6)
+	want := must.Get(Claude{}.site().wanted(line, 6*time.Second))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Just(any(nil)), rapid.Map(rapid.String(), func(s string) any { return s }),
 			rapid.Just(any([]any{1.0, map[string]any{}})), rapid.Just(any(map[string]any{"matcher": "x"})))
@@ -258,14 +259,14 @@ func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
 		}
 		text = append(v, rapid.SampledFrom([]string{"", "\n", "\r\n "}).Draw(t, "end")...)
 
-		in, first := must.Two(installed(text, want))(t)
+		in, first := must.Two(Claude{}.site().installed(text, want))(t)
 		require.True(t, first)
 		require.True(t, jsontext.Value(in).IsValid())
-		require.Len(t, must.Get(readTree(in))(t).ours(), 1)
-		again, first := must.Two(installed(in, want))(t)
+		require.Len(t, must.Get(Claude{}.site().readTree(in))(t).ours(), 1)
+		again, first := must.Two(Claude{}.site().installed(in, want))(t)
 		require.False(t, first)
 		require.Equal(t, string(in), string(again))
-		out := must.Get(uninstalled(in))(t)
+		out := must.Get(Claude{}.site().uninstalled(in))(t)
 		require.Equal(t, string(text), string(out))
 	})
 }

@@ -27,29 +27,29 @@ func FuzzSettings(f *testing.F) {
 	f.Add(`{"hooks":null}`)
 	f.Add(`{"a":1,"a":2}`)
 	f.Add("[]")
-	want := wanted(line, 60)
+	want := must.Get(Claude{}.site().wanted(line, 60*time.Second))(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		in, _, err := installed([]byte(text), want)
+		in, _, err := Claude{}.site().installed([]byte(text), want)
 		if err != nil {
 			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Conflict}, refusal.CodeOf(err), "%v", err)
 			return
 		}
-		tree := must.Get(readTree(in))(t, "%s", in)
+		tree := must.Get(Claude{}.site().readTree(in))(t, "%s", in)
 		require.True(t, jsontext.Value(in).IsValid())
 		require.Len(t, tree.ours(), 1)
 		require.True(t, tree.as(tree.ours()[0], want))
-		again, fresh := must.Two(installed(in, want))(t)
+		again, fresh := must.Two(Claude{}.site().installed(in, want))(t)
 		require.False(t, fresh)
 		require.Equal(t, string(in), string(again), "what is installed is left as it is")
-		out := must.Get(uninstalled(in))(t)
-		before := must.Get(uninstalled([]byte(text)))(t)
+		out := must.Get(Claude{}.site().uninstalled(in))(t)
+		before := must.Get(Claude{}.site().uninstalled([]byte(text)))(t)
 		require.Equal(t, rest(t, before), rest(t, out), "other people's settings changed")
 	})
 }
 
 // rest is what settings say beside hooks before a tool's use, byte for byte.
 func rest(t *testing.T, text []byte) string {
-	tree := must.Get(readTree(text))(t)
+	tree := must.Get(Claude{}.site().readTree(text))(t)
 	var b strings.Builder
 	for _, list := range [][]member{tree.root, tree.events} {
 		b.WriteString("{")

@@ -1,9 +1,11 @@
 package hook
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,20 +13,20 @@ import (
 
 // ToolState is a hook of gated's in an agent's settings.
 type ToolState struct {
-	Command string   // the line in the settings; it is never run
-	Program string   // that it calls, if Known
-	Known   bool     // Command is byte for byte what Install writes for Program and Setup
-	Matcher string   // from the settings
-	Tools   []string // those of ToolsOf that it matches
-	Timeout int64    // seconds after which the harness goes on without it; 0: the harness's default
-	Lame    string   // why the harness would not wait for its answer; empty if it would
-	Setup   Setup    // the line's arguments
+	Command string        // the line in the settings; it is never run
+	Program string        // that it calls, if Known
+	Known   bool          // Command is byte for byte what Install writes for Program and Setup
+	Matcher string        // from the settings
+	Tools   []string      // those of ToolsOf that it matches
+	Timeout time.Duration // after which the product goes on without it; 0: the product's default
+	Lame    string        // why the harness would not wait for its answer; empty if it would
+	Setup   Setup         // the line's arguments
 }
 
 // SettingsState is gated's part of an agent's settings.
 type SettingsState struct {
-	There bool // the file exists
-	Off   bool // no hook is run (disableAllHooks)
+	There bool   // the file exists
+	Off   string // the member by which no hook is run; empty if hooks are run
 	Hooks []ToolState
 }
 
@@ -34,53 +36,74 @@ func (s Settings) State() (SettingsState, error) {
 	if err != nil || old.info == nil || len(strings.TrimSpace(string(old.content))) == 0 {
 		return SettingsState{There: err == nil && old.info != nil}, err
 	}
-	t, err := readTree(old.content)
+	if s.isPlugin() {
+		return s.pluginState(old.content), nil
+	}
+	d := orClaude(s.For)
+	t, err := d.site().readTree(old.content)
 	if err != nil {
 		return SettingsState{}, named(s.Path, err)
 	}
 	out := SettingsState{There: true, Off: switchedOff(old.content)}
 	for _, p := range t.ours() {
-		out.Hooks = append(out.Hooks, t.state(p))
+		out.Hooks = append(out.Hooks, t.state(p, d))
 	}
 	return out, nil
 }
 
 // state reads one hook. A value of a wrong type counts as missing.
-func (t tree) state(p place) ToolState {
-	var group struct {
-		Matcher jsontext.Value `json:"matcher"`
-	}
-	var c struct {
-		Type    string         `json:"type"`
-		Command string         `json:"command"`
-		Timeout jsontext.Value `json:"timeout"`
-		Async   jsontext.Value `json:"async"`
-		If      jsontext.Value `json:"if"`
-	}
+func (t tree) state(p place, d Dialect) ToolState {
+	var group, c map[string]jsontext.Value
 	at := t.groups[p.group]
 	_ = json.Unmarshal(t.text[at.start:at.end], &group) // readTree read it already
 	at = p.of[p.hook]
 	err := json.Unmarshal(t.text[at.start:at.end], &c)
-	out := ToolState{Command: c.Command, Setup: readLine(c.Command).setup()}
-	if program, setup, ok := asInstalled(c.Command, "pre-tool-use"); ok {
+	line := t.command(at)
+	out := ToolState{Command: line, Setup: readLine(line).setup()}
+	if program, setup, ok := asInstalled(line, "pre-tool-use"); ok {
 		out.Program, out.Setup, out.Known = program, setup, true
 	}
-	_ = json.Unmarshal(group.Matcher, &out.Matcher)
-	_ = json.Unmarshal(c.Timeout, &out.Timeout)
+	_ = json.Unmarshal(group["matcher"], &out.Matcher)
+	out.Timeout = t.timeout(c)
+	var kind string
+	_ = json.Unmarshal(c["type"], &kind)
+	off := func(name string) bool { return len(c[name]) > 0 && string(c[name]) != "false" }
 	switch {
-	case err != nil || c.Type != "command":
+	case err != nil || kind != "command" && (!t.flat || kind != ""):
 		out.Lame = lameType
-	case len(c.Async) > 0 && string(c.Async) != "false":
+	case off("async"):
 		out.Lame = lameAsync
-	case len(c.If) > 0:
+	case len(c["if"]) > 0:
 		out.Lame = lameIf
+	case out.Known && out.Setup.Dialect() != d:
+		out.Lame = fmt.Sprintf("it reads the calls of %s, and %s runs it", out.Setup.Dialect().Product(), d.Product())
 	}
-	for _, tool := range ToolsOf(Claude{}) {
+	for _, tool := range ToolsOf(d) {
 		if toolMatches(out.Matcher, tool) {
 			out.Tools = append(out.Tools, tool)
 		}
 	}
 	return out
+}
+
+// Dialect returns the dialect that a line names.
+func (s Setup) Dialect() Dialect {
+	d, err := DialectOf(s.For)
+	if err != nil {
+		return Claude{}
+	}
+	return d
+}
+
+// timeout returns how long the product waits for a hook.
+func (t tree) timeout(c map[string]jsontext.Value) time.Duration {
+	for _, name := range []string{"timeout", "timeoutSec"} {
+		var number int64
+		if json.Unmarshal(c[name], &number) == nil && number > 0 && number < 1<<32 {
+			return time.Duration(number) * t.unit
+		}
+	}
+	return 0
 }
 
 // The reasons why a harness does not wait for a hook's answer.

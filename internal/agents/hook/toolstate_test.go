@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ func TestTheStateOfSettings(t *testing.T) {
 		want  ToolState
 	}{
 		{`{"matcher":"Edit|Write","hooks":[{"type":"command","command":"` + line + `","timeout":7}]}`,
-			ToolState{Command: line, Matcher: "Edit|Write", Tools: []string{"Edit", "Write"}, Timeout: 7}},
+			ToolState{Command: line, Matcher: "Edit|Write", Tools: []string{"Edit", "Write"}, Timeout: 7 * time.Second}},
 		{`{"hooks":[{"type":"command","command":"` + line + `"}]}`, ToolState{Command: line, Tools: all}},
 		{`{"matcher":"*","hooks":[{"type":"command","command":"` + line + `","async":false}]}`, ToolState{Command: line, Matcher: "*", Tools: all}},
 		{`{"matcher":".*Edit","hooks":[{"type":"command","command":"` + line + `"}]}`,
@@ -33,7 +34,7 @@ func TestTheStateOfSettings(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(`{"disableAllHooks":true,"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"other"}]},`+c.group+`]}}`), 0o600))
 		s := must.Get(Settings{Path: path}.State())(t)
-		require.Equal(t, SettingsState{There: true, Off: true, Hooks: []ToolState{c.want}}, s, c.group)
+		require.Equal(t, SettingsState{There: true, Off: "disableAllHooks", Hooks: []ToolState{c.want}}, s, c.group)
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	s = must.Get(Settings{Path: path}.State())(t)

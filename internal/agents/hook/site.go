@@ -1,0 +1,162 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// site says where a product's hooks are installed, and in which form.
+type site struct {
+	file   string        // in the checkout
+	base   string        // the content of a new file
+	event  string        // the member with the entries
+	flat   bool          // an entry is a hook, and no list of hooks
+	line   string        // the member with a hook's line
+	unit   time.Duration // of timeouts
+	entry  entry         // the form of an entry
+	marks  []string      // of them, one in the checkout says that the product is used there
+	home   string        // in the user's home, says that the product is used
+	atHome string        // the file below home, for all of the checkouts
+}
+
+// entry returns an entry with a line. After the timeout, in the product's unit, the product goes on without an answer.
+type entry func(line string, timeout int64) any
+
+// group is an entry of Claude Code and those that follow it: hooks, for the tools that it matches.
+type group struct {
+	Matcher string    `json:"matcher"`
+	Hooks   []command `json:"hooks"`
+}
+
+type command struct {
+	Type    string `json:"type"`
+	Name    string `json:"name,omitzero"` // for people
+	Command string `json:"command"`
+	Timeout int64  `json:"timeout"` // in the product's unit
+}
+
+// claudeMatcher has the tools of Claude Code in the order that installed entries have.
+const claudeMatcher = "Edit|Write|MultiEdit|NotebookEdit"
+
+// matcherOf matches the tools of a product that write.
+func matcherOf(d Dialect) string { return strings.Join(ToolsOf(d), "|") }
+
+const (
+	emptyObject = "{}\n"
+	versioned   = "{\n  \"version\": 1\n}\n"
+)
+
+func (Claude) site() site {
+	return site{file: ".claude/settings.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
+		marks: []string{".claude", "CLAUDE.md"}, home: ".claude", atHome: "settings.json",
+		entry: func(line string, timeout int64) any {
+			return group{claudeMatcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
+		}}
+}
+
+func (d Codex) site() site {
+	return site{file: ".codex/hooks.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
+		marks: []string{".codex"}, home: ".codex", atHome: "hooks.json",
+		entry: func(line string, timeout int64) any {
+			return group{matcherOf(d), []command{{Type: "command", Command: line, Timeout: timeout}}}
+		}}
+}
+
+func (d Gemini) site() site {
+	return site{file: ".gemini/settings.json", base: emptyObject, event: "BeforeTool", line: "command", unit: time.Millisecond,
+		marks: []string{".gemini", "GEMINI.md"}, home: ".gemini", atHome: "settings.json",
+		entry: func(line string, timeout int64) any {
+			return group{matcherOf(d), []command{{Type: "command", Name: "gated", Command: line, Timeout: timeout}}}
+		}}
+}
+
+func (d Cursor) site() site {
+	type hook struct {
+		Command string `json:"command"`
+		Matcher string `json:"matcher"`
+		Timeout int64  `json:"timeout"` // seconds
+	}
+	return site{file: ".cursor/hooks.json", base: versioned, event: "preToolUse", flat: true, line: "command", unit: time.Second,
+		marks: []string{".cursor", ".cursorrules"}, home: ".cursor", atHome: "hooks.json",
+		entry: func(line string, timeout int64) any { return hook{line, matcherOf(d), timeout} }}
+}
+
+func (Copilot) site() site {
+	type hook struct {
+		Type    string `json:"type"`
+		Bash    string `json:"bash"`
+		Timeout int64  `json:"timeoutSec"`
+	}
+	return site{file: ".github/hooks/gated.json", base: versioned, event: "preToolUse", flat: true, line: "bash", unit: time.Second,
+		marks: []string{".github/hooks", ".github/copilot-instructions.md"}, home: ".copilot", atHome: "hooks/gated.json",
+		entry: func(line string, timeout int64) any { return hook{"command", line, timeout} }}
+}
+
+func (OpenCode) site() site {
+	return site{file: ".opencode/plugins/gated.js", marks: []string{".opencode", "opencode.json", "opencode.jsonc"},
+		home: ".config/opencode", atHome: "plugins/gated.js"}
+}
+
+// wanted returns the entry that makes the agent ask gated.
+func (l site) wanted(line string, timeout time.Duration) (jsontext.Value, error) {
+	return json.Marshal(l.entry(line, int64((timeout+l.unit-1)/l.unit)), json.Deterministic(true))
+}
+
+// isBase reports whether a text says no more than a new file.
+func (l site) isBase(text []byte) bool {
+	var is, base any
+	return json.Unmarshal(text, &is) == nil && json.Unmarshal([]byte(l.base), &base) == nil && reflect.DeepEqual(is, base)
+}
+
+// SettingsFor returns the file of a product's hooks in the checkout with that top level.
+func SettingsFor(d Dialect, top string) Settings {
+	return Settings{Path: filepath.Join(top, d.site().file), For: d}
+}
+
+// SettingsHere returns the files of all products' hooks in the checkout with that top level.
+func SettingsHere(top string) []Settings {
+	var out []Settings
+	for _, d := range Dialects() {
+		out = append(out, SettingsFor(d, top))
+		if d == Dialect(Claude{}) {
+			out = append(out, Settings{Path: LocalSettingsOf(top), For: d})
+		}
+	}
+	return out
+}
+
+// SettingsAtHome returns the files of all products' hooks in a user's home.
+func SettingsAtHome(home string) []Settings {
+	var out []Settings
+	for _, d := range Dialects() {
+		s := d.site()
+		out = append(out, Settings{Path: filepath.Join(home, s.home, s.atHome), For: d})
+	}
+	return out
+}
+
+// Found returns the products that are used in the checkout with that top level, or by the user with that home.
+func Found(top, home string) []Dialect {
+	there := func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	}
+	var out []Dialect
+	for _, d := range Dialects() {
+		l := d.site()
+		used := filepath.IsAbs(home) && there(filepath.Join(home, l.home))
+		for _, mark := range l.marks {
+			used = used || there(filepath.Join(top, mark))
+		}
+		if used {
+			out = append(out, d)
+		}
+	}
+	return out
+}
