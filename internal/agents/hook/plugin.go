@@ -30,7 +30,7 @@ export const Gated = async ({ client, directory }) => ({
     const done = spawnSync(command[0], command.slice(1), { input: JSON.stringify(call), encoding: "utf8", timeout: TIMEOUT });
     let answer;
     try {
-      answer = JSON.parse(done.stdout);
+      answer = JSON.parse(done.stdout ?? ""); // null if the program cannot be run
     } catch {
       answer = { fault: done.error?.message ?? done.stderr };
     }
