@@ -38,8 +38,6 @@ func (opencodeTalk) told(request object, c call) (string, bool) {
 func opencode(model string) product {
 	p := product{
 		name: "opencode", pkg: "opencode-ai", speaks: opencodeTalk{}, dialect: "opencode",
-			return map[string]string{".opencode/plugins/gated.js": fmt.Sprintf(shim, asJSON(line))}
-		},
 		files: func(w *world) map[string]string {
 			// opencode asks a registry for its plugins' types, and waits for the answer. The model says that it has none.
 			npm := "registry=" + w.model.URL + "/\nfetch-retries=0\n"
