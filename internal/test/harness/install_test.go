@@ -54,6 +54,8 @@ func install() (string, error) {
 }
 
 // fetch has npm install the products. No package's script runs, except that of opencode, which links its program.
+// It is not npm ci: that demands each optional package of other platforms in the lock, and not every registry has them.
+// npm install compares each package of the lock with its hash, too.
 func fetch(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -68,7 +70,7 @@ func fetch(dir string) error {
 		}
 	}
 	for _, line := range [][]string{
-		{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"},
+		{"npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"},
 		{"node", "node_modules/opencode-ai/postinstall.mjs"},
 	} {
 		cmd := exec.Command(line[0], line[1:]...)
