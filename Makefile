@@ -34,9 +34,10 @@ go:
 	@command -v $(firstword $(GO)) >/dev/null || { echo "make: there is no $(firstword $(GO)) in PATH; gated needs Go 1.26 (https://go.dev/dl/)" >&2; \
 		echo "  where it is installed: export PATH=\$$PATH:/usr/local/go/bin, or make GO=/path/to/go" >&2; exit 1; }
 
-# Static programs in bin/.
+# Static programs in bin/, without tables for debuggers. Traces of a crash and CPU profiles need
+# none of these.
 build: go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X gated/internal/host/daemon.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X gated/internal/host/daemon.version=$(VERSION)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build

@@ -109,9 +109,9 @@ func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(c
 	if err != nil {
 		return err
 	}
-	if wait && waits(job) {
+	if wait && job.Pending() {
 		t.sayWaits(job)
-		if job, err = awaited(c.Context(), cl, job, func(j api.Job) bool { return !j.State.Open() }); err != nil {
+		if job, err = awaited(c.Context(), cl, job, api.UntilEnded); err != nil {
 			return err
 		}
 	}

@@ -18,14 +18,19 @@ import (
 
 func (t *tool) jobsCommand() *cobra.Command {
 	var state string
+	var wait bool
 	c := t.Command(cli.Words{
 		Use:   "jobs [ID]",
 		Short: "List jobs, or show one with its steps and what they printed",
+		Long:  `With --wait, it waits until the job has ended, as gated wait does.`,
 		Example: "  gated jobs --state pending_signature\n" +
 			"  gated jobs j12",
 	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && state != "" {
 			return cli.Usage("give an id or --state, not both")
+		}
+		if len(args) == 0 && wait {
+			return cli.Usage("--wait needs the id of a job")
 		}
 		cl, err := t.Client()
 		if err != nil {
@@ -34,6 +39,9 @@ func (t *tool) jobsCommand() *cobra.Command {
 		defer cl.Close()
 		if len(args) == 0 {
 			return t.listJobs(c, cl, op.State(state))
+		}
+		if wait {
+			return t.waitFor(c.Context(), cl, args[0], 0)
 		}
 		j, err := cl.Job(c.Context(), args[0])
 		if err != nil {
@@ -50,6 +58,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 	})
 	c.ValidArgsFunction = t.completeJob("")
 	c.Flags().StringVar(&state, "state", "", "only jobs in this `STATE`")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the job has ended")
 	// It fails only for a flag that is not there.
 	_ = c.RegisterFlagCompletionFunc("state", completeStates)
 	return c

@@ -33,11 +33,20 @@ func main() {
 
 // program runs the command line of this process and returns its exit code.
 func program() int {
-	ctx, stop := untilSignal()
-	defer stop()
 	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, ReadToken: readToken},
 		stdin: os.Stdin}
+	if slices.Equal(os.Args[1:], []string{"--version"}) {
+		return t.version()
+	}
+	ctx, stop := untilSignal()
+	defer stop()
 	return t.run(ctx, os.Args[1:])
+}
+
+// version answers --version alone, without the command tree.
+func (t *tool) version() int {
+	_, err := fmt.Fprintf(t.Stdout, "gated version %s\n", daemon.Version())
+	return t.Fail("gated", err)
 }
 
 // untilSignal returns a context that ends with the first signal to stop. By then
@@ -57,8 +66,8 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// root returns the whole command tree.
-func (t *tool) root() *cobra.Command {
+// root returns the command tree for a command line, see commands.
+func (t *tool) root(args ...string) *cobra.Command {
 	root := t.Root(cli.Words{
 		Use:   "gated",
 		Short: "Nothing destructive happens to this host's guests unless an operator signed exactly that",
@@ -71,16 +80,51 @@ $XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
 		Example: "  gated status\n" +
 			"  gated submit guest.start web-1 --wait",
 	},
-		t.initCommand(), t.serveCommand(), t.statusCommand(), t.opsCommand(),
-		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.commandsCommand(), t.classifyCommand(),
-		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(), t.trustCommand(),
-		t.agentCommand(), t.reserveCommand(), t.checkCommand(), t.renewCommand(), t.releaseCommand(), t.transferCommand(),
-		t.reservationsCommand(), t.releaseAllCommand(), t.forceTransferCommand(), t.hookCommand(), t.doctorCommand(),
-		t.canaryCommand(), t.fsckCommand(), t.backupCommand(), t.restoreCommand(), t.timeCommand(), t.hubCommand(),
-		t.dialCommand(),
+		t.commands(args)...,
 	)
 	root.Version = daemon.Version()
 	return root
+}
+
+// command is one command below the root, which make returns.
+type command struct {
+	name string
+	make func() *cobra.Command
+}
+
+// all lists the commands below the root, in the order of the help text.
+func (t *tool) all() []command {
+	return []command{
+		{"init", t.initCommand}, {"serve", t.serveCommand}, {"status", t.statusCommand}, {"ops", t.opsCommand},
+		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
+		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
+		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},
+		{"audit", t.auditCommand}, {"trust", t.trustCommand}, {"agent", t.agentCommand},
+		{"reserve", t.reserveCommand}, {"check", t.checkCommand}, {"renew", t.renewCommand},
+		{"release", t.releaseCommand}, {"transfer", t.transferCommand}, {"reservations", t.reservationsCommand},
+		{"release-all", t.releaseAllCommand}, {"force-transfer", t.forceTransferCommand},
+		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
+		{"canary", t.canaryCommand},
+		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
+		{"time", t.timeCommand}, {"hub", t.hubCommand}, {"dial", t.dialCommand},
+	}
+}
+
+// commands returns the command that a command line begins with, because a hook runs
+// before each edit, and making the others takes time. If the line begins with anything
+// else, commands returns all of them.
+func (t *tool) commands(args []string) []*cobra.Command {
+	all := t.all()
+	if len(args) > 0 {
+		if i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] }); i >= 0 {
+			all = all[i : i+1]
+		}
+	}
+	out := make([]*cobra.Command, len(all))
+	for i, c := range all {
+		out[i] = c.make()
+	}
+	return out
 }
 
 // stateOf adds --state to a command about a state directory that is there.
@@ -148,7 +192,7 @@ type tool struct {
 }
 
 // run runs a command line and returns its exit code.
-func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t.root(), args) }
+func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t.root(args...), args) }
 
 // readToken reads the file of GATED_AGENT_TOKEN_FILE. One that cannot be read is
 // a usage error, as any file that a command line names.

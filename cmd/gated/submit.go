@@ -18,12 +18,12 @@ import (
 
 func (t *tool) submitCommand() *cobra.Command {
 	var reason string
-	var wait bool
+	var wait string
 	c := t.askCommand(cli.Words{
 		Use:   "submit OP NAME [-p NAME=VALUE]...",
 		Short: "Ask for an operation on a guest, or for a command to run",
 		Long: `A benign operation runs at once; --wait waits for its end. A destructive operation waits for a signature:
-exit code 3, with or without --wait.
+exit code 3, with or without --wait. With --wait=signed, it waits for the operator too, until the job has ended.
 
 The catalogue (gated ops) says which type a parameter has. Memory may have a unit (512MiB, 2GiB). Labels are written
 one by one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'. command.run has the parameters of its
@@ -36,19 +36,28 @@ command (gated commands).`,
 		if err := op.CheckText("reason", reason); err != nil {
 			return err
 		}
+		switch wait {
+		case "", "true", "false", untilSigned:
+		default:
+			return cli.Usage("--wait is followed by nothing, or by =signed")
+		}
 		job, err := submitted(ctx, cl, api.SubmitOf(reason, a))
+		switch {
+		case err != nil:
+			return err
+		case wait == "true":
+			job, err = t.await(ctx, cl, job)
+		case wait == untilSigned:
+			job, err = t.untilEnded(ctx, cl, job)
+		}
 		if err != nil {
 			return err
-		}
-		if wait {
-			if job, err = t.await(ctx, cl, job); err != nil {
-				return err
-			}
 		}
 		return t.jobEnd(job)
 	})
 	c.Flags().StringVar(&reason, "reason", "", flagReason)
-	c.Flags().BoolVar(&wait, "wait", false, "wait for the end, or until a step waits for a signature")
+	c.Flags().StringVar(&wait, "wait", "", "wait for the end, or until a step waits for a signature; =`signed`: for the end")
+	c.Flags().Lookup("wait").NoOptDefVal = "true"
 	return c
 }
 
@@ -59,33 +68,21 @@ func submitted(ctx context.Context, cl *client.Client, s api.Submit) (api.Job, e
 	return job, cli.Unanswered(err, "", "whether the job was accepted is not known: gated jobs lists those that were")
 }
 
-// awaited waits until done says so of a job that was accepted, and names the
+// awaited waits until a job that was accepted stands as until says, and names the
 // job where no daemon says how it ended.
-func awaited(ctx context.Context, cl *client.Client, job api.Job, done func(api.Job) bool) (api.Job, error) {
+func awaited(ctx context.Context, cl *client.Client, job api.Job, until api.Until) (api.Job, error) {
 	id := job.ID
-	job, err := cl.AwaitJob(ctx, id, done)
+	job, err := cl.WaitJob(ctx, id, until)
 	return job, cli.Unanswered(err, wasAccepted(id), "")
 }
 
 // await waits until a job has ended or a step of it waits for a signature.
 func (t *tool) await(ctx context.Context, cl *client.Client, job api.Job) (api.Job, error) {
-	still := func(j api.Job) bool { return !j.State.Open() || waits(j) }
-	if still(job) {
+	if api.UntilPending.Met(job) {
 		return job, nil
 	}
 	defer t.sayHeld(ctx, cl, job.ID)()
-	return awaited(ctx, cl, job, still)
-}
-
-// waits reports whether a step of the job waits for a signature, be it the
-// first unfinished one or not.
-func waits(j api.Job) bool {
-	for _, s := range j.Steps {
-		if s.State == op.StatePending {
-			return true
-		}
-	}
-	return false
+	return awaited(ctx, cl, job, api.UntilPending)
 }
 
 // jobEnd prints how a job stands and ends the command with the code for that.
@@ -97,7 +94,7 @@ func (t *tool) jobEnd(j api.Job) error {
 	} else {
 		t.showJobLine(j)
 	}
-	if waits(j) {
+	if j.Pending() {
 		t.sayWaits(j)
 		return cli.Ended(api.ExitWaits)
 	}

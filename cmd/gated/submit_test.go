@@ -18,7 +18,7 @@ import (
 // A job that was accepted is named where no daemon says how it ended.
 func TestAwaitedOfADaemonThatIsGone(t *testing.T) {
 	cl := must.Get(client.New(client.Options{Socket: "/nowhere", Getenv: func(string) string { return "" }}))(t)
-	_, err := awaited(t.Context(), cl, api.Job{ID: "j129"}, func(api.Job) bool { return false })
+	_, err := awaited(t.Context(), cl, api.Job{ID: "j129"}, api.UntilEnded)
 	require.Equal(t, api.ExitUnreachable, api.Exit(err))
 	require.Contains(t, cli.Why("gated submit", err), "  hint: j129 was accepted; gated jobs j129 says how it ended\n")
 
@@ -73,9 +73,4 @@ func TestAsk(t *testing.T) {
 	} {
 		must.Fail(ask(c.name, c.target, nil))(t, c.code, c)
 	}
-}
-
-func TestWaitsLooksAtEveryStep(t *testing.T) {
-	require.True(t, waits(api.Job{State: op.StatePlanned, Steps: []api.Step{{State: op.StatePlanned}, {State: op.StatePending}}}))
-	require.False(t, waits(api.Job{State: op.StatePlanned, Steps: []api.Step{{State: op.StatePlanned}}}))
 }

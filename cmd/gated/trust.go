@@ -348,7 +348,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	if err != nil {
 		return err
 	}
-	if !waits(job) || job.Request == nil {
+	if !job.Pending() || job.Request == nil {
 		return t.jobEnd(job)
 	}
 	request, err := cl.Request(ctx, *job.Request)
@@ -357,7 +357,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	}
 	t.sayWhoSigns(request, r.signers)
 	if r.wait {
-		if job, err = awaited(ctx, cl, job, func(j api.Job) bool { return !j.State.Open() }); err != nil {
+		if job, err = awaited(ctx, cl, job, api.UntilEnded); err != nil {
 			return err
 		}
 		return t.jobEnd(job)

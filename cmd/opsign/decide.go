@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -240,7 +241,9 @@ func (q *question) since(shown question) string {
 }
 
 // diskMoves are the parts of a fact about a disk that change while a guest writes.
-var diskMoves = regexp.MustCompile(`\([0-9.]+ [KMGTPE]?i?B allocated\)|last write [0-9TZ:-]+`)
+var diskMoves = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\([0-9.]+ [KMGTPE]?i?B allocated\)|last write [0-9TZ:-]+`)
+})
 
 // counters reports whether two facts differ in nothing but what a guest that writes
 // changes all the time: how much data it has, and when it wrote last.
@@ -251,7 +254,7 @@ func counters(a, b op.Fact) bool {
 	case a.Name == "files", a.Name == "bytes", a.Name == "last write":
 		return true
 	}
-	return diskMoves.ReplaceAllString(a.Text, "") == diskMoves.ReplaceAllString(b.Text, "")
+	return diskMoves().ReplaceAllString(a.Text, "") == diskMoves().ReplaceAllString(b.Text, "")
 }
 
 // moves reports whether two looks differ in nothing but counters.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -15,6 +16,10 @@ import (
 
 // cannotUndo ends the headline of a step that nothing takes back.
 const cannotUndo = "CANNOT BE UNDONE"
+
+// losesNothing ends the headline of a step that waits only because a rule of the
+// configuration asks for a signature.
+const losesNothing = "loses no data"
 
 // canUndo begins the text of a fact by which a driver says that its trash keeps
 // what a step takes, and until when.
@@ -52,8 +57,18 @@ func (q question) undo() string {
 		return said
 	case q.payload.Op == "guest.set-config" && !another:
 		return "can be changed back"
+	case harmless(q.request):
+		return losesNothing
 	}
 	return cannotUndo
+}
+
+// harmless reports whether a request is for a step that can lose no data. The gate
+// says that a rule of its configuration alone asks for the signature, and the
+// operation is one that starts or stops a guest, or takes nothing.
+func harmless(r api.Request) bool {
+	spec, err := op.Lookup(r.Op)
+	return err == nil && r.Rule == op.SignedByRule && (spec.Runtime || spec.Takes == "")
 }
 
 // irreversible reports whether a step cannot be undone.
@@ -131,6 +146,8 @@ func lostText(r api.Request, now time.Time) string {
 		words = "  what would run, and what its probe says, as the gate saw it%s:\n"
 	case r.Op == op.Rotate:
 		words = "  who comes and who goes, and who is listed now, as the gate saw it%s:\n"
+	case harmless(r):
+		words = "  what the target holds, as the gate saw it%s:\n"
 	case slices.ContainsFunc(r.Facts, op.Fact.IsChange):
 		words = "  what would change, and what the target holds, as the gate saw it%s:\n"
 	}
@@ -167,7 +184,9 @@ func seenAt(at, now time.Time) string {
 }
 
 // stampPattern finds the times in a fact.
-var stampPattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+var stampPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+})
 
 // driftOfStamps is how far a time that lies ahead may have moved on more or less
 // than the time of the look did and still say the same.
@@ -177,9 +196,9 @@ const driftOfStamps = time.Minute
 // Until when something could be undone moves on from look to look, and is no
 // change.
 func sameFact(x op.Fact, seen time.Time, y op.Fact, seenLater time.Time) bool {
-	return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text,
-		"") == stampPattern.ReplaceAllString(y.Text, "") &&
-		slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s,
+	return x == y || x.Name == y.Name && stampPattern().ReplaceAllString(x.Text,
+		"") == stampPattern().ReplaceAllString(y.Text, "") &&
+		slices.EqualFunc(stampPattern().FindAllString(x.Text, -1), stampPattern().FindAllString(y.Text, -1), func(s,
 			t string) bool {
 			return s == t || movedOn(s, seen, t, seenLater)
 		})

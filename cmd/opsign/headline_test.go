@@ -51,6 +51,25 @@ func TestWhetherItCanBeUndone(t *testing.T) {
 	require.Equal(t, "guest.fly", verbOf("guest.fly"), "an operation of a newer gate")
 }
 
+// TestAStepThatLosesNothing: only the gate's rule and the operation together make it
+// one. A gate that lies about the rule cannot hide a destroy.
+func TestAStepThatLosesNothing(t *testing.T) {
+	for name, want := range map[string]string{
+		"guest.stop": "STOP guest/web-1 on pve1 - loses no data", "guest.restart": "RESTART guest/web-1 on pve1 - loses no data",
+		"guest.snapshot": "SNAPSHOT guest/web-1 on pve1 - loses no data", "guest.destroy": "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE",
+		"guest.restore": "RESTORE A SNAPSHOT ONTO guest/web-1 on pve1 - CANNOT BE UNDONE", "guest.wipe": "WIPE guest/web-1 on pve1 - CANNOT BE UNDONE",
+	} {
+		q := asked(t, name, op.Params{}, op.Fact{Name: "files", Text: "3"})
+		q.request.Rule, q.request.Why = op.SignedByRule, "asked for by rule gated.yaml:12; without it the step would run: the guest's state survives it"
+		text := q.text(view{dash: " - "})
+		require.True(t, strings.HasPrefix(text, want+"\n"), text)
+		require.Contains(t, text, "  why it waits: asked for by rule gated.yaml:12; ")
+		require.Equal(t, !q.irreversible(), strings.Contains(text, "  what the target holds, as the gate saw it:\n    files  3\n"))
+		q.request.Rule = "stop-volatile"
+		require.True(t, q.irreversible(), "the built-in rules ask for the signature")
+	}
+}
+
 // What is not shown at once is counted and named, and the details have all of it.
 func TestNothingIsHiddenUncounted(t *testing.T) {
 	q := asked(t, "guest.restore", op.Params{"snapshot": "before"}, op.Fact{Name: "snapshot", Text: "before, taken long ago"},

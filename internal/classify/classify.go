@@ -5,6 +5,7 @@
 package classify
 
 import (
+	"fmt"
 	"time"
 
 	"gated/internal/base/op"
@@ -26,23 +27,48 @@ type Input struct {
 }
 
 // Classify returns the verdict of the first rule that matches in the operation's
-// row. If no rule matches, the step is destructive. Why has every reason of a
-// destructive step. Classify refuses, as NotAllowed, a step that no signature could
-// allow: a guest's command that the operator's configuration does not name.
+// row. If no rule matches, the step is destructive. A benign step is destructive
+// too if a rule of the policy wants it signed. Why has every reason of a destructive
+// step. Classify refuses, as NotAllowed, a step that no signature could allow: a
+// guest's command that the operator's configuration does not name.
 func Classify(in Input) (op.Verdict, error) {
 	if err := mayRun(in); err != nil {
 		return op.Verdict{}, err
 	}
+	v := builtIn(in)
+	if v.Class == op.Benign {
+		v = askedFor(in, v)
+	}
+	return v, nil
+}
+
+// askedFor turns a benign verdict into a destructive one if a rule of the policy
+// wants the step signed. It never turns a verdict the other way.
+func askedFor(in Input, v op.Verdict) op.Verdict {
+	spec, _ := op.Lookup(in.Step.Op) // only a row of the catalogue gives a benign verdict
+	where := in.Policy.Signs(policy.Subject{Spec: spec, Target: in.Step.Target, Params: in.Step.Params, Labels: in.Observed.Labels})
+	if len(where) == 0 {
+		return v
+	}
+	by := where[0]
+	if more := len(where) - 1; more > 0 {
+		by += fmt.Sprintf(" and %d more", more)
+	}
+	return op.Verdict{Class: op.Destructive, Rule: op.SignedByRule, Why: "asked for by rule " + by + "; without it the step would run: " + v.Why}
+}
+
+// builtIn is the verdict of the built-in rules.
+func builtIn(in Input) op.Verdict {
 	c := op.Case{Step: in.Step, Requester: in.Requester, Observed: in.Observed, Provenance: in.Provenance, Now: in.Now, Doubt: in.Doubt, Operator: in.Operator, Trash: in.Trash,
 		ScratchMaxAge: in.Policy.ScratchMaxAge, Harmless: in.Policy.Harmless(in.Step.Target.Name)}
 	if spec, err := op.Lookup(in.Step.Op); err == nil {
 		for i, r := range spec.Rules {
 			if r.Matches(c) {
-				return op.Verdict{Class: r.Class, Rule: r.Name, Why: r.Why(c) + others(r, spec.Rules[i+1:], c)}, nil
+				return op.Verdict{Class: r.Class, Rule: r.Name, Why: r.Why(c) + others(r, spec.Rules[i+1:], c)}
 			}
 		}
 	}
-	return op.Verdict{Class: op.Destructive, Rule: "anything-else", Why: "no rule says that it loses nothing"}, nil
+	return op.Verdict{Class: op.Destructive, Rule: "anything-else", Why: "no rule says that it loses nothing"}
 }
 
 // others returns the further reasons for a destructive verdict, each after a

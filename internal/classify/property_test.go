@@ -125,3 +125,45 @@ func TestOutsideOnlyAddsProtection(t *testing.T) {
 		}
 	})
 }
+
+// asking draws rules of a policy, most of which want steps signed.
+var asking = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) policy.Rule {
+	r := policy.Rule{Where: "gated.yaml:12", Threshold: rapid.IntRange(1, 3).Draw(t, "threshold"),
+		Target: rapid.SampledFrom([]string{"", "guest/*", "guest/db-*", "command/*"}).Draw(t, "target"),
+		Labels: rapid.SampledFrom([]map[string]string{nil, {"tier": "prod"}, {"tier": "te*"}}).Draw(t, "labels"),
+		Role:   rapid.SampledFrom([]op.Role{"", op.Operational}).Draw(t, "role")}
+	if rapid.IntRange(0, 3).Draw(t, "plain") > 0 {
+		r.Signed = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"*", "guest.*", "guest.stop", "guest.re*", "command.run"}), 1, 3, rapid.ID).Draw(t, "signed")
+	}
+	return r
+}), 0, 4)
+
+// TestARuleOnlyTightens: rules never make a step benign that was destructive, and more
+// rules never do. Without signed they change no verdict. A step that the built-in
+// rules call destructive keeps its verdict.
+func TestARuleOnlyTightens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := situation().Draw(t, "situation")
+		if rapid.Bool().Draw(t, "relabels") {
+			in.Step.Params["labels"] = rapid.SampledFrom([]map[string]any{{}, {"tier": "prod"}, {"tier": "test"}}).Draw(t, "wished")
+		}
+		builtIn := must.Get(classify.Classify(in))(t)
+		some, more := asking.Draw(t, "some"), asking.Draw(t, "more")
+		in.Policy.Rules = some
+		few := must.Get(classify.Classify(in))(t)
+		in.Policy.Rules = append(slices.Clone(some), more...)
+		many := must.Get(classify.Classify(in))(t)
+		asks := slices.ContainsFunc(in.Policy.Rules, func(r policy.Rule) bool { return len(r.Signed) > 0 })
+		switch {
+		case builtIn.Class == op.Destructive || !asks:
+			require.Equal(t, builtIn, few)
+			require.Equal(t, builtIn, many)
+		case few.Class == op.Destructive:
+			require.Equal(t, op.Destructive, many.Class)
+			require.Equal(t, op.SignedByRule, few.Rule)
+			require.Contains(t, few.Why, "asked for by rule gated.yaml:12")
+		case many.Class == op.Benign:
+			require.Equal(t, builtIn, many)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/classify"
+	"gated/internal/people/policy"
 	"gated/internal/test/must"
 )
 
@@ -67,4 +68,28 @@ func TestLabelsCannotForge(t *testing.T) {
 	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
 	in.Observed.Labels = map[string]string{"a": `x") and nothing else ("`, "b": "\u05d0 1"}
 	require.Equal(t, `it takes away the labels a ("x\") and nothing else (\""), b ("\u05d0 1"), and a label may protect`, why(t, in).Why)
+}
+
+// TestARuleThatAsksIsNamed: the reason has the rule of the configuration, and what the
+// built-in rules say.
+func TestARuleThatAsksIsNamed(t *testing.T) {
+	in := step("guest.stop", op.Params{})
+	in.Observed.Labels = map[string]string{"tier": "prod"}
+	in.Policy.Rules = []policy.Rule{
+		{Where: "gated.yaml:9", Threshold: 2},
+		{Where: "gated.yaml:12", Labels: map[string]string{"tier": "prod"}, Signed: []string{"guest.stop", "guest.restart"}, Threshold: 1}}
+	require.Equal(t, op.Verdict{Class: op.Destructive, Rule: op.SignedByRule,
+		Why: "asked for by rule gated.yaml:12; without it the step would run: the guest's state survives it"}, why(t, in))
+	in.Policy.Rules = append(in.Policy.Rules, policy.Rule{Where: "gated.yaml:15", Signed: []string{"*"}, Threshold: 1})
+	require.Contains(t, why(t, in).Why, "asked for by rule gated.yaml:12 and 1 more; ")
+	in.Observed.Volatile = true
+	require.Equal(t, "stop-volatile", why(t, in).Rule, "the built-in rule comes first")
+	in.Observed.Volatile, in.Observed.Labels, in.Policy.Rules = false, nil, in.Policy.Rules[:2]
+	require.Equal(t, op.Benign, why(t, in).Class)
+	// An agent's own scratch and the gate's own compensation wait too.
+	for _, own := range []classify.Input{scratch(), compensation()} {
+		require.Equal(t, op.Benign, why(t, own).Class)
+		own.Policy.Rules = []policy.Rule{{Where: "gated.yaml:12", Target: "guest/w*", Signed: []string{"guest.destroy"}, Threshold: 1}}
+		require.Equal(t, op.SignedByRule, why(t, own).Rule)
+	}
 }

@@ -130,6 +130,7 @@ func (w *world) open() {
 	w.gate = must.Get(gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id, Trust: w.trust, Policy: p,
 		UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))}))(w.t)
 	w.store = s
+	w.told()
 }
 
 func (w *world) wake(t op.Target) {

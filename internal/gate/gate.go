@@ -75,6 +75,7 @@ type Gate struct {
 	rules    atomic.Pointer[rules]
 	changing sync.Mutex // held while rules are replaced
 	refusals refusals
+	news     news
 	looks    *turns.Turns
 	claims   *claims
 	quotas   Quotas
@@ -115,8 +116,10 @@ func New(c Config) (*Gate, error) {
 	g.rules.Store(&rules{trust: c.Trust, epoch: c.Epoch, policy: c.Policy})
 	c.Store.OnGroup(audit.Sealer{Gate: c.ID, Key: c.Key}.Seal)
 	c.Store.OnGroup(c.Clock.Seal)
+	c.Store.OnGroup(g.news.collect)
 	c.Store.OnCommit(c.Clock.Sealed)
 	c.Store.OnCommit(g.room.Committed)
+	c.Store.OnCommit(g.news.tell)
 	g.Attach(c.Observer, c.Wake, c.WakeSigned)
 	return g, nil
 }
@@ -164,6 +167,9 @@ func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 		entries[i].Time, entries[i].Gate = now, g.id
 	}
 	_, err := audit.Append(tx, entries...)
+	if err == nil {
+		mention(tx, entries)
+	}
 	return err
 }
 

@@ -145,6 +145,7 @@ type Turn struct {
 	Permit Permit       // for the step that may run now
 	Signed bool         // operators authorized this step or another step of its job
 	By     op.Requester // the first requester of its job
+	Asks   bool         // a request about the target waits for signatures; known if no step may run, too
 
 	// Wait is how long the policy still delays an authorized step, if no step may run. The wait ends when the delays are
 	// over. It also ends when the payload has expired, because the step ends then. If the policy delays no step, it is 0.
@@ -161,10 +162,13 @@ func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err e
 		if err != nil {
 			return err
 		}
+		running := false
 		for _, s := range open {
-			if s.State == op.StateDispatched {
-				return nil
-			}
+			running = running || s.State == op.StateDispatched
+			turn.Asks = turn.Asks || s.State == op.StatePending
+		}
+		if running {
+			return nil
 		}
 		for _, s := range open {
 			if ok && s.State != op.StateAuthorized && s.State != op.StatePlanned {
@@ -183,7 +187,7 @@ func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err e
 				return err
 			}
 			if may {
-				turn, ok = Turn{Permit: Permit{&permitCore{gate: g, step: s}}, Signed: signed}, true
+				turn.Permit, turn.Signed, ok = Permit{&permitCore{gate: g, step: s}}, signed, true
 			}
 			if may && signed {
 				break

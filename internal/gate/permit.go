@@ -226,13 +226,17 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return g.end(tx, s, audit.Refused, refusal.As(err))
 	}
 	// A signature does not allow a step that the present configuration refuses.
+	made, err := journal.ReadProvenance(tx, now.Incarnation)
+	if err != nil {
+		return ended{}, err
+	}
 	var refused *refusal.Refusal
-	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refused) {
+	if _, err := g.classifyMade(tx, op.Requester{}, s, now, made); errors.As(err, &refused) {
 		return g.end(tx, s, audit.Refused, refused)
 	} else if err != nil {
 		return ended{}, err
 	}
-	return g.run(tx, s, now)
+	return g.run(tx, s, now, use{asking: r.Requesters, made: made})
 }
 
 // dispatchBenign classifies a planned step again on the driver's look. If the step
@@ -251,13 +255,17 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		}
 		return g.end(tx, s, audit.Refused, refused)
 	}
-	who, err := g.requester(tx, s)
+	asking, err := g.requesters(tx, s)
 	if err != nil {
 		return ended{}, err
 	}
-	planned := s
+	made, err := journal.ReadProvenance(tx, now.Incarnation)
+	if err != nil {
+		return ended{}, err
+	}
+	planned, who := s, asking[0]
 	s.Incarnation, s.Fingerprint = now.Incarnation, now.Fingerprint
-	s.Verdict, err = g.classify(tx, who, s, now)
+	s.Verdict, err = g.classifyMade(tx, who, s, now, made)
 	var refused *refusal.Refusal
 	if errors.As(err, &refused) {
 		return g.end(tx, planned, audit.Refused, refused)
@@ -270,13 +278,16 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	} else if err != nil {
 		return ended{}, err
 	}
-	if err := journal.Rebind(tx, s); err != nil {
-		return ended{}, err
+	same := s.Incarnation == planned.Incarnation && s.Fingerprint == planned.Fingerprint && s.Verdict == planned.Verdict
+	if !same {
+		if err := journal.Rebind(tx, s); err != nil {
+			return ended{}, err
+		}
 	}
 	if s.Verdict.Class == op.Destructive {
 		return g.askInstead(tx, s, spec, now)
 	}
-	return g.run(tx, s, now)
+	return g.run(tx, s, now, use{asking: asking, made: made})
 }
 
 // sameIncarnation refuses a target that is not the one that the step was planned on.
@@ -300,16 +311,17 @@ func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Obs
 	return nil, nil
 }
 
-// requester returns for whom a step runs. A compensation is the gate's own.
-func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
+// requesters returns for whom a step runs, at least one requester. A compensation is
+// the gate's own.
+func (g *Gate) requesters(tx *store.Tx, s op.Step) ([]op.Requester, error) {
 	if s.Undoes > 0 {
-		return op.Requester{Source: op.SourceGate}, nil
+		return []op.Requester{{Source: op.SourceGate}}, nil
 	}
 	who, err := journal.Requesters(tx, s.ID.Job)
 	if err != nil || len(who) == 0 {
-		return op.Requester{}, errors.Join(err, refusal.New(refusal.Cancelled, "no requester asks for %s any more", s.ID))
+		return nil, errors.Join(err, refusal.New(refusal.Cancelled, "no requester asks for %s any more", s.ID))
 	}
-	return who[0], nil
+	return who, nil
 }
 
 // askInstead turns a planned step into a request. After that the job can no longer
@@ -343,7 +355,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 
 // run commits the dispatch of the step. It stores how to take the step back, and
 // what a later look is compared with.
-func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
+func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed, u use) (ended, error) {
 	moved, err := journal.Dispatch(tx, s.ID, s.State, undoOf(s, now), beforeOf(s, now), g.clock.Now().Now)
 	if err != nil {
 		return ended{}, err
@@ -358,7 +370,7 @@ func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 	if err := g.append(tx, e); err != nil {
 		return ended{}, err
 	}
-	return ended{}, g.use(tx, s, now)
+	return ended{}, g.use(tx, s, now, u)
 }
 
 // beforeOf returns what a look after the work is compared with, if the operation

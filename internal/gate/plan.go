@@ -180,6 +180,12 @@ func (g *Gate) classify(tx *store.Tx, by op.Requester, s op.Step, o op.Observed)
 	if err != nil {
 		return op.Verdict{}, err
 	}
+	return g.classifyMade(tx, by, s, o, prov)
+}
+
+// classifyMade is classify for a caller that has read the provenance of the
+// incarnation in the same transaction.
+func (g *Gate) classifyMade(tx *store.Tx, by op.Requester, s op.Step, o op.Observed, prov *op.Provenance) (op.Verdict, error) {
 	if prov != nil && prov.Target != o.Target {
 		prov = nil // this gate made that identity under another name
 	}

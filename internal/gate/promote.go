@@ -10,11 +10,17 @@ import (
 	"gated/internal/log/journal"
 )
 
+// use has what the transaction that dispatches a step has read of its target's use.
+type use struct {
+	asking []op.Requester // of the step's job
+	made   *op.Provenance // of the incarnation that the look shows, nil if this gate did not make it
+}
+
 // use records what a dispatched step means for the target, in the transaction that
 // dispatches the step. A step by another requester ends the target's scratch status.
 // After a step of another job, or a start, the job that made the target can no
 // longer take it back unsigned.
-func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed) error {
+func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed, u use) error {
 	if s.Undoes > 0 || !now.Present {
 		return nil // a job that takes back its own work does not use it
 	}
@@ -22,16 +28,12 @@ func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed) error {
 	if err != nil {
 		return err
 	}
-	asking, err := journal.Requesters(tx, s.ID.Job)
-	if err != nil {
-		return err
-	}
-	known, err := g.origins(tx, now)
+	known, err := g.origins(tx, now, u.made)
 	if err != nil {
 		return err
 	}
 	for _, p := range known {
-		for _, by := range asking {
+		for _, by := range u.asking {
 			if by.String() == p.Creator {
 				continue
 			}
@@ -53,27 +55,22 @@ func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed) error {
 	return nil
 }
 
-// origins returns the provenance of the target as it is now and of the incarnation
-// that this gate made. The two may differ, because a back end may give a guest
-// another identity while it has one disk more.
-func (g *Gate) origins(tx *store.Tx, o op.Observed) (out []op.Provenance, err error) {
+// origins returns the provenance of the target as it is now, made, and of the
+// incarnation that this gate made. The two may differ, because a back end may give a
+// guest another identity while it has one disk more.
+func (g *Gate) origins(tx *store.Tx, o op.Observed, made *op.Provenance) (out []op.Provenance, err error) {
+	if made != nil {
+		out = append(out, *made)
+	}
 	was, err := journal.MadeWith(tx, cmp.Or(o.Birth, o.Marked))
-	if err != nil {
-		return nil, err
+	if err != nil || was == "" || was == o.Incarnation {
+		return out, err
 	}
-	for _, inc := range []op.Incarnation{o.Incarnation, was} {
-		if inc == "" || len(out) > 0 && inc == o.Incarnation {
-			continue
-		}
-		p, err := journal.ReadProvenance(tx, inc)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			out = append(out, *p)
-		}
+	p, err := journal.ReadProvenance(tx, was)
+	if p != nil {
+		out = append(out, *p)
 	}
-	return out, nil
+	return out, err
 }
 
 // setUsed records for ever that the job which made an incarnation may not take it

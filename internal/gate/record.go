@@ -40,11 +40,12 @@ func (g *Gate) SetTask(ctx context.Context, id op.StepID, task string) error {
 
 // Record ends a dispatched step with what is true. The gate believes a success only
 // if the look at the target shows it. A benign step with a transient error goes back
-// to planned.
+// to planned. Record wakes the target if a step of it is still open.
 func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
 	var s op.Step
 	var steps []op.Step
+	var more bool
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
 		if s, steps, err = inJob(tx, id); err != nil {
 			return err
@@ -52,23 +53,39 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 		if s.State != op.StateDispatched {
 			return refusal.New(refusal.Conflict, "step %s is %s, not dispatched", id, s.State).About(id, s.State)
 		}
-		known, err := journal.ReadProvenance(tx, incarnationAfter(out))
+		known, err := g.knownAfter(tx, s, out)
 		if err != nil {
 			return err
 		}
-		if err := g.record(tx, s, steps, confirmed(s, out, known)); err != nil {
+		if err := g.record(tx, &s, steps, confirmed(s, out, known)); err != nil {
 			return err
 		}
-		s, steps, err = inJob(tx, id)
+		if alone := len(steps) == 1 && s.State == op.StateSucceeded; alone {
+			steps = nil // the job has no open step
+		} else if s, steps, err = inJob(tx, id); err != nil {
+			return err
+		}
+		more, err = journal.HasOpen(tx, s.Target)
 		crashpoint.Here(crashpoint.OutcomeWritten)
 		return err
 	})
 	if err == nil {
 		crashpoint.Here(crashpoint.OutcomeKept)
-		g.wake(s.Target)
+		if more {
+			g.wake(s.Target)
+		}
 		g.wakeAll(steps)
 	}
 	return s, err
+}
+
+// knownAfter returns the provenance of the incarnation that the look after a create
+// shows, nil if this gate did not make it.
+func (g *Gate) knownAfter(tx *store.Tx, s op.Step, out Outcome) (*op.Provenance, error) {
+	if !makesNew(s.Op) || out.After == nil {
+		return nil, nil
+	}
+	return journal.ReadProvenance(tx, out.After.Incarnation)
 }
 
 // inJob returns a step and all steps of its job; UnknownTarget if there is none.
@@ -85,16 +102,9 @@ func inJob(tx *store.Tx, id op.StepID) (op.Step, []op.Step, error) {
 	return op.Step{}, nil, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
 }
 
-func incarnationAfter(out Outcome) op.Incarnation {
-	if out.After == nil {
-		return ""
-	}
-	return out.After.Incarnation
-}
-
 // confirmed turns a success that the look contradicts into a failure. It turns a
-// success that no look could show into an unknown. The provenance, known, is that of
-// the incarnation that the look shows.
+// success that no look could show into an unknown. The provenance, known, is
+// knownAfter's.
 func confirmed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
@@ -145,8 +155,9 @@ func untilWhen(s op.Step, after op.Observed) string {
 	return "cannot be undone"
 }
 
-// record ends the step s. steps are all steps of its job.
-func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) error {
+// record ends the step s. If it succeeded, s is afterwards as the journal has it.
+// steps are all steps of its job.
+func (g *Gate) record(tx *store.Tx, s *op.Step, steps []op.Step, out Outcome) error {
 	now := g.clock.Now().Now
 	kind, code := audit.Succeeded, refusal.Code("")
 	detail := clipTo(out.Detail, maxDetail)
@@ -168,36 +179,37 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	if err != nil || !moved {
 		return errors.Join(err, refusal.New(refusal.Conflict, "step %s is no longer dispatched", s.ID))
 	}
-	e := about(kind, "gate", s)
+	e := about(kind, "gate", *s)
 	e.Code, e.Detail = code, detail
 	if e.OutputSHA256, err = keepOutput(tx, s.ID, to, out.Output); err != nil {
 		return err
 	}
-	if err := g.chargeOutput(tx, s, out.Output); err != nil {
+	if err := g.chargeOutput(tx, *s, out.Output); err != nil {
 		return err
 	}
 	if to != op.StateSucceeded {
 		if err := g.append(tx, e); err != nil || to == op.StatePlanned {
 			return err
 		}
-		return g.endJob(tx, s)
+		return g.endJob(tx, *s)
 	}
 	var after op.Observed // stays empty for a command that the driver can no longer look at
 	if out.After != nil {
 		after = *out.After
 	}
-	if e.Made, err = g.remember(tx, &s, after); err != nil {
+	if e.Made, err = g.remember(tx, s, after); err != nil {
 		return err
 	}
 	e.Incarnation = s.Incarnation
 	if err := g.append(tx, e); err != nil {
 		return err
 	}
-	if err := errors.Join(g.promoteBy(tx, s, after), g.countSnapshot(tx, s)); err != nil {
+	if err := errors.Join(g.promoteBy(tx, *s, after), g.countSnapshot(tx, *s)); err != nil {
 		return err
 	}
+	s.State, s.Code, s.Detail, s.UpdatedAt = to, code, detail, now.Round(0).UTC()
 	if s.Undoes == 0 && over(steps) {
-		return g.endJob(tx, s)
+		return g.endJob(tx, *s)
 	}
 	_, err = journal.Finish(tx, s.ID.Job, now)
 	return err
@@ -245,10 +257,11 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if !makesNew(s.Op) {
 		return nil, nil
 	}
-	by, err := g.requester(tx, *s)
+	who, err := g.requesters(tx, *s)
 	if err != nil {
 		return nil, err
 	}
+	by := who[0]
 	// The age counts from the dispatch, because after a crash this record may come
 	// much later.
 	p := op.Provenance{Incarnation: after.Incarnation, Target: s.Target, Creator: by.String(), Agent: by.Agent,

@@ -112,8 +112,9 @@ func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err err
 // request with a newer payload stays unchanged.
 func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, why, dead string) error {
 	by := op.Requester{Source: op.SourceGate}
-	ended := false
+	var ended bool
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
+		ended = false
 		r, err := journal.ReadRequest(tx, id)
 		if err != nil || r.Step.State != op.StatePending || dead != "" && r.Nonce != dead {
 			return err

@@ -49,7 +49,7 @@ func (r *Reconciler) attend(ctx context.Context, d driver.Driver, t op.Target) b
 		}
 		a.outcome, a.ended = out, true
 	}
-	if r.record(ctx, a.step, a.outcome) {
+	if _, again := r.record(ctx, a.step, a.outcome); again {
 		r.queue.add(t)
 	}
 	return false

@@ -135,7 +135,7 @@ func BenchmarkTake(b *testing.B) {
 		docs[i] = &SetDoc{Set: fmt.Sprintf("g%05d.yaml", i), Doc: doc, Digest: "d"}
 	}
 	r := New(Config{Sources: []Source{&lines{}}, Host: "pve1"})
-	require.Len(b, r.take([]change{{added: docs}}, true), len(docs))
+	require.Len(b, r.takeChanges(change{added: docs}), len(docs))
 	doc, err := desired.Parse("f", wishOf(5000, "640MiB"))
 	require.NoError(b, err)
 	other := slices.Clone(docs)
@@ -143,7 +143,7 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		gone, added := differences(docs, other)
-		require.Len(b, r.take([]change{{gone: gone, added: added}}, true), 1)
+		require.Len(b, r.takeChanges(change{gone: gone, added: added}), 1)
 		docs, other = other, docs
 	}
 }
@@ -170,4 +170,10 @@ func BenchmarkDirOneChange(b *testing.B) {
 		require.NoError(b, err)
 		require.Len(b, docs, 10_000)
 	}
+}
+
+// takeChanges takes changes of one source, as read does.
+func (r *Reconciler) takeChanges(c change) []op.Target {
+	next := r.wishes.plan([]change{c})
+	return r.take([]change{c}, next, true)
 }

@@ -46,7 +46,7 @@ func (w *wish) same(o *wish) bool {
 		(w.guest == o.guest || w.guest.State == o.guest.State && w.guest.Fields.Equal(o.guest.Fields))
 }
 
-// index is all wishes. r.mu guards it.
+// index is all wishes. r.mu guards it. Only read changes it, under r.reading too, so read may look at it without r.mu.
 type index struct {
 	wishes map[op.Target]*wish
 	// sets has, for every set that was read, how many sources have one of that name. whole says that every source was
@@ -92,70 +92,85 @@ func differences(before, now []*SetDoc) (gone, added []*SetDoc) {
 	return append(gone, before[i:]...), append(added, now[j:]...)
 }
 
-// apply changes the wishes of the targets that the changed documents mention, and no others. It returns these targets
-// with their wishes before, which are nil if a target had none.
-func (ix *index) apply(changes []change) map[op.Target]*wish {
-	n := 0
+// edit is what changed documents say otherwise of one target than before, each list sorted as mentions are.
+type edit struct{ gone, added []mention }
+
+// plan returns the wishes that the changed documents' targets will have, nil for a target without a wish. It makes each
+// wish once, because thousands of sets may mention one target. It changes nothing.
+func (ix *index) plan(changes []change) map[op.Target]*wish {
+	edits := map[op.Target]*edit{}
+	of := func(t op.Target) *edit {
+		if edits[t] == nil {
+			edits[t] = &edit{}
+		}
+		return edits[t]
+	}
 	for _, c := range changes {
-		for _, d := range slices.Concat(c.gone, c.added) {
-			n += len(d.Doc.Guests)
+		each(c.source, c.gone, func(m mention) { e := of(m.guest.Target()); e.gone = append(e.gone, m) })
+		each(c.source, c.added, func(m mention) { e := of(m.guest.Target()); e.added = append(e.added, m) })
+	}
+	next := make(map[op.Target]*wish, len(edits))
+	for t, e := range edits {
+		var old []mention
+		if w := ix.wishes[t]; w != nil {
+			old = w.mentions
+		}
+		next[t] = nil
+		if m := e.applied(old); len(m) > 0 {
+			next[t] = newWish(m)
 		}
 	}
-	before := make(map[op.Target]*wish, n)
+	return next
+}
+
+// each calls fn with every guest of a source's documents.
+func each(source int, docs []*SetDoc, fn func(mention)) {
+	for _, d := range docs {
+		for i := range d.Doc.Guests {
+			fn(mention{source: source, set: d.Set, guest: &d.Doc.Guests[i]})
+		}
+	}
+}
+
+// applied returns a target's mentions without those that are gone and with those that were added.
+func (e *edit) applied(old []mention) []mention {
+	out := make([]mention, 0, max(0, len(old)-len(e.gone))+len(e.added))
+	gone, added := e.gone, e.added
+	for _, m := range old {
+		if len(gone) > 0 && gone[0].source == m.source && gone[0].set == m.set {
+			gone = gone[1:]
+			continue
+		}
+		for len(added) > 0 && added[0].before(m) {
+			out, added = append(out, added[0]), added[1:]
+		}
+		out = append(out, m)
+	}
+	return append(out, added...)
+}
+
+// apply puts planned wishes in the place of those before, which it returns, nil for a target that had none.
+func (ix *index) apply(changes []change, next map[op.Target]*wish) map[op.Target]*wish {
 	for _, c := range changes {
 		for _, d := range c.gone {
 			if ix.sets[d.Set]--; ix.sets[d.Set] == 0 {
 				delete(ix.sets, d.Set)
 			}
-			for i := range d.Doc.Guests {
-				ix.remove(c.source, d.Set, d.Doc.Guests[i].Target(), before)
-			}
 		}
-	}
-	for _, c := range changes {
 		for _, d := range c.added {
 			ix.sets[d.Set]++
-			for i := range d.Doc.Guests {
-				ix.add(mention{source: c.source, set: d.Set, guest: &d.Doc.Guests[i]}, before)
-			}
+		}
+	}
+	before := make(map[op.Target]*wish, len(next))
+	for t, w := range next {
+		before[t] = ix.wishes[t]
+		if w == nil {
+			delete(ix.wishes, t)
+		} else {
+			ix.wishes[t] = w
 		}
 	}
 	return before
-}
-
-// remember returns the target's wish, and keeps the first one that it sees of a target.
-func (ix *index) remember(t op.Target, before map[op.Target]*wish) *wish {
-	w := ix.wishes[t]
-	if _, ok := before[t]; !ok {
-		before[t] = w
-	}
-	return w
-}
-
-// remove takes away what a set of a source says of a target.
-func (ix *index) remove(source int, set string, t op.Target, before map[op.Target]*wish) {
-	w := ix.remember(t, before)
-	if len(w.mentions) == 1 {
-		delete(ix.wishes, t)
-		return
-	}
-	at := slices.IndexFunc(w.mentions, func(m mention) bool { return m.source == source && m.set == set })
-	ix.wishes[t] = newWish(slices.Delete(slices.Clone(w.mentions), at, at+1))
-}
-
-// add puts a mention in its place among those of its target.
-func (ix *index) add(m mention, before map[op.Target]*wish) {
-	t := m.guest.Target()
-	w := ix.remember(t, before)
-	if w == nil {
-		ix.wishes[t] = newWish([]mention{m})
-		return
-	}
-	at := 0
-	for at < len(w.mentions) && w.mentions[at].before(m) {
-		at++
-	}
-	ix.wishes[t] = newWish(slices.Insert(slices.Clone(w.mentions), at, m))
 }
 
 // before reports whether m comes before o among the mentions of a target.

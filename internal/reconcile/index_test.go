@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/test/must"
+	"gated/internal/wire/desired"
 )
 
 // edits is a reconciler over a directory and a second source, both of which a
@@ -246,4 +248,32 @@ func TestIndexIsReadWhileItChanges(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, map[string]int{"site": 1, "other": 1}, w.r.wishes.sets)
 	require.Equal(t, []string{"other"}, w.r.wishes.wishes[guestTarget("b")].sets)
+}
+
+// TestManySetsMentionOneGuest: a hub may send a thousand sets that all mention the
+// same guests. The memory for their wishes grows with the mentions, and not with
+// their square.
+func TestManySetsMentionOneGuest(t *testing.T) {
+	const sets, guests = 1000, 20
+	var docs []*SetDoc
+	for i := range sets {
+		d := &SetDoc{Set: fmt.Sprintf("%04d", i), Digest: fmt.Sprint(i), Doc: desired.Document{Host: "pve1"}}
+		for j := range guests {
+			d.Doc.Guests = append(d.Doc.Guests, desired.Guest{Name: fmt.Sprint("g", j), State: running})
+		}
+		docs = append(docs, d)
+	}
+	r := &Reconciler{wishes: newIndex(true), targets: map[op.Target]*target{}}
+	for _, c := range []change{{added: docs}, {gone: docs}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.Len(t, r.takeChanges(c), guests)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(sets*guests*1024), "bytes, at most 1 KiB for a mention")
+		for _, w := range r.wishes.wishes {
+			require.Len(t, w.sets, sets)
+			require.Equal(t, sets, len(w.mentions))
+		}
+	}
+	require.Empty(t, r.wishes.wishes)
 }

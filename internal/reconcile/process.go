@@ -110,8 +110,8 @@ func (r *Reconciler) lookAgain(ctx context.Context, t op.Target) {
 }
 
 // process does the next thing for a target. If a step is under way, process ends it. Otherwise it brings the journal to
-// the wish, and runs the first step that may run. After any work it queues the target again. kept says that it may run
-// only a signed step.
+// the wish, and runs the first step that may run. After work it queues the target again if there may be more. kept says
+// that it may run only a signed step.
 func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	defer r.tidy(t)
 	d, ok := r.Drivers[t.Kind]
@@ -121,13 +121,17 @@ func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	if done := r.attend(ctx, d, t); !done {
 		return
 	}
-	if !r.withdraw(ctx, t) {
+	look, ok := r.withdraw(ctx, t)
+	if !ok {
 		return
 	}
 	if known := r.pursue(ctx, d, t); !known {
+		if look {
+			r.lookSoon(t)
+		}
 		return
 	}
-	if r.runNext(ctx, d, t, kept) {
+	if r.runNext(ctx, d, t, kept, look) {
 		r.queue.add(t)
 	}
 }
@@ -164,12 +168,13 @@ func (r *Reconciler) tidy(t op.Target) {
 }
 
 // withdraw takes back what sets no longer wish for, before anything runs: an authorized step that is no longer wanted
-// is cancelled, not dispatched. It reports whether the journal took it.
-func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
+// is cancelled, not dispatched. ok says that the journal took it. look says that waiting requests must be looked at
+// again.
+func (r *Reconciler) withdraw(ctx context.Context, t op.Target) (look, ok bool) {
 	r.mu.Lock()
 	m := r.targets[t]
 	sets := map[string]bool{}
-	var open, look bool
+	var open bool
 	if m != nil {
 		for set := range m.withdraw {
 			sets[set] = true
@@ -180,21 +185,18 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	r.mu.Unlock()
 	if open {
 		if err := r.leftBehind(ctx, t, sets); err != nil {
-			return r.later(t, "withdraw", err)
+			return false, r.later(t, "withdraw", err)
 		}
 	}
 	for set := range sets {
 		if err := r.Gate.Withdraw(ctx, set, t, nil); err != nil {
-			return r.later(t, "withdraw", err)
+			return false, r.later(t, "withdraw", err)
 		}
 		r.mu.Lock()
 		delete(r.target(t).withdraw, set)
 		r.mu.Unlock()
 	}
-	if look {
-		r.lookSoon(t)
-	}
-	return true
+	return look, true
 }
 
 // leftBehind adds the sets that have open steps on a target but no wish for it. These steps are from before a restart,

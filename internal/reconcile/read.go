@@ -39,10 +39,11 @@ func (r *Reconciler) read(ctx context.Context) {
 		}
 		whole = whole && states[i].err == nil
 	}
+	next := r.wishes.plan(changes) // it may take long, and decisions wait for r.mu
 	r.mu.Lock()
 	r.logErrors(states)
 	r.sources = states
-	due := r.take(changes, whole)
+	due := r.take(changes, next, whole)
 	r.mu.Unlock()
 	for _, t := range due {
 		r.queue.add(t)
@@ -79,11 +80,11 @@ func (r *Reconciler) checkHost(docs []*SetDoc) error {
 	return nil
 }
 
-// take changes the index, and returns the targets whose wishes changed. The caller holds r.mu.
-func (r *Reconciler) take(changes []change, whole bool) (due []op.Target) {
+// take changes the index as planned, and returns the targets whose wishes changed. The caller holds r.mu.
+func (r *Reconciler) take(changes []change, next map[op.Target]*wish, whole bool) (due []op.Target) {
 	ix := r.wishes
 	ix.whole = whole
-	for t, before := range ix.apply(changes) {
+	for t, before := range ix.apply(changes, next) {
 		now := ix.wishes[t]
 		if now != nil && before != nil && before.same(now) {
 			now.found = before.found

@@ -12,8 +12,8 @@ import (
 )
 
 // runNext runs the next step of a target. It reports whether the target may have more work at once. A worker for signed
-// steps leaves all other steps to the other workers.
-func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, kept bool) bool {
+// steps leaves all other steps to the other workers. look says that requests that wait must be looked at again.
+func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, kept, look bool) bool {
 	if ctx.Err() != nil {
 		return false // after the stop of the daemon no step begins
 	}
@@ -21,6 +21,9 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 	turn, ok, err := r.Gate.Next(ctx, t)
 	if err != nil {
 		return r.later(t, "run", err)
+	}
+	if look && turn.Asks {
+		r.lookSoon(t)
 	}
 	if !turn.Signed {
 		r.queue.unmark(t, mark)
@@ -62,12 +65,25 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 			}
 		}()
 	}
-	return r.run(ctx, d, turn.Permit)
+	return r.run(ctx, d, turn.Permit, mark)
+}
+
+// goesOn reports whether a target may have more work after Record ended a step of it. If the gate did not wake it then,
+// no step of it is open. If no wish is for it either, it has no work, and goesOn ends the mark.
+func (r *Reconciler) goesOn(t op.Target, mark uint64) bool {
+	r.mu.Lock()
+	m := r.targets[t]
+	more := r.wishes.wishes[t] != nil || m != nil && (m.woken || m.open || m.adopt || len(m.withdraw) > 0)
+	r.mu.Unlock()
+	if !more {
+		r.queue.unmark(t, mark)
+	}
+	return more
 }
 
 // run executes one step and records its end. From here the daemon's stop does not cut the work off at once: half a step
-// is worse than a slow stop.
-func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permit) bool {
+// is worse than a slow stop. mark is the queue's mark of the target before the permit was made.
+func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permit, mark uint64) bool {
 	step := permit.Step()
 	ctx = context.WithoutCancel(ctx)
 	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
@@ -79,7 +95,8 @@ func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permi
 		return r.afterError(ctx, d, step, did, err)
 	}
 	if did.Task == "" {
-		return r.record(ctx, step, r.outcome(ctx, d, step, did, nil))
+		ended, again := r.record(ctx, step, r.outcome(ctx, d, step, did, nil))
+		return again && (!ended || r.goesOn(step.Target, mark))
 	}
 	if err := r.Gate.SetTask(ctx, step.ID, did.Task); err != nil {
 		r.Logger.Error("a task's id cannot be written; after a restart it is not found again", "step", step.ID.String(), "error", err)
@@ -103,7 +120,8 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 	}
 	switch {
 	case now.State == op.StateDispatched:
-		return r.record(ctx, now, r.outcome(ctx, d, now, did, err))
+		_, again := r.record(ctx, now, r.outcome(ctx, d, now, did, err))
+		return again
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
 		r.ended(now) // Permit.Use ended it, or it waits for a signature now
 		return true
@@ -162,26 +180,27 @@ func wasCutOff(err error) bool {
 }
 
 // record ends a dispatched step in the journal. If that cannot be written now, it is written later. Until then the step
-// is dispatched, and nothing else of its target runs.
-func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome) bool {
+// is dispatched, and nothing else of its target runs. again says that the target may have more work at once. ended says
+// that the gate took the end, and woke the target if a step of it is open.
+func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome) (ended, again bool) {
 	now, err := r.Gate.Record(ctx, step.ID, out)
 	if errors.Is(err, refusal.Conflict) || errors.Is(err, refusal.UnknownTarget) {
 		// It was not dispatched, or another call recorded its end: the journal is right.
 		r.attach(step, nil)
 		r.Logger.Warn("a step is not dispatched any more", "step", step.ID.String(), "error", err)
-		return true
+		return false, true
 	}
 	if err != nil {
 		r.attach(step, &attached{step: step, outcome: out, ended: true})
-		return r.later(step.Target, "record", err)
+		return false, r.later(step.Target, "record", err)
 	}
 	r.attach(step, nil)
 	if now.State == op.StatePlanned {
 		r.holdBack(now, out.Err, maxDelay)
-		return false
+		return false, false
 	}
 	r.ended(now)
-	return true
+	return true, true
 }
 
 // holdBack keeps a step from running again before its back-off has passed, which is at most longest.

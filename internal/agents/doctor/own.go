@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"gated/internal/agents/hook"
@@ -129,7 +130,9 @@ func (d Doctor) isThisProgram(path string) bool {
 }
 
 // leftName matches the names of the doctor's agents.
-var leftName = regexp.MustCompile("^doctor-[0-9a-f]{12}$")
+var leftName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^doctor-[0-9a-f]{12}$")
+})
 
 // tidy gives up the names of killed doctors: of this uid, with a token, and older than any doctor needs. The daemon
 // permits that only to an operator, and only if the name holds nothing. A refusal goes into the daemon's log, so the
@@ -147,7 +150,7 @@ func (d Doctor) tidy(ctx context.Context, r *Report, gate Gate) {
 	}
 	var left []api.Agent
 	for _, a := range list {
-		if leftName.MatchString(a.Name) && a.PID == 0 && a.UID == me.UID && d.Now().Sub(a.RegisteredAt) > probeTTL {
+		if leftName().MatchString(a.Name) && a.PID == 0 && a.UID == me.UID && d.Now().Sub(a.RegisteredAt) > probeTTL {
 			left = append(left, a)
 		}
 	}

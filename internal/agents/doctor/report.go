@@ -97,7 +97,7 @@ func (r *Report) weigh() {
 
 // blind is what no hook can see.
 var blind = []string{
-	"a shell, an editor or any program that writes a file without the tools Edit, Write, MultiEdit and NotebookEdit",
+	"a shell, an editor or any program that writes a file without the tools that its product asks a hook about",
 	"git commit --no-verify, git push --no-verify and git -c core.hooksPath=...; and commits by git merge, rebase, cherry-pick and am, for which git runs no pre-commit hook (pre-push sees them)",
 	"a sub-agent or another program that runs without these settings",
 	"what happens between the question and the change: a hook asks and reserves nothing",

@@ -19,6 +19,7 @@ type Dialect interface {
 
 	form() form
 	site() site
+	servers() serverSite
 	refuse(reason string) Outcome
 	warn(text string) Outcome
 	silent() Outcome

@@ -9,13 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
 
 // goesByName matches hooks that use their own name.
-var goesByName = regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PROGRAM_NAME|basename`)
+var goesByName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PROGRAM_NAME|basename`)
+})
 
 // InstallGit makes git ask about every commit and push in the repository around top and its linked work trees. It keeps
 // an existing hook beside gated's, with its mode, and gated's script runs it. It changes all or nothing. Conflict: a
@@ -50,7 +53,7 @@ func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 		if change.Action != Unchanged {
 			steps = append(steps, func() error { return h.install(script) })
 		}
-		if change.Backup != "" && goesByName.Match(h.content) {
+		if change.Backup != "" && goesByName().Match(h.content) {
 			report.Notes = append(report.Notes, fmt.Sprintf("%s uses its own name or path, which has changed: check that it still works", op.Shown(change.Backup)))
 		}
 		report.Changes = append(report.Changes, change)

@@ -214,7 +214,7 @@ type decision struct {
 func denyByDecision(reason string) Outcome {
 	return written(struct {
 		Specific decision `json:"hookSpecificOutput"`
-	}{decision{Event: Claude{}.form().event, Decision: "deny", Reason: reason}}, reason)
+	}{decision{Event: preToolUse, Decision: "deny", Reason: reason}}, reason)
 }
 
 // sayToUser tells the user something, and decides nothing.

@@ -39,7 +39,7 @@ func (b *Book) deciding(ctx context.Context, w *wish, fn func(*store.Tx, *outcom
 		if err := b.survey(ctx, w); err != nil {
 			return err
 		}
-		late := false
+		var late bool
 		err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
 			s, err := b.present(tx, out, w)
 			if late = errors.Is(err, refusal.TooComplex); err != nil {

@@ -27,6 +27,10 @@ type Rule struct {
 	Why   func(Case) string // a sentence for people
 }
 
+// SignedByRule is the rule's name in the verdict on a step that the built-in rules
+// call benign, and that a rule of the policy wants signed.
+const SignedByRule = "signed-by-rule"
+
 // Matches reports whether the rule's condition holds.
 func (r Rule) Matches(c Case) bool { return r.When == nil || r.When(c) }
 

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -77,13 +78,15 @@ func (d *doc) text(line int) string {
 // milliseconds.
 const maxSearch = 64 << 10
 
-var libraryError = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
+var libraryError = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
+})
 
 // syntax refuses the file for the library's error, which has its line only in the text, and no column. If its parser
 // refuses (not its scanner), that is the line before the surrounding map or list. People need the wrong line itself:
 // the last line of the shortest beginning of the file that fails for the same reason.
 func (d *doc) syntax(err error) {
-	head := libraryError.FindStringSubmatch(err.Error())
+	head := libraryError().FindStringSubmatch(err.Error())
 	msg := strings.TrimPrefix(err.Error(), head[0])
 	line, _ := strconv.Atoi(head[1]) // without a number it is the first line
 	if strings.HasPrefix(msg, "did not find expected") {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"
@@ -177,11 +178,13 @@ func fileName(text, dir string) (string, error) {
 
 // newDiskName is the form of a new disk's name, because the driver puts new disks on the virtio
 // bus.
-var newDiskName = regexp.MustCompile(`^vd[a-z]{1,2}$`)
+var newDiskName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^vd[a-z]{1,2}$`)
+})
 
 func (w *work) diskCreate(ctx context.Context) (action, error) {
 	name := w.step.Params.Str("disk")
-	if !newDiskName.MatchString(name) {
+	if !newDiskName().MatchString(name) {
 		return nil, refusal.New(refusal.BadParams, "%q is not the name of a new disk (vda to vdzz)", name)
 	}
 	for _, x := range append(w.guest.xml.Disks, w.guest.live.Disks...) {

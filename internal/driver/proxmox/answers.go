@@ -28,6 +28,25 @@ type object map[string]string
 // less than a quarter of it.
 const maxAnswer = 16 << 20
 
+// decodeAnswer returns the data of an answer: a JSON object with the member data. The data is
+// empty for null. The member itself must be there.
+func decodeAnswer(body []byte) ([]byte, error) {
+	var a struct {
+		Data jsontext.Value `json:"data"`
+	}
+	// The decoder of the data refuses text that is not UTF-8, if the driver reads the data.
+	if err := json.Unmarshal(body, &a, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("an answer that is no object: %w", err)
+	}
+	switch a.Data.Kind() {
+	case jsontext.KindInvalid:
+		return nil, errors.New("an answer without data")
+	case jsontext.KindNull:
+		return nil, nil
+	}
+	return a.Data, nil
+}
+
 // decodeObject reads one object.
 func decodeObject(b []byte) (object, error) {
 	var fields map[string]jsontext.Value
@@ -122,12 +141,6 @@ func (o object) integer(key string) (int64, error) {
 	}
 	return n, nil
 }
-
-// raw keeps an answer's data unchanged, for a decoder that is stricter than the library's.
-type raw []byte
-
-// UnmarshalJSON copies b.
-func (r *raw) UnmarshalJSON(b []byte) error { *r = append((*r)[:0], b...); return nil }
 
 // readAll reads a body of at most maxAnswer bytes.
 func readAll(body io.Reader) ([]byte, error) {

@@ -21,20 +21,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	pve "github.com/luthermonson/go-proxmox"
 
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
 
-// values are the parameters of one request. They are only texts, because the library makes a
-// query from JSON, which would turn a number into 1e+08.
+// values are the parameters of one request. They are only texts: Proxmox VE reads 2048 and
+// "2048" alike.
 type values map[string]string
 
 // client sends requests. It sends each once, with a deadline.
 type client struct {
-	api     *pve.Client
+	through *http.Client
+	base    string // the URL above every path
 	token   string // the token's id, without the secret
+	signed  string // the header Authorization, with the secret
 	timeout time.Duration
 }
 
@@ -48,50 +49,91 @@ func newClient(cfg Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The client follows no redirect, because a request has the token.
 	own := &http.Client{Transport: through, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("an answer of Proxmox VE is a redirect")
+		return http.ErrUseLastResponse
 	}}
-	api := pve.NewClient(strings.TrimSuffix(cfg.URL, "/")+"/api2/json", pve.WithHTTPClient(own),
-		pve.WithAPIToken(id, secret), pve.WithUserAgent("gated"), pve.WithLogger(silent{}))
-	return &client{api: api, token: id, timeout: cfg.Timeout}, nil
+	return &client{through: own, base: strings.TrimSuffix(cfg.URL, "/") + "/api2/json", token: id,
+		signed: "PVEAPIToken=" + id + "=" + secret, timeout: cfg.Timeout}, nil
 }
 
-// silent discards the library's log, because the library prints data to standard error.
-type silent struct{}
-
-func (silent) Debugf(string, ...any) {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Infof(string, ...any)  {}
-func (silent) Warnf(string, ...any)  {}
-
-// send does one request and returns the answer's data. The data is empty for null.
+// send does one request and returns the answer's data. The data is empty for null. Every status
+// but 2xx is an error. The whole body is read within the request's deadline.
 func (c *client) send(ctx context.Context, method, path string, v values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	var data raw
-	var err error
-	// A nil map means no body, but a typed nil in an interface would be "null".
-	var body any
-	if len(v) > 0 {
-		body = v
+	req, err := c.request(ctx, method, path, v)
+	if err != nil {
+		return nil, err
 	}
-	switch method {
-	case http.MethodGet:
-		err = c.api.GetWithParams(ctx, path, body, &data)
-	case http.MethodDelete:
-		err = c.api.DeleteWithParams(ctx, path, body, &data)
-	case http.MethodPost:
-		err = c.api.Post(ctx, path, body, &data)
-	case http.MethodPut:
-		err = c.api.Put(ctx, path, body, &data)
-	default:
-		err = fmt.Errorf("no method %s", method)
+	body, err := c.answer(req)
+	var data []byte
+	if err == nil {
+		data, err = decodeAnswer(body)
 	}
 	if err != nil && ctx.Err() != nil {
-		// The library's error text varies here. The server may have done the request.
+		// The HTTP client's error text varies here. A TLS server can even end the body properly when the deadline cuts
+		// it off. The server may have done the request.
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return data, err
+}
+
+// request makes a signed request. Parameters are a query where a request has no body, else a
+// JSON object.
+func (c *client) request(ctx context.Context, method, path string, v values) (*http.Request, error) {
+	at := c.base + path
+	var body io.Reader
+	switch method {
+	case http.MethodGet, http.MethodDelete:
+		if len(v) > 0 {
+			at += "?" + v.query()
+		}
+	case http.MethodPost, http.MethodPut:
+		if len(v) > 0 {
+			text, err := json.Marshal(v, json.Deterministic(true))
+			if err != nil {
+				return nil, err
+			}
+			body = bytes.NewReader(text)
+		}
+	default:
+		return nil, fmt.Errorf("no method %s", method)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "gated")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", c.signed)
+	return req, nil
+}
+
+// query returns the parameters as the query of a URL.
+func (v values) query() string {
+	q := make(url.Values, len(v))
+	for name, text := range v {
+		q.Set(name, text)
+	}
+	return q.Encode()
+}
+
+// answer sends a request once and returns the body of an answer with a status of 2xx.
+func (c *client) answer(req *http.Request) ([]byte, error) {
+	res, err := c.through.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := readAll(res.Body)
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, refusedBy(res, body)
+	}
+	return body, err
 }
 
 // list asks for an array of objects.
@@ -135,31 +177,6 @@ func path(parts ...string) string {
 	return s.String()
 }
 
-// transport is below the library, because the library has four faults. If the caller wants no
-// answer, it takes every status but 400, 401, 403, 500 and 501 for success. It drops the text
-// of a 500. It follows redirects with the token. It reads a body of any length. Here every
-// status but 2xx is an error. The whole body is read within the request's deadline, before the
-// library gets it.
-type transport struct{ base http.RoundTripper }
-
-// RoundTrip sends one request once.
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := t.base.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := readAll(res.Body)
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, refusedBy(res, body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	return res, nil
-}
-
 // refusedBy reads an answer that is an error.
 func refusedBy(res *http.Response, body []byte) *answered {
 	_, reason, _ := strings.Cut(res.Status, " ")
@@ -188,7 +205,7 @@ func newTransport(cfg Config) (http.RoundTripper, error) {
 		return nil, err
 	}
 	dialer := &net.Dialer{Timeout: cfg.Timeout}
-	return transport{&http.Transport{
+	return &http.Transport{
 		DialContext:         dialer.DialContext,
 		TLSClientConfig:     secure,
 		TLSHandshakeTimeout: cfg.Timeout,
@@ -196,7 +213,7 @@ func newTransport(cfg Config) (http.RoundTripper, error) {
 		IdleConnTimeout:     time.Minute,
 		// A header only has the status line and a few words.
 		MaxResponseHeaderBytes: 64 << 10,
-	}}, nil
+	}, nil
 }
 
 // tlsConfig trusts one certificate, by its fingerprint, or one CA. With a fingerprint, the

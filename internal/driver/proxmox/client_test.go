@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,7 +39,7 @@ func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Confi
 }
 
 // Every answer except 2xx is an error. The error says if the work may be done, and if a later
-// request may succeed. The library alone takes a 302, a 404 and a 595 for success.
+// request may succeed.
 func TestAnswersThatAreErrors(t *testing.T) {
 	for status, c := range map[int]struct{ untouched, passing bool }{
 		302: {true, false}, 400: {true, false}, 401: {true, false}, 403: {true, false}, 404: {true, false}, 429: {true, true},
@@ -136,13 +137,42 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)
 }
 
-// Numbers reach the server unchanged, in a query and in a body.
+// An answer without data is an error, and data that is null is empty.
+func TestAnswerWithoutData(t *testing.T) {
+	body := ""
+	api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+	for _, body = range []string{`{}`, `{"success":1}`, `null`, `[]`, ``, `{"data":1,"data":2}`, `{"data":null} x`} {
+		must.Err(api.send(t.Context(), "GET", "/x", nil))(t, "%q", body)
+	}
+	body = `{"success":1,"data":null}`
+	require.Empty(t, must.Get(api.send(t.Context(), "GET", "/x", nil))(t))
+	body = `{"data": "a text"}`
+	require.Equal(t, `"a text"`, string(must.Get(api.send(t.Context(), "GET", "/x", nil))(t)))
+}
+
+// Numbers reach the server unchanged, in a query and in a body. Without parameters there is
+// neither.
 func TestParametersAreTexts(t *testing.T) {
-	var query, kind string
+	var query, kind, body, content string
 	api, _, _ := served(t, func(w http.ResponseWriter, r *http.Request) {
-		query, kind = r.URL.RawQuery, r.Header.Get("Authorization")
+		query, kind, content = r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Content-Type")
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body = string(text)
 		_, _ = w.Write([]byte(`{"data":null}`))
 	})
+	for _, method := range []string{"POST", "PUT"} {
+		must.Get(api.send(t.Context(), method, "/x", values{"vmid": "100000000", "name": "a&b <c>"}))(t)
+		require.JSONEq(t, `{"vmid":"100000000","name":"a&b <c>"}`, body)
+		require.Equal(t, "application/json", content)
+		must.Get(api.send(t.Context(), method, "/x", nil))(t)
+		require.Empty(t, body+content+query)
+	}
+	must.Err(api.send(t.Context(), "PATCH", "/x", nil))(t)
+	must.Get(api.send(t.Context(), "GET", "/x", values{"b": "1 2", "a": "&"}))(t)
+	require.Equal(t, "a=%26&b=1+2", query)
 	must.Get(api.send(t.Context(), "GET", "/x", values{"vmid": "999999999"}))(t)
 	require.Equal(t, "vmid=999999999", query)
 	require.Equal(t, "PVEAPIToken="+strings.TrimSpace(secretLine), kind)

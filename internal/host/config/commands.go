@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -44,12 +45,14 @@ func words(v strictyaml.Value) []string {
 	return out
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+})
 
 func environment(v strictyaml.Value) map[string]string {
 	out := map[string]string{}
 	for k, e := range v.Each() {
-		if !variable.MatchString(k) {
+		if !variable().MatchString(k) {
 			e.Fail("%q is not a variable's name ([A-Za-z_][A-Za-z0-9_]*)", k)
 		}
 		out[k] = e.Text()

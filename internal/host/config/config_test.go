@@ -229,7 +229,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	shown, plainly := c.Commands["drop-db"], least.Commands["drop-db"]
 	require.Equal(t, []any{plainly.Timeout, plainly.ProbeTimeout, plainly.Output, plainly.Benign}, []any{shown.Timeout, shown.ProbeTimeout, shown.Output, shown.Benign})
 	want.Commands = c.Commands // all else of it depends on the command
-	require.Len(t, c.Policy.Rules, 2)
+	require.Len(t, c.Policy.Rules, 3)
 	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
 	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
 	want.RevocationFile = "/var/lib/my gated/revoked"

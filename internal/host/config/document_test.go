@@ -27,12 +27,12 @@ func TestTheDocumentsExamplesAreFiles(t *testing.T) {
 		require.NoError(t, c.Policy.Validate())
 		rules += len(c.Policy.Rules)
 	}
-	require.Equal(t, 9, rules)
+	require.Equal(t, 10, rules)
 }
 
 func TestTheDocumentHasEveryKeyOfARule(t *testing.T) {
 	doc := must.Get(os.ReadFile("../../../docs/formats/configuration.md"))(t)
-	for _, key := range []string{"op", "target", "labels", "role", "threshold", "touch", "cool_off", "window", "max_validity",
+	for _, key := range []string{"op", "signed", "target", "labels", "role", "threshold", "touch", "cool_off", "window", "max_validity",
 		"policy.roles", "policy.rules", "revocation_file"} {
 		require.Contains(t, string(doc), "\n| `"+key+"` |")
 	}

@@ -64,9 +64,15 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 		Op:          said(m.Get("op")),
 		Target:      said(m.Get("target")),
 		Role:        op.Role(said(m.Get("role"))),
-		Threshold:   int(m.Need("threshold").Int(1, policy.MaxThreshold)),
+		Threshold:   1,
 		CoolOff:     duration(m.Get("cool_off"), 0, time.Second, longest),
 		MaxValidity: duration(m.Get("max_validity"), 0, time.Second, longest),
+	}
+	if v := m.Get("signed"); v.Present() {
+		r.Signed = signed(v)
+	}
+	if m.Get("threshold").Present() || !m.Get("signed").Present() {
+		r.Threshold = int(m.Need("threshold").Int(1, policy.MaxThreshold))
 	}
 	if v := m.Get("touch"); v.Present() {
 		if s := oneOf(v, "none", string(op.TouchPresent), string(op.TouchVerified)); s != "none" {
@@ -90,6 +96,18 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 		}
 	}
 	return r
+}
+
+// signed reads the patterns of the operations that a rule wants signed.
+func signed(v strictyaml.Value) []string {
+	var out []string
+	for _, e := range v.List() {
+		out = append(out, said(e))
+	}
+	if len(out) == 0 {
+		v.Fail("signed is empty; leave it out to name no operation")
+	}
+	return out
 }
 
 // said reads a text that is not empty, because an empty one would look as if it matched nothing.

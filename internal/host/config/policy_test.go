@@ -43,6 +43,8 @@ policy:
       threshold: 16
       touch: none
     - {threshold: 1, window: 22:00-24:00Z, op: "guest.*", target: "guest/web-*"}
+    - {labels: {tier: prod}, signed: [guest.stop, "guest.re*"]}
+    - {signed: [command.run], threshold: 2}
   roles: [manager, on-call]
 `)))(t)
 	require.Equal(t, "/etc/gated/revoked", c.RevocationFile)
@@ -57,6 +59,8 @@ policy:
 		{Where: "gated.yaml:15", Threshold: 1, Touch: op.TouchPresent},
 		{Where: "gated.yaml:18", Role: "manager", Threshold: 16},
 		{Where: "gated.yaml:21", Threshold: 1, Op: "guest.*", Target: "guest/web-*", Window: window(t, "22:00-24:00Z")},
+		{Where: "gated.yaml:22", Threshold: 1, Labels: map[string]string{"tier": "prod"}, Signed: []string{"guest.stop", "guest.re*"}},
+		{Where: "gated.yaml:23", Threshold: 2, Signed: []string{"command.run"}},
 	}
 	require.Equal(t, want, c.Policy)
 	require.NoError(t, c.Policy.Validate())
@@ -91,6 +95,17 @@ func TestParseOfRulesThatLoosen(t *testing.T) {
 		`^require_touch: true`:           "unknown key require_touch in policy",
 		`rules: [{threshold: 1, ^x: 1}]`: "unknown key x in the rule",
 
+		`rules: [{signed: ^guest.stop}]`:                           "signed is not a list",
+		`rules: [{signed: ^[]}]`:                                   "signed is empty",
+		`rules: [{threshold: 2, signed: ^[]}]`:                     "signed is empty",
+		`rules: [{signed: [^""]}]`:                                 "an empty text",
+		`rules: [{signed: [^1]}]`:                                  "a value of signed is not text",
+		`rules: [{signed: ^[guest.halt]}]`:                         `the pattern "guest.halt" matches no operation`,
+		`rules: [{signed: ^[guest.stop, guest.stop]}]`:             `the pattern "guest.stop" is empty or there twice`,
+		`rules: [{op: guest.*, signed: ^[guest.stop]}]`:            "a rule has op or signed, and not both",
+		`rules: [{signed: [guest.stop], threshold: ^0}]`:           "threshold is 0, outside 1 to 16",
+		`rules: [{labels: {a: b}, signed: ^[guest.create]}]`:       `"guest.create" makes a target, which has no labels before`,
+		`rules: [{signed: [guest.stop], role: ^recovery}]`:         "the role recovery may not sign guest.stop",
 		`rules: [{threshold: 1, op: ^""}]`:                         "an empty text; leave the key out",
 		`rules: [{threshold: 1, op: ^guest.explode}]`:              `the pattern "guest.explode" matches no operation`,
 		`rules: [{threshold: 1, op: ^Guest.destroy}]`:              `the pattern "Guest.destroy" matches no operation`,

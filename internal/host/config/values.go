@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -154,12 +155,14 @@ func uidRange(v strictyaml.Value) (r UIDs) {
 	return r
 }
 
-var fingerprints = regexp.MustCompile(`^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){31}$`)
+var fingerprints = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){31}$`)
+})
 
 // fingerprint reads a SHA-256 as Proxmox VE shows it.
 func fingerprint(v strictyaml.Value) string {
 	s := v.Text()
-	if !fingerprints.MatchString(s) {
+	if !fingerprints().MatchString(s) {
 		v.Fail("fingerprint is not 32 pairs of hex digits with colons between them")
 	}
 	return s

@@ -206,8 +206,10 @@ func TestTheFileAfterACrash(t *testing.T) {
 	require.Equal(t, after, read(t, w.signers()))
 	require.Contains(t, w.log.String(), "the list of signers was written")
 
-	// So is a file that a hand puts back while the daemon runs.
-	require.NoError(t, os.WriteFile(w.signers(), []byte(before), 0o600))
+	// So is a file that a hand puts back while the daemon runs. It comes whole: the daemon looks at any moment, and takes
+	// half a list for an edit.
+	require.NoError(t, os.WriteFile(w.signers()+".whole", []byte(before), 0o600))
+	require.NoError(t, os.Rename(w.signers()+".whole", w.signers()))
 	w.hup()
 	require.Equal(t, after, read(t, w.signers()))
 	require.True(t, w.health("signers").OK, "an older list is no edit")

@@ -313,6 +313,7 @@ func (d *daemon) server() *server.Server {
 		Held:   d.reconciler().HeldBack,
 		Guests: service.NewGuests(g, guests),
 		Log:    d.events,
+		Waits:  service.NewWaits(g),
 		Status: d.Status,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),

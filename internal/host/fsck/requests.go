@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -219,13 +220,15 @@ const proven = "proof "
 
 // attestation ends these words, only in the entry with which the proof came. A proof
 // is stored without what its key attested.
-var attestation = regexp.MustCompile(` flags=0x[0-9a-f]{2} counter=[0-9]+$`)
+var attestation = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(` flags=0x[0-9a-f]{2} counter=[0-9]+$`)
+})
 
 // counted returns the request's counted signatures and proofs in the log, sorted.
 func counted(e audit.Entry) []string {
 	words := slices.Clone(e.Signers)
 	for _, k := range e.Keys {
-		words = append(words, attestation.ReplaceAllString(k, ""))
+		words = append(words, attestation().ReplaceAllString(k, ""))
 	}
 	slices.Sort(words)
 	return slices.Compact(words) // an offline signer may have given a proof twice

@@ -279,7 +279,9 @@ func readFile(path string, most int64) ([]byte, error) {
 const maxToken = 1024
 
 // tokenText matches a bearer token (RFC 6750, section 2.1).
-var tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
+var tokenText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
+})
 
 // ReadTokenFile returns the token in a file of one line: at least 16 characters of RFC 6750. It refuses a file that
 // others may read or change, a link, or anything but a regular file, as NotAllowed. A file without a token is
@@ -315,7 +317,7 @@ func ReadTokenFile(path string) (string, error) {
 		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
 	}
 	token := strings.TrimSuffix(string(b), "\n")
-	if len(token) > maxToken || !tokenText.MatchString(token) {
+	if len(token) > maxToken || !tokenText().MatchString(token) {
 		return "", refusal.New(refusal.Malformed, "%s holds no token: one line of 16 to %d letters, digits and -._~+/",
 			path, maxToken).
 			WithHint("head -c 32 /dev/urandom | base64 > %s", path)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -20,10 +21,11 @@ func FuzzQuery(f *testing.F) {
 	f.Add("state=failed&after=j3&limit=7")
 	f.Add("after=-1&limit=99999999999999999999")
 	f.Add("state=%zz")
+	f.Add("wait_seconds=45&until=decided")
 	f.Fuzz(func(t *testing.T, raw string) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/jobs", nil)
 		r.URL = &url.URL{Path: "/v1/jobs", RawQuery: raw}
-		q, err := parseQuery(r, []string{"state", "after", "limit"})
+		q, err := parseQuery(r, []string{"state", "after", "limit", "wait_seconds", "until"})
 		if err != nil {
 			malformed(t, err)
 			return
@@ -43,6 +45,11 @@ func FuzzQuery(f *testing.F) {
 			malformed(t, err)
 		} else if n < 0 {
 			t.Fatalf("after %d", n)
+		}
+		if wait, until, err := c.waitQuery(); err != nil {
+			malformed(t, err)
+		} else if wait < 0 || wait > api.MaxWait*time.Second || (wait > 0) != q.Has("wait_seconds") || until.Check() != nil {
+			t.Fatalf("%q became %s until %q", raw, wait, until)
 		}
 	})
 }

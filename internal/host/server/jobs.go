@@ -8,7 +8,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/host/service"
 	"gated/internal/wire/api"
 )
 
@@ -122,15 +121,6 @@ func weightOf[T interface{ Weight() int }](page []T) (n int) {
 		n += v.Weight()
 	}
 	return n
-}
-
-func (s *Server) job(c *call) (answer, error) {
-	id, err := op.ParseJobID(c.r.PathValue("id"))
-	if err != nil {
-		return answer{}, ownRefusal(err)
-	}
-	job, err := service.ShownJob(c.ctx, s.Gate, s.Held, id)
-	return ok(api.JobOf(job)), err
 }
 
 func (s *Server) cancel(c *call) (answer, error) {

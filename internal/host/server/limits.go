@@ -16,6 +16,8 @@ type Limits struct {
 	StreamsKept int // of both, for operators alone; at most half
 	Waits       int // connections on which a claim waits
 	WaitsUID    int // of one uid
+	JobWaits    int // calls that wait for a job
+	JobWaitsUID int // of one uid
 	Lists       int // long reading calls at once; the others wait
 	ListsUID    int
 	Plans       int // documents that are planned at once; more are refused
@@ -57,6 +59,7 @@ const (
 func DefaultLimits() Limits {
 	return Limits{
 		Conns: 512, ConnsPerUID: 256, Streams: 128, StreamsUID: 64, StreamsKept: 16, Waits: 256, WaitsUID: 64,
+		JobWaits: 96, JobWaitsUID: 64,
 		Lists: 8, ListsUID: 2, Plans: 2, PlansUID: 1,
 		Header: 10 * time.Second, Body: 30 * time.Second, Work: 60 * time.Second, Write: 30 * time.Second,
 		Idle: 60 * time.Second, Beat: 15 * time.Second, Drain: 10 * time.Second,
@@ -75,6 +78,8 @@ func (l Limits) orDefault() Limits {
 	fill(&l.StreamsKept, d.StreamsKept)
 	fill(&l.Waits, d.Waits)
 	fill(&l.WaitsUID, d.WaitsUID)
+	fill(&l.JobWaits, d.JobWaits)
+	fill(&l.JobWaitsUID, d.JobWaitsUID)
 	fill(&l.Lists, d.Lists)
 	fill(&l.ListsUID, d.ListsUID)
 	fill(&l.Plans, d.Plans)

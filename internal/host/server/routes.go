@@ -34,7 +34,7 @@ func (s *Server) table() []route {
 		{post, "/v1/ops", anyone, MaxBody, nil, s.approveOffline},
 		{post, "/v1/jobs", submitters, MaxBody, nil, s.submit},
 		{get, "/v1/jobs", anyone, 0, []string{"state", "after", "limit"}, s.inTurn(s.jobs)},
-		{get, "/v1/jobs/{id}", anyone, 0, nil, s.inTurn(s.job)},
+		{get, "/v1/jobs/{id}", anyone, 0, []string{"wait_seconds", "until"}, s.job},
 		{del, "/v1/jobs/{id}", anyone, 0, nil, s.cancel},
 		{get, "/v1/requests", anyone, 0, []string{"state", "after", "limit"}, s.inTurn(s.requests)},
 		{get, "/v1/requests/{id}", anyone, 0, nil, s.inTurn(s.request)},

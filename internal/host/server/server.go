@@ -31,6 +31,7 @@ type Config struct {
 	Desired *service.Desired
 	Guests  service.Guests
 	Log     *service.Log
+	Waits   *service.Waits
 	Canary  *canary.Canary
 
 	Commands *service.Commands // nil: there are none
@@ -75,6 +76,7 @@ type Server struct {
 	answers  *quota
 	streams  *quota
 	waits    *quota
+	jobWaits *quota
 	plans    *quota
 	turns    *turns.Turns
 	stopping chan struct{} // closed when streams have to end
@@ -94,6 +96,7 @@ func New(c Config) *Server {
 		answers:  newQuota("bytes of answers that nobody has taken", c.Limits.Answers, c.Limits.AnswersUID),
 		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
 		waits:    newQuota("waiting calls", int64(c.Limits.Waits), int64(c.Limits.WaitsUID)),
+		jobWaits: newQuota("waits for jobs", int64(c.Limits.JobWaits), int64(c.Limits.JobWaitsUID)),
 		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
 		turns:    turns.New(c.Limits.Lists, c.Limits.ListsUID),
 		stopping: make(chan struct{}),

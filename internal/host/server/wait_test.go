@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,9 +124,10 @@ func TestWaitsEndAtShutdown(t *testing.T) {
 func TestAClaimThatDoesNotWait(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Work = 100 * time.Millisecond })
 	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	begin := sync.OnceFunc(func() { close(begun) }) // the store may run a function twice
 	go func() {
 		ended <- w.Store.Update(context.Background(), func(*store.Tx) error {
-			close(begun)
+			begin()
 			<-end
 			return nil
 		})

@@ -20,7 +20,7 @@ import (
 // its wishes; nothing of whoever has a name that looks like it.
 func TestWhatConcerns(t *testing.T) {
 	//fsck:none entries by hand, for what they say alone
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations(), Rehearse: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	builder := op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "builder#7"}

@@ -17,7 +17,7 @@ func ptr(b bool) *bool { return &b }
 // nothing of revoked keys.
 func TestRevokedKeysFarBackInTheLog(t *testing.T) {
 	//fsck:none entries by hand, for what they say alone
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations(), Rehearse: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	s.OnGroup(audit.Seal)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // old is what entries of version 1 have beside Entry.
@@ -59,16 +60,20 @@ func (s *stored) revokes() *bool {
 		return s.Revokes
 	case s.Policy != "" && s.Revoked == "":
 	default:
-		is = !revokedNone[s.Kind].MatchString(s.Detail)
+		is = !revokedNone[s.Kind]().MatchString(s.Detail)
 	}
 	return &is
 }
 
 // revokedNone matches the words of entries if no key was revoked. The oldest starts
 // say nothing of revoked keys.
-var revokedNone = map[Kind]*regexp.Regexp{
-	Started: regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |.*: no key was revoked, ).*)?$`),
-	Trusted: regexp.MustCompile(`^(0 keys revoked|.*: no key was revoked, )`),
+var revokedNone = map[Kind]func() *regexp.Regexp{
+	Started: sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |.*: no key was revoked, ).*)?$`)
+	}),
+	Trusted: sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(0 keys revoked|.*: no key was revoked, )`)
+	}),
 }
 
 // registration reads "builder#7: process 4711", "builder#7: a token", or why

@@ -23,26 +23,27 @@ func Wish(s op.Step) string {
 
 // AddStep inserts a step in the state it has.
 func AddStep(tx *store.Tx, s op.Step) error {
+	wish := Wish(s)
 	_, err := tx.Exec(`INSERT INTO steps(job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why,
 			state, birth, undoes, code, detail, wish, updated_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(s.ID.Job), s.ID.Index, s.Op, s.Target.Kind, s.Target.Name, string(s.Incarnation), string(s.Params.Canonical()),
 		string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule, s.Verdict.Why, string(s.State), s.Birth, s.Undoes,
-		string(s.Code), s.Detail, Wish(s), s.UpdatedAt.UnixNano())
+		string(s.Code), s.Detail, wish, s.UpdatedAt.UnixNano())
 	if err != nil {
 		return fmt.Errorf("insert step: %w", err)
 	}
-	return overtake(tx, s)
+	return overtake(tx, s, wish)
 }
 
 // overtake forgets the rejections of a destructive step's wish, if an operator rejected them before the step was added,
-// or before it became destructive. A rejection of an older step that comes later counts.
-func overtake(tx *store.Tx, s op.Step) error {
+// or before it became destructive. A rejection of an older step that comes later counts. wish is Wish(s).
+func overtake(tx *store.Tx, s op.Step, wish string) error {
 	if s.Verdict.Class != op.Destructive {
 		return nil
 	}
 	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> '' AND wish = ?
-		AND (job, idx) < (?, ?)`, s.Target.Kind, s.Target.Name, Wish(s), int64(s.ID.Job), s.ID.Index)
+		AND (job, idx) < (?, ?)`, s.Target.Kind, s.Target.Name, wish, int64(s.ID.Job), s.ID.Index)
 	if err != nil {
 		return fmt.Errorf("forget an older rejection: %w", err)
 	}
@@ -217,13 +218,14 @@ func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []s
 // Rebind records what an open step is about when that becomes known: the incarnation
 // that an earlier step of the job made, and a verdict.
 func Rebind(tx *store.Tx, s op.Step) error {
+	wish := Wish(s)
 	_, err := tx.Exec(`UPDATE steps SET incarnation = ?, fingerprint = ?, class = ?, rule = ?, why = ?, wish = ?
 		WHERE job = ? AND idx = ?`, string(s.Incarnation), string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule,
-		s.Verdict.Why, Wish(s), int64(s.ID.Job), s.ID.Index)
+		s.Verdict.Why, wish, int64(s.ID.Job), s.ID.Index)
 	if err != nil {
 		return err
 	}
-	return overtake(tx, s)
+	return overtake(tx, s, wish)
 }
 
 // SetTask records the back end's task id of a dispatched step.
@@ -262,6 +264,13 @@ func Busy(tx *store.Tx, t op.Target) (busy bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'dispatched'
 		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`, t.Kind, t.Name).Scan(&busy)
 	return busy, err
+}
+
+// HasOpen reports whether a target has an open step.
+func HasOpen(tx *store.Tx, t op.Target) (has bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`, t.Kind, t.Name).Scan(&has)
+	return has, err
 }
 
 // CountOpen returns how many open steps a target has.

@@ -20,7 +20,7 @@ func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "Commands": []string{"a"},
 		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},
-		"Op": "guest.*", "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,
+		"Op": "guest.*", "Signed": []string{"guest.stop"}, "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,
 		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window}
 	seen := map[string]string{}
 	note := func(name string, p policy.Policy) {

@@ -30,7 +30,7 @@ func (p Policy) Fault() *Fault {
 		return &Fault{Rule: MaxRules, Why: fmt.Sprintf("there are %d rules, more than %d", len(p.Rules), MaxRules)}
 	}
 	for i, r := range p.Rules {
-		for _, check := range []func(Rule) *Fault{p.asksForLittle, patterns, p.matchesNothing, p.endless} {
+		for _, check := range []func(Rule) *Fault{p.asksForLittle, patterns, p.signsNothing, p.matchesNothing, p.endless} {
 			if f := check(r); f != nil {
 				f.Rule = i
 				return f
@@ -122,6 +122,40 @@ func pattern(key, s, also string) *Fault {
 
 func tooLong(s string) bool { return utf8.RuneCountInString(s) > maxPattern }
 
+// signsNothing finds faults of a rule's Signed. Each of its patterns has to match an
+// operation that the rule can be about.
+func (p Policy) signsNothing(r Rule) *Fault {
+	switch {
+	case len(r.Signed) == 0:
+		return nil
+	case r.Op != "":
+		return fault("signed", "a rule has op or signed, and not both; signed names the operations too")
+	case len(r.Signed) > MaxSigned:
+		return fault("signed", "there are %d patterns, more than %d", len(r.Signed), MaxSigned)
+	}
+	for i, s := range r.Signed {
+		if s == "" || slices.Contains(r.Signed[:i], s) {
+			return fault("signed", "the pattern %q is empty or there twice", s)
+		}
+		one := r
+		one.Op, one.Signed = s, nil
+		f := pattern("signed", s, "")
+		if f == nil {
+			f = p.matchesNothing(one)
+		}
+		switch {
+		case f != nil && f.Key == "op":
+			f.Key = "signed"
+			return f
+		case f != nil:
+			return f
+		case len(r.Labels) > 0 && !slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return one.speaksOf(s) && !s.Creates }):
+			return fault("signed", "%q makes a target, which has no labels before; match it by target", s)
+		}
+	}
+	return nil
+}
+
 // matchesNothing finds rules without any effect: for no operation, for no target of
 // an operation, or in a role that may not sign one.
 func (p Policy) matchesNothing(r Rule) *Fault {
@@ -130,7 +164,7 @@ func (p Policy) matchesNothing(r Rule) *Fault {
 	}
 	known, reached := false, false
 	for _, spec := range op.Catalogue() {
-		known = known || match(r.Op, spec.Name)
+		known = known || r.names(spec)
 		if !r.speaksOf(spec) {
 			continue
 		}

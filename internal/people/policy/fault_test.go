@@ -18,6 +18,15 @@ func window(t require.TestingT, s string) *op.Window {
 	return &w
 }
 
+// stars returns n different patterns that match every operation.
+func stars(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strings.Repeat("*", i+1)
+	}
+	return out
+}
+
 // TestRuleBoundsBelowAtAndAbove is the policy's part of matrix row S16.
 func TestRuleBoundsBelowAtAndAbove(t *testing.T) {
 	for _, c := range []struct {
@@ -45,6 +54,21 @@ func TestRuleBoundsBelowAtAndAbove(t *testing.T) {
 		{"validity at the policy's", func(r *policy.Rule) { r.MaxValidity = 2 * time.Hour }, ""},
 		{"validity above the policy's", func(r *policy.Rule) { r.MaxValidity = 2*time.Hour + time.Second }, "max_validity"},
 		{"an empty window", func(r *policy.Rule) { r.Window = &op.Window{} }, "window"},
+		{"signed", func(r *policy.Rule) { r.Signed = []string{"guest.stop", "guest.re*"} }, ""},
+		{"signed and op", func(r *policy.Rule) { r.Op, r.Signed = "guest.destroy", []string{"guest.stop"} }, "signed"},
+		{"signed twice", func(r *policy.Rule) { r.Signed = []string{"guest.stop", "guest.stop"} }, "signed"},
+		{"signed of nothing", func(r *policy.Rule) { r.Signed = []string{"guest.stop", ""} }, "signed"},
+		{"signed of no operation", func(r *policy.Rule) { r.Signed = []string{"guest.stop", "guest.halt"} }, "signed"},
+		{"signed of no pattern", func(r *policy.Rule) { r.Signed = []string{"guest.[st]*"} }, "signed"},
+		{"signed of another kind", func(r *policy.Rule) { r.Signed, r.Target = []string{"guest.stop"}, "command/*" }, "signed"},
+		{"signed of no target", func(r *policy.Rule) { r.Signed, r.Target = []string{"guest.stop"}, "db-*" }, "target"},
+		{"signed as a role that may not", func(r *policy.Rule) { r.Signed, r.Role = []string{"guest.stop"}, op.Recovery }, "role"},
+		{"signed in a role of our own", func(r *policy.Rule) { r.Signed, r.Role = []string{"guest.stop"}, "manager" }, ""},
+		{"signed with labels", func(r *policy.Rule) { r.Signed, r.Labels = []string{"guest.*"}, map[string]string{"a": "b"} }, ""},
+		{"signed of what has no labels yet", func(r *policy.Rule) { r.Signed, r.Labels = []string{"guest.create"}, map[string]string{"a": "b"} }, "signed"},
+		{"signed of what is new by its name", func(r *policy.Rule) { r.Signed, r.Target = []string{"guest.create"}, "guest/db-*" }, ""},
+		{"as many signed as there may be", func(r *policy.Rule) { r.Signed = stars(policy.MaxSigned) }, ""},
+		{"one signed more", func(r *policy.Rule) { r.Signed = stars(policy.MaxSigned + 1) }, "signed"},
 		{"every operation", func(r *policy.Rule) { r.Op = "*" }, ""},
 		{"no operation", func(r *policy.Rule) { r.Op = "guest.destroyed" }, "op"},
 		{"no pattern of an operation", func(r *policy.Rule) { r.Op = "guest.{destroy,wipe}" }, "op"},

@@ -81,6 +81,18 @@ func (p Policy) Delays() bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.CoolOff > 0 || r.Window != nil })
 }
 
+// Signs returns the places of the rules that want a signature for a step, whatever
+// the built-in rules call the step. There are none if no such rule matches.
+func (p Policy) Signs(s Subject) []string {
+	var where []string
+	for _, r := range p.Rules {
+		if len(r.Signed) > 0 && r.matches(s) {
+			where = append(where, r.Where)
+		}
+	}
+	return where
+}
+
 // Digest is the SHA-256, in lower-case hex, of what the policy says. Its place and
 // the order of its parts make no difference.
 func (p Policy) Digest() string {
@@ -115,6 +127,9 @@ func (r Rule) text() string {
 	fmt.Fprintf(&b, "rule %q %q", r.Op, r.Target)
 	for _, k := range slices.Sorted(maps.Keys(r.Labels)) {
 		fmt.Fprintf(&b, " label %q %q", k, r.Labels[k])
+	}
+	for _, pattern := range slices.Sorted(slices.Values(r.Signed)) {
+		fmt.Fprintf(&b, " signed %q", pattern)
 	}
 	window := ""
 	if r.Window != nil {

@@ -9,7 +9,7 @@ import (
 	"gated/internal/base/op"
 )
 
-// Subject is a destructive step as rules see it.
+// Subject is a step as rules see it.
 type Subject struct {
 	Spec     op.Spec
 	Target   op.Target
@@ -152,7 +152,7 @@ func (r Rule) unmeetableBeside(could func(op.Role) []string) []string {
 		return nil
 	}
 	var out []string
-	for _, own := range (Rule{Op: r.Op, Target: r.Target, Labels: r.Labels}).signedIn() {
+	for _, own := range (Rule{Op: r.Op, Signed: r.Signed, Target: r.Target, Labels: r.Labels}).signedIn() {
 		all := append(slices.Clone(own), r.Role)
 		if n := people(all, could); n <= r.Threshold && !slices.Contains(own, op.Recovery) {
 			out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s and another person in the role %s, and %d could sign in all",

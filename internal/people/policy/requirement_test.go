@@ -32,7 +32,15 @@ var anyRule = rapid.Custom(func(t *rapid.T) policy.Rule {
 	}
 }).Filter(func(r policy.Rule) bool { return with(r).Validate() == nil })
 
-var rules = rapid.SliceOfN(anyRule, 0, 4)
+// anySigned is anyRule with Signed in the place of Op.
+var anySigned = rapid.Custom(func(t *rapid.T) policy.Rule {
+	r := anyRule.Draw(t, "rule")
+	r.Op = ""
+	r.Signed = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"guest.stop", "guest.re*", "*", "guest.destroy", "command.run"}), 1, 3, rapid.ID).Draw(t, "signed")
+	return r
+}).Filter(func(r policy.Rule) bool { return with(r).Validate() == nil })
+
+var rules = rapid.SliceOfN(rapid.OneOf(anyRule, anySigned), 0, 4)
 
 func with(rules ...policy.Rule) policy.Policy {
 	p := policy.Default()
@@ -263,4 +271,43 @@ func TestDelays(t *testing.T) {
 	require.False(t, with(policy.Rule{Threshold: 2}).Delays())
 	require.True(t, with(policy.Rule{Threshold: 1}, policy.Rule{Threshold: 1, CoolOff: time.Second}).Delays())
 	require.True(t, with(policy.Rule{Threshold: 1, Window: window(t, "sat 08:00-18:00Z")}).Delays())
+}
+
+// TestSignedIsInThePlaceOfOp: of the people, a rule that says signed asks what a rule
+// with the same pattern in op asks.
+func TestSignedIsInThePlaceOfOp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		signed := anySigned.Draw(t, "rule")
+		signed.Signed, signed.Labels = signed.Signed[:1], nil
+		one := signed
+		one.Op, one.Signed = signed.Signed[0], nil
+		s := subject.Draw(t, "subject")
+		require.Equal(t, with(one).Requirement(s), with(signed).Requirement(s))
+		require.Empty(t, with(one).Signs(s), "only signed makes a benign step wait")
+	})
+}
+
+func TestWhatIsSigned(t *testing.T) {
+	prod := map[string]string{"tier": "prod"}
+	rule := policy.Rule{Where: "f:1", Signed: []string{"guest.stop", "guest.restart"}, Labels: prod, Threshold: 2}
+	for _, c := range []struct {
+		op     string
+		labels map[string]string
+		params op.Params
+		want   bool
+	}{
+		{"guest.stop", prod, nil, true}, {"guest.restart", prod, nil, true}, {"guest.start", prod, nil, false},
+		{"guest.stop", nil, nil, false}, {"guest.stop", map[string]string{"tier": "test"}, nil, false},
+		{"guest.destroy", prod, nil, false}, {"guest.set-config", prod, op.Params{"memory": int64(1)}, false},
+		// The rule would no longer match afterwards.
+		{"guest.set-config", prod, op.Params{"labels": map[string]any{}}, true},
+		{"guest.set-config", prod, op.Params{"labels": map[string]any{"tier": "prod", "x": "y"}}, false},
+		{"guest.restore", prod, op.Params{"snapshot": "a"}, true}, {"guest.backup-restore", prod, op.Params{"backup": "a"}, true},
+		{"guest.restore", nil, op.Params{"snapshot": "a"}, false}, {"guest.snapshot-delete", prod, op.Params{"snapshot": "a"}, false},
+	} {
+		s := policy.Subject{Spec: spec(t, c.op), Target: op.Target{Kind: "guest", Name: "db-1"}, Params: c.params, Labels: c.labels}
+		p := with(rule)
+		require.Equal(t, c.want, len(p.Signs(s)) > 0, "%s %v %v", c.op, c.labels, c.params)
+		require.Equal(t, c.want, p.Requirement(s).Needed() == 2, "%s %v %v", c.op, c.labels, c.params)
+	}
 }

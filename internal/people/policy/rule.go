@@ -14,10 +14,12 @@ const (
 	MaxThreshold = 16
 	// MaxRules bounds the rules of a policy.
 	MaxRules = 256
+	// MaxSigned bounds the patterns of Rule.Signed.
+	MaxSigned = 32
 )
 
 // Rule asks for more than the built-in rules, of the destructive steps that it
-// matches. It never delays a benign step.
+// matches. It delays a benign step only if Signed names the step's operation.
 type Rule struct {
 	Where string // "gated.yaml:12", for people
 
@@ -27,6 +29,9 @@ type Rule struct {
 	Op     string
 	Target string // over "kind/name"
 	Labels map[string]string
+	// Signed has patterns like Op, in its place. The operations that one of them
+	// matches need a signature even if the built-in rules call them benign.
+	Signed []string
 
 	// What it asks for.
 	Role        op.Role // of the signatures; empty: any role that may sign the operation
@@ -43,14 +48,30 @@ func (r Rule) matches(s Subject) bool {
 	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
 		return false
 	}
-	return match(r.Op, s.Spec.Name) || r.escapes(s)
+	return r.names(s.Spec) || r.escapes(s)
+}
+
+// names reports whether the rule's patterns match the operation.
+func (r Rule) names(spec op.Spec) bool {
+	if len(r.Signed) == 0 {
+		return match(r.Op, spec.Name)
+	}
+	return slices.ContainsFunc(r.Signed, func(pattern string) bool { return match(pattern, spec.Name) })
 }
 
 // escapes reports whether the rule would no longer match the target after the step.
 // After that the policy would ask for less.
 func (r Rule) escapes(s Subject) bool {
-	return len(r.Labels) > 0 && s.Params.Has(labels) && !r.covers(s.Params.Labels(labels))
+	if len(r.Labels) == 0 {
+		return false
+	}
+	return s.Params.Has(labels) && !r.covers(s.Params.Labels(labels)) || len(r.Signed) > 0 && restores(s.Spec)
 }
+
+// restores reports whether a step puts a copy in the place of its target. Some back
+// ends then bring the labels of that time back. An agent may restore its own scratch
+// without a signature.
+func restores(s op.Spec) bool { return s.Copy != "" && s.Identity == op.Renews }
 
 // covers reports whether the labels have everything that the rule asks for.
 func (r Rule) covers(observed map[string]string) bool {
@@ -67,7 +88,7 @@ func (r Rule) covers(observed map[string]string) bool {
 const labels = "labels"
 
 // speaksOf reports whether the rule can be about a step of that operation.
-func (r Rule) speaksOf(spec op.Spec) bool { return match(r.Op, spec.Name) && r.reaches(spec.Kind) }
+func (r Rule) speaksOf(spec op.Spec) bool { return r.names(spec) && r.reaches(spec.Kind) }
 
 // reaches reports whether the rule can be about a target of that kind.
 func (r Rule) reaches(kind string) bool {
@@ -83,7 +104,8 @@ func (r Rule) reaches(kind string) bool {
 // mayMatch reports whether a step of that operation could match the rule, perhaps
 // because it removes a label.
 func (r Rule) mayMatch(spec op.Spec) bool {
-	return r.speaksOf(spec) || len(r.Labels) > 0 && relabels(spec) && r.reaches(spec.Kind)
+	escape := relabels(spec) || len(r.Signed) > 0 && restores(spec)
+	return r.speaksOf(spec) || len(r.Labels) > 0 && escape && r.reaches(spec.Kind)
 }
 
 func relabels(s op.Spec) bool {

@@ -170,7 +170,7 @@ func (m *machine) start() error {
 	l := &life{ended: make(chan error, 1)}
 	var err error
 	//fsck:none finish runs it over every database
-	if l.store, err = store.Open(m.ctx, m.database(), store.Options{Migrations: gate.Migrations()}); err != nil {
+	if l.store, err = store.Open(m.ctx, m.database(), store.Options{Migrations: gate.Migrations(), Rehearse: true}); err != nil {
 		return err
 	}
 	d, end, err := m.bed.open(m.clock.wall)

@@ -73,7 +73,7 @@ type hostConfig struct {
 var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	path := filepath.Join(scratchDir, "empty.db")
 	//fsck:none each row ends with fsck
-	s, err := store.Open(context.Background(), path, store.Options{Migrations: life.Migrations()})
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: life.Migrations(), Rehearse: true})
 	if err == nil {
 		err = s.Close()
 	}
@@ -98,7 +98,7 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	//fsck:none each row ends with fsck
-	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations()}); err == nil {
+	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations(), Rehearse: true}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
 	return h.assemble(ctx, c, err)
@@ -112,7 +112,7 @@ func openHost(ctx context.Context, c hostConfig) (*host, error) {
 	}
 	h := &host{state: dir}
 	//fsck:none each row ends with fsck
-	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations()})
+	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations(), Rehearse: true})
 	return h.assemble(ctx, c, err)
 }
 

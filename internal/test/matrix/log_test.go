@@ -91,7 +91,7 @@ func byHand(statements ...string) func(tx *store.Tx) error {
 func (w *world) byHand(change func(tx *store.Tx) error) {
 	w.t.Helper()
 	//fsck:none each row ends with fsck
-	s, err := store.Open(w.ctx, filepath.Join(w.dir, "gated.db"), store.Options{Migrations: life.Migrations()})
+	s, err := store.Open(w.ctx, filepath.Join(w.dir, "gated.db"), store.Options{Migrations: life.Migrations(), Rehearse: true})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.Update(w.ctx, change))
 	require.NoError(w.t, s.Close())

@@ -47,6 +47,7 @@ type World struct {
 	Desired      *service.Desired
 	Commands     *service.Commands
 	Log          *service.Log
+	Waits        *service.Waits
 	Canary       *canary.Canary
 	Agents       *service.Agents
 	Reservations *service.Reservations
@@ -62,7 +63,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	t.Helper()
 	require.NoError(t, os.WriteFile(databaseIn(dir), database, 0o600))
 	//fsck:none New has fsck check it
-	s, err := store.Open(context.Background(), databaseIn(dir), store.Options{Migrations: life.Migrations()})
+	s, err := store.Open(context.Background(), databaseIn(dir), store.Options{Migrations: life.Migrations(), Rehearse: true})
 	require.NoError(t, err)
 	w := &World{Store: s, Guests: NewGuests(), dir: dir}
 	for _, name := range []string{"web-1", "db", "old", "spare"} {
@@ -81,6 +82,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	w.Gate, err = gate.New(c)
 	require.NoError(t, err)
 	w.Log = service.NewLog(w.Gate, s)
+	w.Waits = service.NewWaits(w.Gate)
 	w.Shown = service.NewGuests(w.Gate, w.Guests)
 	w.Desired = service.NewDesired(w.Gate, w.Guests, service.Elsewhere{}, func() {})
 	w.Commands = service.NewCommands(map[string]catalogue.Entry{"drop-db": {Argv: []string{"/usr/bin/dropdb"}}}, w)

@@ -54,10 +54,10 @@ func Needed(r api.Request) string {
 		switch {
 		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody
 		case d.Way == first:
-			text += fmt.Sprintf("needs %d more as %s: %s (%s)\n", open(d), roleNames(d.Roles), who, asker(d))
+			text += fmt.Sprintf("needs %d more as %s: %s (%s)\n", open(d), roleNames(d.Roles), who, asker(r, d))
 		default:
 			text += fmt.Sprintf("or %s alone: %d more as %s: %s (%s)\n",
-				Inline(d.Way), open(d), roleNames(d.Roles), who, asker(d))
+				Inline(d.Way), open(d), roleNames(d.Roles), who, asker(r, d))
 		}
 	}
 	for _, owed := range r.Owed {
@@ -167,6 +167,9 @@ func Waiting(r api.Request, now time.Time) string {
 	if n := len(r.Owed); n > 0 {
 		out = append(out, fmt.Sprintf("%d by new keys", n))
 	}
+	if r.Rule == op.SignedByRule {
+		out = append(out, "asked for by a rule")
+	}
 	return strings.Join(out, ", ")
 }
 
@@ -232,10 +235,14 @@ func Span(d time.Duration) string {
 // open returns how many signatures a demand still needs.
 func open(d api.Demand) int { return max(max(d.Threshold, 1)-d.Have, 0) }
 
-// asker says which rule a demand comes from and what it asks of a key.
-func asker(d api.Demand) string {
+// asker says which rule a demand comes from and what it asks of a key. If a rule of
+// the configuration alone wants the step signed, the built-in demand is that rule's.
+func asker(r api.Request, d api.Demand) string {
 	rule := "built-in rule"
-	if d.Rule != "built-in" {
+	switch {
+	case d.Rule == op.BuiltIn && r.Rule == op.SignedByRule:
+		rule = "a rule of the configuration"
+	case d.Rule != op.BuiltIn:
 		rule = fmt.Sprintf("rule %s", Inline(d.Rule))
 	}
 	return rule + touchNeeds[d.Touch]

@@ -112,3 +112,15 @@ func TestSpan(t *testing.T) {
 	}
 	require.False(t, strings.Contains(Span(time.Hour+time.Second), "s"))
 }
+
+// A step that the built-in rules let run waits because of the configuration, and no
+// line says that a built-in rule asks.
+func TestNeededByARuleAlone(t *testing.T) {
+	r := api.Request{State: op.StatePending, Rule: op.SignedByRule, Demands: []api.Demand{
+		{Rule: op.BuiltIn, Roles: []op.Role{op.Operational}, Threshold: 1, Could: []string{"alice"}}}}
+	require.Equal(t, "needs 1 more as operational: alice (a rule of the configuration)\n", Needed(r))
+	require.Equal(t, "1 operational (alice), asked for by a rule", Waiting(r, time.Time{}))
+	r.Rule = "stop-volatile"
+	require.Equal(t, "needs 1 more as operational: alice (built-in rule)\n", Needed(r))
+	require.Equal(t, "1 operational (alice)", Waiting(r, time.Time{}))
+}

@@ -35,15 +35,9 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 
 // EventsFor is Events with only what concerns one holder, an agent's name or uid:1000; "" means everything.
 func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
-	pause, tries, lost := resumePause, 0, false
-	opened := func() {
-		if lost {
-			c.back()
-		}
-		lost = false
-	}
+	r := resumption{c: c, pause: resumePause}
 	for {
-		last, err := c.stream(ctx, holder, after, follow, opened, fn)
+		last, err := c.stream(ctx, holder, after, follow, r.opened, fn)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -53,20 +47,49 @@ func (c *Client) EventsFor(ctx context.Context, holder string, after int64, foll
 			return err
 		}
 		if last > after || err == nil {
-			pause, tries, after = resumePause, 0, last
+			r.begin()
+			after = last
 		}
-		if err != nil && !lost {
-			c.lost()
-			lost = true
-		}
-		if tries++; tries > resumeTries {
+		if err := r.again(ctx, err); err != nil {
 			return err
 		}
-		if err := rest(ctx, pause); err != nil {
-			return err
-		}
-		pause *= 2
 	}
+}
+
+// resumption counts how often in a row something that lasts was begun again, and says so to the client's owner.
+type resumption struct {
+	c     *Client
+	pause time.Duration
+	tries int
+	lost  bool
+}
+
+// begin forgets the tries, because the last one brought something.
+func (r *resumption) begin() { r.pause, r.tries = resumePause, 0 }
+
+// opened says that a daemon answers again.
+func (r *resumption) opened() {
+	if r.lost {
+		r.c.back()
+	}
+	r.lost = false
+}
+
+// again returns after a pause, when it is time for another try. After too many tries it returns err. err is nil if the
+// daemon ended the last one.
+func (r *resumption) again(ctx context.Context, err error) error {
+	if err != nil && !r.lost {
+		r.c.lost()
+		r.lost = true
+	}
+	if r.tries++; r.tries > resumeTries {
+		return err
+	}
+	if err := rest(ctx, r.pause); err != nil {
+		return err
+	}
+	r.pause *= 2
+	return nil
 }
 
 // resumable reports whether an error is a broken connection to a daemon that answered before. The daemon's refusals and

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -125,7 +126,9 @@ var wrappers = []string{"env", "busybox", "toybox", "timeout", "nice", "ionice",
 	"unshare", "nsenter", "systemd-run", "systemd-inhibit", "start-stop-daemon", "ssh"}
 
 // programOption is an option after which an interpreter takes a program: -c, -ec, -e.
-var programOption = regexp.MustCompile(`^-[a-zA-Z]*[ceE]$`)
+var programOption = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^-[a-zA-Z]*[ceE]$`)
+})
 
 // firstKnown returns the index of the first word that names an interpreter or a wrapper, or -1.
 // A version after the name does not count.
@@ -152,7 +155,7 @@ func programText(words []string) (from, until int) {
 		switch {
 		case len(next) > 0 && filepath.IsAbs(next[0]) && !isKnown(next[0]):
 			return from, at + 2
-		case len(next) > 1 && interprets(words[at]) && programOption.MatchString(next[0]) && !strings.HasPrefix(next[1], "-"):
+		case len(next) > 1 && interprets(words[at]) && programOption().MatchString(next[0]) && !strings.HasPrefix(next[1], "-"):
 			return from, at + 3
 		}
 		more := firstKnown(next)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/agents/hook"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
+)
+
+// hookContextCommand returns the hook that an agent's harness runs at the start of a session and at each prompt.
+func (t *tool) hookContextCommand() *cobra.Command {
+	var deadline time.Duration
+	c := t.Command(cli.Words{
+		Use:   "context",
+		Short: "Say what became of this agent's requests since it last looked",
+		Long: `For a harness that adds what a hook prints to the agent's context, at the start of a session and at each
+prompt. It prints at most 2 KiB: which destructive steps of this agent were approved, rejected or ended since the last
+such hook. Others' words stand in a frame. It prints nothing if there is no news, or if the daemon does not answer.`,
+		Example: "  gated hook context",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if deadline <= 0 || deadline > hook.MaxDeadline {
+			return cli.Usage("--deadline is not above 0 and at most 1m")
+		}
+		h := hook.ContextHook{Guard: t.guard("context", hookFlags{onFailure: string(hook.Warn), deadline: deadline})}
+		cl, err := t.Client()
+		if err != nil {
+			_ = h.Failed(hook.KindRefused, err)
+			return nil
+		}
+		defer cl.Close()
+		h.Self = func(ctx context.Context) (string, error) { return self(ctx, cl) }
+		h.Head = func(ctx context.Context) (int64, error) {
+			head, err := cl.AuditHead(ctx)
+			return head.Seq, err
+		}
+		h.Events = func(ctx context.Context, holder string, after int64, fn func(api.Entry) error) error {
+			return cl.EventsFor(ctx, holder, after, false, fn)
+		}
+		o, said := h.Run(c.Context())
+		if err := t.end(o); err != nil {
+			return err
+		}
+		said()
+		return nil
+	})
+	c.Flags().DurationVar(&deadline, "deadline", hook.ToolDeadline, "how long to wait for the daemon")
+	return c
+}
+
+// self names the caller as events name a holder: the agent's name, or uid:1000.
+func self(ctx context.Context, cl *client.Client) (string, error) {
+	me, err := cl.Self(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case me.Agent != nil:
+		return me.Agent.Name, op.CheckName(me.Agent.Name)
+	default:
+		return op.Requester{Source: op.SourceAPI, UID: me.UID}.String(), nil
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
+)
+
+// untilSigned is the value of submit's --wait with which it also waits for an operator.
+const untilSigned = "signed"
+
+func (t *tool) waitCommand() *cobra.Command {
+	var timeout time.Duration
+	c := t.Command(cli.Words{
+		Use:   "wait ID",
+		Short: "Wait until a job has ended, also if an operator has to sign it first",
+		Long: `The daemon says when the job changes; nothing polls. It prints the job as it ended.
+
+Exit codes: 0 done, 1 rejected, failed or ended without being done, 3 not ended when --timeout was over.`,
+		Example: "  gated wait j12\n" +
+			"  gated wait j12 --timeout 10m --json",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if timeout < 0 {
+			return cli.Usage("--timeout is negative")
+		}
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return t.waitFor(c.Context(), cl, args[0], timeout)
+	})
+	c.ValidArgsFunction = t.completeJob("")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "wait at most `D` (default: as long as it takes)")
+	return c
+}
+
+// waitFor waits until a job has ended, or the time is over if it is not 0, and prints how the job stands.
+func (t *tool) waitFor(ctx context.Context, cl *client.Client, id string, most time.Duration) error {
+	job, err := cl.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	limited, cancel := ctx, func() {}
+	if most > 0 {
+		limited, cancel = context.WithTimeout(ctx, most)
+	}
+	defer cancel()
+	job, err = t.untilEnded(limited, cl, job)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		job, err = cl.Job(ctx, id) // it was last read when the wait began
+	}
+	if err != nil {
+		return err
+	}
+	err = t.jobEnd(job)
+	if err == nil && job.State.Open() {
+		t.Say("%s is %s: it has not ended in %s\n", op.Shown(job.ID), op.Shown(string(job.State)), most)
+		return cli.Ended(api.ExitWaits)
+	}
+	return err
+}
+
+// untilEnded waits until a job has ended. It says each time that a step begins to wait for a signature, and when none
+// does any more.
+func (t *tool) untilEnded(ctx context.Context, cl *client.Client, job api.Job) (api.Job, error) {
+	said := ""
+	for job.State.Open() {
+		until := api.UntilPending
+		if job.Pending() {
+			until = api.UntilDecided
+			t.sayWaits(job)
+		} else {
+			said = t.sayHeldOf(job, said)
+		}
+		next, err := awaited(ctx, cl, job, until)
+		if err != nil {
+			return next, err
+		}
+		if job.Pending() && next.State.Open() {
+			t.Say("%s was approved, and goes on\n", op.Shown(next.ID))
+		}
+		job = next
+	}
+	return job, nil
+}
