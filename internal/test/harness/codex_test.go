@@ -48,7 +48,7 @@ func (codexTalk) told(request object, c call) (string, bool) {
 // codex is Codex. It finds no other tool than its own for a patch, and its shell understands patches too.
 func codex() product {
 	return product{
-		name: "Codex", pkg: "@openai/codex", speaks: codexTalk{}, dialect: "codex",
+		name: "Codex", pkg: "@openai/codex", program: ".bin/codex", speaks: codexTalk{}, dialect: "codex",
 		files: func(w *world) map[string]string {
 			return map[string]string{".codex/config.toml": fmt.Sprintf(`model = "gpt-5.5"
 model_provider = "scripted"
@@ -66,8 +66,11 @@ trust_level = "trusted"
 `, w.model.URL, w.repo)}
 		},
 		environ: func(*world) []string { return []string{"SCRIPTED_KEY=x"} },
-		args: []string{"codex", "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access",
-			"--dangerously-bypass-hook-trust", "Do it."},
+		args:    []string{"exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "Do it."},
+		trust:   trustCodexHooks,
+		tool: func(name string, args map[string]any) call {
+			return call{tool: "mcp__gated__" + name, args: args}
+		},
 		edit:    func(path string) call { return codexPatch(update(path)) },
 		create:  func(path string) call { return codexPatch(add(path)) },
 		patch:   func(p patched) call { return codexPatch(p.String()) },

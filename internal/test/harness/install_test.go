@@ -4,16 +4,20 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
-// pins has the products' exact versions, and the hash of each package.
+// pins has the exact versions of the products and of Node.js, and the hash of each package that npm installs.
+//
+// The lock has the packages for Linux on amd64 alone, and none that a script of its own has to finish: no package's
+// script runs. For new versions: npm install --package-lock-only, then remove the packages of other platforms, here and
+// in each optionalDependencies, and every resolved. TestPins checks the result.
 //
 //go:embed testdata/package.json testdata/package-lock.json
 var pins embed.FS
@@ -21,11 +25,17 @@ var pins embed.FS
 // pin reads a file of pins.
 func pin(name string) ([]byte, error) { return pins.ReadFile("testdata/" + name) }
 
-// errNoRegistry says that the products cannot be had here, which is no failure.
-var errNoRegistry = errors.New("npm is not installed, or reaches no registry")
+// notRun says why the products cannot be had on this machine. It is no failure of a product.
+type notRun string
 
-// install installs the products into the user's cache, and returns the directory. Later runs find them there.
+func (n notRun) Error() string { return "not run: " + string(n) }
+
+// install installs the products into the user's cache, and returns the directory. Later runs find them there, and need
+// no npm.
 func install() (string, error) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return "", notRun("the pinned packages are for linux on amd64, and this is " + runtime.GOOS + " on " + runtime.GOARCH)
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -42,20 +52,21 @@ func install() (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "whole")); err == nil {
 		return dir, nil
 	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "", notRun("npm is not installed (on Debian: apt-get install npm)")
+	}
 	began := time.Now()
 	if err := fetch(dir); err != nil {
-		if exec.Command("npm", "ping").Run() != nil {
-			return "", fmt.Errorf("%w: %v", errNoRegistry, err)
+		if ping, unreached := exec.Command("npm", "ping").CombinedOutput(); unreached != nil {
+			return "", notRun(fmt.Sprintf("npm does not reach its registry: %v\n%s", unreached, ping))
 		}
-		return "", err
+		return "", fmt.Errorf("npm reaches its registry, and does not install the products: %w", err)
 	}
-	fmt.Printf("harness: installed %d MiB of products in %s\n", size(dir)>>20, time.Since(began).Round(time.Second))
+	fmt.Printf("harness: installed %d MiB in %s\n", size(dir)>>20, time.Since(began).Round(time.Second))
 	return dir, os.WriteFile(filepath.Join(dir, "whole"), nil, 0o644)
 }
 
-// fetch has npm install the products. No package's script runs, except that of opencode, which links its program.
-// It is not npm ci: that demands each optional package of other platforms in the lock, and not every registry has them.
-// npm install compares each package of the lock with its hash, too.
+// fetch has npm install the packages of the lock, and no others. npm compares each package with its hash.
 func fetch(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -69,20 +80,20 @@ func fetch(dir string) error {
 			return err
 		}
 	}
-	for _, line := range [][]string{
-		{"npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"},
-		{"node", "node_modules/opencode-ai/postinstall.mjs"},
-	} {
-		cmd := exec.Command(line[0], line[1:]...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", line, err, out)
-		}
+	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 	}
 	return nil
 }
 
-// size returns how many bytes the files of a directory have. A file with two names counts once for each.
+// modules returns the path of a file that npm installed.
+func modules(name ...string) string {
+	return filepath.Join(append([]string{os.Getenv(installedIn), "node_modules"}, name...)...)
+}
+
+// size returns how many bytes the files of a directory have.
 func size(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // what cannot be read counts nothing
 		if err != nil {

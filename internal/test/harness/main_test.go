@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -20,31 +19,38 @@ var (
 // The environment of the process in the namespace.
 const (
 	installedIn = "HARNESS_PRODUCTS" // the directory with node_modules
-	gatedIn     = "HARNESS_GATED"    // the program gated
+	builtIn     = "HARNESS_PROGRAMS" // the directory with gated and opsign
 )
 
 // TestMain runs the tests. With -products, it installs the products, and runs the tests in a process that has a network
 // namespace of its own.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !*products || os.Getenv(installedIn) != "" {
-		os.Exit(m.Run())
-	}
-	code, err := outside()
+	code, err := start(m)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "harness:", err)
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, "harness:", err) // .ci/run looks for "harness: not run: "
+		code = 1
 	}
 	os.Exit(code)
+}
+
+// start runs the tests here, or in a process of their own. It returns an exit code.
+func start(m *testing.M) (int, error) {
+	switch {
+	case !*products:
+		return m.Run(), nil
+	case os.Getenv(installedIn) == "":
+		return outside()
+	}
+	if err := raiseLoopback(); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
 }
 
 // outside does what needs a network, and then runs this program again without one. It returns that program's exit code.
 func outside() (int, error) {
 	dir, err := install()
-	if errors.Is(err, errNoRegistry) {
-		fmt.Println("harness: the products were not run:", err)
-		return 0, nil
-	}
 	if err != nil {
 		return 0, err
 	}
@@ -53,14 +59,13 @@ func outside() (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(bin) }() // the tests are over
-	gated := filepath.Join(bin, "gated")
-	build := exec.Command("go", "build", "-o", gated, "gated/cmd/gated")
+	build := exec.Command("go", "build", "-o", bin, "gated/cmd/gated", "gated/cmd/opsign")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build gated: %w\n%s", err, out)
+		return 0, fmt.Errorf("build gated and opsign: %w\n%s", err, out)
 	}
 	inside := exec.Command("/proc/self/exe", os.Args[1:]...)
-	inside.Env = append(os.Environ(), installedIn+"="+dir, gatedIn+"="+gated)
+	inside.Env = append(os.Environ(), installedIn+"="+dir, builtIn+"="+bin)
 	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
 	inside.SysProcAttr = loopbackAlone()
 	err = inside.Run()
@@ -68,8 +73,10 @@ func outside() (int, error) {
 	if errors.As(err, &ended) {
 		return ended.ExitCode(), nil
 	}
-	if errors.Is(err, syscall.EPERM) {
-		return 0, fmt.Errorf("this user may not make a network namespace, and without one no product runs: %w", err)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		return 0, fmt.Errorf("this user may not make a network namespace, and without one no product runs. Run make harness "+
+			"as root, or allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "+
+			"kernel.apparmor_restrict_unprivileged_userns): %w", err)
 	}
 	return 0, err
 }

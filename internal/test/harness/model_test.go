@@ -18,6 +18,9 @@ type call struct {
 	tool string
 	args map[string]any
 	text string // instead of args, for a tool that takes text
+
+	// later makes args of what the model was told of the call before. It may be nil.
+	later func(said string) (map[string]any, error)
 }
 
 // dialect is how a product and its model talk.
@@ -85,6 +88,7 @@ type model struct {
 	turn     int
 	requests []string
 	heard    map[string]string // what the product said of each call, by id
+	failed   error             // of a call's later, which ends the script
 }
 
 // newModel serves a model until the test ends.
@@ -118,11 +122,17 @@ func (m *model) answer(path string, request object, body string) (kind, reply st
 			m.heard[c.id] = said
 		}
 	}
-	if !m.speaks.turn(path, request) || m.turn >= len(m.script) {
+	if m.failed != nil || !m.speaks.turn(path, request) || m.turn >= len(m.script) {
 		return m.speaks.reply(path, nil)
 	}
+	next := &m.script[m.turn]
+	if next.later != nil {
+		if next.args, m.failed = next.later(m.heard[m.script[m.turn-1].id]); m.failed != nil {
+			return m.speaks.reply(path, nil)
+		}
+	}
 	m.turn++
-	return m.speaks.reply(path, &m.script[m.turn-1])
+	return m.speaks.reply(path, next)
 }
 
 // said returns what the product told the model of a call. It ends the test if the product told nothing.

@@ -1,17 +1,17 @@
 package harness_test
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"syscall"
-	"testing"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// loopbackAlone starts a process in a network namespace of its own. A user without privileges gets a user namespace with
-// it, in which the user's ids stay the same.
+// loopbackAlone starts a process in a network namespace of its own. A user without privileges gets a user namespace
+// with it, in which the user's ids stay the same.
 func loopbackAlone() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Geteuid(); uid != 0 {
@@ -23,21 +23,33 @@ func loopbackAlone() *syscall.SysProcAttr {
 	return attr
 }
 
-// raiseLoopback starts the loopback interface, which is down in a new namespace. It ends the test if there is another
-// interface: a product could reach a real model.
-func raiseLoopback(t *testing.T) {
+// raiseLoopback starts the loopback interface, which is down in a new namespace. It fails if there is another way out:
+// a product could reach a real model.
+func raiseLoopback() error {
 	all, err := net.Interfaces()
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	for _, i := range all {
-		require.False(t, i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0, i.Name)
+		if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 {
+			return fmt.Errorf("the namespace has the interface %s", i.Name)
+		}
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unix.Close(fd)) }()
+	if err != nil {
+		return fmt.Errorf("open a socket: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }() // the kernel has what was asked
 	lo, err := unix.NewIfreq("lo")
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
-	_, err = net.Dial("udp", "192.0.2.1:53")
-	require.ErrorIs(t, err, syscall.ENETUNREACH, "the namespace has a way out")
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		return fmt.Errorf("start the loopback interface: %w", err)
+	}
+	if _, err := net.Dial("udp", "192.0.2.1:53"); !errors.Is(err, syscall.ENETUNREACH) {
+		return fmt.Errorf("the namespace has a way out: %v", err)
+	}
+	return nil
 }

@@ -13,8 +13,9 @@ func (opencodeTalk) reply(_ string, next *call) (kind, body string) {
 	delta, finish := map[string]any{"role": "assistant", "content": "That was all."}, "stop"
 	if next != nil {
 		finish = "tool_calls"
-		delta = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0, "id": next.id, "type": "function",
-			"function": map[string]any{"name": next.tool, "arguments": asJSON(next.args)}}}}
+		function := map[string]any{"name": next.tool, "arguments": asJSON(next.args)}
+		delta = map[string]any{"role": "assistant", "tool_calls": []any{
+			map[string]any{"index": 0, "id": next.id, "type": "function", "function": function}}}
 	}
 	piece := func(delta map[string]any, finish any) string {
 		return "data: " + asJSON(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -34,10 +35,12 @@ func (opencodeTalk) told(request object, c call) (string, bool) {
 }
 
 // opencode is opencode. It offers a model whose name begins with gpt-5 a tool for patches, and any other model the
-// tools edit and write.
+// tools edit and write. Its package from npm has a script that links the program of another package; here that program
+// is installed alone, in the build for every processor.
 func opencode(model string) product {
 	p := product{
-		name: "opencode", pkg: "opencode-ai", speaks: opencodeTalk{}, dialect: "opencode",
+		name: "opencode", pkg: "opencode-linux-x64-baseline", program: "opencode-linux-x64-baseline/bin/opencode",
+		speaks: opencodeTalk{}, dialect: "opencode",
 		files: func(w *world) map[string]string {
 			// opencode asks a registry for its plugins' types, and waits for the answer. The model says that it has none.
 			npm := "registry=" + w.model.URL + "/\nfetch-retries=0\n"
@@ -55,16 +58,17 @@ func opencode(model string) product {
 		environ: func(*world) []string {
 			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
 		},
-		args: []string{"opencode", "run", "Do it."},
-		shell: func(line string) call {
-			return call{tool: "bash", args: map[string]any{"command": line, "description": "a line of the script"}}
-		},
+		args: []string{"run", "Do it."},
+		tool: func(name string, args map[string]any) call { return call{tool: "gated_" + name, args: args} },
 	}
 	if strings.HasPrefix(model, "gpt-5") {
 		p.patch = func(files patched) call {
 			return call{tool: "apply_patch", args: map[string]any{"patchText": envelope(files.String())}}
 		}
 		return p
+	}
+	p.shell = func(line string) call {
+		return call{tool: "bash", args: map[string]any{"command": line, "description": "a line of the script"}}
 	}
 	p.edit = func(path string) call {
 		return call{tool: "edit", args: map[string]any{"filePath": path, "oldString": before, "newString": after}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // The content of a file, and what a product is asked to make of it.
@@ -15,12 +16,17 @@ const (
 // product is one agent product.
 type product struct {
 	name, pkg string
+	program   string // below node_modules
 	speaks    dialect
 	files     func(*world) map[string]string // its settings, below the home
 	environ   func(*world) []string
 	args      []string
-	dialect   string // of gated hook install --for
-	missing   string // what the model is told of a hook program that is missing; "" if the call passes
+	trust     func(*testing.T, *world) // has the product trust the hook that was installed; nil if it trusts every hook
+	dialect   string                   // of gated hook install --for
+	missing   string                   // what the model is told of a hook program that is missing; "" if the call passes
+
+	// tool is a call of a tool of gated's MCP server, by the name that the product gives it.
+	tool func(name string, args map[string]any) call
 
 	// The calls that its model makes. A product without such a tool has nil.
 	edit    func(path string) call
@@ -72,8 +78,10 @@ func (p product) step(c change, repo, id, dir, held string) (step, bool) {
 		files := patched{updated: name(dir, "updated"), added: name(dir, "added"), deleted: name(dir, "deleted"),
 			from: name(dir, "from"), to: name(held, "to")}
 		s.call = map[bool]func(patched) call{true: p.patch, false: p.heredoc}[c == patches](files)
-		s.was = map[string]string{files.updated: before + "\n", files.deleted: before + "\n", files.from: before + "\n", files.added: "", files.to: ""}
-		s.is = map[string]string{files.updated: after + "\n", files.deleted: "", files.from: "", files.added: after + "\n", files.to: after + "\n"}
+		s.was = map[string]string{files.updated: before + "\n", files.deleted: before + "\n", files.from: before + "\n",
+			files.added: "", files.to: ""}
+		s.is = map[string]string{files.updated: after + "\n", files.deleted: "", files.from: "",
+			files.added: after + "\n", files.to: after + "\n"}
 	default:
 		return step{}, false
 	}
