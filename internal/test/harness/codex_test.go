@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// codexSearch is the tool with which a model of Codex finds the tools of MCP servers: Codex lists none of them at first.
+const codexSearch = "tool_search"
+
 // codexTalk is the protocol of Codex and its model: responses as a stream of events.
 type codexTalk struct{}
 
@@ -16,12 +19,18 @@ func (codexTalk) reply(_ string, next *call) (kind, body string) {
 	id := "last"
 	switch {
 	case next == nil:
+	case next.tool == codexSearch:
+		id = next.id
+		item = map[string]any{"type": "tool_search_call", "call_id": id, "execution": "client", "arguments": next.args}
 	case next.text != "":
 		id = next.id
 		item = map[string]any{"type": "custom_tool_call", "call_id": id, "name": next.tool, "input": next.text}
 	default:
 		id = next.id
 		item = map[string]any{"type": "function_call", "call_id": id, "name": next.tool, "arguments": asJSON(next.args)}
+		if next.server != "" {
+			item["namespace"] = "mcp__" + next.server
+		}
 	}
 	usage := map[string]any{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 	return "text/event-stream", event("response.created", map[string]any{"response": map[string]any{"id": id}}) +
@@ -38,8 +47,8 @@ func event(kind string, data map[string]any) string {
 func (codexTalk) told(request object, c call) (string, bool) {
 	for _, item := range request.list("input") {
 		kind, _ := item["type"].(string)
-		if strings.HasSuffix(kind, "_call_output") && item["call_id"] == c.id {
-			return text(item["output"]), true
+		if strings.HasSuffix(kind, "_output") && item["call_id"] == c.id {
+			return text(item["output"]) + text(item["tools"]), true
 		}
 	}
 	return "", false
@@ -68,8 +77,9 @@ trust_level = "trusted"
 		environ: func(*world) []string { return []string{"SCRIPTED_KEY=x"} },
 		args:    []string{"exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "Do it."},
 		trust:   trustCodexHooks,
+		find:    []call{{tool: codexSearch, args: map[string]any{"query": "destroy a virtual machine"}}},
 		tool: func(name string, args map[string]any) call {
-			return call{tool: "mcp__gated__" + name, args: args}
+			return call{server: "gated", tool: name, args: args}
 		},
 		edit:    func(path string) call { return codexPatch(update(path)) },
 		create:  func(path string) call { return codexPatch(add(path)) },

@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -27,9 +28,59 @@ func TestMCP(t *testing.T) {
 // mcpProducts are the products, each once.
 func mcpProducts() []product { return []product{codex(), gemini(), opencode("m")} }
 
-// line matches what an agent tells its user of a step that waits: the operator's line with the step's id, and in it the
-// job's.
-var line = regexp.MustCompile(`opsign approve ((j[0-9]+)\.[0-9]+)`)
+// wish is the destruction of a guest, as a model asks for it through a product.
+type wish struct {
+	gate    *gate
+	script  []call
+	step    string    // waits for a signature, j2.1
+	job     string    // has the step, j2
+	approve *exec.Cmd // the operator's
+}
+
+// The calls of a wish.
+const (
+	finds   = "finds"   // the tools, in a product that does not show them at first
+	submits = "submits" // what loses data
+	looks   = "looks"   // before an operator signed
+	waits   = "waits"   // while an operator signs
+)
+
+// newWish returns the script of a product's model. What comes after the first answer depends on it.
+func newWish(g *gate, p product, guest string) *wish {
+	w := &wish{gate: g}
+	for _, c := range p.find {
+		c.id = finds
+		w.script = append(w.script, c)
+	}
+	add := func(id, tool string, args map[string]any, later func(string) (map[string]any, error)) {
+		c := p.tool(tool, args)
+		c.id, c.later = id, later
+		w.script = append(w.script, c)
+	}
+	add(submits, "submit", map[string]any{"op": "guest.destroy", "target": guest, "reason": "the project is over"}, nil)
+	add(looks, "wait", nil, w.look)
+	add(waits, "wait", nil, w.signed)
+	return w
+}
+
+// operatorsLine matches what an agent tells its user of a step that waits. It has the step's id, and in it the job's.
+var operatorsLine = regexp.MustCompile(`opsign approve ((j[0-9]+)\.[0-9]+)`)
+
+// look returns the arguments of a wait that ends before anybody signs.
+func (w *wish) look(said string) (map[string]any, error) {
+	found := operatorsLine.FindStringSubmatch(said)
+	if found == nil {
+		return nil, fmt.Errorf("the answer to submit has no line for an operator: %s", said)
+	}
+	w.step, w.job = found[1], found[2]
+	return map[string]any{"job": w.job, "seconds": 1}, nil
+}
+
+// signed starts the operator's opsign, and returns the arguments of a wait for the end.
+func (w *wish) signed(string) (map[string]any, error) {
+	w.approve = w.gate.client("opsign", "approve", w.step, "--key", w.gate.key, "--yes")
+	return map[string]any{"job": w.job}, w.approve.Start()
+}
 
 // destroyed runs a product through a step that an operator has to sign.
 func destroyed(t *testing.T, g *gate, p product) {
@@ -38,44 +89,23 @@ func destroyed(t *testing.T, g *gate, p product) {
 	data := filepath.Join(g.dir, "state", "guests", guest)
 	require.DirExists(t, data)
 
-	w := newWorld(t, g, p.speaks, nil)
-	approve := g.client("opsign", "approve", "--key", g.key, "--yes")
-	var step, job string
-	w.model.script = []call{
-		p.tool("submit", map[string]any{"op": "guest.destroy", "target": guest, "reason": "the project is over"}),
-		p.tool("wait", nil),
-		p.tool("wait", nil),
-	}
-	for i := range w.model.script {
-		w.model.script[i].id = fmt.Sprintf("call-%d", i)
-	}
-	w.model.script[1].later = func(said string) (map[string]any, error) {
-		found := line.FindStringSubmatch(said)
-		if found == nil {
-			return nil, fmt.Errorf("the answer to submit has no line for an operator: %s", said)
-		}
-		step, job = found[1], found[2]
-		return map[string]any{"job": job, "seconds": 1}, nil
-	}
-	w.model.script[2].later = func(string) (map[string]any, error) {
-		approve.Args = append(approve.Args, step)
-		return map[string]any{"job": job}, approve.Start()
-	}
+	wish := newWish(g, p, guest)
+	w := newWorld(t, g, p.speaks, wish.script)
 	put(t, w.home, p.files(w))
 	w.run(t, built("gated"), "mcp", "install", "--for", p.dialect)
 	printed := w.product(t, p)
-	if *verbose {
-		t.Logf("%s printed:\n%s", p.name, printed)
-		for _, c := range w.model.script {
-			t.Logf("%s %v: the model was told:\n%s", c.tool, c.args, w.model.said(t, c.id))
+	require.NoError(t, w.model.failed, printed)
+	for _, c := range wish.script {
+		said := w.model.said(t, c.id)
+		if *verbose {
+			t.Logf("the model was told of what %s:\n%s", c.id, said)
 		}
+		require.Contains(t, said, map[string]string{
+			finds: "submit", submits: "pending_signature", looks: "pending_signature", waits: "succeeded"}[c.id])
 	}
-	require.NoError(t, w.model.failed)
-	require.Contains(t, w.model.said(t, "call-0"), "pending_signature")
-	require.Contains(t, w.model.said(t, "call-1"), "pending_signature", "it ran without a signature")
-	require.Contains(t, w.model.said(t, "call-2"), "succeeded")
-	require.NoError(t, approve.Wait())
+	require.NoError(t, wish.approve.Wait())
 	require.NoDirExists(t, data)
-	require.Regexp(t, `"kind":"approved".*"`+step+`"`, g.asks(t, "audit", "export", "--signer", operator))
-	require.Regexp(t, `"requested_by":\s*\["[^"]*`+p.dialect, g.asks(t, "jobs", job, "--json"))
+	require.Regexp(t, `"kind":"approved".*"step":"`+wish.step+`".*"`+operator+` operational `,
+		g.asks(t, "audit", "export", "--kind", "approved"))
+	require.Regexp(t, `"requested_by":\s*\["agent:`+p.dialect+`#`, g.asks(t, "jobs", wish.job, "--json"))
 }

@@ -14,10 +14,11 @@ import (
 
 // call is a tool call that a model asks its product for.
 type call struct {
-	id   string
-	tool string
-	args map[string]any
-	text string // instead of args, for a tool that takes text
+	id     string
+	server string // of the tool, where the product names it apart
+	tool   string
+	args   map[string]any
+	text   string // instead of args, for a tool that takes text
 
 	// later makes args of what the model was told of the call before. It may be nil.
 	later func(said string) (map[string]any, error)

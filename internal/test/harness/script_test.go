@@ -25,6 +25,8 @@ type product struct {
 	dialect   string                   // of gated hook install --for
 	missing   string                   // what the model is told of a hook program that is missing; "" if the call passes
 
+	// find has the calls that a model makes before it knows the tools of MCP servers.
+	find []call
 	// tool is a call of a tool of gated's MCP server, by the name that the product gives it.
 	tool func(name string, args map[string]any) call
 
