@@ -44,18 +44,28 @@ type seen struct {
 
 // Run returns what to say, and a function that remembers that it was said. If the daemon cannot be asked, Run says
 // nothing and records that. The first hook of an agent says nothing: all before it is old.
+//
+// Its failures do not count for the circuit: it reads the log, and a slow answer to that must not stop the checks of
+// edits. While the circuit is open, it does not ask.
 func (h ContextHook) Run(ctx context.Context) (o Outcome, said func()) {
-	var text string
-	var now seen
-	g := h.Guard
-	g.Check = func(ctx context.Context, _ api.Check) (_ api.Checked, err error) {
-		text, now, err = h.news(ctx)
-		return api.Checked{}, err
+	none := func() {}
+	if h.Home.circuit().state(h.Now(), h.Home.socket()) == open {
+		_ = h.recorded(KindOpen, errOpen)
+		return Outcome{}, none
 	}
-	if _, err := g.Ask(ctx, api.Check{}); err != nil {
-		return Outcome{}, func() {}
+	type told struct {
+		text string
+		seen
 	}
-	return orClaude(h.For).context().tell(text), func() {
+	now, err := within(ctx, h.Deadline, func(ctx context.Context) (t told, err error) {
+		t.text, t.seen, err = h.news(ctx)
+		return t, err
+	})
+	if err != nil {
+		_ = h.recorded(kindOf(err), err)
+		return Outcome{}, none
+	}
+	return orClaude(h.For).context().tell(now.text), func() {
 		// If it cannot be kept, the next hook says the same again.
 		_ = h.Home.locked(func() error { return h.Home.replace(now.name, strconv.AppendInt(nil, now.head, 10)) })
 	}

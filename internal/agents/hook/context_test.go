@@ -175,3 +175,20 @@ func TestTheContextWithoutADaemon(t *testing.T) {
 		require.Contains(t, run(), "j1.1 was rejected.\n")
 	}
 }
+
+// A gate that answers checks, and is too slow for the log, must not stop the checks of edits.
+func TestContextOpensNoCircuit(t *testing.T) {
+	e := newEdits(t, "src/a.go")
+	h := ContextHook{Guard: Guard{Hook: "context", OnFailure: Warn, Deadline: time.Minute, Now: e.Now, Home: e.Home},
+		Self: func(context.Context) (string, error) { return "", context.DeadlineExceeded }}
+	for range 2 * tripAt {
+		h.Run(t.Context())
+	}
+	require.Equal(t, KindTimeout, e.Home.Status(e.Now(), 1).Last[0].Kind, "the failures are recorded")
+	require.True(t, AnswerOf(Claude{}, e.run(e.call("Edit", "file_path", "src/a.go"))).Denied)
+	for range tripAt {
+		_ = e.Failed(KindTimeout, context.DeadlineExceeded)
+	}
+	h.Self = func(context.Context) (string, error) { t.Error("it asked while the circuit is open"); return "", nil }
+	h.Run(t.Context())
+}

@@ -3,6 +3,7 @@ package hook
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -159,4 +160,29 @@ func TestAPatchInAShell(t *testing.T) {
 	require.True(t, refuses(t, e.For, e.run(call("cd sub && "+heredoc))))
 	require.True(t, refuses(t, e.For, e.run(call("cd "+e.dir+"/sub; "+heredoc))))
 	must.Fail(ParseCall(Codex{}, strings.NewReader(`{"tool_name":"Bash","hook_event_name":"PreToolUse","tool_input":{"command":["apply_patch"]}}`)))(t, refusal.Malformed)
+}
+
+// A shell's line that changes the directory often makes no work without bound.
+func TestManyChangesOfTheDirectory(t *testing.T) {
+	line := strings.Repeat("cd a;", 60) + "apply_patch <<'E'\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nE"
+	e := newEdits(t, "src/a.go")
+	e.For, e.OnFailure = Codex{}, Block
+	o := e.run(`{"cwd":"` + e.dir + `","tool_name":"Bash","tool_input":{"command":` + strconv.Quote(line) + `}}`)
+	require.True(t, AnswerOf(Codex{}, o).Denied)
+	require.Contains(t, o.Stdout, "too often")
+}
+
+// Cursor's URIs of other kinds name no file of this host, and are no relative paths.
+func TestURIsOfOtherKinds(t *testing.T) {
+	for _, path := range []string{"vscode-remote://h/src/a.go", "vscode-vfs://github/src/a.go", "FILE://other/src/a.go"} {
+		e := newEdits(t, "src/a.go")
+		e.For, e.OnFailure = Cursor{}, Block
+		o := e.run(`{"workspace_roots":["` + e.dir + `"],"tool_name":"Write","tool_input":{"file_path":"` + path + `"}}`)
+		require.True(t, AnswerOf(Cursor{}, o).Denied, path)
+		require.Contains(t, o.Stdout, "names no file of this host")
+	}
+	e := newEdits(t, "src/a.go")
+	e.For = Cursor{}
+	o := e.run(`{"workspace_roots":["` + e.dir + `"],"tool_name":"Write","tool_input":{"file_path":"FILE://` + e.dir + `/src/a.go"}}`)
+	require.True(t, AnswerOf(Cursor{}, o).Denied, "the scheme's letters have no case")
 }

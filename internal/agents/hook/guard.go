@@ -102,11 +102,15 @@ func (g Guard) refuses(err error) (because string, refused bool) {
 func (g Guard) Failed(kind Kind, err error) error { return g.failed(kind, err, g.Home.socket()) }
 
 func (g Guard) failed(kind Kind, err error, socket string) error {
-	now := g.Now()
-	_ = g.Home.note(Record{Time: now.UTC(), Hook: g.Hook, Kind: kind, Then: g.OnFailure, Detail: err.Error()})
 	if kind.counts() {
-		_ = g.Home.locked(func() error { return g.Home.keep(g.Home.circuit().fail(now, socket)) })
+		_ = g.Home.locked(func() error { return g.Home.keep(g.Home.circuit().fail(g.Now(), socket)) })
 	}
+	return g.recorded(kind, err)
+}
+
+// recorded records a failure, and does not count it for the circuit.
+func (g Guard) recorded(kind Kind, err error) error {
+	_ = g.Home.note(Record{Time: g.Now().UTC(), Hook: g.Hook, Kind: kind, Then: g.OnFailure, Detail: err.Error()})
 	return &Failure{Kind: kind, Err: err}
 }
 

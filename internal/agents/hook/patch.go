@@ -59,7 +59,8 @@ var (
 	// applied finds the call of apply_patch in a shell's line.
 	applied = regexp.MustCompile(`\bapply_?patch\b`)
 	// cd finds the changes of the directory in a shell's line.
-	cd = regexp.MustCompile(`(?:^|[\n;&|({])[ \t]*cd[ \t]+(?:--[ \t]+)?('[^'\n]*'|"[^"\n]*"|[^\s;&|)'"]+)`)
+	cd = regexp.MustCompile(`(?:^|[\n;&|({!]|\b(?:if|then|else|elif|do|while|until|time|builtin|command)[ \t])[ \t]*` +
+		`(?:cd|pushd)[ \t]+(?:-[PLe@]+[ \t]+)*(?:--[ \t]+)?('[^'\n]*'|"[^"\n]*"|[^\s;&|)'"]+)`)
 	// quotedHere finds a here-document whose text the shell does not expand.
 	quotedHere = regexp.MustCompile(`<<-?[ \t]*['"\\]`)
 )

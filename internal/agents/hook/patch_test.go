@@ -51,6 +51,8 @@ func TestParseShell(t *testing.T) {
 		"apply_patch <<EOF\n" + several + "EOF\n":                                           nil,
 		"applypatch <<-\"E\"\n" + strings.ReplaceAll(several, "***", "\t***") + "E\n":       nil,
 		"cd sub && apply_patch <<'EOF'\n" + several + "EOF\n":                               {"sub"},
+		"pushd sub && apply_patch <<'EOF'\n" + several + "EOF\n":                            {"sub"},
+		"if cd -P sub; then apply_patch <<'EOF'\n" + several + "EOF\nfi":                    {"sub"},
 		"set -e; cd 'a b'; cd \"c\"\n(cd -- /d; apply_patch <<'EOF'\n" + several + "EOF\n)": {"a b", "c", "/d"},
 		"apply_patch '" + several + "'":                                                     nil,
 		"apply_patch \"$(cat <<'EOF'\n" + several + "EOF\n)\"":                              nil,

@@ -139,7 +139,9 @@ func (f form) absolute(c rawCall, named shellPatch) ([]string, error) {
 				at = append(at, base+"/"+dir)
 			}
 		}
-		bases = append(bases, at...)
+		if bases = append(bases, at...); len(bases) > maxFiles {
+			return nil, refusal.New(refusal.OverLimit, "the call changes the directory too often to tell its files")
+		}
 	}
 	var out []string
 	for _, text := range named.paths {
@@ -184,16 +186,22 @@ func (f form) bases(c rawCall) ([]string, error) {
 	return out, nil
 }
 
+// isURI reports whether a text is a URI: of a file, or with an authority.
+func isURI(text string) bool {
+	scheme, rest, ok := strings.Cut(text, ":")
+	return ok && (strings.EqualFold(scheme, "file") || strings.HasPrefix(rest, "//"))
+}
+
 // local returns the path that a text means: itself, or that of a file: URI where the product has those.
 func (f form) local(text string) (string, error) {
 	if strings.ContainsRune(text, 0) {
 		return "", refusal.New(refusal.Malformed, "a path of the call has a NUL, which no path can have")
 	}
-	if !f.uris || !strings.HasPrefix(text, "file:") {
+	if !f.uris || !isURI(text) {
 		return text, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") ||
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") ||
 		u.RawQuery != "" || u.Fragment != "" || strings.ContainsRune(u.Path, 0) {
 		return "", refusal.New(refusal.Malformed, "the call has the URI %s, which names no file of this host", op.Shown(text))
 	}
