@@ -84,10 +84,31 @@ func (t *tool) untilEnded(ctx context.Context, cl *client.Client, job api.Job) (
 		if err != nil {
 			return next, err
 		}
-		if job.Pending() && next.State.Open() {
-			t.Say("%s was approved, and goes on\n", op.Shown(next.ID))
+		if next.State.Open() {
+			t.sayDecided(job, next)
 		}
 		job = next
 	}
 	return job, nil
+}
+
+// sayDecided says what became of the steps that waited, in a job that goes on. After a rejection it goes on to take back
+// its earlier steps, which may need a signature too.
+func (t *tool) sayDecided(before, now api.Job) {
+	approved := false
+	for i, was := range before.Steps {
+		if was.State != op.StatePending || i >= len(now.Steps) {
+			continue
+		}
+		switch is := now.Steps[i].State; {
+		case is == op.StatePending:
+		case is.Open() || is == op.StateSucceeded:
+			approved = true
+		default:
+			t.Say("%s is %s, and its job goes on\n", op.Shown(was.ID), op.Shown(string(is)))
+		}
+	}
+	if approved {
+		t.Say("%s was approved, and goes on\n", op.Shown(now.ID))
+	}
 }
