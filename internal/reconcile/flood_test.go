@@ -113,7 +113,13 @@ func TestSignedStepsDoNotWaitForOthersWork(t *testing.T) {
 	b.make("mine", stopped, nil)
 	w.ended(w.submitBy(3, ask("guest.start", "mine", nil)))
 	require.EqualValues(t, DefaultWorkers, b.steps.Load())
-	require.Equal(t, op.StateDispatched, w.job(restarts[0].ID).State())
+	dispatched := 0
+	for _, j := range restarts {
+		if w.job(j.ID).State() == op.StateDispatched {
+			dispatched++
+		}
+	}
+	require.Equal(t, DefaultWorkers, dispatched, "none of the flood has ended")
 }
 
 // TestKeptWorkersTakeNothingUnsigned: the workers that are kept for
