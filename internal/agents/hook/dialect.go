@@ -40,6 +40,7 @@ type form struct {
 	tools  map[string]edit // the tools that write
 	shells []string        // the tools that run a shell, with their line in the member command
 	roots  bool            // workspace_roots stands in for a missing cwd
+	loose  bool            // the product removes a NUL and a leading @ from paths
 	uris   bool            // a path may be a file: URI
 	inside bool            // the input may be JSON, or a patch, inside a string
 }

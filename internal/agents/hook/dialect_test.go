@@ -186,3 +186,31 @@ func TestURIsOfOtherKinds(t *testing.T) {
 	o := e.run(`{"workspace_roots":["` + e.dir + `"],"tool_name":"Write","tool_input":{"file_path":"FILE://` + e.dir + `/src/a.go"}}`)
 	require.True(t, AnswerOf(Cursor{}, o).Denied, "the scheme's letters have no case")
 }
+
+// Gemini CLI removes a NUL and a leading @ from a path before it writes.
+func TestLoosePaths(t *testing.T) {
+	for _, path := range []string{"@src/a.go", "@/src/a.go", `src/a\u0000.go`} {
+		e := newEdits(t, "src/a.go")
+		e.For = Gemini{}
+		o := e.run(`{"cwd":"` + e.dir + `","hook_event_name":"BeforeTool","tool_name":"write_file","tool_input":{"file_path":"` + path + `"}}`)
+		require.True(t, AnswerOf(Gemini{}, o).Denied, path)
+	}
+}
+
+// opencode removes a byte order mark around a path.
+func TestPatchPathsWithByteOrderMarks(t *testing.T) {
+	require.Equal(t, []string{"src/a.go"}, patchPaths("\uFEFF*** Update File: \uFEFFsrc/a.go\uFEFF\n"))
+}
+
+// A directory that is a link to another stays when the hooks go.
+func TestUninstallKeepsALinkToADirectory(t *testing.T) {
+	top := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(top, "shared", "workflows"), 0o755))
+	require.NoError(t, os.Symlink("shared", filepath.Join(top, ".github")))
+	s := SettingsFor(Copilot{}, top)
+	must.Get(s.Install(program, Setup{}))(t)
+	must.Get(s.Uninstall())(t)
+	require.NoFileExists(t, s.Path)
+	require.DirExists(t, filepath.Join(top, ".github", "workflows"))
+	require.NoDirExists(t, filepath.Join(top, "shared", "hooks"))
+}

@@ -3,6 +3,7 @@ package hook
 import (
 	"regexp"
 	"strings"
+	"unicode"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -21,16 +22,21 @@ func patchPaths(text string) []string {
 	var out []string
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+		line = trimmed(line)
 		for _, header := range patchHeaders {
 			path, ok := strings.CutPrefix(line, header)
-			if path = strings.TrimSpace(path); ok && !seen[path] {
+			if path = trimmed(path); ok && !seen[path] {
 				seen[path] = true
 				out = append(out, path)
 			}
 		}
 	}
 	return out
+}
+
+// trimmed removes blanks as JavaScript does: also a byte order mark.
+func trimmed(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '\uFEFF' })
 }
 
 // parsePatch returns the paths that a tool's patch names. Malformed if it is no patch, or if it names no file.

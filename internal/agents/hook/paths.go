@@ -98,6 +98,14 @@ func (f form) paths(c rawCall) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.loose {
+		for i, path := range named.paths {
+			named.paths[i] = strings.ReplaceAll(path, "\x00", "")
+			if rest, at := strings.CutPrefix(named.paths[i], "@"); at {
+				named.paths = append(named.paths, strings.TrimLeft(rest, "/"))
+			}
+		}
+	}
 	return f.absolute(c, named)
 }
 

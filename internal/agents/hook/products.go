@@ -63,7 +63,7 @@ func (Gemini) form() form {
 	return form{event: "BeforeTool", name: toolName, input: "tool_input", tools: map[string]edit{
 		"write_file": writes("file_path"),
 		"replace":    writes("file_path"),
-	}}
+	}, loose: true}
 }
 
 func (Gemini) refuse(reason string) Outcome {

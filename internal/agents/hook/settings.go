@@ -347,14 +347,16 @@ func (s settingsFile) remove() error {
 	return os.Remove(s.path)
 }
 
-// removeAll deletes the file, and then those of its directories that a site's file has, if they are empty.
+// removeAll deletes the file, and then those of its directories that a site's file has, if they are empty. It deletes no
+// link to a directory.
 func (s settingsFile) removeAll(l site) error {
 	err := s.remove()
 	if !strings.HasSuffix(s.path, "/"+l.file) {
 		return err
 	}
-	for dir := filepath.Dir(l.file); err == nil && dir != "."; dir = filepath.Dir(dir) {
-		_ = os.Remove(strings.TrimSuffix(s.path, l.file) + dir) // it fails if the directory is not empty
+	gone := err
+	for dir := filepath.Dir(l.file); gone == nil && dir != "."; dir = filepath.Dir(dir) {
+		gone = syscall.Rmdir(strings.TrimSuffix(s.path, l.file) + dir) // it fails if the directory is not empty, or a link
 	}
 	return err
 }
