@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -219,7 +220,8 @@ func switchedOff(text []byte) string {
 	var s struct {
 		Off    bool `json:"disableAllHooks"`
 		Gemini struct {
-			Enabled *bool `json:"enabled"`
+			Enabled  *bool    `json:"enabled"`
+			Disabled []string `json:"disabled"` // names of hooks
 		} `json:"hooksConfig"`
 	}
 	err := json.Unmarshal(text, &s)
@@ -230,6 +232,8 @@ func switchedOff(text []byte) string {
 		return "disableAllHooks"
 	case s.Gemini.Enabled != nil && !*s.Gemini.Enabled:
 		return "hooksConfig.enabled: false"
+	case slices.Contains(s.Gemini.Disabled, geminiName):
+		return "hooksConfig.disabled: " + geminiName
 	}
 	return ""
 }

@@ -69,11 +69,14 @@ func (d Codex) site() site {
 		}}
 }
 
+// geminiName is the name of gated's hook in Gemini CLI's settings, which can switch off hooks by name.
+const geminiName = "gated"
+
 func (d Gemini) site() site {
 	return site{file: ".gemini/settings.json", base: emptyObject, event: "BeforeTool", line: "command", unit: time.Millisecond,
 		marks: []string{".gemini", "GEMINI.md"}, home: ".gemini", atHome: "settings.json",
 		entry: func(line string, timeout int64) any {
-			return group{matcherOf(d), []command{{Type: "command", Name: "gated", Command: line, Timeout: timeout}}}
+			return group{matcherOf(d), []command{{Type: "command", Name: geminiName, Command: line, Timeout: timeout}}}
 		}}
 }
 

@@ -42,3 +42,20 @@ func TestTheStateOfSettings(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	must.Err(Settings{Path: path}.State())(t)
 }
+
+// Settings of Gemini CLI that switch the hook off, by name or with all hooks, are said to do so.
+func TestGeminiSwitchedOff(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                                         "",
+		`{"hooksConfig":{"enabled":true}}`:           "",
+		`{"hooksConfig":{"enabled":false}}`:          "hooksConfig.enabled: false",
+		`{"hooksConfig":{"disabled":["x"]}}`:         "",
+		`{"hooksConfig":{"disabled":["x","gated"]}}`: "hooksConfig.disabled: gated",
+	} {
+		s := SettingsFor(Gemini{}, t.TempDir())
+		require.NoError(t, os.MkdirAll(filepath.Dir(s.Path), 0o755))
+		require.NoError(t, os.WriteFile(s.Path, []byte(text), 0o644))
+		must.Get(s.Install(program, Setup{}))(t)
+		require.Equal(t, want, must.Get(s.State())(t).Off, text)
+	}
+}
