@@ -13,6 +13,8 @@ import (
 func FuzzNeed(f *testing.F) {
 	f.Add(`{"ways":[{"name":"","demands":[{"rule":"built-in","roles":["operational"],"threshold":1,"touch":""}]}],"windows":[],"cool_off":0,"max_validity":86400}`)
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036854775807,"max_validity":-1}`)
+	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036,"max_validity":1}`)
+	f.Add(`{"ways":[],"cool_off":18446744078}`)
 	f.Add(`{"ways":null,"threshold":0}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -45,6 +45,11 @@ func TestRequirementIsStoredWhole(t *testing.T) {
 		}
 	})
 	must.Err(journal.DecodeNeed(`{"ways":[],"roof":1}`))(t, "what is not understood is not less")
+	for _, seconds := range []string{"-1", "9223372037", "18446744078", "9223372036854775807"} {
+		must.Err(journal.DecodeNeed(`{"ways":[],"cool_off":`+seconds+`}`))(t, "a cool-off of "+seconds+" seconds is no duration")
+		must.Err(journal.DecodeNeed(`{"ways":[],"max_validity":`+seconds+`}`))(t, "a validity of "+seconds+" seconds is no duration")
+	}
+	require.Equal(t, 9223372036*time.Second, must.Get(journal.DecodeNeed(`{"ways":[],"cool_off":9223372036}`))(t).CoolOff)
 }
 
 func TestDelayedRequests(t *testing.T) {

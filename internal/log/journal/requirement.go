@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -101,6 +102,13 @@ func DecodeNeed(text string) (op.Requirement, error) {
 	var n need
 	if err := json.Unmarshal([]byte(text), &n, json.RejectUnknownMembers(true)); err != nil {
 		return op.Requirement{}, fmt.Errorf("decode requirement: %w", err)
+	}
+	for name, seconds := range map[string]int64{"cool_off": n.CoolOff, "max_validity": n.MaxValidity} {
+		// More seconds than a Duration holds would come back as fewer, and a cool-off would end early.
+		if seconds < 0 || seconds > int64(math.MaxInt64/time.Second) {
+			return op.Requirement{}, fmt.Errorf("decode requirement: %s is %d seconds, not 0 to %d", name, seconds,
+				math.MaxInt64/time.Second)
+		}
 	}
 	r := op.Requirement{Windows: n.Windows, CoolOff: time.Duration(n.CoolOff) * time.Second,
 		MaxValidity: time.Duration(n.MaxValidity) * time.Second}
