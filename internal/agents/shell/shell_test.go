@@ -34,7 +34,7 @@ func TestProgramsOfAText(t *testing.T) {
 		`f() { v undefine web1; }`, `function f { v undefine web1; }`, `if true; then v undefine web1; fi`, `if v undefine web1; then :; fi; v undefine web1`,
 		`if false; then :; elif false; then :; else v undefine web1; fi`, `while :; do v undefine web1; done`, `until v undefine web1; do v undefine web1; done`,
 		`for x in web1; do v undefine $x; done`, `for x in a web1; do v undefine "$x"; done`, `for ((;;)); do v undefine web1; done`,
-		`case a in a) v undefine web1;; esac`, `select x in web1; do v undefine $x; done`, `time v undefine web1`, `time -p v undefine web1`,
+		`case a in a) v undefine web1;; esac`, `for x in a web1; do v {undefine,$x}; done`, `select x in web1; do v undefine $x; done`, `time v undefine web1`, `time -p v undefine web1`,
 		`coproc v undefine web1`, `x=web1; v undefine $x`, `x=web1 y=undefine; v $y ${x}`, `export x=web1; v undefine $x`, `local x=web1; v undefine $x`,
 		`c="v undefine web1"; $c`, `c='undefine web1'; v $c`, `c=v; $c undefine web1`, `eval v undefine web1`, `eval "v undefine web1"`, `x='v undefine web1'; eval "$x"`,
 		`sudo v undefine web1`, `sudo -u root -- v undefine web1`, `sudo -nEu root v undefine web1`, `sudo A=b v undefine web1`, `sudo --user=root v undefine web1`,

@@ -112,6 +112,7 @@ func (s *scope) fields(word *syntax.Word) []steer.Word {
 		}
 	}
 	if opening <= maxBraces { // SplitBraces takes the square of the time
+		word = &syntax.Word{Parts: word.Parts} // which is changed
 		syntax.SplitBraces(word)
 	}
 	var out []steer.Word
