@@ -156,6 +156,13 @@ func installedHooks(top, home string) []installedHook {
 			}
 			out = append(out, at)
 		}
+		for _, line := range state.Contexts {
+			at.Dialect, at.Entry, at.Fault = s.Dialect().Name(), line, ""
+			if state.Off != "" {
+				at.Fault = "the file has " + state.Off
+			}
+			out = append(out, at)
+		}
 	}
 	return out
 }
@@ -232,9 +239,15 @@ it with --on-failure block.`,
 	})
 	f.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
-	c.Flags().StringVar(&speaks, "for", hook.Claude{}.Name(), "the agent `PRODUCT` that calls: "+strings.Join(hook.DialectNames(), ", "))
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(hook.DialectNames(), cli.NoFiles)) // the flag was just added
+	addCaller(c, &speaks)
 	return c
+}
+
+// addCaller adds the flag --for to a hook that a product runs.
+func addCaller(c *cobra.Command, product *string) {
+	names := hook.DialectNames()
+	c.Flags().StringVar(product, "for", hook.Claude{}.Name(), "the agent `PRODUCT` that calls: "+strings.Join(names, ", "))
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(names, cli.NoFiles)) // the flag was just added
 }
 
 // gitHookCommands are the hooks that git runs.

@@ -16,18 +16,24 @@ import (
 // hookContextCommand returns the hook that an agent's harness runs at the start of a session and at each prompt.
 func (t *tool) hookContextCommand() *cobra.Command {
 	var deadline time.Duration
+	var product string
 	c := t.Command(cli.Words{
 		Use:   "context",
 		Short: "Say what became of this agent's requests since it last looked",
-		Long: `For a harness that adds what a hook prints to the agent's context, at the start of a session and at each
-prompt. It prints at most 2 KiB: which destructive steps of this agent were approved, rejected or ended since the last
-such hook. Others' words stand in a frame. It prints nothing if there is no news, or if the daemon does not answer.`,
-		Example: "  gated hook context",
+		Long: `For a product that adds what a hook prints to the agent's context, at the start of a session and at each
+prompt: gated hook install --context. It prints at most 2 KiB: which destructive steps of this agent were approved,
+rejected or ended since the last such hook. Others' words stand in a frame. It prints nothing if there is no news, or if
+the daemon does not answer.`,
+		Example: "  gated hook context --for gemini",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if deadline <= 0 || deadline > hook.MaxDeadline {
 			return cli.Usage("--deadline is not above 0 and at most 1m")
 		}
-		h := hook.ContextHook{Guard: t.guard("context", hookFlags{onFailure: string(hook.Warn), deadline: deadline})}
+		d, err := hook.DialectOf(product)
+		if err != nil {
+			return cli.Usage(err.Error())
+		}
+		h := hook.ContextHook{For: d, Guard: t.guard("context", hookFlags{onFailure: string(hook.Warn), deadline: deadline})}
 		cl, err := t.Client()
 		if err != nil {
 			_ = h.Failed(hook.KindRefused, err)
@@ -49,6 +55,7 @@ such hook. Others' words stand in a frame. It prints nothing if there is no news
 		said()
 		return nil
 	})
+	addCaller(c, &product)
 	c.Flags().DurationVar(&deadline, "deadline", hook.ToolDeadline, "how long to wait for the daemon")
 	return c
 }

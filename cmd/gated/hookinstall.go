@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +19,7 @@ import (
 type hookPlaces struct {
 	git, shared, dryRun bool
 	settings            string
-	products            []string
+	products            products
 	files               []hook.Settings // of agents
 	top                 string
 }
@@ -33,15 +31,9 @@ func (p *hookPlaces) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.settings, "agent-settings", "",
 		"the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
-	names := append(hook.DialectNames(), everyProduct)
-	c.Flags().StringSliceVar(&p.products, "for", []string{hook.Claude{}.Name()},
-		"the agent `PRODUCT`: "+strings.Join(names, ", ")+" (those found here or in your home); may be given again")
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(names, cli.NoFiles)) // the flag was just added
+	p.products.add(c, hook.Claude{}.Name())
 	c.Flags().BoolVar(&p.dryRun, "dry-run", false, "change nothing, say what would be changed")
 }
-
-// everyProduct stands for the products that are used in the checkout or by the user.
-const everyProduct = "auto"
 
 // find fills in what was not said. An --agent-settings that is there and empty
 // is the wish for none.
@@ -51,7 +43,7 @@ func (p *hookPlaces) find(c *cobra.Command, home string) error {
 		return cli.Usage(err.Error())
 	}
 	p.top = top.Path
-	products, err := p.dialects(home)
+	products, err := p.products.find(p.top, home)
 	if err != nil {
 		return err
 	}
@@ -71,30 +63,6 @@ func (p *hookPlaces) find(c *cobra.Command, home string) error {
 		return cli.Usage("there is nothing to do: say --git, or name the agent's settings")
 	}
 	return nil
-}
-
-// dialects returns the products that were named, each once.
-func (p *hookPlaces) dialects(home string) ([]hook.Dialect, error) {
-	var out []hook.Dialect
-	for _, name := range p.products {
-		add := hook.Found(p.top, home)
-		switch {
-		case name != everyProduct:
-			d, err := hook.DialectOf(name)
-			if err != nil {
-				return nil, cli.Usage(err.Error())
-			}
-			add = []hook.Dialect{d}
-		case len(add) == 0:
-			return nil, cli.Usage("no agent product is found in the checkout or in your home: name one with --for")
-		}
-		for _, d := range add {
-			if !slices.Contains(out, d) {
-				out = append(out, d)
-			}
-		}
-	}
-	return out, nil
 }
 
 // each calls agents for the agent's settings and git for git's hooks, as far as
@@ -134,7 +102,7 @@ const flagExitCode = "refuse with exit code 2 and the reason on standard error, 
 func (t *tool) hookInstallCommand() *cobra.Command {
 	var f hookFlags
 	var p hookPlaces
-	var exitCode bool
+	var exitCode, context bool
 	c := t.Command(cli.Words{
 		Use:   "install",
 		Short: "Have agents and git ask before a file is changed",
@@ -144,7 +112,7 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 there still runs. All other settings stay as they are, and a copy of the old file is kept. An entry is the same line
 after an upgrade.`,
 		Example: "  gated hook install --git\n" +
-			"  gated hook install --for codex --for gemini\n" +
+			"  gated hook install --for codex --for gemini --context\n" +
 			"  gated hook install --agent-settings .claude/settings.local.json --on-failure block",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
@@ -161,6 +129,9 @@ after an upgrade.`,
 		if c.Flags().Changed("exit-code") {
 			wish.ExitCode = &exitCode
 		}
+		if c.Flags().Changed("context") {
+			wish.Context = &context
+		}
 		r, err := p.each(
 			func(s hook.Settings) (hook.Report, error) { return s.Install(o.Program, wish) },
 			func(dryRun bool) (hook.Report, error) { return installGit(c.Context(), p.top, o, dryRun) })
@@ -176,6 +147,8 @@ after an upgrade.`,
 	}
 	p.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	c.Flags().BoolVar(&context, "context", false,
+		"also gated hook context, where the product has such a hook; --context=false removes it (default: as it is installed)")
 	return c
 }
 

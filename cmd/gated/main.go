@@ -103,7 +103,8 @@ func (t *tool) all() []command {
 		{"reserve", t.reserveCommand}, {"check", t.checkCommand}, {"renew", t.renewCommand},
 		{"release", t.releaseCommand}, {"transfer", t.transferCommand}, {"reservations", t.reservationsCommand},
 		{"release-all", t.releaseAllCommand}, {"force-transfer", t.forceTransferCommand},
-		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"canary", t.canaryCommand},
+		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
+		{"canary", t.canaryCommand},
 		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
 		{"time", t.timeCommand}, {"hub", t.hubCommand}, {"dial", t.dialCommand},
 	}

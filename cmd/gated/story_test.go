@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 	daemon.MaybeExecGuest() // and the daemon, too
 	testscript.Main(m, map[string]func(){
 		"gated":    func() { os.Exit(program()) },
+		"mcpsay":   func() { os.Exit(mcpSay(os.Args[1:])) },
 		"clockoff": func() { os.Exit(clockOff(os.Args[1:])) },
 	})
 }

@@ -26,7 +26,8 @@ const (
 // ContextHook says at the start of a session, or at a prompt, what became of the requests of an agent since the last
 // such hook.
 type ContextHook struct {
-	Guard // its Check is not used
+	Guard         // its Check is not used
+	For   Dialect // the product that runs the hook; nil: Claude
 
 	// Self names the agent, or uid:1000. Head is the number of the newest entry of the audit log. Events calls its
 	// function with each entry above after that concerns the agent.
@@ -54,7 +55,7 @@ func (h ContextHook) Run(ctx context.Context) (o Outcome, said func()) {
 	if _, err := g.Ask(ctx, api.Check{}); err != nil {
 		return Outcome{}, func() {}
 	}
-	return Outcome{Stdout: text}, func() {
+	return orClaude(h.For).context().tell(text), func() {
 		// If it cannot be kept, the next hook says the same again.
 		_ = h.Home.locked(func() error { return h.Home.replace(now.name, strconv.AppendInt(nil, now.head, 10)) })
 	}
@@ -161,21 +162,21 @@ func (f fates) words(older bool) string {
 func (f fates) newest(n int, more bool) string {
 	var b strings.Builder
 	b.WriteString("gated: what became of your requests since you last looked:\n")
-	var theirs []word
+	var theirs []Word
 	for _, one := range f[len(f)-n:] {
 		b.WriteString(one.sentence())
-		theirs = append(theirs, word{one.step, clip(one.what)})
+		theirs = append(theirs, Word{Name: one.step, Value: clip(one.what)})
 		if one.by != "" {
-			theirs = append(theirs, word{one.step + " by", clip(one.by)})
+			theirs = append(theirs, Word{Name: one.step + " by", Value: clip(one.by)})
 		}
 		if one.detail != "" {
-			theirs = append(theirs, word{one.step + " detail", clip(one.detail)})
+			theirs = append(theirs, Word{Name: one.step + " detail", Value: clip(one.detail)})
 		}
 	}
 	if more {
 		b.WriteString("There are more: gated jobs lists all.\n")
 	}
-	b.WriteString(untrusted(theirs))
+	b.WriteString(Framed(theirs))
 	return b.String()
 }
 

@@ -19,6 +19,8 @@ type Dialect interface {
 
 	form() form
 	site() site
+	servers() serverSite
+	context() contextSite
 	refuse(reason string) Outcome
 	warn(text string) Outcome
 	silent() Outcome

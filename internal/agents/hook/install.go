@@ -83,6 +83,9 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		return Report{}, err
 	}
 	edited, fresh, err := l.installed(text, want)
+	if err == nil {
+		edited, err = withContexts(s.Dialect(), edited, program, wish.Context, readLine(line).setup())
+	}
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
@@ -98,7 +101,7 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	case fresh:
 		change.Backup = s.Path + backupSuffix
 	}
-	report := Report{Changes: []Change{change}, Notes: s.notes()}
+	report := Report{Changes: []Change{change}, Notes: s.notes(wish)}
 	if off := switchedOff(edited); off != "" {
 		note := op.Shown(s.Path) + " has " + off + ": no hook runs until you remove it"
 		report.Notes = append(report.Notes, note)
@@ -144,13 +147,17 @@ func (s Settings) setup(wish Setup, was called) (Setup, error) {
 	return setup, nil
 }
 
-// notes says what a person has to do besides.
-func (s Settings) notes() []string {
+// notes says what a person has to do or to know besides.
+func (s Settings) notes(wish Setup) []string {
+	notes := []string{}
 	if _, ok := s.For.(Codex); ok {
-		return []string{"Codex runs this hook only after you trust it: start codex here and trust it, or type /hooks. " +
-			"Its line stays the same after an upgrade of gated, and so does your trust"}
+		notes = append(notes, "Codex runs this hook only after you trust it: start codex here and trust it, or type /hooks. "+
+			"Its line stays the same after an upgrade of gated, and so does your trust")
 	}
-	return []string{}
+	if d := s.Dialect(); wish.Context != nil && *wish.Context && len(d.context().events) == 0 {
+		notes = append(notes, d.Product()+" has no hook that adds to the agent's context: gated mcp and gated wait say what became of requests")
+	}
+	return notes
 }
 
 // timeoutOf returns how long the product waits. The hook waits twice: for the call and for the daemon.
@@ -176,6 +183,9 @@ func (s Settings) Uninstall() (Report, error) {
 		return s.uninstallPlugin(old)
 	}
 	edited, err := l.uninstalled(old.content)
+	if err == nil {
+		edited, err = withoutContexts(s.Dialect(), edited)
+	}
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
@@ -267,6 +277,8 @@ type Setup struct {
 	Deadline  time.Duration // default ToolDeadline or GitDeadline
 	Socket    string        // absolute; default: the environment's
 	ExitCode  *bool         // only for an agent's hook: no JSON
+	// Context is only a wish for an agent's settings: gated hook context runs at the start of a session and at each prompt.
+	Context *bool
 }
 
 // over returns the arguments for a wish s over installed ones.

@@ -124,7 +124,7 @@ func (s Settings) installPlugin(program string, wish Setup) (Report, error) {
 	case was.program != "":
 		change.Differs = was.differs(readLine(line))
 	}
-	report := Report{Changes: []Change{change}, Notes: []string{}}
+	report := Report{Changes: []Change{change}, Notes: s.notes(wish)}
 	if s.DryRun || change.Action == Unchanged {
 		return report, nil
 	}

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -70,7 +71,7 @@ func (t tree) ours() []place {
 	var out []place
 	if t.flat {
 		for i := range t.groups {
-			if isOurs(t.command(t.groups[i])) {
+			if t.isOurs(t.command(t.groups[i])) {
 				out = append(out, place{i, i, t.groups})
 			}
 		}
@@ -84,7 +85,7 @@ func (t tree) ours() []place {
 		}
 		hooks, _ := elements(t.text, list.value)
 		for i, at := range hooks {
-			if isOurs(t.command(at)) {
+			if t.isOurs(t.command(at)) {
 				out = append(out, place{g, i, hooks})
 			}
 		}
@@ -233,11 +234,11 @@ func switchedOff(text []byte) string {
 	return ""
 }
 
-// isOurs reports whether a command line runs this hook: "gated hook pre-tool-use", at any path of gated.
-func isOurs(line string) bool {
+// isOurs reports whether a command line runs this hook, as "gated hook pre-tool-use", at any path of gated.
+func (l site) isOurs(line string) bool {
 	program, rest := firstWord(line)
 	words := strings.Fields(rest)
-	return strings.HasPrefix(filepath.Base(program), "gated") && len(words) >= 2 && words[0] == "hook" && words[1] == "pre-tool-use"
+	return strings.HasPrefix(filepath.Base(program), "gated") && len(words) >= 2 && words[0] == "hook" && words[1] == cmp.Or(l.sub, "pre-tool-use")
 }
 
 // firstWord splits off the first word of a line for sh, as Quote writes it.

@@ -166,11 +166,11 @@ func TestOurs(t *testing.T) {
 		`'/it'\''s/gated' hook pre-tool-use`: true, "": false, "gated": false, "gated hook": false, "gated hook pre-commit": false,
 		"echo gated hook pre-tool-use": false, "'gated hook pre-tool-use": false, "/gated/x hook pre-tool-use": false,
 	} {
-		require.Equal(t, want, isOurs(line), line)
+		require.Equal(t, want, Claude{}.site().isOurs(line), line)
 	}
 	for _, program := range []string{"/usr/bin/gated", "/a b/gated", "/it's/gated", "/$(x)/gated"} {
 		command := must.Get(Command(program, "hook", "pre-tool-use", "--on-failure", "warn"))(t)
-		require.True(t, isOurs(command), command)
+		require.True(t, Claude{}.site().isOurs(command), command)
 	}
 	for _, program := range []string{"gated", "", "/a\nb/gated", "/\x1b/gated"} {
 		must.Fail(Command(program))(t, refusal.BadParams)

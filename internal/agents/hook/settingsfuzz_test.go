@@ -109,7 +109,7 @@ func FuzzUntrusted(f *testing.F) {
 		for _, r := range got {
 			require.False(t, unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp), "%q", got)
 		}
-		block := untrusted([]word{{"reason", text}, {"agent", text}})
+		block := Framed([]Word{{Name: "reason", Value: text}, {Name: "agent", Value: text}})
 		require.Equal(t, 1, strings.Count(block, untrustedOpens))
 		require.Equal(t, 1, strings.Count(block, untrustedEnds))
 	})

@@ -16,6 +16,7 @@ type site struct {
 	file   string        // in the checkout
 	base   string        // the content of a new file
 	event  string        // the member with the entries
+	sub    string        // the hook that the entries call; empty for pre-tool-use
 	flat   bool          // an entry is a hook, and no list of hooks
 	line   string        // the member with a hook's line
 	unit   time.Duration // of timeouts

@@ -28,6 +28,8 @@ type SettingsState struct {
 	There bool   // the file exists
 	Off   string // the member by which no hook is run; empty if hooks are run
 	Hooks []ToolState
+	// Contexts are the lines by which the settings run gated hook context, one for each event that does.
+	Contexts []string
 }
 
 // State reads settings. Errors are those of Install.
@@ -47,6 +49,9 @@ func (s Settings) State() (SettingsState, error) {
 	out := SettingsState{There: true, Off: switchedOff(old.content)}
 	for _, p := range t.ours() {
 		out.Hooks = append(out.Hooks, t.state(p, d))
+	}
+	if out.Contexts, err = contextLines(d, old.content); err != nil {
+		return SettingsState{}, named(s.Path, err)
 	}
 	return out, nil
 }

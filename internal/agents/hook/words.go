@@ -59,20 +59,21 @@ Another agent's reservation ends by that agent, by its time, or by an operator's
 // wrapped.
 func holders(found api.Checked) string {
 	var b strings.Builder
-	var theirs []word
+	var theirs []Word
 	for _, c := range found.Conflicts[:min(len(found.Conflicts), maxShown)] {
 		r := c.Reservation
 		fmt.Fprintf(&b, "%s is held since %s until %s, %s; %s.\n", reservationName(r.ID), moment(r.CreatedAt),
 			moment(r.ExpiresAt), modeWords(r.Mode), lifeWords(r))
-		theirs = append(theirs, word{reservationName(r.ID) + " holder", r.Agent}, word{"pattern", c.Overlaps})
+		theirs = append(theirs, Word{Name: reservationName(r.ID) + " holder", Value: r.Agent},
+			Word{Name: "pattern", Value: c.Overlaps})
 		if r.Reason != "" {
-			theirs = append(theirs, word{"reason", r.Reason})
+			theirs = append(theirs, Word{Name: "reason", Value: r.Reason})
 		}
 	}
 	if found.More || len(found.Conflicts) > maxShown {
 		b.WriteString(wordsMore)
 	}
-	b.WriteString(untrusted(theirs))
+	b.WriteString(Framed(theirs))
 	return b.String()
 }
 
@@ -145,16 +146,24 @@ const (
 // maxField is how many characters of another agent's field are shown.
 const maxField = 300
 
-// word is one line of another agent's words.
-type word struct{ name, value string }
+// Word is one line of words of another person, agent or program: what they are, in gated's words, and the words
+// themselves.
+type Word struct {
+	Name, Value string
+	Limit       int // of characters that are shown; 0 means 300
+}
 
-// untrusted puts other agents' words, a line each, between two lines that the words cannot contain. A sentence that
-// says what they are follows.
-func untrusted(fields []word) string {
+// Framed puts others' words, a line each, between two lines that the words cannot contain. A sentence that says what
+// they are follows.
+func Framed(words []Word) string {
 	var b strings.Builder
 	b.WriteString(untrustedOpens + "\n")
-	for _, f := range fields {
-		b.WriteString(f.name + ": " + neutral(f.value, maxField) + "\n")
+	for _, w := range words {
+		limit := w.Limit
+		if limit == 0 {
+			limit = maxField
+		}
+		b.WriteString(w.Name + ": " + neutral(w.Value, limit) + "\n")
 	}
 	b.WriteString(untrustedEnds + "\n" + wordsUntrusted)
 	return b.String()

@@ -64,6 +64,7 @@ var parts = []part{
 	{"reservations", 5, (*bench).reservations, false},
 	{"killed", 1, (*bench).killed, false},
 	{"hook", 6, (*bench).hook, false},
+	{"mcp", 2, (*bench).mcp, false},
 	{"growth", 6, (*bench).growth, true},
 }
 

@@ -26,6 +26,22 @@ func (c *Client) Guests(ctx context.Context) ([]api.Guest, error) {
 	}
 }
 
+// GuestPage lists at most limit guests whose names come after the given one, and after which to ask next.
+func (c *Client) GuestPage(ctx context.Context, after string, limit int) (api.GuestList, error) {
+	var out api.GuestList
+	in := call{method: http.MethodGet, path: "/v1/guests", query: pageQuery(after, limit)}
+	return out, c.json(ctx, in, nil, &out)
+}
+
+// pageQuery asks for one page of a list.
+func pageQuery(after string, limit int) url.Values {
+	v := url.Values{"limit": {strconv.Itoa(limit)}}
+	if after != "" {
+		v.Set("after", after)
+	}
+	return v
+}
+
 // Guest shows one guest.
 func (c *Client) Guest(ctx context.Context, name string) (api.Guest, error) {
 	var out api.Guest

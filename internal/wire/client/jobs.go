@@ -100,6 +100,14 @@ func (c *Client) Requests(ctx context.Context, state op.State) ([]api.Request, e
 	}
 }
 
+// RequestPage lists at most limit requests that wait or ended recently, from after the given one, and after which to
+// ask next.
+func (c *Client) RequestPage(ctx context.Context, after string, limit int) (api.RequestList, error) {
+	var out api.RequestList
+	in := call{method: http.MethodGet, path: "/v1/requests", query: pageQuery(after, limit)}
+	return out, c.json(ctx, in, nil, &out)
+}
+
 // Request shows one request, j12.1.
 func (c *Client) Request(ctx context.Context, id string) (api.Request, error) {
 	var out api.Request

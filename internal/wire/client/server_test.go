@@ -48,6 +48,8 @@ var methods = append([]method{
 		_, err := c.Requests(ctx, op.StatePending)
 		return err
 	}, "GET /v1/requests?state=pending_signature"},
+	{"RequestPage", func(ctx context.Context, c *Client) error { _, err := c.RequestPage(ctx, "j1.1", 2); return err },
+		"GET /v1/requests?after=j1.1&limit=2"},
 	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j1.1"); return err },
 		"GET /v1/requests/j1.1"},
 	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j1.1"); return err },
@@ -78,6 +80,8 @@ var methods = append([]method{
 	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") },
 		"DELETE /v1/desired/web"},
 	{"Guests", func(ctx context.Context, c *Client) error { _, err := c.Guests(ctx); return err }, "GET /v1/guests"},
+	{"GuestPage", func(ctx context.Context, c *Client) error { _, err := c.GuestPage(ctx, "db", 2); return err },
+		"GET /v1/guests?after=db&limit=2"},
 	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err },
 		"GET /v1/guests/web-1"},
 	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err },

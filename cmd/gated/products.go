@@ -1,0 +1,49 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/agents/hook"
+	"gated/internal/wire/cli"
+)
+
+// products are the names of agent products that --for has.
+type products []string
+
+// everyProduct stands for the products that are used in the checkout or by the user.
+const everyProduct = "auto"
+
+// add adds the flag --for, with the names that it has unless it is given.
+func (p *products) add(c *cobra.Command, names ...string) {
+	known := append(hook.DialectNames(), everyProduct)
+	c.Flags().StringSliceVar((*[]string)(p), "for", names,
+		"the agent `PRODUCT`: "+strings.Join(known, ", ")+" (those found here or in your home); may be given again")
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(known, cli.NoFiles)) // the flag was just added
+}
+
+// find returns the products that were named, each once, for a checkout with that top level and a user's home.
+func (p products) find(top, home string) ([]hook.Dialect, error) {
+	var out []hook.Dialect
+	for _, name := range p {
+		add := hook.Found(top, home)
+		switch {
+		case name != everyProduct:
+			d, err := hook.DialectOf(name)
+			if err != nil {
+				return nil, cli.Usage(err.Error())
+			}
+			add = []hook.Dialect{d}
+		case len(add) == 0:
+			return nil, cli.Usage("no agent product is found in the checkout or in your home: name one with --for")
+		}
+		for _, d := range add {
+			if !slices.Contains(out, d) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out, nil
+}
