@@ -89,6 +89,20 @@ func (p Pattern) Holes() []string {
 	return out
 }
 
+// Sample returns the words of a command that matches.
+func (p Pattern) Sample() []string {
+	var out []string
+	for _, x := range p.parts {
+		switch {
+		case x.hole != "":
+			out = append(out, "gated-doctor")
+		case !x.many:
+			out = append(out, strings.ReplaceAll(x.text, "*", "x"))
+		}
+	}
+	return out
+}
+
 // Match reports whether a command's words match, and which word each hole binds. A lone star takes as many words as it
 // can, the first one first. The program counts without its directory. An unknown word matches a lone star and a hole.
 func (p Pattern) Match(words []Word) (map[string]Word, bool) {

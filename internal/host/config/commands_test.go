@@ -55,7 +55,7 @@ func TestCommandsRefusals(t *testing.T) {
 		"x: {}":                               "f:3:6: argv is missing",
 		`x: {argv: [/bin/x], instead_of: []}`: "f:3:35: the list is empty",
 		`x: {argv: [/bin/x], instead_of: dropdb}`:                                             "instead_of is not a list",
-		`x: {argv: [/bin/x], instead_of: [a, /usr/bin/x]}`:                                    `f:3:38: "/usr/bin/x" is no pattern over commands: its first word is not the name of a program`,
+		`x: {argv: [/bin/x], instead_of: [a, /usr/bin/x]}`:                                    `f:3:39: "/usr/bin/x" is no pattern over commands: its first word is not the name of a program`,
 		`x: {argv: [/bin/x], instead_of: [a, "a  b"]}`:                                        "it has two blanks side by side",
 		`x: {argv: [/bin/x], instead_of: ["a {db}"]}`:                                         "there is no parameter db, for {db}",
 		`x: {argv: [/bin/x], instead_of: ["a x{db}"]}`:                                        "is no hole",
