@@ -7,6 +7,8 @@ BENCHFLAGS ?=
 FUZZTIME  ?= 10s
 # And those that read what somebody writes to be believed.
 FUZZLONG  ?= $(FUZZTIME)
+# -write writes the table of docs/guides/hooks.md; -talk logs what each product told its model.
+HARNESSFLAGS ?=
 # How many histories of reservations are looked at for an order.
 HISTORIES ?= 200
 
@@ -25,7 +27,7 @@ RELIABILITY_SOAK ?= 3m
 # of its own; without one Go's word for that. The same commit makes the same programs.
 VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench clean
+.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness clean
 
 # Says what to do where there is no Go.
 go:
@@ -117,6 +119,11 @@ reliability:
 # that every part runs to its end, in less than a minute.
 bench: build
 	CGO_ENABLED=0 $(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
+
+# Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
+# run installs them into the user's cache; without npm it says so, and runs none.
+harness:
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 15m ./internal/test/harness -products $(HARNESSFLAGS)
 
 clean:
 	rm -rf bin

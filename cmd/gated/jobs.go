@@ -75,7 +75,7 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 		for _, j := range page.Jobs {
 			if !t.JSON {
 				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","),
-					cli.Moment(j.CreatedAt), j.Reason))
+					cli.Moment(j.CreatedAt), cli.ReasonsInLine(j.Reason, j.Reasons)))
 			} else if err := t.Emit(j); err != nil {
 				return err
 			}
@@ -106,7 +106,10 @@ func what(j api.Job) string {
 func (t *tool) showJob(j api.Job) error {
 	t.Print("%s %s, for %s, since %s\n",
 		op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), cli.Moment(j.CreatedAt))
-	if j.Reason != "" {
+	switch {
+	case len(j.Reasons) > 1:
+		t.Print("%s", cli.Reasons("  ", j.Reason, j.Reasons))
+	case j.Reason != "":
 		t.Print("  reason: %s\n", op.Shown(j.Reason))
 	}
 	rows := make([]string, 0, len(j.Steps))

@@ -200,9 +200,10 @@ func batchText(items []*item, v view) string {
 		} else if len(p.Params) > 0 {
 			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
 		}
-		if p.Reason != "" {
-			text += fmt.Sprintf("  reason of the requester: %s\n", cli.Quoted(p.Reason))
+		if p.Reason != "" || len(it.shown.request.Reasons) > 1 {
+			text += cli.Reasons("  ", p.Reason, it.shown.request.Reasons)
 		}
+		text += cli.Rejections("  ", it.shown.request, false)
 		own, others := it.shown.ownFacts()
 		text += lostText(own, v.now)
 		if len(others) > 0 {

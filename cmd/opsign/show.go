@@ -77,7 +77,7 @@ func (q question) text(v view) string {
 		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
 	}
 	own, others := q.ownFacts()
-	text += rotationText(q.payload, r.Facts) + lostText(own, v.now) + q.askedText(v.now)
+	text += rotationText(q.payload, r.Facts) + lostText(own, v.now) + q.askedText(v)
 	if r.Detail != "" {
 		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
@@ -103,23 +103,19 @@ func (q question) ownFacts() (own api.Request, others []op.Fact) {
 	return own, others
 }
 
-// askedText says who asks, since when, and why. The reason is the requester's own
-// words and stands in quotes.
-func (q question) askedText(now time.Time) string {
+// askedText says who asks, since when, and why, and how often operators rejected the
+// same. The reasons are the requesters' own words and stand in quotes.
+func (q question) askedText(v view) string {
 	r := q.request
 	text := "  asked by " + cli.Inline(strings.Join(r.RequestedBy, ", "))
 	if r.State.Open() && !r.CreatedAt.IsZero() {
-		text += fmt.Sprintf(" since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
+		text += fmt.Sprintf(" since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(v.now.Sub(r.CreatedAt)))
 	}
-	reason := "none given"
-	if q.payload.Reason != "" {
-		reason = cli.Quoted(q.payload.Reason)
-	}
-	text += "\n  reason of the requester: " + reason + "\n"
+	text += "\n" + cli.Reasons("  ", q.payload.Reason, r.Reasons)
 	if r.Why != "" {
 		text += fmt.Sprintf("  why it waits: %s\n", cli.Inline(r.Why))
 	}
-	return text
+	return text + cli.Rejections("  ", r, v.details)
 }
 
 // leftText says how long a signature counts. It is empty of a request that has
@@ -290,7 +286,7 @@ func (t *tool) listText(requests []api.Request, cols int) string {
 			signed[i] = cli.Person(s.Principal)
 		}
 		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","),
-			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
+			strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)))
 	}
 	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }

@@ -97,6 +97,7 @@ func Migrations() []store.Migration {
 		{Version: 8, Name: "what a target had when a step was dispatched", SQL: journal.SchemaBefore},
 		{Version: 9, Name: "entries of the audit log with typed parts; a later request overtakes a rejection",
 			SQL: audit.SchemaParts + journal.SchemaOvertaken},
+		{Version: 10, Name: "rejections, and the reason of each requester", SQL: journal.SchemaRejections},
 	}
 }
 

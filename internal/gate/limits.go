@@ -96,9 +96,9 @@ func (g *Gate) checkTarget(tx *store.Tx, by op.Requester, t op.Target, n, more i
 	if err != nil {
 		return err
 	}
-	mine, err := askedBy(tx, open, func(r op.Requester) bool { return payer(r) == payer(by) })
+	mine, err := askedBy(tx, open, func(r op.Requester) bool { return r.Payer() == by.Payer() })
 	if err == nil && mine+more > maxOpenPerPayer {
-		err = targetFull(t, mine, " of "+payer(by), maxOpenPerPayer)
+		err = targetFull(t, mine, " of "+by.Payer(), maxOpenPerPayer)
 	}
 	return err
 }
@@ -227,7 +227,7 @@ func (r *refusals) ended(now time.Time) map[refusalKey]int {
 func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refused error) error {
 	r := refusal.As(refused)
 	// The key has no agent, because a caller could choose a new name for each refusal.
-	k := refusalKey{cmp.Or(payer(by), by.String()), r.Code}
+	k := refusalKey{cmp.Or(by.Payer(), by.String()), r.Code}
 	write, withheld := g.refusals.admit(k, g.clock.Now().Now)
 	if write {
 		err := g.Spend(tx, by, rowCost+int64(min(len(r.Detail), maxDetail)+len(e.Op)+len(e.Target)))

@@ -265,7 +265,7 @@ const opSnapshot = "guest.snapshot"
 // on one guest. It counts those that exist, those that wait, and those that the job
 // adds.
 func (g *Gate) checkSnapshots(tx *store.Tx, by op.Requester, steps []planned) error {
-	if g.quotas.Snapshots == 0 || payer(by) == "" {
+	if g.quotas.Snapshots == 0 || by.Payer() == "" {
 		return nil
 	}
 	adds := map[op.Target]int{}
@@ -293,7 +293,7 @@ func (g *Gate) checkSnapshots(tx *store.Tx, by op.Requester, steps []planned) er
 }
 
 func (g *Gate) tooManySnapshots(by op.Requester, t op.Target) error {
-	return refusal.New(refusal.OverLimit, "%s has %d snapshots of %s, and that is the most", payer(by),
+	return refusal.New(refusal.OverLimit, "%s has %d snapshots of %s, and that is the most", by.Payer(),
 		g.quotas.Snapshots, t).
 		WithHint("delete some (gated submit guest.snapshot-delete, which an operator signs); limits.snapshots_per_guest in gated.yaml is the bound")
 }
@@ -301,7 +301,7 @@ func (g *Gate) tooManySnapshots(by op.Requester, t op.Target) error {
 // countSnapshots returns how many of a requester's snapshots of a target the look
 // shows.
 func (g *Gate) countSnapshots(tx *store.Tx, by op.Requester, t op.Target, o op.Observed) (n int, err error) {
-	mine, err := journal.SnapshotsBy(tx, t, payer(by))
+	mine, err := journal.SnapshotsBy(tx, t, by.Payer())
 	for _, name := range mine {
 		if slices.Contains(o.Snapshots, name) {
 			n++
@@ -323,7 +323,7 @@ func openSnapshots(tx *store.Tx, by op.Requester, t op.Target) (n int, err error
 		if err != nil {
 			return 0, err
 		}
-		if slices.ContainsFunc(who, func(r op.Requester) bool { return payer(r) == payer(by) }) {
+		if slices.ContainsFunc(who, func(r op.Requester) bool { return r.Payer() == by.Payer() }) {
 			n++
 		}
 	}
@@ -334,10 +334,10 @@ func openSnapshots(tx *store.Tx, by op.Requester, t op.Target) (n int, err error
 // the target runs during that look. It deletes the records of snapshots that are
 // gone.
 func (g *Gate) snapshotFits(tx *store.Tx, by op.Requester, s op.Step, now op.Observed) error {
-	if s.Op != opSnapshot || g.quotas.Snapshots == 0 || payer(by) == "" {
+	if s.Op != opSnapshot || g.quotas.Snapshots == 0 || by.Payer() == "" {
 		return nil
 	}
-	mine, err := journal.SnapshotsBy(tx, s.Target, payer(by))
+	mine, err := journal.SnapshotsBy(tx, s.Target, by.Payer())
 	if err != nil {
 		return err
 	}
@@ -361,8 +361,8 @@ func (g *Gate) countSnapshot(tx *store.Tx, s op.Step) error {
 		return nil
 	}
 	who, err := journal.Requesters(tx, s.ID.Job)
-	if err != nil || len(who) == 0 || payer(who[0]) == "" {
+	if err != nil || len(who) == 0 || who[0].Payer() == "" {
 		return err
 	}
-	return journal.AddSnapshot(tx, s.Target, s.Params.Str("snapshot"), payer(who[0]), s.ID.Job)
+	return journal.AddSnapshot(tx, s.Target, s.Params.Str("snapshot"), who[0].Payer(), s.ID.Job)
 }

@@ -273,9 +273,13 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := g.snapshotFits(tx, who, s, now); errors.As(err, &refused) {
+	if err = g.snapshotFits(tx, who, s, now); err == nil {
+		err = g.mayAskNow(tx, s)
+	}
+	if errors.As(err, &refused) {
 		return g.end(tx, planned, audit.Refused, refused)
-	} else if err != nil {
+	}
+	if err != nil {
 		return ended{}, err
 	}
 	same := s.Incarnation == planned.Incarnation && s.Fingerprint == planned.Fingerprint && s.Verdict == planned.Verdict

@@ -286,7 +286,8 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if makesNew(s.Op) {
 		s.Birth = newBirth()
 	}
-	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
+	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason,
+		Reasons: []op.Reason{{By: by.String(), Text: a.Payload.Reason}}, Payload: a.Bytes, Nonce: a.Payload.Nonce,
 		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
 		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
 	r.Step = s

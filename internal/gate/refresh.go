@@ -21,6 +21,9 @@ const (
 	// more than the durable time mark may lag.
 	pruneMargin = time.Hour
 	keyMaxAge   = 7 * 24 * time.Hour
+	// rejectionsKept is how long operators see that a wish was rejected before. It is
+	// longer than policy.MaxRejectHolds.
+	rejectionsKept = 30 * 24 * time.Hour
 )
 
 // Refresh looks again at a target with waiting requests. If what they are about is
@@ -262,6 +265,9 @@ func (g *Gate) prune(ctx context.Context, mark time.Time) error {
 			return err
 		}
 		if err := journal.ForgetSpent(tx, mark.Add(-2*quotaWindow), tickBatch); err != nil {
+			return err
+		}
+		if err := journal.ForgetRejections(tx, mark.Add(-rejectionsKept), tickBatch); err != nil {
 			return err
 		}
 		return journal.ForgetKeys(tx, mark.Add(-keyMaxAge), tickBatch)

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"gated/internal/base/op"
@@ -49,19 +48,6 @@ const (
 	rowCost     = 1 << 10
 )
 
-// payer names the quota that a requester's work counts for. An agent uses its uid's
-// quota, so a new agent name gives no new quota. The gate's own work uses no quota.
-func payer(by op.Requester) string {
-	switch by.Source {
-	case op.SourceGate:
-		return ""
-	case op.SourceAPI, op.SourceOffline:
-		return fmt.Sprintf("uid:%d", by.UID)
-	default:
-		return by.String()
-	}
-}
-
 // update commits what fn writes. If the disk is full, it uses the reserve, which is
 // for signed work and for the end of steps that run.
 func (g *Gate) update(ctx context.Context, fn func(*store.Tx) error) error {
@@ -83,7 +69,7 @@ func (g *Gate) updateOr(ctx context.Context, fn func(*store.Tx) error, or func(*
 // as OverLimit, more than the requester's quota. It refuses, as Unavailable, bytes
 // for which the disk has too little room.
 func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
-	if payer(by) == "" {
+	if by.Payer() == "" {
 		return nil
 	}
 	if err := g.withinQuota(tx, by, bytes); err != nil {
@@ -98,7 +84,7 @@ func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
 // charge counts bytes without checking the quota, because a step that has begun must
 // be able to end.
 func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
-	who := payer(by)
+	who := by.Payer()
 	if who == "" || bytes <= 0 || g.quotas.JournalBytes == 0 {
 		return nil
 	}
@@ -108,7 +94,7 @@ func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
 // withinQuota refuses, as OverLimit, bytes beyond a requester's quota for the
 // window.
 func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
-	who, most := payer(by), g.quotas.JournalBytes
+	who, most := by.Payer(), g.quotas.JournalBytes
 	if who == "" || most == 0 {
 		return nil
 	}

@@ -169,6 +169,9 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 		return job, false, nil // such a step is rarely open, and joinOrInsert looks for it too
 	}
 	err = g.view(ctx, func(tx *store.Tx) error {
+		if g.notRejected(tx, sub, steps) != nil {
+			return nil // joinOrInsert refuses it
+		}
 		s, found, err := openWish(tx, sub.Requester, steps[0].step)
 		// The gate classifies a planned step again when it runs. So asking again would
 		// decide nothing.
@@ -221,6 +224,9 @@ func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps 
 			return journal.ReadJob(tx, id)
 		}
 	}
+	if err := g.notRejected(tx, sub, steps); err != nil {
+		return job, err
+	}
 	id, err := g.join(tx, sub, steps)
 	switch {
 	case err != nil:
@@ -259,12 +265,14 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 			return 0, g.close(tx, s, e)
 		}
 	}
-	if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey))); err != nil {
+	if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey)+2*len(sub.Reason))); err != nil {
 		return 0, err
 	}
-	added, err := journal.AddRequester(tx, s.ID.Job, sub.Requester)
+	added, err := journal.AddRequester(tx, s.ID.Job, sub.Requester, sub.Reason)
 	if err == nil && added {
-		err = g.append(tx, withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester))
+		e := withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester)
+		e.Reason = sub.Reason
+		err = g.append(tx, e)
 	}
 	if err != nil {
 		return 0, err
@@ -277,7 +285,8 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 
 // insert writes a new job and returns it as the journal has it then.
 func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
-	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason, CreatedAt: now.UTC()}
+	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason,
+		Reasons: []op.Reason{{By: sub.Requester.String(), Text: sub.Reason}}, CreatedAt: now.UTC()}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
 		return job, err
 	}

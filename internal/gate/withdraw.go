@@ -57,6 +57,9 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 		if err := g.close(tx, r.Step, e); err != nil {
 			return err
 		}
+		if err := g.rememberRejection(tx, r, rej); err != nil {
+			return err
+		}
 		r, err = journal.ReadRequest(tx, id)
 		crashpoint.Here(crashpoint.RejectionWritten)
 		return err

@@ -219,8 +219,16 @@ func (j Job) Weight() int {
 	for _, r := range j.Requesters {
 		n += len(r.Agent) + len(r.Set) + 64
 	}
+	n += weightOf(j.Reasons)
 	for _, s := range j.Steps {
 		n += s.Weight()
+	}
+	return n
+}
+
+func weightOf(reasons []Reason) (n int) {
+	for _, r := range reasons {
+		n += len(r.By) + len(r.Text) + 32
 	}
 	return n
 }
@@ -232,7 +240,13 @@ func (s Step) Weight() int {
 
 // Weight is that of a request with its payload, facts and signatures.
 func (r Request) Weight() int {
-	n := rowWeight + r.Step.Weight() + len(r.Payload) + len(r.Reason)
+	n := rowWeight + r.Step.Weight() + len(r.Payload) + len(r.Reason) + weightOf(r.Reasons)
+	for _, old := range r.Rejections {
+		n += len(old.Words) + 128
+		for _, who := range slices.Concat(old.By, old.AskedBy) {
+			n += len(who) + 8
+		}
+	}
 	for _, f := range r.Facts {
 		n += len(f.Name) + len(f.Text) + 32
 	}

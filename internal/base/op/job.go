@@ -151,6 +151,35 @@ func (r Requester) String() string {
 	}
 }
 
+// Payer names the caller that a requester's work counts for. An agent is its uid,
+// because a caller may choose a new name for its agent. The gate's own work counts for
+// no caller.
+func (r Requester) Payer() string {
+	switch r.Source {
+	case SourceGate:
+		return ""
+	case SourceAPI, SourceOffline:
+		return fmt.Sprintf("uid:%d", r.UID)
+	default:
+		return r.String()
+	}
+}
+
+// Reason is what one requester said why it asks.
+type Reason struct {
+	By   string // Requester.String
+	Text string // may be empty
+}
+
+// Rejected is how operators ended a request.
+type Rejected struct {
+	Request RequestID
+	By      []string // the principals who signed it
+	Words   string   // theirs
+	At      time.Time
+	AskedBy []string // the requesters of the request
+}
+
 // Ask is one step in a requester's words.
 type Ask struct {
 	Op     string
@@ -174,7 +203,8 @@ type Submission struct {
 type Job struct {
 	ID         JobID
 	Requesters []Requester
-	Reason     string
+	Reason     string   // the first requester's, which is signed
+	Reasons    []Reason // of each requester, in the order of Requesters
 	Steps      []Step
 	CreatedAt  time.Time
 	FinishedAt time.Time // zero while a step is open
@@ -226,8 +256,9 @@ type Request struct {
 	ID         RequestID
 	Step       Step
 	Requesters []Requester
-	Reason     string
-	Payload    []byte // the exact bytes to sign
+	Reason     string   // the first requester's, as it is in the payload
+	Reasons    []Reason // of each requester, in the order of Requesters
+	Payload    []byte   // the exact bytes to sign
 	Nonce      string
 	Facts      []Fact
 	FactsAt    time.Time         // when the target looked like this
@@ -247,6 +278,10 @@ type Request struct {
 	// cool-off begins then.
 	AuthorizedAt time.Time
 	Offline      bool // made from an operator's own payload
+	// TimesRejected is how many other requests for the same wish operators rejected,
+	// as far as the gate remembers. Rejections has the newest of them, newest first.
+	TimesRejected int
+	Rejections    []Rejected
 }
 
 // Missing returns how many more people have to sign.

@@ -102,6 +102,25 @@ func TestRequesterNames(t *testing.T) {
 	}
 }
 
+func TestPayer(t *testing.T) {
+	for want, r := range map[string]op.Requester{
+		"uid:1000":    {Source: op.SourceAPI, UID: 1000, Agent: "builder#1"},
+		"uid:7":       {Source: op.SourceOffline, UID: 7},
+		"desired:web": {Source: op.SourceDesired, Set: "web"},
+		"hub:h:8443":  {Source: op.SourceHub, Set: "h:8443"},
+		"":            {Source: op.SourceGate},
+	} {
+		require.Equal(t, want, r.Payer())
+	}
+}
+
+func TestReasonsAndRejectionsHaveWeight(t *testing.T) {
+	words := strings.Repeat("x", 1000)
+	require.Greater(t, op.Job{Reasons: []op.Reason{{By: "uid:1", Text: words}}}.Weight(), op.Job{}.Weight()+1000)
+	r := op.Request{Reasons: []op.Reason{{Text: words}}, Rejections: []op.Rejected{{Words: words, AskedBy: []string{words}}}}
+	require.Greater(t, r.Weight(), op.Request{}.Weight()+3000)
+}
+
 func TestRequestMissing(t *testing.T) {
 	one := op.Demand{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1}
 	two := op.Demand{Rule: "gated.yaml:12", Roles: []op.Role{op.Operational}, Threshold: 2}

@@ -39,6 +39,7 @@ const (
 	Superseded        Code = "superseded"
 	Cancelled         Code = "cancelled"
 	Rejected          Code = "rejected"
+	RejectedBefore    Code = "rejected_before"
 	UnknownOp         Code = "unknown_op"
 	BadParams         Code = "bad_params"
 	UnknownTarget     Code = "unknown_target"

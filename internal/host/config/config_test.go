@@ -49,7 +49,7 @@ local:
     web: {argv: [/bin/sh, -c, "exit 0"], user: 33, env: {A: "1"}}
     db: {argv: [/bin/db], user: postgres}
 desired: {dir: /etc/d, interval: 10s}
-policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
+policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5, reject_holds: 2h}
 limits: {workers: 9, journal_quota: 7, snapshots_per_guest: 5, keep_free: 3, reserve: 0}
 reservations: {unseen: allow}
 canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
@@ -65,7 +65,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 			}},
 		HasLocal: true, NewGuests: "local",
 		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
-		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
+		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, RejectHolds: 2 * time.Hour, Commands: []string{"db", "web"}},
 		Limits:  config.Limits{JournalQuota: 7 << 20, Snapshots: 5, KeepFree: 3 << 20},
 		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},
 	}, c)
@@ -140,6 +140,8 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\npolicy: {max_validity: 24h1s}":            "f:2:24: 24h0m1s is outside 1s to 24h",
 		"host: h\npolicy: {max_validity: 0s}":               "f:2:24: 0s is outside 1s to 24h",
 		"host: h\npolicy: {scratch_max_age: 25h}":           "f:2:27: 25h is outside 0s to 24h",
+		"host: h\npolicy: {reject_holds: 168h1s}":           "f:2:24: 168h0m1s is outside 0s to 168h",
+		"host: h\npolicy: {reject_holds: -1s}":              "f:2:24: ",
 		"host: h\npolicy: {open_requests_per_source: 1001}": "f:2:36: open_requests_per_source is 1001, outside 1 to 1000",
 		"host: h\npolicy: {open_requests_per_source: 0}":    "f:2:36: open_requests_per_source is 0, outside",
 		"host: h\npolicy: {threshold: 0}":                   "f:2:10: unknown key threshold in policy",
@@ -159,10 +161,10 @@ func refused(t *testing.T, src, want string) {
 }
 
 func TestPolicyAtItsBounds(t *testing.T) {
-	c, err := config.Parse("f", []byte("host: h\npolicy: {max_validity: 24h, scratch_max_age: 24h, open_requests_per_source: 1000}\n"))
+	c, err := config.Parse("f", []byte("host: h\npolicy: {max_validity: 24h, scratch_max_age: 24h, open_requests_per_source: 1000, reject_holds: 168h}\n"))
 	require.NoError(t, err)
 	require.NoError(t, c.Policy.Validate())
-	c, err = config.Parse("f", []byte("host: h\npolicy: {max_validity: 1s, scratch_max_age: 0s, open_requests_per_source: 1}\n"))
+	c, err = config.Parse("f", []byte("host: h\npolicy: {max_validity: 1s, scratch_max_age: 0s, open_requests_per_source: 1, reject_holds: 0s}\n"))
 	require.NoError(t, err)
 	require.NoError(t, c.Policy.Validate())
 }

@@ -47,6 +47,7 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, c.Policy.Validate())
 		require.LessOrEqual(t, c.Policy.MaxValidity, built.MaxValidity)
 		require.LessOrEqual(t, c.Policy.OpenPerSource, built.OpenPerSource)
+		require.LessOrEqual(t, c.Policy.RejectHolds, policy.MaxRejectHolds)
 		require.LessOrEqual(t, c.Policy.ScratchMaxAge, built.ScratchMaxAge)
 		for _, cmd := range c.Local.Commands {
 			require.True(t, len(cmd.Argv) > 0 && filepath.IsAbs(cmd.Argv[0]), "%q", cmd.Argv)

@@ -20,6 +20,7 @@ func tightened(file string, m strictyaml.Value) policy.Policy {
 	if v := m.Get("open_requests_per_source"); v.Present() {
 		p.OpenPerSource = int(v.Int(1, int64(p.OpenPerSource)))
 	}
+	p.RejectHolds = duration(m.Get("reject_holds"), p.RejectHolds, 0, policy.MaxRejectHolds)
 	p.Roles = roles(m.Get("roles"))
 	rules := m.Get("rules").List()
 	for _, v := range rules {

@@ -103,6 +103,7 @@ func (c *check) parts() []part {
 		{"provenance", logged("incarnations", "storage"), c.provenance},
 		{"jobs", logged("jobs", "steps"), c.jobs},
 		{"requesters", logged("requesters", "jobs"), c.requesters},
+		{"rejections", logged("rejections", "requesters", "steps", "time_mark"), c.rejections},
 		{"answers", []string{"idempotency", "jobs"}, c.answers},
 		{"desired sets", logged("desired_sets"), c.sets},
 	}

@@ -22,6 +22,9 @@ type history struct {
 	needs    map[op.StepID]string // what rules asked for beyond the catalogue
 	issued   map[op.StepID]issue  // the last payload that people were asked to sign
 	printed  map[op.StepID][sha256.Size]byte
+	rejected map[op.StepID]no
+	schema   int                 // of the program that started last
+	reborn   int64               // number of the last entry with which a new gate id began
 	since    int64               // when the epoch began, in Unix seconds
 	trusts   map[int64]string    // the digest of each version of the trust file
 	wanted   map[op.JobID]string // the requesters of a job, one on a line, sorted
@@ -96,7 +99,7 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
+	return history{steps: map[op.StepID]life{}, rejected: map[op.StepID]no{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, printed: map[op.StepID][sha256.Size]byte{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
@@ -150,7 +153,10 @@ func (c *check) learn(e audit.Entry) {
 	}
 	c.log.believe(e)
 	switch e.Kind {
+	case audit.Started:
+		c.log.schema = e.Schema
 	case audit.Restored, audit.TimeAccepted: // ends all registrations and reservations
+		c.log.reborn = e.Seq
 		c.log.roll.clear()
 		clear(c.log.held)
 	case audit.AgentRegistered, audit.AgentEnded:
@@ -205,6 +211,7 @@ func (c *check) decided(e audit.Entry) {
 	}
 	c.log.want(id.Job, e)
 	c.log.sign(id, e)
+	c.log.reject(id, e)
 	if !ok {
 		return
 	}

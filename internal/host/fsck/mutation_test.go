@@ -38,7 +38,7 @@ func everything(t *testing.T) string {
 		if _, err := tx.Exec(`INSERT INTO canary VALUES(1, x'7b7d')`); err != nil {
 			return err
 		}
-		return c.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: key.Public}})
+		return c.gate.Append(tx, audit.Entry{Kind: audit.Started, By: "gate", Schema: 13}, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: key.Public}})
 	}))
 	c.people()
 	f := floorOf(c.world)

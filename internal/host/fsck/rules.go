@@ -70,6 +70,10 @@ var (
 	requesterChanged = Decided.code("requester-changed")
 	requesterLost    = Decided.code("requester-lost")
 
+	rejectionUnknown = Decided.code("rejection-unknown")
+	rejectionChanged = Decided.code("rejection-changed")
+	rejectionLost    = Decided.code("rejection-lost")
+
 	dispatchedUnapproved = Permit.code("dispatched-unapproved")
 	ranUnapproved        = Permit.code("ran-unapproved")
 	classLowered         = Permit.code("class-lowered")

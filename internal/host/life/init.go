@@ -181,6 +181,9 @@ func newLife(tx *store.Tx, at nonce.Reading, e audit.Entry, scratchWhy string) (
 	if err := nonce.SetMark(tx, at); err != nil {
 		return err
 	}
+	if err := journal.RejectedAtLatest(tx, at.Wall); err != nil {
+		return err
+	}
 	if err := journal.ExpireRequests(tx); err != nil {
 		return err
 	}

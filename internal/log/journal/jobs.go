@@ -19,16 +19,16 @@ func NewJob(tx *store.Tx, by op.Requester, reason string, now time.Time) (op.Job
 	if err != nil {
 		return 0, fmt.Errorf("insert job: %w", err)
 	}
-	_, err = AddRequester(tx, op.JobID(id), by)
+	_, err = AddRequester(tx, op.JobID(id), by, reason)
 	return op.JobID(id), err
 }
 
-// AddRequester adds a requester to the job, and reports whether the job did not have
-// it.
-func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) (added bool, err error) {
-	n, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
+// AddRequester adds a requester with its reason to the job, and reports whether the
+// job did not have it. A requester that the job has keeps its first reason.
+func AddRequester(tx *store.Tx, job op.JobID, by op.Requester, reason string) (added bool, err error) {
+	n, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname, reason) VALUES(?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT(job, who) DO NOTHING`,
-		int64(job), by.String(), string(by.Source), int64(by.UID), int64(by.PID), by.Agent, by.Set)
+		int64(job), by.String(), string(by.Source), int64(by.UID), int64(by.PID), by.Agent, by.Set, reason)
 	return n == 1, err
 }
 
@@ -43,20 +43,26 @@ func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error)
 
 // Requesters returns the requesters of the job.
 func Requesters(tx *store.Tx, job op.JobID) ([]op.Requester, error) {
-	rows, err := tx.Query(`SELECT source, uid, pid, agent, setname FROM requesters WHERE job = ? ORDER BY who`, int64(job))
+	who, _, err := Reasons(tx, job)
+	return who, err
+}
+
+// Reasons returns the requesters of the job, and why each of them asks.
+func Reasons(tx *store.Tx, job op.JobID) (who []op.Requester, why []op.Reason, err error) {
+	rows, err := tx.Query(`SELECT source, uid, pid, agent, setname, reason FROM requesters WHERE job = ? ORDER BY who`, int64(job))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer rows.Close()
-	var out []op.Requester
 	for rows.Next() {
 		var r op.Requester
-		if err := rows.Scan(&r.Source, &r.UID, &r.PID, &r.Agent, &r.Set); err != nil {
-			return nil, err
+		var reason string
+		if err := rows.Scan(&r.Source, &r.UID, &r.PID, &r.Agent, &r.Set, &reason); err != nil {
+			return nil, nil, err
 		}
-		out = append(out, r)
+		who, why = append(who, r), append(why, op.Reason{By: r.String(), Text: reason})
 	}
-	return out, rows.Err()
+	return who, why, rows.Err()
 }
 
 // ReadJob returns a job with its steps; UnknownTarget if there is none.
@@ -72,7 +78,7 @@ func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 		return j, err
 	}
 	j.CreatedAt, j.FinishedAt = fromNano(created), fromNano(finished)
-	if j.Requesters, err = Requesters(tx, id); err != nil {
+	if j.Requesters, j.Reasons, err = Reasons(tx, id); err != nil {
 		return j, err
 	}
 	j.Steps, err = StepsOf(tx, id)

@@ -30,7 +30,8 @@ func newStore(t testing.TB) *store.Store {
 			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs},
 			{Version: 4, Name: "used", SQL: journal.SchemaUsed},
 			{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
-			{Version: 6, Name: "before", SQL: journal.SchemaBefore}}})
+			{Version: 6, Name: "before", SQL: journal.SchemaBefore},
+			{Version: 7, Name: "rejections", SQL: journal.SchemaRejections}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {
@@ -61,13 +62,14 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		a, b := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
 		b.Undoes, b.Code, b.Detail = 1, refusal.Conflict, "said"
 		id := add(t, tx, uid, a, b)
-		added := must.Get(journal.AddRequester(tx, id, hub))(t)
+		added := must.Get(journal.AddRequester(tx, id, hub, "also why"))(t)
 		require.True(t, added)
-		added = must.Get(journal.AddRequester(tx, id, uid))(t, "once more is no error")
+		added = must.Get(journal.AddRequester(tx, id, uid, "another reason"))(t, "once more is no error")
 		require.False(t, added)
 		j := must.Get(journal.ReadJob(tx, id))(t)
 		a.ID, b.ID = op.StepID{Job: id, Index: 1}, op.StepID{Job: id, Index: 2}
-		require.Equal(t, op.Job{ID: id, Requesters: []op.Requester{hub, uid}, Reason: "why", Steps: []op.Step{a, b}, CreatedAt: now}, j)
+		require.Equal(t, op.Job{ID: id, Requesters: []op.Requester{hub, uid}, Reason: "why",
+			Reasons: []op.Reason{{By: hub.String(), Text: "also why"}, {By: uid.String(), Text: "why"}}, Steps: []op.Step{a, b}, CreatedAt: now}, j)
 		must.Fail(journal.ReadJob(tx, id+1))(t, refusal.UnknownTarget)
 		must.Fail(journal.ReadStep(tx, op.StepID{Job: id, Index: 3}))(t, refusal.UnknownTarget)
 

@@ -20,6 +20,8 @@ import (
 // each must use. Ended jobs must not make them slower.
 var hot = map[string]string{
 	"ReadStep":       "PRIMARY KEY",
+	"RejectionAfter": "rejections_wish", "HasRejections": "rejections_caller", "RejectionsOf": "rejections_wish",
+	"AddRejection": "rejections_caller", "ForgetRejections": "rejections_age",
 	"StepsOf":        "PRIMARY KEY",
 	"OpenSteps":      "steps_open",
 	"OpenTargets":    "steps_state",
@@ -37,7 +39,7 @@ var hot = map[string]string{
 	"Rebind":         "PRIMARY KEY",
 	"Recall":         "PRIMARY KEY",
 	"ForgetKeys":     "idempotency_age",
-	"Requesters":     "PRIMARY KEY",
+	"Reasons":        "PRIMARY KEY",
 	"IsStorage":      "storage_id",
 	"ReadProvenance": "PRIMARY KEY",
 	"EndScratch":     "PRIMARY KEY",

@@ -79,8 +79,8 @@ func ShownDigest(r op.Request) string {
 	return DigestShown(facts, labels)
 }
 
-// ReadRequest returns a request with its step, requesters and signatures;
-// UnknownTarget if there is none.
+// ReadRequest returns a request with its step, requesters, signatures, and the
+// rejections of the same wish; UnknownTarget if there is none.
 func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 	s, err := ReadStep(tx, id)
 	if errors.Is(err, refusal.UnknownTarget) {
@@ -89,14 +89,19 @@ func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 	if err != nil {
 		return op.Request{ID: id}, err
 	}
-	return RequestOf(tx, s)
+	r, err := RequestOf(tx, s)
+	if err == nil {
+		r.TimesRejected, r.Rejections, err = RejectionsOf(tx, Wish(s), id)
+	}
+	return r, err
 }
 
 func noRequest(id op.RequestID) error {
 	return refusal.New(refusal.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
 }
 
-// RequestOf is ReadRequest for a step that was read in the same transaction.
+// RequestOf is ReadRequest for a step that was read in the same transaction, without
+// the rejections.
 func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 	id := s.ID
 	r := op.Request{ID: id, Step: s}
@@ -129,7 +134,7 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 	if r.Need, err = DecodeNeed(need); err != nil {
 		return r, err
 	}
-	if r.Requesters, err = Requesters(tx, id.Job); err != nil {
+	if r.Requesters, r.Reasons, err = Reasons(tx, id.Job); err != nil {
 		return r, err
 	}
 	if r.Signatures, err = readSignatures(tx, id); err != nil || s.Op != op.Rotate {

@@ -1,5 +1,5 @@
 // Package journal owns the tables of jobs, steps, their output, requests,
-// signatures, provenance, idempotency keys and desired sets. Its functions take a
+// signatures, rejections, provenance, idempotency keys and desired sets. Its functions take a
 // *store.Tx and neither begin nor end a transaction.
 package journal
 

@@ -17,7 +17,7 @@ import (
 // the place of the rule.
 func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 	window := must.Get(op.ParseWindow("08:00-18:00Z"))(t)
-	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "Commands": []string{"a"},
+	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "RejectHolds": time.Minute, "Commands": []string{"a"},
 		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},
 		"Op": "guest.*", "Signed": []string{"guest.stop"}, "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,

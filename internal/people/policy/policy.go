@@ -1,6 +1,6 @@
 // Package policy has what an operator's configuration may ask for beyond the
-// built-in rules. It can only be stricter: every value has a built-in bound that
-// Validate enforces.
+// built-in rules. Every value has a built-in bound that Validate enforces. What
+// guards data can only be stricter.
 package policy
 
 import (
@@ -24,12 +24,21 @@ const (
 	OpenPerSource = 1000
 )
 
+// RejectHolds is how long a rejected wish is refused if the configuration does not
+// say. It saves operators' time and guards no data: a repeat would wait for a
+// signature again. So a configuration may have a shorter time, or none.
+const RejectHolds = time.Hour
+
+// MaxRejectHolds bounds that time.
+const MaxRejectHolds = 7 * 24 * time.Hour
+
 // Policy is one consistent set of rules. It never changes in use; a reload replaces
 // it.
 type Policy struct {
 	MaxValidity   time.Duration // a payload's longest life
 	ScratchMaxAge time.Duration
 	OpenPerSource int                 // open requests per requester
+	RejectHolds   time.Duration       // how long a rejected wish of the same caller for the same reason is refused
 	Commands      []string            // the commands that guests may run, by name
 	CommandGuests map[string][]string // by command: patterns for the names of its guests; none: all guests
 	Benign        []string            // the commands of the catalogue that lose nothing, by name
@@ -39,7 +48,7 @@ type Policy struct {
 
 // Default returns the built-in rules. They allow no command for guests.
 func Default() Policy {
-	return Policy{MaxValidity: MaxValidity, ScratchMaxAge: ScratchMaxAge, OpenPerSource: OpenPerSource}
+	return Policy{MaxValidity: MaxValidity, ScratchMaxAge: ScratchMaxAge, OpenPerSource: OpenPerSource, RejectHolds: RejectHolds}
 }
 
 // Validate refuses, as BadParams, a policy that is looser than the built-in
@@ -52,6 +61,8 @@ func (p Policy) Validate() error {
 		return refusal.New(refusal.BadParams, "scratch_max_age is %s, not 0s to %s", p.ScratchMaxAge, ScratchMaxAge)
 	case p.OpenPerSource < 1 || p.OpenPerSource > OpenPerSource:
 		return refusal.New(refusal.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
+	case p.RejectHolds < 0 || p.RejectHolds > MaxRejectHolds:
+		return refusal.New(refusal.BadParams, "reject_holds is %s, not 0s to %s", p.RejectHolds, MaxRejectHolds)
 	}
 	if err := p.validateRoles(); err != nil {
 		return err
@@ -97,7 +108,8 @@ func (p Policy) Signs(s Subject) []string {
 // the order of its parts make no difference.
 func (p Policy) Digest() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "max_validity %s\nscratch_max_age %s\nopen_requests_per_source %d\n", p.MaxValidity, p.ScratchMaxAge, p.OpenPerSource)
+	fmt.Fprintf(&b, "max_validity %s\nscratch_max_age %s\nopen_requests_per_source %d\nreject_holds %s\n", p.MaxValidity, p.ScratchMaxAge,
+		p.OpenPerSource, p.RejectHolds)
 	for _, name := range slices.Sorted(slices.Values(p.Commands)) {
 		fmt.Fprintf(&b, "command %q\n", name)
 	}

@@ -30,6 +30,10 @@ func TestBoundsAtBelowAndAbove(t *testing.T) {
 		"requests above":       {func(p *policy.Policy) { p.OpenPerSource = policy.OpenPerSource + 1 }, false},
 		"one request":          {func(p *policy.Policy) { p.OpenPerSource = 1 }, true},
 		"no request":           {func(p *policy.Policy) { p.OpenPerSource = 0 }, false},
+		"no hold":              {func(p *policy.Policy) { p.RejectHolds = 0 }, true},
+		"a negative hold":      {func(p *policy.Policy) { p.RejectHolds = -1 }, false},
+		"a hold at the top":    {func(p *policy.Policy) { p.RejectHolds = policy.MaxRejectHolds }, true},
+		"a hold above":         {func(p *policy.Policy) { p.RejectHolds = policy.MaxRejectHolds + 1 }, false},
 		"the zero policy":      {func(p *policy.Policy) { *p = policy.Policy{} }, false},
 		"commands change none": {func(p *policy.Policy) { p.Commands = []string{"web"} }, true},
 	} {

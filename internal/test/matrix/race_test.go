@@ -167,8 +167,8 @@ func both(a, b func()) {
 var ownRaceRows = []attack{
 	{id: "X15a", what: "approve and reject at once, many times: it ends as rejected and never runs", want: lostRace, run: func(w *world) error {
 		w.armUnlogged("both are allowed")
-		for range 12 {
-			r := w.destroyRequest()
+		for i := range 12 {
+			r := w.destroyBecause(fmt.Sprint("try ", i))
 			yes, no := w.envelopeOf(r), w.rejection(r, w.bob)
 			both(func() { _, _ = w.gate.Approve(w.ctx, hub, r.ID, yes) }, func() {
 				must.Get(w.gate.Reject(w.ctx, hub, r.ID, no))(w.t)

@@ -38,7 +38,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		e := w.rejection(r, w.alice)
 		rej := must.Get(op.DecodeRejection(e.Payload))(w.t)
 		must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t)
-		again := w.destroyRequest()
+		again := w.destroyBecause("a new reason")
 		return func() error {
 			must.Fail(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t, refusal.Expired)
 			return failure(w.gate.Reject(w.ctx, hub, again.ID, e))
@@ -74,7 +74,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		r := w.destroyRequest()
 		e := w.rejection(r, w.alice)
 		must.Get(w.gate.Reject(w.ctx, hub, r.ID, e))(w.t)
-		x := w.destroyRequest()
+		x := w.destroyBecause("a new reason")
 		b := w.altered(x, func(p *op.Payload) { p.Nonce = must.Get(op.DecodeRejection(e.Payload))(w.t).Nonce })
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.bob.envelope(w.t, b)), refusal.Replayed)

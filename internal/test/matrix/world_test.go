@@ -269,6 +269,13 @@ func (w *world) destroyRequest() op.Request {
 	return w.request(ask("guest.destroy", "victim"))
 }
 
+// destroyBecause is destroyRequest for another reason, because an operator may have rejected it before.
+func (w *world) destroyBecause(reason string) op.Request {
+	w.t.Helper()
+	j := must.Get(w.says(hub, reason, ask("guest.destroy", "victim")))(w.t)
+	return w.reread(j.Steps[0].ID)
+}
+
 func (w *world) reread(id op.RequestID) op.Request {
 	w.t.Helper()
 	return must.Get(w.gate.Request(w.ctx, id))(w.t)

@@ -56,6 +56,7 @@ var Codes = []Meaning{
 	{refusal.Superseded, http.StatusConflict, ExitRefused, "Superseded"},
 	{refusal.Cancelled, http.StatusConflict, ExitRefused, "Cancelled"},
 	{refusal.Rejected, http.StatusConflict, ExitRefused, "Rejected by an operator"},
+	{refusal.RejectedBefore, http.StatusConflict, ExitRefused, "Rejected before"},
 	{refusal.Conflict, http.StatusConflict, ExitRefused, "Conflict"},
 	// The request still waits for more signatures.
 	{refusal.ThresholdUnmet, http.StatusConflict, ExitWaits, "More people have to sign"},
@@ -205,6 +206,7 @@ var nextSteps = map[refusal.Code]string{
 	refusal.Superseded:        "opsign list shows what waits in its place",
 	refusal.Cancelled:         "whoever asked wants it no more; if it is still wanted, ask again: gated submit",
 	refusal.Rejected:          "an operator said no: gated audit tail has the reason; ask again when that is settled",
+	refusal.RejectedBefore:    "an operator rejected the same wish a short time ago: give a new reason (--reason), or wait",
 	refusal.UnknownOp:         "gated ops lists the operations",
 	refusal.BadParams:         "gated ops lists the parameters with their units and ranges",
 	refusal.UnknownTarget:     "see what there is: opsign list, gated jobs, gated guests, gated commands, gated reservations --all, gated agent list",

@@ -28,7 +28,8 @@ type Job struct {
 	State       op.State   `json:"state"` // of its first unfinished step
 	Steps       []Step     `json:"steps"`
 	RequestedBy []string   `json:"requested_by"` // uid:1000, desired:web, gate
-	Reason      string     `json:"reason"`
+	Reason      string     `json:"reason"`       // the first requester's
+	Reasons     []Reason   `json:"reasons"`      // of each requester
 	CreatedAt   time.Time  `json:"created_at"`
 	FinishedAt  *time.Time `json:"finished_at"` // null while a step is open
 
@@ -61,7 +62,7 @@ type Step struct {
 // JobOf puts a job on the wire.
 func JobOf(j op.Job) Job {
 	out := Job{ID: j.ID.String(), State: j.State(), Steps: make([]Step, 0, len(j.Steps)), Reason: j.Reason,
-		RequestedBy: requesters(j.Requesters), CreatedAt: j.CreatedAt.UTC(), FinishedAt: moment(j.FinishedAt)}
+		RequestedBy: requesters(j.Requesters), Reasons: reasons(j.Reasons), CreatedAt: j.CreatedAt.UTC(), FinishedAt: moment(j.FinishedAt)}
 	for _, s := range j.Steps {
 		step := StepOf(s)
 		if out.Error == nil && s.State == out.State {

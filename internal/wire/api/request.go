@@ -19,8 +19,11 @@ type Request struct {
 	StateFingerprint op.Fingerprint    `json:"state_fingerprint"`
 	Params           op.Params         `json:"params"`
 	RequestedBy      []string          `json:"requested_by"`
-	Reason           string            `json:"reason"`
-	CreatedAt        time.Time         `json:"created_at"` // of the request; its payload may be younger
+	Reason           string            `json:"reason"`         // the first requester's, which is signed
+	Reasons          []Reason          `json:"reasons"`        // of each requester
+	TimesRejected    int               `json:"times_rejected"` // how many other requests for the same wish operators rejected
+	Rejections       []Rejection       `json:"rejections"`     // the newest of them, newest first
+	CreatedAt        time.Time         `json:"created_at"`     // of the request; its payload may be younger
 	IssuedAt         time.Time         `json:"issued_at"`
 	ExpiresAt        time.Time         `json:"expires_at"` // of the payload; the request continues with a new one
 	State            op.State          `json:"state"`
@@ -44,6 +47,21 @@ type Request struct {
 	Offline          bool              `json:"offline"`        // made from an operator's own payload
 	Detail           string            `json:"detail"`         // what was done, for people
 	Error            *Error            `json:"error"`
+}
+
+// Reason is what one requester said why it asks.
+type Reason struct {
+	By   string `json:"by"`   // uid:1000, agent:builder#7, desired:web
+	Text string `json:"text"` // the requester's own words; may be empty
+}
+
+// Rejection is how operators ended another request for the same wish.
+type Rejection struct {
+	Request     string    `json:"request"` // j12.1
+	By          []string  `json:"by"`      // the principals who signed it
+	Words       string    `json:"words"`   // theirs; may be empty
+	At          time.Time `json:"at"`
+	RequestedBy []string  `json:"requested_by"`
 }
 
 // Signature is one counted signature.
@@ -78,6 +96,7 @@ func RequestOf(r op.Request) (Request, error) {
 	out := Request{ID: r.ID.String(), Job: r.ID.Job.String(), Op: r.Step.Op, Host: host, Gate: gate,
 		Target: r.Step.Target.String(), Incarnation: r.Step.Incarnation, StateFingerprint: r.Step.Fingerprint,
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
+		Reasons: reasons(r.Reasons), TimesRejected: r.TimesRejected, Rejections: rejections(r.Rejections),
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
 		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Roles: r.Need.Roles(),
 		Signatures: make([]Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
@@ -93,6 +112,22 @@ func RequestOf(r op.Request) (Request, error) {
 		out.AuthorizedAt, out.RunsAt = &at, &from
 	}
 	return out, nil
+}
+
+func reasons(rs []op.Reason) []Reason {
+	out := make([]Reason, 0, len(rs))
+	for _, r := range rs {
+		out = append(out, Reason(r))
+	}
+	return out
+}
+
+func rejections(rs []op.Rejected) []Rejection {
+	out := make([]Rejection, 0, len(rs))
+	for _, r := range rs {
+		out = append(out, Rejection{Request: r.Request.String(), By: r.By, Words: r.Words, At: r.At.UTC(), RequestedBy: r.AskedBy})
+	}
+	return out
 }
 
 func signatureOf(s op.Signed) Signature {

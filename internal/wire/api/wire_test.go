@@ -97,6 +97,22 @@ func TestPromisedMembers(t *testing.T) {
 	requireMembers(t, Verdict{}, `class rule why`)
 }
 
+func TestReasonsAndRejectionsOnTheWire(t *testing.T) {
+	s := destroyStep(op.StatePending)
+	said := []op.Reason{{By: "uid:1000", Text: "old"}, {By: "agent:b#7"}}
+	no := op.Rejected{Request: op.RequestID{Job: 3, Index: 1}, By: []string{"alice"}, Words: "in use", At: at, AskedBy: []string{"uid:1000"}}
+	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Reasons: said, TimesRejected: 9, Rejections: []op.Rejected{no}})
+	require.NoError(t, err)
+	m := members(t, r)
+	require.Equal(t, `[{"by":"uid:1000","text":"old"},{"by":"agent:b#7","text":""}]`, m["reasons"])
+	require.Equal(t, `9`, m["times_rejected"])
+	require.Equal(t, `[{"request":"j3.1","by":["alice"],"words":"in use","at":"2026-03-04T04:06:07Z","requested_by":["uid:1000"]}]`, m["rejections"])
+	require.Equal(t, m["reasons"], members(t, JobOf(op.Job{Reasons: said}))["reasons"])
+	empty := must.Get(RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s)}))(t)
+	m = members(t, empty)
+	require.Equal(t, []string{`[]`, `0`, `[]`}, []string{m["reasons"], m["times_rejected"], m["rejections"]})
+}
+
 func TestEmptyListsAreNotNull(t *testing.T) {
 	for _, v := range []any{OpList{}, JobList{}, RequestList{}, GuestList{}, SetList{}, EntryList{}} {
 		require.Contains(t, string(must.Get(Encode(v))(t)), ":[]", "%T", v)

@@ -1,0 +1,82 @@
+package harness_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+var (
+	products = flag.Bool("products", false, "install the products, and run each of them")
+	write    = flag.Bool("write", false, "write the table of the guide instead of comparing it")
+	verbose  = flag.Bool("talk", false, "log what each product said to its model")
+)
+
+// The environment of the process in the namespace.
+const (
+	installedIn = "HARNESS_PRODUCTS" // the directory with node_modules
+	builtIn     = "HARNESS_PROGRAMS" // the directory with gated and opsign
+)
+
+// TestMain runs the tests. With -products, it installs the products, and runs the tests in a process that has a network
+// namespace of its own.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := start(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err) // .ci/run looks for "harness: not run: "
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// start runs the tests here, or in a process of their own. It returns an exit code.
+func start(m *testing.M) (int, error) {
+	switch {
+	case !*products:
+		return m.Run(), nil
+	case os.Getenv(installedIn) == "":
+		return outside()
+	}
+	if err := raiseLoopback(); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// outside does what needs a network, and then runs this program again without one. It returns that program's exit code.
+func outside() (int, error) {
+	dir, err := install()
+	if err != nil {
+		return 0, err
+	}
+	bin, err := os.MkdirTemp("/tmp", "gh") // short, and where the tests link the program
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(bin) }() // the tests are over
+	build := exec.Command("go", "build", "-o", bin, "gated/cmd/gated", "gated/cmd/opsign")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build gated and opsign: %w\n%s", err, out)
+	}
+	inside := exec.Command("/proc/self/exe", os.Args[1:]...)
+	inside.Env = append(os.Environ(), installedIn+"="+dir, builtIn+"="+bin)
+	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
+	inside.SysProcAttr = loopbackAlone()
+	err = inside.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return ended.ExitCode(), nil
+	}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		return 0, fmt.Errorf("this user may not make a network namespace, and without one no product runs. Run make harness "+
+			"as root, or allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "+
+			"kernel.apparmor_restrict_unprivileged_userns): %w", err)
+	}
+	return 0, err
+}

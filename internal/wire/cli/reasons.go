@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gated/internal/wire/api"
+)
+
+// maxReasons is how many requesters' reasons are shown one by one.
+const maxReasons = 8
+
+// Reasons says in lines why each requester asks, in the requester's own words. first is
+// the first requester's reason, which is signed. If it is no present requester's, it has
+// a line of its own.
+func Reasons(indent, first string, all []api.Reason) string {
+	said := func(text string) string {
+		if text == "" {
+			return "none given"
+		}
+		return Quoted(text)
+	}
+	if len(all) == 0 || len(all) == 1 && all[0].Text == first {
+		return indent + "reason of the requester: " + said(first) + "\n"
+	}
+	var b strings.Builder
+	if first != "" && !slices.ContainsFunc(all, func(r api.Reason) bool { return r.Text == first }) {
+		fmt.Fprintf(&b, "%sreason that is signed: %s\n", indent, said(first))
+	}
+	for _, r := range all[:min(len(all), maxReasons)] {
+		fmt.Fprintf(&b, "%sreason of %s: %s\n", indent, Inline(r.By), said(r.Text))
+	}
+	if more := len(all) - maxReasons; more > 0 {
+		fmt.Fprintf(&b, "%sreasons of %d more requesters: --json has them\n", indent, more)
+	}
+	return b.String()
+}
+
+// ReasonsInLine is Reasons for a cell of a list, which the caller makes safe to print
+// (see Row). The words of several requesters are in quotes, so that none can pass for
+// another one's.
+func ReasonsInLine(first string, all []api.Reason) string {
+	if len(all) < 2 {
+		return first
+	}
+	var said []string
+	for _, r := range all[:min(len(all), maxReasons)] {
+		if r.Text != "" {
+			said = append(said, Inline(r.By)+": "+Quoted(r.Text))
+		}
+	}
+	if len(all) > maxReasons {
+		said = append(said, "...")
+	}
+	return strings.Join(said, "; ")
+}
+
+// maxRejections is how many rejections are shown one by one, unless the details are asked for.
+const maxRejections = 3
+
+// Rejections says how often operators rejected other requests for the same wish, by whom
+// and why. It is empty if they rejected none.
+func Rejections(indent string, r api.Request, details bool) string {
+	if r.TimesRejected == 0 {
+		return ""
+	}
+	newest := r.Rejections
+	if !details {
+		newest = newest[:min(len(newest), maxRejections)]
+	}
+	times := fmt.Sprintf("%d times", r.TimesRejected)
+	if r.TimesRejected == 1 {
+		times = "once"
+	}
+	if len(newest) < r.TimesRejected {
+		times += ", the last ones"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%sthe same was rejected %s:\n", indent, times)
+	for _, n := range newest {
+		words := "no words given"
+		if n.Words != "" {
+			words = Quoted(n.Words)
+		}
+		fmt.Fprintf(&b, "%s  %s at %s by %s, asked by %s: %s\n", indent, Inline(n.Request), Moment(n.At), People(n.By),
+			asking(n.RequestedBy), words)
+	}
+	return b.String()
+}
+
+// asking names requesters, at most a few.
+func asking(who []string) string {
+	names := make([]string, 0, maxRejections)
+	for _, name := range who[:min(len(who), maxRejections)] {
+		names = append(names, Inline(name))
+	}
+	if more := len(who) - maxRejections; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
