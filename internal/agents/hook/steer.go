@@ -38,13 +38,15 @@ func (h ToolHook) steer(ctx context.Context, w wish, end time.Time) ([]instead, 
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, end.Sub(h.Now()))
+	defer cancel()
 	rules := make([]steer.Rule, len(list.Rules))
 	for i, r := range list.Rules {
 		if rules[i], err = ruleOf(r); err != nil {
 			return nil, h.Failed(KindRefused, err)
 		}
 	}
-	found, err := within(ctx, g.Deadline, func(context.Context) ([]instead, error) {
+	found, err := within(ctx, h.Deadline, func(context.Context) ([]instead, error) {
 		return linesFor(w.runs, rules, list.Rules), nil
 	})
 	if err != nil {
