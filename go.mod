@@ -22,6 +22,7 @@ require (
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77
 	modernc.org/libc v1.79.0
 	modernc.org/sqlite v1.61.1
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 )
 

@@ -74,6 +74,15 @@ func (t *tool) guard(name string, f hookFlags) hook.Guard {
 	return g
 }
 
+// steering asks the daemon for which commands of a shell it has operations.
+func (t *tool) steering(ctx context.Context) (api.Steering, error) {
+	cl, err := t.Client()
+	if err != nil {
+		return api.Steering{}, refusal.New(refusal.BadParams, "%v", err)
+	}
+	return cl.Steering(ctx) // the process ends with the answer, and its connection with it
+}
+
 // hookHome returns where hooks leave what the next one has to know of the gate
 // that the flags and the environment name.
 func (t *tool) hookHome() hook.Home { return t.hookHomeOf(t.Socket) }
@@ -137,7 +146,9 @@ type installedHook struct {
 	File    string `json:"file"`
 	Dialect string `json:"dialect"` // that the entry names
 	Entry   string `json:"entry"`
-	Fault   string `json:"fault"` // why it does not work, or why the file cannot be read; empty if nothing is known
+	Steers  bool   `json:"steers"` // it names the gate's operation in the place of a shell's command
+	Fault   string `json:"fault"`  // why it does not work, or why the file cannot be read; empty if nothing is known
+	context bool   // it is gated hook context, which has nothing to steer
 }
 
 func installedHooks(top, home string) []installedHook {
@@ -151,6 +162,7 @@ func installedHooks(top, home string) []installedHook {
 		}
 		for _, h := range state.Hooks {
 			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, h.Lame
+			at.Steers = h.Setup.Steers()
 			if state.Off != "" {
 				at.Fault = "the file has " + state.Off
 			}
@@ -158,6 +170,7 @@ func installedHooks(top, home string) []installedHook {
 		}
 		for _, line := range state.Contexts {
 			at.Dialect, at.Entry, at.Fault = s.Dialect().Name(), line, ""
+			at.Steers, at.context = false, true
 			if state.Off != "" {
 				at.Fault = "the file has " + state.Off
 			}
@@ -183,7 +196,11 @@ func (t *tool) showHooks(s hookStatus) error {
 		if fault != "" {
 			fault = "BAD: " + op.Shown(fault)
 		}
-		installed = append(installed, cli.Row(h.Product, op.Shown(h.File), h.Dialect, op.Shown(h.Entry), fault))
+		steers := map[bool]string{true: "steering on", false: "steering off"}[h.Steers]
+		if h.context {
+			steers = ""
+		}
+		installed = append(installed, cli.Row(h.Product, op.Shown(h.File), h.Dialect, op.Shown(h.Entry), steers, fault))
 	}
 	if err := t.Table(installed...); err != nil {
 		return err
@@ -211,7 +228,7 @@ func hookThen(o hook.OnFailure) string {
 // tool call.
 func (t *tool) preToolUseCommand() *cobra.Command {
 	var f hookFlags
-	var exitCode bool
+	var exitCode, steers bool
 	var speaks string
 	c := t.Command(cli.Words{
 		Use:   "pre-tool-use",
@@ -219,7 +236,8 @@ func (t *tool) preToolUseCommand() *cobra.Command {
 		Long: `Reads one tool call as JSON on standard input, in the form of the product that --for names. If the call is an
 edit or a patch of a file that another agent has reserved, it writes a refusal in that product's form. Every other call
 gets no decision, so the agent's permissions decide. If it cannot check a call, it warns and lets it through, or refuses
-it with --on-failure block.`,
+it with --on-failure block. With --steer it also refuses a shell's command for which the gate has an operation, with the
+line to type instead. That is steering, not a wall.`,
 		Example: "  gated hook pre-tool-use --on-failure block < call.json\n" +
 			"  gated hook pre-tool-use --for codex < call.json",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
@@ -235,10 +253,14 @@ it with --on-failure block.`,
 			name += " --for " + d.Name()
 		}
 		h := hook.ToolHook{Guard: t.guard(name, f), For: d, ExitCode: exitCode}
+		if steers {
+			h.Steering, h.UserHome = t.steering, t.Getenv("HOME")
+		}
 		return t.end(h.Run(c.Context(), t.stdin))
 	})
 	f.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	c.Flags().BoolVar(&steers, "steer", false, flagSteer)
 	addCaller(c, &speaks)
 	return c
 }

@@ -97,12 +97,14 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 	return out, err
 }
 
+const flagSteer = "refuse a shell's command for which the gate has an operation, with the line to type: steering, not a wall"
+
 const flagExitCode = "refuse with exit code 2 and the reason on standard error, instead of JSON"
 
 func (t *tool) hookInstallCommand() *cobra.Command {
 	var f hookFlags
 	var p hookPlaces
-	var exitCode, context bool
+	var exitCode, context, steers bool
 	c := t.Command(cli.Words{
 		Use:   "install",
 		Short: "Have agents and git ask before a file is changed",
@@ -129,6 +131,9 @@ after an upgrade.`,
 		if c.Flags().Changed("exit-code") {
 			wish.ExitCode = &exitCode
 		}
+		if c.Flags().Changed("steer") {
+			wish.Steer = &steers
+		}
 		if c.Flags().Changed("context") {
 			wish.Context = &context
 		}
@@ -147,6 +152,7 @@ after an upgrade.`,
 	}
 	p.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	c.Flags().BoolVar(&steers, "steer", false, flagSteer+"; --steer=false ends that (default: as it is installed)")
 	c.Flags().BoolVar(&context, "context", false,
 		"also gated hook context, where the product has such a hook; --context=false removes it (default: as it is installed)")
 	return c

@@ -25,6 +25,7 @@ type Gate interface {
 	Unregister(context.Context, string) (api.Agent, error)
 	Reserve(context.Context, api.Reserve) (api.Reservation, error)
 	Release(context.Context, string) (api.Reservation, error)
+	Steering(context.Context) (api.Steering, error)
 	Close()
 }
 
@@ -299,20 +300,26 @@ func paths(list []hook.Settings) []string {
 type coverage struct {
 	file            string
 	asked, matchers []string
+	steers          bool // one of them steers
 }
 
 func (c *coverage) add(h hook.ToolState) {
 	c.matchers = append(c.matchers, fmt.Sprintf("%q", h.Matcher))
 	if h.Lame == "" {
-		c.asked = append(c.asked, h.Tools...)
+		c.asked = append(append(c.asked, h.Tools...), h.Shells...)
 	}
+	c.steers = c.steers || h.Setup.Steers()
 }
 
 // say says which tools of a product no hook is asked about.
 func (c *coverage) say(r *Report, d hook.Dialect) {
 	var missed []string
-	for _, tool := range hook.ToolsOf(d) {
-		if !slices.Contains(c.asked, tool) {
+	tools := hook.ToolsOf(d)
+	if c.steers {
+		tools = append(tools, hook.ShellsOf(d)...)
+	}
+	for _, tool := range tools {
+		if !slices.Contains(c.asked, tool) && !slices.Contains(missed, tool) {
 			missed = append(missed, tool)
 		}
 	}
@@ -347,6 +354,10 @@ func (d Doctor) toolTrials(r *Report, file hook.Settings, h hook.ToolState) []tr
 	for _, tool := range h.Tools {
 		out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline),
 			run: d.toolTrial(h.Setup, tool)})
+	}
+	for _, tool := range h.Shells {
+		out = append(out, trial{what: path + " " + tool + whatSteering, limit: toolLimit(h), steers: true,
+			setup: setupOf(h.Setup, hook.ToolDeadline), run: d.shellTrial(h.Setup, tool)})
 	}
 	return out
 }

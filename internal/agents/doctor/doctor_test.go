@@ -36,6 +36,8 @@ type gate struct {
 	has                    []api.Backend
 	hasErr                 error
 	hub                    *api.Hub
+	steering               api.Steering
+	steeringErr            error
 }
 
 func (g *gate) Status(context.Context) (api.Status, error) {
@@ -88,6 +90,8 @@ func (g *gate) Unregister(ctx context.Context, name string) (api.Agent, error) {
 	delete(g.agents, name)
 	return api.Agent{}, g.unregister
 }
+
+func (g *gate) Steering(context.Context) (api.Steering, error) { return g.steering, g.steeringErr }
 
 func (g *gate) Close() {}
 

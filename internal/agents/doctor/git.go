@@ -117,8 +117,7 @@ func (g *staging) commit(ctx context.Context) (string, error) {
 	return ref + " " + id + " " + ref + " " + strings.Repeat("0", len(id)) + "\n", nil
 }
 
-// toolTrial runs this program as the hook of an agent's settings, in the directory, with a call on standard input. It
-// never runs the line in the settings.
+// toolTrial runs this program as the hook of an agent's settings, with a call that changes a file.
 func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (verdict, error) {
 		speaks, err := hook.DialectOf(setup.For)
@@ -129,14 +128,7 @@ func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, s
 		if err != nil {
 			return verdict{}, err
 		}
-		cmd := exec.CommandContext(ctx, d.Program, setup.Args("pre-tool-use")...)
-		cmd.Dir, cmd.Env = d.Place.Path, append(d.environment(), "CLAUDE_PROJECT_DIR="+d.Place.Path)
-		cmd.Stdin = strings.NewReader(string(call))
-		out, err := start(ctx, cmd)
-		if err != nil {
-			return verdict{}, err
-		}
-		return toolVerdict(speaks, out), nil
+		return d.asTool(ctx, setup, call)
 	}
 }
 

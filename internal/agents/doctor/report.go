@@ -33,10 +33,11 @@ type Setup struct {
 	OnFailure hook.OnFailure `json:"on_failure"`
 	Deadline  int64          `json:"deadline_ms"` // in milliseconds, for each thing that it waits for
 	Socket    string         `json:"socket"`      // empty: the one that its environment names
+	Steers    bool           `json:"steers"`      // it names the gate's operation in the place of a shell's command
 }
 
 func setupOf(s hook.Setup, deadline time.Duration) Setup {
-	out := Setup{OnFailure: s.OnFailure, Deadline: s.Deadline.Milliseconds(), Socket: s.Socket}
+	out := Setup{OnFailure: s.OnFailure, Deadline: s.Deadline.Milliseconds(), Socket: s.Socket, Steers: s.Steers()}
 	if out.OnFailure == "" {
 		out.OnFailure = hook.Warn
 	}
@@ -52,7 +53,12 @@ func (s Setup) words() string {
 	if s.Socket != "" {
 		socket = op.Shown(s.Socket)
 	}
-	return fmt.Sprintf("on-failure: %s, deadline: %s, socket: %s", s.OnFailure, time.Duration(s.Deadline)*time.Millisecond, socket)
+	steering := ""
+	if s.Steers {
+		steering = ", steering: on"
+	}
+	return fmt.Sprintf("on-failure: %s, deadline: %s, socket: %s%s", s.OnFailure,
+		time.Duration(s.Deadline)*time.Millisecond, socket, steering)
 }
 
 // Report is the doctor's result.
@@ -100,6 +106,7 @@ var blind = []string{
 	"a shell, an editor or any program that writes a file without the tools that its product asks a hook about",
 	"git commit --no-verify, git push --no-verify and git -c core.hooksPath=...; and commits by git merge, rebase, cherry-pick and am, for which git runs no pre-commit hook (pre-push sees them)",
 	"a sub-agent or another program that runs without these settings",
+	"with --steer: a command that a shell makes while it runs, from variables, files or another program: it is steering, not a wall",
 	"what happens between the question and the change: a hook asks and reserves nothing",
 }
 
@@ -112,6 +119,7 @@ const (
 	whatGit      = "git"
 	whatTools    = "agent settings"
 	whatTrial    = "trial"
+	whatSteering = ", steering"
 	whatBackends = "back ends"
 	whatCleanup  = "after the trial"
 	whatLeft     = "doctors before"
@@ -131,5 +139,10 @@ const (
 	wordsBlocks       = "blocks a held path and lets a free one pass"
 	wordsDoesNot      = "does NOT block: it lets a change of a held path pass"
 	wordsBlocksAll    = "blocks everything: it also refuses a free path"
+	wordsSteers       = "steers: it refuses %q of %s and lets another command pass (steering, not a wall)"
+	wordsSteersNot    = "does NOT steer: it lets %q of %s pass"
+	wordsSteersAll    = "steers everything: it also refuses the command true"
+	wordsNoRules      = "steering is on, and this gate has no command to steer away from"
+	hintNoRules       = "an operator writes instead_of into the entries of commands in gated.yaml"
 	wordsNoTrial      = "the doctor can reserve nothing for the trial: %s"
 )

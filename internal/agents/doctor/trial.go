@@ -40,12 +40,13 @@ type verdict struct {
 	said   string // what it printed for people
 }
 
-// trial tries one hook with a path, relative to the scope.
+// trial tries one hook with a path, relative to the scope, or with a shell's line.
 type trial struct {
-	what  string
-	limit time.Duration
-	setup Setup
-	run   func(ctx context.Context, path string) (verdict, error)
+	what   string
+	limit  time.Duration
+	setup  Setup
+	steers bool // with a line
+	run    func(ctx context.Context, path string) (verdict, error)
 }
 
 // add adds a finding with the hook's arguments.
@@ -140,6 +141,10 @@ func (d Doctor) try(ctx context.Context, r *Report, g group) {
 		return
 	}
 	for _, t := range g.trials {
+		if t.steers {
+			t.judgeSteering(ctx, r, gate)
+			continue
+		}
 		t.judge(ctx, r, name, name+"-free")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -18,6 +19,8 @@ const maxCall = 32 << 20
 type Call struct {
 	Tool  string
 	Paths []string // the files that it would change, absolute but not resolved; none for a tool that writes none
+	Line  string   // what a shell would run; empty for another tool
+	Dir   string   // where the shell would run it, absolute; empty if the call does not say
 }
 
 // ParseCall reads a tool call to its end, as the agent's product writes it on a hook's standard input. It ignores
@@ -41,7 +44,11 @@ func ParseCall(d Dialect, in io.Reader) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	return Call{Tool: c.tool, Paths: paths}, nil
+	out := Call{Tool: c.tool, Paths: paths}
+	if slices.Contains(f.runs, c.tool) {
+		out.Line, out.Dir = c.input[shellMember], f.shellDir(c)
+	}
+	return out, nil
 }
 
 // byteOrderMark begins the calls of some products.

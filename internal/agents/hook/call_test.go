@@ -15,14 +15,14 @@ import (
 
 func TestParseCall(t *testing.T) {
 	for text, want := range map[string]Call{
-		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a.go","old_string":"x","new_string":"y"}}`: {"Edit", []string{"/w/a.go"}},
-		`{"tool_name":"Write","tool_input":{"file_path":"a/../b.go","content":""},"cwd":"/w"}`:                                                                   {"Write", []string{"/w/a/../b.go"}},
-		`{"tool_name":"MultiEdit","tool_input":{"file_path":"/a","edits":[{"old_string":"","new_string":""}]}}`:                                                  {"MultiEdit", []string{"/a"}},
-		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb","file_path":"/other"}}`:                                                            {"NotebookEdit", []string{"/n.ipynb"}},
+		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a.go","old_string":"x","new_string":"y"}}`: {Tool: "Edit", Paths: []string{"/w/a.go"}},
+		`{"tool_name":"Write","tool_input":{"file_path":"a/../b.go","content":""},"cwd":"/w"}`:                                                                   {Tool: "Write", Paths: []string{"/w/a/../b.go"}},
+		`{"tool_name":"MultiEdit","tool_input":{"file_path":"/a","edits":[{"old_string":"","new_string":""}]}}`:                                                  {Tool: "MultiEdit", Paths: []string{"/a"}},
+		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb","file_path":"/other"}}`:                                                            {Tool: "NotebookEdit", Paths: []string{"/n.ipynb"}},
 		// Members that a harness adds, and null in those that do not matter.
-		` {"tool_use_id":"t","permission_mode":"plan","effort":{"level":1},"x":null,"tool_name":"Edit","tool_input":{"file_path":"/a","new":[1]}} `: {"Edit", []string{"/a"}},
+		` {"tool_use_id":"t","permission_mode":"plan","effort":{"level":1},"x":null,"tool_name":"Edit","tool_input":{"file_path":"/a","new":[1]}} `: {Tool: "Edit", Paths: []string{"/a"}},
 		// Other tools, whatever their input.
-		`{"tool_name":"Bash","tool_input":{"command":"echo > a.go","file_path":7}}`: {Tool: "Bash"},
+		`{"tool_name":"Bash","tool_input":{"command":"echo > a.go","file_path":7}}`: {Tool: "Bash", Line: "echo > a.go"},
 		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {Tool: "Read"},
 		`{"tool_name":"edit","tool_input":null}`:                                    {Tool: "edit"},
 	} {

@@ -41,7 +41,7 @@ func contexts(d Dialect) []site {
 	for _, event := range d.context().events {
 		l := d.site()
 		l.event, l.sub = event, "context"
-		l.entry = func(line string, timeout int64) any {
+		l.entry = func(line string, timeout int64, _ string) any {
 			return struct {
 				Hooks []command `json:"hooks"`
 			}{[]command{{Type: "command", Command: line, Timeout: timeout}}}
@@ -77,7 +77,7 @@ func withContexts(d Dialect, text []byte, program string, wish *bool, s Setup) (
 		return nil, err
 	}
 	for _, l := range contexts(d) {
-		want, err := l.wanted(line, ToolDeadline+timeoutMargin)
+		want, err := l.wanted(line, ToolDeadline+timeoutMargin, "")
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,9 @@ type form struct {
 	name   string          // the member with the tool's name
 	input  string          // the member with the tool's input
 	tools  map[string]edit // the tools that write
-	shells []string        // the tools that run a shell, with their line in the member command
+	shells []string        // the tools that run a shell in whose line a patch is looked for
+	runs   []string        // the tools that run a shell, with their line in the member command
+	at     []string        // the members with the directory in which such a tool runs
 	roots  bool            // workspace_roots stands in for a missing cwd
 	loose  bool            // the product removes a NUL and a leading @ from paths
 	uris   bool            // a path may be a file: URI
@@ -76,6 +78,22 @@ func Dialects() []Dialect {
 func ToolsOf(d Dialect) []string {
 	f := d.form()
 	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(f.tools)), f.shells...)))
+}
+
+// ShellsOf returns the tools of a product that run a shell's line. A hook is asked about them only to steer.
+func ShellsOf(d Dialect) []string { return d.form().runs }
+
+// askedOf returns the tools about which a product asks a hook that has these arguments.
+func askedOf(d Dialect, s Setup) []string {
+	out := ToolsOf(d)
+	if s.Steers() {
+		for _, tool := range ShellsOf(d) {
+			if !slices.Contains(out, tool) {
+				out = append(out, tool)
+			}
+		}
+	}
+	return out
 }
 
 // DialectNames returns the names of all dialects.

@@ -69,14 +69,20 @@ type Guard struct {
 // Ask asks which reservations a change conflicts with. It returns before or soon after the deadline, whatever the
 // daemon does. The error is a *Failure, which was recorded.
 func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
+	return ask(ctx, g, func(ctx context.Context) (api.Checked, error) { return g.Check(ctx, what) })
+}
+
+// ask asks the daemon one question, as Ask does.
+func ask[T any](ctx context.Context, g Guard, question func(context.Context) (T, error)) (T, error) {
+	var none T
 	socket := g.Home.socket() // read before the question, so that a socket that is made meanwhile differs
-	ask, probe := g.Home.enter(g.Now(), g.Deadline)
-	if !ask {
-		return api.Checked{}, g.Failed(KindOpen, errOpen)
+	may, probe := g.Home.enter(g.Now(), g.Deadline)
+	if !may {
+		return none, g.Failed(KindOpen, errOpen)
 	}
-	answer, err := within(ctx, g.Deadline, func(ctx context.Context) (api.Checked, error) { return g.Check(ctx, what) })
+	answer, err := within(ctx, g.Deadline, question)
 	if err != nil {
-		return api.Checked{}, g.failed(kindOf(err), err, socket)
+		return none, g.failed(kindOf(err), err, socket)
 	}
 	if probe {
 		_ = g.Home.reached() // if that fails, the next hook tries again

@@ -126,7 +126,7 @@ func (s Settings) entry(program string, wish Setup, was called) (line string, en
 	if line, err = setup.line(program, "pre-tool-use"); err != nil {
 		return "", nil, err
 	}
-	entry, err = orClaude(s.For).site().wanted(line, timeoutOf(setup))
+	entry, err = orClaude(s.For).site().wanted(line, timeoutOf(setup), matcherOf(s.Dialect(), setup))
 	return line, entry, err
 }
 
@@ -277,6 +277,7 @@ type Setup struct {
 	Deadline  time.Duration // default ToolDeadline or GitDeadline
 	Socket    string        // absolute; default: the environment's
 	ExitCode  *bool         // only for an agent's hook: no JSON
+	Steer     *bool         // only for an agent's hook: it steers shells
 	// Context is only a wish for an agent's settings: gated hook context runs at the start of a session and at each prompt.
 	Context *bool
 }
@@ -298,8 +299,14 @@ func (s Setup) over(installed Setup) Setup {
 	if s.ExitCode == nil {
 		s.ExitCode = installed.ExitCode
 	}
+	if s.Steer == nil {
+		s.Steer = installed.Steer
+	}
 	return s
 }
+
+// Steers reports whether the hook steers.
+func (s Setup) Steers() bool { return s.Steer != nil && *s.Steer }
 
 // line returns the call of a hook, for sh. BadParams as Command.
 func (s Setup) line(program, hook string) (string, error) { return Command(program, s.Args(hook)...) }
@@ -316,6 +323,9 @@ func (s Setup) Args(hook string) []string {
 	}
 	if s.ExitCode != nil && *s.ExitCode {
 		args = append(args, "--exit-code")
+	}
+	if s.Steers() {
+		args = append(args, "--steer")
 	}
 	if s.Socket != "" {
 		args = append(args, "--socket", s.Socket)
@@ -334,8 +344,8 @@ func asInstalled(line, hook string) (program string, s Setup, ok bool) {
 
 // called is a line that calls one of gated's hooks; a person may have written it.
 type called struct {
-	program                                        string
-	dialect, onFailure, deadline, socket, exitCode string
+	program                                               string
+	dialect, onFailure, deadline, socket, exitCode, steer string
 }
 
 // readLine reads a line for sh as Command writes it. It skips unknown words.
@@ -343,14 +353,15 @@ func readLine(line string) called {
 	var c called
 	c.program, line = firstWord(line)
 	into := map[string]*string{"--for": &c.dialect, "--on-failure": &c.onFailure, "--deadline": &c.deadline, "--socket": &c.socket}
+	switches := map[string]*string{"--exit-code": &c.exitCode, "--steer": &c.steer}
 	var word string
 	for line = strings.TrimLeft(line, " \t"); line != ""; line = strings.TrimLeft(line, " \t") {
 		word, line = firstWord(line)
 		name, value, given := strings.Cut(word, "=")
-		if name == "--exit-code" {
-			c.exitCode = "on"
+		if at, is := switches[name]; is {
+			*at = "on"
 			if value == "false" {
-				c.exitCode = ""
+				*at = ""
 			}
 			continue
 		}
@@ -381,9 +392,12 @@ func (c called) setup() Setup {
 	if filepath.IsAbs(c.socket) && op.CheckText("", c.socket) == nil {
 		s.Socket = c.socket
 	}
+	on := true
 	if c.exitCode == "on" {
-		on := true
 		s.ExitCode = &on
+	}
+	if c.steer == "on" {
+		s.Steer = &on
 	}
 	return s
 }
@@ -407,6 +421,7 @@ func (c called) differs(now called) []string {
 	say("deadline", c.deadline, now.deadline, "the default")
 	say("socket", c.socket, now.socket, "as the environment says")
 	say("exit-code", c.exitCode, now.exitCode, "off")
+	say("steer", c.steer, now.steer, "off")
 	say("program", c.program, now.program, "none")
 	return out
 }

@@ -13,6 +13,8 @@ import (
 
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
+	"gated/internal/agents/shell"
+	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/api"
@@ -31,8 +33,11 @@ const exitDenied = 2
 // ToolHook judges tool calls before they happen.
 type ToolHook struct {
 	Guard
-	For      Dialect // nil: Claude
-	ExitCode bool    // answer with an exit code instead of JSON, where the product knows that
+	For Dialect // nil: Claude
+	// Steering asks for the commands of a shell for which the gate has an operation. Nil: the hook does not steer.
+	Steering func(context.Context) (api.Steering, error)
+	UserHome string // the user's; empty if it is not known
+	ExitCode bool   // answer with an exit code instead of JSON, where the product knows that
 }
 
 // Run reads one tool call and judges it. It returns within twice the deadline,
@@ -46,10 +51,18 @@ func (h ToolHook) Run(ctx context.Context, in io.Reader) Outcome {
 		}
 		return h.unjudged(h.Failed(f.Kind, f.Err))
 	}
-	found, err := h.ask(ctx, w)
-	switch {
-	case len(found.Conflicts) > 0 || found.More:
+	end := h.Now().Add(h.Deadline)
+	found, err := h.ask(ctx, w, end)
+	if len(found.Conflicts) > 0 || found.More {
 		return h.deny(denied(found))
+	}
+	there, unsteered := h.steer(ctx, w, end)
+	if err == nil {
+		err = unsteered
+	}
+	switch {
+	case len(there) > 0:
+		return h.deny(steered(there))
 	case err != nil:
 		return h.unjudged(err)
 	case w.failed != nil:
@@ -66,6 +79,7 @@ type wish struct {
 	checks []api.Check
 	paths  map[asked]string // in the call's words
 	failed *Failure         // why one of the paths is not among the checks
+	runs   []steer.Command  // what a shell would run; none if the hook does not steer
 }
 
 // asked is a pattern in a scope.
@@ -78,6 +92,12 @@ func (h ToolHook) read(in io.Reader) (wish, error) {
 		return wish{}, &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), err)}
 	}
 	w := wish{paths: map[asked]string{}}
+	if h.Steering != nil {
+		w.runs = shell.Commands(call.Line, shell.Place{Dir: call.Dir, Home: h.UserHome})
+		if call.Line == "" && slices.Contains(ShellsOf(h.speaks()), call.Tool) {
+			w.failed = &Failure{Kind: KindInput, Err: refusal.New(refusal.Malformed, "a call of %s has no %s", h.speaks().Product(), shellMember)}
+		}
+	}
 	for _, path := range call.Paths {
 		if err := w.add(path); err != nil && w.failed == nil {
 			w.failed = &Failure{Kind: KindPath, Err: err}
@@ -120,8 +140,7 @@ type heldPath struct{ path, pattern string }
 
 // ask asks about all paths, in one question for each scope. All questions together have one deadline. If one of them
 // fails, ask still returns what others found.
-func (h ToolHook) ask(ctx context.Context, w wish) (out refused, err error) {
-	end := h.Now().Add(h.Deadline)
+func (h ToolHook) ask(ctx context.Context, w wish, end time.Time) (out refused, err error) {
 	for _, c := range w.checks {
 		for rest := c.Patterns; len(rest) > 0; {
 			n := fitting(rest)

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ const maxFiles = 1000
 
 // wants reports whether a member of a tool's input matters.
 func (f form) wants(member string) bool {
-	if len(f.shells) > 0 && (member == shellMember || member == workdirMember) {
+	if len(f.runs) > 0 && (member == shellMember || member == workdirMember || slices.Contains(f.at, member)) {
 		return true
 	}
 	for _, e := range f.tools {
@@ -214,6 +215,23 @@ func (f form) local(text string) (string, error) {
 		return "", refusal.New(refusal.Malformed, "the call has the URI %s, which names no file of this host", op.Shown(text))
 	}
 	return u.Path, nil
+}
+
+// shellDir returns the directory in which a call's shell would run.
+func (f form) shellDir(c rawCall) string {
+	dir := ""
+	if bases, err := f.bases(c); err == nil && len(bases) > 0 {
+		dir = bases[0]
+	}
+	for _, member := range f.at {
+		switch to := c.input[member]; {
+		case filepath.IsAbs(to):
+			dir = to
+		case to != "" && dir != "":
+			dir = filepath.Join(dir, to)
+		}
+	}
+	return dir
 }
 
 // inner reads a tool's input that is JSON inside a string.

@@ -58,7 +58,7 @@ func plugin(program string, s Setup) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := json.Marshal(ToolsOf(OpenCode{}))
+	tools, err := json.Marshal(askedOf(OpenCode{}, s))
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +155,11 @@ func (s Settings) pluginState(text []byte) SettingsState {
 	if err != nil {
 		line = was.program
 	}
-	h := ToolState{Command: line, Setup: was.setup(), Tools: ToolsOf(s.For), Matcher: strings.Join(ToolsOf(s.For), "|"),
+	h := ToolState{Command: line, Setup: was.setup(), Tools: ToolsOf(s.For), Matcher: matcherOf(s.For, was.setup()),
 		Timeout: timeoutOf(was.setup())}
+	if h.Setup.Steers() {
+		h.Shells = ShellsOf(s.For)
+	}
 	if h.Setup.OnFailure != "" {
 		written, err := plugin(was.program, h.Setup)
 		h.Known = err == nil && bytes.Equal(written, text)

@@ -18,7 +18,7 @@ func (Claude) form() form {
 		"MultiEdit":    writes("file_path"),
 		"Write":        writes("file_path"),
 		"NotebookEdit": writes("notebook_path"),
-	}}
+	}, runs: []string{"Bash"}}
 }
 
 func (Claude) refuse(reason string) Outcome { return denyByDecision(reason) }
@@ -40,7 +40,7 @@ func (Codex) CanExit() bool { return true }
 func (Codex) form() form {
 	return form{event: preToolUse, name: toolName, input: "tool_input", tools: map[string]edit{
 		"apply_patch": patches("command"),
-	}, shells: []string{"Bash"}}
+	}, shells: []string{"Bash"}, runs: []string{"Bash"}, at: []string{workdirMember}}
 }
 
 func (Codex) refuse(reason string) Outcome { return denyByDecision(reason) }
@@ -63,7 +63,7 @@ func (Gemini) form() form {
 	return form{event: "BeforeTool", name: toolName, input: "tool_input", tools: map[string]edit{
 		"write_file": writes("file_path"),
 		"replace":    writes("file_path"),
-	}, loose: true}
+	}, runs: []string{"run_shell_command"}, at: []string{"directory", "dir_path"}, loose: true}
 }
 
 func (Gemini) refuse(reason string) Outcome {
@@ -95,7 +95,7 @@ func (Cursor) form() form {
 		"Delete":       writes("file_path", "path"),
 		"EditNotebook": writes("target_notebook", "notebook_path"),
 		"ApplyPatch":   patches("patch"),
-	}, roots: true, uris: true, inside: true}
+	}, runs: []string{"Shell"}, at: []string{"working_directory"}, roots: true, uris: true, inside: true}
 }
 
 func (Cursor) refuse(reason string) Outcome {
@@ -103,7 +103,7 @@ func (Cursor) refuse(reason string) Outcome {
 		Permission string `json:"permission"`
 		Agent      string `json:"agent_message"`
 		User       string `json:"user_message"`
-	}{"deny", reason, "gated refused the call: another agent has reserved the file, or it could not be checked."}, reason)
+	}{"deny", reason, "gated refused the call: another agent has reserved the file, the gate has an operation for it, or it could not be checked."}, reason)
 }
 
 func (Cursor) warn(text string) Outcome {
@@ -131,7 +131,7 @@ func (Copilot) form() form {
 		"create":      writes("path"),
 		"edit":        writes("path"),
 		"apply_patch": patches("patch"),
-	}, uris: true, inside: true}
+	}, runs: []string{"bash"}, uris: true, inside: true}
 }
 
 func (Copilot) refuse(reason string) Outcome {
@@ -163,7 +163,7 @@ func (OpenCode) form() form {
 		"multiedit":   writes("filePath"),
 		"patch":       patches("patchText"),
 		"apply_patch": patches("patchText"),
-	}, shells: []string{"bash"}}
+	}, shells: []string{"bash"}, runs: []string{"bash"}, at: []string{workdirMember}}
 }
 
 func (OpenCode) refuse(reason string) Outcome {

@@ -16,16 +16,16 @@ import (
 // documentation (testdata/calls/README.md).
 func TestRecordedCalls(t *testing.T) {
 	want := map[string]Call{
-		"claude-write.json":          {"Write", []string{"/w/src/a.go"}},
-		"claude-edit.json":           {"Edit", []string{"/w/src/a.go"}},
-		"claude-bash.json":           {Tool: "Bash"},
-		"cursor-write.json":          {"Write", []string{"/w/src/a.go"}},
-		"cursor-delete.json":         {"Delete", []string{"/w/src/a.go"}},
-		"cursor-shell.json":          {Tool: "Shell"},
-		"copilot-edit.json":          {"edit", []string{"/w/src/a.go"}},
-		"copilot-create-object.json": {"create", []string{"/w/src/a.go"}},
-		"copilot-edit-patch.json":    {"edit", []string{"/w/src/a.go"}},
-		"copilot-bash.json":          {Tool: "bash"},
+		"claude-write.json":          {Tool: "Write", Paths: []string{"/w/src/a.go"}},
+		"claude-edit.json":           {Tool: "Edit", Paths: []string{"/w/src/a.go"}},
+		"claude-bash.json":           {Tool: "Bash", Line: "npm test", Dir: "/w"},
+		"cursor-write.json":          {Tool: "Write", Paths: []string{"/w/src/a.go"}},
+		"cursor-delete.json":         {Tool: "Delete", Paths: []string{"/w/src/a.go"}},
+		"cursor-shell.json":          {Tool: "Shell", Line: "npm install", Dir: "/w"},
+		"copilot-edit.json":          {Tool: "edit", Paths: []string{"/w/src/a.go"}},
+		"copilot-create-object.json": {Tool: "create", Paths: []string{"/w/src/a.go"}},
+		"copilot-edit-patch.json":    {Tool: "edit", Paths: []string{"/w/src/a.go"}},
+		"copilot-bash.json":          {Tool: "bash", Line: "rm -rf dist", Dir: "/w"},
 	}
 	files := must.Get(filepath.Glob("testdata/calls/*.json"))(t)
 	require.Len(t, files, len(want))

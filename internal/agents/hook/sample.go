@@ -27,6 +27,17 @@ func SampleCall(d Dialect, tool, dir, path string) ([]byte, error) {
 	default:
 		input[e.members[0]] = path
 	}
+	return sampleOf(d, tool, dir, input)
+}
+
+// SampleShell returns the call of a product that would run a line in a shell, as the product writes it.
+func SampleShell(d Dialect, tool, dir, line string) ([]byte, error) {
+	return sampleOf(d, tool, dir, map[string]any{shellMember: line})
+}
+
+// sampleOf returns a call with a tool's input.
+func sampleOf(d Dialect, tool, dir string, input map[string]any) ([]byte, error) {
+	f := d.form()
 	call := map[string]any{"cwd": dir, f.name: tool, f.input: input}
 	var mark string
 	switch d.(type) {

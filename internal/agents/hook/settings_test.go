@@ -238,7 +238,7 @@ func TestHooksThatAreSwitchedOff(t *testing.T) {
 
 // TestInstallAndUninstallGiveBackWhatWasThere for settings of any layout.
 func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
-	want := must.Get(Claude{}.site().wanted(line, 6*time.Second))(t)
+	want := must.Get(Claude{}.site().wanted(line, 6*time.Second, claudeMatcher))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Just(any(nil)), rapid.Map(rapid.String(), func(s string) any { return s }),
 			rapid.Just(any([]any{1.0, map[string]any{}})), rapid.Just(any(map[string]any{"matcher": "x"})))

@@ -26,8 +26,8 @@ type site struct {
 	atHome string        // the file below home, for all of the checkouts
 }
 
-// entry returns an entry with a line. After the timeout, in the product's unit, the product goes on without an answer.
-type entry func(line string, timeout int64) any
+// entry returns an entry with a line, for the tools of the matcher. After the timeout, in the product's unit, the product goes on without an answer.
+type entry func(line string, timeout int64, matcher string) any
 
 // group is an entry of Claude Code and those that follow it: hooks, for the tools that it matches.
 type group struct {
@@ -45,8 +45,14 @@ type command struct {
 // claudeMatcher has the tools of Claude Code in the order that installed entries have.
 const claudeMatcher = "Edit|Write|MultiEdit|NotebookEdit"
 
-// matcherOf matches the tools of a product that write.
-func matcherOf(d Dialect) string { return strings.Join(ToolsOf(d), "|") }
+// matcherOf matches the tools about which a product asks the hook.
+func matcherOf(d Dialect, s Setup) string {
+	matcher := strings.Join(askedOf(d, s), "|")
+	if d == Dialect(Claude{}) {
+		matcher = strings.Replace(matcher, strings.Join(ToolsOf(d), "|"), claudeMatcher, 1)
+	}
+	return matcher
+}
 
 const (
 	emptyObject = "{}\n"
@@ -56,31 +62,31 @@ const (
 func (Claude) site() site {
 	return site{file: ".claude/settings.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
 		marks: []string{".claude", "CLAUDE.md"}, home: ".claude", atHome: "settings.json",
-		entry: func(line string, timeout int64) any {
-			return group{claudeMatcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
+		entry: func(line string, timeout int64, matcher string) any {
+			return group{matcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
 		}}
 }
 
-func (d Codex) site() site {
+func (Codex) site() site {
 	return site{file: ".codex/hooks.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
 		marks: []string{".codex"}, home: ".codex", atHome: "hooks.json",
-		entry: func(line string, timeout int64) any {
-			return group{matcherOf(d), []command{{Type: "command", Command: line, Timeout: timeout}}}
+		entry: func(line string, timeout int64, matcher string) any {
+			return group{matcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
 		}}
 }
 
 // geminiName is the name of gated's hook in Gemini CLI's settings, which can switch off hooks by name.
 const geminiName = "gated"
 
-func (d Gemini) site() site {
+func (Gemini) site() site {
 	return site{file: ".gemini/settings.json", base: emptyObject, event: "BeforeTool", line: "command", unit: time.Millisecond,
 		marks: []string{".gemini", "GEMINI.md"}, home: ".gemini", atHome: "settings.json",
-		entry: func(line string, timeout int64) any {
-			return group{matcherOf(d), []command{{Type: "command", Name: geminiName, Command: line, Timeout: timeout}}}
+		entry: func(line string, timeout int64, matcher string) any {
+			return group{matcher, []command{{Type: "command", Name: geminiName, Command: line, Timeout: timeout}}}
 		}}
 }
 
-func (d Cursor) site() site {
+func (Cursor) site() site {
 	type hook struct {
 		Command string `json:"command"`
 		Matcher string `json:"matcher"`
@@ -88,7 +94,7 @@ func (d Cursor) site() site {
 	}
 	return site{file: ".cursor/hooks.json", base: versioned, event: "preToolUse", flat: true, line: "command", unit: time.Second,
 		marks: []string{".cursor", ".cursorrules"}, home: ".cursor", atHome: "hooks.json",
-		entry: func(line string, timeout int64) any { return hook{line, matcherOf(d), timeout} }}
+		entry: func(line string, timeout int64, matcher string) any { return hook{line, matcher, timeout} }}
 }
 
 func (Copilot) site() site {
@@ -99,7 +105,7 @@ func (Copilot) site() site {
 	}
 	return site{file: ".github/hooks/gated.json", base: versioned, event: "preToolUse", flat: true, line: "bash", unit: time.Second,
 		marks: []string{".github/hooks", ".github/copilot-instructions.md"}, home: ".copilot", atHome: "hooks/gated.json",
-		entry: func(line string, timeout int64) any { return hook{"command", line, timeout} }}
+		entry: func(line string, timeout int64, matcher string) any { return hook{"command", line, timeout} }}
 }
 
 func (OpenCode) site() site {
@@ -108,8 +114,8 @@ func (OpenCode) site() site {
 }
 
 // wanted returns the entry that makes the agent ask gated.
-func (l site) wanted(line string, timeout time.Duration) (jsontext.Value, error) {
-	return json.Marshal(l.entry(line, int64((timeout+l.unit-1)/l.unit)), json.Deterministic(true))
+func (l site) wanted(line string, timeout time.Duration, matcher string) (jsontext.Value, error) {
+	return json.Marshal(l.entry(line, int64((timeout+l.unit-1)/l.unit), matcher), json.Deterministic(true))
 }
 
 // isBase reports whether a text says no more than a new file.

@@ -18,6 +18,7 @@ type ToolState struct {
 	Known   bool          // Command is byte for byte what Install writes for Program and Setup
 	Matcher string        // from the settings
 	Tools   []string      // those of ToolsOf that it matches
+	Shells  []string      // those of ShellsOf that it matches, if it steers
 	Timeout time.Duration // after which the product goes on without it; 0: the product's default
 	Lame    string        // why the harness would not wait for its answer; empty if it would
 	Setup   Setup         // the line's arguments
@@ -83,10 +84,9 @@ func (t tree) state(p place, d Dialect) ToolState {
 	case out.Known && out.Setup.Dialect() != d:
 		out.Lame = fmt.Sprintf("it reads the calls of %s, and %s runs it", out.Setup.Dialect().Product(), d.Product())
 	}
-	for _, tool := range ToolsOf(d) {
-		if toolMatches(out.Matcher, tool) {
-			out.Tools = append(out.Tools, tool)
-		}
+	out.Tools = matched(out.Matcher, ToolsOf(d))
+	if out.Setup.Steers() {
+		out.Shells = matched(out.Matcher, ShellsOf(d))
 	}
 	return out
 }
@@ -117,6 +117,17 @@ const (
 	lameAsync = "it is async: nothing waits for its answer"
 	lameIf    = "it has a condition (if): what does not meet that is not asked about"
 )
+
+// matched returns the tools that a matcher surely matches.
+func matched(matcher string, tools []string) []string {
+	var out []string
+	for _, tool := range tools {
+		if toolMatches(matcher, tool) {
+			out = append(out, tool)
+		}
+	}
+	return out
+}
 
 // toolMatches reports whether a matcher surely matches a tool. "" and "*" match all; names with "|" between them match
 // those. Anything else is a regular expression, which must match the whole name here, because harnesses differ.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/strictyaml"
 	"gated/internal/driver/command/catalogue"
@@ -62,12 +63,34 @@ func environment(v strictyaml.Value) map[string]string {
 
 // entries reads the catalogue of commands; nil if there is none.
 func entries(m strictyaml.Value) (out map[string]catalogue.Entry) {
+	patterns := 0
 	for k, v := range m.Each() {
 		checkName(v, k)
 		if out == nil {
 			out = map[string]catalogue.Entry{}
 		}
 		out[k] = entry(v)
+		if patterns += len(out[k].InsteadOf); patterns > steer.MaxPatterns {
+			v.Fail("all entries together have more than %d patterns in instead_of", steer.MaxPatterns)
+		}
+	}
+	return out
+}
+
+// insteadOf reads the shell's commands for which an entry stands.
+func insteadOf(v strictyaml.Value, params map[string]catalogue.Param) []steer.Pattern {
+	var out []steer.Pattern
+	for i, text := range words(v) {
+		p, err := steer.ParsePattern(text)
+		if err != nil {
+			v.List()[i].Fail("%q is no pattern over commands: %v", op.Shown(text), err)
+		}
+		for _, hole := range p.Holes() {
+			if _, declared := params[hole]; !declared {
+				v.List()[i].Fail("there is no parameter %s, for {%s}", hole, hole)
+			}
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -84,6 +107,7 @@ func entry(m strictyaml.Value) catalogue.Entry {
 		Benign:       m.Get("benign").Bool(),
 		Params:       params(m.Get("params")),
 	}
+	e.InsteadOf = insteadOf(m.Get("instead_of"), e.Params)
 	if v := m.Get("dir"); v.Present() {
 		e.Dir = path(v)
 	}

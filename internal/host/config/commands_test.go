@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/agents/steer"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/host/config"
 	"gated/internal/test/must"
@@ -20,6 +22,7 @@ commands:
     dir: /srv
     env: {PGHOST: /run/pg}
     user: 101
+    instead_of: ["dropdb *", "psql * -c DROP* {db}"]
     timeout: 30s
     probe_timeout: 5s
     output: 4096
@@ -37,7 +40,8 @@ commands:
 `)))(t)
 	require.Equal(t, []string{"again", "tidy"}, c.Policy.Benign)
 	require.Len(t, c.Commands, 3)
-	require.Equal(t, catalogue.Entry{Argv: []string{"/usr/bin/dropdb", "--", "{db}"}, Probe: []string{"/usr/local/bin/size", "{db}", "{{}}"},
+	require.Equal(t, catalogue.Entry{InsteadOf: []steer.Pattern{must.Get(steer.ParsePattern("dropdb *"))(t), must.Get(steer.ParsePattern("psql * -c DROP* {db}"))(t)},
+		Argv: []string{"/usr/bin/dropdb", "--", "{db}"}, Probe: []string{"/usr/local/bin/size", "{db}", "{{}}"},
 		Dir: "/srv", Env: map[string]string{"PGHOST": "/run/pg"}, User: "101", Timeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, Output: 4096,
 		Params: map[string]catalogue.Param{"db": {Type: catalogue.String, Pattern: "[a-z]+", Max: 63}}}, c.Commands["drop"])
 	require.Equal(t, catalogue.Entry{Argv: []string{"/bin/true"}, Env: map[string]string{}, Params: map[string]catalogue.Param{},
@@ -48,17 +52,24 @@ commands:
 
 func TestCommandsRefusals(t *testing.T) {
 	for src, want := range map[string]string{
-		"x: {}":                       "f:3:6: argv is missing",
-		"x: {argv: [bin/x]}":          "the program is not an absolute path",
-		"x: {argv: []}":               "the list is empty",
-		"x: {argv: /bin/x}":           "argv is not a list",
-		"x: {argv: [/bin/x, 1]}":      "a value of argv is not text",
-		`x: {argv: [/bin/x, "{db}"]}`: "there is no parameter db",
-		`x: {argv: [/bin/x, "{db"]}`:  "a { is not closed",
-		`x: {argv: [/bin/x, "db}"]}`:  "a } closes nothing",
-		`x: {argv: [/bin/x, "{}"]}`:   "{} does not name a parameter",
-		`x: {argv: ["/bin/{x}"], params: {x: {type: bool}}}`:                             "the program is not for a parameter to say",
-		`x: {argv: [/bin/sh, -c, "rm {x}"], params: {x: {type: bool}}}`:                  "it would be read as a program",
+		"x: {}":                               "f:3:6: argv is missing",
+		`x: {argv: [/bin/x], instead_of: []}`: "f:3:35: the list is empty",
+		`x: {argv: [/bin/x], instead_of: dropdb}`:                                             "instead_of is not a list",
+		`x: {argv: [/bin/x], instead_of: [a, /usr/bin/x]}`:                                    `f:3:39: "/usr/bin/x" is no pattern over commands: its first word is not the name of a program`,
+		`x: {argv: [/bin/x], instead_of: [a, "a  b"]}`:                                        "it has two blanks side by side",
+		`x: {argv: [/bin/x], instead_of: ["a {db}"]}`:                                         "there is no parameter db, for {db}",
+		`x: {argv: [/bin/x], instead_of: ["a x{db}"]}`:                                        "is no hole",
+		`x: {argv: [/bin/x], instead_of: [` + strings.Repeat("a,", steer.MaxPatterns) + `b]}`: "more than 256 patterns",
+		"x: {argv: [bin/x]}":                                            "the program is not an absolute path",
+		"x: {argv: []}":                                                 "the list is empty",
+		"x: {argv: /bin/x}":                                             "argv is not a list",
+		"x: {argv: [/bin/x, 1]}":                                        "a value of argv is not text",
+		`x: {argv: [/bin/x, "{db}"]}`:                                   "there is no parameter db",
+		`x: {argv: [/bin/x, "{db"]}`:                                    "a { is not closed",
+		`x: {argv: [/bin/x, "db}"]}`:                                    "a } closes nothing",
+		`x: {argv: [/bin/x, "{}"]}`:                                     "{} does not name a parameter",
+		`x: {argv: ["/bin/{x}"], params: {x: {type: bool}}}`:            "the program is not for a parameter to say",
+		`x: {argv: [/bin/sh, -c, "rm {x}"], params: {x: {type: bool}}}`: "it would be read as a program",
 		`x: {argv: [/usr/bin/python3.11, -c, "{x}"], params: {x: {type: bool}}}`:         "it would be read as a program",
 		"x: {argv: [/bin/x], params: {x: {type: bool}}}":                                 "the parameter x is in no word of argv",
 		"x: {argv: [/bin/x], probe: [/bin/y, \"{x}\"]}":                                  "there is no parameter x",

@@ -19,6 +19,7 @@ import (
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/several"
 	"gated/internal/host/config"
+	"gated/internal/host/service"
 	"gated/internal/host/state"
 	"gated/internal/reconcile"
 	"gated/internal/wire/api"
@@ -49,6 +50,7 @@ var otherOpeners = []struct {
 type backends struct {
 	guests *several.Driver
 	others []other
+	steers []api.SteeringRule
 }
 
 // other is a back end that alone answers for its kind.
@@ -68,6 +70,9 @@ func (d *daemon) openBackends(ctx context.Context) (*backends, error) {
 			return nil, err
 		}
 		members = append(members, one)
+		if s, ok := one.(driver.Steerer); ok {
+			b.steers = append(b.steers, service.SteeringOf(name, s.Steering())...)
+		}
 	}
 	var err error
 	if b.guests, err = several.New(ctx, several.Config{Backends: members, NewGuests: d.config.NewGuests, Now: now, Logger: d.log}); err != nil {

@@ -320,6 +320,7 @@ func (d *daemon) server() *server.Server {
 		Canary:       d.canary,
 		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()).Backup,
 		Backends:     d.backends.Backends,
+		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
 		Agents:       d.agents,
 		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
 

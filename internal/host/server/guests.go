@@ -73,6 +73,10 @@ func (s *Server) command(c *call) (answer, error) {
 	return ok(cmd), err
 }
 
+func (s *Server) steering(*call) (answer, error) {
+	return ok(api.Steering{Rules: s.Steering}), nil
+}
+
 func (s *Server) backends(c *call) (answer, error) {
 	list, err := s.Backends(c.ctx)
 	return ok(api.BackendList{Backends: list}), err

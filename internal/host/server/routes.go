@@ -47,6 +47,7 @@ func (s *Server) table() []route {
 		{get, "/v1/guests/{name}", anyone, 0, nil, s.inTurn(s.guest)},
 		{get, "/v1/commands", anyone, 0, nil, s.inTurn(s.commands)},
 		{get, "/v1/commands/{name}", anyone, 0, nil, s.inTurn(s.command)},
+		{get, "/v1/steering", anyone, 0, nil, s.steering},
 		{get, "/v1/backends", anyone, 0, nil, s.backends},
 		{get, "/v1/desired", operators, 0, nil, s.inTurn(s.sets)},
 		{put, "/v1/desired/{set}", operators, MaxDesired, nil, s.putSet},

@@ -35,6 +35,7 @@ type Config struct {
 	Canary  *canary.Canary
 
 	Commands *service.Commands // nil: there are none
+	Steering []api.SteeringRule
 
 	// Agents may be nil: then every caller is a bare uid.
 	Agents       *service.Agents

@@ -62,6 +62,12 @@ func (c *Client) Commands(ctx context.Context) ([]api.Command, error) {
 	return out.Commands, err
 }
 
+// Steering lists the commands of a shell for which there is an operation.
+func (c *Client) Steering(ctx context.Context) (api.Steering, error) {
+	var out api.Steering
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/steering"}, nil, &out)
+}
+
 // Command shows one command.
 func (c *Client) Command(ctx context.Context, name string) (api.Command, error) {
 	var out api.Command

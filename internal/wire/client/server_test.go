@@ -90,6 +90,8 @@ var methods = append([]method{
 		"GET /v1/commands"},
 	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err },
 		"GET /v1/commands/drop-db"},
+	{"Steering", func(ctx context.Context, c *Client) error { _, err := c.Steering(ctx); return err },
+		"GET /v1/steering"},
 	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err },
 		"GET /v1/audit?after=3&limit=7"},
 	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err },

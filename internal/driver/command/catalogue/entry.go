@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 )
 
@@ -43,6 +44,10 @@ type Entry struct {
 
 	Benign bool // it loses nothing, with any parameters
 	Params map[string]Param
+
+	// InsteadOf are the shell's commands that hooks refuse with the line that asks for this entry. It is not among what
+	// Text returns, because it changes nothing about what runs.
+	InsteadOf []steer.Pattern
 }
 
 // Fault says what is wrong with an entry, and with which word of a template.

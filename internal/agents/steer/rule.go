@@ -1,0 +1,89 @@
+package steer
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Rule says for which commands there is an operation of gated.
+type Rule struct {
+	Patterns []Pattern // one of them has to match
+	// Below is a directory with one directory for each guest, absolute; empty if the rule is about patterns alone. One
+	// of the command's words then has to be a path of a guest's directory, of something in it, or above it.
+	Below string
+}
+
+// GuestHole is the name that a rule with a directory binds to the name of the guest's directory.
+const GuestHole = "guest"
+
+// Matched is a rule's match.
+type Matched struct {
+	Pattern Pattern
+	Bound   map[string]Word // by the names of holes; a word that is not known may be among them
+}
+
+// Match matches a command. real returns the path of a file without symbolic links, or the path itself.
+func (r Rule) Match(c Command, real func(string) string) (Matched, bool) {
+	for _, p := range r.Patterns {
+		bound, ok := p.Match(c.Words)
+		if !ok {
+			continue
+		}
+		if r.Below == "" {
+			return Matched{p, bound}, true
+		}
+		if guest, ok := r.guest(c, real); ok {
+			bound[GuestHole] = guest
+			return Matched{p, bound}, true
+		}
+	}
+	return Matched{}, false
+}
+
+// guest returns the guest whose directory a command names, or an unknown word if it names a directory above.
+func (r Rule) guest(c Command, real func(string) string) (Word, bool) {
+	found := false
+	for _, w := range c.Words[1:] {
+		path := string(w)
+		switch {
+		case path == "" || path[0] == '-' || path[0] == Any[0]:
+			continue
+		case path[0] != '/' && c.Dir == "":
+			continue
+		case path[0] != '/':
+			path = c.Dir + "/" + path
+		}
+		places := []string{filepath.Clean(path)}
+		if Word(path).Known() {
+			places = append(places, real(path))
+		}
+		for _, at := range places {
+			guest, ok := below(at, r.Below)
+			if ok && guest.Known() {
+				return guest, true
+			}
+			found = found || ok
+		}
+	}
+	return Any, found
+}
+
+// below reports whether a path is at, in or above the directories in dir, and in which of them.
+func below(path, dir string) (Word, bool) {
+	have, want := components(path), components(dir)
+	for i, c := range have {
+		switch {
+		case i == len(want):
+			return Word(c), true
+		case strings.Contains(c, Any):
+			return Any, false // it may be anywhere
+		case !globMatches(c, want[i], Glob):
+			return Any, false
+		}
+	}
+	return Any, true
+}
+
+func components(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
