@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// codexSearch is the tool with which a model of Codex finds the tools of MCP servers: Codex lists none of them at first.
+// codexSearch is the tool with which a model of Codex finds the tools of MCP servers. At first Codex lists none.
 const codexSearch = "tool_search"
 
 // codexTalk is the protocol of Codex and its model: responses as a stream of events.
@@ -58,6 +58,7 @@ func (codexTalk) told(request object, c call) (string, bool) {
 func codex() product {
 	return product{
 		name: "Codex", pkg: "@openai/codex", program: ".bin/codex", speaks: codexTalk{}, dialect: "codex",
+		settings: ".codex/hooks.json", contexts: []string{"SessionStart", "UserPromptSubmit"},
 		files: func(w *world) map[string]string {
 			return map[string]string{".codex/config.toml": fmt.Sprintf(`model = "gpt-5.5"
 model_provider = "scripted"
@@ -85,7 +86,14 @@ trust_level = "trusted"
 		create:  func(path string) call { return codexPatch(add(path)) },
 		patch:   func(p patched) call { return codexPatch(p.String()) },
 		heredoc: func(p patched) call { return codexShell("apply_patch <<'EOF'\n" + envelope(p.String()) + "EOF\n") },
-		shell:   codexShell,
+		runs: func(p patched) call {
+			// Codex applies a line of its own form itself, and leaves this one to the shell. A login shell has another
+			// PATH.
+			c := codexShell(":; apply_patch <<'EOF'\n" + envelope(p.String()) + "EOF\n")
+			c.args["login"] = false
+			return c
+		},
+		shell: codexShell,
 	}
 }
 

@@ -31,7 +31,7 @@ func built(program string) string { return filepath.Join(os.Getenv(builtIn), pro
 
 // newGate starts a daemon, which runs until the test ends. Its guests are directories.
 func newGate(t *testing.T) *gate {
-	dir := shortDir(t)
+	dir := worldDir(t)
 	g := &gate{dir: dir, socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "key")}
 	state := filepath.Join(dir, "state")
 	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", operator, "-f", g.key)

@@ -48,6 +48,7 @@ func (geminiTalk) told(request object, c call) (string, bool) {
 func gemini() product {
 	return product{
 		name: "Gemini CLI", pkg: "@google/gemini-cli", program: ".bin/gemini", speaks: geminiTalk{}, dialect: "gemini",
+		settings: ".gemini/settings.json", contexts: []string{"SessionStart", "BeforeAgent"},
 		missing: "No such file or directory",
 		files: func(*world) map[string]string {
 			return map[string]string{".gemini/settings.json": asJSON(map[string]any{

@@ -30,13 +30,19 @@ type notRun string
 
 func (n notRun) Error() string { return "not run: " + string(n) }
 
+// cacheDir is where the harness keeps the products, and where its runs have their directories.
+func cacheDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "gated-harness"), err
+}
+
 // install installs the products into the user's cache, and returns the directory. Later runs find them there, and need
 // no npm.
 func install() (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return "", notRun("the pinned packages are for linux on amd64, and this is " + runtime.GOOS + " on " + runtime.GOARCH)
 	}
-	cache, err := os.UserCacheDir()
+	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
@@ -48,7 +54,7 @@ func install() (string, error) {
 		}
 		hash.Write(content)
 	}
-	dir := filepath.Join(cache, "gated-harness", hex.EncodeToString(hash.Sum(nil)[:8]))
+	dir := filepath.Join(cache, hex.EncodeToString(hash.Sum(nil)[:8]))
 	if _, err := os.Stat(filepath.Join(dir, "whole")); err == nil {
 		return dir, nil
 	}

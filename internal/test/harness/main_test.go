@@ -19,7 +19,7 @@ var (
 // The environment of the process in the namespace.
 const (
 	installedIn = "HARNESS_PRODUCTS" // the directory with node_modules
-	builtIn     = "HARNESS_PROGRAMS" // the directory with gated and opsign
+	builtIn     = "HARNESS_PROGRAMS" // the directory of this run, with gated, opsign and every world
 )
 
 // TestMain runs the tests. With -products, it installs the products, and runs the tests in a process that has a network
@@ -54,12 +54,12 @@ func outside() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	bin, err := os.MkdirTemp("/tmp", "gh") // short, and where the tests link the program
+	bin, err := runDir()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(bin) }() // the tests are over
-	build := exec.Command("go", "build", "-o", bin, "gated/cmd/gated", "gated/cmd/opsign")
+	build := exec.Command("go", "build", "-o", bin+"/", "gated/cmd/gated", "gated/cmd/opsign")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build gated and opsign: %w\n%s", err, out)
@@ -79,4 +79,26 @@ func outside() (int, error) {
 			"kernel.apparmor_restrict_unprivileged_userns): %w", err)
 	}
 	return 0, err
+}
+
+// maxRunDir is the most bytes of the name of a run's directory: a socket three levels below it has to fit into
+// sun_path's 108 bytes (unix(7)).
+const maxRunDir = 108 - len("/w0123456789/repo/a-socket-of-a-product\x00")
+
+// runDir makes the directory of one run, below the user's cache. It is not below /tmp: with a home there, Codex offers
+// its shell no program apply_patch.
+func runDir() (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(cache, "r")
+	if err == nil && len(dir) > maxRunDir {
+		_ = os.Remove(dir) // it is empty
+		err = fmt.Errorf("%s is too long for a run's sockets: set XDG_CACHE_HOME to a shorter directory", cache)
+	}
+	return dir, err
 }

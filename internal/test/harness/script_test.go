@@ -23,6 +23,8 @@ type product struct {
 	args      []string
 	trust     func(*testing.T, *world) // has the product trust the hook that was installed; nil if it trusts every hook
 	dialect   string                   // of gated hook install --for
+	settings  string                   // of the checkout, with its hooks
+	contexts  []string                 // its events for gated hook context: the start of a session, a prompt
 	missing   string                   // what the model is told of a hook program that is missing; "" if the call passes
 
 	// find has the calls that a model makes before it knows the tools of MCP servers.
@@ -35,6 +37,7 @@ type product struct {
 	create  func(path string) call
 	patch   func(patched) call
 	heredoc func(patched) call
+	runs    func(patched) call // the product leaves the line to the shell, which runs apply_patch
 	shell   func(line string) call
 }
 
@@ -47,10 +50,11 @@ const (
 	creates  change = "a new file"
 	patches  change = "a patch of several files, with a move"
 	heredocs change = "a patch in a shell's heredoc"
+	programs change = "the same, by the shell's program `apply_patch`"
 	shells   change = "a shell that writes"
 )
 
-var changes = []change{edits, creates, patches, heredocs, shells}
+var changes = []change{edits, creates, patches, heredocs, programs, shells}
 
 // step is one call of a script, and its files before and after.
 type step struct {
@@ -75,11 +79,11 @@ func (p product) step(c change, repo, id, dir, held string) (step, bool) {
 	case c == shells && p.shell != nil:
 		s.call = p.shell(fmt.Sprintf("echo %s > %s", after, filepath.Join(repo, one)))
 		s.was, s.is = map[string]string{one: ""}, map[string]string{one: after + "\n"}
-	case c == patches && p.patch != nil, c == heredocs && p.heredoc != nil:
+	case c == patches && p.patch != nil, c == heredocs && p.heredoc != nil, c == programs && p.runs != nil:
 		name := func(dir, end string) string { return filepath.Join(dir, id+"-"+end+".txt") }
 		files := patched{updated: name(dir, "updated"), added: name(dir, "added"), deleted: name(dir, "deleted"),
 			from: name(dir, "from"), to: name(held, "to")}
-		s.call = map[bool]func(patched) call{true: p.patch, false: p.heredoc}[c == patches](files)
+		s.call = map[change]func(patched) call{patches: p.patch, heredocs: p.heredoc, programs: p.runs}[c](files)
 		s.was = map[string]string{files.updated: before + "\n", files.deleted: before + "\n", files.from: before + "\n",
 			files.added: "", files.to: ""}
 		s.is = map[string]string{files.updated: after + "\n", files.deleted: "", files.from: "",

@@ -30,7 +30,7 @@ type world struct {
 
 // newWorld makes the world of one run.
 func newWorld(t *testing.T, g *gate, speaks dialect, script []call) *world {
-	dir := shortDir(t)
+	dir := worldDir(t)
 	w := &world{dir: dir, home: filepath.Join(dir, "home"), repo: filepath.Join(dir, "repo"), gate: g,
 		model: newModel(t, speaks, script)}
 	require.NoError(t, os.MkdirAll(w.home, 0o700))
@@ -39,9 +39,9 @@ func newWorld(t *testing.T, g *gate, speaks dialect, script []call) *world {
 	return w
 }
 
-// shortDir makes a directory so short that a socket below it fits into sun_path's 108 bytes (unix(7)).
-func shortDir(t *testing.T) string {
-	dir := must.Get(os.MkdirTemp("/tmp", "gh"))(t)
+// worldDir makes a directory in that of the run. A socket below it fits into sun_path's 108 bytes.
+func worldDir(t *testing.T) string {
+	dir := must.Get(os.MkdirTemp(os.Getenv(builtIn), "w"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
