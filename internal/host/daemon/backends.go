@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
@@ -21,7 +22,6 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/state"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 // opener opens a back end as the configuration says. What it returns beside it

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -21,7 +22,6 @@ import (
 	"gated/internal/host/service"
 	"gated/internal/log/journal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 const (
