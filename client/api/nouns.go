@@ -34,8 +34,8 @@ const (
 	Destructive = op.Destructive
 )
 
-// Params are a step's parameters, a map of names to values: string, bool, int64 within 2^53-1, map[string]any and []any of
-// these. The units are those of the catalogue (Param.Unit). Other values are refused when the body is written.
+// Params are a step's parameters, a map of names to values: string, bool, int64 within 2^53-1, and map[string]any and
+// []any of these. The units are those of the catalogue (Param.Unit).
 type Params = op.Params
 
 // Incarnation is the identity of a target, as its back end reports it: a string. Another target of the same name has
@@ -87,17 +87,21 @@ const (
 	TypeLines   = op.TLines  // an array of different strings that are not empty
 )
 
-// Refusal is the error of a gate that refuses. Its fields are Code, for programs; Detail, a sentence for people; Hint, what
-// to do, or ""; Stage, the check that refused, or ""; Request and State, the request that it is about and how that
-// stands, or "". errors.As finds it in a chain, and errors.Is its Code.
+// Refusal is the error of a gate that refuses. errors.As finds a *Refusal in a chain, and errors.Is its Code. Its fields:
+//
+//   - Code Code: for programs
+//   - Detail string: a sentence for people
+//   - Hint string: what to do; may be empty
+//   - Stage Stage: the check that refused; may be empty
+//   - Request, State string: the request that it is about, such as "j12.1", and how that stands; may be empty
 type Refusal = refusal.Refusal
 
-// Stage names the check that refused: a string, "decode", "namespace", "allow-list", "crypto", "target", "time", "nonce",
-// "role", "binding" or "policy".
+// Stage names the check that refused. It is a string: "decode", "namespace", "allow-list", "crypto", "target", "time",
+// "nonce", "role", "binding" or "policy".
 type Stage = refusal.Stage
 
-// Code is the stable code of a refusal. It is a string and an error: errors.Is(err, api.CodeReplayed) finds it in a chain. A
-// newer gate may answer others. Codes has the status, the exit code and the meaning of each.
+// Code is the stable code of a refusal. It is a string and an error: errors.Is(err, api.CodeReplayed) finds it in a
+// chain. A newer gate may answer others. Codes has the status, the exit code and the meaning of each.
 type Code = refusal.Code
 
 // The codes.

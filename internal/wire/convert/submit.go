@@ -37,8 +37,8 @@ func SubmitOf(reason string, asks ...op.Ask) api.Submit {
 	return api.SubmitOf(reason, steps...)
 }
 
-// Asks returns the steps of a submission in order. Neither form, or both, is Malformed; more than op.MaxSteps are TooComplex; a too
-// long reason is Oversized.
+// Asks returns the steps of a submission in order. Neither form, or both, is Malformed; more than op.MaxSteps are
+// TooComplex; a too long reason is Oversized.
 func Asks(s api.Submit) ([]op.Ask, error) {
 	if err := op.CheckText("reason", s.Reason); err != nil {
 		return nil, err
@@ -76,6 +76,6 @@ func Asks(s api.Submit) ([]op.Ask, error) {
 
 // ExplanationOf puts an explained step on the wire.
 func ExplanationOf(s op.Step, facts []op.Fact) api.Explanation {
-	return api.Explanation{Op: s.Op, Target: s.Target.String(), Incarnation: s.Incarnation, StateFingerprint: s.Fingerprint,
-		Params: params(s.Params), Class: s.Verdict.Class, Rule: s.Verdict.Rule, Why: s.Verdict.Why, Facts: facts}
+	return api.Explanation{Op: s.Op, Target: s.Target.String(), Incarnation: s.Incarnation,
+		StateFingerprint: s.Fingerprint, Params: params(s.Params), Class: s.Verdict.Class, Rule: s.Verdict.Rule, Why: s.Verdict.Why, Facts: facts}
 }
