@@ -30,6 +30,9 @@ const (
 	maxProblem = 32 << 20
 )
 
+// Refusal is the error of a gate that refuses. It is api.Refusal.
+type Refusal = api.Refusal
+
 // Client talks to one gate. Several goroutines may use it. Its methods return *api.Refusal for the daemon's refusals,
 // and *Unreachable if no gate answers.
 type Client struct {

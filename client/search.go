@@ -33,8 +33,8 @@ type Options struct {
 	// Token is an agent's; then that agent is the caller. It is for a gate of this host and never sent to a Remote one.
 	Token string
 
-	// ReadToken, if not nil, reads the file that GATED_AGENT_TOKEN_FILE names, if there is no Token
-	// (agent.ReadTokenFile). A program without it never calls as a token's agent.
+	// ReadToken, if not nil, reads the file that GATED_AGENT_TOKEN_FILE names, if there is no Token.
+	// It has to refuse a file that others can read. A program without it never calls as a token's agent.
 	ReadToken func(path string) (string, error)
 
 	// Lost, if not nil, is called each time a daemon goes away while the client waits for its events. Back is called
@@ -69,7 +69,7 @@ func (o Options) Paths() []string {
 	return o.paths()
 }
 
-// paths returns the socket paths in their order (protocol section 6).
+// paths returns the socket paths in their order.
 func (o Options) paths() []string {
 	if o.Socket != "" {
 		return []string{o.Socket}
@@ -142,7 +142,7 @@ func (u *Unreachable) Unwrap() []error {
 	return errs
 }
 
-// CommandExit is 4 (protocol section 6).
+// CommandExit is 4, the exit code of gated and opsign.
 func (u *Unreachable) CommandExit() int { return 4 }
 
 // The reasons of an Attempt that are not system errors.

@@ -9,7 +9,7 @@ import (
 	"gated/internal/base/refusal"
 )
 
-// The exit codes of both command lines (protocol section 6).
+// The exit codes of gated and opsign.
 const (
 	ExitDone        = 0
 	ExitRefused     = 1 // refused, or a conflict
@@ -27,7 +27,7 @@ type Meaning struct {
 	Title  string // a few words for people, the same for every problem of this code
 }
 
-// Codes is the table of protocol section 5. The status says what a caller can do. 403: nothing, without another key or
+// Codes has every code. The status says what a caller can do. 403: nothing, without another key or
 // uid. 409: look again and ask again. 422: word it differently. 429: later or less. 503: later.
 var Codes = []Meaning{
 	{refusal.Malformed, http.StatusBadRequest, ExitRefused, "Not understood"},

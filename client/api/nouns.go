@@ -96,9 +96,22 @@ const (
 //   - Request, State string: the request that it is about, such as "j12.1", and how that stands; may be empty
 type Refusal = refusal.Refusal
 
-// Stage names the check that refused. It is a string: "decode", "namespace", "allow-list", "crypto", "target", "time",
-// "nonce", "role", "binding" or "policy".
+// Stage names the check that refused. It is a string with the values below.
 type Stage = refusal.Stage
+
+// The stages, in the order in which they run.
+const (
+	StageDecode    = refusal.StageDecode
+	StageNamespace = refusal.StageNamespace
+	StageAllowList = refusal.StageAllowList
+	StageCrypto    = refusal.StageCrypto
+	StageTarget    = refusal.StageTarget
+	StageTime      = refusal.StageTime
+	StageNonce     = refusal.StageNonce
+	StageRole      = refusal.StageRole
+	StageBinding   = refusal.StageBinding
+	StagePolicy    = refusal.StagePolicy
+)
 
 // Code is the stable code of a refusal. It is a string and an error: errors.Is(err, api.CodeReplayed) finds it in a
 // chain. A newer gate may answer others. Codes has the status, the exit code and the meaning of each.

@@ -35,7 +35,7 @@ func SubmitOf(reason string, steps ...Ask) Submit {
 	return Submit{Reason: reason, Steps: append([]Ask{}, steps...)}
 }
 
-// Envelope is a payload and the signatures over its bytes (protocol section 2).
+// Envelope is a payload and the signatures over its bytes (docs/formats/signatures.md).
 type Envelope struct {
 	Payload    string   `json:"payload"` // base64 (RFC 4648, section 4) with padding
 	Signatures []string `json:"signatures"`
@@ -47,8 +47,8 @@ func EnvelopeOf(payload []byte, signatures ...string) Envelope {
 }
 
 // Open returns the payload's bytes, without checking their content. Malformed: text that is not the one base64 spelling
-// of its bytes, and an envelope without signatures. Oversized: a payload above op.MaxPayload, and more than
-// op.MaxSignatures signatures.
+// of its bytes, and an envelope without signatures. Oversized: a payload above 64 KiB, and more than 16
+// signatures.
 func (e Envelope) Open() ([]byte, error) {
 	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
 		return nil, refusal.New(refusal.Oversized, "the payload has more than %d bytes", op.MaxPayload).
