@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func TestRoleFor(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func main() { os.Exit(program()) }

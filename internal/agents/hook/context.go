@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 const (

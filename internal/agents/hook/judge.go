@@ -11,13 +11,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/agents/shell"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Outcome is the end of a hook's process: its output and its exit code.

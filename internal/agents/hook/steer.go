@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Steering is no wall: a shell that hides what it runs is not refused.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // instructions are what a client shows its model at first, at most 2 KiB. Some clients list the tools later, so this

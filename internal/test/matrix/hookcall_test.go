@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // hookDenied is the end of a call that a hook refuses.

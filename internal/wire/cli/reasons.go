@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // maxReasons is how many requesters' reasons are shown one by one.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 	"gated/internal/wire/cli"
 )
 
