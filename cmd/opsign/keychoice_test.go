@@ -62,6 +62,7 @@ func TestOfflineRoles(t *testing.T) {
 func toolWith(env map[string]string, now time.Time) (t *tool, out, beside *bytes.Buffer) {
 	t, out, beside = testTool(), new(bytes.Buffer), new(bytes.Buffer)
 	t.Stdout, t.Stderr = out, beside
+	t.hostState = "" // a gate of this machine has keys of its own
 	t.Getenv = func(name string) string { return env[name] }
 	t.now = func() time.Time { return now }
 	return t, out, beside
