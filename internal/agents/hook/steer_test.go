@@ -53,12 +53,13 @@ func TestLinesToType(t *testing.T) {
 		`virsh -c qemu:///system undefine web1 --nvram`: "gated submit guest.destroy web1 --reason WHY",
 		`x=web1; sudo sh -c "virsh undefine $x"`:        "gated submit guest.destroy web1 --reason WHY",
 		`virsh undefine $(virsh list --name)`:           "gated submit guest.destroy TARGET --reason WHY",
-		`virsh undefine 'web1; rm'`:                     "gated submit guest.destroy TARGET --reason WHY",
-		`qm destroy 104`:                                "gated submit guest.destroy TARGET --reason WHY",
-		`rm -rf ` + guests + `/web1`:                    "gated submit guest.destroy web1 --reason WHY",
-		`cd ` + guests + ` && rm -rf web1`:              "gated submit guest.destroy web1 --reason WHY",
-		`rm -rf link/web1/data`:                         "gated submit guest.destroy web1 --reason WHY",
-		`rm -rf ` + guests:                              "gated submit guest.destroy TARGET --reason WHY",
+		`virsh undefine 5`:                              "gated submit guest.destroy TARGET --reason WHY", `virsh undefine 0b1e9cbe-7f0e-4a58-9a4c-2f6e1f0a7e11`: "gated submit guest.destroy TARGET --reason WHY",
+		`virsh undefine 'web1; rm'`:        "gated submit guest.destroy TARGET --reason WHY",
+		`qm destroy 104`:                   "gated submit guest.destroy TARGET --reason WHY",
+		`rm -rf ` + guests + `/web1`:       "gated submit guest.destroy web1 --reason WHY",
+		`cd ` + guests + ` && rm -rf web1`: "gated submit guest.destroy web1 --reason WHY",
+		`rm -rf link/web1/data`:            "gated submit guest.destroy web1 --reason WHY",
+		`rm -rf ` + guests:                 "gated submit guest.destroy TARGET --reason WHY",
 	} {
 		for _, d := range Dialects() {
 			a := AnswerOf(d, steersWith(t, d, rulesFor(guests), nil).Run(t.Context(), shellOf(t, d, work, line)))

@@ -80,6 +80,9 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 		return
 	}
 	w.steps++
+	if st.Background {
+		s = s.copy()
+	}
 	for _, r := range st.Redirs {
 		w.inside(r, s)
 		if text, given := s.input(r); given {
@@ -101,20 +104,26 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 	case *syntax.IfClause:
 		for ; c != nil; c = c.Else {
 			w.stmts(c.Cond, s, in)
-			w.stmts(c.Then, s, in)
+			w.maybe(c.Then, s, in)
 		}
 	case *syntax.WhileClause:
 		w.stmts(c.Cond, s, in)
-		w.stmts(c.Do, s, in)
+		w.maybe(c.Do, s, in)
 	case *syntax.ForClause:
 		w.loop(c, s, in)
 	case *syntax.CaseClause:
 		w.inside(c.Word, s)
 		for _, item := range c.Items {
-			w.stmts(item.Stmts, s, in)
+			for _, p := range item.Patterns {
+				w.inside(p, s)
+			}
+			w.maybe(item.Stmts, s, in)
 		}
 	case *syntax.FuncDecl:
-		w.stmt(c.Body, s, in)
+		w.maybe([]*syntax.Stmt{c.Body}, s, in)
+	case *syntax.ArithmCmd, *syntax.LetClause:
+		w.inside(c, s)
+		s.forgetAll()
 	case *syntax.TimeClause:
 		w.stmt(c.Stmt, s, in)
 	case *syntax.CoprocClause:
@@ -125,8 +134,23 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 	}
 }
 
+// maybe walks statements that may run or not, each with its own effects. After them, what they change is not known.
+func (w *walker) maybe(list []*syntax.Stmt, s *scope, in string) {
+	branch := s.copy()
+	w.stmts(list, branch, in)
+	s.join(branch)
+}
+
 func (w *walker) binary(c *syntax.BinaryCmd, s *scope, in string) {
-	if c.Op != syntax.Pipe && c.Op != syntax.PipeAll {
+	switch c.Op {
+	case syntax.Pipe, syntax.PipeAll:
+	case syntax.OrStmt: // if the left side succeeds, the directory is the one that it went to
+		w.stmt(c.X, s, in)
+		dir := s.dir
+		w.maybe([]*syntax.Stmt{c.Y}, s, in)
+		s.dir = dir
+		return
+	default:
 		w.stmt(c.X, s, in)
 		w.stmt(c.Y, s, in)
 		return
@@ -204,8 +228,11 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 		case name == "popd":
 			s.dir = ""
 			return
-		case name == "unset" || name == "read":
+		case name == "unset" || name == "read" || name == "mapfile" || name == "readarray" || name == "getopts" || name == "printf":
 			s.forget(words[1:])
+			return
+		case name == "." || name == "source":
+			s.forgetAll()
 			return
 		case name == "eval":
 			w.text(joined(words[1:]), s, in)
@@ -220,7 +247,7 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 			w.shell(words, s, in)
 			return
 		case asUser[name]:
-			if text, given := option(words, "-c", "--command"); given {
+			if text, given := toldAs(words); given {
 				w.text(text, s.copy(), in)
 				return
 			}

@@ -72,6 +72,25 @@ func (s *scope) forget(names []steer.Word) {
 	}
 }
 
+// forgetAll forgets every variable: any of them may have been set.
+func (s *scope) forgetAll() {
+	for name := range s.vars {
+		s.vars[name] = steer.Any
+	}
+}
+
+// join keeps what is known with other's effects and without them.
+func (s *scope) join(other *scope) {
+	if s.dir != other.dir {
+		s.dir = ""
+	}
+	for name, value := range other.vars {
+		if was, there := s.vars[name]; !there || was != value {
+			s.set(name, steer.Any)
+		}
+	}
+}
+
 // cd changes the directory as the command cd does.
 func (s *scope) cd(words []steer.Word) {
 	to := steer.Word(s.value("HOME"))
