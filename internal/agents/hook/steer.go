@@ -51,7 +51,7 @@ func (h ToolHook) steer(ctx context.Context, w wish, end time.Time) ([]instead, 
 		return linesFor(w.runs, rules, list.Rules), nil
 	})
 	if err != nil { // the call's own words took the time, so it does not count against the daemon
-		return nil, h.Failed(KindInput, fmt.Errorf("whether steering knows this call's commands: %w", err))
+		return nil, h.Failed(KindInput, fmt.Errorf("steering did not get through this call's commands: %w", err))
 	}
 	return found, nil
 }

@@ -110,6 +110,27 @@ func TestSteeringThatCannotBeAsked(t *testing.T) {
 	require.Contains(t, o.Stdout, "a call of Claude Code has no command")
 }
 
+// TestSlowCommandsOpenNoCircuit: a call whose commands take all the time says nothing about the daemon. Otherwise an agent
+// could end the checks of all agents with five such calls.
+func TestSlowCommandsOpenNoCircuit(t *testing.T) {
+	h := steersWith(t, Claude{}, rulesFor("/g"), nil)
+	var late time.Duration
+	h.Now = func() time.Time { return time.Now().Add(late) }
+	h.Steering = func(context.Context) (api.Steering, error) {
+		late = 2 * h.Deadline // from here on, there is no time left
+		return rulesFor("/g"), nil
+	}
+	for range 20 {
+		late = 0
+		h.Run(t.Context(), shellOf(t, Claude{}, "/", strings.Repeat("rm a b c;", 1000)))
+	}
+	h.Steering = nil
+	asked := false
+	h.Check = func(context.Context, api.Check) (api.Checked, error) { asked = true; return api.Checked{}, nil }
+	h.Run(t.Context(), strings.NewReader(`{"tool_name":"Edit","cwd":"/tmp","tool_input":{"file_path":"/tmp/x"}}`))
+	require.True(t, asked, "the circuit is open")
+}
+
 // TestSteeredWords: a command's words stay in the frame for others' words.
 func TestSteeredWords(t *testing.T) {
 	h := steersWith(t, Claude{}, rulesFor("/g"), nil)
