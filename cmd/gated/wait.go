@@ -21,7 +21,7 @@ func (t *tool) waitCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "wait ID",
 		Short: "Wait until a job has ended, also if an operator has to sign it first",
-		Long: `The daemon says when the job changes; nothing polls. It prints the job as it ended.
+		Long: `The daemon says when the job changes; the command does not poll. It prints the job as it ended.
 
 Exit codes: 0 done, 1 rejected, failed or ended without being done, 3 not ended when --timeout was over.`,
 		Example: "  gated wait j12\n" +

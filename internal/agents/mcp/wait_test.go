@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/host/server"
 	"gated/internal/test/servicetest"
 )
 
@@ -52,6 +53,15 @@ func TestWaitThatIsOver(t *testing.T) {
 		"unknown_target": {"job": "j999"}} {
 		require.Equal(t, code, denied(t, s, "wait", in).Code)
 	}
+}
+
+// A gate without a place for another wait is no refusal: the answer is the job as it is when the time is over.
+func TestWaitWithoutAPlace(t *testing.T) {
+	s := connect(t, newWorld(t, func(c *server.Config) { c.Limits.JobWaits, c.Limits.JobWaitsUID = -1, -1 }).options(t, ""), nil)
+	var out jobOut
+	granted(t, s, "wait", object{"job": "j1", "seconds": 1}, &out)
+	require.Equal(t, "pending_signature", out.State)
+	require.Contains(t, out.Next, "call wait again")
 }
 
 // A wait ends with its client, at the gate too. Eight may be open, and leave room for other calls.

@@ -27,7 +27,8 @@ type world struct {
 	socket string
 }
 
-func newWorld(t *testing.T) world {
+// newWorld starts a server. change may alter its configuration.
+func newWorld(t *testing.T, change ...func(*server.Config)) world {
 	t.Helper()
 	w := servicetest.New(t)
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
@@ -37,6 +38,9 @@ func newWorld(t *testing.T) world {
 		Backends: func(context.Context) ([]api.Backend, error) { return nil, nil },
 		Status:   func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
 		UID:      uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	for _, fn := range change {
+		fn(&config)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(config).Serve(ctx, socket) }()
