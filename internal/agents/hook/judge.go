@@ -98,6 +98,9 @@ func (h ToolHook) read(in io.Reader) (wish, error) {
 			w.failed = &Failure{Kind: KindInput, Err: refusal.New(refusal.Malformed, "a call of %s has no %s", h.speaks().Product(), shellMember)}
 		}
 	}
+	if call.Unread != nil && w.failed == nil {
+		w.failed = &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), call.Unread)}
+	}
 	for _, path := range call.Paths {
 		if err := w.add(path); err != nil && w.failed == nil {
 			w.failed = &Failure{Kind: KindPath, Err: err}

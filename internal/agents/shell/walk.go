@@ -21,21 +21,26 @@ const (
 
 // Place is where a text would run.
 type Place struct {
-	Dir  string // absolute; empty if it is not known
-	Home string // the user's; empty if it is not known
+	Dir  string   // absolute; empty if it is not known
+	Also []string // other directories in which it may run
+	Home string   // the user's; empty if it is not known
 }
 
 // Commands returns the programs that a text would run, wrapped ones too: sudo true is also true. It returns those
 // before the first mistake in the text, and none for a text of more than 64 KiB.
 func Commands(text string, at Place) []steer.Command {
-	w := &walker{}
+	w := &walker{limit: maxText}
 	w.text(text, newScope(at, &w.spent), "")
 	return w.found
 }
 
 // walker collects commands.
 type walker struct {
-	found []steer.Command
+	found   []steer.Command
+	patches []Patch
+	cut     bool // a part was not taken apart
+
+	limit int // bytes of a text
 	depth int // texts inside texts
 	steps int // statements so far
 	spent int // bytes so far
@@ -43,25 +48,29 @@ type walker struct {
 
 // text walks a text that a shell reads. It reads in as its input.
 func (w *walker) text(text string, s *scope, in string) {
-	if len(text) > maxText || w.depth == maxDepth || strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if len(text) > w.limit || w.depth == maxDepth {
+		w.cut = true
 		return
 	}
 	w.spent += len(text)
 	w.depth++
 	defer func() { w.depth-- }()
-	w.stmts(parse(text), s, in)
+	list, wrong := parse(text)
+	w.cut = w.cut || wrong
+	w.stmts(list, s, in)
 }
 
 // parse returns the statements before the first mistake: a shell runs those, too.
-func parse(text string) []*syntax.Stmt {
-	var list []*syntax.Stmt
-	wrong := false
+func parse(text string) (list []*syntax.Stmt, wrong bool) {
 	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(strings.NewReader(text)) {
 		if wrong = wrong || err != nil; !wrong { // the parser may call again after an error: a break would panic
 			list = append(list, st)
 		}
 	}
-	return list
+	return list, wrong
 }
 
 func (w *walker) full() bool {
@@ -217,6 +226,7 @@ func (w *walker) call(c *syntax.CallExpr, s *scope, in string) {
 func (w *walker) run(words []steer.Word, s *scope, in string) {
 	for len(words) > 0 && !w.full() {
 		w.found = append(w.found, steer.Command{Words: words, Dir: s.dir})
+		w.patch(words, s, in)
 		if !words[0].Known() {
 			return
 		}
