@@ -45,6 +45,10 @@ the daemon does not answer.`,
 			head, err := cl.AuditHead(ctx)
 			return head.Seq, err
 		}
+		h.Requesters = func(ctx context.Context, job string) ([]string, error) {
+			j, err := cl.Job(ctx, job)
+			return j.RequestedBy, err
+		}
 		h.Events = func(ctx context.Context, holder string, after int64, fn func(api.Entry) error) error {
 			return cl.EventsFor(ctx, holder, after, false, fn)
 		}
@@ -60,14 +64,14 @@ the daemon does not answer.`,
 	return c
 }
 
-// self names the caller as events name a holder: the agent's name, or uid:1000.
+// self names the caller: the agent's registration, builder#7, or uid:1000.
 func self(ctx context.Context, cl *client.Client) (string, error) {
 	me, err := cl.Self(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case me.Agent != nil:
-		return me.Agent.Name, op.CheckName(me.Agent.Name)
+		return me.Agent.ID, op.CheckName(op.AgentName(me.Agent.ID))
 	default:
 		return op.Requester{Source: op.SourceAPI, UID: me.UID}.String(), nil
 	}

@@ -3,9 +3,6 @@ package hook
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"strconv"
 	"strings"
 
 	"gated/client/api"
@@ -29,17 +26,13 @@ type ContextHook struct {
 	Guard         // its Check is not used
 	For   Dialect // the product that runs the hook; nil: Claude
 
-	// Self names the agent, or uid:1000. Head is the number of the newest entry of the audit log. Events calls its
-	// function with each entry above after that concerns the agent.
-	Self   func(context.Context) (string, error)
-	Head   func(context.Context) (int64, error)
-	Events func(ctx context.Context, holder string, after int64, fn func(api.Entry) error) error
-}
-
-// seen is what the next hook has to know.
-type seen struct {
-	name string // of the file
-	head int64
+	// Self is the agent's registration, builder#7, or uid:1000. Head is the number of the newest entry of the audit log.
+	// Events calls its function with each entry above after that concerns a name, builder or uid:1000. Requesters are
+	// those of a job, as api.Job has them.
+	Self       func(context.Context) (string, error)
+	Head       func(context.Context) (int64, error)
+	Events     func(ctx context.Context, holder string, after int64, fn func(api.Entry) error) error
+	Requesters func(ctx context.Context, job string) ([]string, error)
 }
 
 // Run returns what to say, and a function that remembers that it was said. If the daemon cannot be asked, Run says
@@ -67,33 +60,34 @@ func (h ContextHook) Run(ctx context.Context) (o Outcome, said func()) {
 	}
 	return orClaude(h.For).context().tell(now.text), func() {
 		// If it cannot be kept, the next hook says the same again.
-		_ = h.Home.locked(func() error { return h.Home.replace(now.name, strconv.AppendInt(nil, now.head, 10)) })
+		_ = h.Home.keepSeen(now.seen)
 	}
 }
 
 // news asks the daemon for what happened, and words it.
 func (h ContextHook) news(ctx context.Context) (text string, now seen, err error) {
-	holder, err := h.Self(ctx)
+	self, err := h.Self(ctx)
 	if err != nil {
 		return "", now, err
 	}
-	sum := sha256.Sum256([]byte(holder))
-	now.name = "seen-" + h.Home.gate + "-" + hex.EncodeToString(sum[:8])
+	now, ok := h.Home.seenBy(self)
+	last := now.head
 	if now.head, err = h.Head(ctx); err != nil {
 		return "", now, err
 	}
-	b, _ := h.Home.read(now.name, 32)
-	last, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil || last < 0 || last >= now.head { // a log that is shorter is another one
+	if !ok || last >= now.head { // a log that is shorter is another one
 		return "", now, nil
 	}
 	after := max(last, now.head-maxBehind)
 	var all fates
-	err = h.Events(ctx, holder, after, func(e api.Entry) error {
+	err = h.Events(ctx, op.AgentName(self), after, func(e api.Entry) error {
 		now.head = max(now.head, e.Seq)
 		all.add(e)
 		return nil
 	})
+	if err == nil {
+		all, err = h.without(ctx, all, self)
+	}
 	return all.words(after > last), now, err
 }
 

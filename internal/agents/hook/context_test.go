@@ -21,6 +21,7 @@ type gateLog struct {
 	entries []api.Entry
 	asked   []int64 // after which entry
 	fails   error
+	wanted  map[string][]string // the requesters of jobs; the agent that asks if there are none; nil for a job that is gone
 }
 
 func (g *gateLog) add(kind, step, detail string, signers ...string) {
@@ -29,14 +30,18 @@ func (g *gateLog) add(kind, step, detail string, signers ...string) {
 }
 
 // hookOn returns what runs the hook once.
-func hookOn(t *testing.T, g *gateLog, holder string) func() string {
+func hookOn(t *testing.T, g *gateLog, self string) func() string {
+	return agentsOn(t, g, op.AgentName(self))(self)
+}
+
+// agentsOn returns what runs the hooks of agents that have one name, one after the other. Its argument is a registration.
+func agentsOn(t *testing.T, g *gateLog, name string) func(self string) func() string {
 	dir := t.TempDir()
 	home := HomeOf(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir}[name] }, "gate")
 	h := ContextHook{Guard: Guard{Hook: "context", OnFailure: Warn, Deadline: time.Minute, Now: time.Now, Home: home},
-		Self: func(context.Context) (string, error) { return holder, g.fails },
 		Head: func(context.Context) (int64, error) { return int64(len(g.entries)), nil },
 		Events: func(_ context.Context, who string, after int64, fn func(api.Entry) error) error {
-			require.Equal(t, holder, who)
+			require.Equal(t, name, who)
 			g.asked = append(g.asked, after)
 			for _, e := range g.entries[after:] {
 				if err := fn(e); err != nil {
@@ -45,12 +50,24 @@ func hookOn(t *testing.T, g *gateLog, holder string) func() string {
 			}
 			return nil
 		}}
-	return func() string {
-		o, said := h.Run(t.Context())
-		require.Zero(t, o.Code)
-		require.Empty(t, o.Stderr)
-		said()
-		return o.Stdout
+	return func(self string) func() string {
+		h := h
+		h.Self = func(context.Context) (string, error) { return self, g.fails }
+		h.Requesters = func(_ context.Context, job string) ([]string, error) {
+			if by, ok := g.wanted[job]; ok && by == nil {
+				return nil, refusal.New(refusal.UnknownTarget, "there is no job %s", job)
+			} else if ok {
+				return by, nil
+			}
+			return []string{"agent:" + self}, nil
+		}
+		return func() string {
+			o, said := h.Run(t.Context())
+			require.Zero(t, o.Code)
+			require.Empty(t, o.Stderr)
+			said()
+			return o.Stdout
+		}
 	}
 }
 
@@ -74,7 +91,7 @@ func framed(t *testing.T, text string) {
 func TestAnAgentHearsWhatBecameOfItsRequests(t *testing.T) {
 	g := &gateLog{}
 	g.add("requested", "j1.1", "")
-	run := hookOn(t, g, "builder")
+	run := hookOn(t, g, "builder#7")
 	require.Empty(t, run(), "what was before the first look is old")
 	require.Empty(t, run())
 	require.Empty(t, g.asked, "without a new entry nothing is read")
@@ -95,11 +112,55 @@ func TestAnAgentHearsWhatBecameOfItsRequests(t *testing.T) {
 	require.Contains(t, run(), "j2.1 failed.\n")
 }
 
+// A new agent with the name of an older one is told nothing that is older than itself, and nothing of the older one's
+// requests that end later.
+func TestANewAgentHearsNothingOfAnOlderOne(t *testing.T) {
+	g := &gateLog{}
+	g.add("requested", "j1.1", "")
+	agents := agentsOn(t, g, "builder")
+	older, newer := agents("builder#7"), agents("builder#8")
+	require.Empty(t, older())
+	g.add("rejected", "j1.1", "of the older one alone")
+	require.Empty(t, newer())
+	require.Empty(t, g.asked, "an agent that is new reads nothing")
+	g.wanted = map[string][]string{"j2": {"agent:builder#7"}, "j3": {"agent:builder#7", "agent:builder#8"}, "j4": {"agent:builder#8"},
+		"j5": {}, "j6": {"uid:1000"}, "j7": nil}
+	for job := range g.wanted {
+		g.add("rejected", job+".1", "no")
+	}
+	text := newer()
+	require.NotContains(t, text, "j1.1")
+	require.NotContains(t, text, "j2.1")
+	for _, step := range []string{"j3.1", "j4.1", "j5.1", "j6.1", "j7.1"} {
+		require.Contains(t, text, step+" was rejected.\n")
+	}
+	require.Empty(t, newer(), "it was said")
+}
+
+// A file of a version that kept no registration is as none. So is one that is damaged.
+func TestWhatWasSeenIsUnclear(t *testing.T) {
+	for _, content := range []string{"1", "builder#7", "builder#7 ", "builder#7 -1", "builder#7 x", "builder#70 1", " 1",
+		strings.Repeat("x", 2*maxSeen)} {
+		dir := t.TempDir()
+		h := HomeOf(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir}[name] }, "gate")
+		was, ok := h.seenBy("builder#7")
+		require.False(t, ok)
+		require.NoError(t, h.locked(func() error { return h.replace(was.file, []byte(content)) }))
+		_, ok = h.seenBy("builder#7")
+		require.False(t, ok, content)
+		was.head = 9
+		require.NoError(t, h.keepSeen(was))
+		is, ok := h.seenBy("builder#7")
+		require.True(t, ok)
+		require.Equal(t, was, is)
+	}
+}
+
 // What runs without an operator is no request.
 func TestBenignStepsAreNoNews(t *testing.T) {
 	g := &gateLog{}
 	g.add("requested", "j1.1", "")
-	run := hookOn(t, g, "builder")
+	run := hookOn(t, g, "builder#7")
 	require.Empty(t, run())
 	g.add("succeeded", "j1.1", "")
 	g.entries[1].Class = op.Benign
@@ -113,7 +174,7 @@ func TestTheContextIsBounded(t *testing.T) {
 		for _, steps := range []int{1, 2, 7, 500} {
 			g := &gateLog{}
 			g.add("requested", "j1.1", "")
-			run := hookOn(t, g, "builder")
+			run := hookOn(t, g, "builder#7")
 			require.Empty(t, run())
 			for i := range steps {
 				g.add("rejected", fmt.Sprintf("j%d.1", i+1), text, text+" operational")
@@ -134,7 +195,7 @@ func TestTheContextIsBounded(t *testing.T) {
 func TestAnAgentThatIsFarBehind(t *testing.T) {
 	g := &gateLog{}
 	g.add("requested", "j1.1", "")
-	run := hookOn(t, g, "builder")
+	run := hookOn(t, g, "builder#7")
 	require.Empty(t, run())
 	g.add("rejected", "j1.1", "old")
 	for range maxBehind {
@@ -153,7 +214,7 @@ func TestAShorterLogIsAnother(t *testing.T) {
 	for range 9 {
 		g.add("started", "", "")
 	}
-	run := hookOn(t, g, "builder")
+	run := hookOn(t, g, "builder#7")
 	require.Empty(t, run())
 	g.entries = g.entries[:3]
 	require.Empty(t, run())
