@@ -168,6 +168,8 @@ func TestAHeldFileBesideANameThatCannotBeTold(t *testing.T) {
 	for line, dialect := range map[string]Dialect{
 		"apply_patch <<E\n*** Begin Patch\n*** Delete File: $F\n*** Delete File: src/a.go\n*** End Patch\nE": Codex{},
 		"apply_patch <<'E'\n*** Begin Patch\n*** Move to:\n*** Delete File: src/a.go\n*** End Patch\nE":      Codex{},
+		"(cat <<'E'; true) | apply_patch\n*** Begin Patch\n*** Delete File: src/a.go\n*** End Patch\nE\n":    Codex{},
+		"apply_patch <<'E'\n*** Begin Patch\n*** Delete File: src/a.go\n*** End Patch\nE\nif":                Codex{},
 	} {
 		e := newEdits(t, "src/a.go")
 		e.For, e.OnFailure = dialect, Warn

@@ -69,7 +69,8 @@ var applies = regexp.MustCompile(`apply_?patch|codex-run-as-apply-patch`)
 
 // parseShell returns the files that the patches in a shell's line change; nothing for a line that applies none. A relative
 // path stands below each directory in which the shell may be. Malformed if the line does not tell all files: the shell
-// would make a path, a directory or the whole patch from something else. It then returns those that it tells.
+// would make a path, a directory or the whole patch from something else. It then returns those that it tells, and those
+// of each patch in the line, as if it began where the call does.
 func parseShell(line string, at shell.Place) (out []string, err error) {
 	if !applies.MatchString(line) && !strings.Contains(line, beginPatch) {
 		return nil, nil
@@ -98,7 +99,25 @@ func parseShell(line string, at shell.Place) (out []string, err error) {
 			err = cmp.Or(err, wrong)
 		}
 	}
+	if begin := strings.Index(line, beginPatch); err != nil && begin >= 0 {
+		out = guessed(out, line[begin:], at)
+	}
 	return out, err
+}
+
+// guessed adds the files that the headers in a text would name.
+func guessed(list []string, text string, at shell.Place) []string {
+	dirs := slices.Clone(at.Also)
+	if at.Dir != "" {
+		dirs = with(dirs, at.Dir)
+	}
+	for _, path := range patchPaths(text) {
+		if path = strings.TrimRight(path, `'"`); path == "" { // the end of a quoted word
+			continue
+		}
+		list, _ = below(list, path, dirs) // the call is refused or warned of already
+	}
+	return list
 }
 
 // below adds a path: itself if it is absolute, else below each directory. It adds nothing that it refuses.
