@@ -13,6 +13,8 @@ needs=(
 	"git git"
 	"procps pgrep"
 	"tmux tmux"
+	"curl curl"
+	"jq jq"
 	"gcc gcc"
 	"libc6-dev /usr/include/stdlib.h"
 	"libvirt-daemon-system libvirtd"

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func (t *tool) agentCommand() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func TestMomentOf(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/checkpoint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 const proofGate = op.GateID("0123456789abcdef0123456789abcdef")

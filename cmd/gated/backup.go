@@ -15,12 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func (t *tool) backupCommand() *cobra.Command {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func (t *tool) commandsCommand() *cobra.Command {

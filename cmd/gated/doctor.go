@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/doctor"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // trialDeadline bounds one trial of a git hook.

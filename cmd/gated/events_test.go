@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // cancelling is a writer that ends a command at its first line.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/glob"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 // Taking a reservation away from somebody is a step like any other that
@@ -105,7 +106,7 @@ func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(c
 	if err != nil {
 		return err
 	}
-	job, err := submitted(c.Context(), cl, api.SubmitOf(reason, ask))
+	job, err := submitted(c.Context(), cl, convert.SubmitOf(reason, ask))
 	if err != nil {
 		return err
 	}

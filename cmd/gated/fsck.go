@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client/api"
 	"gated/internal/host/life"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 func (t *tool) guestsCommand() *cobra.Command {
@@ -144,7 +145,7 @@ func (t *tool) classifyCommand() *cobra.Command {
 		Long:    "Changes nothing.",
 		Example: "  gated classify guest.destroy web-1",
 	}, func(ctx context.Context, cl *client.Client, a op.Ask) error {
-		e, err := cl.Classify(ctx, api.AskOf(a))
+		e, err := cl.Classify(ctx, convert.AskOf(a))
 		if err != nil {
 			return err
 		}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

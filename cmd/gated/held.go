@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 const flagTTL = "how long it holds, `D` from 10s to 24h (default 15m)"

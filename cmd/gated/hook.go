@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // hookCommands are the hooks themselves and what puts them where they are run.

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // hookContextCommand returns the hook that an agent's harness runs at the start of a session and at each prompt.

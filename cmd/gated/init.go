@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

@@ -17,12 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func main() {

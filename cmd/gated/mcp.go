@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/agents/mcp"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // mostNames is how many names gated mcp tries: NAME, NAME-2 and so on. Several windows of one product run at once.

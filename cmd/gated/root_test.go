@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // at returns a tool whose environment names a socket.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

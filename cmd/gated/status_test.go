@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 func TestStatusEndsWithWhatWaits(t *testing.T) {

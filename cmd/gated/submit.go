@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 func (t *tool) submitCommand() *cobra.Command {
@@ -41,7 +42,7 @@ command (gated commands).`,
 		default:
 			return cli.Usage("--wait is followed by nothing, or by =signed")
 		}
-		job, err := submitted(ctx, cl, api.SubmitOf(reason, a))
+		job, err := submitted(ctx, cl, convert.SubmitOf(reason, a))
 		switch {
 		case err != nil:
 			return err

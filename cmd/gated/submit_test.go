@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 // A job that was accepted is named where no daemon says how it ended.
@@ -41,7 +42,7 @@ func TestHeldBackIsSaid(t *testing.T) {
 		if why != "" {
 			s.Code, s.Detail, s.RetryAt = refusal.Unavailable, why, at
 		}
-		return api.JobOf(op.Job{ID: 12, Steps: []op.Step{s}, CreatedAt: at})
+		return convert.JobOf(op.Job{ID: 12, Steps: []op.Step{s}, CreatedAt: at})
 	}
 	last := ""
 	for _, why := range []string{"", "the pool is not active", "the pool is not active", "", "the pool is not active", "libvirtd is away"} {

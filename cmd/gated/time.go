@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 func (t *tool) trustCommand() *cobra.Command {
@@ -344,7 +345,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 		return err
 	}
 	ask := op.Ask{Op: op.Rotate, Target: op.Signers, Params: r.params(status.Epoch + 1)}
-	job, err := submitted(ctx, cl, api.SubmitOf(r.reason, ask))
+	job, err := submitted(ctx, cl, convert.SubmitOf(r.reason, ask))
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // asker is where a decision is shown and asked for. Both are on the one

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

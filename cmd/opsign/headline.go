@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func TestRoleFor(t *testing.T) {
@@ -62,6 +62,7 @@ func TestOfflineRoles(t *testing.T) {
 func toolWith(env map[string]string, now time.Time) (t *tool, out, beside *bytes.Buffer) {
 	t, out, beside = testTool(), new(bytes.Buffer), new(bytes.Buffer)
 	t.Stdout, t.Stderr = out, beside
+	t.hostState = "" // a gate of this machine has keys of its own
 	t.Getenv = func(name string) string { return env[name] }
 	t.now = func() time.Time { return now }
 	return t, out, beside

@@ -80,7 +80,7 @@ func (t *tool) keysCommand() *cobra.Command {
 // directory that is there and may be read. Nil means that there is none.
 func (t *tool) trust(path string) (string, *authz.Trust, error) {
 	if path == "" {
-		for _, dir := range stateDirs(t.Getenv) {
+		for _, dir := range t.stateDirs() {
 			p := filepath.Join(dir, "allowed_signers")
 			if f, err := os.Open(p); err == nil {
 				_ = f.Close() // nothing was written
@@ -101,12 +101,16 @@ func (t *tool) trust(path string) (string, *authz.Trust, error) {
 }
 
 // stateDirs are the default state directories, a person's own first.
-func stateDirs(getenv func(string) string) []string {
-	own := filepath.Join(getenv("HOME"), ".local", "state")
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+func (t *tool) stateDirs() []string {
+	own := filepath.Join(t.Getenv("HOME"), ".local", "state")
+	if dir := t.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		own = dir
 	}
-	return []string{filepath.Join(own, "gated"), "/var/lib/gated"}
+	dirs := []string{filepath.Join(own, "gated")}
+	if t.hostState != "" {
+		dirs = append(dirs, t.hostState)
+	}
+	return dirs
 }
 
 // findKeys lists what the agent holds, then the public keys and certificates in

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func main() { os.Exit(program()) }
@@ -51,15 +51,16 @@ type tool struct {
 	stdin *os.File
 	now   func() time.Time
 
-	settling time.Duration // how long a new screen of review takes no key
-	unasked  bool          // it signs, and nobody is asked: --yes
-	said     []string      // by sayOnce
+	hostState string        // the state directory of the host's daemon; empty for none
+	settling  time.Duration // how long a new screen of review takes no key
+	unasked   bool          // it signs, and nobody is asked: --yes
+	said      []string      // by sayOnce
 }
 
 // newTool returns the tool of this process.
 func newTool() *tool {
 	return &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin, now: time.Now,
-		settling: settling}
+		hostState: "/var/lib/gated", settling: settling}
 }
 
 // run runs a command line and returns its exit code.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 // outcomeTime is how long the outcome of an approval is waited for.

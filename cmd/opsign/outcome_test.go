@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 func TestWhatWasTakenIsSaid(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 	"gated/internal/wire/cli"
 )
 

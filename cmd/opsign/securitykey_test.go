@@ -13,9 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"gated/client/api"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // device is an agent that holds one security key in software.

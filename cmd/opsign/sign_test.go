@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func TestWritePair(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/log/witness"
 	"gated/internal/wire/cli"
-	"gated/internal/wire/client"
 )
 
 func (t *tool) witnessCommand() *cobra.Command {

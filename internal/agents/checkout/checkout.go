@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // Top returns the git top level around a directory: the nearest directory, from dir itself upwards, that has a .git.

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // tree makes a resolved directory with what is named: "a/" is a directory,

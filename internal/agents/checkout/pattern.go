@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/agents/glob"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Pattern returns a pattern relative to a place that matches the files it leads to. It resolves the names before the

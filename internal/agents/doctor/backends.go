@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // hub says how the daemon's link to its hub is, if it has one. The files of certificates and the token are the

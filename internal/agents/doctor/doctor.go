@@ -8,10 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Gate is a daemon, as one caller sees it.

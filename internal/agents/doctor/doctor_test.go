@@ -15,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/test/snapshot"
-	"gated/internal/wire/api"
 )
 
 // gate is a daemon that keeps one reservation, in a file that the hooks of a

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
-	"gated/internal/wire/api"
 )
 
 // gitTrial runs this program as a git hook, with git's input for a commit or push that changes one path. It never runs

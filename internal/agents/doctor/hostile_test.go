@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // hostile is a patient in whose checkout an agent has written what it likes. What

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"syscall"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // own is the rule for every file that the doctor reads: it trusts files of the caller and of root. Any other user with

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // State is the state of a checked thing.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 func (p *patient) installSetup(program string, s hook.Setup) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
-	"gated/internal/wire/api"
 )
 
 // TestSteeringIsTried: an entry that steers is tried with a line that the gate steers away from, in each product.

@@ -14,10 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -17,10 +17,11 @@ const maxCall = 32 << 20
 
 // Call is a tool call that an agent wants to make.
 type Call struct {
-	Tool  string
-	Paths []string // the files that it would change, absolute but not resolved; none for a tool that writes none
-	Line  string   // what a shell would run; empty for another tool
-	Dir   string   // where the shell would run it, absolute; empty if the call does not say
+	Tool   string
+	Paths  []string // the files that it would change, absolute but not resolved; none for a tool that writes none
+	Unread error    // why Paths has not all of them: Malformed or OverLimit; nil if it has
+	Line   string   // what a shell would run; empty for another tool
+	Dir    string   // where the shell would run it, absolute; empty if the call does not say
 }
 
 // ParseCall reads a tool call to its end, as the agent's product writes it on a hook's standard input. It ignores
@@ -41,11 +42,12 @@ func ParseCall(d Dialect, in io.Reader) (Call, error) {
 		return Call{}, err
 	}
 	paths, err := f.paths(c)
-	if err != nil {
+	runs := slices.Contains(f.runs, c.tool)
+	if err != nil && len(paths) == 0 && (!runs || c.input[shellMember] == "") {
 		return Call{}, err
 	}
-	out := Call{Tool: c.tool, Paths: paths}
-	if slices.Contains(f.runs, c.tool) {
+	out := Call{Tool: c.tool, Paths: paths, Unread: err}
+	if runs {
 		out.Line, out.Dir = c.input[shellMember], f.shellDir(c)
 	}
 	return out, nil

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // listen makes a socket as a daemon does that starts: a new one in the place of

@@ -5,8 +5,8 @@ import (
 	"context"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // gateLog is a daemon with an audit log for one holder.
@@ -21,7 +21,7 @@ type gateLog struct {
 	entries []api.Entry
 	asked   []int64 // after which entry
 	fails   error
-	wanted  map[string][]string // the requesters of jobs; the agent that asks if there are none
+	wanted  map[string][]string // the requesters of jobs; the agent that asks if there are none; nil for a job that is gone
 }
 
 func (g *gateLog) add(kind, step, detail string, signers ...string) {
@@ -54,7 +54,9 @@ func agentsOn(t *testing.T, g *gateLog, name string) func(self string) func() st
 		h := h
 		h.Self = func(context.Context) (string, error) { return self, g.fails }
 		h.Requesters = func(_ context.Context, job string) ([]string, error) {
-			if by, ok := g.wanted[job]; ok {
+			if by, ok := g.wanted[job]; ok && by == nil {
+				return nil, refusal.New(refusal.UnknownTarget, "there is no job %s", job)
+			} else if ok {
 				return by, nil
 			}
 			return []string{"agent:" + self}, nil
@@ -122,14 +124,14 @@ func TestANewAgentHearsNothingOfAnOlderOne(t *testing.T) {
 	require.Empty(t, newer())
 	require.Empty(t, g.asked, "an agent that is new reads nothing")
 	g.wanted = map[string][]string{"j2": {"agent:builder#7"}, "j3": {"agent:builder#7", "agent:builder#8"}, "j4": {"agent:builder#8"},
-		"j5": {}, "j6": {"uid:1000"}}
+		"j5": {}, "j6": {"uid:1000"}, "j7": nil}
 	for job := range g.wanted {
 		g.add("rejected", job+".1", "no")
 	}
 	text := newer()
 	require.NotContains(t, text, "j1.1")
 	require.NotContains(t, text, "j2.1")
-	for _, step := range []string{"j3.1", "j4.1", "j5.1", "j6.1"} {
+	for _, step := range []string{"j3.1", "j4.1", "j5.1", "j6.1", "j7.1"} {
 		require.Contains(t, text, step+" was rejected.\n")
 	}
 	require.Empty(t, newer(), "it was said")

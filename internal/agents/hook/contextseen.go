@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
 	"strings"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // seen is what the next hook has to know. There is one file for each name, and it has the registration that wrote it: a
@@ -45,7 +47,7 @@ func (h ContextHook) without(ctx context.Context, all fates, self string) (own f
 		others, known := older[job]
 		if !known {
 			requesters, err := h.Requesters(ctx, job)
-			if err != nil {
+			if err != nil && !errors.Is(err, refusal.UnknownTarget) { // a job that is gone has no requesters
 				return nil, err
 			}
 			others = ofOlder(requesters, self)

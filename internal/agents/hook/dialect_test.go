@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -162,14 +163,37 @@ func TestAPatchInAShell(t *testing.T) {
 	must.Fail(ParseCall(Codex{}, strings.NewReader(`{"tool_name":"Bash","hook_event_name":"PreToolUse","tool_input":{"command":["apply_patch"]}}`)))(t, refusal.Malformed)
 }
 
+// What a call names beside a name that cannot be told is asked, also if failures only warn.
+func TestAHeldFileBesideANameThatCannotBeTold(t *testing.T) {
+	for line, dialect := range map[string]Dialect{
+		"apply_patch <<E\n*** Begin Patch\n*** Delete File: $F\n*** Delete File: src/a.go\n*** End Patch\nE": Codex{},
+		"apply_patch <<'E'\n*** Begin Patch\n*** Move to:\n*** Delete File: src/a.go\n*** End Patch\nE":      Codex{},
+		"(cat <<'E'; true) | apply_patch\n*** Begin Patch\n*** Delete File: src/a.go\n*** End Patch\nE\n":    Codex{},
+		"apply_patch <<'E'\n*** Begin Patch\n*** Delete File: src/a.go\n*** End Patch\nE\nif":                Codex{},
+	} {
+		e := newEdits(t, "src/a.go")
+		e.For, e.OnFailure = dialect, Warn
+		o := e.run(`{"cwd":"` + e.dir + `","tool_name":"Bash","tool_input":{"command":` + strconv.Quote(line) + `}}`)
+		require.True(t, AnswerOf(dialect, o).Denied, line)
+		free := strings.ReplaceAll(line, "src/a.go", "src/free.go")
+		o = e.run(`{"cwd":"` + e.dir + `","tool_name":"Bash","tool_input":{"command":` + strconv.Quote(free) + `}}`)
+		require.False(t, AnswerOf(dialect, o).Denied, line)
+		require.Contains(t, o.Stdout, "a call of Codex", line)
+	}
+}
+
 // A shell's line that changes the directory often makes no work without bound.
 func TestManyChangesOfTheDirectory(t *testing.T) {
-	line := strings.Repeat("cd a;", 60) + "apply_patch <<'E'\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nE"
+	var cds strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&cds, "cd a%d;", i)
+	}
+	line := cds.String() + "apply_patch <<'E'\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nE"
 	e := newEdits(t, "src/a.go")
 	e.For, e.OnFailure = Codex{}, Block
 	o := e.run(`{"cwd":"` + e.dir + `","tool_name":"Bash","tool_input":{"command":` + strconv.Quote(line) + `}}`)
 	require.True(t, AnswerOf(Codex{}, o).Denied)
-	require.Contains(t, o.Stdout, "too often")
+	require.Contains(t, o.Stdout, "its directory is not known")
 }
 
 // Cursor's URIs of other kinds name no file of this host, and are no relative paths.

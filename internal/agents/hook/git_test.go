@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/glob"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/test/snapshot"
-	"gated/internal/wire/api"
 )
 
 // repo is a real git repository.

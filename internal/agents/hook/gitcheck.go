@@ -11,11 +11,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // The messages of git's hooks.

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // OnFailure says what happens to a call that a hook cannot judge.

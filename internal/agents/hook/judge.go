@@ -11,13 +11,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/glob"
 	"gated/internal/agents/shell"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Outcome is the end of a hook's process: its output and its exit code.
@@ -97,6 +97,9 @@ func (h ToolHook) read(in io.Reader) (wish, error) {
 		if call.Line == "" && slices.Contains(ShellsOf(h.speaks()), call.Tool) {
 			w.failed = &Failure{Kind: KindInput, Err: refusal.New(refusal.Malformed, "a call of %s has no %s", h.speaks().Product(), shellMember)}
 		}
+	}
+	if call.Unread != nil && w.failed == nil {
+		w.failed = &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), call.Unread)}
 	}
 	for _, path := range call.Paths {
 		if err := w.add(path); err != nil && w.failed == nil {

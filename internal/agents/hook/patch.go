@@ -1,11 +1,14 @@
 package hook
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
-	"gated/internal/base/op"
+	"gated/internal/agents/shell"
+	"gated/internal/agents/steer"
 	"gated/internal/base/refusal"
 )
 
@@ -39,7 +42,8 @@ func trimmed(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '\uFEFF' })
 }
 
-// parsePatch returns the paths that a tool's patch names. Malformed if it is no patch, or if it names no file.
+// parsePatch returns the paths that a tool's patch names. Malformed if it is no patch, or if it names no file. If a file
+// has no name, it also returns the others.
 func parsePatch(text string) ([]string, error) {
 	at := strings.Index(text, beginPatch)
 	if at < 0 {
@@ -48,64 +52,89 @@ func parsePatch(text string) ([]string, error) {
 	return filesOf(patchPaths(text[at:]))
 }
 
-// filesOf refuses a patch that names no file, or one without a name.
+// filesOf refuses a patch that names no file, or one without a name. It returns the names that are there.
 func filesOf(paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, refusal.New(refusal.Malformed, "the call's patch names no file")
 	}
-	for _, p := range paths {
-		if p == "" {
-			return nil, refusal.New(refusal.Malformed, "the call's patch has a file without a name")
-		}
+	named := slices.DeleteFunc(paths, func(p string) bool { return p == "" })
+	if len(named) < len(paths) {
+		return named, refusal.New(refusal.Malformed, "the call's patch has a file without a name")
 	}
-	return paths, nil
+	return named, nil
 }
 
-var (
-	// applied finds the call of apply_patch in a shell's line.
-	applied = regexp.MustCompile(`\bapply_?patch\b`)
-	// cd finds the changes of the directory in a shell's line.
-	cd = regexp.MustCompile(`(?:^|[\n;&|({!]|\b(?:if|then|else|elif|do|while|until|time|builtin|command)[ \t])[ \t]*` +
-		`(?:cd|pushd)[ \t]+(?:-[PLe@]+[ \t]+)*(?:--[ \t]+)?('[^'\n]*'|"[^"\n]*"|[^\s;&|)'"]+)`)
-	// quotedHere finds a here-document whose text the shell does not expand.
-	quotedHere = regexp.MustCompile(`<<-?[ \t]*['"\\]`)
-)
+// applies finds the name of a program that applies patches.
+var applies = regexp.MustCompile(`apply_?patch|codex-run-as-apply-patch`)
 
-// shellPatch is a patch in a shell's line.
-type shellPatch struct {
-	paths []string
-	dirs  []string // that the line changes to before it, one after the other
-}
-
-// parseShell returns the patches that a shell's line applies; nothing for any other line. It knows a here-document and
-// a quoted word, after any number of cd. Malformed if it cannot tell the paths: the shell would make them from others.
-func parseShell(line string) (shellPatch, error) {
-	at := strings.Index(line, beginPatch)
-	if at < 0 || !applied.MatchString(line) {
-		return shellPatch{}, nil
+// parseShell returns the files that the patches in a shell's line change; nothing for a line that applies none. A relative
+// path stands below each directory in which the shell may be. Malformed if the line does not tell all files: the shell
+// would make a path, a directory or the whole patch from something else. It then returns those that it tells, and those
+// of each patch in the line, as if it began where the call does.
+func parseShell(line string, at shell.Place) (out []string, err error) {
+	if !applies.MatchString(line) && !strings.Contains(line, beginPatch) {
+		return nil, nil
 	}
-	var out shellPatch
-	var err error
-	if out.paths, err = filesOf(patchPaths(line[at:])); err != nil {
-		return shellPatch{}, err
+	list, whole := shell.Patches(line, at)
+	if !whole && applies.MatchString(line) && strings.Contains(line, beginPatch) {
+		err = refusal.New(refusal.Malformed, "the shell's line may apply a patch, and has a mistake or is too long")
 	}
-	asIs := quotedHere.MatchString(line[:at])
-	for i, p := range out.paths {
-		p = strings.TrimRight(p, `'"`) // the end of a quoted word
-		if out.paths[i] = p; !asIs && strings.ContainsAny(p, "$`\\") {
-			return shellPatch{}, expanded(p)
+	for _, p := range list {
+		begin := strings.Index(p.Text, beginPatch)
+		if begin < 0 && p.Text != "" && steer.Word(p.Text).Known() {
+			continue // it is no patch
+		}
+		if begin < 0 {
+			err = cmp.Or(err, error(refusal.New(refusal.Malformed, "the shell's line applies a patch that it does not have")))
+			continue
+		}
+		paths, wrong := filesOf(patchPaths(p.Text[begin:]))
+		err = cmp.Or(err, wrong)
+		for _, path := range paths {
+			if !steer.Word(path).Known() {
+				err = cmp.Or(err, error(refusal.New(refusal.Malformed, "the shell would expand a path in the call's patch")))
+				continue
+			}
+			out, wrong = below(out, path, p.Dirs)
+			err = cmp.Or(err, wrong)
 		}
 	}
-	for _, m := range cd.FindAllStringSubmatch(line[:at], -1) {
-		dir := strings.Trim(m[1], `'"`)
-		if m[1][0] != '\'' && strings.ContainsAny(dir, "$`\\~*?[") || dir == "-" {
-			return shellPatch{}, expanded(dir)
-		}
-		out.dirs = append(out.dirs, dir)
+	if begin := strings.Index(line, beginPatch); err != nil && begin >= 0 {
+		out = guessed(out, line[begin:], at)
 	}
-	return out, nil
+	return out, err
 }
 
-func expanded(word string) error {
-	return refusal.New(refusal.Malformed, "the shell would expand %s in the call's patch", op.Shown(word))
+// guessed adds the files that the headers in a text would name.
+func guessed(list []string, text string, at shell.Place) []string {
+	dirs := slices.Clone(at.Also)
+	if at.Dir != "" {
+		dirs = with(dirs, at.Dir)
+	}
+	for _, path := range patchPaths(text) {
+		if path = strings.TrimRight(path, `'"`); path == "" { // the end of a quoted word
+			continue
+		}
+		list, _ = below(list, path, dirs) // the call is refused or warned of already
+	}
+	return list
+}
+
+// below adds a path: itself if it is absolute, else below each directory. It adds nothing that it refuses.
+func below(list []string, path string, dirs []string) ([]string, error) {
+	switch {
+	case len(list)+len(dirs) > maxFiles:
+		return list, refusal.New(refusal.OverLimit, "the call changes more than %d files", maxFiles)
+	case strings.ContainsRune(path, 0):
+		return list, refusal.New(refusal.Malformed, "a path of the call has a NUL, which no path can have")
+	case strings.HasPrefix(path, "/"):
+		list = append(list, path)
+	case len(dirs) == 0:
+		return list, refusal.New(refusal.Malformed, "the call names a relative path, and its directory is not known")
+	default:
+		for _, dir := range dirs {
+			list = append(list, dir+"/"+path) // not Join, which removes ".." before links are resolved
+		}
+	}
+	return list, nil
 }

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"gated/internal/agents/shell"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
@@ -78,36 +80,64 @@ func speaker(c rawCall, f form, d Dialect) Dialect {
 	return nil
 }
 
-// paths returns the files that a call would change.
+// paths returns the files that a call would change. If it cannot tell all of them, it returns the others and why.
 func (f form) paths(c rawCall) ([]string, error) {
 	e, ours := f.tools[c.tool]
-	var named shellPatch
-	var err error
 	switch {
-	case ours:
-		named.paths, err = f.named(c, e)
 	case slices.Contains(f.shells, c.tool):
 		line, there := c.input[shellMember]
 		if !there {
 			return nil, refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, shellMember)
 		}
-		named, err = parseShell(line)
-		if dir := c.input[workdirMember]; dir != "" {
-			named.dirs = slices.Insert(named.dirs, 0, dir)
-		}
+		return f.patched(c, line)
+	case !ours:
+		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
+	named, err := f.named(c, e)
 	if f.loose {
-		for i, path := range named.paths {
-			named.paths[i] = strings.ReplaceAll(path, "\x00", "")
-			if rest, at := strings.CutPrefix(named.paths[i], "@"); at {
-				named.paths = append(named.paths, strings.TrimLeft(rest, "/"))
+		for i, path := range named {
+			named[i] = strings.ReplaceAll(path, "\x00", "")
+			if rest, at := strings.CutPrefix(named[i], "@"); at {
+				named = append(named, strings.TrimLeft(rest, "/"))
 			}
 		}
 	}
-	return f.absolute(c, named)
+	out, wrong := f.absolute(c, named)
+	return out, cmp.Or(err, wrong)
+}
+
+// patched returns the files that patches in a shell's line change. The shell may run below each of the call's directories,
+// and in its workdir.
+func (f form) patched(c rawCall, line string) ([]string, error) {
+	bases, err := f.bases(c)
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	workdir := c.input[workdirMember]
+	for _, base := range bases {
+		dirs = with(dirs, base)
+	}
+	for _, base := range bases {
+		if workdir != "" && !filepath.IsAbs(workdir) {
+			dirs = with(dirs, filepath.Join(base, workdir))
+		}
+	}
+	if filepath.IsAbs(workdir) {
+		dirs = with(dirs, workdir)
+	}
+	if len(dirs) == 0 {
+		return parseShell(line, shell.Place{})
+	}
+	last := len(dirs) - 1
+	return parseShell(line, shell.Place{Dir: dirs[last], Also: dirs[:last]})
+}
+
+func with(list []string, one string) []string {
+	if slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
 }
 
 // named returns the paths that an edit names.
@@ -135,45 +165,20 @@ func (f form) named(c rawCall, e edit) ([]string, error) {
 }
 
 // absolute makes a call's paths absolute. A relative path may be below each directory that the call gives.
-func (f form) absolute(c rawCall, named shellPatch) ([]string, error) {
+func (f form) absolute(c rawCall, named []string) ([]string, error) {
 	bases, err := f.bases(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range named.dirs {
-		at := []string{dir}
-		if !strings.HasPrefix(dir, "/") {
-			at = nil
-			for _, base := range bases {
-				at = append(at, base+"/"+dir)
-			}
-		}
-		if bases = append(bases, at...); len(bases) > maxFiles {
-			return nil, refusal.New(refusal.OverLimit, "the call changes the directory too often to tell its files")
-		}
-	}
 	var out []string
-	for _, text := range named.paths {
-		path, err := f.local(text)
-		if err != nil {
-			return nil, err
+	for _, text := range named {
+		path, wrong := f.local(text)
+		if wrong == nil {
+			out, wrong = below(out, path, bases)
 		}
-		switch {
-		case strings.HasPrefix(path, "/"):
-			out = append(out, path)
-		case len(bases) == 0:
-			return nil, refusal.New(refusal.Malformed, "the call names a relative path and no cwd")
-		}
-		for _, base := range bases {
-			if !strings.HasPrefix(path, "/") {
-				out = append(out, base+"/"+path) // not Join, which removes ".." before links are resolved
-			}
-		}
-		if len(out) > maxFiles {
-			return nil, refusal.New(refusal.OverLimit, "the call changes more than %d files", maxFiles)
-		}
+		err = cmp.Or(err, wrong)
 	}
-	return out, nil
+	return out, err
 }
 
 // bases returns the directories that a relative path of a call may be below.

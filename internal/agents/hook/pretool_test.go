@@ -14,9 +14,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // edits is a directory with a .git in which an agent edits.

@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Steering is no wall: a shell that hides what it runs is not refused.
@@ -49,8 +50,8 @@ func (h ToolHook) steer(ctx context.Context, w wish, end time.Time) ([]instead, 
 	found, err := within(ctx, h.Deadline, func(context.Context) ([]instead, error) {
 		return linesFor(w.runs, rules, list.Rules), nil
 	})
-	if err != nil {
-		return nil, h.Failed(KindTimeout, err)
+	if err != nil { // the call's own words took the time, so it does not count against the daemon
+		return nil, h.Failed(KindInput, fmt.Errorf("steering did not get through this call's commands: %w", err))
 	}
 	return found, nil
 }
@@ -71,9 +72,10 @@ func ruleOf(r api.SteeringRule) (steer.Rule, error) {
 // linesFor returns the first match of each command.
 func linesFor(runs []steer.Command, rules []steer.Rule, said []api.SteeringRule) []instead {
 	var out []instead
+	real := remembered(realPath)
 	for _, c := range runs {
 		for i, r := range rules {
-			m, ok := r.Match(c, realPath)
+			m, ok := r.Match(c, real)
 			if !ok {
 				continue
 			}
@@ -85,6 +87,19 @@ func linesFor(runs []steer.Command, rules []steer.Rule, said []api.SteeringRule)
 		}
 	}
 	return out
+}
+
+// remembered asks once for each path.
+func remembered(real func(string) string) func(string) string {
+	known := map[string]string{}
+	return func(path string) string {
+		at, ok := known[path]
+		if !ok {
+			at = real(path)
+			known[path] = at
+		}
+		return at
+	}
 }
 
 // realPath returns a path without the symbolic links above its last name: rm removes a link, and not what it leads to.
@@ -115,7 +130,7 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 	name := r.Name
 	if name == "" {
 		name = string(bound[r.Hole])
-		if op.CheckName(name) != nil {
+		if op.CheckName(name) != nil || isNumber(name) { // an id of the back end is no name
 			name = wordTarget
 		}
 	}
@@ -129,6 +144,11 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 	}
 	return strings.Join(append(words, "--reason WHY"), " ")
 }
+
+// ids are what back ends number guests with: a number, or a UUID.
+var ids = regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+
+func isNumber(name string) bool { return ids.MatchString(name) }
 
 // plainWord returns a word that is known and prints as it is; any other becomes TARGET.
 func plainWord(w steer.Word) string {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // rulesFor is what a gate says that has a command drop and the guests of three back ends, one of them in dir.
@@ -53,12 +53,13 @@ func TestLinesToType(t *testing.T) {
 		`virsh -c qemu:///system undefine web1 --nvram`: "gated submit guest.destroy web1 --reason WHY",
 		`x=web1; sudo sh -c "virsh undefine $x"`:        "gated submit guest.destroy web1 --reason WHY",
 		`virsh undefine $(virsh list --name)`:           "gated submit guest.destroy TARGET --reason WHY",
-		`virsh undefine 'web1; rm'`:                     "gated submit guest.destroy TARGET --reason WHY",
-		`qm destroy 104`:                                "gated submit guest.destroy TARGET --reason WHY",
-		`rm -rf ` + guests + `/web1`:                    "gated submit guest.destroy web1 --reason WHY",
-		`cd ` + guests + ` && rm -rf web1`:              "gated submit guest.destroy web1 --reason WHY",
-		`rm -rf link/web1/data`:                         "gated submit guest.destroy web1 --reason WHY",
-		`rm -rf ` + guests:                              "gated submit guest.destroy TARGET --reason WHY",
+		`virsh undefine 5`:                              "gated submit guest.destroy TARGET --reason WHY", `virsh undefine 0b1e9cbe-7f0e-4a58-9a4c-2f6e1f0a7e11`: "gated submit guest.destroy TARGET --reason WHY",
+		`virsh undefine 'web1; rm'`:        "gated submit guest.destroy TARGET --reason WHY",
+		`qm destroy 104`:                   "gated submit guest.destroy TARGET --reason WHY",
+		`rm -rf ` + guests + `/web1`:       "gated submit guest.destroy web1 --reason WHY",
+		`cd ` + guests + ` && rm -rf web1`: "gated submit guest.destroy web1 --reason WHY",
+		`rm -rf link/web1/data`:            "gated submit guest.destroy web1 --reason WHY",
+		`rm -rf ` + guests:                 "gated submit guest.destroy TARGET --reason WHY",
 	} {
 		for _, d := range Dialects() {
 			a := AnswerOf(d, steersWith(t, d, rulesFor(guests), nil).Run(t.Context(), shellOf(t, d, work, line)))
@@ -107,6 +108,27 @@ func TestSteeringThatCannotBeAsked(t *testing.T) {
 	h := steersWith(t, Claude{}, api.Steering{}, nil)
 	o := h.Run(t.Context(), strings.NewReader(`{"tool_name":"Bash","tool_input":{"command":7}}`))
 	require.Contains(t, o.Stdout, "a call of Claude Code has no command")
+}
+
+// TestSlowCommandsOpenNoCircuit: a call whose commands take all the time says nothing about the daemon. Otherwise an agent
+// could end the checks of all agents with five such calls.
+func TestSlowCommandsOpenNoCircuit(t *testing.T) {
+	h := steersWith(t, Claude{}, rulesFor("/g"), nil)
+	var late time.Duration
+	h.Now = func() time.Time { return time.Now().Add(late) }
+	h.Steering = func(context.Context) (api.Steering, error) {
+		late = 2 * h.Deadline // from here on, there is no time left
+		return rulesFor("/g"), nil
+	}
+	for range 20 {
+		late = 0
+		h.Run(t.Context(), shellOf(t, Claude{}, "/", strings.Repeat("rm a b c;", 1000)))
+	}
+	h.Steering = nil
+	asked := false
+	h.Check = func(context.Context, api.Check) (api.Checked, error) { asked = true; return api.Checked{}, nil }
+	h.Run(t.Context(), strings.NewReader(`{"tool_name":"Edit","cwd":"/tmp","tool_input":{"file_path":"/tmp/x"}}`))
+	require.True(t, asked, "the circuit is open")
 }
 
 // TestSteeredWords: a command's words stay in the frame for others' words.

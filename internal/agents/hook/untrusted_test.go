@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // hostile are texts of which each wants to be more than a text.

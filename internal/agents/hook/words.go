@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // The hooks' messages, mostly to agents. In this file, other agents' words pass only through neutral.

@@ -48,6 +48,9 @@ func TestBadLines(t *testing.T) {
 		strings.Repeat("[", 100_000): "malformed",
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}":          "malformed",
 		`{"jsonrpc":"2.0","id":{},"method":"ping"}`:                   "malformed",
+		callLine("1.5", "whoami", "{}"):                               "15 digits",
+		callLine("1e30", "whoami", "{}"):                              "15 digits",
+		callLine("9007199254740993", "whoami", "{}"):                  "15 digits",
 		callLine("1", "whoami", `"`+strings.Repeat("x", maxLine)+`"`): "oversized",
 		callLine("1", "approve", "{}"):                                "unknown tool",
 		`{"jsonrpc":"2.0","id":1,"method":"gated/approve"}`:           "not found",
@@ -112,6 +115,29 @@ func createOf(i int) string {
 
 // Of 1,000 calls at once, few ask the gate, the others wait here or are refused, each is answered once, and another
 // client of the same uid is answered meanwhile.
+// Calls that look at a job that waits need a place and then a turn. Calls in turn have the turn and need a place.
+func TestCallsInTurnAndOthersDoNotWaitForEachOther(t *testing.T) {
+	r := greet(t, newWorld(t).options(t, ""))
+	const calls = 60
+	var all strings.Builder
+	for i := range calls {
+		switch i % 3 {
+		case 0:
+			all.WriteString(callLine(fmt.Sprint(i), "jobs", `{"job":"j1"}`) + "\n")
+		case 1:
+			all.WriteString(callLine(fmt.Sprint(i), "preview", `{"op":"guest.start","target":"old"}`) + "\n")
+		default:
+			all.WriteString(callLine(fmt.Sprint(i), "jobs", `{}`) + "\n")
+		}
+	}
+	go func() { _, _ = io.WriteString(r.in, all.String()) }()
+	for range calls {
+		got := r.reply(t)
+		require.Nil(t, got.Error)
+		require.False(t, got.Result.IsError)
+	}
+}
+
 func TestAThousandCallsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	r := greet(t, w.options(t, ""))

@@ -6,9 +6,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 const (
@@ -191,7 +191,7 @@ func (s *toolset) commands(ctx context.Context, _ call, in commandsIn) (commands
 	name := strings.TrimPrefix(in.Name, op.KindCommand+"/")
 	out := commandsOut{Operations: []operation{}, Commands: []commandView{}}
 	for _, o := range ops {
-		if name == "" || o.Name == name {
+		if (name == "" || o.Name == name) && mayAsk(o.Kind) == nil {
 			out.Operations = append(out.Operations, operationOf(o))
 		}
 	}
@@ -266,7 +266,13 @@ func (s *toolset) preview(ctx context.Context, _ call, in previewIn) (previewOut
 		}
 		return s.previewPlan(ctx, in)
 	}
-	e, err := s.Client.Classify(ctx, api.Ask{Op: in.Op, Target: targetOf(in.Op, in.Target), Params: in.Params})
+	target := targetOf(in.Op, in.Target)
+	if kind, _, named := strings.Cut(target, "/"); named {
+		if err := mayAsk(kind); err != nil {
+			return previewOut{}, err
+		}
+	}
+	e, err := s.Client.Classify(ctx, api.Ask{Op: in.Op, Target: target, Params: in.Params})
 	if err != nil {
 		return previewOut{}, err
 	}
@@ -323,4 +329,14 @@ func targetOf(operation, target string) string {
 	default:
 		return op.KindGuest + "/" + target
 	}
+}
+
+// mayAsk refuses operations on other things than guests and commands: a tool changes neither the people who sign nor
+// other agents' reservations, also not with a signature.
+func mayAsk(kind string) error {
+	if kind == op.KindGuest || kind == op.KindCommand {
+		return nil
+	}
+	return refusal.New(refusal.NotAllowed, "gated mcp asks for operations on guests and commands alone, not on %s", op.ShownQuoted(kind)).
+		WithHint("tell the user: a person asks for such an operation with gated submit")
 }

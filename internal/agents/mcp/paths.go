@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // paths are what the tools about reservations are asked for.

@@ -9,9 +9,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 const (
@@ -122,8 +122,12 @@ func (s *toolset) begin(ctx context.Context, inTurn bool) (context.Context, func
 	return ctx, end, nil
 }
 
-// turn waits for a turn within a call that has begun without one. The function gives it back.
+// turn waits for a turn within a call that has begun without one, and gives the place among those that ask to another
+// call meanwhile. A call with a turn waits for a place, so a call with a place must not wait for a turn: both would wait
+// for ever. The function gives the turn back.
 func (s *toolset) turn(ctx context.Context) (func(), error) {
+	<-s.asks
+	defer func() { s.asks <- struct{}{} }()
 	select {
 	case s.turns <- struct{}{}:
 		return func() { <-s.turns }, nil

@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 const (
@@ -148,11 +149,27 @@ func decodeLine(l line) (jsonrpc.Message, *answerTo) {
 	if text[0] != '{' {
 		return nil, &answerTo{code: jsonrpc.CodeInvalidRequest, text: "malformed: the line is not one JSON-RPC message; batches are not read"}
 	}
+	if !exactID(text) {
+		return nil, &answerTo{code: jsonrpc.CodeInvalidRequest, text: "malformed: a number as id is whole and has at most 15 digits"}
+	}
 	msg, err := jsonrpc.DecodeMessage(text)
 	if err != nil {
 		return nil, &answerTo{code: jsonrpc.CodeInvalidRequest, text: "malformed: the line is not a JSON-RPC message"}
 	}
 	return msg, nil
+}
+
+// exactID reports whether the SDK answers with the very id of a message: it reads a number as a whole one of 64 bits,
+// by way of a float.
+func exactID(text []byte) bool {
+	var m struct {
+		ID jsontext.Value `json:"id"`
+	}
+	if json.Unmarshal(text, &m) != nil || m.ID.Kind() != '0' {
+		return true // the SDK refuses what is no id
+	}
+	digits := bytes.TrimPrefix(m.ID, []byte("-"))
+	return len(digits) <= 15 && !bytes.ContainsAny(digits, ".eE")
 }
 
 // begin opens a call, and hands its id on. It returns the answer to a call that may not be opened.

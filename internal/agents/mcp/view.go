@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // jobView is a job as an agent sees it.

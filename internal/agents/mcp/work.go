@@ -7,10 +7,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
+	"gated/internal/wire/convert"
 )
 
 type submitIn struct {
@@ -43,8 +44,14 @@ func (s *toolset) submit(ctx context.Context, c call, in submitIn) (jobOut, erro
 	for _, step := range in.Steps {
 		wish.Steps = append(wish.Steps, api.Ask{Op: step.Op, Target: targetOf(step.Op, step.Target), Params: step.Params})
 	}
-	if _, err := wish.Asks(); err != nil {
+	steps, err := convert.Asks(wish)
+	if err != nil {
 		return jobOut{}, err
+	}
+	for _, step := range steps {
+		if err := mayAsk(step.Target.Kind); err != nil {
+			return jobOut{}, err
+		}
 	}
 	job, err := s.Client.Submit(ctx, wish, c.key)
 	var gone *client.Unreachable

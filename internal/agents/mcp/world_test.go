@@ -14,11 +14,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/host/server"
 	"gated/internal/test/must"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // world is a gate behind its real server.

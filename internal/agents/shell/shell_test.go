@@ -67,6 +67,10 @@ func TestWordsThatAreNotKnown(t *testing.T) {
 		`v $'a\x62'`: "v|a?", `v $((1+1))`: "v|?", `v {a,b}c`: "v|ac|bc", `v {1..3}`: "v|?", `v a$X/b`: "v|a?/b", `v ""`: "v|", `echo web1 | xargs v undefine`: "v|undefine|?",
 		`xargs -I% v % x`: "v|?|x", `xargs -i v {}`: "v|?", `xargs -n 1 v -f`: "v|-f|?", `find /d /e -exec v {} +`: "v|/d", `x=1 v $x`: "v|?", `for x; do v $x; done`: "v|?",
 		`for x in $(date); do v $x; done`: "v|?", `bash -c "v '$x' a"`: "v|?|a", `(x=a); v $x`: "v|?", `x=a | true; v $x`: "v|?", `v "a b"`: "v|a b", `x=" a  b "; v c$x'd'`: "v|c|a|b|d",
+		`if a; then x=b; else x=c; fi; v $x`: "v|?", `x=a; if b; then x=a; fi; v $x`: "v|a", `x=a; case $y in b) x=c;; esac; v $x`: "v|?", `x=a; false || x=b; v $x`: "v|?",
+		`x=a; x=b & v $x`: "v|a", `x=a; f() { x=b; }; v $x`: "v|?", `x=a; printf -v x b; v $x`: "v|?", `x=a; . ./env; v $x`: "v|?", `x=a; mapfile x; v $x`: "v|?", `x=a; ((x=5)); v $x`: "v|?",
+		`x=a; let x=5; v $x`: "v|?", `x=a; while b; do x=c; done; v $x`: "v|?", `su -lc 'v a'`: "v|a", `su '-cv a'`: "v|a", `su --session-command='v a'`: "v|a",
+		`runuser -u b -- v x -c 'rm y'`: "v|x|-c|rm y", `runuser -u root -- v -c u`: "v|-c|u", `case x in $(v a)) ;; esac`: "v|a", `runuser b -c 'v a'`: "v|a",
 		`v @(a|b)`: "v|#", `v [ a`: "v|[|a", "v $'plain'": "v|plain", `$x undefine web1`: "?|undefine|web1",
 	} {
 		got := shown(text)
@@ -92,6 +96,7 @@ func TestDirectories(t *testing.T) {
 	for text, want := range map[string]string{
 		`v`: "/w", `cd /x && v`: "/x", `cd /x/y/.. && v`: "/x", `cd sub; v`: "/w/sub", `cd; v`: "/home/a", `cd -; v`: "", `cd $x; v`: "", `(cd /x); v`: "/w", `cd $x; cd a; v`: "",
 		`cd -P -- /x; v`: "/x", `sudo -D /x v`: "/x", `env -C /x v`: "/x", `env --chdir=/x v`: "/x", `sh -c 'cd /x; v'`: "/x", `sh -c 'cd /x'; v`: "/w", `pushd /x; v`: "/x", `popd; v`: "",
+		`f() { cd /x; }; v`: "", `cd /x || cd /y; v`: "/x", `if a; then cd /x; fi; v`: "", `cd /x & v`: "/w",
 	} {
 		got := Commands(text, Place{Dir: "/w", Home: "/home/a"})
 		require.Equal(t, want, got[len(got)-1].Dir, text)

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -151,6 +152,39 @@ func fromInput(words []steer.Word, mark string) []steer.Word {
 		out[i] = replaced(w, mark, steer.Any)
 	}
 	return out
+}
+
+// toldAs returns the text that su and runuser have a shell run: the value of -c, also behind other letters as in -lc. With
+// -u, runuser runs a program and no shell, and what is behind -- is not its own.
+func toldAs(words []steer.Word) (string, bool) {
+	if end := slices.Index(words, "--"); end > 0 && filepath.Base(string(words[0])) == "runuser" {
+		words = words[:end]
+	}
+	if _, given := option(words, "-u", "--user"); given {
+		return "", false
+	}
+	for i, w := range words {
+		o := string(w)
+		switch {
+		case len(o) < 2 || o[0] != '-':
+		case strings.HasPrefix(o, "--"):
+			name, value, attached := strings.Cut(o, "=")
+			if name != "--command" && name != "--session-command" {
+				continue
+			}
+			if attached {
+				return value, true
+			}
+			if i+1 < len(words) {
+				return string(words[i+1]), true
+			}
+		case strings.HasPrefix(o, "-c") && len(o) > 2:
+			return o[2:], true
+		case strings.HasSuffix(o, "c") && i+1 < len(words):
+			return string(words[i+1]), true
+		}
+	}
+	return "", false
 }
 
 // option returns the value of an option anywhere among the words.

@@ -21,21 +21,26 @@ const (
 
 // Place is where a text would run.
 type Place struct {
-	Dir  string // absolute; empty if it is not known
-	Home string // the user's; empty if it is not known
+	Dir  string   // absolute; empty if it is not known
+	Also []string // other directories in which it may run
+	Home string   // the user's; empty if it is not known
 }
 
 // Commands returns the programs that a text would run, wrapped ones too: sudo true is also true. It returns those
 // before the first mistake in the text, and none for a text of more than 64 KiB.
 func Commands(text string, at Place) []steer.Command {
-	w := &walker{}
+	w := &walker{limit: maxText}
 	w.text(text, newScope(at, &w.spent), "")
 	return w.found
 }
 
 // walker collects commands.
 type walker struct {
-	found []steer.Command
+	found   []steer.Command
+	patches []Patch
+	cut     bool // a part was not taken apart
+
+	limit int // bytes of a text
 	depth int // texts inside texts
 	steps int // statements so far
 	spent int // bytes so far
@@ -43,25 +48,29 @@ type walker struct {
 
 // text walks a text that a shell reads. It reads in as its input.
 func (w *walker) text(text string, s *scope, in string) {
-	if len(text) > maxText || w.depth == maxDepth || strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if len(text) > w.limit || w.depth == maxDepth {
+		w.cut = true
 		return
 	}
 	w.spent += len(text)
 	w.depth++
 	defer func() { w.depth-- }()
-	w.stmts(parse(text), s, in)
+	list, wrong := parse(text)
+	w.cut = w.cut || wrong
+	w.stmts(list, s, in)
 }
 
 // parse returns the statements before the first mistake: a shell runs those, too.
-func parse(text string) []*syntax.Stmt {
-	var list []*syntax.Stmt
-	wrong := false
+func parse(text string) (list []*syntax.Stmt, wrong bool) {
 	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(strings.NewReader(text)) {
 		if wrong = wrong || err != nil; !wrong { // the parser may call again after an error: a break would panic
 			list = append(list, st)
 		}
 	}
-	return list
+	return list, wrong
 }
 
 func (w *walker) full() bool {
@@ -80,6 +89,9 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 		return
 	}
 	w.steps++
+	if st.Background {
+		s = s.copy()
+	}
 	for _, r := range st.Redirs {
 		w.inside(r, s)
 		if text, given := s.input(r); given {
@@ -101,20 +113,26 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 	case *syntax.IfClause:
 		for ; c != nil; c = c.Else {
 			w.stmts(c.Cond, s, in)
-			w.stmts(c.Then, s, in)
+			w.maybe(c.Then, s, in)
 		}
 	case *syntax.WhileClause:
 		w.stmts(c.Cond, s, in)
-		w.stmts(c.Do, s, in)
+		w.maybe(c.Do, s, in)
 	case *syntax.ForClause:
 		w.loop(c, s, in)
 	case *syntax.CaseClause:
 		w.inside(c.Word, s)
 		for _, item := range c.Items {
-			w.stmts(item.Stmts, s, in)
+			for _, p := range item.Patterns {
+				w.inside(p, s)
+			}
+			w.maybe(item.Stmts, s, in)
 		}
 	case *syntax.FuncDecl:
-		w.stmt(c.Body, s, in)
+		w.maybe([]*syntax.Stmt{c.Body}, s, in)
+	case *syntax.ArithmCmd, *syntax.LetClause:
+		w.inside(c, s)
+		s.forgetAll()
 	case *syntax.TimeClause:
 		w.stmt(c.Stmt, s, in)
 	case *syntax.CoprocClause:
@@ -125,8 +143,23 @@ func (w *walker) stmt(st *syntax.Stmt, s *scope, in string) {
 	}
 }
 
+// maybe walks statements that may run or not, each with its own effects. After them, what they change is not known.
+func (w *walker) maybe(list []*syntax.Stmt, s *scope, in string) {
+	branch := s.copy()
+	w.stmts(list, branch, in)
+	s.join(branch)
+}
+
 func (w *walker) binary(c *syntax.BinaryCmd, s *scope, in string) {
-	if c.Op != syntax.Pipe && c.Op != syntax.PipeAll {
+	switch c.Op {
+	case syntax.Pipe, syntax.PipeAll:
+	case syntax.OrStmt: // if the left side succeeds, the directory is the one that it went to
+		w.stmt(c.X, s, in)
+		dir := s.dir
+		w.maybe([]*syntax.Stmt{c.Y}, s, in)
+		s.dir = dir
+		return
+	default:
 		w.stmt(c.X, s, in)
 		w.stmt(c.Y, s, in)
 		return
@@ -193,6 +226,7 @@ func (w *walker) call(c *syntax.CallExpr, s *scope, in string) {
 func (w *walker) run(words []steer.Word, s *scope, in string) {
 	for len(words) > 0 && !w.full() {
 		w.found = append(w.found, steer.Command{Words: words, Dir: s.dir})
+		w.patch(words, s, in)
 		if !words[0].Known() {
 			return
 		}
@@ -204,8 +238,11 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 		case name == "popd":
 			s.dir = ""
 			return
-		case name == "unset" || name == "read":
+		case name == "unset" || name == "read" || name == "mapfile" || name == "readarray" || name == "getopts" || name == "printf":
 			s.forget(words[1:])
+			return
+		case name == "." || name == "source":
+			s.forgetAll()
 			return
 		case name == "eval":
 			w.text(joined(words[1:]), s, in)
@@ -220,7 +257,7 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 			w.shell(words, s, in)
 			return
 		case asUser[name]:
-			if text, given := option(words, "-c", "--command"); given {
+			if text, given := toldAs(words); given {
 				w.text(text, s.copy(), in)
 				return
 			}

@@ -20,7 +20,9 @@ const (
 
 // scope is what a shell knows at one place of a text.
 type scope struct {
-	dir  string // empty if it is not known
+	dir  string   // empty if it is not known
+	also []string // where it also may be, because an earlier cd may fail
+	many bool     // there are more of these
 	vars map[string]string
 
 	nested int  // substitutions around this one
@@ -28,7 +30,7 @@ type scope struct {
 }
 
 func newScope(at Place, spent *int) *scope {
-	s := &scope{dir: at.Dir, vars: map[string]string{}, spent: spent}
+	s := &scope{dir: at.Dir, also: at.Also, vars: map[string]string{}, spent: spent}
 	if at.Home != "" {
 		s.vars["HOME"] = at.Home
 	}
@@ -72,8 +74,28 @@ func (s *scope) forget(names []steer.Word) {
 	}
 }
 
+// forgetAll forgets every variable: any of them may have been set.
+func (s *scope) forgetAll() {
+	for name := range s.vars {
+		s.vars[name] = steer.Any
+	}
+}
+
+// join keeps what is known with other's effects and without them.
+func (s *scope) join(other *scope) {
+	if s.dir != other.dir {
+		s.dir = ""
+	}
+	for name, value := range other.vars {
+		if was, there := s.vars[name]; !there || was != value {
+			s.set(name, steer.Any)
+		}
+	}
+}
+
 // cd changes the directory as the command cd does.
 func (s *scope) cd(words []steer.Word) {
+	before := *s
 	to := steer.Word(s.value("HOME"))
 	for _, w := range words {
 		if w == "-" || w == "" || w[0] != '-' {
@@ -89,6 +111,7 @@ func (s *scope) cd(words []steer.Word) {
 	case s.dir != "":
 		s.dir = filepath.Join(s.dir, string(to))
 	}
+	s.left(before, to)
 }
 
 // value returns the value of a variable, as long as there is room.

@@ -40,9 +40,10 @@ func (r Rule) Match(c Command, real func(string) string) (Matched, bool) {
 	return Matched{}, false
 }
 
-// guest returns the guest whose directory a command names, or an unknown word if it names a directory above.
+// guest returns the one guest whose directory a command names. It returns an unknown word if the command names several,
+// or a directory above.
 func (r Rule) guest(c Command, real func(string) string) (Word, bool) {
-	found := false
+	found, one := false, Word("")
 	for _, w := range c.Words[1:] {
 		path := string(w)
 		switch {
@@ -59,13 +60,20 @@ func (r Rule) guest(c Command, real func(string) string) (Word, bool) {
 		}
 		for _, at := range places {
 			guest, ok := below(at, r.Below)
-			if ok && guest.Known() {
-				return guest, true
+			switch {
+			case !ok:
+			case one == "" || one == guest:
+				one = guest
+			default:
+				one = Any
 			}
 			found = found || ok
 		}
 	}
-	return Any, found
+	if !one.Known() {
+		one = Any
+	}
+	return one, found
 }
 
 // below reports whether a path is at, in or above the directories in dir, and in which of them.

@@ -4,12 +4,13 @@ import "gated/internal/driver"
 
 var _ driver.Steerer = (*Driver)(nil)
 
-// Steering returns the commands of virsh that take a guest, or stop it by force.
+// Steering returns the commands of virsh that take a guest, or stop it by force. A command for another host, or with
+// options before the guest that may take a value, does not say a name for sure: these patterns bind none.
 func (*Driver) Steering() []driver.Steering {
 	return []driver.Steering{
-		driver.Steers("guest.destroy", "guest", "virsh * undefine --domain {guest} *", "virsh * undefine {guest} *",
-			"virsh * undefine * {guest} *"),
-		driver.Steers("guest.stop", "guest", "virsh * destroy --domain {guest} *", "virsh * destroy {guest} *",
-			"virsh * destroy * {guest} *"),
+		driver.Steers("guest.destroy", "guest", "virsh * *+*://* * undefine *", "virsh * undefine --domain {guest} *",
+			"virsh * undefine --nvram {guest} *", "virsh * undefine {guest} *", "virsh * undefine -* *"),
+		driver.Steers("guest.stop", "guest", "virsh * *+*://* * destroy *", "virsh * destroy --domain {guest} *",
+			"virsh * destroy --graceful {guest} *", "virsh * destroy {guest} *", "virsh * destroy -* *"),
 	}
 }

@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func agreed(signers.Adoption) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
@@ -22,7 +23,6 @@ import (
 	"gated/internal/host/service"
 	"gated/internal/host/state"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 // opener opens a back end as the configuration says. What it returns beside it

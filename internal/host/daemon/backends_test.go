@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/host/daemon"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // hypervisor is a back end in the place of libvirt's, with guests in memory.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
 	"gated/internal/log/canary"
-	"gated/internal/wire/api"
 )
 
 // startedEntry is the entry of a start: by what is decided from now on, and by

@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/log/canary"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // canarySays waits until the log has as many entries of the canary as that, and

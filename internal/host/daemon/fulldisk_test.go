@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // H03: a disk that is full, under the real program.

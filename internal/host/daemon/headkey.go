@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -18,7 +19,6 @@ import (
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
-	"gated/internal/wire/api"
 )
 
 // maxKey is the longest key file that is read, in bytes.

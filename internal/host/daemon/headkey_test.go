@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/life"
 	"gated/internal/log/checkpoint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func (w *world) keyFile() string { return filepath.Join(w.state, "gate.key") }

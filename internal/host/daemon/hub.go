@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/config"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 // newHub makes the link to a hub. Nothing is asked of it before reconcile reads.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // TestAHubIsTheOnlySource: of two sources that have a set of one name, each would

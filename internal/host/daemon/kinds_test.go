@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/log/audit"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // The kinds that a command line knows are those that the log has, and those that

@@ -19,7 +19,7 @@ import (
 // sources calls fn with every Go file of the module.
 func sources(t *testing.T, fn func(path, text string)) {
 	t.Helper()
-	for _, top := range []string{"../..", "../../../cmd"} {
+	for _, top := range []string{"../..", "../../../cmd", "../../../client"} {
 		require.NoError(t, filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" {
 				return err

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // peak is the most memory that a program has had, in bytes.

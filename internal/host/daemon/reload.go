@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -18,7 +19,6 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/log/journal"
-	"gated/internal/wire/api"
 )
 
 // reloads reads the settings again for each signal, and the revocation file

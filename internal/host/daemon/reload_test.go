@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // hup has the daemon of this process read its settings again, and waits until

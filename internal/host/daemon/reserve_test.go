@@ -13,10 +13,10 @@ import (
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // reserved is the size of the reserve, in bytes.

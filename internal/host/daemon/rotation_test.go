@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // person is somebody with a key.

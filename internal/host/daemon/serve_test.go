@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store/storetest"
@@ -24,7 +25,6 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
-	"gated/internal/wire/api"
 )
 
 func TestServeStartsAndStops(t *testing.T) {

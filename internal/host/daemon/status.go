@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
 )
 
 // version is set by the build: -ldflags "-X gated/internal/host/daemon.version=…".

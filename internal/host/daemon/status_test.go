@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/host/config"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 // Targets that one reason keeps from being looked at are one line of status.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/nonce"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 const day = 24 * time.Hour

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -30,8 +32,6 @@ import (
 	"gated/internal/host/unit"
 	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // TestMain is a guest's process first, where a test's daemon started one.

@@ -3,8 +3,8 @@ package hub
 import (
 	"context"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Poll asks for desired state once.

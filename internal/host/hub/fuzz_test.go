@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // refusedWell fails unless an error is a refusal that an answer can have.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/test/mint"
-	"gated/internal/wire/api"
 )
 
 // TestAListThatAlternates makes nothing new again that was refused.

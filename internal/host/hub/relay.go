@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/people/policy"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // operation returns what the last report says of the only operation.

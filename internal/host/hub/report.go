@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // TestReports are sent when something changed, and from time to time.

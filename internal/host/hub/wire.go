@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // Limits of what a gate and a hub exchange. A gate refuses anything above them.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/driver"
@@ -28,7 +29,6 @@ import (
 	"gated/internal/test/gateworld"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 const testHost = "pve1"

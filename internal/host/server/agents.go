@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // selfPath is about the caller. It is at the place of a name, so no agent can have the name self.

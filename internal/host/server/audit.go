@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 func (s *Server) audit(c *call) (answer, error) {

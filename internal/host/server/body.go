@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"os"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // read reads a request's body of at most limit bytes. It returns a function that gives its memory back, which is never

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // call is one request whose caller was let in and whose body was read.

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // yamlType is the media type of a desired-state document (RFC 9512).

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -21,7 +22,6 @@ import (
 	"gated/internal/host/service"
 	"gated/internal/log/journal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 const (
@@ -154,10 +154,10 @@ func TestRefusalsArePassed(t *testing.T) {
 		require.Equal(t, refusal.As(c.asked()), p.Refusal(), "%s %s", c.method, c.path)
 	}
 	for _, path := range []string{"/v1/status", "/v1/backends", "/v1/backup"} {
-		fails = refusal.New(refusal.Replayed, "spent").At(refusal.StageNonce).WithHint("sign").About(id, op.StateSucceeded)
+		fails = refusal.New(refusal.OverLimit, "too many").At(refusal.StageNonce).WithHint("later").About(id, op.StateSucceeded)
 		p := w.do(t, "GET", path, "").problem(t)
 		require.Equal(t, fails, error(p.Refusal()), path)
-		require.Equal(t, http.StatusConflict, p.Status)
+		require.Equal(t, http.StatusTooManyRequests, p.Status)
 		fails = no
 		p = w.do(t, "GET", path, "").problem(t)
 		require.Equal(t, refusal.Internal, p.Code, path)

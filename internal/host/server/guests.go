@@ -1,10 +1,11 @@
 package server
 
 import (
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/service"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 func (s *Server) status(c *call) (answer, error) {
@@ -15,7 +16,7 @@ func (s *Server) status(c *call) (answer, error) {
 func (s *Server) catalogue(*call) (answer, error) {
 	out := api.OpList{}
 	for _, spec := range op.Catalogue() {
-		out.Ops = append(out.Ops, api.OpOf(spec))
+		out.Ops = append(out.Ops, convert.OpOf(spec))
 	}
 	return ok(out), nil
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // probe is one request of FuzzHandlers. Route is a method and a pattern of the

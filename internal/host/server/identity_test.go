@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 const aJob = `{"op":"guest.start","target":"guest/db"}`

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strconv"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // The sizes of a page of a list.
@@ -36,7 +37,7 @@ func (s *Server) submit(c *call) (answer, error) {
 	if err := s.decode(c, &in); err != nil {
 		return answer{}, err
 	}
-	asks, err := in.Asks()
+	asks, err := convert.Asks(in)
 	if err != nil {
 		return answer{}, ownRefusal(err)
 	}
@@ -45,7 +46,7 @@ func (s *Server) submit(c *call) (answer, error) {
 		return answer{}, err
 	}
 	job, err := s.Gate.Submit(c.ctx, op.Submission{Requester: c.by, Reason: in.Reason, Steps: asks, IdempotencyKey: key})
-	return answer{status: http.StatusAccepted, value: api.JobOf(job)}, err
+	return answer{status: http.StatusAccepted, value: convert.JobOf(job)}, err
 }
 
 // idempotencyKey returns the header's one value, "" if there is none.
@@ -90,7 +91,7 @@ func (s *Server) jobs(c *call) (answer, error) {
 	}
 	out := api.JobList{}
 	for _, j := range jobs {
-		out.Jobs = append(out.Jobs, api.JobOf(j))
+		out.Jobs = append(out.Jobs, convert.JobOf(j))
 	}
 	out.Next, err = s.next(c, q, jobs)
 	return ok(out), err
@@ -129,7 +130,7 @@ func (s *Server) cancel(c *call) (answer, error) {
 		return answer{}, ownRefusal(err)
 	}
 	job, err := s.Gate.Cancel(c.ctx, c.by, id)
-	return ok(api.JobOf(job)), err
+	return ok(convert.JobOf(job)), err
 }
 
 func (s *Server) classify(c *call) (answer, error) {
@@ -137,12 +138,12 @@ func (s *Server) classify(c *call) (answer, error) {
 	if err := s.decode(c, &in); err != nil {
 		return answer{}, err
 	}
-	ask, err := in.Ask()
+	ask, err := convert.Ask(in)
 	if err != nil {
 		return answer{}, ownRefusal(err)
 	}
 	step, facts, err := s.Gate.Explain(c.ctx, c.by, ask)
-	return ok(api.ExplanationOf(step, facts)), err
+	return ok(convert.ExplanationOf(step, facts)), err
 }
 
 // state reads the parameter with that name, "" if it is missing.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // waitOn asks for a job on a connection of its own, and returns when as many callers wait.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // sized returns a job's body of exactly n bytes.

@@ -8,10 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // odd are strings that mean something to a shell, a format, a template, a path,
@@ -28,7 +29,7 @@ func TestH05OddStringsStayData(t *testing.T) {
 	for i, s := range odd {
 		params := op.Params{"p": s}
 		command := op.Ask{Op: op.Run, Target: op.Target{Kind: op.KindCommand, Name: "drop-db"}, Params: params}
-		body, err := api.Encode(api.SubmitOf(s, command))
+		body, err := api.Encode(convert.SubmitOf(s, command))
 		require.NoError(t, err)
 		var job api.Job
 		w.do(t, "POST", "/v1/jobs", string(body)).into(t, 202, &job)
@@ -39,7 +40,7 @@ func TestH05OddStringsStayData(t *testing.T) {
 		require.Equal(t, s, kept.Reason)
 		require.Equal(t, params, kept.Steps[0].Params)
 
-		body, err = api.Encode(api.SubmitOf("", op.Ask{Op: s, Target: op.Target{Kind: "guest", Name: "db"},
+		body, err = api.Encode(convert.SubmitOf("", op.Ask{Op: s, Target: op.Target{Kind: "guest", Name: "db"},
 			Params: op.Params{"p": s, s: map[string]any{s: []any{s}}}}))
 		require.NoError(t, err)
 		require.Equal(t, refusal.UnknownOp, w.do(t, "POST", "/v1/jobs", string(body)).problem(t).Code, s)

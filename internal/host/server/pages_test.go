@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // Every list ends its pages by bytes as by count, and each page leads to the next. The reasons and guests here weigh

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/service"
-	"gated/internal/wire/api"
 )
 
 // peerListener accepts connections into a crowd.

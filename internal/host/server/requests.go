@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 func (s *Server) requests(c *call) (answer, error) {
@@ -152,7 +153,7 @@ func openEnvelope(body []byte) (authz.Envelope, error) {
 // wireRequest converts a request for the wire. If its payload does not decode, the fault is the gate's, not the
 // caller's.
 func wireRequest(r op.Request) (api.Request, error) {
-	w, err := api.RequestOf(r)
+	w, err := convert.RequestOf(r)
 	if err != nil {
 		return api.Request{}, fmt.Errorf("the stored payload of %s: %s", r.ID, err)
 	}

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 const (

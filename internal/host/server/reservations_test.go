@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 func TestWhatAnAgentAsksFor(t *testing.T) {

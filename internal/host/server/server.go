@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/turns"
 	"gated/internal/gate"
 	"gated/internal/host/service"
 	"gated/internal/log/canary"
-	"gated/internal/wire/api"
 )
 
 // maxHeader is the largest header of a request, in bytes.

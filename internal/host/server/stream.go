@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // eventBatch is how many events are held in memory for one stream. There is no

@@ -15,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/host/life"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // listenTo opens an event stream; lines gives its lines one by one.

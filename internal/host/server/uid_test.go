@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // Two uids that are not the tests' own, and the group that lets them connect.

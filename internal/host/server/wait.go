@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/service"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // job answers how a job stands. With wait_seconds, it answers when the job stands as the caller asks, or when the time
@@ -68,7 +69,7 @@ func (s *Server) look(c *call, ctx context.Context, id op.JobID, until api.Until
 	one.ctx = ctx
 	a, err = s.inTurn(func(c *call) (answer, error) {
 		job, err := service.ShownJob(c.ctx, s.Gate, s.Held, id)
-		shown := api.JobOf(job)
+		shown := convert.JobOf(job)
 		met = until.Met(shown)
 		return ok(shown), err
 	})(&one)

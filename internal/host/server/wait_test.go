@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 const aWait = `{"scope":{"path":"/nowhere/src","device":1,"inode":2},"patterns":["w"],"wait_seconds":3600}`

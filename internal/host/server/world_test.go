@@ -16,10 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
+	"gated/internal/test/openapi"
 	"gated/internal/test/servicetest"
-	"gated/internal/wire/api"
 )
 
 // world is a server on a socket of its own, with every service behind it.
@@ -56,7 +58,7 @@ func (w *world) status(ctx context.Context) (api.Status, error) {
 			return api.Status{}, err
 		}
 	}
-	return api.Status{Host: servicetest.Host}, nil
+	return api.Status{Host: servicetest.Host, Isolation: "uid"}, nil
 }
 
 // holdStatus makes calls for the status wait.
@@ -109,12 +111,13 @@ func startOn(t *testing.T, behind *servicetest.World, gid int, change func(*Conf
 	ctx, cancel := context.WithCancel(context.Background())
 	w.stop = cancel
 	go func() { w.ended <- w.server.Serve(ctx, socket) }()
-	w.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", w.path)
-	}}}
+	}}
+	w.http = &http.Client{Transport: must.Get(openapi.Read())(t).Checked(t, transport)}
 	t.Cleanup(func() {
-		w.http.CloseIdleConnections()
+		transport.CloseIdleConnections()
 		cancel()
 		require.NoError(t, <-w.ended)
 		require.NoFileExists(t, w.path)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/crashpoint"
@@ -15,7 +16,6 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
-	"gated/internal/wire/api"
 )
 
 // Agents tells the server which agent calls. It stores registrations, and ends what they hold.

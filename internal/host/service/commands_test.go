@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // programs are what is there of some commands.

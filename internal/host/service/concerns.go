@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
-	"gated/internal/wire/api"
 )
 
 // concern names the holder that a caller asks events for: an agent's name, or uid:1000 for callers of that uid without

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // GuestQuery is one page of a list of guests.
@@ -58,7 +59,7 @@ func (g Guests) Guests(ctx context.Context, by op.Requester, q GuestQuery) (page
 			return nil, false, err
 		}
 		weight += o.Weight()
-		page = append(page, api.GuestOf(o, p, g.destroy(ctx, by, o)))
+		page = append(page, convert.GuestOf(o, p, g.destroy(ctx, by, o)))
 	}
 	return page, false, nil
 }
@@ -69,7 +70,7 @@ func (g Guests) Guest(ctx context.Context, by op.Requester, name string) (api.Gu
 	o, err := g.driver.Observe(ctx, op.At(t))
 	if err != nil {
 		if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
-			return api.UnknownGuest(name, err), nil
+			return convert.UnknownGuest(name, err), nil
 		}
 		return api.Guest{}, err
 	}
@@ -84,7 +85,7 @@ func (g Guests) Guest(ctx context.Context, by op.Requester, name string) (api.Gu
 	if o.Facts, err = g.facts(ctx, o); err != nil {
 		return api.Guest{}, err
 	}
-	return api.GuestOf(o, p, g.destroy(ctx, by, o)), nil
+	return convert.GuestOf(o, p, g.destroy(ctx, by, o)), nil
 }
 
 // facts returns what the driver saw, and which requesters may still end the guest unsigned.

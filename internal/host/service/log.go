@@ -4,12 +4,12 @@ import (
 	"context"
 	"sync"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
-	"gated/internal/wire/api"
 )
 
 // Log reads the audit log for the server, and wakes callers that wait for more.

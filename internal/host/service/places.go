@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 	"gated/internal/wire/desired"
 )
 

@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 	"gated/internal/wire/desired"
 )
 

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
 )
 
 // Reservations keeps who has which paths, for the server. A by without an agent is a bare uid. The server has checked

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 
+	"gated/client/api"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/wire/api"
 )
 
 // SteeringOf puts the rules of a back end on the wire.

@@ -42,6 +42,8 @@ const table = "# The packages\n\n## Packages\n\n" +
 	"| `gate` | decides | base/op base/store | - |\n" +
 	"| `driver/local` | acts | base/op gate | - |\n" +
 	"| `cmd/gated` | words | base/op | - |\n" +
+	"| `client` | calls | client/api | - |\n" +
+	"| `client/api` | objects | base/op | - |\n" +
 	"| `test/must` | tests everywhere: ends a test | - | - |\n" +
 	"| `test/world` | tests alone: a gate | - | - |\n" +
 	"\n## Modules\n\n| module | imported by | for |\n|---|---|---|\n" +
@@ -65,6 +67,8 @@ func sound() fstest.MapFS {
 		"internal/driver/local/local_test.go":  "package local\n\nimport _ \"gated/internal/test/must\"\n",
 		"internal/test/must/must.go":           "package must\n",
 		"internal/test/world/world.go":         "package world\n\nimport _ \"gated/internal/test/must\"\n",
+		"client/client.go":                     "package client\n\nimport _ \"gated/client/api\"\n",
+		"client/api/api.go":                    "package api\n\nimport \"gated/internal/base/op\"\n\ntype State = op.State\n\ntype x struct{ s op.State }\n\ntype Y struct{ s op.State }\n\nfunc Z(s State) { _ = op.State(s) }\n",
 		"cmd/gated/main.go":                    "package main\n\nimport \"time\"\n\nfunc main() { _ = time.Now() }\n",
 		"internal/base/op/testdata/bad/bad.go": "this is no Go",
 		"bin/README.md":                        "[nowhere](nowhere.md)",
@@ -100,6 +104,12 @@ func TestEachRuleFails(t *testing.T) {
 		{"an unlisted package", "internal/helper/x.go", "package helper\n", "internal/helper is not in"},
 		{"an unlisted package with tests alone", "internal/helper/x_test.go", "package helper\n", "internal/helper is not in"},
 		{"an unlisted program", "cmd/other/main.go", "package main\n", "cmd/other is not in"},
+		{"an arrow of a package that others import", "client/x.go", "package client\n\nimport _ \"gated/internal/gate\"\n", "client may not import internal/gate"},
+		{"a type that others cannot name", "client/api/x.go", "package api\n\nimport \"gated/internal/base/op\"\n\ntype X struct{ a, B op.State }\n", "client/api/x.go:5: an exported declaration names op.State"},
+		{"one in a result", "client/api/x.go", "package api\n\nimport o \"gated/internal/base/op\"\n\nfunc X() (*[]o.State, error)\n", "names o.State"},
+		{"one of a variable", "client/api/x.go", "package api\n\nimport \"gated/internal/base/op\"\n\nvar X map[string]op.State\n", "names op.State"},
+		{"one that is embedded", "client/api/x.go", "package api\n\nimport \"gated/internal/base/op\"\n\ntype X struct{ op.State }\n", "names op.State"},
+		{"an unlisted package that others could import", "client/other/x.go", "package other\n", "client/other is not in"},
 		{"a package at the root", "x.go", "package gated\n", "is not in"},
 		{"an unlisted module", "internal/base/op/x.go", "package op\n\nimport _ \"example.org/x\"\n", "example.org/x is of no module"},
 		{"a module whose name begins alike", "internal/base/store/x.go", "package store\n\nimport _ \"modernc.org/sqliteother\"\n", "is of no module"},
@@ -240,7 +250,7 @@ func TestLinks(t *testing.T) {
 func TestPathsOfContributing(t *testing.T) {
 	tree := thisModule(t)
 	page := must.Get(fs.ReadFile(tree, "CONTRIBUTING.md"))(t)
-	paths := regexp.MustCompile("`((?:internal|cmd|docs|scripts|contrib|examples)/[A-Za-z0-9_./-]+[A-Za-z0-9_-])`").FindAllStringSubmatch(string(page), -1)
+	paths := regexp.MustCompile("`((?:internal|cmd|client|docs|scripts|contrib|examples)/[A-Za-z0-9_./-]+[A-Za-z0-9_-])`").FindAllStringSubmatch(string(page), -1)
 	require.Greater(t, len(paths), 30)
 	for _, m := range paths {
 		must.Get(fs.Stat(tree, m[1]))(t, m[1])

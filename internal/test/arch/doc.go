@@ -48,6 +48,7 @@ func Check(tree fs.FS) ([]Problem, error) {
 	for _, f := range files {
 		problems = append(problems, table.imports(f)...)
 		problems = append(problems, f.rules(table)...)
+		problems = append(problems, f.named()...)
 		problems = append(problems, f.checked()...)
 	}
 	sortByPlace(problems)

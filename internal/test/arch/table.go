@@ -103,8 +103,12 @@ func directories(cell string) []string {
 	return out
 }
 
+// atRoot are the directories of packages at the root of the module.
+var atRoot = []string{"internal", "cmd", "client"}
+
 func directory(name string) string {
-	if strings.HasPrefix(name, "internal/") || strings.HasPrefix(name, "cmd/") {
+	first, _, _ := strings.Cut(name, "/")
+	if slices.Contains(atRoot, first) {
 		return name
 	}
 	return "internal/" + name

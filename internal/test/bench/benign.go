@@ -3,7 +3,7 @@ package bench
 import (
 	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 func startOf(i int) op.Ask {
@@ -14,7 +14,7 @@ func startOf(i int) op.Ask {
 func startRequests(n int) ([]exchange, error) {
 	out := make([]exchange, 0, n)
 	for i := range n {
-		r, err := post("/v1/jobs", api.SubmitOf("", startOf(i)))
+		r, err := post("/v1/jobs", convert.SubmitOf("", startOf(i)))
 		if err != nil {
 			return nil, err
 		}

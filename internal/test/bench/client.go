@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // conn is the connection of one client. It sends requests that were prepared and

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/log/audit"
-	"gated/internal/wire/api"
 )
 
 // others are reservations beside those that are measured. Each of their holders has

@@ -13,9 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/mint"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // Under each flood of one uid, a signed step of another uid succeeds within
@@ -153,7 +154,7 @@ func configureFloods(dir string) error {
 // end, and the job.
 func (b *bench) toApprove(f *flooded) (approve []byte, job string, err error) {
 	submit := func(name string) (string, error) {
-		request, err := post("/v1/jobs", api.SubmitOf("", op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: "victim"}}))
+		request, err := post("/v1/jobs", convert.SubmitOf("", op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: "victim"}}))
 		if err != nil {
 			return "", err
 		}

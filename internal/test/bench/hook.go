@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // hooking is one kind of process that is measured.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // killed measures how long a reservation lasts after its agent was killed: until the

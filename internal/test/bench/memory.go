@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
+	"gated/internal/wire/convert"
 )
 
 // memory measures the real daemon with guests on disk and nothing to do: after it
@@ -92,7 +93,7 @@ func creates(k int) api.Submit {
 		asks[i] = op.Ask{Op: "guest.create", Target: op.Target{Kind: "guest", Name: guestName(k*jobSteps + i)},
 			Params: op.Params{}}
 	}
-	return api.SubmitOf("", asks...)
+	return convert.SubmitOf("", asks...)
 }
 
 func (b *bench) afterMaking(p *process, dir string) (float64, error) {

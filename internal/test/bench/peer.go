@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // peer is a plain book of reservations, which a gate is compared with. Each call is

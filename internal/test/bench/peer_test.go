@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // TestThePeerIsABook: the second holder of a path is refused until the first one

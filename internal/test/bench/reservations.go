@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // holders is how many clients reserve and release.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
-	"gated/internal/wire/api"
 )
 
 // TestTheOthersAreThere: as many as the row says, each in force, and no two of

@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
@@ -23,7 +24,6 @@ import (
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/reconcile"
-	"gated/internal/wire/api"
 )
 
 // workers is how many targets reconcile works on side by side: more than by default,

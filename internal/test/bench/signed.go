@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/wire/api"
 )
 
 // gateDir makes a directory that a gate can be served from.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // entry is what the checker reads of an audit entry.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // holders is the daemon as a linear.Gate: each agent has a token, and what it

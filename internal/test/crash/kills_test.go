@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // seed makes a run the same as far as it can be: which moments are chosen. What

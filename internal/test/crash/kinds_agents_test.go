@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 func agentKinds() []kind {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // commandConf is a catalogue of commands that leave a line each time they run. The

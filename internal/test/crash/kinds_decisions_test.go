@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 func decisionKinds() []kind {

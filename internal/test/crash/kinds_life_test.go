@@ -13,11 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func trustKinds() []kind { return []kind{{name: op.Rotate, do: rotate, check: rotated}} }

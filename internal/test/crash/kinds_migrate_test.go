@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
-	"gated/internal/wire/api"
 )
 
 // storedStates is where the states are that released programs left.

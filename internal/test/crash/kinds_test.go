@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // kind is an operation that every crash point is tried with.

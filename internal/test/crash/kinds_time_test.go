@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
-	"gated/internal/wire/api"
 )
 
 // markAhead is how far in the future the mark is put.

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // ledger is what the daemon's callers know: what was acknowledged has to be

@@ -20,12 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"gated/client"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
 	"gated/internal/people/sign"
 	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
-	"gated/internal/wire/client"
 )
 
 // patience bounds every wait. It is never waited for where things work.

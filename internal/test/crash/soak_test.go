@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // soak makes TestRandomKills go on for that long.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
 )
 
 // errCut ends an actor: the daemon is gone, or is about to be.

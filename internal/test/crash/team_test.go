@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/test/linear"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // What the team does: five workers, each killed twice while it holds something

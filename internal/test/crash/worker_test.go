@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/agents/checkout"
 	"gated/internal/base/refusal"
 	"gated/internal/test/linear"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // workerArg is the first argument under which this test binary is an agent's

@@ -18,10 +18,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // player is an actor from inside: a process that calls the daemon as it is told

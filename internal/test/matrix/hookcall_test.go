@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/hook"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // hookDenied is the end of a call that a hook refuses.
@@ -137,6 +137,15 @@ var hookCallRows = []attack{
 		return f.asJSON(object{"tool": "bash", "cwd": "/", "args": object{"workdir": f.git(),
 			"command": "apply_patch <<'E'\n" + heldPatch + "E"}})
 	}),
+	calls("U11r", "by a shell in a shell after cd", hook.Codex{},
+		shellCall("bash -c \"cd s'r'c && apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n\"")),
+	calls("U11s", "beside a name that a shell would expand", hook.Codex{},
+		shellCall("apply_patch <<E\n*** Begin Patch\n*** Delete File: $F\n*** Delete File: src/a.go\n*** End Patch\nE\n")),
+	calls("U11t", "by a second patch, after cd", hook.Codex{},
+		shellCall("apply_patch <<'E'\n*** Begin Patch\n*** Delete File: free\n*** End Patch\nE\ncd src && apply_patch <<'E'\n"+
+			strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
+	calls("U11u", "by env -C", hook.Codex{},
+		shellCall("env -C src apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
 	calls("U11q", "with another letter's escape", hook.Claude{}, func(f *floor) string {
 		return `{"cwd":"` + f.git() + `","tool_name":"Edit","tool_input":{"\u0066ile_path":"\u0073rc\/a.go"}}`
 	}),

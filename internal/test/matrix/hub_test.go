@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	gatedhub "gated/internal/host/hub"
 	"gated/internal/reconcile"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // hubOf is a link to a hub that answers each document as it is told.

@@ -10,10 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
 	"gated/internal/agents/mcp"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
-	"gated/internal/wire/client"
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/authz"
 	"gated/internal/base/op"
@@ -21,7 +22,6 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 // backup copies the database as gated backup does.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/log/witness"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // relayed is a row in which something between opsign and the gate answers for

@@ -22,6 +22,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -29,8 +31,6 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // stranger is a uid that is nobody's here, with the group that may connect.

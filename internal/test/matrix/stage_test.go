@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/client"
 	"gated/internal/base/refusal"
 	"gated/internal/host/daemon"
 	"gated/internal/test/must"
-	"gated/internal/wire/client"
 )
 
 // stage is a whole daemon on a world's state, and actors: processes that call

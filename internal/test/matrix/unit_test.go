@@ -18,12 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/asunit"
 	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // escapeArg makes this program a guest's that attacks the daemon which started it.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
 	"gated/internal/host/daemon"
 	"gated/internal/log/witness"
 	"gated/internal/test/must"
-	"gated/internal/wire/client"
 )
 
 // wholeDaemon is a daemon on a world's state, and a client of it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -21,7 +22,6 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/canary"
 	"gated/internal/test/mint"
-	"gated/internal/wire/api"
 )
 
 // decisions is how many that differ are enough for the canary.

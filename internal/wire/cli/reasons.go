@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 )
 
 // maxReasons is how many requesters' reasons are shown one by one.
@@ -39,9 +39,13 @@ func Reasons(indent, first string, all []api.Reason) string {
 
 // ReasonsInLine is Reasons for a cell of a list, which the caller makes safe to print
 // (see Row). The words of several requesters are in quotes, so that none can pass for
-// another one's.
+// another one's. The words of one requester are in quotes if they have a quote: else
+// they could look like those of several.
 func ReasonsInLine(first string, all []api.Reason) string {
 	if len(all) < 2 {
+		if strings.Contains(first, `"`) {
+			return Quoted(first)
+		}
 		return first
 	}
 	var said []string

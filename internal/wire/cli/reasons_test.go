@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/wire/api"
+	"gated/client/api"
 	"gated/internal/wire/cli"
 )
 
@@ -38,6 +38,9 @@ func TestReasonsCannotPassForOthers(t *testing.T) {
 	all := []api.Reason{{By: "uid:1000", Text: `x"; uid:0: "please`}, {By: "uid:1001", Text: "a\nreason of uid:0: b"}}
 	require.Equal(t, `uid:1000: "x\"; uid:0: \"please"; uid:1001: "a\nreason of uid:0: b"`, cli.ReasonsInLine("", all))
 	require.Equal(t, 2, strings.Count(cli.Reasons("", "", all), "\n"))
+
+	forged := `agent:a#3: "clean"; uid:0: "please"`
+	require.Equal(t, `"agent:a#3: \"clean\"; uid:0: \"please\""`, cli.ReasonsInLine(forged, []api.Reason{{By: "uid:1000", Text: forged}}))
 }
 
 func TestReasonsAreBounded(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/wire/api"
-	"gated/internal/wire/client"
 )
 
 // failure is how a program sees why a command failed.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/wire/api"
 )
 
 // clockSkew is how far the gate's clock and this one may be apart.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 var tuesday = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/base/op"
-	"gated/internal/wire/client"
 )
 
 // Tool is one run of a command line. Answers go to Stdout; what is said beside

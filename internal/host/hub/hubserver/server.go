@@ -19,10 +19,10 @@ import (
 	"strings"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
-	"gated/internal/wire/api"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 func TestDesired(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
-	"gated/internal/wire/api"
 )
 
 // settle is how long a host's files and directories must rest before they are served. A file may be half written, and a

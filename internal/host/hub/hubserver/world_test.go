@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/host/hub"
 	"gated/internal/test/must"
-	"gated/internal/wire/api"
 )
 
 const web = "apiVersion: gated/v1\nhost: pve1\nguests: []\n"

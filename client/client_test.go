@@ -1,0 +1,312 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/client/api"
+	"gated/internal/base/refusal"
+	"gated/internal/test/must"
+)
+
+// env is an environment for Options.Getenv.
+type env map[string]string
+
+func (e env) get(name string) string { return e[name] }
+
+func open(t *testing.T, o Options) *Client {
+	t.Helper()
+	if o.Getenv == nil {
+		o.Getenv = env{}.get
+	}
+	c := must.Get(New(o))(t)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// listen makes a socket on which nothing answers.
+func listen(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
+	t.Cleanup(func() { _ = l.Close() }) // it may be closed already
+	return l
+}
+
+// answer serves h at path.
+func answer(t *testing.T, path string, h http.HandlerFunc) *http.Server {
+	t.Helper()
+	l := listen(t, path)
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	return s
+}
+
+// says answers every call with a status that names its host.
+func says(host string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"host":"`+host+`"}`) }
+}
+
+func unreachable(t *testing.T, err error) *Unreachable {
+	t.Helper()
+	var gone *Unreachable
+	require.ErrorAs(t, err, &gone)
+	require.Equal(t, api.ExitUnreachable, api.Exit(err))
+	return gone
+}
+
+func tried(gone *Unreachable) []string {
+	var out []string
+	for _, a := range gone.Tried {
+		out = append(out, a.Path)
+	}
+	return out
+}
+
+func TestSearchOrder(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want []string
+	}{
+		{Options{}, []string{SystemSocket}},
+		{Options{Getenv: env{"XDG_RUNTIME_DIR": "/r"}.get}, []string{"/r/gated/gated.sock", SystemSocket}},
+		{Options{Getenv: env{"XDG_RUNTIME_DIR": "relative"}.get}, []string{SystemSocket}},
+		{Options{Getenv: env{"XDG_RUNTIME_DIR": "/r", "GATED_SOCKET": "/e"}.get}, []string{"/e"}},
+		{Options{Socket: "/s", Getenv: env{"XDG_RUNTIME_DIR": "/r", "GATED_SOCKET": "/e"}.get}, []string{"/s"}},
+	} {
+		require.Equal(t, c.want, open(t, c.o).paths)
+	}
+}
+
+func TestTheFirstThatExistsIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	system, mine := filepath.Join(dir, "sys"), filepath.Join(dir, "gated", "gated.sock")
+	o := Options{System: system, Getenv: env{"XDG_RUNTIME_DIR": dir}.get}
+
+	gone := unreachable(t, errOf(open(t, o).Status(t.Context())))
+	require.Equal(t, []string{mine, system}, tried(gone))
+	require.ErrorIs(t, gone, fs.ErrNotExist)
+	require.ErrorContains(t, gone, mine)
+	require.ErrorContains(t, gone, system)
+	require.ErrorContains(t, gone, "gated serve")
+
+	answer(t, system, says("system"))
+	st := must.Get(open(t, o).Status(t.Context()))(t)
+	require.Equal(t, "system", st.Host)
+
+	answer(t, mine, says("mine"))
+	st = must.Get(open(t, o).Status(t.Context()))(t)
+	require.Equal(t, "mine", st.Host)
+}
+
+// A dead socket of one's own does not send the call to another gate.
+func TestADeadSocketEndsTheSearch(t *testing.T) {
+	dir := t.TempDir()
+	system, mine := filepath.Join(dir, "sys"), filepath.Join(dir, "gated", "gated.sock")
+	answer(t, system, says("system"))
+	l := listen(t, mine)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+	c := open(t, Options{System: system, Getenv: env{"XDG_RUNTIME_DIR": dir}.get})
+	gone := unreachable(t, errOf(c.Status(t.Context())))
+	require.Equal(t, []string{mine}, tried(gone))
+	require.ErrorIs(t, gone, errNobody)
+}
+
+func TestWhatIsNoSocket(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.ErrorIs(t, unreachable(t, errOf(open(t, Options{Socket: file}).Status(t.Context()))), errNotSocket)
+	long := "/" + strings.Repeat("x", maxSocketPath)
+	require.ErrorIs(t, unreachable(t, errOf(open(t, Options{Socket: long}).Status(t.Context()))), errTooLong)
+	require.ErrorIs(t, unreachable(t, errOf(open(t, Options{Socket: long[:maxSocketPath]}).Status(t.Context()))), fs.ErrNotExist)
+}
+
+func errOf(_ api.Status, err error) error { return err }
+
+func TestGatedUIDMustBeANumber(t *testing.T) {
+	for _, bad := range []string{"root", "-1", "4294967295", "4294967296", "0x0", " 0", "1,2"} {
+		must.Fail(New(Options{Getenv: env{"GATED_UID": bad}.get}))(t, refusal.Malformed, bad)
+	}
+	c := open(t, Options{Getenv: env{"GATED_UID": "4294967294"}.get})
+	require.True(t, c.trusted[4294967294])
+}
+
+func TestAnswersThatAreNotAGates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	var h http.HandlerFunc
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) { h(w, r) })
+	c := open(t, Options{Socket: path})
+	text := func(status int, kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"html":           text(500, "text/html", "<p>no"),
+		"no type":        text(403, "", `{"code":"not_allowed"}`),
+		"broken problem": text(403, api.ProblemType, `{"code":`),
+		"no code":        text(403, api.ProblemType, `{}`),
+		"redirect":       text(302, "text/html", ""),
+		"broken json":    text(200, api.ContentType, `{"host":`),
+		"twice":          text(200, api.ContentType, `{"host":"a","host":"b"}`),
+		"two":            text(200, api.ContentType, `{"host":"a"}{}`),
+		"another type":   text(200, api.ContentType, `{"host":7}`),
+	} {
+		h = answer
+		_, err := c.Status(t.Context())
+		require.ErrorIs(t, err, refusal.Internal, name)
+		require.Equal(t, api.ExitInternal, api.Exit(err), name)
+	}
+	h = text(499, api.ProblemType+"; charset=utf-8", `{"code":"from_the_future","detail":"d","new":1}`)
+	must.Fail(c.Status(t.Context()))(t, refusal.Code("from_the_future"))
+}
+
+func TestALostAnswer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	answer(t, path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	_, err := open(t, Options{Socket: path}).Approve(t.Context(), "j1.1", api.EnvelopeOf([]byte("{}"), "s"))
+	gone := unreachable(t, err)
+	require.Equal(t, []string{path}, tried(gone))
+	require.ErrorContains(t, err, "before the answer")
+	require.True(t, gone.Asked, "nobody knows whether it counted")
+}
+
+func TestDeadlines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	answer(t, path, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := open(t, Options{Socket: path})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := errOf(c.Status(ctx))
+	unreachable(t, err)
+	require.ErrorContains(t, err, "no answer in time")
+
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, errOf(c.Status(ctx)), context.Canceled)
+}
+
+// A queue that is full is asked again.
+func TestAFullQueue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
+	defer func() { require.NoError(t, syscall.Close(fd)) }()
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	first := must.Get(net.Dial("unix", path))(t)
+	must.Fail(net.Dial("unix", path))(t, syscall.EAGAIN)
+
+	c := open(t, Options{Socket: path})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	must.Fail(c.dial(ctx))(t, context.DeadlineExceeded)
+
+	got := make(chan error, 1)
+	go func() {
+		conn, err := c.dial(t.Context())
+		if err == nil {
+			err = conn.Close()
+		}
+		got <- err
+	}()
+	taken, _ := must.Two(syscall.Accept(fd))(t)
+	require.NoError(t, <-got)
+	require.NoError(t, syscall.Close(taken))
+	require.NoError(t, first.Close())
+}
+
+func event(n int) string {
+	return "id: " + strconv.Itoa(n) + "\ndata: {\"seq\":" + strconv.Itoa(n) + ",\"kind\":\"planned\"}\n\n"
+}
+
+// A stream that breaks is resumed where it broke, and nothing comes twice.
+func TestEventsResume(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	var asked []string
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("after"))
+		_, _ = io.WriteString(w, ": heartbeat\n\n"+event(1)+event(2))
+		if len(asked) > 1 {
+			_, _ = io.WriteString(w, event(3))
+		}
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	stop := errors.New("enough")
+	var got []int64
+	var told []string
+	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Back: func() { told = append(told, "back") }}
+	require.ErrorIs(t, open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
+		if got = append(got, e.Seq); len(got) == 3 {
+			return stop
+		}
+		return nil
+	}), stop)
+	require.Equal(t, []int64{1, 2, 3}, got)
+	require.Equal(t, []string{"0", "2"}, asked)
+	require.Equal(t, []string{"lost", "back"}, told)
+}
+
+func TestEventsThatEndForGood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "false", r.URL.Query().Get("follow"))
+		_, _ = io.WriteString(w, event(1))
+	})
+	n := 0
+	require.NoError(t, open(t, Options{Socket: path}).Events(t.Context(), 0, false, func(api.Entry) error { n++; return nil }))
+	require.Equal(t, 1, n)
+}
+
+func TestEventsThatAreRefusedAreNotTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	n := 0
+	answer(t, path, func(w http.ResponseWriter, _ *http.Request) {
+		n++
+		w.Header().Set("Content-Type", api.ProblemType)
+		w.WriteHeader(429)
+		_, _ = io.WriteString(w, `{"code":"over_limit","detail":"d"}`)
+	})
+	err := open(t, Options{Socket: path}).Events(t.Context(), 0, true, func(api.Entry) error { return nil })
+	require.ErrorIs(t, err, refusal.OverLimit)
+	require.Equal(t, 1, n)
+}
+
+// Only a client that was connected waits for the daemon to come back.
+func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	c := open(t, Options{Socket: path})
+	follow := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return c.Events(ctx, 0, true, func(api.Entry) error { return nil })
+	}
+	require.False(t, unreachable(t, follow(5*time.Second)).Asked) // a fifth of what it would wait otherwise
+
+	s := answer(t, path, says("h"))
+	must.Get(c.Status(t.Context()))(t)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, follow(50*time.Millisecond), context.DeadlineExceeded)
+}
