@@ -23,9 +23,10 @@ BACKEND ?=
 SOAK ?= 30m
 RELIABILITY_SOAK ?= 3m
 
-# What gated --version and gated status say: the commit, where this is a checkout
-# of its own; without one Go's word for that. The same commit makes the same programs.
-VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
+# What gated --version and gated status say: the version's tag and the commit, where this is
+# a checkout of its own; without one Go's word for that. The same commit makes the same programs.
+TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
+COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 .PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness clean
 
@@ -34,10 +35,12 @@ go:
 	@command -v $(firstword $(GO)) >/dev/null || { echo "make: there is no $(firstword $(GO)) in PATH; gated needs Go 1.26 (https://go.dev/dl/)" >&2; \
 		echo "  where it is installed: export PATH=\$$PATH:/usr/local/go/bin, or make GO=/path/to/go" >&2; exit 1; }
 
+STAMP = -X gated/internal/base/version.tag=$(TAG) -X gated/internal/base/version.commit=$(COMMIT)
+
 # Static programs in bin/, without tables for debuggers. Traces of a crash and CPU profiles need
 # none of these.
 build: go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X gated/internal/host/daemon.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(STAMP)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build
