@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
@@ -24,25 +24,29 @@ import (
 )
 
 func (t *tool) backupCommand() *cobra.Command {
+	var dir string
 	c := t.Command(cli.Words{
 		Use:   "backup FILE",
 		Short: "Write a consistent copy of the gate's state to a new file, and check it",
 		Long: `The daemon runs on. The backup is read back and checked before the file gets its name: its pages, its gate,
-the audit log, and all that gated fsck checks. Only its owner can read the file. It never replaces another file.`,
-		Example: "  gated backup gated-backup.db",
+the audit log, and all that gated fsck checks. Only its owner can read the file. It never replaces another file. With
+--state, it reads the state directory itself, beside a running daemon or without one, as the daemon's user.`,
+		Example: "  gated backup gated-backup.db\n" +
+			"  gated backup gated-backup.db --state /var/lib/gated",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
+		take := t.takeFromDaemon
+		if c.Flags().Changed("state") {
+			take = takeFrom(stateDir(dir))
 		}
-		defer cl.Close()
-		r, err := t.backup(c.Context(), cl, args[0])
+		r, err := t.backup(c.Context(), take, args[0])
 		if err != nil {
 			return err
 		}
 		return t.showBackup(r)
 	})
 	c.ValidArgsFunction = nil // files
+	c.Flags().StringVar(&dir, "state", "", "read the state `DIR` itself, without the daemon")
+	_ = c.MarkFlagDirname("state") // the flag was just added
 	c.AddCommand(t.backupVerifyCommand())
 	return c
 }
@@ -105,10 +109,33 @@ func (t *tool) checking(entries int64) {
 // longLog is how many entries of an audit log take seconds to check.
 const longLog = 100_000
 
+// taking fills a new file with a copy of a gate's database. It returns how the
+// daemon is that made it, if one did.
+type taking func(ctx context.Context, into *os.File) (*api.Status, error)
+
+func (t *tool) takeFromDaemon(ctx context.Context, into *os.File) (*api.Status, error) {
+	cl, err := t.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	status, err := cl.Status(ctx)
+	if err == nil {
+		_, err = cl.Backup(ctx, into)
+	}
+	return &status, err
+}
+
+func takeFrom(dir string) taking {
+	return func(ctx context.Context, into *os.File) (*api.Status, error) {
+		return nil, life.Backup(ctx, dir, into.Name())
+	}
+}
+
 // backup writes a new file that only its owner can read. It gets its name when
 // it is whole and was checked as it lies on disk, so that nothing of that name
 // is anything less; what broke off is taken away.
-func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r backedUp, err error) {
+func (t *tool) backup(ctx context.Context, take taking, path string) (r backedUp, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return r, fileTaken(path)
 	}
@@ -118,10 +145,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	part := f.Name()
 	defer func() { err = errors.Join(err, removed(part)) }()
-	status, err := cl.Status(ctx)
-	if err == nil {
-		_, err = cl.Backup(ctx, f)
-	}
+	of, err := take(ctx, f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return r, err
 	}
@@ -129,9 +153,9 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
 		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
-	if r.Gate != status.Gate || r.Host != status.Host {
+	if of != nil && (r.Gate != of.Gate || r.Host != of.Host) {
 		return r, refusal.New(refusal.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
-			r.Gate, r.Host, status.Gate, status.Host)
+			r.Gate, r.Host, of.Gate, of.Host)
 	}
 	return r, settled(part, path)
 }
