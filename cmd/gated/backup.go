@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -200,17 +198,23 @@ func (t *tool) restoreCommand() *cobra.Command {
 		Short: "Put a backup in the place of a gate's database",
 		Long: `The daemon must not run. The gate gets a new id, so no earlier signature counts. The old database is kept
 beside the new one. If the old database has a newer list of signers than the backup, that list stays in force: keys
-that were removed since the backup stay removed. Guests are not part of a backup.`,
-		Example: "  gated restore gated-backup.db --state /var/lib/gated",
+that were removed since the backup stay removed. Guests are not part of a backup.
+
+FILE may be -, for standard input. The gate's user so restores a backup that only root may read: put
+runuser -u gated -- in front, because root's shell opens the file then.`,
+		Example: "  gated restore gated-backup.db --state /var/lib/gated\n" +
+			"  gated restore - --state /var/lib/gated < gated-backup.db",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		if err := readable(args[0]); err != nil {
-			return cli.Usage(unreadable(err, stateDir(dir)))
-		}
 		restore := life.Restore
 		if signers {
 			restore = life.RestoreWithSigners
 		}
-		r, err := restore(c.Context(), args[0], stateDir(dir))
+		file, done, err := t.backupToRestore(args[0], stateDir(dir))
+		if err != nil {
+			return err
+		}
+		defer done()
+		r, err := restore(c.Context(), file, stateDir(dir))
 		if err != nil {
 			return hinted(err, "gated backup verify FILE says whether a gate can be restored from it", refusal.Conflict,
 				refusal.BadParams)
@@ -339,21 +343,4 @@ func restoredClockSays(c life.RestoredClock) string {
 		"the backup was of a gate that had seen %s\n"+
 		"  check: date -u; if it is wrong, set it right and restore again\n",
 		how, c.Now.Format(time.RFC3339), c.Mark.Format(time.RFC3339))
-}
-
-// unreadable says that this user cannot read a backup, and how gated's user can.
-func unreadable(err error, state string) string {
-	if !errors.Is(err, fs.ErrPermission) {
-		return err.Error()
-	}
-	return fmt.Sprintf("%v\nthe user that gated runs as has to be able to read it: install -o %s -m 0600 FILE %s/", err,
-		userName(), op.Shown(state))
-}
-
-// userName is the name of the user that this runs as, or its uid.
-func userName() string {
-	if u, err := user.Current(); err == nil {
-		return op.Shown(u.Username)
-	}
-	return strconv.Itoa(os.Getuid())
 }

@@ -72,8 +72,8 @@ func TestHinted(t *testing.T) {
 func TestReadable(t *testing.T) {
 	err := readable(filepath.Join(t.TempDir(), "nowhere"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, err.Error(), unreadable(err, "/s"))
+	require.Equal(t, err.Error(), unreadable(err, "/b.db", "/s"))
 	denied := &fs.PathError{Op: "open", Path: "/root/b.db", Err: fs.ErrPermission}
-	require.Equal(t, "open /root/b.db: permission denied\nthe user that gated runs as has to be able to read it: install -o "+
-		userName()+" -m 0600 FILE /s/", unreadable(denied, "/s"))
+	require.Equal(t, "open /root/b.db: permission denied\nroot can hand it over: runuser -u "+userName()+
+		" -- gated restore - --state /s < /root/b.db", unreadable(denied, "/root/b.db", "/s"))
 }
