@@ -178,8 +178,8 @@ func DefaultStateDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gated")
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
+	home := ownfile.Home(os.Getenv)
+	if home == "" {
 		return "gated"
 	}
 	return filepath.Join(home, ".local", "state", "gated")

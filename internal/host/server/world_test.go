@@ -47,6 +47,10 @@ func configOf(w *servicetest.World) Config {
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
 		},
+		Reload: func(ctx context.Context) (api.Reloaded, error) {
+			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
+			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
+		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }
 
