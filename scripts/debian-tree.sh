@@ -7,7 +7,7 @@ set -euo pipefail
 # What an operator's host has, and the servers that the story speaks to. No libpam-systemd: a login has no
 # XDG_RUNTIME_DIR then, as in a container or under su.
 packages=(
-	systemd systemd-sysv dbus openssh-client cron procps less curl jq
+	systemd systemd-sysv dbus openssh-client cron procps less curl jq tmux
 	opensmtpd prometheus prometheus-node-exporter
 )
 suite=bookworm
@@ -38,7 +38,7 @@ if [ ! -d "$tree" ]; then
 	trap 'rm -rf --one-file-system "$making"' EXIT
 	began=$SECONDS
 	include=$(IFS=,; printf '%s' "${packages[*]}")
-	DEBIAN_FRONTEND=noninteractive mmdebstrap --quiet --variant=minbase --format=directory "${options[@]}" \
+	DEBIAN_FRONTEND=noninteractive mmdebstrap --quiet --variant=minbase --format=directory "${options[@]}" --dpkgopt=force-unsafe-io \
 		--include="$include" "$suite" "$making/tree" - <<<"$sources" >"$making/log" 2>&1 || {
 		tail -n 20 "$making/log" >&2
 		complain "mmdebstrap could not make the tree"

@@ -66,11 +66,12 @@ inside() {
 	enter systemd-run --quiet --pipe --wait --collect --service-type=exec -- "$@"
 }
 
-# halted ends the container and what was made for it.
+# halted ends the container, and removes what was made for it.
 halted() {
-	local group
-	[ -z "$machine" ] || kill -KILL "$leader" "$machine" 2>/dev/null
-	[ -z "$machine" ] || wait "$machine" 2>/dev/null
+	local code=$? group
+	[ -n "$dir" ] || return "$code"
+	[ -z "$machine" ] || kill -KILL ${leader:+"$leader"} "$machine" 2>/dev/null || true
+	[ -z "$machine" ] || wait "$machine" 2>/dev/null || true
 	for group in "${groups[@]}"; do
 		# The kernel takes a moment until it knows that a group has no process any more.
 		for _ in $(seq 100); do
@@ -79,6 +80,9 @@ halted() {
 			sleep 0.05
 		done
 	done
-	umount -l "$dir/debian" 2>/dev/null
-	true
+	machine= leader= groups=()
+	umount -l "$dir/debian" 2>/dev/null || true
+	rm -rf --one-file-system "$dir"
+	dir=
+	return "$code"
 }

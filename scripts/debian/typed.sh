@@ -1,0 +1,93 @@
+# What a person types in the booted Debian: the stories beside this file source it, as root there. The story sets name and
+# dir before, and pages: where the documents are.
+. /src/scripts/tell.sh
+
+# block PAGE HEADING N prints the Nth block of commands below a heading of a page, without the page's indentation.
+block() {
+	awk -v heading="$2" -v want="$3" '
+		/^#+ / { if (on) exit; on = (substr($0, index($0, " ") + 1) == heading); next }
+		!on { next }
+		/^    / { if (!inside) n++; inside = 1; if (n == want) { print substr($0, 5); found = 1 }; next }
+		# An empty line within a block does not end it, a line of text does.
+		/^$/ { next }
+		{ inside = 0 }
+		END { if (!found) exit 1 }
+	' "$pages/$1" >"$dir/block" || fail "$1 has no block $3 below \"$2\""
+	cat "$dir/block"
+}
+
+# script PAGE NAME prints the block of a page that begins with the comment "# NAME".
+script() {
+	awk -v name="    # $2" '$0 == name { on = 1; next } on && !/^    / { exit } on { print substr($0, 5); found = 1 }
+		END { if (!found) exit 1 }' "$pages/$1" >"$dir/block" || fail "$1 has no block $2"
+	cat "$dir/block"
+}
+
+# login USER CODE TEXT types lines into a new login of a user, as su makes one, and checks the exit code of the last line
+# or of the first that failed. told shows them with what they printed.
+login() {
+	silent "$2" su - "$1" -c "set -e; $3"
+}
+
+told() {
+	printf '%s\n' "$3" | sed "s/^/  $1\$ /; s/^  root\\$/  root#/"
+	login "$@"
+	cut -c 1-160 "$dir/out" | sed 's/^/    /'
+}
+
+# A terminal is one of tmux. Its prompt has the exit code and the number of the next command, so that a line that ended
+# is told from one that still runs.
+terminal() { # terminal NAME USER
+	tmux -f /dev/null new-session -d -s "$1" -x 200 -y 50 "exec su - $2"
+	tmux send-keys -t "$1" "PS1='[\$?:\\#]\$ ' PS2='more> '" Enter
+	settled "$1" '^\[[0-9]+:[0-9]+\]\$$'
+}
+
+screen() { tmux capture-pane -p -J -S - -t "$1" | sed -e 's/ *$//' | grep -v '^$' || true; }
+
+# settled waits until the last line of a terminal is as wanted.
+settled() {
+	for _ in $(seq 600); do
+		screen "$1" | tail -n 1 | grep -qE -- "$2" && return
+		sleep 0.05
+	done
+	screen "$1" | tail -n 30 >&2
+	fail "the terminal $1 does not show $2"
+}
+
+# type TERMINAL LINE types a line and waits until it ended, or asks for more; left says how the last command ended.
+type() {
+	local before
+	before=$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')
+	tmux send-keys -t "$1" -l -- "$2"
+	tmux send-keys -t "$1" Enter
+	for _ in $(seq 1200); do
+		if [ "$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')" -gt "$before" ] ||
+			screen "$1" | tail -n 1 | grep -qE 'Type yes: ?$'; then
+			return
+		fi
+		sleep 0.05
+	done
+	screen "$1" | tail -n 30 >&2
+	fail "'$2' did not end"
+}
+
+left() { screen "$1" | tail -n 1 | sed -n 's/^\[\([0-9]*\):.*/\1/p'; }
+
+# follow TERMINAL types each line of its standard input, and each has to end with exit code 0, but for what the line's
+# own text says: a request that waits exits 3.
+follow() {
+	local line code want
+	while IFS= read -r line <&3; do
+		printf '  $ %s\n' "$line"
+		type "$1" "$line"
+		if screen "$1" | tail -n 1 | grep -qE 'Type yes: ?$'; then type "$1" yes; fi
+		code=$(left "$1")
+		want=0
+		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3
+		[ -z "$code" ] || [ "$code" = "$want" ] || {
+			screen "$1" | tail -n 30 >&2
+			fail "'$line' exited $code, not $want"
+		}
+	done 3<"$dir/block"
+}

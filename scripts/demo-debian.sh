@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# gated on a Debian 12 that boots for this: with systemd as process 1, from Debian's packages, with no network but
+# loopback. Every step checks that what it says is so; the first one that is not ends the demo with exit code 1. It
+# leaves the tree of Debian in the user's cache, and nothing else. Run it with: sudo make demo-debian
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+PATH=$PATH:/usr/sbin:/sbin
+[ "$(id -u)" = 0 ] || { echo "demo-debian: not run: to boot a Debian takes root: sudo make demo-debian" >&2; exit 1; }
+for program in systemd-nspawn nsenter unshare pgrep; do
+	command -v "$program" >/dev/null || {
+		echo "demo-debian: not run: $program is needed (Debian: apt-get install systemd-container mmdebstrap procps)" >&2
+		exit 1
+	}
+done
+# What is mounted here is mounted for this script alone, and goes with it.
+[ -n "${GATED_DEMO_MOUNTS-}" ] || GATED_DEMO_MOUNTS=own exec unshare --mount --propagation private -- "$0" "$@"
+
+name=demo-debian
+began=$SECONDS
+dir=
+. "$root/scripts/tell.sh"
+. "$root/scripts/debian.sh"
+trap halted EXIT
+trap 'exit 130' INT TERM
+
+tree=$("$root/scripts/debian-tree.sh")
+
+# story SCRIPT OPTIONS... runs a script in a Debian that was never booted before.
+story() {
+	local from=$SECONDS
+	dir=$(mktemp -d /var/tmp/gated-demo-debian.XXXXXX)
+	boot "$tree" --bind-ro="$root:/src" "${@:2}"
+	inside /bin/bash "/src/scripts/debian/$1" || fail "the story $1 ended at the step above"
+	halted
+	note "($1: $((SECONDS - from)) s)"
+}
+
+for script in ${STORIES:-tour.sh}; do
+	story "$script"
+done
+say "Done in $((SECONDS - began)) s: Debian was installed on, upgraded, restored and purged, and nothing of it runs any more."
