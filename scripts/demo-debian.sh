@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gated on a Debian 12 that boots for this: with systemd as process 1, from Debian's packages, with no network but
 # loopback. Every step checks that what it says is so; the first one that is not ends the demo with exit code 1. It
-# leaves the tree of Debian in the user's cache, and nothing else. Run it with: sudo make demo-debian
+# leaves the tree of Debian in the user's cache, and nothing else. Run it with: sudo make demo-debian;
+# scripts/demo-debian.sh tour runs one part.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,17 +27,33 @@ trap 'exit 130' INT TERM
 
 tree=$("$root/scripts/debian-tree.sh")
 
-# story SCRIPT OPTIONS... runs a script in a Debian that was never booted before.
-story() {
-	local from=$SECONDS
-	dir=$(mktemp -d /var/tmp/gated-demo-debian.XXXXXX)
-	boot "$tree" --bind-ro="$root:/src" "${@:2}"
-	inside /bin/bash "/src/scripts/debian/$1" || fail "the story $1 ended at the step above"
+# fresh boots a Debian that was never booted before; chapter runs a script in it.
+fresh() {
 	halted
+	dir=$(mktemp -d /var/tmp/gated-demo-debian.XXXXXX)
+	boot "$tree" --bind-ro="$root:/src" "$@"
+}
+
+chapter() {
+	local from=$SECONDS
+	inside /bin/bash "/src/scripts/debian/$1" || fail "$1 ended at the step above"
 	note "($1: $((SECONDS - from)) s)"
 }
 
-for script in ${STORIES:-tour.sh}; do
-	story "$script"
+tour() {
+	fresh
+	chapter tour.sh
+}
+
+by_hand() {
+	fresh
+	chapter by-hand.sh
+	enter /bin/bash /src/scripts/debian/other-clock.sh || fail "no daemon ran by another clock"
+	chapter clock.sh
+}
+
+[ $# -gt 0 ] || set -- tour by_hand
+for part in "$@"; do
+	$part
 done
-say "Done in $((SECONDS - began)) s: Debian was installed on, upgraded, restored and purged, and nothing of it runs any more."
+say "Done in $((SECONDS - began)) s: nothing of it runs any more."

@@ -1,6 +1,7 @@
 # What a person types in the booted Debian: the stories beside this file source it, as root there. The story sets name and
 # dir before, and pages: where the documents are.
 . /src/scripts/tell.sh
+trap 'echo "$name: line $LINENO of ${0##*/}: $BASH_COMMAND" >&2' ERR
 
 # block PAGE HEADING N prints the Nth block of commands below a heading of a page, without the page's indentation.
 block() {
@@ -8,8 +9,6 @@ block() {
 		/^#+ / { if (on) exit; on = (substr($0, index($0, " ") + 1) == heading); next }
 		!on { next }
 		/^    / { if (!inside) n++; inside = 1; if (n == want) { print substr($0, 5); found = 1 }; next }
-		# An empty line within a block does not end it, a line of text does.
-		/^$/ { next }
 		{ inside = 0 }
 		END { if (!found) exit 1 }
 	' "$pages/$1" >"$dir/block" || fail "$1 has no block $3 below \"$2\""
