@@ -48,8 +48,8 @@ tour() {
 by_hand() {
 	fresh
 	chapter by-hand.sh
-	enter /bin/bash /src/scripts/debian/other-clock.sh || fail "no daemon ran by another clock"
-	chapter clock.sh
+	# Only a process with the machine's own rights may make such a time, so this is no unit of the container.
+	enter unshare --time --fork --boottime 2592000 /bin/bash /src/scripts/debian/clock.sh || fail "clock.sh ended at the step above"
 }
 
 [ $# -gt 0 ] || set -- tour by_hand

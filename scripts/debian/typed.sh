@@ -62,7 +62,7 @@ type() {
 	tmux send-keys -t "$1" Enter
 	for _ in $(seq 1200); do
 		if [ "$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')" -gt "$before" ] ||
-			screen "$1" | tail -n 1 | grep -qE 'Type yes: ?$'; then
+			screen "$1" | tail -n 1 | grep -qE '(Type yes:|\(yes\)) ?$'; then
 			return
 		fi
 		sleep 0.05
@@ -80,7 +80,7 @@ follow() {
 	while IFS= read -r line <&3; do
 		printf '  $ %s\n' "$line"
 		type "$1" "$line"
-		if screen "$1" | tail -n 1 | grep -qE 'Type yes: ?$'; then type "$1" yes; fi
+		if screen "$1" | tail -n 1 | grep -qE '(Type yes:|\(yes\)) ?$'; then type "$1" yes; fi
 		code=$(left "$1")
 		want=0
 		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3
