@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -66,8 +67,11 @@ func newManager(t *testing.T) *manager {
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, os.Chown(m.socket, 0, callers))
 	require.NoError(t, os.Chmod(m.socket, 0o660))
-	m.passes = must.Get(l.File())(t)
-	require.NoError(t, l.Close())
+	// O_NONBLOCK is one flag for all who have the socket (open(2)). os/exec clears it for a file that was made with it,
+	// and would do so while a daemon serves. A service manager does not, with NonBlocking=yes.
+	f := must.Get(l.File())(t)
+	m.passes = os.NewFile(uintptr(must.Get(unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3))(t)), "unit")
+	require.NoError(t, errors.Join(f.Close(), l.Close()))
 	path := filepath.Join(dir, "n")
 	m.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	require.NoError(t, os.Chmod(path, 0o666))
