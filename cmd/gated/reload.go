@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,10 @@ for a restart. If the daemon refuses a file, what was in force stays, and the ex
 		defer cl.Close()
 		r, err := cl.Reload(c.Context())
 		if err != nil {
-			return hinted(err, "what was in force stays; correct the file, and try again")
+			if refused := (*api.Refusal)(nil); errors.As(err, &refused) {
+				t.Say("note: the reload was refused, and what was in force stays\n")
+			}
+			return err
 		}
 		if t.JSON {
 			return t.Emit(r)

@@ -74,8 +74,8 @@ func parseCgroups(text string) Service {
 }
 
 // serviceOf returns the service of a cgroup: the last unit on its path, if that is a service. A
-// group below it that is no unit belongs to the service, because the recommended unit puts the
-// daemon into such a group (DelegateSubgroup=daemon).
+// group below it that is no unit belongs to the service, because a drop-in of contrib/systemd
+// puts the daemon into such a group (DelegateSubgroup=daemon).
 //
 // A service in the middle of the path, above another unit, does not count. It is a user's
 // manager (user@1000.service) or a container's. The unit below it is a terminal's scope, or
