@@ -52,7 +52,26 @@ by_hand() {
 	enter unshare --time --fork --boottime 2592000 /bin/bash /src/scripts/debian/clock.sh || fail "clock.sh ended at the step above"
 }
 
-[ $# -gt 0 ] || set -- tour by_hand
+# packages builds two versions that differ in their number alone: the commit's, and one of a day later.
+packages() {
+	local at
+	at=$(git -C "$root" log -1 --format=%ct)
+	packages=$(mktemp -d /var/tmp/gated-demo-packages.XXXXXX)
+	for at in "$at" "$((at + 86400))"; do
+		SOURCE_DATE_EPOCH=$at "$root/contrib/packaging/build.sh" -formats deb -archs "$(dpkg --print-architecture)" \
+			>"$packages/log" 2>&1 || { tail -n 20 "$packages/log" >&2; fail "a package was not built"; }
+		mv "$root"/dist/packages/*.deb "$packages/"
+	done
+}
+
+package() {
+	[ -n "${packages-}" ] || packages
+	fresh --bind-ro="$packages:/packages"
+	chapter package.sh
+	chapter upgrade.sh
+}
+
+[ $# -gt 0 ] || set -- tour by_hand package
 for part in "$@"; do
 	$part
 done
