@@ -20,7 +20,7 @@ fail() {
 }
 
 debs=("$out"/*.deb) rpms=("$out"/*.rpm)
-[ -e "${debs[0]}" ] && [ -e "${rpms[0]}" ] || fail "there are none in $out: make packages"
+if [ ! -e "${debs[0]}" ] || [ ! -e "${rpms[0]}" ]; then fail "there are none in $out: make packages"; fi
 
 same_twice() {
 	local epoch
@@ -44,7 +44,7 @@ lint() {
 links() {
 	local root=$tmp/files/usr/share/doc/gated file link checked=0
 	while IFS=: read -r file link; do
-		[ -e "$(dirname "$file")/$link" ] || [ -L "$(dirname "$file")/$link" ] || fail "$file has a link to $link, which is not in the package"
+		if [ ! -e "$(dirname "$file")/$link" ] && [ ! -L "$(dirname "$file")/$link" ]; then fail "$file has a link to $link, which is not in the package"; fi
 		checked=$((checked + 1))
 	done < <(grep -rohHE '\]\([^) ]+\)' --include=*.md "$root" | sed -E 's/\]\(([^)#]*)(#[^)]*)?\)$/\1/' | grep -vE ':(https?|mailto):|:$')
 	[ "$checked" -gt 300 ] || fail "only $checked links were found"

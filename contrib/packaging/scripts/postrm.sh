@@ -46,13 +46,14 @@ mkdir -p "$unfinished"
 chmod 0700 "$unfinished"
 for file in "$state"/gated.db* "$state/gated.yaml" "$state"/allowed_signers* "$state/revoked"; do
 	if [ -f "$file" ] && [ ! -L "$file" ]; then
-		file=$unfinished/${file##*/}
-		mv -f -T "$state/${file##*/}" "$file"
-		# A link was made by another hand: its file keeps owner and mode.
-		if [ -f "$file" ] && [ ! -L "$file" ] && [ "$(stat -c %h "$file")" = 1 ]; then
-			chown root:root "$file"
-			chmod 0600 "$file"
-		fi
+		mv -f -T "$file" "$unfinished/${file##*/}"
+	fi
+done
+for file in "$unfinished"/*; do
+	# A link was made by another hand: its file keeps owner and mode.
+	if [ -f "$file" ] && [ ! -L "$file" ] && [ "$(stat -c %h "$file")" = 1 ]; then
+		chown root:root "$file"
+		chmod 0600 "$file"
 	fi
 done
 rm -f "$state/gate.key" "$state/reserve" "$state/lock" "$state/revoked.lock"

@@ -49,10 +49,14 @@ if [ ! -d "$backups" ]; then
 	mkdir -m 0700 "$backups"
 	chown "$(stat -c %u:%g "$state")" "$backups"
 fi
-backup=$backups/gated-$was-before-$version-$(date -u +%Y%m%dT%H%M%SZ).db
+backup=$backups/gated-$was-before-$version-$(date -u +%Y%m%dT%H%M%SZ)
+while [ -e "$backup.db" ]; do # an upgrade that was cut off in this second
+	backup=$backup-again
+done
+backup=$backup.db
 mv -n -T "$copy" "$backup"
 if [ -e "$copy" ]; then
-	say "the upgrade stops and has changed nothing, because $backup is there already: upgrade again"
+	say "the upgrade stops and has changed nothing, because the backup could not be moved to $backup: upgrade again"
 	exit 1
 fi
 sync "$backups"
