@@ -19,28 +19,27 @@ verified() {
 
 # calls_while runs a command of root while agents call without a pause; no call may fail.
 calls_while() {
-	local calls=$dir/calls n
-	: >"$calls"
-	rm -f "$dir/over"
+	local calls=/tmp/calls n caller
+	rm -f "$calls" /tmp/over
 	# shellcheck disable=SC2016 # the login's shell expands it
-	su - agent -c 'n=0; while [ ! -e /tmp/over ]; do gated guests >/dev/null || exit 1; n=$((n+1)); echo $n >/tmp/calls; done' 2>"$calls" &
-	local caller=$!
-	for _ in $(seq 200); do [ ! -s /tmp/calls ] || break; sleep 0.05; done
+	su - agent -c 'while [ ! -e /tmp/over ]; do gated guests >/dev/null || exit 1; echo >>/tmp/calls; done' 2>"$dir/failed" &
+	caller=$!
+	for _ in $(seq 200); do [ ! -s "$calls" ] || break; sleep 0.05; done
 	told root 0 "$1"
-	n=$(cat /tmp/calls)
-	for _ in $(seq 200); do [ "$(cat /tmp/calls)" -le "$n" ] || break; sleep 0.05; done
+	n=$(wc -l <"$calls")
+	for _ in $(seq 200); do [ "$(wc -l <"$calls")" -le "$n" ] || break; sleep 0.05; done
 	touch /tmp/over
-	wait "$caller" || { cat "$calls" >&2; fail "a call failed during: $1"; }
-	note "$(cat /tmp/calls) calls, none failed"
-	rm -f /tmp/over /tmp/calls
+	wait "$caller" || { cat "$dir/failed" >&2; fail "a call failed during: $1"; }
+	[ "$(wc -l <"$calls")" -gt "$n" ] || fail "no call came through after: $1"
+	note "$(wc -l <"$calls") calls, none failed"
 }
 
 # mails starts a mail server that delivers to the users of this Debian, and the notifier.
 mails() {
 	cat >/etc/smtpd.conf <<-'END'
 		listen on lo port 25
-		action local mbox
-		match from local for local action local
+		action "mailbox" mbox
+		match from local for local action "mailbox"
 	END
 	systemctl start opensmtpd
 	install -m 0644 /dev/stdin /etc/gated/notify.yaml <<-'END'
@@ -49,7 +48,7 @@ mails() {
 		    smtp: {server: "127.0.0.1:25", tls: none, from: gated@localhost, to: [alice@localhost]}
 		    roles: [operational]
 	END
-	told root 0 'gated notify check /etc/gated/notify.yaml && systemctl enable --now gated-notify'
+	told root 0 'gated notify check /etc/gated/notify.yaml && useradd --system notify; systemd-run --unit=gated-notify -p User=notify -p StateDirectory=gated-notify -p StateDirectoryMode=0700 -p SupplementaryGroups=gated -E HOME=/var/lib/gated-notify -E XDG_STATE_HOME=/var/lib/gated-notify gated notify run --config /etc/gated/notify.yaml'
 	healthy
 }
 

@@ -1,6 +1,7 @@
 # What a person types in the booted Debian: the stories beside this file source it, as root there. The story sets name and
 # dir before, and pages: where the documents are.
 . /src/scripts/tell.sh
+set -E
 trap 'echo "$name: line $LINENO of ${0##*/}: $BASH_COMMAND" >&2' ERR
 
 # block PAGE HEADING N prints the Nth block of commands below a heading of a page, without the page's indentation.
@@ -31,7 +32,9 @@ login() {
 told() {
 	printf '%s\n' "$3" | sed "s/^/  $1\$ /; s/^  root\\$/  root#/"
 	login "$@"
-	cut -c 1-160 "$dir/out" | sed 's/^/    /'
+	# Of apt, what the package says; and no more than a screen.
+	{ grep -avE '^$|^WARNING: apt|^(Reading|Building|Need to get|After this|Get:|debconf:|Selecting|\(Reading|The following|Use .apt)|^[0-9]+ upgraded' \
+		"$dir/out" || true; } | cut -c 1-160 | tail -n 24 | sed 's/^/    /'
 }
 
 # A terminal is one of tmux. Its prompt has the exit code and the number of the next command, so that a line that ended
