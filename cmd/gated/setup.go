@@ -91,11 +91,13 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	if !f.own && f.dir == "" {
 		f.dir = life.SystemStateDir
 	}
-	f.dir = stateDir(f.dir)
+	var err error
+	if f.dir, err = filepath.Abs(stateDir(f.dir)); err != nil {
+		return err
+	}
 	person := t.person()
 	done := setupDone{State: f.dir, Own: f.own, DryRun: f.dryRun, Next: []string{}}
 	keys := setup.FindKeys(person.home, t.agentKeys(ctx))
-	var err error
 	if done.Found, err = t.find(f, person, keys); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +61,18 @@ func systemdRuns() bool {
 // system is this host.
 func (t *tool) system() setup.System {
 	return setup.System{User: life.ServiceUser, Socket: api.SystemSocket, ClientFile: client.SystemFile, Units: setup.SystemUnits, Booted: systemdRuns(),
-		Run: runProgram, InitAs: initAs, Healthy: t.healthy}
+		Run: runProgram, InitAs: initAs, On: serviceIsOn, Healthy: t.healthy}
+}
+
+// serviceIsOn reports whether systemd says that both units are enabled and run.
+func serviceIsOn() bool {
+	for _, verb := range []string{"is-enabled", "is-active"} {
+		if exec.Command("systemctl", "--quiet", verb, "gated.socket").Run() != nil ||
+			exec.Command("systemctl", "--quiet", verb, "gated.service").Run() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // runProgram runs a program of the host's; its error has what the program said.
@@ -256,8 +268,8 @@ func (t *tool) showSetup(d setupDone, dry bool) error {
 			}
 		}
 	}
-	t.Print("to undo, the last first:\n")
-	for _, s := range d.Steps {
+	t.Print("to undo it, line by line:\n")
+	for _, s := range slices.Backward(d.Steps) {
 		if s.Undo != "" {
 			t.Print("  %s\n", s.Undo)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"sort"
 	"strconv"
 	"strings"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/host/setup"
 	"gated/internal/wire/cli"
 )
 
@@ -34,17 +37,40 @@ func (t *tool) statusCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(s)
 		}
-		return t.showStatus(s)
+		if err := t.showStatus(s); err != nil {
+			return err
+		}
+		if cl.Address() == client.UnixAddress(client.SystemSocket) {
+			t.sayShadows(s.Version)
+		}
+		return nil
 	})
 }
 
-const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+// sayShadows says of programs and units of this host that hide others.
+func (t *tool) sayShadows(version string) {
+	self, err := os.Executable()
+	if err != nil {
+		return
+	}
+	for _, s := range setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits) {
+		t.Say("note: %s (the daemon says version %s)\n  %s\n", s.What, op.Shown(version), s.Hint)
+	}
+}
+
+const (
+	wordsInitFirst  = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+	wordsSetUpFirst = "where no gate was set up on this host yet: sudo gated setup"
+)
 
 // initFirst adds, where no gate was named and the state directory dir has none,
 // how one is made.
 func (t *tool) initFirst(err error, dir string) error {
 	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) {
 		return err
+	}
+	if setup.Installed(client.SystemFile, setup.SystemUnits) {
+		return cli.Unanswered(err, wordsSetUpFirst, "")
 	}
 	return cli.Unanswered(err, wordsInitFirst, "")
 }

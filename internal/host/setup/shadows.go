@@ -43,6 +43,11 @@ func Shadows(program, path string, units []string) []Shadow {
 	return out
 }
 
+// Installed reports whether a package, or a person as contrib/systemd says, prepared this host for a gate of the system.
+func Installed(clientFile string, units []string) bool {
+	return exists(clientFile) || len(unitFiles("gated.socket", units)) > 0
+}
+
 // installed lists the different files called gated in PATH and where packages and make install put it, as a shell
 // would find them.
 func installed(path string) []string {

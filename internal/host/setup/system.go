@@ -27,6 +27,8 @@ type System struct {
 	// Run runs a program as root. InitAs runs gated init as the user, in its own process.
 	Run    func(ctx context.Context, argv ...string) error
 	InitAs func(ctx context.Context, uid, gid uint32, c Choice) error
+	// On reports whether the units are enabled and run.
+	On func() bool
 	// Healthy waits until the gate answers and finds nothing wrong with itself.
 	Healthy func(ctx context.Context) error
 }
@@ -140,14 +142,13 @@ func (s System) service() ([]Step, error) {
 				WithHint("install the package, or copy the units as the README of contrib/systemd says")
 		}
 	}
-	started := Step{What: "the service, now and at each boot", Undo: "systemctl disable --now gated.socket gated.service",
+	started := Step{What: "the service, now and at each boot", Done: s.On(), Undo: "systemctl disable --now gated.socket gated.service",
 		do: func(ctx context.Context) error {
 			if err := s.Run(ctx, "systemctl", "daemon-reload"); err != nil {
 				return err
 			}
 			return s.Run(ctx, "systemctl", "enable", "--now", "gated.socket", "gated.service")
 		}}
-	// A unit that is enabled and runs is enabled and started again without an effect.
 	well := Step{What: "the gate answers, and finds nothing wrong with itself", do: s.Healthy}
 	return []Step{started, well}, nil
 }
