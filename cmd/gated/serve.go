@@ -34,6 +34,8 @@ SIGTERM. Logs to standard error. Listens on --socket, else GATED_SOCKET, else wh
 	})
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&level, "log-level", "info", "log messages from this `LEVEL` on: debug, info, warn or error")
+	_ = c.RegisterFlagCompletionFunc("log-level", // the flag was just added
+		cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cli.NoFiles))
 	return c
 }
 
