@@ -28,7 +28,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -53,6 +53,12 @@ demo-command: build
 # The same story with real virtual machines and disks. It takes root, and a libvirtd of its own.
 demo-libvirt: build
 	./scripts/demo-libvirt.sh
+
+# From apt install to apt purge on a Debian that boots for it in a container, and README's tour there. It takes root; the
+# first run makes a tree of Debian in the user's cache. PARTS=package runs one part of tour, by_hand and package.
+PARTS ?=
+demo-debian: build
+	GO='$(GO)' ./scripts/demo-debian.sh $(PARTS)
 
 # The race detector looks at everything but SQLite's library, which is C that was
 # turned into Go, with locks of its own; half of a run would be spent there. No

@@ -22,7 +22,12 @@ began=$SECONDS
 dir=
 . "$root/scripts/tell.sh"
 . "$root/scripts/debian.sh"
-trap halted EXIT
+packages= # where two versions of the package are, if they were built here
+cleanup() {
+	halted
+	[ -z "$packages" ] || rm -rf "$packages"
+}
+trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 tree=$("$root/scripts/debian-tree.sh")
@@ -46,28 +51,33 @@ tour() {
 }
 
 by_hand() {
-	fresh
+	versions
+	fresh --bind-ro="$debs:/packages"
 	chapter by-hand.sh
 	# Only a process with the machine's own rights may make such a time, so this is no unit of the container.
 	enter unshare --time --fork --boottime 2592000 /bin/bash /src/scripts/debian/clock.sh || fail "clock.sh ended at the step above"
+	chapter over.sh
 }
 
-# packages builds two versions that differ in their number alone: the commit's, and one of a day later.
-packages() {
-	local at
-	at=$(git -C "$root" log -1 --format=%ct)
+# versions makes two versions of the package that differ in their number alone, the commit's and one of a day later, and
+# keeps where they are. GATED_PACKAGES may name a directory that has them, for one who tries a change of the story.
+versions() {
+	local commit at
+	[ -z "${GATED_PACKAGES-}" ] || { debs=$GATED_PACKAGES; return; }
+	[ -z "$packages" ] || return 0
 	packages=$(mktemp -d /var/tmp/gated-demo-packages.XXXXXX)
-	for at in "$at" "$((at + 86400))"; do
+	commit=$(git -C "$root" log -1 --format=%ct)
+	for at in "$commit" "$((commit + 86400))"; do
 		SOURCE_DATE_EPOCH=$at "$root/contrib/packaging/build.sh" -formats deb -archs "$(dpkg --print-architecture)" \
 			>"$packages/log" 2>&1 || { tail -n 20 "$packages/log" >&2; fail "a package was not built"; }
 		mv "$root"/dist/packages/*.deb "$packages/"
 	done
+	debs=$packages
 }
 
 package() {
-	packages=${GATED_PACKAGES-} # a directory with two packages, for one who tries a change of the story
-	[ -n "$packages" ] || packages
-	fresh --bind-ro="$packages:/packages"
+	versions
+	fresh --bind-ro="$debs:/packages"
 	chapter package.sh
 	chapter upgrade.sh
 }

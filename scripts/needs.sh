@@ -24,6 +24,8 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
+	"mmdebstrap mmdebstrap"
+	"systemd-container systemd-nspawn"
 	"lintian lintian"
 	"shellcheck shellcheck"
 	"rpm rpm"

@@ -14,35 +14,30 @@ login alice 0 "mkdir -m 0700 .ssh; ssh-keygen -q -t ed25519 -N '' -C alice@examp
 install -m 0644 ~alice/.ssh/id_ed25519.pub /etc/ssh/alice.pub
 pages=/src
 told root 0 "cd /src
-$(block contrib/systemd/README.md 'gated under systemd' 1)"
-block contrib/systemd/README.md 'gated under systemd' 2 >>/var/lib/gated/gated.yaml
-told root 0 "$(block contrib/systemd/README.md 'gated under systemd' 3)"
-who=$(block contrib/systemd/README.md 'gated under systemd' 4)
+$(block contrib/systemd/README.md Install 1)"
+# It asks on a terminal.
+terminal root root
+block contrib/systemd/README.md Install 2 >/dev/null
+follow root
+tmux kill-server
 units=$(find /etc/systemd/system -maxdepth 1 -name 'gated*' -type f | sort)
 silent 0 systemd-analyze verify $units
 [ ! -s "$dir/out" ] || { cat "$dir/out"; fail "systemd-analyze verify has something to say of the units"; }
 note "systemd-analyze verify has nothing to say of" $units
-usermod --append --groups gated alice
 usermod --append --groups gated agent
 
 say "An agent in a bare login asks, and alice approves"
-told agent 0 "$who
-gated submit guest.create web --wait"
-login agent 3 "$who
-gated submit guest.destroy web --reason 'the project is over'"
+told agent 0 "gated submit guest.create web --wait"
+login agent 3 "gated submit guest.destroy web --reason 'the project is over'"
 printed 'waits for a signature'
-told alice 0 "$who
-opsign approve j2.1 --key .ssh/id_ed25519 --yes | tail -n 1"
+told alice 0 "opsign approve j2.1 --key .ssh/id_ed25519 --yes | tail -n 1"
 printed 'destroyed guest/web'
 
 say "The runbook: upgrade and restore, as root"
 pages=/src/docs/guides
 settings=$(block runbook.md Runbook 1)
-# Cron starts what the runbook says each minute instead of each night; clock.sh looks at what became of it.
-block runbook.md 'In cron' 1 | sed 's/^[0-9]\+ [0-9]\+ \* \* [*0-9]/* * * * */' >/etc/cron.d/gated
 install_programs='install_programs() { install -m 0755 /src/bin/gated /src/bin/opsign /usr/local/bin; }'
-login root 0 "$settings
-gated status --json"
+login root 0 'gated status --json'
 before=$(field gate)
 for part in before-upgrade upgrade before-restore restore; do
 	note "$part"
@@ -50,23 +45,23 @@ for part in before-upgrade upgrade before-restore restore; do
 $install_programs
 $(script runbook.md $part.sh)"
 done
-login root 0 "$settings
-gated status --json"
+login root 0 'gated status --json'
 [ "$(field gate)" != "$before" ] || fail "the restored gate has the old id"
 silent 0 stat -c %U /var/lib/gated/gated.db /var/lib/gated/allowed_signers
 [ "$(sort -u "$dir/out")" = gated ] || fail "root made files of the gate's state"
 note "the gate has a new id, and its state is still the user gated's"
-told agent 0 "$who
-gated submit guest.create db --wait"
+told agent 0 "gated submit guest.create db --wait"
 
 say "The guides to backup and to restore, as root"
 pages=/src/docs/guides
-login root 0 "$who
-$(block backup-and-restore.md 'Take a backup' 1)
+login root 0 "$(block backup-and-restore.md 'Take a backup' 1)
 $(block backup-and-restore.md 'Take a backup' 2)"
 made=$(ls /var/backups/gated-20*.db)
 for words in 'Take a backup:3' 'Restore one:1'; do
 	told root 0 "$(block backup-and-restore.md "${words%:*}" "${words#*:}" | sed "s|/var/backups/gated-2026-03-01.db|$made|")"
 done
-login agent 0 "$who
-gated status"
+login agent 0 "gated status"
+
+# Cron starts what the runbook says each minute instead of each night, beside what follows; clock.sh looks at what it did.
+rm "$made"
+block runbook.md 'In cron' 1 | sed 's/^[0-9]\+ [0-9]\+ \* \* [*0-9]/* * * * */' >/etc/cron.d/gated

@@ -6,25 +6,29 @@ name=demo-debian
 dir=$(mktemp -d /root/clock.XXXXXX)
 pages=/src
 . /src/scripts/debian/typed.sh
-who=$(block contrib/systemd/README.md 'gated under systemd' 4)
 pages=/src/docs/guides
 
 say "A clock that the gate does not believe: it jumped by a month against the time since boot"
+login agent 0 "gated status --json"
+before=$(field gate)
 told root 1 "$(block clock.md 'The clock' 1)"
 printed 'NOT believed'
 # The command asks on a terminal, as the guide says.
 terminal root root
 block clock.md 'When the clock is right and the gate does not believe it' 1 >/dev/null
 follow root
-told root 0 "$(block clock.md 'The clock' 1)"
-login agent 0 "$who
-gated status"
-printed 'clock .*ok '
 tmux kill-server
+login agent 0 "gated status"
+printed 'clock .*ok '
+login agent 0 "gated status --json"
+[ "$(field gate)" != "$before" ] || fail "the time was not accepted: the gate has the old id"
+note "the gate has a new id"
 
 say "What cron did meanwhile, as root"
-for _ in $(seq 1300); do
-	[ -z "$(find /var/backups -name 'gated-20*.db' -newer /etc/cron.d/gated)" ] || break
+for _ in $(seq 2600); do
+	[ -z "$(find /var/backups -name 'gated-20*.db')" ] || break
 	sleep 0.05
 done
-expect 0 find /var/backups -name 'gated-20*.db' -newer /etc/cron.d/gated
+made=$(find /var/backups -name 'gated-20*.db')
+[ -n "$made" ] || { journalctl -u cron --no-pager >&2; fail "cron made no backup"; }
+told root 0 "gated backup verify $made"

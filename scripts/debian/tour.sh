@@ -27,9 +27,11 @@ tmux send-keys -t daemon "gated serve" Enter
 settled daemon 'msg="the audit log is whole"'
 
 n=2
+stopped=
 while (block README.md "Five minutes" "$n") >/dev/null 2>&1; do
 	# The last block removes the gate, and the text before it ends the daemon with Ctrl-C.
-	if grep -q '^opsign forget' "$dir/block"; then
+	if grep -q '^rm -r ' "$dir/block"; then
+		stopped=yes
 		tmux send-keys -t daemon C-c
 		settled daemon '^\[0:[0-9]+\]\$$'
 		note "Ctrl-C in the daemon's terminal"
@@ -37,13 +39,14 @@ while (block README.md "Five minutes" "$n") >/dev/null 2>&1; do
 	follow reader
 	n=$((n + 1))
 done
-[ "$n" -gt 8 ] || fail "README's tour has $((n - 1)) blocks only"
+[ -n "$stopped" ] && [ "$n" -gt 8 ] || fail "README's tour has $((n - 1)) blocks only, or does not clean up"
 for t in daemon reader; do
 	type "$t" jobs
 	screen "$t" | tail -n 3 | grep -q 'sleep 3600' || fail "the other job of the terminal $t is gone"
 	type "$t" "kill %1"
 done
-login reader 0 'test -z "$(ls -A .local/state/gated .gated.sock .gated.sock.lock 2>/dev/null)"'
+silent 0 find ~reader -name '*gated*' -not -path '*/.config/*'
+[ ! -s "$dir/out" ] || { cat "$dir/out" >&2; fail "the reader's home still has files of the gate"; }
 if pgrep -u reader gated; then fail "a process of the tour still runs"; fi
 tmux kill-server
 note "nothing is left of it"

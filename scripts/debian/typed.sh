@@ -63,9 +63,9 @@ type() {
 	before=$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')
 	tmux send-keys -t "$1" -l -- "$2"
 	tmux send-keys -t "$1" Enter
-	for _ in $(seq 1200); do
+	for _ in $(seq 600); do
 		if [ "$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')" -gt "$before" ] ||
-			screen "$1" | tail -n 1 | grep -qE '(Type yes:|\(yes\)) ?$'; then
+			asked "$1" >/dev/null; then
 			return
 		fi
 		sleep 0.05
@@ -74,16 +74,25 @@ type() {
 	fail "'$2' did not end"
 }
 
+# asked prints what a person who agrees types, if the terminal asks.
+asked() {
+	case $(screen "$1" | tail -n 1) in
+	*'Type yes:' | *'(yes)') echo yes ;;
+	*'[y/N]') echo y ;;
+	*) return 1 ;;
+	esac
+}
+
 left() { screen "$1" | tail -n 1 | sed -n 's/^\[\([0-9]*\):.*/\1/p'; }
 
 # follow TERMINAL types each line of its standard input, and each has to end with exit code 0, but for what the line's
 # own text says: a request that waits exits 3.
 follow() {
-	local line code want
+	local line code want answer
 	while IFS= read -r line <&3; do
 		printf '  $ %s\n' "$line"
 		type "$1" "$line"
-		if screen "$1" | tail -n 1 | grep -qE '(Type yes:|\(yes\)) ?$'; then type "$1" yes; fi
+		if answer=$(asked "$1"); then type "$1" "$answer"; fi
 		code=$(left "$1")
 		want=0
 		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3
