@@ -42,8 +42,14 @@ func TestARejectionIsFoundByWishCallerReasonAndTime(t *testing.T) {
 			{"desired:fleet", "w", "x", 0, true},
 			{"uid:1001", "w", "x", 0, false},
 			{"uid:1000", "v", "x", 0, false},
-			{"uid:1000", "w", "X", 0, false},
-			{"uid:1000", "w", "", 0, false},
+			{"uid:1000", "w", "X.", 0, true},
+			{"uid:1000", "w", "", 0, true},
+			{"uid:1000", "w", " ...", 0, true},
+			{"uid:1001", "w", "", 0, false},
+			{"uid:1000", "w", "x y", 0, false},
+			{"uid:1000", "w", "xy", 0, false},
+			{"uid:1000", "w", "\u00e9", 0, false},
+			{"uid:1000", "w", "\U0001f600", 0, false},
 		} {
 			r, ok := must.Two(journal.RejectionAfter(tx, c.caller, c.wish, c.reason, now.Add(c.after)))(t)
 			require.Equal(t, c.found, ok, "%+v", c)
