@@ -256,13 +256,17 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 		case shells[name]:
 			w.shell(words, s, in)
 			return
-		case asUser[name]:
+		case told[name]:
 			if text, given := toldAs(words); given {
 				w.text(text, s.copy(), in)
 				return
 			}
 		}
 		words, s = unwrap(name, words, s)
+		if name == "watch" { // it gives its words to a shell, as one text
+			w.text(joined(words), s.copy(), "")
+			return
+		}
 		if len(words) > 1 && words[0] == "-c" { // flock FILE -c TEXT
 			w.text(string(words[1]), s.copy(), in)
 			return

@@ -61,6 +61,8 @@ var steerRows = []attack{
 	steersTo("U12d", "makes it of quotes, backslashes and braces", hook.Cursor{}, dropsShop, drops(`\d"rop"'db' -{e,i} sh\op`)),
 	steersTo("U12n", "has another database's name as the value of an option", hook.Claude{}, "command.run drop -p database=TARGET",
 		drops(`dropdb shop -U postgres`)),
+	steersTo("U12o", "runs it behind programs that run another", hook.Codex{}, dropsShop,
+		drops(`script -qec "systemd-run --wait -p A=b taskset -c 0 dropdb shop" /dev/null`)),
 	steersTo("U12e", "makes it of variables", hook.Copilot{}, destroysWeb,
 		drops(`v=virsh; a="undefine web1"; for x in 1; do $v -q $a --nvram; done`)),
 	steersTo("U12f", "runs it within a substitution", hook.OpenCode{}, destroysWeb, drops("echo \"`virsh undefine web1`\" > /dev/null")),
