@@ -107,6 +107,19 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+// TestDirectoriesOfAPatch: each in which the shell may be, the likely one at the end.
+func TestDirectoriesOfAPatch(t *testing.T) {
+	for text, want := range map[string]string{
+		`true`: "/w", `cd /x`: "/w /x", `[ -d q ] || cd /x`: "/x /w", `cd q || cd x`: "/w /w/x /w/q/x /w/q", `cd /x || exit 1`: "/w /x", `false || (cd /x)`: "/w",
+		`false || cd $y`: "", `false || cd /x || cd /y`: "/x /y /w", `cd $y || cd /x`: "", `false || { cd /x; cd /y; }`: "/x /y /w",
+	} {
+		got, whole := Patches(text+"; apply_patch y", Place{Dir: "/w"})
+		require.True(t, whole, text)
+		require.Len(t, got, 1, text)
+		require.Equal(t, want, strings.Join(got[0].Dirs, " "), text)
+	}
+}
+
 // TestBounds: a text costs no more than its bounds, whatever is in it.
 func TestBounds(t *testing.T) {
 	nested := "v"

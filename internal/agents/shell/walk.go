@@ -153,11 +153,11 @@ func (w *walker) maybe(list []*syntax.Stmt, s *scope, in string) {
 func (w *walker) binary(c *syntax.BinaryCmd, s *scope, in string) {
 	switch c.Op {
 	case syntax.Pipe, syntax.PipeAll:
-	case syntax.OrStmt: // if the left side succeeds, the directory is the one that it went to
+	case syntax.OrStmt:
 		w.stmt(c.X, s, in)
-		dir := s.dir
-		w.maybe([]*syntax.Stmt{c.Y}, s, in)
-		s.dir = dir
+		branch := s.copy()
+		w.stmt(c.Y, branch, in)
+		s.or(branch)
 		return
 	default:
 		w.stmt(c.X, s, in)
