@@ -50,6 +50,11 @@ func DigestReason(reason string) string {
 	return op.SHA256([]byte(strings.Join(wordsOf(reason), " ")))
 }
 
+// EarlierDigest is DigestReason as rows of earlier programs have it: white space alone makes no difference.
+func EarlierDigest(reason string) string {
+	return op.SHA256([]byte(strings.Join(strings.Fields(reason), " ")))
+}
+
 func wordsOf(reason string) []string {
 	return strings.FieldsFunc(strings.ToLower(reason), func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.S)
@@ -62,7 +67,7 @@ type Rejection struct {
 	Who         string // the requester
 	Caller      string // that the requester is of
 	Wish        string // Wish of the step
-	Reason      string // DigestReason of the requester's reason
+	Reason      string // DigestReason of the requester's reason, or EarlierDigest
 }
 
 // AddRejection stores a rejection. If the caller has too many then, the oldest ones go.
@@ -90,8 +95,8 @@ func HasRejections(tx *store.Tx, caller string, after time.Time) (has bool, err 
 // empty reason is no new one, so it finds a rejection for any reason. If there is none, ok is false.
 func RejectionAfter(tx *store.Tx, caller, wish, reason string, after time.Time) (r Rejection, ok bool, err error) {
 	all, err := readRejections(tx, `SELECT `+rejectionColumns+` FROM rejections
-		WHERE wish = ? AND at > ? AND caller = ? AND (reason = ? OR ?) ORDER BY at DESC, job DESC, idx DESC LIMIT 1`,
-		wish, after.UnixNano(), caller, DigestReason(reason), len(wordsOf(reason)) == 0)
+		WHERE wish = ? AND at > ? AND caller = ? AND (reason IN (?, ?) OR ?) ORDER BY at DESC, job DESC, idx DESC LIMIT 1`,
+		wish, after.UnixNano(), caller, DigestReason(reason), EarlierDigest(reason), len(wordsOf(reason)) == 0)
 	if err != nil || len(all) == 0 {
 		return r, false, err
 	}
