@@ -46,7 +46,8 @@ func TestLinesToType(t *testing.T) {
 	require.NoError(t, os.Symlink(guests, filepath.Join(work, "link")))
 	for line, want := range map[string]string{
 		`dropdb shop`:                                   "gated submit command.run drop -p database=shop -p mode=VALUE --reason WHY",
-		`sudo -u postgres dropdb -e 'a b'`:              "gated submit command.run drop -p 'database=a b' -p mode=VALUE --reason WHY",
+		`dropdb shop -U postgres`:                       "gated submit command.run drop -p database=TARGET -p mode=VALUE --reason WHY",
+		`sudo -u postgres dropdb 'a b'`:                 "gated submit command.run drop -p 'database=a b' -p mode=VALUE --reason WHY",
 		`dropdb "$DB"`:                                  "gated submit command.run drop -p database=TARGET -p mode=VALUE --reason WHY",
 		`dropdb $'a<b'`:                                 "gated submit command.run drop -p database=TARGET -p mode=VALUE --reason WHY",
 		`psql shop -c "DROP TABLE x"`:                   "gated submit command.run drop -p database=VALUE -p mode=VALUE --reason WHY",
