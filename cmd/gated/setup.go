@@ -61,7 +61,7 @@ systemd runs. For any other user, and with --own: a gate of the user's own.
 
 It says what it found, asks, does one thing after the other, and says how to undo each. Run again, it does what is
 missing and changes nothing that is there. It makes no private key, and lists no key that you did not name or confirm.`,
-		Example: "  sudo gated setup --operator ~/.ssh/id_ed25519.pub --who-may-ask alice\n" +
+		Example: "  gated setup --operator alice.pub --who-may-ask alice --dry-run\n" +
 			"  gated setup --operator ~/.ssh/id_ed25519.pub --yes",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		return t.setup(c.Context(), f)

@@ -91,6 +91,9 @@ func initAs(ctx context.Context, uid, gid uint32, c setup.Choice) error {
 	if c.Host != "" {
 		args = append(args, "--host", c.Host)
 	}
+	if c.Group != "" {
+		args = append(args, "--socket-group", c.Group)
+	}
 	if c.Libvirt != "" {
 		args = append(args, "--libvirt", c.Libvirt)
 	}

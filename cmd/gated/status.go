@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sort"
 	"strconv"
@@ -70,6 +72,9 @@ func (t *tool) initFirst(err error, dir string) error {
 		return err
 	}
 	if setup.Installed(client.SystemFile, setup.SystemUnits) {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err // there is a gate, which does not answer this user
+		}
 		return cli.Unanswered(err, wordsSetUpFirst, "")
 	}
 	return cli.Unanswered(err, wordsInitFirst, "")

@@ -33,6 +33,7 @@ type Choice struct {
 	Host      string // the name of what it guards; empty means the hostname
 	Operators []signers.KeyArg
 	Recovery  []signers.KeyArg
+	Group     string   // whose members may connect, where no socket unit says it; empty means the default
 	Libvirt   string   // the socket of the libvirtd that has the guests; empty means directories and processes
 	Users     []string // who may ask: members of the group gated
 }

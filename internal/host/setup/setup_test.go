@@ -57,7 +57,7 @@ func newHost(t *testing.T) (*host, Choice) {
 		require.Equal(t, u.Gid, decimal(gid))
 		require.NoError(t, os.Chown(c.StateDir, 0, 0)) // this process fills it
 		//fsck:none nothing serves it
-		_, err := life.Init(ctx, life.InitOptions{StateDir: c.StateDir, Host: c.Host, Operators: c.Operators, Libvirt: c.Libvirt})
+		_, err := life.Init(ctx, life.InitOptions{StateDir: c.StateDir, Host: c.Host, Operators: c.Operators, Group: c.Group, Libvirt: c.Libvirt})
 		return errors.Join(err, h.runs("init"))
 	}
 	h.On = func() bool { return slices.Contains(h.ran, whole[3]) }
@@ -162,6 +162,7 @@ func TestWhatASetUpRefuses(t *testing.T) {
 	h.Booted = false
 	require.NoError(t, h.apply(t, c))
 	require.Equal(t, []string{"init", "usermod -aG daemon nobody"}, h.ran)
+	require.Contains(t, string(must.Get(os.ReadFile(filepath.Join(c.StateDir, "gated.yaml")))(t)), "\nsocket_group: daemon\n")
 	require.Regexp(t, `(?m)^uid: [0-9]+$`, string(must.Get(os.ReadFile(h.ClientFile))(t)))
 }
 

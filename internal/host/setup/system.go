@@ -49,6 +49,9 @@ func (s System) Steps(c Choice) ([]Step, error) {
 			if err != nil {
 				return err
 			}
+			if !s.Booted {
+				c.Group = s.User
+			}
 			return s.InitAs(ctx, uid, gid, c)
 		}}, s.clientFile()}
 	for _, name := range c.Users {
@@ -85,7 +88,7 @@ func (s System) account() Step {
 
 // stateDir is the directory that the daemon's user fills.
 func (s System) stateDir(c Choice) Step {
-	return Step{What: "the directory " + op.Shown(c.StateDir), Done: exists(c.StateDir), Undo: shell("rmdir", c.StateDir),
+	return Step{What: "the directory " + op.Shown(c.StateDir), Done: exists(c.StateDir),
 		do: func(context.Context) error {
 			uid, gid, err := lookUp(s.User)
 			if err != nil {
