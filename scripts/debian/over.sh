@@ -19,7 +19,10 @@ login agent 0 'gated status --json'
 [ "$(field gate)" = "$was" ] || fail "the gate is another one"
 
 say "Then root moves to the package"
-told root 0 "$(block contrib/systemd/README.md 'An older gate that was made by hand' 1)"
+terminal root root
+block contrib/systemd/README.md 'An older gate that was made by hand' 1 >/dev/null
+follow root
+tmux kill-server
 told root 0 'readlink -f /proc/$(systemctl show -P MainPID gated)/exe'
 printed '^/usr/bin/gated$'
 login agent 0 'gated status --json'

@@ -22,8 +22,8 @@ for file in /usr/local/bin/gated /usr/local/bin/opsign; do
 done
 if handmade; then
 	say "units in /etc/systemd/system are in force, so the package's are not enabled and nothing was restarted."
-	say "To move to the package: systemctl stop gated, remove gated.service and gated.socket from /etc/systemd/system" \
-		"(keep gated.service.d), then dpkg-reconfigure gated or install again"
+	say "To move to the package, follow 'An older gate that was made by hand' in" \
+		"/usr/share/doc/gated/contrib/systemd/README.md: the state stays."
 	exit 0
 fi
 
