@@ -63,26 +63,33 @@ mailed() {
 	fail "no mail to $1 says '$2'"
 }
 
-# scraped: node_exporter reads the gate's textfile, and Prometheus reads node_exporter.
+# scraped: a unit writes the gate's metrics for node_exporter, which Prometheus reads. It prints what Prometheus has.
 scraped() {
+	local query='{__name__=~"gated_(up|requests_pending|decisions_total|check_ok|last_backup_timestamp_seconds)"}'
 	systemctl start prometheus-node-exporter
 	cat >/etc/prometheus/prometheus.yml <<-'END'
+		rule_files: [/src/contrib/prometheus/gated.rules.yml]
 		scrape_configs:
 		  - job_name: node
 		    scrape_interval: 1s
 		    static_configs: [{targets: ["localhost:9100"]}]
 	END
+	silent 0 promtool check config /etc/prometheus/prometheus.yml
 	systemctl start prometheus
-	told root 0 'gated metrics --textfile /var/lib/prometheus/node-exporter'
+	told root 0 'systemctl enable --now gated-metrics.timer && systemctl start gated-metrics.service'
 	for _ in $(seq 400); do
-		curl -sG http://localhost:9090/api/v1/query --data-urlencode 'query={__name__=~"gated_.*"}' >"$dir/out" || true
-		[ "$(jq '.data.result | length' "$dir/out" 2>/dev/null || echo 0)" -eq 0 ] || break
+		curl -sG http://localhost:9090/api/v1/query --data-urlencode "query=$query" >"$dir/out" || true
+		[ "$(jq '.data.result | length' "$dir/out" 2>/dev/null || echo 0)" -lt 5 ] || break
 		sleep 0.05
 	done
-	jq -r '.data.result[] | "\(.metric.__name__) \(.value[1])"' "$dir/out" | sort -u >"$dir/metrics"
-	[ -s "$dir/metrics" ] || fail "Prometheus has no series of the gate"
-	head -n 8 "$dir/metrics" | sed 's/^/    /'
-	note "$(wc -l <"$dir/metrics") series"
+	jq -r '.data.result[] | [.metric.__name__, .metric.kind, .metric.code, .metric.check, .value[1]] | map(select(.)) | join(" ")' \
+		"$dir/out" | sort -u >"$dir/metrics"
+	cp "$dir/metrics" "$dir/out"
+	sed 's/^/    /' "$dir/metrics"
+	printed '^gated_up 1$'
+	curl -s http://localhost:9090/api/v1/rules >"$dir/rules"
+	[ "$(jq '[.data.groups[].rules[] | select(.health == "err")] | length' "$dir/rules")" = 0 ] || fail "Prometheus cannot evaluate a rule"
+	note "$(jq '[.data.groups[].rules[]] | length' "$dir/rules") alert rules are loaded"
 }
 
 # killed TEXT COMMAND... kills a command and all that it started as soon as it printed a text.

@@ -33,7 +33,9 @@ printed 'destroyed guest/web'
 mailed alice '^Subject: demo: j2.1 .* was done$'
 
 say "A real Prometheus has what the gate counts"
-#scraped
+login agent 3 "gated submit guest.create db --wait; gated submit guest.destroy db --reason 'to be kept over upgrades'"
+scraped
+printed '^gated_requests_pending 1$'
 
 say "Calls wait while the daemon restarts, and none fails; one that comes after a kill starts it"
 calls_while 'systemctl restart gated'
