@@ -48,6 +48,7 @@ chapter() {
 tour() {
 	fresh
 	chapter tour.sh
+	chapter guides.sh
 }
 
 by_hand() {

@@ -16,6 +16,18 @@ block() {
 	cat "$dir/block"
 }
 
+# blocks PAGE writes each block of commands of a page into a file of its own, in order. A block that shows what a command
+# prints is none.
+blocks() {
+	rm -rf "$dir/blocks" && mkdir "$dir/blocks"
+	awk -v to="$dir/blocks" '
+		/^    / { if (!inside) { n++; inside = 1 } print substr($0, 5) > sprintf("%s/%03d", to, n); next }
+		{ inside = 0 }
+	' "$pages/$1"
+	grep -LE -m 1 '^(gated|opsign|ssh-keygen|ssh-add|eval|mkdir|umask|export|for|cat|kill|cd|git|rm|mv|echo|\{|[A-Z]+=)( |\$|$)' \
+		"$dir"/blocks/* | xargs -r rm
+}
+
 # script PAGE NAME prints the block of a page that begins with the comment "# NAME".
 script() {
 	awk -v name="    # $2" '$0 == name { on = 1; next } on && !/^    / { exit } on { print substr($0, 5); found = 1 }
@@ -85,8 +97,8 @@ asked() {
 
 left() { screen "$1" | tail -n 1 | sed -n 's/^\[\([0-9]*\):.*/\1/p'; }
 
-# follow TERMINAL types each line of its standard input, and each has to end with exit code 0, but for what the line's
-# own text says: a request that waits exits 3.
+# follow TERMINAL types each line of the block, and each has to end with exit code 0, but for what the line's own text
+# says: a request that waits exits 3. follow TERMINAL REGEX takes other codes.
 follow() {
 	local line code want answer
 	while IFS= read -r line <&3; do
@@ -94,9 +106,9 @@ follow() {
 		type "$1" "$line"
 		if answer=$(asked "$1"); then type "$1" "$answer"; fi
 		code=$(left "$1")
-		want=0
+		want=${2:-0}
 		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3
-		[ -z "$code" ] || [ "$code" = "$want" ] || {
+		[ -z "$code" ] || [[ $code =~ ^($want)$ ]] || {
 			screen "$1" | tail -n 30 >&2
 			fail "'$line' exited $code, not $want"
 		}
