@@ -24,6 +24,7 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
+	"systemd systemd-analyze"
 )
 
 there() {
