@@ -124,7 +124,7 @@ func (t *tool) hookStatusCommand() *cobra.Command {
 		if err != nil {
 			return cli.Usage(err.Error())
 		}
-		s := hookStatus{Status: t.hookHome().Status(time.Now(), lines), Installed: installedHooks(top.Path, t.Getenv("HOME"))}
+		s := hookStatus{Status: t.hookHome().Status(time.Now(), lines), Installed: installedHooks(top.Path, t.Getenv)}
 		if t.JSON {
 			return t.Emit(s)
 		}
@@ -151,9 +151,9 @@ type installedHook struct {
 	context bool   // it is gated hook context, which has nothing to steer
 }
 
-func installedHooks(top, home string) []installedHook {
+func installedHooks(top string, getenv func(string) string) []installedHook {
 	out := []installedHook{}
-	for _, s := range settingsIn(top, home) {
+	for _, s := range hook.SettingsThatCount(top, getenv) {
 		at := installedHook{Product: s.For.Product(), File: s.Path}
 		state, err := s.State()
 		if err != nil {
@@ -176,15 +176,6 @@ func installedHooks(top, home string) []installedHook {
 			}
 			out = append(out, at)
 		}
-	}
-	return out
-}
-
-// settingsIn returns the files of all products in a checkout and in a home.
-func settingsIn(top, home string) []hook.Settings {
-	out := hook.SettingsHere(top)
-	if filepath.IsAbs(home) && home != top {
-		out = append(out, hook.SettingsAtHome(home)...)
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {
 	if err != nil {
 		return nil, unlessRefused(err)
 	}
-	products, err := f.products.find(at.Path, t.Getenv("HOME"))
+	products, err := f.products.find(at.Path, t.Getenv)
 	switch {
 	case err != nil:
 		return nil, err
@@ -69,6 +69,9 @@ func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {
 		file := hook.ServerFileOf(d, at.Path, t.Getenv)
 		if f.file != "" {
 			file.Path = f.file
+		}
+		if file.Path == "" {
+			return nil, cli.Usage("HOME names no directory: say --file for " + d.Product())
 		}
 		if !filepath.IsAbs(file.Path) {
 			if file.Path, err = filepath.Abs(file.Path); err != nil {

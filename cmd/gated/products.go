@@ -24,11 +24,11 @@ func (p *products) add(c *cobra.Command, names ...string) {
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(known, cli.NoFiles)) // the flag was just added
 }
 
-// find returns the products that were named, each once, for a checkout with that top level and a user's home.
-func (p products) find(top, home string) ([]hook.Dialect, error) {
+// find returns the products that were named, each once, for a checkout with that top level and a user's environment.
+func (p products) find(top string, getenv func(string) string) ([]hook.Dialect, error) {
 	var out []hook.Dialect
 	for _, name := range p {
-		add := hook.Found(top, home)
+		add := hook.Found(top, getenv)
 		switch {
 		case name != everyProduct:
 			d, err := hook.DialectOf(name)

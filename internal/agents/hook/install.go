@@ -58,7 +58,7 @@ func Command(program string, args ...string) (string, error) {
 
 // Install makes the agent ask program before it changes a file. Members that wish leaves empty keep their installed
 // values. The rest of the settings stays, and so do settings that are already as wished. A copy of the file from before
-// the first edit is kept beside it. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
+// the first edit is kept beside it, and is never replaced. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
 // meanwhile, or have hooks in an unknown form. BadParams as Command.
 func (s Settings) Install(program string, wish Setup) (Report, error) {
 	if s.isPlugin() {
@@ -70,7 +70,7 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		return Report{}, err
 	}
 	text := old.content
-	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
+	if l.fresh = len(bytes.TrimSpace(text)) == 0; l.fresh {
 		text = []byte(l.base)
 	}
 	before, err := l.readTree(text)
@@ -98,11 +98,11 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		change.Action = Created
 	case bytes.Equal(edited, old.content):
 		change.Action = Unchanged
-	case fresh:
+	case fresh && !there(s.Path+backupSuffix):
 		change.Backup = s.Path + backupSuffix
 	}
 	report := Report{Changes: []Change{change}, Notes: s.notes(wish)}
-	if off := switchedOff(edited); off != "" {
+	if off := switchedOff(l.comments.read(edited).plain); off != "" {
 		note := op.Shown(s.Path) + " has " + off + ": no hook runs until you remove it"
 		report.Notes = append(report.Notes, note)
 	}
@@ -170,8 +170,8 @@ func timeoutOf(s Setup) time.Duration {
 }
 
 // Uninstall removes what Install added, for any program, and what is then empty. It deletes settings that Install made
-// if nothing else is in them, and then their empty directory. It also deletes a backup with the same content as the
-// rest. Errors are those of Install.
+// if nothing else is in them, and then their empty directory. Settings that were blank are so again. It also deletes a
+// backup with the same content as the rest. Errors are those of Install.
 func (s Settings) Uninstall() (Report, error) {
 	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
 	old, err := readSettings(s.Path)
@@ -196,14 +196,14 @@ func (s Settings) Uninstall() (Report, error) {
 	change.Action = Changed
 	backup := s.Path + backupSuffix
 	before, err := readSettings(backup)
-	if err != nil {
-		return Report{}, err
+	kept := err != nil || before.info != nil
+	if err == nil && kept && len(bytes.TrimSpace(before.content)) == 0 && l.isBase(edited) {
+		edited = before.content // the file was blank
 	}
-	kept := before.info != nil
 	if !kept && l.isBase(edited) {
 		change.Action = Removed
 	}
-	same := kept && bytes.Equal(before.content, edited)
+	same := err == nil && kept && bytes.Equal(before.content, edited)
 	if kept && !same {
 		change.Backup = backup
 	}
@@ -216,7 +216,13 @@ func (s Settings) Uninstall() (Report, error) {
 	if err := old.replace(edited); err != nil || !same {
 		return report, err
 	}
-	return report, os.Remove(backup)
+	return report, before.remove()
+}
+
+// there reports whether a path has something.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // named adds the file's name to an error.

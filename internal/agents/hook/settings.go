@@ -22,7 +22,7 @@ import (
 // tree finds the hooks in an agent's settings.
 type tree struct {
 	site
-	text   []byte
+	source
 	root   []member
 	hooks  member // of the root, if hasHooks
 	events []member
@@ -35,7 +35,8 @@ type tree struct {
 // readTree reads settings. Text that is not a JSON object is Malformed. An object whose hooks have another form is a
 // Conflict.
 func (l site) readTree(text []byte) (tree, error) {
-	t := tree{site: l, text: text}
+	t := tree{site: l, source: l.comments.read(text)}
+	text = t.plain
 	if !jsontext.Value(text).IsValid() {
 		return t, refusal.New(refusal.Malformed, "it is not valid JSON").WithHint("correct it first: nothing was changed")
 	}
@@ -79,12 +80,12 @@ func (t tree) ours() []place {
 		return out
 	}
 	for g, at := range t.groups {
-		group, _ := members(t.text, at)
+		group, _ := members(t.plain, at)
 		list, ok := memberOf(group, "hooks")
 		if !ok {
 			continue
 		}
-		hooks, _ := elements(t.text, list.value)
+		hooks, _ := elements(t.plain, list.value)
 		for i, at := range hooks {
 			if t.isOurs(t.command(at)) {
 				out = append(out, place{g, i, hooks})
@@ -98,7 +99,7 @@ func (t tree) ours() []place {
 func (t tree) command(at span) string {
 	var c map[string]jsontext.Value
 	var line string
-	if json.Unmarshal(t.text[at.start:at.end], &c) != nil || json.Unmarshal(c[t.line], &line) != nil {
+	if json.Unmarshal(t.plain[at.start:at.end], &c) != nil || json.Unmarshal(c[t.line], &line) != nil {
 		return ""
 	}
 	return line
@@ -108,8 +109,8 @@ func (t tree) command(at span) string {
 func (t tree) as(p place, want jsontext.Value) bool {
 	var group, hook, wanted map[string]any
 	at, of := p.of[p.hook], t.groups[p.group]
-	if json.Unmarshal(want, &wanted) != nil || json.Unmarshal(t.text[at.start:at.end], &hook) != nil ||
-		json.Unmarshal(t.text[of.start:of.end], &group) != nil {
+	if json.Unmarshal(want, &wanted) != nil || json.Unmarshal(t.plain[at.start:at.end], &hook) != nil ||
+		json.Unmarshal(t.plain[of.start:of.end], &group) != nil {
 		return false
 	}
 	if t.flat {
@@ -121,30 +122,35 @@ func (t tree) as(p place, want jsontext.Value) bool {
 	return len(hooks) == 1 && reflect.DeepEqual(any(hook), hooks[0]) && reflect.DeepEqual(group, wanted)
 }
 
-// without removes one hook, and what is then empty.
+// without removes one hook, and what gated made for it and is then empty.
 func (t tree) without(p place) []byte {
-	switch {
-	case len(p.of) > 1:
-		return cut(t.text, p.of, p.hook)
-	case len(t.groups) > 1:
-		return cut(t.text, t.groups, p.group)
-	case len(t.events) > 1:
-		return cutMember(t.text, t.events, t.event)
-	case len(t.root) > 1:
-		return cutMember(t.text, t.root, "hooks")
-	default:
-		root := whole(t.text)
-		return replaced(t.text, root, "{}")
+	if len(p.of) > 1 {
+		return t.cut(p.of, p.hook)
 	}
+	if len(t.groups) > 1 {
+		return t.cut(t.groups, p.group)
+	}
+	if text, ok := t.drop(t.before.value, t.groups[p.group]); ok {
+		return text
+	}
+	return t.cutMember(t.hooks.value, t.events, t.event, func() []byte {
+		return t.cutMember(whole(t.plain), t.root, "hooks", func() []byte {
+			return replaced(t.text, whole(t.plain), "{}")
+		})
+	})
 }
 
-func cutMember(text []byte, list []member, name string) []byte {
-	for i, m := range list {
-		if m.name == name {
-			return cut(text, spans(list), i)
-		}
+// cutMember removes a member of an object. If it is the only one and the object was made for it, it returns what alone
+// returns.
+func (s source) cutMember(object span, list []member, name string, alone func() []byte) []byte {
+	i := slices.IndexFunc(list, func(m member) bool { return m.name == name })
+	if len(list) > 1 {
+		return s.cut(spans(list), i)
 	}
-	return text
+	if text, ok := s.drop(object, list[i].span); ok {
+		return text
+	}
+	return alone()
 }
 
 // with adds an entry.
@@ -152,15 +158,15 @@ func (t tree) with(group jsontext.Value) ([]byte, error) {
 	list := bytes.Join([][]byte{[]byte("["), group, []byte("]")}, nil)
 	switch {
 	case t.hasBefore:
-		return add(t.text, t.before.value, t.groups, "", group)
+		return t.add(t.before.value, t.groups, "", group)
 	case t.hasHooks:
-		return add(t.text, t.hooks.value, spans(t.events), t.event, list)
+		return t.add(t.hooks.value, spans(t.events), t.event, list)
 	}
 	events, err := json.Marshal(map[string]jsontext.Value{t.event: list})
 	if err != nil {
 		return nil, err
 	}
-	return add(t.text, whole(t.text), spans(t.root), "hooks", events)
+	return t.add(whole(t.plain), spans(t.root), "hooks", events)
 }
 
 // installed returns settings that ask gated exactly once, as wanted. fresh says that they did not ask before.
@@ -180,8 +186,9 @@ func (l site) installed(text []byte, want jsontext.Value) (out []byte, fresh boo
 	if t, err = l.readTree(cleaned); err != nil {
 		return nil, false, err
 	}
+	t.made = string(cleaned) == l.base && (l.fresh || l.comments.read(text).opens())
 	out, err = t.with(want)
-	if err == nil && !jsontext.Value(out).IsValid() {
+	if err == nil && !jsontext.Value(l.comments.read(out).plain).IsValid() {
 		err = errors.New("the edited settings would not be JSON")
 	}
 	return out, len(ours) == 0, err
@@ -365,13 +372,16 @@ func (s settingsFile) removeAll(l site) error {
 	return err
 }
 
-// copyTo writes the content that was read under another name.
+// copyTo writes the content that was read under another name, unless that has something.
 func (s settingsFile) copyTo(path string) error {
 	next, err := s.beside(path, s.content)
 	if err != nil {
 		return err
 	}
-	return move(next, path)
+	if err = os.Link(next, path); errors.Is(err, fs.ErrExist) { // a link never replaces another file
+		err = nil
+	}
+	return errors.Join(err, os.Remove(next))
 }
 
 // unchanged is a refusal if the file changed since it was read.

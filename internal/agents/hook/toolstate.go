@@ -47,7 +47,7 @@ func (s Settings) State() (SettingsState, error) {
 	if err != nil {
 		return SettingsState{}, named(s.Path, err)
 	}
-	out := SettingsState{There: true, Off: switchedOff(old.content)}
+	out := SettingsState{There: true, Off: switchedOff(t.plain)}
 	for _, p := range t.ours() {
 		out.Hooks = append(out.Hooks, t.state(p, d))
 	}
@@ -61,9 +61,9 @@ func (s Settings) State() (SettingsState, error) {
 func (t tree) state(p place, d Dialect) ToolState {
 	var group, c map[string]jsontext.Value
 	at := t.groups[p.group]
-	_ = json.Unmarshal(t.text[at.start:at.end], &group) // readTree read it already
+	_ = json.Unmarshal(t.plain[at.start:at.end], &group) // readTree read it already
 	at = p.of[p.hook]
-	err := json.Unmarshal(t.text[at.start:at.end], &c)
+	err := json.Unmarshal(t.plain[at.start:at.end], &c)
 	line := t.command(at)
 	out := ToolState{Command: line, Setup: readLine(line).setup()}
 	if program, setup, ok := asInstalled(line, "pre-tool-use"); ok {
