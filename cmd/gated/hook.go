@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path/filepath"
@@ -153,27 +154,29 @@ type installedHook struct {
 
 func installedHooks(top string, getenv func(string) string) []installedHook {
 	out := []installedHook{}
+	var files []hook.FileState
 	for _, s := range hook.SettingsThatCount(top, getenv) {
-		at := installedHook{Product: s.For.Product(), File: s.Path}
 		state, err := s.State()
 		if err != nil {
-			at.Fault = err.Error()
-			out = append(out, at)
+			out = append(out, installedHook{Product: s.For.Product(), File: s.Path, Fault: err.Error()})
+			continue
 		}
-		for _, h := range state.Hooks {
-			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, h.Lame
+		files = append(files, hook.FileState{Settings: s, SettingsState: state})
+	}
+	for _, f := range files {
+		at := installedHook{Product: f.For.Product(), File: f.Path}
+		off := ""
+		if path, member := hook.SwitchedOff(f.For, files); member != "" {
+			off = path + " has " + member
+		}
+		for _, h := range f.Hooks {
+			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, cmp.Or(off, h.Lame)
 			at.Steers = h.Setup.Steers()
-			if state.Off != "" {
-				at.Fault = "the file has " + state.Off
-			}
 			out = append(out, at)
 		}
-		for _, line := range state.Contexts {
-			at.Dialect, at.Entry, at.Fault = s.Dialect().Name(), line, ""
+		for _, line := range f.Contexts {
+			at.Dialect, at.Entry, at.Fault = f.Dialect().Name(), line, off
 			at.Steers, at.context = false, true
-			if state.Off != "" {
-				at.Fault = "the file has " + state.Off
-			}
 			out = append(out, at)
 		}
 	}

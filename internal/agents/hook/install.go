@@ -37,6 +37,9 @@ type Settings struct {
 	Path   string  // of the file; it need not exist
 	For    Dialect // whose they are; nil: Claude
 	DryRun bool    // change nothing, say what would be changed
+	AtHome bool    // they are the user's, for all checkouts
+	// Switches says that the file has no hooks, and may switch off those of other files.
+	Switches bool
 }
 
 // Dialect returns whose settings they are.
@@ -102,8 +105,8 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		change.Backup = s.Path + backupSuffix
 	}
 	report := Report{Changes: []Change{change}, Notes: s.notes(wish)}
-	if off := switchedOff(l.comments.read(edited).plain); off != "" {
-		note := op.Shown(s.Path) + " has " + off + ": no hook runs until you remove it"
+	if off := switchOf(l.comments.read(edited).plain); off.Off != "" {
+		note := op.Shown(s.Path) + " has " + off.Off + ": no hook runs until you remove it"
 		report.Notes = append(report.Notes, note)
 	}
 	if s.DryRun || change.Action == Unchanged {

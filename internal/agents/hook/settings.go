@@ -222,29 +222,6 @@ func (t tree) called() called {
 	return out
 }
 
-// switchedOff returns the member by which settings disable all hooks of a product; empty if they do not.
-func switchedOff(text []byte) string {
-	var s struct {
-		Off    bool `json:"disableAllHooks"`
-		Gemini struct {
-			Enabled  *bool    `json:"enabled"`
-			Disabled []string `json:"disabled"` // names of hooks
-		} `json:"hooksConfig"`
-	}
-	err := json.Unmarshal(text, &s)
-	switch {
-	case err != nil:
-		return ""
-	case s.Off:
-		return "disableAllHooks"
-	case s.Gemini.Enabled != nil && !*s.Gemini.Enabled:
-		return "hooksConfig.enabled: false"
-	case slices.Contains(s.Gemini.Disabled, geminiName):
-		return "hooksConfig.disabled: " + geminiName
-	}
-	return ""
-}
-
 // isOurs reports whether a command line runs this hook, as "gated hook pre-tool-use", at any path of gated.
 func (l site) isOurs(line string) bool {
 	program, rest := firstWord(line)

@@ -27,6 +27,7 @@ type site struct {
 	dirVar string        // a variable that names another place of that directory
 	dirIn  string        // the directory, below what the variable names
 	atHome string        // the file below home, for all of the checkouts
+	other  string        // another file below home and the first of marks, with the switch for all hooks
 	// comments says what the product reads beside JSON.
 	comments comments
 	fresh    bool // the file is not there, or blank
@@ -75,7 +76,7 @@ func (Claude) site() site {
 
 func (Codex) site() site {
 	return site{file: ".codex/hooks.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
-		marks: []string{".codex"}, home: ".codex", dirVar: "CODEX_HOME", atHome: "hooks.json",
+		marks: []string{".codex"}, home: ".codex", dirVar: "CODEX_HOME", atHome: "hooks.json", other: "config.toml",
 		entry: func(line string, timeout int64, matcher string) any {
 			return group{matcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
 		}}
@@ -173,7 +174,23 @@ func SettingsAtHome(top string, getenv func(string) string) []Settings {
 	for _, d := range Dialects() {
 		s := d.site()
 		if dir := s.userDir(top, getenv); dir != "" {
-			out = append(out, Settings{Path: filepath.Join(dir, s.atHome), For: d})
+			out = append(out, Settings{Path: filepath.Join(dir, s.atHome), For: d, AtHome: true})
+		}
+	}
+	return out
+}
+
+// switchFiles returns the files that have no hooks, and may switch off those of others.
+func switchFiles(top string, getenv func(string) string) []Settings {
+	var out []Settings
+	for _, d := range Dialects() {
+		s := d.site()
+		if s.other == "" {
+			continue
+		}
+		out = append(out, Settings{Path: filepath.Join(top, s.marks[0], s.other), For: d, Switches: true})
+		if dir := s.userDir(top, getenv); dir != "" {
+			out = append(out, Settings{Path: filepath.Join(dir, s.other), For: d, AtHome: true, Switches: true})
 		}
 	}
 	return out
@@ -182,7 +199,7 @@ func SettingsAtHome(top string, getenv func(string) string) []Settings {
 // SettingsThatCount returns the files of all products' hooks that count in a checkout: its own, and the user's.
 func SettingsThatCount(top string, getenv func(string) string) []Settings {
 	out := SettingsHere(top)
-	for _, s := range SettingsAtHome(top, getenv) {
+	for _, s := range append(SettingsAtHome(top, getenv), switchFiles(top, getenv)...) {
 		if !slices.ContainsFunc(out, func(o Settings) bool { return o.Path == s.Path }) {
 			out = append(out, s)
 		}

@@ -140,8 +140,8 @@ func TestDirectoriesThatVariablesName(t *testing.T) {
 		OpenCode{}: {"XDG_CONFIG_HOME", dir + "/e", dir + "/e/opencode/plugins/gated.js"},
 	} {
 		getenv := func(name string) string { return map[string]string{"HOME": home, c.name: c.value}[name] }
-		require.Contains(t, SettingsAtHome(top, getenv), Settings{Path: c.file, For: d})
-		require.Contains(t, SettingsThatCount(top, getenv), Settings{Path: c.file, For: d})
+		require.Contains(t, SettingsAtHome(top, getenv), Settings{Path: c.file, For: d, AtHome: true})
+		require.Contains(t, SettingsThatCount(top, getenv), Settings{Path: c.file, For: d, AtHome: true})
 		require.NotContains(t, Found(top, getenv), d)
 		require.NoError(t, os.MkdirAll(filepath.Dir(c.file), 0o755))
 		require.Contains(t, Found(top, getenv), d)
