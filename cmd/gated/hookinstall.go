@@ -20,6 +20,7 @@ type hookPlaces struct {
 	git, shared, dryRun bool
 	settings            string
 	products            products
+	found               []hook.Dialect  // the products
 	files               []hook.Settings // of agents
 	top                 string
 }
@@ -47,6 +48,7 @@ func (p *hookPlaces) find(c *cobra.Command, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
+	p.found = products
 	switch {
 	case !c.Flags().Changed("agent-settings"):
 		for _, d := range products {
@@ -74,7 +76,7 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 		for _, file := range p.files {
 			file.DryRun = dryRun
 			if r, err = agents(file); err != nil {
-				return out, err
+				return out, butOthers(err, file.Dialect(), p.found)
 			}
 			out = out.And(r)
 		}

@@ -38,7 +38,7 @@ func (f *mcpFiles) each(t *tool, change func(hook.ServerFile) (hook.Report, erro
 			file.DryRun = dryRun
 			r, err := change(file)
 			if err != nil {
-				return err
+				return butOthers(err, file.For, dialects(files))
 			}
 			all = all.And(r)
 		}
@@ -47,6 +47,15 @@ func (f *mcpFiles) each(t *tool, change func(hook.ServerFile) (hook.Report, erro
 		}
 	}
 	return nil
+}
+
+// dialects returns whose the files are.
+func dialects(files []hook.ServerFile) []hook.Dialect {
+	var out []hook.Dialect
+	for _, f := range files {
+		out = append(out, f.For)
+	}
+	return out
 }
 
 func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {

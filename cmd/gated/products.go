@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/agents/hook"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -46,4 +48,23 @@ func (p products) find(top string, getenv func(string) string) ([]hook.Dialect, 
 		}
 	}
 	return out, nil
+}
+
+// butOthers adds to a refusal for one of several products how the others are named, because no file was changed.
+func butOthers(err error, refused hook.Dialect, all []hook.Dialect) error {
+	var r *refusal.Refusal
+	var others []string
+	for _, d := range all {
+		if d != refused {
+			others = append(others, d.Name())
+		}
+	}
+	if len(others) == 0 || !errors.As(err, &r) {
+		return err
+	}
+	hint := "for the other products: --for " + strings.Join(others, ",")
+	if r.Hint != "" {
+		hint = r.Hint + "; " + hint
+	}
+	return refusal.New(r.Code, "%s", r.Detail).WithHint("%s", hint)
 }
