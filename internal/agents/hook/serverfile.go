@@ -122,8 +122,8 @@ func ownServer(line []string) bool {
 	return len(rest) == 0
 }
 
-// entryNotes says what a person has to know of an entry of gated's: it is switched off, or it goes away with members that
-// gated did not write.
+// entryNotes says what a person has to know of an entry of gated's: it is switched off, or it has members that gated did
+// not write, which stay or go away with it.
 func entryNotes(entry map[string]any, removed bool, written ...string) []string {
 	var theirs []string
 	for name := range entry {
@@ -132,11 +132,15 @@ func entryNotes(entry map[string]any, removed bool, written ...string) []string 
 		}
 	}
 	slices.Sort(theirs)
-	switch {
-	case removed && len(theirs) > 0:
-		return []string{"with the entry went what was added to it: " + strings.Join(theirs, ", ")}
-	case !removed && (entry["enabled"] == false || entry["disabled"] == true):
-		return []string{"the entry is switched off there, and stays so: the product does not start gated mcp"}
+	var notes []string
+	switch list := strings.Join(theirs, ", "); {
+	case removed && list != "":
+		notes = append(notes, "with the entry went what was added to it: "+list)
+	case list != "":
+		notes = append(notes, "the entry keeps what was added to it: "+list)
 	}
-	return nil
+	if !removed && (entry["enabled"] == false || entry["disabled"] == true) {
+		notes = append(notes, "the entry is switched off there, and stays so: the product does not start gated mcp")
+	}
+	return notes
 }

@@ -50,7 +50,7 @@ func editTOML(text []byte, there bool, line []string) (serverEdit, error) {
 		out.notes = entryNotes(entry, true, "command", "args", "env_vars")
 		out.text, out.gone = withoutTable(text, lines)
 	default:
-		out.notes = entryNotes(entry, false)
+		out.notes = entryNotes(entry, false, "command", "args", "env_vars")
 		if !slices.Equal(lineOf(entry), line) {
 			if out.text, ok = restartedTOML(text, lines, entry, line); !ok {
 				return out, unknownServers()

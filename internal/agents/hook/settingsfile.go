@@ -33,7 +33,7 @@ func readSettings(path string) (settingsFile, error) {
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			return s, refusal.New(refusal.Conflict, "%s is a symbolic link", op.Shown(p)).
-				WithHint("name the file that it leads to with --agent-settings")
+				WithHint("name the file that it leads to: --agent-settings FILE, and --file FILE of gated mcp")
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
