@@ -98,8 +98,9 @@ func (t *tool) mcpInstallCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "install --for PRODUCT...",
 		Short: "Make agent products start gated mcp",
-		Long: `Adds a server with the name gated to each product's file. The rest of the file stays byte for byte. The entry
-has --socket if this command has it, or GATED_SOCKET is set.`,
+		Long: `Adds a server with the name gated to each product's file. Of an entry that is gated's it changes the program and
+its arguments alone. The rest of the file stays byte for byte. The entry has --socket if this command has it, or
+GATED_SOCKET is set.`,
 		Example: "  gated mcp install --for codex --for gemini",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if name != "" {
