@@ -1,15 +1,18 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
@@ -85,11 +88,11 @@ func (d Doctor) geminiTrust() (trusted bool, why string, err error) {
 	if err != nil {
 		return false, "", fmt.Errorf("%s: %w", path, err)
 	}
-	rule := trustRule(rules, d.Place.Path)
-	if rule == "" {
+	rule, found := trustRule(rules, d.Place.Path)
+	if !found {
 		return false, "no rule in " + op.Shown(path) + " is for it", nil
 	}
-	return rules[rule] != doNotTrust, fmt.Sprintf("%s has %s for %s", op.Shown(path), rules[rule], op.Shown(rule)), nil
+	return rule.level != doNotTrust, fmt.Sprintf("%s has %s for %s", op.Shown(path), rule.level, op.Shown(rule.path)), nil
 }
 
 // geminiFile returns a file without its comments; nothing if there is none. A file that another user could have written
@@ -134,43 +137,55 @@ const (
 	doNotTrust  = "DO_NOT_TRUST"
 )
 
-// parseTrustedFolders returns the level of trust for each path. Another level is an error, as it is to Gemini CLI.
-func parseTrustedFolders(text []byte) (map[string]string, error) {
-	var read map[string]string
-	rules := map[string]string{}
+// trustLevel is the level of trust for a path.
+type trustLevel struct{ path, level string }
+
+// parseTrustedFolders returns the levels in the file's order. Another level is an error, as it is to Gemini CLI.
+func parseTrustedFolders(text []byte) ([]trustLevel, error) {
 	if len(text) == 0 { // no file
-		return rules, nil
+		return nil, nil
 	}
-	if err := json.Unmarshal(text, &read); err != nil || read == nil {
+	if !jsontext.Value(text).IsValid() || jsontext.Value(text).Kind() != '{' {
 		return nil, errors.New("it is no JSON object of levels of trust")
 	}
-	for path, level := range read {
-		rules[filepath.Clean(path)] = level
-		if level != trustFolder && level != trustParent && level != doNotTrust {
-			return nil, fmt.Errorf("it has the level of trust %s, which Gemini CLI does not know", op.Shown(level))
+	var rules []trustLevel
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	_, _ = d.ReadToken() // the text is valid
+	for d.PeekKind() == '"' {
+		var r trustLevel
+		if err := errors.Join(json.UnmarshalDecode(d, &r.path), json.UnmarshalDecode(d, &r.level)); err != nil {
+			return nil, errors.New("it has a level of trust that is no text")
+		}
+		if r.level != trustFolder && r.level != trustParent && r.level != doNotTrust {
+			return nil, fmt.Errorf("it has the level of trust %s, which Gemini CLI does not know", op.Shown(r.level))
+		}
+		r.path = filepath.Clean(r.path)
+		if i := slices.IndexFunc(rules, func(o trustLevel) bool { return o.path == r.path }); i >= 0 {
+			rules[i] = r
+		} else {
+			rules = append(rules, r)
 		}
 	}
 	return rules, nil
 }
 
-// trustRule returns the path whose rule counts for a directory: the longest path as it is written of those that the
-// directory is in. It is empty if there is none.
-func trustRule(rules map[string]string, dir string) string {
-	longest := ""
+// trustRule returns the rule that counts for a directory: that with the longest path as it is written, of those that the
+// directory is in, and of several the first. found is false if there is none.
+func trustRule(rules []trustLevel, dir string) (rule trustLevel, found bool) {
 	dir = real(dir)
-	for path, level := range rules {
-		if !filepath.IsAbs(path) {
-			continue // it would be one below the directory in which Gemini CLI starts
+	for _, r := range rules {
+		if !filepath.IsAbs(r.path) || len(r.path) <= len(rule.path) {
+			continue // a relative path would be one below the directory in which Gemini CLI starts
 		}
-		at := path
-		if level == trustParent {
-			at = filepath.Dir(path)
+		at := r.path
+		if r.level == trustParent {
+			at = filepath.Dir(at)
 		}
-		if at = real(at); (at == dir || strings.HasPrefix(dir, strings.TrimSuffix(at, "/")+"/")) && len(path) > len(longest) {
-			longest = path
+		if at = real(at); at == dir || strings.HasPrefix(dir, strings.TrimSuffix(at, "/")+"/") {
+			rule, found = r, true
 		}
 	}
-	return longest
+	return rule, found
 }
 
 // real returns a path without symbolic links; the path itself if that cannot be told.

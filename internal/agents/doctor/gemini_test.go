@@ -88,10 +88,21 @@ func TestTrustOfGeminiBehindALink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(dir, link))
-	require.Equal(t, link, trustRule(map[string]string{link: trustFolder, "rel": trustFolder}, dir))
-	require.Equal(t, "/", trustRule(map[string]string{"/": trustFolder}, dir))
-	// The longest path as it is written counts, not the nearest.
-	require.Equal(t, link, trustRule(map[string]string{link: trustFolder, "/": doNotTrust}, dir))
+	of := func(dir string, rules ...trustLevel) trustLevel {
+		rule, found := trustRule(rules, dir)
+		require.Equal(t, rule != trustLevel{}, found)
+		return rule
+	}
+	here, root := trustLevel{link, trustFolder}, trustLevel{"/", doNotTrust}
+	require.Equal(t, here, of(dir, here, trustLevel{"rel", doNotTrust}))
+	require.Equal(t, root, of(dir, root))
+	// The longest path as it is written counts, not the nearest; of several the first.
+	require.Equal(t, here, of(dir, root, here))
+	first, second := trustLevel{link[:len(link)-4] + "more", trustParent}, trustLevel{link[:len(link)-4] + "none", trustParent}
+	require.Equal(t, first, of(filepath.Dir(link), first, second))
+	// The last level of one path counts, as in JSON that a program reads.
+	require.Equal(t, []trustLevel{{"/a", doNotTrust}, {"/b", trustParent}},
+		must.Get(parseTrustedFolders([]byte(`{"/a":"TRUST_FOLDER","/b":"TRUST_PARENT","/a/":"DO_NOT_TRUST"}`)))(t))
 }
 
 // TestSwitchesOfTheUserCountInACheckout: an entry that a file of the user's home switches off is not called ok.
@@ -147,14 +158,14 @@ func FuzzGeminiFiles(f *testing.F) {
 		if err != nil || !filepath.IsAbs(dir) {
 			return
 		}
-		rule := trustRule(rules, filepath.Clean(dir))
-		if rule == "" {
+		rule, found := trustRule(rules, filepath.Clean(dir))
+		if !found {
 			return
 		}
-		require.Contains(t, []string{trustFolder, trustParent, doNotTrust}, rules[rule])
-		at := rule
-		if rules[rule] == trustParent {
-			at = filepath.Dir(rule)
+		require.Contains(t, []string{trustFolder, trustParent, doNotTrust}, rule.level)
+		at := rule.path
+		if rule.level == trustParent {
+			at = filepath.Dir(at)
 		}
 		rel := must.Get(filepath.Rel(real(at), real(filepath.Clean(dir))))(t)
 		require.False(t, rel == ".." || strings.HasPrefix(rel, "../"), rel)
