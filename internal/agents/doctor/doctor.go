@@ -287,14 +287,17 @@ func (d Doctor) toolHooks(ctx context.Context, r *Report) []trial {
 func (d Doctor) readSettings(r *Report) []hook.FileState {
 	var out []hook.FileState
 	for _, file := range d.Settings {
-		path := op.Shown(file.Path)
+		worst := Bad
+		if file.Switches {
+			worst = Note // it has no hook
+		}
 		if why := foreign(file.Path); why != nil {
-			r.add(whatTools, Bad, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
+			r.add(whatTools, worst, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
 			continue
 		}
 		s, err := file.State()
 		if err != nil {
-			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
+			r.add(whatTools, worst, "%s cannot be read: %s", op.Shown(file.Path), short(err))
 			continue
 		}
 		out = append(out, hook.FileState{Settings: file, SettingsState: s})

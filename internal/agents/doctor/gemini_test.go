@@ -146,6 +146,24 @@ func TestSwitchesOfTheUserCountInACheckout(t *testing.T) {
 	}
 }
 
+// TestASwitchThatCannotBeRead is worth a note: the file has no hook. One behind a link of the user's own is read.
+func TestASwitchThatCannotBeRead(t *testing.T) {
+	p := newPatient(t)
+	t.Setenv("PATH", "/usr/bin:/bin")
+	s := hook.SettingsFor(hook.Codex{}, p.dir)
+	must.Get(s.Install(p.program(grep+`echo '{"hookSpecificOutput":{"permissionDecision":"deny"}}'`+"\n"), hook.Setup{}))(t)
+	off := hook.Settings{Path: filepath.Join(t.TempDir(), "config.toml"), For: hook.Codex{}, AtHome: true, Switches: true}
+	p.Settings = []hook.Settings{s, off}
+	write(t, off.Path, "[features")
+	require.True(t, p.examine().Sound)
+	require.NoError(t, os.Remove(off.Path))
+	write(t, off.Path+".real", "[features]\nhooks = false\n")
+	require.NoError(t, os.Symlink(off.Path+".real", off.Path))
+	r := p.examine()
+	require.False(t, r.Sound, "%+v", r.Findings)
+	require.Contains(t, r.of(whatTools).Detail, "features.hooks = false")
+}
+
 // FuzzGeminiFiles: whatever Gemini CLI's files have, levels are those that it knows, and a directory is in the path of the
 // rule that counts.
 func FuzzGeminiFiles(f *testing.F) {

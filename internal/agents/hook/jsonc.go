@@ -1,5 +1,7 @@
 package hook
 
+import "bytes"
+
 // Some products read JSON with comments. Their files are read as the same text with blanks in the place of comments, so
 // that each place in one is a place in the other, and edits leave the comments where they are.
 
@@ -41,7 +43,7 @@ func (s source) commented(at span) bool {
 }
 
 // Uncommented returns a text of the same length with blanks in the place of comments, and of commas behind the last item
-// if commas is set. A comment that does not end stays.
+// if commas is set. A comment whose end is not clear stays.
 func Uncommented(text []byte, commas bool) []byte {
 	out := append([]byte{}, text...)
 	blank := func(from, to int) {
@@ -90,12 +92,15 @@ func commentAt(text []byte) int {
 	}
 	switch text[1] {
 	case '/':
-		for i, c := range text {
-			if c == '\n' || c == '\r' {
-				return i
-			}
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			end = len(text)
 		}
-		return len(text)
+		line := bytes.TrimSuffix(text[:end], []byte("\r"))
+		if bytes.IndexByte(line, '\r') >= 0 {
+			return 0 // some products end the comment there, others do not
+		}
+		return len(line)
 	case '*':
 		for i := 3; i < len(text); i++ {
 			if text[i-1] == '*' && text[i] == '/' {

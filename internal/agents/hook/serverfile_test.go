@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
@@ -72,6 +74,8 @@ func TestServersThatAreRefused(t *testing.T) {
 	}{
 		{Gemini{}, "{ // a comment\n", refusal.Malformed},
 		{Gemini{}, "{ /* a comment\n}", refusal.Malformed},
+		{Gemini{}, "{ // a comment, or not \r \"a\": 1\n}", refusal.Malformed},
+		{OpenCode{}, "{ // a comment, or not \r \"mcp\": {}\n}", refusal.Malformed},
 		{Gemini{}, `{"mcpServers":[]}`, refusal.Conflict},
 		{Claude{}, `[]`, refusal.Conflict},
 		{Claude{}, `{"mcpServers":{"gated":{"command":"other","args":["serve"]}}}`, refusal.Conflict},
@@ -202,6 +206,48 @@ func TestInstallKeepsWhatWasAddedToTheEntry(t *testing.T) {
 			require.Equal(t, c.left, string(must.Get(os.ReadFile(f.Path))(t)))
 		}
 	}
+}
+
+// TestOnlyTheLineChanges: whatever stands beside the program and the arguments of gated's entry, in whatever order, an
+// installation leaves it byte for byte.
+func TestOnlyTheLineChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		blank := func(name string) string {
+			return rapid.SampledFrom([]string{"", " ", "\n  ", "\r\n", " /* \"command\": 1 */ ", " // }\n"}).Draw(t, name)
+		}
+		was := rapid.SampledFrom([][]string{{"gated", "mcp"}, {"/old/gated-2.0", "mcp", "--as", "y"}, {"/usr/bin/gated", "mcp", "--as", "x"}}).Draw(t, "was")
+		quoted := func(words ...string) string {
+			return string(must.Get(json.Marshal(words))(t))
+		}
+		parts := []string{`"env": {"A": "\u0031", "command": "no"}`, `"timeout": 1e3`, `"trust"` + blank("a") + ":" + blank("b") + "false", "C", "A"}
+		text := blank("first") + "{" + blank("c") + `"mcpServers":{` + blank("d") + `"gated":{`
+		var command, args string
+		for i, part := range rapid.Permutation(parts).Draw(t, "order") {
+			if i > 0 {
+				text += ","
+			}
+			switch part {
+			case "C":
+				command = blank("e") + `"command":` + blank("f")
+				part = command + "@C@"
+			case "A":
+				args = blank("g") + `"args":` + blank("h")
+				part = args + "@A@"
+			}
+			text += blank("i") + part + blank("j")
+		}
+		text += "}" + blank("k") + `,"z":{"command":"gated","args":["mcp"]}}` + blank("l") + "}" + blank("end")
+		write := func(line []string) string {
+			return strings.NewReplacer("@C@", strings.Trim(quoted(line[0]), "[]"), "@A@", quoted(line[1:]...)).Replace(text)
+		}
+		f := ServerFile{For: Gemini{}}
+		line := []string{"/usr/bin/gated", "mcp", "--as", "x"}
+		got := must.Get(f.editJSON([]byte(write(was)), true, line))(t)
+		require.Equal(t, write(line), string(got.text))
+		out := string(must.Get(f.editJSON(got.text, true, nil))(t).text)
+		require.NotContains(t, out, `"gated":{`)
+		require.Contains(t, out, `"z":{"command":"gated","args":["mcp"]}}`)
+	})
 }
 
 // A file that was there is there again after the removal, with every byte.

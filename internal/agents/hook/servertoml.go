@@ -170,7 +170,7 @@ func withoutTable(text []byte, lines []tomlLine) (_ []byte, gone bool) {
 	begun := false
 	for i, l := range lines {
 		if l.below(codexServers, serverName) {
-			if before := lines[max(0, i-1)]; !begun && before.opens() && before.end == l.start {
+			if before := lines[max(0, i-1)]; opens == "" && before.opens() && before.end == l.start {
 				opens = before.comment
 				cut(before)
 			}
