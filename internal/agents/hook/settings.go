@@ -190,6 +190,9 @@ func (l site) installed(text []byte, want jsontext.Value) (out []byte, fresh boo
 	return out, len(ours) == 0, err
 }
 
+// maxOurs is how many of gated's hooks are removed from a file.
+const maxOurs = 100
+
 // uninstalled returns settings that do not ask gated.
 func (l site) uninstalled(text []byte) ([]byte, error) {
 	for {
@@ -198,8 +201,12 @@ func (l site) uninstalled(text []byte) ([]byte, error) {
 			return nil, err
 		}
 		ours := t.ours()
-		if len(ours) == 0 {
+		switch {
+		case len(ours) == 0:
 			return text, nil
+		case len(ours) > maxOurs: // the text is read again for each
+			return nil, refusal.New(refusal.Conflict, "it asks gated more than %d times", maxOurs).
+				WithHint("remove all but one by hand: nothing was changed")
 		}
 		text = t.without(ours[0])
 	}

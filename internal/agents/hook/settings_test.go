@@ -167,6 +167,22 @@ func TestUninstallTakesOutOursAlone(t *testing.T) {
 	require.Equal(t, `{"hooks":{"PreToolUse":[`+theirs+`,{"matcher":"*","hooks":[{"command":"first"},{"command":"last"}]}]}}`, s.content(t))
 }
 
+// TestSettingsThatAskTooOften are refused, because each entry is removed by itself.
+func TestSettingsThatAskTooOften(t *testing.T) {
+	for _, n := range []int{maxOurs - 1, maxOurs, maxOurs + 1} {
+		text := `{"hooks":{"PreToolUse":[` + strings.TrimSuffix(strings.Repeat(`{"hooks":[{"command":"`+line+`"}]},`, n), ",") + `]}}`
+		s := settings(t, text)
+		if n > maxOurs {
+			must.Fail(s.Install(program, Setup{}))(t, refusal.Conflict)
+			must.Fail(s.Uninstall())(t, refusal.Conflict)
+			require.Equal(t, text, s.content(t))
+			continue
+		}
+		require.Equal(t, Changed, s.install(t).Action)
+		require.Equal(t, 1, strings.Count(s.content(t), "pre-tool-use"))
+	}
+}
+
 func TestOurs(t *testing.T) {
 	for line, want := range map[string]bool{
 		line: true, "gated hook pre-tool-use": true, "/x/gated-1.2 hook pre-tool-use": true, "'/a b/gated' hook pre-tool-use --exit-code": true,
