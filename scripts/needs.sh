@@ -30,6 +30,7 @@ needs=(
 	"shellcheck shellcheck"
 	"rpm rpm"
 	"mmdebstrap mmdebstrap"
+	"systemd systemd-analyze"
 )
 
 there() {

@@ -18,7 +18,8 @@ func (d *daemon) tell(state string) {
 
 // watchdog tells the service manager at each interval that the gate still reads its database. If the disk hangs, or
 // the whole process stands still, the manager hears nothing, ends the daemon and starts it again. Load cannot silence
-// it: the ping needs no place among callers, and asks for one row.
+// it: the ping needs no place among callers, asks for one row, and there are more connections for readers than callers may
+// use at once.
 func (d *daemon) watchdog(ctx context.Context) error {
 	interval := systemd.Watchdog()
 	if interval <= 0 {

@@ -126,7 +126,7 @@ func checkAdopted(path string) (fs.FileInfo, error) {
 			WithHint("take SocketUser= out of the socket unit, then: systemctl restart gated.socket")
 	}
 	if perm := info.Mode().Perm(); perm&^maxSocketMode != 0 {
-		return nil, refusal.New(refusal.NotAllowed, "%s has mode %04o, so that every user may connect", op.Shown(path), perm).
+		return nil, refusal.New(refusal.NotAllowed, "%s has mode %04o, and gated takes %04o at most", op.Shown(path), perm, maxSocketMode).
 			WithHint("set SocketMode=0660 and SocketGroup= in the socket unit, then: systemctl restart gated.socket")
 	}
 	return info, nil

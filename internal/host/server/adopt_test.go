@@ -98,7 +98,7 @@ func TestWhatIsNotAdopted(t *testing.T) {
 		"abstract":         {[]*os.File{fileOf(t, abstract)}, "", refusal.BadParams, "it has no absolute path"},
 		"a file":           {[]*os.File{must.Get(os.Open(os.DevNull))(t)}, "", refusal.BadParams, "it is not a unix socket"},
 		"elsewhere":        {[]*os.File{unitSocket(t, in("e"), 0o600)}, in("told"), refusal.BadParams, "but gated was told"},
-		"world-writable":   {[]*os.File{unitSocket(t, in("w"), 0o666)}, in("w"), refusal.NotAllowed, "has mode 0666, so that every user may connect"},
+		"world-writable":   {[]*os.File{unitSocket(t, in("w"), 0o666)}, in("w"), refusal.NotAllowed, "has mode 0666, and gated takes 0660 at most"},
 		"open directory":   {[]*os.File{unitSocket(t, filepath.Join(open, "s"), 0o600)}, "", refusal.NotAllowed, "may be written by others"},
 		"sticky directory": {[]*os.File{unitSocket(t, filepath.Join(sticky, "s"), 0o600)}, "", refusal.NotAllowed, "may be written by others"},
 		"gone":             {[]*os.File{gone}, "", refusal.Conflict, "is not at"},

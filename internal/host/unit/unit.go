@@ -105,7 +105,8 @@ func isManager(name string) bool {
 }
 
 // Check refuses a service that others could change, as ownfile.StrictModes does. It checks the
-// unit file, the drop-ins, and the directories in which systemd looks for them. A missing or
+// unit file, that of the socket unit of the same name, the drop-ins of both, and the directories
+// in which systemd looks for them. A missing or
 // masked file does not count.
 func (s Service) Check(own ownfile.StrictModes) error {
 	if s.Name == "" {
@@ -115,18 +116,29 @@ func (s Service) Check(own ownfile.StrictModes) error {
 		if err := present(own.Check(dir)); err != nil {
 			return err
 		}
-		for _, name := range s.files() {
+		for _, name := range withSockets(s.files()) {
 			if err := checkFile(own, filepath.Join(dir, name)); err != nil {
 				return err
 			}
 		}
-		for _, name := range s.dropIns() {
+		for _, name := range withSockets(s.dropIns()) {
 			if err := checkDropIns(own, filepath.Join(dir, name+".d")); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// withSockets adds the names of the socket units of services. Such a unit says who may connect.
+func withSockets(names []string) []string {
+	out := slices.Clone(names)
+	for _, name := range names {
+		if base, ok := strings.CutSuffix("."+name, suffix); ok { // "service" is for all services
+			out = append(out, strings.TrimPrefix(base+".socket", "."))
+		}
+	}
+	return out
 }
 
 // checkFile checks a unit file or a drop-in. A masked file is a link to /dev/null. Its
