@@ -103,7 +103,8 @@ doc=/usr/share/doc/gated
 for file in README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md; do
 	put "$file" "$doc/$file"
 done
-find docs contrib/systemd examples -type f | sort | while read -r file; do
+# The script of the benchmarks is linked by their page.
+find docs contrib/systemd examples internal/test/bench/testdata/script.sh -type f | sort | while read -r file; do
 	install -D -m "$(if [ -x "$file" ]; then echo 0755; else echo 0644; fi)" "$file" "$all$doc/$file"
 done
 put contrib/packaging/copyright "$doc/copyright"
