@@ -22,6 +22,10 @@ if command -v deb-systemd-helper >/dev/null; then
 	done
 fi
 rm -f /etc/gated/allow-downgrade
+# gated setup made it, so dpkg does not remove it.
+if [ -f /etc/gated/client.yaml ] && grep -qx 'socket: /run/gated/gated.sock' /etc/gated/client.yaml; then
+	rm /etc/gated/client.yaml
+fi
 if [ -d /etc/gated ]; then
 	rmdir --ignore-fail-on-non-empty /etc/gated
 fi
