@@ -3,7 +3,7 @@
 
 case ${1-} in
 remove | 0)
-	if command -v deb-systemd-helper >/dev/null; then
+	if by_dpkg; then
 		for unit in $units; do
 			deb-systemd-helper mask "$unit" >/dev/null
 		done
@@ -15,7 +15,7 @@ purge) ;;
 *) exit 0 ;;
 esac
 
-if command -v deb-systemd-helper >/dev/null; then
+if by_dpkg; then
 	for unit in $units; do
 		deb-systemd-helper purge "$unit" >/dev/null
 		deb-systemd-helper unmask "$unit" >/dev/null
