@@ -33,12 +33,15 @@ as_daemon() {
 	setpriv --reuid="$(stat -c %u "$state")" --regid="$(stat -c %g "$state")" --clear-groups -- "$@"
 }
 
+# by_dpkg: dpkg runs this script, and not rpm on the same system.
+by_dpkg() { [ -n "${DPKG_MAINTSCRIPT_NAME-}" ] && command -v deb-systemd-helper >/dev/null; }
+
 systemd_runs() { [ -d /run/systemd/system ]; }
 
 # invoke VERB UNIT...: asks the running systemd. On Debian, the administrator's policy-rc.d has a say.
 invoke() {
 	systemd_runs || return 0
-	if command -v deb-systemd-invoke >/dev/null; then
+	if by_dpkg; then
 		deb-systemd-invoke "$@" >/dev/null
 	else
 		systemctl "$@" >/dev/null

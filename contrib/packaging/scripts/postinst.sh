@@ -28,7 +28,7 @@ if handmade; then
 fi
 
 enabled() {
-	if command -v deb-systemd-helper >/dev/null; then
+	if by_dpkg; then
 		deb-systemd-helper unmask "$1" >/dev/null
 		# What the administrator disabled stays disabled.
 		if deb-systemd-helper --quiet was-enabled "$1"; then
@@ -36,7 +36,7 @@ enabled() {
 		else
 			deb-systemd-helper update-state "$1" >/dev/null
 		fi
-	elif [ -z "$was" ]; then
+	elif [ -z "$was" ] && command -v systemctl >/dev/null; then
 		systemctl enable "$1" >/dev/null
 	fi
 }

@@ -3,7 +3,7 @@
 
 case ${1-} in
 remove | 0)
-	if command -v deb-systemd-helper >/dev/null; then
+	if by_dpkg; then
 		for unit in $units; do
 			deb-systemd-helper mask "$unit" >/dev/null
 		done
@@ -15,13 +15,17 @@ purge) ;;
 *) exit 0 ;;
 esac
 
-if command -v deb-systemd-helper >/dev/null; then
+if by_dpkg; then
 	for unit in $units; do
 		deb-systemd-helper purge "$unit" >/dev/null
 		deb-systemd-helper unmask "$unit" >/dev/null
 	done
 fi
 rm -f /etc/gated/allow-downgrade
+# gated setup made it, so dpkg does not remove it.
+if [ -f /etc/gated/client.yaml ] && grep -qx 'socket: /run/gated/gated.sock' /etc/gated/client.yaml; then
+	rm /etc/gated/client.yaml
+fi
 if [ -d /etc/gated ]; then
 	rmdir --ignore-fail-on-non-empty /etc/gated
 fi

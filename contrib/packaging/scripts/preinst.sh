@@ -22,11 +22,14 @@ if [ -n "$was" ] && older "$1" "$was"; then
 		say "Follow section Downgrade of $runbook; it says when to write $version into /etc/gated/allow-downgrade."
 		exit 1
 	fi
-	rm /etc/gated/allow-downgrade # it allows one
 	say "downgrade from $was to $version, as /etc/gated/allow-downgrade said"
 fi
 
+# The file allows one downgrade, and that one goes on from here.
+allowed_once() { rm -f /etc/gated/allow-downgrade; }
+
 if [ -z "$was" ] || [ ! -x /usr/bin/gated ] || [ ! -f "$state/gated.db" ]; then
+	allowed_once
 	exit 0
 fi
 
@@ -61,3 +64,4 @@ if [ -e "$copy" ]; then
 fi
 sync "$backups"
 say "a verified backup of $was: $backup"
+allowed_once
