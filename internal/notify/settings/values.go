@@ -103,7 +103,7 @@ func (r *reader) url(v strictyaml.Value, key, fileKey string) string {
 		at = v.Need(key)
 		s = at.Text()
 	}
-	if r.refused != nil || !v.Sound() {
+	if !r.complete(v) {
 		return s
 	}
 	u, err := url.Parse(s)
