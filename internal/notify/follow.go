@@ -98,9 +98,7 @@ func (n *Notifier) begin(ctx context.Context, gate string, head api.Head, why *a
 		letters = n.alarmLetters(*why, fmt.Sprintf("%s:%d:%s", gate, head.Seq, why.name), message.Alarm)
 	}
 	for _, r := range waiting {
-		if string(r.Gate) != gate {
-			return errAnew // it changed while it was asked
-		}
+		r.Gate = api.GateID(gate) // if it changed again meanwhile, its next entry says so
 		letters = append(letters, n.asks(r, fmt.Sprintf("%s:%d:%s", gate, head.Seq, r.ID), nil)...)
 	}
 	if err := n.box.Begin(ctx, c, n.now(), letters...); err != nil {

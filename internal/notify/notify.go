@@ -64,6 +64,7 @@ type Notifier struct {
 
 	mu      sync.Mutex
 	at      outbox.Cursor // handled, maybe not on disk yet
+	kept    outbox.Cursor // on disk
 	host    string
 	heard   time.Time // when the daemon last answered
 	well    map[string]time.Time
@@ -160,7 +161,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 func (n *Notifier) load(ctx context.Context) error {
 	c, _, err := n.box.Cursor(ctx)
 	n.mu.Lock()
-	n.at = c
+	n.at, n.kept = c, c
 	n.mu.Unlock()
 	return err
 }
@@ -198,10 +199,14 @@ func (n *Notifier) note(what string, err error) {
 func (n *Notifier) flush(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.at.Gate == "" {
+	if n.at == n.kept {
 		return nil
 	}
-	return n.box.Handled(ctx, n.at, n.now(), "")
+	if err := n.box.Handled(ctx, n.at, n.now(), ""); err != nil {
+		return err
+	}
+	n.kept = n.at
+	return nil
 }
 
 func (n *Notifier) wakeAll() {
