@@ -146,6 +146,8 @@ var hookCallRows = []attack{
 			strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
 	calls("U11u", "by env -C", hook.Codex{},
 		shellCall("env -C src apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
+	calls("U11v", "in the directory to which a shell goes if another command fails", hook.Codex{},
+		shellCall("[ -d none ] || cd src; apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
 	calls("U11q", "with another letter's escape", hook.Claude{}, func(f *floor) string {
 		return `{"cwd":"` + f.git() + `","tool_name":"Edit","tool_input":{"\u0066ile_path":"\u0073rc\/a.go"}}`
 	}),
