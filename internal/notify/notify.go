@@ -65,6 +65,8 @@ type Notifier struct {
 	mu      sync.Mutex
 	at      outbox.Cursor // handled, maybe not on disk yet
 	kept    outbox.Cursor // on disk
+	stuck   time.Time     // since when the stream breaks without a further entry; zero: it does not
+	broke   time.Time     // when it last broke
 	host    string
 	heard   time.Time // when the daemon last answered
 	well    map[string]time.Time
@@ -150,6 +152,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := n.Follow(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("the gate's events", "error", err)
+			n.note("the outbox", n.Broken(ctx, err))
 			rest(ctx, lostPause)
 		}
 	}

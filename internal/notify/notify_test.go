@@ -12,6 +12,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/log/checkpoint"
 	"gated/internal/notify/message"
 	"gated/internal/notify/outbox"
 	"gated/internal/notify/sink"
@@ -495,6 +496,60 @@ func TestOldBackups(t *testing.T) {
 	require.Len(t, watch(), 2)
 	w.now = w.now.Add(time.Second)
 	require.Len(t, watch(), 3)
+}
+
+// An entry that cannot be handled is an alarm after a time, and its end is said.
+func TestStuck(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	w.gate.ask(1)
+	w.gate.odd = &api.Refusal{Code: api.CodeInternal, Detail: "broken"}
+	breaks := func() {
+		require.NoError(t, w.n.Broken(t.Context(), must.Err(0, w.n.Follow(t.Context()))(t)))
+		require.NoError(t, w.n.Watch(t.Context()))
+		w.deliver()
+	}
+	breaks()
+	w.pass(10 * time.Minute) // it did not break meanwhile
+	for range 10 {
+		breaks()
+		w.pass(30 * time.Second)
+	}
+	require.Empty(t, w.sinks["alarms"].got)
+	breaks()
+	breaks()
+	require.Equal(t, []string{"alarm"}, w.sinks["alarms"].kinds())
+	w.gate.odd = nil
+	w.step()
+	require.NoError(t, w.n.Watch(t.Context()))
+	w.deliver()
+	require.Equal(t, []string{"alarm", "alarm-over"}, w.sinks["alarms"].kinds())
+	require.Equal(t, []string{"waiting j1.1"}, w.sinks["chat"].kinds())
+}
+
+// The signed head of the log is kept. Another log under the same key and id is an alarm, until the old one is back.
+func TestWitness(t *testing.T) {
+	w := newWorld(t, two)
+	key := must.Get(checkpoint.NewKey(gateA))(t)
+	sign := func(root byte) string {
+		c := checkpoint.Checkpoint{Gate: gateA, Size: 1}
+		c.Root[0] = root
+		return must.Get(c.Sign(key))(t)
+	}
+	w.gate.add("started", "")
+	w.step()
+	watch := func(note string) []string {
+		w.gate.note, w.gate.key = note, key.Public
+		require.NoError(t, w.n.Watch(t.Context()))
+		w.deliver()
+		return w.sinks["alarms"].kinds()
+	}
+	require.Empty(t, watch(sign(1)))
+	require.Empty(t, watch(sign(1)))
+	require.Equal(t, []string{"alarm"}, watch(sign(2)))
+	require.Equal(t, []string{"alarm"}, watch(sign(2)))
+	require.Contains(t, w.sinks["alarms"].got[0].Title, "contradicts")
+	require.Equal(t, []string{"alarm", "alarm-over"}, watch(sign(1)))
 }
 
 // A daemon that goes away in the middle of an entry: the entry is read again.

@@ -39,6 +39,9 @@ type gate struct {
 	requests map[string]api.Request
 	health   []api.Health
 	away     bool
+	odd      error // of each request
+	note     string
+	key      string
 }
 
 func (g *gate) Status(context.Context) (api.Status, error) {
@@ -56,7 +59,7 @@ func (g *gate) AuditHead(context.Context) (api.Head, error) {
 	if g.away {
 		return api.Head{}, &client.Unreachable{}
 	}
-	h := api.Head{Seq: int64(len(g.log))}
+	h := api.Head{Seq: int64(len(g.log)), Note: g.note, Key: g.key}
 	if len(g.log) > 0 {
 		sum := sha256.Sum256(g.log[len(g.log)-1])
 		h.Hash = hex.EncodeToString(sum[:])
@@ -84,6 +87,9 @@ func (g *gate) Request(_ context.Context, id string) (api.Request, error) {
 	defer g.mu.Unlock()
 	if g.away {
 		return api.Request{}, &client.Unreachable{}
+	}
+	if g.odd != nil {
+		return api.Request{}, g.odd
 	}
 	r, ok := g.requests[id]
 	if !ok {

@@ -131,21 +131,21 @@ func checkForms(t *testing.T, m message.Message, text string) {
 	require.NotContains(t, string(b), `"TextBlock"`, "it would read Markdown")
 	noLinks(t, literals(t, b))
 
-	var telegram struct{ Text, Parse_mode string }
+	var telegram struct{ Text string }
 	decode(t, must.Get(m.Telegram("-100"))(t), &telegram)
 	require.LessOrEqual(t, utf8.RuneCountInString(telegram.Text), 4096)
 	balanced(t, telegram.Text)
 	noLinks(t, strings.Split(telegram.Text, "\n"))
 
 	var matrix struct {
-		Body           string
-		Formatted_body string
-		Mentions       map[string]any `json:"m.mentions"`
+		Body     string
+		HTML     string         `json:"formatted_body"`
+		Mentions map[string]any `json:"m.mentions"`
 	}
 	decode(t, must.Get(m.Matrix())(t), &matrix)
-	balanced(t, matrix.Formatted_body)
+	balanced(t, matrix.HTML)
 	require.NotNil(t, matrix.Mentions)
-	noLinks(t, append(strings.Split(matrix.Formatted_body, "<br>"), strings.Split(matrix.Body, "\n")...))
+	noLinks(t, append(strings.Split(matrix.HTML, "<br>"), strings.Split(matrix.Body, "\n")...))
 
 	var ntfy struct {
 		Topic, Title, Message string

@@ -272,15 +272,16 @@ func TestSecretsThatComeBack(t *testing.T) {
 	var status atomic.Int64
 	s := a.receiver(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(int(status.Load()))
-		_, _ = io.WriteString(w, r.RequestURI+" "+r.Header.Get("Authorization"))
+		_, _ = io.WriteString(w, r.RequestURI+" "+r.Header.Get("Authorization")+" no such bot: hookhook, key value-of-it")
 	})
-	to := open(t, settings.Sink{Webhook: &settings.Webhook{URL: s.URL + "/services/T0/hookhook?k=v", Token: "bearer-1", CA: a.pem}})
+	to := open(t, settings.Sink{Webhook: &settings.Webhook{URL: s.URL + "/services/T0/hookhook?k=value-of-it", Token: "bearer-1", CA: a.pem}})
 	status.Store(200)
 	said := must.Get(to.Send(t.Context(), waits(), noon))(t)
 	status.Store(403)
 	said += must.Err(to.Send(t.Context(), waits(), noon))(t).Error()
 	require.NotContains(t, said, "bearer-1")
 	require.NotContains(t, said, "hookhook")
+	require.NotContains(t, said, "value-of-it")
 	require.Contains(t, said, "(secret)")
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/base64"
-	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -257,7 +256,7 @@ func FuzzMailServer(f *testing.F) {
 		err = sink.Talk(settings.SMTP{Server: "127.0.0.1:25", TLS: "none", From: "a@b.cc", To: []string{"d@e.ff"}}, local, waits(), noon)
 		if err == nil {
 			require.Contains(t, local.w.String(), "DATA")
-			require.Regexp(t, `(?m)^354`, fmt.Sprintf("%s", b))
+			require.Regexp(t, `(?m)^354`, string(b))
 		}
 	})
 }
