@@ -24,7 +24,6 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
-	"mmdebstrap mmdebstrap"
 	"systemd-container systemd-nspawn"
 	"lintian lintian"
 	"shellcheck shellcheck"

@@ -29,6 +29,14 @@ type person struct {
 	name, home string
 }
 
+// getenv is the environment of the person's products: under sudo that of root says nothing of theirs.
+func (p person) getenv(name string) string {
+	if name == "HOME" {
+		return p.home
+	}
+	return ""
+}
+
 func (t *tool) person() person {
 	if name := t.Getenv("SUDO_USER"); os.Geteuid() == 0 && name != "" {
 		if u, err := user.Lookup(name); err == nil {

@@ -25,6 +25,7 @@ const (
 	unreachable = "unreachable"
 	contradicts = "log"
 	oldBackup   = "backup"
+	stuckAt     = "events"
 	healthOf    = "health:"
 	deadOf      = "dead:"
 )
@@ -107,7 +108,12 @@ func (n *Notifier) Watch(ctx context.Context) error {
 		}
 		return nil
 	}
-	return errors.Join(n.lower(ctx, unreachable, "the daemon answers again"), n.watchHealth(ctx, st), n.watchLog(ctx, st), n.watchBackups(ctx))
+	var flows error
+	if n.flows() {
+		flows = n.lower(ctx, stuckAt, "the gate's events can be read again")
+	}
+	return errors.Join(flows, n.lower(ctx, unreachable, "the daemon answers again"), n.watchHealth(ctx, st), n.watchLog(ctx, st),
+		n.watchBackups(ctx))
 }
 
 // away raises the alarm about a daemon that has not answered for too long.

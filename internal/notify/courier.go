@@ -100,12 +100,14 @@ func (n *Notifier) failed(ctx context.Context, name string, s outbox.Stored, f *
 		return n.now(), n.giveUp(ctx, name, s, f.Why)
 	}
 	n.mu.Lock()
+	rests := now
 	if !f.Refused {
-		n.paused[name] = now.Add(max(n.pause(n.failing[name], maxSinkPause), f.After))
+		rests = now.Add(max(n.pause(n.failing[name], maxSinkPause), f.After))
+		n.paused[name] = rests
 		n.failing[name]++
 	}
 	n.mu.Unlock()
-	if err := n.box.Failed(ctx, s, now.Add(pause), f.Refused, f.Why); err != nil {
+	if err := n.box.Failed(ctx, s, name, now.Add(pause), rests, f.Refused, f.Why); err != nil {
 		return time.Time{}, err
 	}
 	return n.now(), nil

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/notify/message"
@@ -51,7 +53,38 @@ func (n *Notifier) cursor() outbox.Cursor {
 func (n *Notifier) moveTo(c outbox.Cursor) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.at = c
+	n.at, n.stuck = c, time.Time{}
+}
+
+// quiet is after which time without a further break a stream flows, also if no entry came.
+const quiet = time.Minute
+
+// Broken notes that the stream ended with an error. If a daemon that answers has it end at the same entry for as long as
+// it may be unreachable, that is an alarm: what follows that entry is told to nobody.
+func (n *Notifier) Broken(ctx context.Context, err error) error {
+	var gone *client.Unreachable
+	if errors.As(err, &gone) {
+		return nil
+	}
+	n.mu.Lock()
+	if n.stuck.IsZero() || n.now().Sub(n.broke) > quiet {
+		n.stuck = n.now()
+	}
+	n.broke = n.now()
+	since, seq := n.now().Sub(n.stuck), n.at.Seq
+	n.mu.Unlock()
+	if since < n.is.Unreachable {
+		return nil
+	}
+	return n.raise(ctx, alarm{stuckAt, "the gate's events cannot be read",
+		fmt.Sprintf("for %s now, after entry %d: %v. What happens meanwhile is not told", span(since.Round(time.Second)), seq, err)})
+}
+
+// flows reports whether the stream goes on.
+func (n *Notifier) flows() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stuck.IsZero() || n.now().Sub(n.broke) > quiet
 }
 
 // Connect compares the gate with the cursor. At the first start, and if the gate is another one or its log does not
@@ -98,9 +131,7 @@ func (n *Notifier) begin(ctx context.Context, gate string, head api.Head, why *a
 		letters = n.alarmLetters(*why, fmt.Sprintf("%s:%d:%s", gate, head.Seq, why.name), message.Alarm)
 	}
 	for _, r := range waiting {
-		if string(r.Gate) != gate {
-			return errAnew // it changed while it was asked
-		}
+		r.Gate = api.GateID(gate) // if it changed again meanwhile, its next entry says so
 		letters = append(letters, n.asks(r, fmt.Sprintf("%s:%d:%s", gate, head.Seq, r.ID), nil)...)
 	}
 	if err := n.box.Begin(ctx, c, n.now(), letters...); err != nil {

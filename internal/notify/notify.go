@@ -64,6 +64,9 @@ type Notifier struct {
 
 	mu      sync.Mutex
 	at      outbox.Cursor // handled, maybe not on disk yet
+	kept    outbox.Cursor // on disk
+	stuck   time.Time     // since when the stream breaks without a further entry; zero: it does not
+	broke   time.Time     // when it last broke
 	host    string
 	heard   time.Time // when the daemon last answered
 	well    map[string]time.Time
@@ -149,6 +152,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := n.Follow(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("the gate's events", "error", err)
+			n.note("the outbox", n.Broken(ctx, err))
 			rest(ctx, lostPause)
 		}
 	}
@@ -160,7 +164,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 func (n *Notifier) load(ctx context.Context) error {
 	c, _, err := n.box.Cursor(ctx)
 	n.mu.Lock()
-	n.at = c
+	n.at, n.kept = c, c
 	n.mu.Unlock()
 	return err
 }
@@ -198,10 +202,14 @@ func (n *Notifier) note(what string, err error) {
 func (n *Notifier) flush(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.at.Gate == "" {
+	if n.at == n.kept {
 		return nil
 	}
-	return n.box.Handled(ctx, n.at, n.now(), "")
+	if err := n.box.Handled(ctx, n.at, n.now(), ""); err != nil {
+		return err
+	}
+	n.kept = n.at
+	return nil
 }
 
 func (n *Notifier) wakeAll() {

@@ -176,6 +176,7 @@ func (n *Notifier) request(ctx context.Context, id string) (r api.Request, ok bo
 	if errors.Is(err, api.CodeUnknownTarget) || errors.Is(err, api.CodeMalformed) {
 		return r, false, nil
 	}
+	r.Gate = api.GateID(n.cursor().Gate)
 	return r, err == nil, err
 }
 

@@ -43,7 +43,7 @@ func (n *Notifier) escalate(ctx context.Context, d outbox.Due) error {
 		return err
 	}
 	s := n.is.Find(d.Sink)
-	if !ok || r.State != api.StatePending || s == nil || string(r.Gate) != n.cursor().Gate {
+	if !ok || r.State != api.StatePending || s == nil {
 		return n.box.Escalated(ctx, d, n.now(), nil)
 	}
 	var next *outbox.Escalation

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"gated/client/api"
@@ -84,15 +85,24 @@ func CleanLines(s string, runes int) string {
 var host = regexp.MustCompile(`([\pL\pN_-])\.([\pL]{2})`)
 
 // Defang returns a text of which no product makes a link or a mention: "https://a.example" becomes
-// "https[:]//a[.]example", and "@channel" becomes "(at)channel".
+// "https[:]//a[.]example", "@channel" becomes "(at)channel", and "<!channel>" becomes "< !channel>".
 func Defang(s string) string {
 	s = strings.ReplaceAll(s, "://", "[:]//")
-	s = strings.NewReplacer("@", "(at)", "\uff20", "(at)", "\ufe6b", "(at)").Replace(s)
+	s = strings.NewReplacer("@", "(at)", "\uff20", "(at)", "\ufe6b", "(at)", "<!", "< !", "<#", "< #").Replace(s)
 	for host.MatchString(s) { // a match takes the letters before the next one's dot
 		s = host.ReplaceAllString(s, "$1[.]$2")
 	}
-	return s
+	return operations().Replace(s)
 }
+
+// operations gives the names of operations their dot back: guest.destroy is no host.
+var operations = sync.OnceValue(func() *strings.Replacer {
+	var pairs []string
+	for _, spec := range op.Catalogue() {
+		pairs = append(pairs, strings.ReplaceAll(spec.Name, ".", "[.]"), spec.Name)
+	}
+	return strings.NewReplacer(pairs...)
+})
 
 // Quote returns others' words as data: in quotes, so that they cannot continue a sentence, and defanged.
 func Quote(s string) string {

@@ -29,7 +29,7 @@ func (o *Outbox) Next(ctx context.Context, sink string) (s Stored, due time.Time
 		var made, since, next int64
 		if err := tx.QueryRow(`SELECT id, body, made, since, next, tries, refused FROM message m WHERE sink = ? AND state = 'queued'
 			AND NOT EXISTS (SELECT 1 FROM message o WHERE o.sink = m.sink AND o.state = 'queued' AND o.thread = m.thread AND o.id < m.id)
-			ORDER BY next, id LIMIT 1`, sink).Scan(&s.Row, &body, &made, &since, &next, &s.Tries, &s.Refused); err != nil {
+			ORDER BY next, tries, id LIMIT 1`, sink).Scan(&s.Row, &body, &made, &since, &next, &s.Tries, &s.Refused); err != nil {
 			return err
 		}
 		s.Made, s.Since, due = time.Unix(made, 0).UTC(), time.Unix(since, 0).UTC(), time.Unix(next, 0).UTC()
@@ -54,11 +54,15 @@ func (o *Outbox) Delivered(ctx context.Context, s Stored, sink string, now time.
 	})
 }
 
-// Failed notes a try that did not succeed, and when the next one is. refused says that the same call would fail again.
-func (o *Outbox) Failed(ctx context.Context, s Stored, next time.Time, refused bool, why string) error {
+// Failed notes a try that did not succeed, and when the next one is. No message of the sink is tried before rests.
+// refused says that the same call would fail again.
+func (o *Outbox) Failed(ctx context.Context, s Stored, sink string, next, rests time.Time, refused bool, why string) error {
 	return o.store.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE message SET tries = tries + 1, refused = refused + ?, next = ?, why = ? WHERE id = ? AND state = 'queued'`,
-			refused, next.Unix(), why, s.Row)
+		if _, err := tx.Exec(`UPDATE message SET tries = tries + 1, refused = refused + ?, next = ?, why = ? WHERE id = ? AND state = 'queued'`,
+			refused, next.Unix(), why, s.Row); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE message SET next = ? WHERE sink = ? AND state = 'queued' AND next < ?`, rests.Unix(), sink, rests.Unix())
 		return err
 	})
 }
@@ -86,15 +90,19 @@ func (o *Outbox) Replay(ctx context.Context, id, sink string, now time.Time) (n 
 // held, the oldest first: each thread once, with its last message.
 func (o *Outbox) Digest(ctx context.Context, sink string, within time.Duration, now time.Time,
 	make func(total int, last []message.Message) message.Message) (made bool, err error) {
+	var total int
+	err = o.store.View(ctx, func(tx *store.Tx) (err error) {
+		total, err = held(tx, sink, now.Add(-within))
+		return err
+	})
+	if err != nil || total == 0 {
+		return false, err
+	}
 	err = o.store.Update(ctx, func(tx *store.Tx) error {
 		made = false
-		var total int
-		var oldest sql.NullInt64
-		if err := tx.QueryRow(`SELECT count(*), min(made) FROM message WHERE sink = ? AND state = 'held'`, sink).Scan(&total, &oldest); err != nil {
+		total, err := held(tx, sink, now.Add(-within))
+		if err != nil || total == 0 {
 			return err
-		}
-		if total == 0 || now.Before(time.Unix(oldest.Int64, 0).Add(within)) {
-			return nil
 		}
 		last, err := lastOfThreads(tx, sink)
 		if err != nil {
@@ -116,6 +124,16 @@ func (o *Outbox) Digest(ctx context.Context, sink string, within time.Duration, 
 		return err
 	})
 	return made, err
+}
+
+// held returns how many messages a sink's storm holds, or 0 if none is from before a time.
+func held(tx *store.Tx, sink string, before time.Time) (total int, err error) {
+	var oldest sql.NullInt64
+	err = tx.QueryRow(`SELECT count(*), min(made) FROM message WHERE sink = ? AND state = 'held'`, sink).Scan(&total, &oldest)
+	if err != nil || oldest.Int64 > before.Unix() {
+		return 0, err
+	}
+	return total, nil
 }
 
 func lastOfThreads(tx *store.Tx, sink string) ([]message.Message, error) {

@@ -59,8 +59,9 @@ CREATE TABLE message (
 	why     TEXT NOT NULL DEFAULT '',
 	UNIQUE (sink, mid)
 ) STRICT;
-CREATE INDEX message_due ON message (sink, state, next);
+CREATE INDEX message_due ON message (sink, state, next, tries);
 CREATE INDEX message_made ON message (sink, made);
+CREATE INDEX message_thread ON message (sink, thread, state);
 CREATE TABLE told (
 	request TEXT NOT NULL,
 	sink    TEXT NOT NULL,

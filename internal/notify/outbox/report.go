@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"gated/internal/base/store"
@@ -14,7 +16,7 @@ type Report struct {
 	Queued    int        `json:"queued"`
 	Held      int        `json:"held"`     // for a digest
 	NextTry   *time.Time `json:"next_try"` // null: nothing waits
-	Why       string     `json:"why"`      // of the last try of that message; empty if it was not tried yet
+	Why       string     `json:"why"`      // why the message that was tried most was not taken; empty if none was tried
 	Dead      []Letters  `json:"dead"`     // the newest first, at most MaxDead
 	DeadCount int        `json:"dead_count"`
 }
@@ -62,8 +64,12 @@ func report(tx *store.Tx, sink string) (Report, error) {
 	}
 	if r.Queued > 0 {
 		var next int64
-		if err := tx.QueryRow(`SELECT next, why FROM message WHERE sink = ? AND state = 'queued' ORDER BY next, id LIMIT 1`, sink).
-			Scan(&next, &r.Why); err != nil {
+		if err := tx.QueryRow(`SELECT min(next) FROM message WHERE sink = ? AND state = 'queued'`, sink).Scan(&next); err != nil {
+			return r, err
+		}
+		err := tx.QueryRow(`SELECT why FROM message WHERE sink = ? AND state = 'queued' AND why <> '' ORDER BY tries DESC, id LIMIT 1`, sink).
+			Scan(&r.Why)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return r, err
 		}
 		when := time.Unix(next, 0).UTC()

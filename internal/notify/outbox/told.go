@@ -72,6 +72,10 @@ func (o *Outbox) Escalated(ctx context.Context, d Due, now time.Time, next *Esca
 
 // Raise stores the messages of an alarm, unless it stands already. It returns false then.
 func (o *Outbox) Raise(ctx context.Context, name string, now time.Time, letters ...Letter) (raised bool, err error) {
+	standing, err := o.Alarms(ctx)
+	if _, ok := standing[name]; err != nil || ok {
+		return false, err
+	}
 	err = o.store.Update(ctx, func(tx *store.Tx) error {
 		n, err := tx.Exec(`INSERT INTO alarm(name, since, mid) VALUES(?, ?, '') ON CONFLICT DO NOTHING`, name, now.Unix())
 		if raised = err == nil && n == 1; !raised {
@@ -84,6 +88,10 @@ func (o *Outbox) Raise(ctx context.Context, name string, now time.Time, letters 
 
 // Lower ends an alarm and stores the messages about that. If the alarm does not stand, it does nothing.
 func (o *Outbox) Lower(ctx context.Context, name string, now time.Time, letters ...Letter) error {
+	standing, err := o.Alarms(ctx)
+	if _, ok := standing[name]; err != nil || !ok {
+		return err
+	}
 	return o.store.Update(ctx, func(tx *store.Tx) error {
 		n, err := tx.Exec(`DELETE FROM alarm WHERE name = ?`, name)
 		if err != nil || n == 0 {
@@ -123,8 +131,13 @@ func (o *Outbox) Prune(ctx context.Context, now time.Time) error {
 		if _, err := tx.Exec(`DELETE FROM told WHERE at < ?`, now.Add(-KeepTold).Unix()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`DELETE FROM message WHERE done IS NOT NULL AND id <= (
-			SELECT m.id FROM message m WHERE m.sink = message.sink AND m.done IS NOT NULL ORDER BY m.id DESC LIMIT 1 OFFSET ?)`, MaxDone)
+		sinks, err := sinksOf(tx)
+		for _, sink := range sinks {
+			if _, err := tx.Exec(`DELETE FROM message WHERE sink = ? AND done IS NOT NULL AND id <= (
+				SELECT id FROM message WHERE sink = ? AND done IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?)`, sink, sink, MaxDone); err != nil {
+				return err
+			}
+		}
 		return err
 	})
 }
@@ -142,23 +155,11 @@ func heard(tx *store.Tx, sink string) (time.Time, error) {
 // Forget drops messages for sinks that the settings do not have any more.
 func (o *Outbox) Forget(ctx context.Context, sinks []string, now time.Time) error {
 	return o.store.Update(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Query(`SELECT DISTINCT sink FROM message WHERE state IN ('queued', 'held')`)
+		gone, err := sinksOf(tx)
 		if err != nil {
 			return err
 		}
-		var gone []string
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			if !slices.Contains(sinks, name) {
-				gone = append(gone, name)
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
+		gone = slices.DeleteFunc(gone, func(name string) bool { return slices.Contains(sinks, name) })
 		for _, name := range gone {
 			if _, err := tx.Exec(`UPDATE message SET state = 'dropped', done = ?, why = 'the settings have no such sink'
 				WHERE sink = ? AND state IN ('queued', 'held')`, now.Unix(), name); err != nil {
@@ -167,4 +168,20 @@ func (o *Outbox) Forget(ctx context.Context, sinks []string, now time.Time) erro
 		}
 		return nil
 	})
+}
+
+// sinksOf returns the names of all sinks that have messages.
+func sinksOf(tx *store.Tx) (out []string, err error) {
+	rows, err := tx.Query(`SELECT DISTINCT sink FROM message`)
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, rows.Err()
 }

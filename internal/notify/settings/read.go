@@ -93,12 +93,15 @@ func (r *reader) kind(v strictyaml.Value, s *Sink) {
 	}
 }
 
+// complete reports whether everything was read so far. Else a secret may be missing for another reason.
+func (r *reader) complete(v strictyaml.Value) bool { return r.refused == nil && v.Sound() }
+
 func (r *reader) webhook(v strictyaml.Value) *Webhook {
 	w := &Webhook{URL: r.url(v, "url", "url_file"), Token: r.secret(v.Get("token_file")), CA: r.file(v.Get("ca_file"), false)}
-	if e := v.Get("secret_file"); e.Present() {
-		key, err := WebhookSecret(r.secret(e))
-		if err != nil && r.refused == nil {
-			e.Fail("%v", err)
+	if text := r.secret(v.Get("secret_file")); text != "" {
+		key, err := WebhookSecret(text)
+		if err != nil {
+			v.Get("secret_file").Fail("%v", err)
 		}
 		w.Secret = key
 	}
@@ -114,7 +117,7 @@ func (r *reader) webhook(v strictyaml.Value) *Webhook {
 	if e := v.Get("room"); e.Present() || w.Template == "matrix" {
 		w.Room = text(v.Need("room"), 255)
 	}
-	if w.Template == "matrix" && w.Token == "" && r.refused == nil {
+	if w.Template == "matrix" && w.Token == "" && r.complete(v) {
 		v.Fail("matrix needs token_file, the access token of the user who writes")
 	}
 	return w
@@ -130,7 +133,7 @@ func (r *reader) ntfy(v strictyaml.Value) *Ntfy {
 	default:
 		n.Topic = text(v.Need("topic"), 64)
 	}
-	if r.refused == nil && !topic.MatchString(n.Topic) {
+	if r.complete(v) && !topic.MatchString(n.Topic) {
 		v.Fail("the topic is not 1 to 64 of A-Z, a-z, 0-9, _ and -")
 	}
 	return n
@@ -149,7 +152,7 @@ func (r *reader) smtp(v strictyaml.Value) *SMTP {
 	if m.TLS == "none" && !loopback(host) {
 		v.Get("tls").Fail("tls: none is for a server on this machine, 127.0.0.1 or ::1")
 	}
-	if (m.User == "") != (m.Password == "") && r.refused == nil {
+	if (m.User == "") != (m.Password == "") && r.complete(v) {
 		v.Fail("user and password_file belong together")
 	}
 	for _, e := range v.Need("to").List() {

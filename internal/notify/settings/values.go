@@ -103,7 +103,7 @@ func (r *reader) url(v strictyaml.Value, key, fileKey string) string {
 		at = v.Need(key)
 		s = at.Text()
 	}
-	if r.refused != nil || !v.Sound() {
+	if !r.complete(v) {
 		return s
 	}
 	u, err := url.Parse(s)
@@ -118,19 +118,18 @@ func (r *reader) url(v strictyaml.Value, key, fileKey string) string {
 	return s
 }
 
-// pathOf returns what of an address may be secret.
+// pathOf returns what of an address may be secret, the longest first: its path and query, and the parts of these.
 func pathOf(text string) []string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil
 	}
-	var out []string
-	for _, part := range []string{u.Path, u.EscapedPath(), u.RequestURI(), u.RawQuery} {
-		if len(part) > 6 {
-			out = append(out, part)
-		}
+	parts := []string{u.RequestURI(), u.EscapedPath(), u.Path, u.RawQuery}
+	parts = append(parts, strings.Split(u.Path, "/")...)
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
 	}
-	return out
+	return slices.DeleteFunc(parts, func(part string) bool { return len(part) < 8 })
 }
 
 func loopback(host string) bool {

@@ -30,6 +30,9 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Why }
 
+// minSecret is the least bytes of a secret that is taken out of a text. A shorter one is part of many words.
+const minSecret = 4
+
 // maxWhy is the most runes of a failure's reason, and of an answer.
 const maxWhy = 300
 
@@ -82,6 +85,9 @@ func (g guarded) Send(ctx context.Context, m message.Message, now time.Time) (st
 // said returns text of a receiver as it may be logged.
 func (g guarded) said(s string) string {
 	for _, secret := range g.secrets {
+		if len(secret) < minSecret {
+			continue
+		}
 		s = strings.ReplaceAll(s, secret, "(secret)")
 	}
 	return message.Clean(s, maxWhy)
