@@ -48,7 +48,7 @@ mails() {
 		    smtp: {server: "127.0.0.1:25", tls: none, from: gated@localhost, to: [alice@localhost]}
 		    roles: [operational]
 	END
-	told root 0 'gated notify check /etc/gated/notify.yaml && useradd --system notify; systemd-run --unit=gated-notify -p User=notify -p StateDirectory=gated-notify -p StateDirectoryMode=0700 -p SupplementaryGroups=gated -E HOME=/var/lib/gated-notify -E XDG_STATE_HOME=/var/lib/gated-notify gated notify run --config /etc/gated/notify.yaml'
+	told root 0 'gated notify check /etc/gated/notify.yaml && systemctl enable --now gated-notify'
 	healthy
 }
 
