@@ -18,10 +18,17 @@ for program in mmdebstrap apt-get sha256sum; do
 	command -v "$program" >/dev/null || complain "$program is needed (Debian: apt-get install mmdebstrap)"
 done
 
-# The machine's own sources of this release, one a line, without those of other vendors.
-sources=$(apt-get indextargets --format '$(ORIGIN) deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' |
-	sed -n "s/^Debian \(deb [^ ]* $suite[^ ]* main\)$/\1/p" | sort -u)
-[ -n "$sources" ] || complain "apt has no sources of Debian $suite here; apt-get update first, or this is another system"
+# sources prints the machine's own sources of this release, one a line, without those of other vendors.
+sources() {
+	apt-get indextargets --format '$(ORIGIN) deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' |
+		sed -n "s/^Debian \(deb [^ ]* ${suite}[^ ]* main\)$/\1/p" | sort -u
+}
+sources=$(sources)
+if [ -z "$sources" ]; then # apt knows whose a source is when it has its list
+	apt-get update -qq >/dev/null 2>&1 || true
+	sources=$(sources)
+fi
+[ -n "$sources" ] || complain "apt has no source of Debian $suite here"
 
 # How apt reaches a mirror from here, and whether it believes the clock, hold for the tree as well.
 options=(--aptopt='APT::Install-Recommends "false"')
@@ -53,4 +60,7 @@ if [ ! -d "$tree" ]; then
 	mv "$making/tree" "$tree" 2>/dev/null || [ -d "$tree" ] # another run may have been first
 	echo "demo-debian: a tree of Debian $suite was made in $((SECONDS - began)) s" >&2
 fi
+# A tree that no run asked for in a month belongs to an older list of packages.
+touch "$tree"
+find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf --one-file-system {} +
 printf '%s\n' "$tree"

@@ -83,7 +83,7 @@ halted() {
 			sleep 0.05
 		done
 	done
-	machine= leader= groups=()
+	machine="" leader="" groups=()
 	umount -l "$dir/debian" 2>/dev/null || true
 	rm -rf --one-file-system "$dir"
 	dir=

@@ -11,8 +11,6 @@ mapfile -t debs < <(find /packages -name '*.deb' | sort -V)
 [ "${#debs[@]}" = 2 ] || fail "/packages has ${#debs[@]} packages, not two"
 install -D -m 0644 "${debs[0]}" /tmp/old/gated.deb
 install -D -m 0644 "${debs[1]}" /tmp/new/gated.deb
-old=$(dpkg-deb -f "${debs[0]}" Version)
-new=$(dpkg-deb -f "${debs[1]}" Version)
 people
 
 say "Two commands of root, and the gate is there"
