@@ -38,6 +38,19 @@ func (t *tool) person() person {
 	return person{home: ownfile.Home(t.Getenv)}
 }
 
+// environmentOf is the environment of a person, as far as it is known: behind sudo, the home alone.
+func (t *tool) environmentOf(p person) func(string) string {
+	return func(name string) string {
+		switch {
+		case name == "HOME":
+			return p.home
+		case p.name != "":
+			return ""
+		}
+		return t.Getenv(name)
+	}
+}
+
 // agentKeys are the lines of the ssh-agent's keys.
 func (t *tool) agentKeys(ctx context.Context) []string {
 	if t.Getenv("SSH_AUTH_SOCK") == "" {
