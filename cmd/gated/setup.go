@@ -161,7 +161,7 @@ func (t *tool) find(f setupFlags, person person, keys []setup.FoundKey) (setupFo
 		switch name {
 		case "none":
 		case everyProduct:
-			for _, d := range hook.Found(person.home, person.getenv) {
+			for _, d := range hook.Found(person.home, t.environmentOf(person)) {
 				found.Agents = append(found.Agents, d.Name())
 			}
 		default:

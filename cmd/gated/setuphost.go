@@ -29,14 +29,6 @@ type person struct {
 	name, home string
 }
 
-// getenv is the environment of the person's products: under sudo that of root says nothing of theirs.
-func (p person) getenv(name string) string {
-	if name == "HOME" {
-		return p.home
-	}
-	return ""
-}
-
 func (t *tool) person() person {
 	if name := t.Getenv("SUDO_USER"); os.Geteuid() == 0 && name != "" {
 		if u, err := user.Lookup(name); err == nil {
@@ -44,6 +36,19 @@ func (t *tool) person() person {
 		}
 	}
 	return person{home: ownfile.Home(t.Getenv)}
+}
+
+// environmentOf is the environment of a person, as far as it is known: behind sudo, the home alone.
+func (t *tool) environmentOf(p person) func(string) string {
+	return func(name string) string {
+		switch {
+		case name == "HOME":
+			return p.home
+		case p.name != "":
+			return ""
+		}
+		return t.Getenv(name)
+	}
 }
 
 // agentKeys are the lines of the ssh-agent's keys.
