@@ -122,6 +122,12 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	return n, err
 }
 
+// BackupVerified tells the gate that a copy of Backup was checked. sha256 is that of the whole copy, in hex. It is
+// UnknownTarget if the gate knows of no such copy.
+func (c *Client) BackupVerified(ctx context.Context, sha256 string) error {
+	return c.json(ctx, call{method: http.MethodPost, path: "/v1/backup/verified"}, api.VerifiedBackup{SHA256: sha256}, nil)
+}
+
 // reader remembers its own error, so that a full disk of w is not mistaken for a lost daemon.
 type reader struct {
 	r   io.Reader

@@ -308,6 +308,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
 	g, guests := d.gate, d.backends.guests
+	backups := service.NewBackup(g, d.opened.Store, d.opened.Dir.Path(), d.log)
 	c := server.Config{
 		Gate:   g,
 		Held:   d.reconciler().HeldBack,
@@ -317,8 +318,8 @@ func (d *daemon) server() *server.Server {
 		Status: d.Status,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
-		Canary:       d.canary,
-		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()).Backup,
+		Canary: d.canary,
+		Backup: backups.Backup, BackupVerified: backups.Verified,
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
 		Agents:       d.agents,

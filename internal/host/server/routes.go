@@ -73,6 +73,7 @@ func (s *Server) table() []route {
 		{get, "/v1/audit/inclusion", anyone, 0, []string{"seq"}, s.inTurn(s.inclusion)},
 		{post, "/v1/canary/{change}/accept", operators, 0, nil, s.acceptAlert},
 		{get, "/v1/backup", operators, 0, nil, s.backup},
+		{post, "/v1/backup/verified", operators, MaxBody, nil, s.backupVerified},
 	}
 }
 

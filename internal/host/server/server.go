@@ -48,6 +48,8 @@ type Config struct {
 	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later
 	// error breaks the connection; a test can cause that only with a function of its own.
 	Backup func(context.Context, io.Writer) error
+	// BackupVerified is told the hex SHA-256 of a copy that its taker has checked.
+	BackupVerified func(ctx context.Context, sha256 string) error
 
 	// UID is the daemon's own. Root is always an operator and a submitter. UID is one only with SingleUser, because
 	// guests may run under it.

@@ -3,7 +3,6 @@ package servicetest
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -51,7 +50,7 @@ type World struct {
 	Canary       *canary.Canary
 	Agents       *service.Agents
 	Reservations *service.Reservations
-	Backup       func(context.Context, io.Writer) error
+	Backup       service.Backup
 
 	dir string
 }
@@ -94,7 +93,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	require.NoError(t, err)
 	require.NoError(t, w.Agents.Restore(context.Background()))
 	w.Reservations = service.NewReservations(w.Agents.Book, w.Gate, true)
-	w.Backup = service.NewBackup(s, dir).Backup
+	w.Backup = service.NewBackup(w.Gate, s, dir, log)
 	return w
 }
 
