@@ -43,6 +43,26 @@ type LastBackup struct {
 	Verified *time.Time `json:"verified"` // the newest one that gated backup has checked; null if there is none
 }
 
+// The states of a health report and of its checks.
+const (
+	HealthOK       = "ok"
+	HealthDegraded = "degraded" // the gate decides, and something needs an operator
+	HealthBad      = "bad"      // the gate cannot decide, or its log is not the one that it wrote
+)
+
+// HealthReport is the answer to GET /v1/health. Its status is 503 if State is bad, else 200.
+type HealthReport struct {
+	State  string        `json:"state"`  // the worst of the checks
+	Checks []HealthCheck `json:"checks"` // each name once, sorted
+}
+
+// HealthCheck is one thing that the daemon watches.
+type HealthCheck struct {
+	Name   string `json:"name"` // journal, clock and others; targets is all that is about single targets
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+}
+
 // VerifiedBackup says which copy of the gate's state its taker has checked (POST /v1/backup/verified).
 type VerifiedBackup struct {
 	SHA256 string `json:"sha256"` // of the whole copy, in hex

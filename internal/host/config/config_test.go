@@ -239,7 +239,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
 	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
 	want.RevocationFile = "/var/lib/my gated/revoked"
-	want.Monitor.BackupOlder = 26 * time.Hour // an example: backups are not watched by default
+	want.Monitor.BackupOlder = 26 * time.Hour                   // an example: backups are not watched by default
 	want.Limits.KeepFree, want.Limits.Reserve = 256<<20, 64<<20 // the most that is ever the default
 	require.Equal(t, want, c)
 	for i, line := range strings.Split(string(b), "\n") {

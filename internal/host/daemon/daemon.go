@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,12 +24,15 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/hub"
 	"gated/internal/host/life"
+	"gated/internal/host/metrics"
+	"gated/internal/host/ownlog"
 	"gated/internal/host/service"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/host/unit"
 	"gated/internal/log/canary"
 	"gated/internal/log/checkpoint"
+	"gated/internal/log/follow"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
 )
@@ -49,10 +53,15 @@ type daemon struct {
 	events      *service.Log
 	hub         *hub.Link // nil where none is configured
 	whole       *wholeLog
+	decided     *follow.Follower // of what was decided, for the log and the metrics
+	metrics     *metrics.Metrics
+	scrapes     *scrapes
+	ownLog      *ownlog.Log    // nil where the caller of Serve has another logger
 	newborn     bool           // this is the first start under the gate's id
 	ends        []func() error // see atEnd
 	log         *slog.Logger
 	started     time.Time
+	database    fs.FileInfo // the file that was opened, see stateHealth
 	canary      *canary.Canary
 	lookSoon    chan struct{}  // holds one: the canary is due
 	list        signers.List   // that it started with
@@ -109,6 +118,9 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 			err = errors.Join(err, d.close())
 		}
 	}()
+	if err := d.openedDatabase(); err != nil {
+		return d, err
+	}
 	if err := opened.Room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
 		log.Warn("there is no reserve of disk space for signed work", "error", err)
 	}

@@ -3,26 +3,97 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"gated/client/api"
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/store"
+	"gated/internal/host/metrics"
+	"gated/internal/host/ownlog"
+	"gated/internal/log/audit"
+	"gated/internal/log/follow"
 	"gated/internal/log/journal"
 )
+
+// follow has each decision logged and counted after its COMMIT, from now on.
+func (d *daemon) follow(ctx context.Context) (err error) {
+	codes := make([]refusal.Code, len(api.Codes))
+	for i, c := range api.Codes {
+		codes[i] = c.Code
+	}
+	d.metrics = metrics.New(codes)
+	d.scrapes = &scrapes{make: d.scrape, now: now}
+	d.opened.Store.TimeCommits(now, d.metrics.Committed)
+	d.decided, err = follow.New(ctx, d.opened.Store, d.log, func(tx *store.Tx, e audit.Entry) {
+		d.metrics.Entry(tx, e)
+		ownlog.Decision(d.log, e)
+	})
+	return err
+}
+
+// tellRest logs what was decided until the end. It waits for the disk no longer than a stop should take.
+func (d *daemon) tellRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	d.decided.Drain(ctx)
+}
+
+// configureLog sets the form and the level of the daemon's own log as gated.yaml has them, but what the command line
+// says counts more.
+func (d *daemon) configureLog(o ServeOptions) {
+	if o.Log == nil {
+		return
+	}
+	d.ownLog = o.Log
+	format, level := ownlog.Format(d.config.Log.Format), slog.LevelInfo
+	_ = level.UnmarshalText([]byte(d.config.Log.Level)) // config takes no other words
+	if o.LogFormat != "" {
+		format = o.LogFormat
+	}
+	if o.LogLevel != nil {
+		level = *o.LogLevel
+	}
+	if err := o.Log.Configure(format, level); err != nil {
+		d.log.Warn("the log goes on as text", "error", err)
+	}
+}
+
+// lookTime is how long a monitor's question may wait for the database.
+const lookTime = 5 * time.Second
 
 // looked is what one snapshot of the database says to those who watch the gate.
 type looked struct {
 	waiting journal.Waiting
 	backups journal.Backups
+	running int
+	entries int64
+	signed  int64
 }
 
 // look reads what monitors ask for. It reads as much whatever the length of the history.
 func (d *daemon) look(ctx context.Context) (l looked, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	err = d.gate.Answer(d.opened.Store.View(ctx, func(tx *store.Tx) error {
 		if l.waiting, err = journal.ReadWaiting(tx); err != nil {
 			return err
 		}
-		l.backups, err = journal.ReadBackups(tx)
+		if l.backups, err = journal.ReadBackups(tx); err != nil {
+			return err
+		}
+		counts, err := journal.Count(tx)
+		if err != nil {
+			return err
+		}
+		head, err := audit.ReadHead(tx)
+		if err != nil {
+			return err
+		}
+		signed, err := audit.SignedHead(tx)
+		l.running, l.entries, l.signed = counts[op.StateDispatched], head.Seq, signed.Size
 		return err
 	}))
 	return l, err
@@ -68,4 +139,53 @@ func (d *daemon) backupHealth(b journal.Backups) []api.Health {
 		h.OK, h.Detail = true, "the newest one that was checked is from "+b.Verified.UTC().Format(time.RFC3339)
 	}
 	return []api.Health{h}
+}
+
+// scrape makes the metrics.
+func (d *daemon) scrape(ctx context.Context) []byte {
+	moment := d.gate.Moment()
+	checks, l, err := d.checks(ctx)
+	s := metrics.Sample{Version: Version(), Now: moment.Now, Started: d.started, Readable: err == nil, Waiting: l.waiting.Count,
+		Oldest: l.waiting.Oldest, ByRole: l.waiting.ByRole, Running: l.running, Entries: l.entries, Signed: l.signed,
+		Backup: l.backups.At, Verified: l.backups.Verified, BackupOlder: d.config.Monitor.BackupOlder, ClockTrusted: moment.Trusted,
+		Checks: map[string]bool{}, Backends: map[string]bool{}, Agents: len(d.agents.Registry.All())}
+	for _, c := range checks {
+		s.Checks[c.Name] = c.State == api.HealthOK
+	}
+	for _, b := range d.backends.guests.States() {
+		s.Backends[b.Name] = b.Away == ""
+		s.Guests += b.Targets
+	}
+	for _, dr := range d.reconciler().Status().Drivers {
+		if dr.Kind == op.KindCommand {
+			s.Backends[dr.Kind] = dr.OK
+		}
+	}
+	if d.ownLog != nil {
+		s.LostLines = d.ownLog.Lost()
+	}
+	return d.metrics.Text(s)
+}
+
+// scrapes gives all scrapes within a second one answer, so that however many there are, the work has a bound.
+type scrapes struct {
+	make func(context.Context) []byte
+	now  func() time.Time
+
+	mu   sync.Mutex
+	at   time.Time
+	last []byte
+}
+
+const scrapeAge = time.Second
+
+func (s *scrapes) text(ctx context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.now(); s.last == nil || at.Sub(s.at) >= scrapeAge || at.Before(s.at) {
+		// The answer is for others too, who do not leave with this caller.
+		s.last = s.make(context.WithoutCancel(ctx))
+		s.at = at
+	}
+	return s.last, nil
 }

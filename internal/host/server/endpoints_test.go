@@ -40,6 +40,8 @@ var reaching = []struct {
 	says               string
 }{
 	{"GET", "/v1/status", "", 200, `"host":"h"`},
+	{"GET", "/v1/health", "", 200, `"state":"ok"`},
+	{"GET", "/v1/metrics", "", 200, "gated_up 1"},
 	{"POST", "/v1/ops", "@offline@", 200, `"authorized"`},
 	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/spare","reason":"old"}`, 202, `"reason":"old"`},
 	{"GET", "/v1/jobs", "", 200, `"id":"j10"`},
@@ -191,7 +193,7 @@ var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnve
 	"@copy@", strings.Repeat("0", 64))
 
 // needsNoStore are the rows of reaching that are answered without the database. A plan says for each guest what failed.
-var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db",
+var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/health", "GET /v1/metrics", "GET /v1/commands", "GET /v1/commands/drop-db",
 	"GET /v1/steering", "GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
 
 // The database fails: the caller hears so, and does not hear where it is.

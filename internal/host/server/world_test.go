@@ -47,6 +47,12 @@ func configOf(w *servicetest.World) Config {
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
 		},
+		Health: func(context.Context) api.HealthReport {
+			return api.HealthReport{State: api.HealthOK, Checks: []api.HealthCheck{{Name: "journal", State: api.HealthOK}}}
+		},
+		Metrics: func(context.Context) ([]byte, error) {
+			return []byte("# HELP gated_up x\n# TYPE gated_up gauge\ngated_up 1\n"), nil
+		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }
 

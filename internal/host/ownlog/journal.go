@@ -1,0 +1,107 @@
+package ownlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	slogjournal "github.com/systemd/slog-journal"
+
+	"gated/internal/base/op"
+)
+
+// ofJournal reports whether out is the connection to systemd's journal that the environment's JOURNAL_STREAM names by
+// device and inode (systemd.exec(5)). Without that check a child whose output goes elsewhere would write there too.
+func ofJournal(out io.Writer, stream string) bool {
+	f, ok := out.(*os.File)
+	if !ok || stream == "" {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && fmt.Sprintf("%d:%d", st.Dev, st.Ino) == stream
+}
+
+// toJournal writes records in the native form of systemd's journal. Each attribute is a field GATED_NAME. MESSAGE has
+// them too, because journalctl shows it alone.
+type toJournal struct {
+	fields slog.Handler
+	words  slog.Handler // writes the attributes into text
+	text   *bytes.Buffer
+}
+
+func (l *Log) newJournal() (slog.Handler, error) {
+	fields, err := slogjournal.NewHandler(&slogjournal.Options{Level: slog.LevelDebug, ReplaceAttr: field, ReplaceGroup: fieldName})
+	if err != nil {
+		return nil, err
+	}
+	return journalOver(fields), nil
+}
+
+func journalOver(fields slog.Handler) toJournal {
+	text := &bytes.Buffer{}
+	words := slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	return toJournal{fields, words, text}
+}
+
+// field names a field and escapes its value: of its own text nothing but what shows stays as it is.
+func field(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(op.Shown(a.Value.String()))
+	}
+	return slog.Attr{Key: fieldName(a.Key), Value: a.Value}
+}
+
+// fieldName is the journal's name of an attribute: capital letters, digits and underscores.
+func fieldName(key string) string {
+	return "GATED_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, key)
+}
+
+// Enabled implements slog.Handler.
+func (j toJournal) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler. It is called by one goroutine at a time.
+func (j toJournal) Handle(ctx context.Context, r slog.Record) error {
+	j.text.Reset()
+	if err := j.words.Handle(ctx, r); err != nil {
+		return err
+	}
+	message := strings.TrimSpace(op.Shown(r.Message) + " " + strings.TrimSpace(j.text.String()))
+	out := slog.NewRecord(r.Time, r.Level, message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		out.AddAttrs(a)
+		return true
+	})
+	return j.fields.Handle(ctx, out)
+}
+
+// WithAttrs implements slog.Handler.
+func (j toJournal) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return toJournal{j.fields.WithAttrs(attrs), j.words.WithAttrs(attrs), j.text}
+}
+
+// WithGroup implements slog.Handler.
+func (j toJournal) WithGroup(name string) slog.Handler {
+	return toJournal{j.fields.WithGroup(name), j.words.WithGroup(name), j.text}
+}
