@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// ContentType is the media type of Prometheus' text format 0.0.4.
-const ContentType = "text/plain; version=0.0.4; charset=utf-8"
-
 // The types of metrics.
 const (
 	counter   = "counter"

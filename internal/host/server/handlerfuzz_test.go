@@ -329,7 +329,7 @@ func answered(t *testing.T, c *counter, p probe, got reply, did effect) {
 		if !jsontext.Value(got.body).IsValid() {
 			t.Fatalf("no JSON: %q", got.body)
 		}
-	case "", yamlType, "application/octet-stream", "text/event-stream":
+	case "", yamlType, "application/octet-stream", "text/event-stream", metricsType:
 	default:
 		t.Fatalf("%q", got.header)
 	}
