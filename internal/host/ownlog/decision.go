@@ -36,6 +36,7 @@ var says = map[audit.Kind]string{
 	audit.Interrupted:  "the outcome of a step is not known",
 	audit.Compensated:  "a step takes another one back",
 	audit.Promoted:     "a target is no longer scratch",
+	audit.Used:         "a job may no longer take back unsigned what it made",
 	audit.DesiredPut:   "desired state was put",
 	audit.DesiredGone:  "desired state was deleted",
 	audit.Restored:     "the gate comes from a backup",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -57,17 +58,24 @@ func journalOver(fields slog.Handler) toJournal {
 	return toJournal{fields, words, text}
 }
 
-// field names a field and escapes its value: of its own text nothing but what shows stays as it is.
-func field(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindString {
-		a.Value = slog.StringValue(op.Shown(a.Value.String()))
+// field names a field, and escapes a text that does not show as it is.
+func field(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindString && !op.Shows(a.Value.String()) {
+		a.Value = slog.StringValue(strconv.QuoteToASCII(a.Value.String()))
 	}
-	return slog.Attr{Key: fieldName(a.Key), Value: a.Value}
+	key := fieldName(a.Key)
+	if len(groups) > 0 { // the group's name comes first
+		key = strings.TrimPrefix(key, fieldPrefix)
+	}
+	return slog.Attr{Key: key, Value: a.Value}
 }
+
+// fieldPrefix begins the names of all fields.
+const fieldPrefix = "GATED_"
 
 // fieldName is the journal's name of an attribute: capital letters, digits and underscores.
 func fieldName(key string) string {
-	return "GATED_" + strings.Map(func(r rune) rune {
+	return fieldPrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'
