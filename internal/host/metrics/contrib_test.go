@@ -123,6 +123,29 @@ func validQuery(t *testing.T, expr string) error {
 	return nil
 }
 
+// systemd-analyze finds nothing wrong with the units that write the textfile.
+func TestTheUnitsAreVerified(t *testing.T) {
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("needs systemd-analyze")
+	}
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"gated-metrics.service", "gated-metrics.timer"} {
+		text, err := os.ReadFile(filepath.Join("../../../contrib/systemd", name))
+		require.NoError(t, err)
+		// The program is not installed here, and the verification looks for it.
+		text = []byte(strings.ReplaceAll(string(text), "/usr/bin/gated ", "/bin/true "))
+		files = append(files, filepath.Join(dir, name))
+		require.NoError(t, os.WriteFile(files[len(files)-1], text, 0o644))
+	}
+	c := exec.Command(tool, append([]string{"verify", "--man=no"}, files...)...)
+	c.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":", "SYSTEMD_LOG_LEVEL=warning")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "gated-metrics")
+}
+
 // A real Prometheus scrapes the text and answers questions about it.
 func TestARealPrometheusScrapesIt(t *testing.T) {
 	program := prometheus(t, "prometheus")
