@@ -60,15 +60,22 @@ func (t *tool) monitored(ctx context.Context) monitored {
 		out.Detail = oneLine(err)
 		return out
 	}
-	out.State, out.Checks, out.Exit, out.Detail = h.State, h.Checks, exitOf(h.State), fmt.Sprintf("%d checks", len(h.Checks))
-	var wrong []string
-	for _, c := range h.Checks {
-		if c.State != api.HealthOK {
-			wrong = append(wrong, fmt.Sprintf("%s (%s)", c.Name, c.Detail))
+	fine := fmt.Sprintf("%d checks", len(h.Checks))
+	out.State, out.Checks, out.Exit, out.Detail = h.State, h.Checks, exitOf(h.State), fine
+	// The worst first: a pager shows the begin of a line.
+	for _, state := range []string{api.HealthDegraded, api.HealthBad} {
+		var wrong []string
+		for _, c := range h.Checks {
+			if c.State == state {
+				wrong = append(wrong, fmt.Sprintf("%s (%s)", c.Name, c.Detail))
+			}
 		}
-	}
-	if len(wrong) > 0 {
-		out.Detail = strings.Join(wrong, "; ")
+		switch {
+		case len(wrong) > 0 && out.Detail == fine:
+			out.Detail = strings.Join(wrong, "; ")
+		case len(wrong) > 0:
+			out.Detail = strings.Join(wrong, "; ") + "; " + out.Detail
+		}
 	}
 	return out
 }

@@ -101,7 +101,7 @@ func (d *daemon) stateHealth() api.Health {
 	}
 	if err != nil {
 		return api.Health{Name: "state", Detail: fmt.Sprintf("the database that is open is gone (%v): what is decided from now on is lost with this process. "+
-			"Take gated backup FILE now, stop the daemon, and restore it", err)}
+			"Put the state directory back where it was, or stop the daemon and restore a backup", err)}
 	}
 	return api.Health{Name: "state", OK: true, Detail: "the database is in its place"}
 }

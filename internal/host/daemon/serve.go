@@ -99,6 +99,7 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 
 // serve reports whether it came to answer anybody, and why it ended.
 func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	o.configureLog(opened.Dir.Path())
 	d, err := assemble(ctx, opened, o.unit, o.Logger)
 	if err != nil {
 		return false, err
@@ -108,7 +109,7 @@ func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan 
 			d.log.Warn("stopping", "error", err)
 		}
 	}()
-	d.configureLog(o)
+	d.ownLog = o.Log
 	d.whole = newWholeLog(opened.Store, o.Logger)
 	if err := d.follow(ctx); err != nil {
 		return false, err

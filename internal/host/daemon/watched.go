@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
+	"gated/internal/host/life"
 	"gated/internal/host/metrics"
 	"gated/internal/host/ownlog"
 	"gated/internal/log/audit"
@@ -41,15 +42,15 @@ func (d *daemon) tellRest(ctx context.Context) {
 	d.decided.Drain(ctx)
 }
 
-// configureLog sets the form and the level of the daemon's own log as gated.yaml has them, but what the command line
-// says counts more.
-func (d *daemon) configureLog(o ServeOptions) {
-	if o.Log == nil {
+// configureLog sets the form and the level of the daemon's own log as the gated.yaml of a state directory has them, but
+// what the command line says counts more. If the file is refused, assemble says so, in the log as it is.
+func (o ServeOptions) configureLog(dir string) {
+	c, err := life.Settings(dir)
+	if o.Log == nil || err != nil {
 		return
 	}
-	d.ownLog = o.Log
-	format, level := ownlog.Format(d.config.Log.Format), slog.LevelInfo
-	_ = level.UnmarshalText([]byte(d.config.Log.Level)) // config takes no other words
+	format, level := ownlog.Format(c.Log.Format), slog.LevelInfo
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // config takes no other words
 	if o.LogFormat != "" {
 		format = o.LogFormat
 	}
@@ -57,7 +58,7 @@ func (d *daemon) configureLog(o ServeOptions) {
 		level = *o.LogLevel
 	}
 	if err := o.Log.Configure(format, level); err != nil {
-		d.log.Warn("the log goes on as text", "error", err)
+		o.Logger.Warn("the log goes on as it is", "error", err)
 	}
 }
 

@@ -21,7 +21,9 @@ func TestBackups(t *testing.T) {
 		require.NoError(t, s.View(t.Context(), func(tx *store.Tx) (err error) { b, err = journal.ReadBackups(tx); return err }))
 		return b
 	}
-	add := func(sum string, at time.Time) { write(func(tx *store.Tx) error { return journal.AddBackup(tx, sum, at) }) }
+	add := func(sum string, at time.Time) {
+		write(func(tx *store.Tx) error { return journal.AddBackup(tx, sum, at) })
+	}
 	require.Zero(t, read())
 	add("a", noon)
 	require.True(t, read().At.Equal(noon))
