@@ -93,11 +93,10 @@ func statusText(s api.Status) string {
 	if s.Waiting == 0 {
 		return text + "0 waiting\n"
 	}
-	since := ""
 	if s.OldestWait != nil {
-		since = ", the oldest since " + cli.Moment(*s.OldestWait)
+		text += "the oldest request waits since " + cli.Moment(*s.OldestWait) + "\n"
 	}
-	return text + fmt.Sprintf("%d waiting%s: opsign list\n", s.Waiting, since)
+	return text + fmt.Sprintf("%d waiting: opsign list\n", s.Waiting)
 }
 
 // backupText says when copies of the state were handed out. An older daemon does not say it.
