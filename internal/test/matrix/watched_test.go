@@ -43,6 +43,11 @@ var lineOfLog = regexp.MustCompile(`^(?: ?[A-Za-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "=]
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 var watchedRows = []attack{
+	{id: "U20e", what: "another uid says that a backup was checked, so that no monitor asks for one", want: refusal.NotAllowed, run: func(w *world) error {
+		socket := w.serve()
+		w.arm()
+		return problem(w.t, w.callAs(socket, "POST", "/v1/backup/verified", `{"sha256":"`+strings.Repeat("0", 64)+`"}`, "application/json"))
+	}},
 	{id: "U20a", what: "operations, targets and reasons that would be labels or samples of the metrics", want: refusal.UnknownOp, bare: true,
 		run: func(w *world) error {
 			w.today()
