@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -40,6 +39,7 @@ import (
 // daemon is one running gate.
 type daemon struct {
 	opened      *life.Opened
+	database    os.FileInfo // the file of the journal, as it was opened
 	config      config.Config
 	unit        unit.Place
 	gate        *gate.Gate
@@ -61,7 +61,6 @@ type daemon struct {
 	ends        []func() error // see atEnd
 	log         *slog.Logger
 	started     time.Time
-	database    fs.FileInfo // the file that was opened, see stateHealth
 	canary      *canary.Canary
 	lookSoon    chan struct{}  // holds one: the canary is due
 	list        signers.List   // that it started with
@@ -118,7 +117,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if err := d.openedDatabase(); err != nil {
+	if d.database, err = os.Stat(opened.Dir.Database()); err != nil {
 		return d, err
 	}
 	if err := opened.Room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -104,12 +103,4 @@ func (d *daemon) stateHealth() api.Health {
 			"Put the state directory back where it was, or stop the daemon and restore a backup", err)}
 	}
 	return api.Health{Name: "state", OK: true, Detail: "the database is in its place"}
-}
-
-// openedDatabase looks which file is the database.
-func (d *daemon) openedDatabase() (err error) {
-	var info fs.FileInfo
-	info, err = os.Lstat(d.opened.Dir.Database())
-	d.database = info
-	return err
 }
