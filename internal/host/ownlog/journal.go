@@ -39,7 +39,14 @@ type toJournal struct {
 	text   *bytes.Buffer
 }
 
+// journalSocket is the fixed place of the journal's socket (systemd-journald.service(8)).
+const journalSocket = "/run/systemd/journal/socket"
+
 func (l *Log) newJournal() (slog.Handler, error) {
+	// The library drops lines without a word if there is no socket.
+	if _, err := os.Stat(journalSocket); err != nil {
+		return nil, err
+	}
 	fields, err := slogjournal.NewHandler(&slogjournal.Options{Level: slog.LevelDebug, ReplaceAttr: field, ReplaceGroup: fieldName})
 	if err != nil {
 		return nil, err

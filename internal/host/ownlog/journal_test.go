@@ -73,6 +73,7 @@ func TestTheJournalsNativeForm(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
 	}
+	require.ErrorContains(t, New(io.Discard, "").Configure(Journal, slog.LevelInfo), journalSocket, "or each line would be lost")
 	require.NoError(t, os.MkdirAll("/run/systemd/journal", 0o755))
 	journal, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: "/run/systemd/journal/socket", Net: "unixgram"})
 	require.NoError(t, err)
