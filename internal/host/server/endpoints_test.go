@@ -102,7 +102,7 @@ func filled(t testing.TB, w *servicetest.World, body string) string {
 	}
 	if strings.Contains(body, "@copy@") {
 		sum := sha256.New()
-		require.NoError(t, w.Backup.Backup(t.Context(), sum))
+		require.NoError(t, w.Backup(t.Context(), sum))
 		body = strings.ReplaceAll(body, "@copy@", hex.EncodeToString(sum.Sum(nil)))
 	}
 	return body

@@ -76,8 +76,8 @@ const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 // A backup that could not be handed out whole is none.
 func TestABackupThatBreaksOffIsNotRemembered(t *testing.T) {
 	w := servicetest.New(t)
-	require.Error(t, w.Backup.Backup(t.Context(), broken{}))
-	require.ErrorIs(t, w.Backup.Verified(t.Context(), zeros), refusal.UnknownTarget)
+	require.Error(t, w.Backup(t.Context(), broken{}))
+	require.ErrorIs(t, w.BackupVerified(t.Context(), zeros), refusal.UnknownTarget)
 	require.NoError(t, w.Store.View(t.Context(), func(tx *store.Tx) error {
 		b, err := journal.ReadBackups(tx)
 		require.True(t, b.At.IsZero())

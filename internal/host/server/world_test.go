@@ -42,7 +42,7 @@ type world struct {
 // configOf are the services of a world, for the daemon's own uid.
 func configOf(w *servicetest.World) Config {
 	return Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
-		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup.Backup, BackupVerified: w.Backup.Verified,
+		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
 		Steering: []api.SteeringRule{{From: "command/drop-db", InsteadOf: []string{"dropdb *"}, Op: op.Run, Name: "drop-db", Params: []string{}}},
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
