@@ -288,7 +288,8 @@ func TestALargeCallIsJudged(t *testing.T) {
 	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
 
 	// An endless one ends there, and not with the memory.
-	must.Fail(ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{})))(t, refusal.Oversized)
+	_, err := ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{}))
+	require.Equal(t, refusal.New(refusal.Oversized, "the call has more than 33554432 bytes").Error(), err.Error(), "and no word of the decoder")
 }
 
 type endless struct{}
