@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gated/internal/base/op"
-	"gated/internal/log/audit"
 )
 
 // Sample is how the gate is at a scrape.
@@ -159,6 +158,3 @@ func stamp(at time.Time) float64 {
 	}
 	return float64(at.UnixMilli()) / 1000
 }
-
-// Kinds returns the values of the label kind, for a test.
-func Kinds() []audit.Kind { return slices.Clone(kinds) }

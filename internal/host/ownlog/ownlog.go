@@ -32,7 +32,6 @@ type Log struct {
 	level  slog.LevelVar
 	sink   atomic.Pointer[slog.Handler] // used by the writer alone
 	queue  chan line
-	ended  chan struct{}
 
 	lost    atomic.Int64 // lines since the last line that said so
 	allLost atomic.Int64
@@ -41,7 +40,7 @@ type Log struct {
 
 // New returns a log on out. stream is the environment's JOURNAL_STREAM. Close ends it.
 func New(out io.Writer, stream string) *Log {
-	l := &Log{out: out, stream: stream, queue: make(chan line, maxQueue), ended: make(chan struct{})}
+	l := &Log{out: out, stream: stream, queue: make(chan line, maxQueue)}
 	l.journal = l.newJournal
 	l.set(slog.NewTextHandler(out, nil))
 	go l.run()
@@ -98,7 +97,6 @@ func (l *Log) Close(ctx context.Context) {
 
 // run writes lines until the last one.
 func (l *Log) run() {
-	defer close(l.ended)
 	for ln := range l.queue {
 		l.tellLost()
 		if ln.last != nil {
