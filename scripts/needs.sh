@@ -28,6 +28,7 @@ needs=(
 	"shellcheck shellcheck"
 	"rpm rpm"
 	"mmdebstrap mmdebstrap"
+	"prometheus promtool"
 )
 
 there() {
