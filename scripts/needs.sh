@@ -30,6 +30,7 @@ needs=(
 	"rpm rpm"
 	"mmdebstrap mmdebstrap"
 	"systemd systemd-analyze"
+	"prometheus promtool"
 )
 
 there() {

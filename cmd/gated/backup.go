@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -32,9 +36,14 @@ the audit log, and all that gated fsck checks. Only its owner can read the file.
 		Example: "  gated backup gated-backup.db\n" +
 			"  gated backup gated-backup.db --state /var/lib/gated",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		take := t.takeFromDaemon
-		if c.Flags().Changed("state") {
-			take = takeFrom(stateDir(dir))
+		take := takeFrom(stateDir(dir))
+		if !c.Flags().Changed("state") {
+			cl, err := t.Client()
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			take = takeFromDaemon(cl)
 		}
 		r, err := t.backup(c.Context(), take, args[0])
 		if err != nil {
@@ -107,26 +116,31 @@ func (t *tool) checking(entries int64) {
 // longLog is how many entries of an audit log take seconds to check.
 const longLog = 100_000
 
-// taking fills a new file with a copy of a gate's database. It returns how the
-// daemon is that made it, if one did.
-type taking func(ctx context.Context, into *os.File) (*api.Status, error)
+// taking fills a new file with a copy of a gate's database.
+type taking func(ctx context.Context, into *os.File) (taken, error)
 
-func (t *tool) takeFromDaemon(ctx context.Context, into *os.File) (*api.Status, error) {
-	cl, err := t.Client()
-	if err != nil {
-		return nil, err
+// taken is a copy that a daemon made, or the zero taken.
+type taken struct {
+	of     *api.Status                 // of the daemon
+	record func(context.Context) error // tells it that the copy was checked
+}
+
+func takeFromDaemon(cl *client.Client) taking {
+	return func(ctx context.Context, into *os.File) (taken, error) {
+		sum := sha256.New()
+		status, err := cl.Status(ctx)
+		if err == nil {
+			_, err = cl.Backup(ctx, io.MultiWriter(into, sum))
+		}
+		return taken{&status, func(ctx context.Context) error {
+			return cl.BackupVerified(ctx, hex.EncodeToString(sum.Sum(nil)))
+		}}, err
 	}
-	defer cl.Close()
-	status, err := cl.Status(ctx)
-	if err == nil {
-		_, err = cl.Backup(ctx, into)
-	}
-	return &status, err
 }
 
 func takeFrom(dir string) taking {
-	return func(ctx context.Context, into *os.File) (*api.Status, error) {
-		return nil, life.Backup(ctx, dir, into.Name())
+	return func(ctx context.Context, into *os.File) (taken, error) {
+		return taken{}, life.Backup(ctx, dir, into.Name())
 	}
 }
 
@@ -143,7 +157,7 @@ func (t *tool) backup(ctx context.Context, take taking, path string) (r backedUp
 	}
 	part := f.Name()
 	defer func() { err = errors.Join(err, removed(part)) }()
-	of, err := take(ctx, f)
+	made, err := take(ctx, f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return r, err
 	}
@@ -151,12 +165,21 @@ func (t *tool) backup(ctx context.Context, take taking, path string) (r backedUp
 	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
 		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
-	if of != nil && (r.Gate != of.Gate || r.Host != of.Host) {
+	if of := made.of; of != nil && (r.Gate != of.Gate || r.Host != of.Host) {
 		return r, refusal.New(refusal.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
 			r.Gate, r.Host, of.Gate, of.Host)
 	}
-	return r, settled(part, path)
+	if err := settled(part, path); err != nil || made.record == nil {
+		return r, err
+	}
+	// The file is whole. An older daemon does not know the call.
+	if err := made.record(ctx); err != nil {
+		t.Say(wordsNotRecorded, op.Shown(refusal.As(err).Detail))
+	}
+	return r, nil
 }
+
+const wordsNotRecorded = "warning: the backup is whole, but the gate did not record that it was checked: %s\n"
 
 // settled gives a file its name, which nothing may have.
 func settled(part, path string) error {
