@@ -27,7 +27,7 @@ func (t *tool) configCheckCommand() *cobra.Command {
 files and programs that it names. It changes nothing and asks no daemon. The refusal begins with FILE:LINE:COLUMN.
 Exits 1 if the daemon would refuse the file. If root asks, it answers for the user that has the file's directory.`,
 		Example: "  gated config check\n" +
-			"  sudo gated config check /var/lib/gated/gated.yaml",
+			"  gated config check /var/lib/gated/gated.yaml",
 	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		file := life.SettingsPath(stateDir(dir))
 		if len(args) > 0 {
