@@ -31,7 +31,9 @@ func TestGatesThatHangKeepNobodyWaiting(t *testing.T) {
 	var out bytes.Buffer
 	tl := testTool()
 	tl.Stdout, tl.gateTime = &out, 200*time.Millisecond
-	tl.Getenv = func(name string) string { return map[string]string{"XDG_CONFIG_HOME": dir, "XDG_STATE_HOME": dir}[name] }
+	tl.Getenv = func(name string) string {
+		return map[string]string{"XDG_CONFIG_HOME": dir, "XDG_STATE_HOME": dir}[name]
+	}
 	begun := time.Now()
 	require.Equal(t, api.ExitUnreachable, tl.run(t.Context(), []string{"list", "--all-gates"}))
 	require.Less(t, time.Since(begun), 20*time.Second)

@@ -116,7 +116,7 @@ func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
 type wholeLog struct {
 	store *store.Store
 	log   *slog.Logger
-	says  atomic.Pointer[api.Health]
+	says  atomic.Pointer[api.Verified]
 }
 
 func newWholeLog(s *store.Store, log *slog.Logger) *wholeLog {
@@ -125,12 +125,16 @@ func newWholeLog(s *store.Store, log *slog.Logger) *wholeLog {
 	return w
 }
 
-func (w *wholeLog) say(ok bool, detail string) {
-	w.says.Store(&api.Health{Name: "audit log", OK: ok, Detail: detail})
-}
+func (w *wholeLog) say(ok bool, detail string) { w.says.Store(&api.Verified{OK: ok, Detail: detail}) }
 
-// health is what came of it so far.
-func (w *wholeLog) health() api.Health { return *w.says.Load() }
+// verified is what came of it so far.
+func (w *wholeLog) verified() api.Verified { return *w.says.Load() }
+
+// health is the same for status.
+func (w *wholeLog) health() api.Health {
+	v := w.verified()
+	return api.Health{Name: "audit log", OK: v.OK, Detail: v.Detail}
+}
 
 // run verifies the log, and ends with ctx: a part that ended sooner would end
 // the daemon.
@@ -173,7 +177,9 @@ func (w *wholeLog) verify(ctx context.Context) error {
 	})
 	if err == nil {
 		w.log.Info("the audit log is whole", "entries", head.Seq)
-		w.say(true, fmt.Sprintf("verified up to entry %d at the start", head.Seq))
+		at := now().UTC()
+		w.says.Store(&api.Verified{OK: true, Entries: head.Seq, Hash: head.Hash, At: &at,
+			Detail: fmt.Sprintf("verified up to entry %d at the start", head.Seq)})
 	}
 	return err
 }

@@ -318,6 +318,7 @@ func (d *daemon) server() *server.Server {
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
 		Canary:       d.canary,
+		Verified:     d.whole.verified,
 		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()).Backup,
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),

@@ -56,6 +56,7 @@ var reaching = []struct {
 	{"GET", "/v1/commands/drop-db", "", 200, `"name":"drop-db"`},
 	{"GET", "/v1/steering", "", 200, `"instead_of":["dropdb *"]`},
 	{"GET", "/v1/backends", "", 200, `"name":"local"`},
+	{"GET", "/v1/trust", "", 200, `"epoch":1,"sha256":"`},
 	{"GET", "/v1/desired", "", 200, `"name":"web"`},
 	{"PUT", "/v1/desired/app", "apiVersion: gated/v1\nhost: h\nguests: []\n", 200, `"name":"app"`},
 	{"GET", "/v1/desired/web", "", 200, "host: h"},
@@ -75,6 +76,7 @@ var reaching = []struct {
 	{"GET", "/v1/events?follow=false", "", 200, "id: 1\n"},
 	{"GET", "/v1/audit", "", 200, `"seq":1`},
 	{"GET", "/v1/audit/head", "", 200, `"note":`},
+	{"GET", "/v1/audit/verified", "", 200, `"ok":true,"entries":3,`},
 	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, `"proof":["`},
 	{"GET", "/v1/audit/inclusion?seq=3", "", 200, `"proof":["`},
 	{"POST", "/v1/canary/14/accept", "", 204, ""},
@@ -183,7 +185,7 @@ var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnve
 
 // needsNoStore are the rows of reaching that are answered without the database. A plan says for each guest what failed.
 var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db",
-	"GET /v1/steering", "GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
+	"GET /v1/steering", "GET /v1/backends", "GET /v1/audit/verified", "GET /v1/agents", "GET /v1/backup"}
 
 // The database fails: the caller hears so, and does not hear where it is.
 func TestEveryEndpointWithoutADatabase(t *testing.T) {

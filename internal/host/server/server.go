@@ -45,6 +45,8 @@ type Config struct {
 	// seconds; for all callers together, only one runs at a time.
 	Status   func(context.Context) (api.Status, error)
 	Backends func(context.Context) ([]api.Backend, error)
+	// Verified returns what the daemon's own check of its audit log found last.
+	Verified func() api.Verified
 	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later
 	// error breaks the connection; a test can cause that only with a function of its own.
 	Backup func(context.Context, io.Writer) error
