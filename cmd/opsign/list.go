@@ -20,8 +20,8 @@ func (t *tool) listCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List what waits for signatures, and what cools off or waits for its window",
 		Long: `With --follow it goes on: it prints each request that begins to wait, and what became of those that it printed,
-until Ctrl-C. With --all-gates it asks every gate that opsign known lists, several at a time. A gate that does not answer
-is a line and exit code 4, and keeps nobody waiting for more than half a minute. ssh asks for nothing meanwhile.`,
+until Ctrl-C. With --all-gates it asks every gate that opsign known lists, several at a time. A gate that does not
+answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile.`,
 		Example: "  opsign list\n" +
 			"  opsign list --follow --json\n" +
 			"  opsign list --all-gates",
