@@ -108,8 +108,17 @@ func (d *daemon) journalHealth() api.Health {
 	if err := d.opened.Store.WriteError(); err != nil {
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
 	}
+	info, err := os.Stat(d.opened.Dir.Database())
+	switch {
+	case err != nil:
+		return api.Health{Name: "journal", Detail: "its file cannot be found any more, and what is decided from now on is lost: " + err.Error() + "; " + journalGone}
+	case d.database != nil && !os.SameFile(d.database, info):
+		return api.Health{Name: "journal", Detail: "another file is at " + d.opened.Dir.Database() + ", and what is decided from now on is lost; " + journalGone}
+	}
 	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
 }
+
+const journalGone = "stop the daemon, find out who took it away, and put a backup there: gated restore BACKUP"
 
 // diskHealth says whether the disk has room for more than signed work.
 func (d *daemon) diskHealth() api.Health {
