@@ -479,7 +479,10 @@ func TestUnclearRequests(t *testing.T) {
 		p := w.do(t, c.method, c.path, c.body, c.headers...).problem(t)
 		require.Equal(t, c.status, p.Status, "%s %s %s %v: %s", c.method, c.path, c.body, c.headers, p.Detail)
 		require.Equal(t, c.code, p.Code)
-		require.Len(t, w.told(), told+1, "%s %s is not told", c.method, c.path)
+		if c.method != "GET" || c.body != "" { // a read of a wrong form is not told
+			told++
+		}
+		require.Len(t, w.told(), told, "%s %s", c.method, c.path)
 	}
 	require.Equal(t, before, w.reached())
 }
@@ -492,7 +495,7 @@ func TestAWrongMethodSaysWhichAreRight(t *testing.T) {
 func TestToldWhoAndWhat(t *testing.T) {
 	w := start(t, -1, nil)
 	w.do(t, "POST", "/v1/jobs", `{`)
-	w.do(t, "GET", "/"+strings.Repeat("x", 500), "")
+	w.do(t, "POST", "/"+strings.Repeat("x", 500), "")
 	told := w.told()
 	require.Equal(t, fmt.Sprintf("uid:%d malformed POST /v1/jobs", os.Getuid()), told[0])
 	require.Less(t, len(told[1]), 300)
@@ -516,7 +519,7 @@ func TestToldThoughTheCallerIsGone(t *testing.T) {
 		c.Refused = func(ctx context.Context, _ op.Requester, _ string, _ *refusal.Refusal) { told <- ctx.Err() }
 	})
 	conn := w.dial(t)
-	_, err := io.WriteString(conn, "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, err := io.WriteString(conn, "DELETE /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	require.NoError(t, <-told)
