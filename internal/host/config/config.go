@@ -194,7 +194,7 @@ func refusalOf(err error) error {
 	if errors.As(err, &e) && e.TooLarge {
 		return refusal.New(refusal.Oversized, "%s", e.Error())
 	}
-	return refusal.New(refusal.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
+	return refusal.New(refusal.Malformed, "%v", err).WithHint("gated docs configuration explains every key")
 }
 
 // together refuses values that conflict, and sets the defaults that depend on other values.

@@ -71,7 +71,7 @@ func signsFor(ctx context.Context, o *life.Opened, key checkpoint.Key, log *slog
 	err := o.Store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
 	if errors.As(err, &broken) {
 		log.Error("the audit log is not the one that this gate signed for: no head of it is signed any more", "error", broken,
-			"hint", "gated audit verify; docs/guides/runbook.md, Suspected tampering")
+			"hint", "gated audit verify; gated docs runbook, Suspected tampering")
 		return nil, nil
 	}
 	return key.Signer, err
@@ -146,7 +146,7 @@ func (w *wholeLog) run(ctx context.Context) error {
 	case errors.As(err, &broken):
 		w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
 		w.say(false, fmt.Sprintf("somebody changed it: %v; gated audit verify says so too, and opsign refuses a gate whose log does not go on "+
-			"from what it remembers; sign nothing here, see \"Suspected tampering\" in the runbook", broken))
+			"from what it remembers; sign nothing here, see \"Suspected tampering\" in gated docs runbook", broken))
 	default:
 		w.log.Error("the audit log could not be verified", "error", err)
 		w.say(false, "could not be verified after the start: "+err.Error()+"; try gated audit verify")

@@ -53,7 +53,7 @@ func (o own) Unwrap() error { return o.Refusal }
 func ownRefusal(err error) error { return own{Refusal: refusal.As(err)} }
 
 func noPath() error {
-	return own{refusal.New(refusal.Malformed, "there is no such path").WithHint("docs/formats/http-api.md lists them"),
+	return own{refusal.New(refusal.Malformed, "there is no such path").WithHint("gated docs http-api lists them"),
 		http.StatusNotFound}
 }
 
