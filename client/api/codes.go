@@ -205,7 +205,7 @@ var nextSteps = map[Code]string{
 	refusal.StaleTarget:       "look at the target and at what waits now: gated guests NAME, opsign list; ask again if nothing does",
 	refusal.ThresholdUnmet:    "opsign show ID says who is needed and who could still sign",
 	refusal.Superseded:        "opsign list shows what waits in its place",
-	refusal.Cancelled:         "whoever asked wants it no more; if it is still wanted, ask again: gated submit",
+	refusal.Cancelled:         "the requester withdrew it; if it is still wanted, ask again: gated submit",
 	refusal.Rejected:          "an operator said no: gated audit tail has the reason; ask again when that is settled",
 	refusal.RejectedBefore:    "an operator rejected the same wish a short time ago: give a new reason (--reason), or wait",
 	refusal.UnknownOp:         "gated ops lists the operations",

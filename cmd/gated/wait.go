@@ -27,8 +27,8 @@ Exit codes: 0 done, 1 rejected, failed or ended without being done, 3 not ended 
 		Example: "  gated wait j12\n" +
 			"  gated wait j12 --timeout 10m --json",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		if timeout < 0 {
-			return cli.Usage("--timeout is negative")
+		if c.Flags().Changed("timeout") && timeout <= 0 {
+			return cli.Usage("--timeout is not above 0: leave it out to wait as long as it takes")
 		}
 		cl, err := t.Client()
 		if err != nil {

@@ -227,7 +227,10 @@ func (r *atMost) Read(b []byte) (int, error) {
 // unreadable words a decoder's error without the call's content.
 func unreadable(err error, f form) error {
 	var syntax *jsontext.SyntacticError
+	var tooLarge *refusal.Refusal
 	switch {
+	case errors.As(err, &tooLarge):
+		return tooLarge // without the decoder's words around it
 	case errors.As(err, &syntax):
 		return refusal.New(refusal.Malformed, "the call is not JSON after byte %d", syntax.ByteOffset)
 	case errors.Is(err, errNotText):

@@ -105,6 +105,19 @@ func TestNoConflictIsNoDecision(t *testing.T) {
 	}
 }
 
+// TestAFileOutsideEveryCheckoutIsAskedAbout: its directory is the scope, so that a reservation there counts.
+func TestAFileOutsideEveryCheckoutIsAskedAbout(t *testing.T) {
+	bare := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
+	file := filepath.Join(bare, "notes.txt")
+	e := newEdits(t)
+	e.OnFailure = Block
+	require.Equal(t, Outcome{}, e.run(e.call("Write", "file_path", file)))
+	require.Equal(t, [2]string{bare, "notes.txt"}, [2]string{e.daemon.asked[0].Scope.Path, e.daemon.asked[0].Patterns[0]})
+
+	held := newEdits(t, "notes.txt")
+	require.Contains(t, held.reason(held.run(held.call("Write", "file_path", file))), "notes.txt")
+}
+
 func TestTheRealFileIsAskedAbout(t *testing.T) {
 	e := newEdits(t)
 	r := repoAt(t, e.dir)
@@ -288,7 +301,8 @@ func TestALargeCallIsJudged(t *testing.T) {
 	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
 
 	// An endless one ends there, and not with the memory.
-	must.Fail(ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{})))(t, refusal.Oversized)
+	_, err := ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{}))
+	require.Equal(t, refusal.New(refusal.Oversized, "the call has more than 33554432 bytes").Error(), err.Error(), "and no word of the decoder")
 }
 
 type endless struct{}

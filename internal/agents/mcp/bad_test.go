@@ -60,6 +60,14 @@ func TestBadLines(t *testing.T) {
 		require.NotNil(t, got.Error, "%.80s", line)
 		require.Contains(t, got.Error.Message, want, "%.80s", line)
 	}
+	for id, answered := range map[string]any{`"deep"`: "deep", "7": 7.0, "null": nil} {
+		deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+		r.say(t, callLine(id, "submit", `{"params":`+deep+`}`))
+		got := r.reply(t)
+		require.NotNil(t, got.Error, id)
+		require.Contains(t, got.Error.Message, "nested too deeply")
+		require.Equal(t, answered, got.ID, "or the client waits for ever")
+	}
 	for arguments, code := range map[string]string{
 		`{"op":"guest.start","target":"old","force":true}`:       "malformed",
 		`{"Op":"guest.start","target":"old"}`:                    "malformed",

@@ -120,6 +120,8 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		msg, wrong := decodeLine(l)
 		if wrong == nil {
 			wrong = c.begin(msg)
+		} else if c.isOpen(wrong.id) {
+			wrong.id = jsonrpc.ID{} // that call has its own answer
 		}
 		if wrong == nil {
 			return msg, nil
@@ -154,9 +156,27 @@ func decodeLine(l line) (jsonrpc.Message, *answerTo) {
 	}
 	msg, err := jsonrpc.DecodeMessage(text)
 	if err != nil {
-		return nil, &answerTo{code: jsonrpc.CodeInvalidRequest, text: "malformed: the line is not a JSON-RPC message"}
+		return nil, &answerTo{id: idOf(text), code: jsonrpc.CodeInvalidRequest,
+			text: "malformed: the line is not a JSON-RPC message, or is nested too deeply"}
 	}
 	return msg, nil
+}
+
+// idOf returns the id of a call that the SDK cannot read, so that its client does not wait for ever. It is not valid if
+// the line is no call with an id.
+func idOf(text []byte) jsonrpc.ID {
+	var m struct {
+		ID     any     `json:"id"`
+		Method *string `json:"method"`
+	}
+	if json.Unmarshal(text, &m) != nil || m.Method == nil {
+		return jsonrpc.ID{}
+	}
+	id, err := jsonrpc.MakeID(m.ID)
+	if err != nil {
+		return jsonrpc.ID{}
+	}
+	return id
 }
 
 // exactID reports whether the SDK answers with the very id of a message: it reads a number as a whole one of 64 bits,
@@ -191,6 +211,12 @@ func (c *conn) begin(msg jsonrpc.Message) *answerTo {
 	id := fmt.Sprintf("%T:%v", req.ID.Raw(), req.ID.Raw())
 	req.Extra = &sdk.RequestExtra{Header: http.Header{callHeader: {id}}}
 	return nil
+}
+
+func (c *conn) isOpen(id jsonrpc.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[id]
 }
 
 // Write writes one message, and closes the call that it answers.

@@ -80,6 +80,26 @@ func (s *scope) left(before scope, to steer.Word) {
 	s.also = also[:min(len(also), maxDirs)]
 }
 
+// or keeps what is known after left || right, with the effects of right and without them. The directory is the one that
+// left went to, because right usually ends the shell; that of right is one in which the shell also may be.
+func (s *scope) or(right *scope) {
+	dir := s.dir
+	s.join(right)
+	s.dir = dir
+	if right.dir == "" {
+		s.many = s.many || dir != ""
+		return
+	}
+	also := slices.Clone(s.also)
+	for _, d := range append(slices.Clone(right.also), right.dir) {
+		if d != dir {
+			also = with(also, d)
+		}
+	}
+	s.many = s.many || right.many || len(also) > maxDirs
+	s.also = also[:min(len(also), maxDirs)]
+}
+
 // with returns a list with one more element, unless it is there.
 func with(list []string, one string) []string {
 	if slices.Contains(list, one) {

@@ -44,6 +44,10 @@ func TestProgramsOfAText(t *testing.T) {
 		`timeout 5 v undefine web1`, `timeout -k 5 --signal KILL 10s v undefine web1`, `exec v undefine web1`, `exec -a x v undefine web1`, `command v undefine web1`,
 		`command -p v undefine web1`, `builtin v undefine web1`, `setsid -w v undefine web1`, `stdbuf -oL v undefine web1`, `stdbuf -o L v undefine web1`,
 		`/usr/bin/time -f %e v undefine web1`, `flock /tmp/l v undefine web1`, `flock /tmp/l -c 'v undefine web1'`, `chroot /x v undefine web1`, `busybox v undefine web1`,
+		`taskset 1 v undefine web1`, `taskset -c 0,2 v undefine web1`, `setpriv --reuid 1000 --clear-groups v undefine web1`, `unshare -rm -w /x v undefine web1`,
+		`nsenter -t 1 -m -u v undefine web1`, `systemd-run --wait -p A=b --uid=root v undefine web1`, `systemd-run -qu x -- v undefine web1`, `prlimit --nofile=9 v undefine web1`,
+		`strace -f -e trace=file -o x v undefine web1`, `script -qec 'v undefine web1' /dev/null`, `script x --command='v undefine web1'`, `unbuffer v undefine web1`,
+		`noglob v undefine web1`, `gosu root v undefine web1`, `systemd-inhibit --why x v undefine web1`, `watch -n 5 v undefine web1`, `watch 'true; v undefine web1'`,
 		`sh -c 'v undefine web1'`, `/bin/bash -lc "v undefine web1"`, `bash -o pipefail -ec 'v undefine web1'`, `bash --norc --rcfile x -c 'v undefine web1'`,
 		`dash -c "sh -c 'v undefine web1'"`, `sudo env A=b nice sh -c 'exec v undefine web1'`, `su -c 'v undefine web1'`, `su - root --command='v undefine web1'`,
 		`runuser -u root -- v undefine web1`, "bash <<EOF\nv undefine web1\nEOF", "sudo bash -s <<'EOF'\nv undefine web1\nEOF", "cat <<-EOF | sh -\n\tv undefine web1\n\tEOF",
@@ -83,7 +87,7 @@ func TestWordsThatAreNotKnown(t *testing.T) {
 func TestTextsThatRunNothing(t *testing.T) {
 	for _, text := range []string{
 		`echo v undefine web1`, `git commit -m "v undefine web1"`, `# v undefine web1`, `grep 'v undefine' x`, `cat <<EOF > x` + "\nv undefine web1\nEOF",
-		`command -v v undefine`, `bash script v undefine web1`, `x="v undefine web1"`, `printf 'v undefine web1' > x`, `ls v undefine web1`, `bash <<EOF` + "\necho v undefine web1\nEOF",
+		`command -v v undefine`, `taskset -p v`, `script v`, `watch echo v`, `prlimit -p v`, `bash script v undefine web1`, `x="v undefine web1"`, `printf 'v undefine web1' > x`, `ls v undefine web1`, `bash <<EOF` + "\necho v undefine web1\nEOF",
 		`echo v undefine web1 | grep v`, `: ; cat x | sh`, `if`, `"`, ``, strings.Repeat("#", maxText+1) + "\nv undefine web1",
 	} {
 		for _, c := range Commands(text, Place{}) {
@@ -100,6 +104,19 @@ func TestDirectories(t *testing.T) {
 	} {
 		got := Commands(text, Place{Dir: "/w", Home: "/home/a"})
 		require.Equal(t, want, got[len(got)-1].Dir, text)
+	}
+}
+
+// TestDirectoriesOfAPatch: each in which the shell may be, the likely one at the end.
+func TestDirectoriesOfAPatch(t *testing.T) {
+	for text, want := range map[string]string{
+		`true`: "/w", `cd /x`: "/w /x", `[ -d q ] || cd /x`: "/x /w", `cd q || cd x`: "/w /w/x /w/q/x /w/q", `cd /x || exit 1`: "/w /x", `false || (cd /x)`: "/w",
+		`false || cd $y`: "", `false || cd /x || cd /y`: "/x /y /w", `cd $y || cd /x`: "", `false || { cd /x; cd /y; }`: "/x /y /w",
+	} {
+		got, whole := Patches(text+"; apply_patch y", Place{Dir: "/w"})
+		require.True(t, whole, text)
+		require.Len(t, got, 1, text)
+		require.Equal(t, want, strings.Join(got[0].Dirs, " "), text)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // shells read a text and run it.
 var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true, "rbash": true}
 
-// asUser run a text, after -c, as another user.
-var asUser = map[string]bool{"su": true, "runuser": true}
+// told run a text, after -c: as another user, or with a log of what it prints.
+var told = map[string]bool{"su": true, "runuser": true, "script": true}
 
 // wrapper says where the program is among the words of one that runs another.
 type wrapper struct {
@@ -50,7 +50,24 @@ var wrappers = map[string]wrapper{
 	"chrt":    {short: "TPD", skip: 1},
 	"flock":   {short: "wE", long: []string{"--wait", "--timeout", "--conflict-exit-code"}, skip: 1},
 	"chroot":  {skip: 1},
-	"busybox": {},
+	"taskset": {skip: 1, silent: "p"},
+	"prlimit": {short: "po", long: []string{"--pid", "--output"}},
+	"setpriv": {long: []string{"--reuid", "--regid", "--groups", "--inh-caps", "--ambient-caps", "--bounding-set", "--securebits",
+		"--pdeathsig", "--ptracer", "--selinux-label", "--apparmor-profile", "--landlock-access", "--landlock-rule", "--seccomp-filter"}},
+	"unshare": {short: "SGRwl", dir: []string{"-w", "--wd"}, long: []string{"--setuid", "--setgid", "--root", "--wd", "--load-interp",
+		"--map-user", "--map-group", "--map-users", "--map-groups", "--propagation", "--setgroups", "--monotonic", "--boottime"}},
+	"nsenter": {short: "tSGWN", long: []string{"--target", "--setuid", "--setgid", "--wdns", "--net-socket"}},
+	"systemd-run": {short: "uHMpE", dir: []string{"--working-directory"}, long: []string{"--unit", "--host", "--machine", "--property",
+		"--setenv", "--uid", "--gid", "--nice", "--slice", "--working-directory", "--description", "--service-type", "--background",
+		"--on-active", "--on-boot", "--on-startup", "--on-unit-active", "--on-unit-inactive", "--on-calendar", "--timer-property"}},
+	"systemd-inhibit": {long: []string{"--what", "--who", "--why", "--mode"}},
+	"strace":          {short: "abeEIoOpPsSuUX"},
+	"unbuffer":        {},
+	"noglob":          {},
+	"nocorrect":       {},
+	"gosu":            {skip: 1},
+	"watch":           {short: "nq", long: []string{"--interval", "--equexit"}},
+	"busybox":         {},
 	"xargs": {short: "adEILnPs", input: true, long: []string{"--arg-file", "--delimiter", "--max-lines", "--max-args",
 		"--max-procs", "--max-chars"}},
 }
@@ -154,7 +171,7 @@ func fromInput(words []steer.Word, mark string) []steer.Word {
 	return out
 }
 
-// toldAs returns the text that su and runuser have a shell run: the value of -c, also behind other letters as in -lc. With
+// toldAs returns the text that su, runuser and script have a shell run: the value of -c, also behind other letters as in -lc. With
 // -u, runuser runs a program and no shell, and what is behind -- is not its own.
 func toldAs(words []steer.Word) (string, bool) {
 	if end := slices.Index(words, "--"); end > 0 && filepath.Base(string(words[0])) == "runuser" {

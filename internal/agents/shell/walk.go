@@ -153,11 +153,11 @@ func (w *walker) maybe(list []*syntax.Stmt, s *scope, in string) {
 func (w *walker) binary(c *syntax.BinaryCmd, s *scope, in string) {
 	switch c.Op {
 	case syntax.Pipe, syntax.PipeAll:
-	case syntax.OrStmt: // if the left side succeeds, the directory is the one that it went to
+	case syntax.OrStmt:
 		w.stmt(c.X, s, in)
-		dir := s.dir
-		w.maybe([]*syntax.Stmt{c.Y}, s, in)
-		s.dir = dir
+		branch := s.copy()
+		w.stmt(c.Y, branch, in)
+		s.or(branch)
 		return
 	default:
 		w.stmt(c.X, s, in)
@@ -256,13 +256,17 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 		case shells[name]:
 			w.shell(words, s, in)
 			return
-		case asUser[name]:
+		case told[name]:
 			if text, given := toldAs(words); given {
 				w.text(text, s.copy(), in)
 				return
 			}
 		}
 		words, s = unwrap(name, words, s)
+		if name == "watch" { // it gives its words to a shell, as one text
+			w.text(joined(words), s.copy(), "")
+			return
+		}
 		if len(words) > 1 && words[0] == "-c" { // flock FILE -c TEXT
 			w.text(string(words[1]), s.copy(), in)
 			return

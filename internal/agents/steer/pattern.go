@@ -104,7 +104,8 @@ func (p Pattern) Sample() []string {
 }
 
 // Match reports whether a command's words match, and which word each hole binds. A lone star takes as many words as it
-// can, the first one first. The program counts without its directory. An unknown word matches a lone star and a hole.
+// can, the first one first. The program counts without its directory. An unknown word matches a lone star and a hole. A
+// hole behind a lone star binds an unknown word if the star's last word is an option: the word may be that option's value.
 func (p Pattern) Match(words []Word) (map[string]Word, bool) {
 	if len(words) == 0 || !p.parts[0].takes(base(words[0])) {
 		return nil, false
@@ -127,10 +128,18 @@ func (p Pattern) Match(words []Word) (map[string]Word, bool) {
 		}
 		if x.hole != "" {
 			bound[x.hole] = words[at]
+			if i > 0 && parts[i-1].many && at > 0 && mayTake(words[at-1]) {
+				bound[x.hole] = Any
+			}
 		}
 		at++
 	}
 	return bound, true
+}
+
+// mayTake reports whether a word is an option that may have its value in the next word.
+func mayTake(w Word) bool {
+	return len(w) > 1 && w[0] == '-' && w != "--" && !strings.Contains(string(w), "=")
 }
 
 // table says for each i and j whether the parts from i on match the words from j on.

@@ -22,6 +22,8 @@ func TestPatternsMatch(t *testing.T) {
 	for _, c := range []struct{ pattern, command, bound string }{
 		{"dropdb *", "dropdb", ""}, {"dropdb *", "dropdb shop", ""}, {"dropdb *", "/usr/bin/dropdb -e shop", ""}, {"dropdb *", "dropdb ?", ""},
 		{"dropdb {db}", "dropdb shop", "shop"}, {"dropdb {db}", "dropdb ?", "?"}, {"dropdb {db}", "dropdb a?b", "a?b"}, {"dropdb * {db}", "dropdb -h x shop", "shop"},
+		{"dropdb * {db}", "dropdb shop -U postgres", "?"}, {"dropdb * {db}", "dropdb -e shop", "?"}, {"dropdb * {db}", "dropdb --host=x shop", "shop"},
+		{"dropdb * {db}", "dropdb -e -- shop", "shop"}, {"dropdb -e {db} *", "dropdb -e shop -U x", "shop"}, {"dropdb * {db} *", "dropdb shop -U x -e", "?"},
 		{"dropdb * {db} *", "dropdb shop", "shop"}, {"dropdb * {db} *", "dropdb shop -e", "shop"}, {"psql * -c DROP*", "psql -d x -c DROP_TABLE_y", ""},
 		{"psql * -c DROP*", "psql -c DROP?", ""}, {"psql * --command=DROP*TABLE*", "psql --command=DROP_?_TABLE_x", ""}, {"v * undefine {g} *", "v -c u undefine web1 -x", "web1"},
 		{"v a*b", "v ab", ""}, {"v a*b*c", "v aXbbc", ""}, {"dropd* x", "dropdb x", ""}, {"v", "v", ""}, {"v * a * b *", "v a a b b", ""},

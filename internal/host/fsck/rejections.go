@@ -98,7 +98,7 @@ func (c *check) rejection(x remembered) {
 	case n.said != said(strings.Split(x.by, "\n"), x.words) || !c.near(n, time.Unix(0, x.at)):
 		c.found(rejectionChanged, where, "the audit log has other operators, words or another time for its rejection")
 	case err != nil || x.wish != journal.Wish(x.step) || x.caller != x.asker.Payer() ||
-		x.reason != journal.DigestReason(x.asked):
+		x.reason != journal.DigestReason(x.asked) && x.reason != journal.EarlierDigest(x.asked):
 		c.found(rejectionChanged, where, "its rejection is remembered for another wish, caller or reason")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"gated/internal/base/op"
 	"gated/internal/base/store"
@@ -43,9 +44,21 @@ const (
 	rejectionsShown     = 8 // of one wish, the newest
 )
 
-// DigestReason identifies a requester's reason. White space makes no difference.
+// DigestReason identifies a requester's reason. White space, punctuation and the case of letters make no difference:
+// "Not needed!" tells operators nothing new after "not needed".
 func DigestReason(reason string) string {
+	return op.SHA256([]byte(strings.Join(wordsOf(reason), " ")))
+}
+
+// EarlierDigest is DigestReason as rows of earlier programs have it: white space alone makes no difference.
+func EarlierDigest(reason string) string {
 	return op.SHA256([]byte(strings.Join(strings.Fields(reason), " ")))
+}
+
+func wordsOf(reason string) []string {
+	return strings.FieldsFunc(strings.ToLower(reason), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.S)
+	})
 }
 
 // Rejection is the end of a request by operators, as one of its requesters' later asks are compared with it.
@@ -54,7 +67,7 @@ type Rejection struct {
 	Who         string // the requester
 	Caller      string // that the requester is of
 	Wish        string // Wish of the step
-	Reason      string // DigestReason of the requester's reason
+	Reason      string // DigestReason of the requester's reason, or EarlierDigest
 }
 
 // AddRejection stores a rejection. If the caller has too many then, the oldest ones go.
@@ -78,12 +91,12 @@ func HasRejections(tx *store.Tx, caller string, after time.Time) (has bool, err 
 	return has, err
 }
 
-// RejectionAfter returns the newest rejection after a time of the same wish of the same caller for the same reason. If
-// there is none, ok is false.
+// RejectionAfter returns the newest rejection after a time of the same wish of the same caller for the same reason. An
+// empty reason is no new one, so it finds a rejection for any reason. If there is none, ok is false.
 func RejectionAfter(tx *store.Tx, caller, wish, reason string, after time.Time) (r Rejection, ok bool, err error) {
 	all, err := readRejections(tx, `SELECT `+rejectionColumns+` FROM rejections
-		WHERE wish = ? AND at > ? AND caller = ? AND reason = ? ORDER BY at DESC, job DESC, idx DESC LIMIT 1`,
-		wish, after.UnixNano(), caller, DigestReason(reason))
+		WHERE wish = ? AND at > ? AND caller = ? AND (reason IN (?, ?) OR ?) ORDER BY at DESC, job DESC, idx DESC LIMIT 1`,
+		wish, after.UnixNano(), caller, DigestReason(reason), EarlierDigest(reason), len(wordsOf(reason)) == 0)
 	if err != nil || len(all) == 0 {
 		return r, false, err
 	}

@@ -27,6 +27,19 @@ func rejected(t testing.TB, tx *store.Tx, wish, reason string, at time.Time, who
 	return id
 }
 
+// TestARejectionOfAnEarlierProgramIsFound: its row has another digest of the same words.
+func TestARejectionOfAnEarlierProgramIsFound(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		id := rejected(t, tx, "w", "Not needed.", now, uid)
+		_, err := tx.Exec(`UPDATE rejections SET reason = ? WHERE job = ?`, journal.EarlierDigest("Not needed."), int64(id.Job))
+		require.NoError(t, err)
+		for reason, found := range map[string]bool{"Not  needed.": true, "": true, "not needed": false} {
+			_, ok := must.Two(journal.RejectionAfter(tx, "uid:1000", "w", reason, now.Add(-1)))(t)
+			require.Equal(t, found, ok, reason)
+		}
+	})
+}
+
 func TestARejectionIsFoundByWishCallerReasonAndTime(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		rejected(t, tx, "w", "x", now, uid)
@@ -42,8 +55,14 @@ func TestARejectionIsFoundByWishCallerReasonAndTime(t *testing.T) {
 			{"desired:fleet", "w", "x", 0, true},
 			{"uid:1001", "w", "x", 0, false},
 			{"uid:1000", "v", "x", 0, false},
-			{"uid:1000", "w", "X", 0, false},
-			{"uid:1000", "w", "", 0, false},
+			{"uid:1000", "w", "X.", 0, true},
+			{"uid:1000", "w", "", 0, true},
+			{"uid:1000", "w", " ...", 0, true},
+			{"uid:1001", "w", "", 0, false},
+			{"uid:1000", "w", "x y", 0, false},
+			{"uid:1000", "w", "xy", 0, false},
+			{"uid:1000", "w", "\u00e9", 0, false},
+			{"uid:1000", "w", "\U0001f600", 0, false},
 		} {
 			r, ok := must.Two(journal.RejectionAfter(tx, c.caller, c.wish, c.reason, now.Add(c.after)))(t)
 			require.Equal(t, c.found, ok, "%+v", c)

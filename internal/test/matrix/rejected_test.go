@@ -55,6 +55,10 @@ var rejectedRows = []attack{
 	nagging("P20b", "the reason is the same but for white space", func(w *world) error {
 		return w.waits(w.says(hub, "  clean \u00a0 up ", wipe))
 	}),
+	nagging("P20k", "the reason is left out", func(w *world) error { return w.waits(w.says(hub, "", wipe)) }),
+	nagging("P20l", "the reason is the same in other letters, with a full stop", func(w *world) error {
+		return w.waits(w.says(hub, "Clean Up.", wipe))
+	}),
 	nagging("P20c", "the rejected step is the second of a job whose first one loses nothing", func(w *world) error {
 		err := w.waits(w.says(hub, "clean up", ask("guest.create", "decoy"), wipe))
 		_ = w.runAll()

@@ -27,7 +27,7 @@ func steersTo(id, what string, d hook.Dialect, want string, line func(guests str
 		guests := filepath.Join(f.repo.Path, "guests")
 		require.NoError(f.t, os.MkdirAll(filepath.Join(guests, "web1"), 0o755))
 		rules := api.Steering{Rules: []api.SteeringRule{
-			{From: "command/drop", InsteadOf: []string{"dropdb * {database}"}, Op: op.Run, Name: "drop", Params: []string{"database"}},
+			{From: "command/drop", InsteadOf: []string{"dropdb --force {database}", "dropdb -e -i {database}", "dropdb * {database}"}, Op: op.Run, Name: "drop", Params: []string{"database"}},
 			{From: "libvirt", InsteadOf: []string{"virsh * undefine {guest} *"}, Op: "guest.destroy", Hole: "guest"},
 			{From: "local", InsteadOf: []string{"rm *"}, Below: guests, Op: "guest.destroy", Hole: "guest"},
 		}}
@@ -59,6 +59,10 @@ var steerRows = []attack{
 	steersTo("U12c", "reads it from a here-document", hook.Gemini{}, dropsShop,
 		drops("cat <<EOF | sudo bash -s\ntrue\ndropdb shop\nEOF")),
 	steersTo("U12d", "makes it of quotes, backslashes and braces", hook.Cursor{}, dropsShop, drops(`\d"rop"'db' -{e,i} sh\op`)),
+	steersTo("U12n", "has another database's name as the value of an option", hook.Claude{}, "command.run drop -p database=TARGET",
+		drops(`dropdb shop -U postgres`)),
+	steersTo("U12o", "runs it behind programs that run another", hook.Codex{}, dropsShop,
+		drops(`script -qec "systemd-run --wait -p A=b taskset -c 0 dropdb shop" /dev/null`)),
 	steersTo("U12e", "makes it of variables", hook.Copilot{}, destroysWeb,
 		drops(`v=virsh; a="undefine web1"; for x in 1; do $v -q $a --nvram; done`)),
 	steersTo("U12f", "runs it within a substitution", hook.OpenCode{}, destroysWeb, drops("echo \"`virsh undefine web1`\" > /dev/null")),

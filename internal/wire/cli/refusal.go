@@ -101,7 +101,10 @@ func explain(path string, err error) string {
 		}
 		return text
 	case errors.As(err, &r):
-		text := fmt.Sprintf("%s: %s\n", op.Shown(string(r.Code)), Lines(r.Detail))
+		text := op.Shown(string(r.Code)) + "\n"
+		if r.Detail != "" { // a step that was cancelled, say, has none
+			text = fmt.Sprintf("%s: %s\n", op.Shown(string(r.Code)), Lines(r.Detail))
+		}
 		if hint := hintOf(r.Code, r.Hint); hint != "" {
 			text += fmt.Sprintf("  hint: %s\n", Lines(hint))
 		}

@@ -64,6 +64,7 @@ func TestEveryCodeHasANextStep(t *testing.T) {
 		require.Contains(t, explain("x", refusal.New(m.Code, "x").WithHint("do this")), "  hint: do this\n", "its own comes first")
 	}
 	require.NotContains(t, explain("x", refusal.New("of_next_year", "x")), "hint")
+	require.Equal(t, "of_next_year\n", explain("x", refusal.New("of_next_year", "")), "no colon before nothing")
 }
 
 func TestExitCodes(t *testing.T) {
