@@ -102,7 +102,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Sentence()}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
@@ -111,17 +111,11 @@ func (d *daemon) journalHealth() api.Health {
 	if err := d.opened.Store.WriteError(); err != nil {
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
 	}
-	info, err := os.Stat(d.opened.Dir.Database())
-	switch {
-	case err != nil:
-		return api.Health{Name: "journal", Detail: "its file cannot be found any more, and what is decided from now on is lost: " + err.Error() + "; " + journalGone}
-	case d.database != nil && !os.SameFile(d.database, info):
-		return api.Health{Name: "journal", Detail: "another file is at " + d.opened.Dir.Database() + ", and what is decided from now on is lost; " + journalGone}
+	if !d.stateHealth().OK {
+		return api.Health{Name: "journal", Detail: "what is decided now is lost: see state"}
 	}
 	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
 }
-
-const journalGone = "stop the daemon, find out who took it away, and put a backup there: gated restore BACKUP"
 
 // diskHealth says whether the disk has room for more than signed work.
 func (d *daemon) diskHealth() api.Health {

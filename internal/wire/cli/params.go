@@ -166,7 +166,7 @@ func Asked(target string, p op.Params) string {
 }
 
 // Settings shows parameters as -p takes them, each with its name: memory=256 labels.tier=prod. Text that could be read in
-// another way is in quotes. No parameters are "".
+// another way is in quotes. A parameter that is an empty text is left out. No parameters are "".
 func Settings(p op.Params) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -178,6 +178,10 @@ func Settings(p op.Params) string {
 		case []any:
 			for _, e := range v {
 				out = append(out, name+"="+setting(e))
+			}
+		case string:
+			if v != "" {
+				out = append(out, name+"="+setting(v))
 			}
 		default:
 			out = append(out, name+"="+setting(v))
