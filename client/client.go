@@ -37,6 +37,7 @@ type Refusal = api.Refusal
 // and *Unreachable if no gate answers.
 type Client struct {
 	paths      []string // or the remote gate's address
+	file       string   // the client.yaml that names the path; empty for none
 	trusted    map[uint32]bool
 	configured string  // GATED_UID
 	token      string  // an agent's, sent with each request; empty for none
@@ -49,17 +50,24 @@ type Client struct {
 	last       atomic.Pointer[string] // the path or address that it connected to last
 }
 
-// New returns a client. It connects at the first call. It refuses a bad GATED_UID and a bad Remote as Malformed, and
-// returns the error of ReadToken.
+// New returns a client. It connects at the first call. It refuses a bad GATED_UID, Remote or client.yaml as Malformed, and as
+// NotAllowed a client.yaml that others could have written. It returns the error of ReadToken.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	trusted, err := o.trusted()
+	var at place
+	var err error
+	if o.Remote == "" {
+		if at, err = o.place(); err != nil {
+			return nil, err
+		}
+	}
+	trusted, err := o.trusted(at)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{paths: o.paths(), trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
+	c := &Client{paths: at.paths, file: at.file, trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
 		lost: orNothing(o.Lost), back: orNothing(o.Back), unattended: o.Unattended}
 	if o.Remote != "" {
 		r, err := ParseRemote(o.Remote)

@@ -86,9 +86,6 @@ func TestSearchOrder(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		{Options{}, []string{SystemSocket}},
-		{Options{Getenv: env{"XDG_RUNTIME_DIR": "/r"}.get}, []string{"/r/gated/gated.sock", SystemSocket}},
-		{Options{Getenv: env{"XDG_RUNTIME_DIR": "relative"}.get}, []string{SystemSocket}},
 		{Options{Getenv: env{"XDG_RUNTIME_DIR": "/r", "GATED_SOCKET": "/e"}.get}, []string{"/e"}},
 		{Options{Socket: "/s", Getenv: env{"XDG_RUNTIME_DIR": "/r", "GATED_SOCKET": "/e"}.get}, []string{"/s"}},
 	} {

@@ -49,8 +49,12 @@ func behind(t *testing.T, change ...func(*server.Config)) (*daemon, *Client) {
 			return api.HealthReport{State: api.HealthBad, Checks: []api.HealthCheck{}}
 		},
 		Metrics: func(context.Context) ([]byte, error) { return []byte("gated_up 1\n"), nil },
-		Status:  func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
-		UID:     uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+		Reload: func(ctx context.Context) (api.Reloaded, error) {
+			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
+			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
+		},
+		Status: func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
+		UID:    uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	for _, fn := range change {
 		fn(&config)
 	}

@@ -93,7 +93,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(filepath.Dir(path))}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &attemptError{err: syscall.ENOENT, hint: "start one with gated serve"}
+		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint()}
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
@@ -116,6 +116,14 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 		return nil, err
 	}
 	return conn, nil
+}
+
+// absentHint says how a socket comes to the path.
+func (c *Client) absentHint() string {
+	if c.file != "" {
+		return c.file + " names it; sudo gated setup makes that gate, systemctl start gated.socket starts it"
+	}
+	return "start one with gated serve"
 }
 
 // connect tries again while the daemon's queue is full. The kernel answers a non-blocking caller with EAGAIN then.

@@ -243,3 +243,10 @@ func Relay(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 func (c *Client) AcceptAlert(ctx context.Context, change int64) error {
 	return c.json(ctx, call{method: http.MethodPost, path: fmt.Sprintf("/v1/canary/%d/accept", change)}, nil, nil)
 }
+
+// Reload has the daemon read gated.yaml and its revocation file again, for an operator, and returns what changed. If it
+// is refused, what was in force stays.
+func (c *Client) Reload(ctx context.Context) (r api.Reloaded, err error) {
+	err = c.json(ctx, call{method: http.MethodPost, path: "/v1/reload"}, nil, &r)
+	return r, err
+}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 )
 
 // SystemSocket is where a daemon of the system's own listens.
-const SystemSocket = "/run/gated/gated.sock"
+const SystemSocket = api.SystemSocket
 
 // maxSocketPath is the longest socket path in bytes: sun_path has 108 with the
 // final NUL (unix(7)).
@@ -23,12 +23,15 @@ type Options struct {
 	Socket string // --socket; the only path tried if not empty
 	Remote string // --remote: a gate on another host, see ParseRemote; not with Socket
 
-	// Getenv looks up GATED_SOCKET, XDG_RUNTIME_DIR, GATED_UID and
-	// GATED_AGENT_TOKEN_FILE; os.Getenv if nil.
+	// Getenv looks up GATED_SOCKET, GATED_UID, GATED_AGENT_TOKEN_FILE, HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME and
+	// XDG_STATE_HOME; os.Getenv if nil.
 	Getenv func(string) string
 
 	// System is the path tried last; SystemSocket if empty.
 	System string
+
+	// File is the path of the host's client.yaml; SystemFile if empty.
+	File string
 
 	// Token is an agent's; then that agent is the caller. It is for a gate of this host and never sent to a Remote one.
 	Token string
@@ -61,7 +64,8 @@ func (o Options) token() (string, error) {
 	return token, nil
 }
 
-// Paths returns the paths at which a client looks for the socket, in order; none for a remote gate.
+// Paths returns the paths at which a client looks for the socket, in order; none for a remote gate, or if a client.yaml
+// is refused, which New says.
 func (o Options) Paths() []string {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -69,31 +73,20 @@ func (o Options) Paths() []string {
 	if o.Remote != "" {
 		return nil
 	}
-	return o.paths()
-}
-
-// paths returns the socket paths in their order.
-func (o Options) paths() []string {
-	if o.Socket != "" {
-		return []string{o.Socket}
+	p, err := o.place()
+	if err != nil {
+		return nil
 	}
-	if p := o.Getenv("GATED_SOCKET"); p != "" {
-		return []string{p}
-	}
-	var out []string
-	if dir := o.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		out = append(out, filepath.Join(dir, "gated", "gated.sock"))
-	}
-	if o.System == "" {
-		o.System = SystemSocket
-	}
-	return append(out, o.System)
+	return p.paths
 }
 
 // trusted returns the uids that may own the socket and answer on it: root, the
-// caller, and GATED_UID.
-func (o Options) trusted() (map[uint32]bool, error) {
+// caller, GATED_UID, and the uid of the file that names the socket.
+func (o Options) trusted(at place) (map[uint32]bool, error) {
 	uids := map[uint32]bool{0: true, uint32(os.Geteuid()): true}
+	if at.uid != nil {
+		uids[*at.uid] = true
+	}
 	text := o.Getenv("GATED_UID")
 	if text == "" {
 		return uids, nil

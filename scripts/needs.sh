@@ -25,6 +25,7 @@ needs=(
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
 	"prometheus promtool"
+	"systemd systemd-analyze"
 )
 
 there() {

@@ -125,6 +125,14 @@ type Health struct {
 	Detail string `json:"detail"`
 }
 
+// Reloaded is the result of a reload that was not refused.
+type Reloaded struct {
+	Changed []string `json:"changed"` // what is in force now and was not before: "policy", "revoked keys"
+	Waits   []string `json:"waits"`   // keys of gated.yaml that changed on disk and take effect at the next start
+	Policy  string   `json:"policy"`  // digest of the policy in force
+	Revoked string   `json:"revoked"` // what the revocation file holds, in words
+}
+
 // SourceStatus is the result of the last read of a source of desired state.
 type SourceStatus struct {
 	Name   string     `json:"name"`

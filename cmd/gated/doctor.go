@@ -16,6 +16,7 @@ import (
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
+	"gated/internal/host/setup"
 	"gated/internal/wire/cli"
 )
 
@@ -64,7 +65,7 @@ if the configuration is refused.`,
 		if backends {
 			run = d.RunBackends
 		}
-		r := run(c.Context())
+		r := t.withShadows(run(c.Context()), self)
 		if err := t.showDoctor(r); err != nil {
 			return err
 		}
@@ -80,6 +81,14 @@ if the configuration is refused.`,
 		"a `FILE` of agents' settings to try, beside the usual ones; may be given again")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
 	return c
+}
+
+// withShadows adds which programs and units of this host hide others.
+func (t *tool) withShadows(r doctor.Report, self string) doctor.Report {
+	for _, s := range setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits) {
+		r.Findings = append(r.Findings, doctor.Finding{What: "programs and units", State: doctor.Note, Detail: s.What, Hint: s.Hint})
+	}
+	return r
 }
 
 // doctorGate is a daemon as the doctor asks it.

@@ -89,16 +89,15 @@ func (t *tool) steering(ctx context.Context) (api.Steering, error) {
 func (t *tool) hookHome() hook.Home { return t.hookHomeOf(t.Socket) }
 
 func (t *tool) hookHomeOf(socket string) hook.Home {
-	gate := socket
-	if gate == "" {
-		gate = t.Getenv("GATED_SOCKET")
+	paths := client.Options{Socket: socket, Getenv: t.Getenv}.Paths()
+	gate := make([]string, len(paths))
+	for i, path := range paths {
+		gate[i] = path
+		if abs, err := filepath.Abs(path); err == nil {
+			gate[i] = abs
+		}
 	}
-	if gate == "" {
-		gate = client.SystemSocket + " or below " + t.Getenv("XDG_RUNTIME_DIR")
-	} else if abs, err := filepath.Abs(gate); err == nil {
-		gate = abs
-	}
-	return hook.HomeOf(t.Getenv, gate).Watching(client.Options{Socket: socket, Getenv: t.Getenv}.Paths()...)
+	return hook.HomeOf(t.Getenv, strings.Join(gate, " or ")).Watching(paths...)
 }
 
 // end ends a hook. A refusal that cannot be written is said by the exit code,

@@ -26,7 +26,7 @@ const flagRecovery = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may
 const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
 
 func (t *tool) initCommand() *cobra.Command {
-	var dir, host string
+	var dir, host, group, libvirt string
 	var operators, recovery, coordinators []string
 	c := t.Command(cli.Words{
 		Use:   "init --operator KEY.pub[:PRINCIPAL]...",
@@ -39,7 +39,7 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 			t.Say("%s", noOperator(publicKeys(t.Getenv("HOME"))))
 			return cli.Ended(api.ExitUsage)
 		}
-		r, err := life.Init(c.Context(), life.InitOptions{StateDir: stateDir(dir), Host: host,
+		r, err := life.Init(c.Context(), life.InitOptions{StateDir: stateDir(dir), Host: host, Group: group, Libvirt: libvirt,
 			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)})
 		if err != nil {
 			return err
@@ -59,6 +59,8 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 	c.Flags().StringArrayVar(&operators, "operator", nil, flagOperator)
 	c.Flags().StringArrayVar(&recovery, "recovery", nil, flagRecovery)
 	c.Flags().StringArrayVar(&coordinators, "coordinator", nil, flagCoordinator)
+	c.Flags().StringVar(&group, "socket-group", "", "members of this `GROUP` may connect (default: see socket_group in gated.yaml)")
+	c.Flags().StringVar(&libvirt, "libvirt", "", "guests are those of the libvirtd at this `SOCKET` (default: directories and processes)")
 	for _, name := range []string{"operator", "recovery", "coordinator"} {
 		_ = c.MarkFlagFilename(name, "pub") // the flag was just added
 	}

@@ -75,8 +75,9 @@ func (t *tool) root(args ...string) *cobra.Command {
 and runs only after an operator signed that exact step with an SSH key (see opsign).
 
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached, 5
-internal. The daemon's socket is --socket, else GATED_SOCKET, else the first that exists of
-$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
+internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml or
+/etc/gated/client.yaml, else the first that exists of $XDG_RUNTIME_DIR/gated/gated.sock,
+~/.local/state/gated/gated.sock and /run/gated/gated.sock.`,
 		Example: "  gated status\n" +
 			"  gated submit guest.start web-1 --wait",
 	},
@@ -95,7 +96,8 @@ type command struct {
 // all lists the commands below the root, in the order of the help text.
 func (t *tool) all() []command {
 	return []command{
-		{"init", t.initCommand}, {"config", t.configCommand}, {"serve", t.serveCommand}, {"status", t.statusCommand}, {"metrics", t.metricsCommand}, {"ops", t.opsCommand},
+		{"init", t.initCommand}, {"setup", t.setupCommand}, {"config", t.configCommand}, {"serve", t.serveCommand}, {"reload", t.reloadCommand},
+		{"status", t.statusCommand}, {"metrics", t.metricsCommand}, {"ops", t.opsCommand},
 		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
 		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
 		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},

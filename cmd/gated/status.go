@@ -2,8 +2,11 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"sort"
 	"strconv"
 	"strings"
@@ -11,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/host/setup"
 	"gated/internal/wire/cli"
 )
 
@@ -41,19 +46,45 @@ degraded, 2 bad, 3 no gate answered.`,
 		if t.JSON {
 			return t.Emit(s)
 		}
-		return t.showStatus(s)
+		if err := t.showStatus(s); err != nil {
+			return err
+		}
+		if cl.Address() == client.UnixAddress(client.SystemSocket) {
+			t.sayShadows(s.Version)
+		}
+		return nil
 	})
 	c.Flags().BoolVar(&check, "check", false, "print one line for a monitor, with exit code 0, 1, 2 or 3")
 	return c
 }
 
-const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+// sayShadows says of programs and units of this host that hide others.
+func (t *tool) sayShadows(version string) {
+	self, err := os.Executable()
+	if err != nil {
+		return
+	}
+	for _, s := range setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits) {
+		t.Say("note: %s (the daemon says version %s)\n  %s\n", s.What, op.Shown(version), s.Hint)
+	}
+}
+
+const (
+	wordsInitFirst  = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+	wordsSetUpFirst = "where no gate was set up on this host yet: sudo gated setup"
+)
 
 // initFirst adds, where no gate was named and the state directory dir has none,
 // how one is made.
 func (t *tool) initFirst(err error, dir string) error {
 	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) {
 		return err
+	}
+	if setup.Installed(client.SystemFile, setup.SystemUnits) {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err // there is a gate, which does not answer this user
+		}
+		return cli.Unanswered(err, wordsSetUpFirst, "")
 	}
 	return cli.Unanswered(err, wordsInitFirst, "")
 }

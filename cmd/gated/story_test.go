@@ -18,9 +18,10 @@ func TestMain(m *testing.M) {
 	agent.MaybeOrphan()     // the test binary is the program that measures
 	daemon.MaybeExecGuest() // and the daemon, too
 	testscript.Main(m, map[string]func(){
-		"gated":    func() { os.Exit(program()) },
-		"mcpsay":   func() { os.Exit(mcpSay(os.Args[1:])) },
-		"clockoff": func() { os.Exit(clockOff(os.Args[1:])) },
+		"gated":     func() { os.Exit(program()) },
+		"underunit": func() { os.Exit(underUnit()) },
+		"mcpsay":    func() { os.Exit(mcpSay(os.Args[1:])) },
+		"clockoff":  func() { os.Exit(clockOff(os.Args[1:])) },
 	})
 }
 

@@ -294,6 +294,8 @@ type Initial struct {
 	Host       string
 	SingleUser bool   // false if init runs for a separate uid of the daemon
 	State      string // the state directory, an absolute path
+	Group      string // socket_group; empty for a line that is commented out
+	Libvirt    string // the socket of the libvirtd that has the guests, an absolute path; empty for a section that is commented out
 }
 
 //go:embed gated.yaml.tmpl

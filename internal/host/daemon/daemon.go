@@ -67,9 +67,10 @@ type daemon struct {
 	listIsNew   bool           // the database does not have it yet
 	key         checkpoint.Key // of the heads of the audit log
 	signers     *signers.File
-	revoked     *signers.Revocations            // of the goroutine that reloads
-	revokedSays atomic.Pointer[string]          // what the revocation file holds
-	soon        chan struct{}                   // holds one: the tick is due
+	revoked     *signers.Revocations   // of the goroutine that reloads
+	revokedSays atomic.Pointer[string] // what the revocation file holds
+	soon        chan struct{}          // holds one: the tick is due
+	reloadSoon  chan reloadCall
 	reloadErr   atomic.Pointer[refusal.Refusal] // of the last reload, nil if it worked
 	signersErr  atomic.Pointer[refusal.Refusal] // why the file of signers does not say what is in force, else nil
 	waits       atomic.Pointer[string]          // settings that changed on disk and wait for a start
@@ -110,7 +111,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 	if err := life.CheckUnit(place); err != nil {
 		return nil, err
 	}
-	d = &daemon{opened: opened, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
+	d = &daemon{opened: opened, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1), reloadSoon: make(chan reloadCall),
 		signers: signers.NewFile(opened.Dir.Path())}
 	defer func() {
 		if err != nil {

@@ -18,11 +18,39 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/host/systemd"
 	"gated/internal/log/journal"
 )
 
-// reloads reads the settings again for each signal, and the revocation file
-// whenever it changed, until ctx ends.
+// reloadCall is a caller that waits for the result of a reload.
+type reloadCall struct {
+	done chan<- reloadResult // has room for the result
+}
+
+type reloadResult struct {
+	api.Reloaded
+	err error
+}
+
+// Reload reads the settings again, as SIGHUP does, and waits for the result. Its refusal is why what was in force
+// stays.
+func (d *daemon) Reload(ctx context.Context) (api.Reloaded, error) {
+	done := make(chan reloadResult, 1)
+	select {
+	case d.reloadSoon <- reloadCall{done}:
+	case <-ctx.Done():
+		return api.Reloaded{}, ctx.Err()
+	}
+	select {
+	case r := <-done:
+		return r.Reloaded, r.err
+	case <-ctx.Done():
+		return api.Reloaded{}, ctx.Err()
+	}
+}
+
+// reloads reads the settings again for each signal and each call, and the revocation
+// file whenever it changed, until ctx ends.
 func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 	look := time.NewTicker(signers.RevokedInterval)
 	defer look.Stop()
@@ -32,8 +60,11 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			if ctx.Err() == nil {
-				d.reload(ctx)
+				_, _ = d.reload(ctx) // status and the log have its refusal
 			}
+		case call := <-d.reloadSoon:
+			r, err := d.reload(ctx)
+			call.done <- reloadResult{r, err}
 		case <-look.C:
 			if d.revoked.Due() && ctx.Err() == nil {
 				d.takeRevoked(ctx)
@@ -48,7 +79,46 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 // as one that refuses every signature. Settings that are fixed at start wait for
 // the next one; reload says which changed. The signers change by rotation alone:
 // an edit of their file is kept aside.
-func (d *daemon) reload(ctx context.Context) {
+func (d *daemon) reload(ctx context.Context) (api.Reloaded, error) {
+	if begins, err := systemd.Reloading(); err == nil {
+		d.tell(begins)
+		defer d.tell(systemd.Ready)
+	}
+	policy, revoked := d.gate.Policy().Digest(), *d.revokedSays.Load()
+	c, err := d.readSettings()
+	d.checkSigners(ctx)
+	if err == nil {
+		err = d.take(ctx, c)
+	}
+	if err != nil {
+		if ctx.Err() != nil { // it stops
+			return api.Reloaded{}, ctx.Err()
+		}
+		r := refusal.As(err)
+		d.reloadErr.Store(r)
+		d.log.Error("reload refused; what was in force stays", "code", string(r.Code), "detail", r.Detail)
+		return api.Reloaded{}, err
+	}
+	d.reloadErr.Store(nil)
+	waits := fixedNames(d.config, c)
+	d.waits.Store(&waits)
+	d.log.Info("reloaded policy and revoked keys", "at_next_start", waits)
+	d.tickSoon()
+	r := api.Reloaded{Changed: []string{}, Waits: []string{}, Policy: d.gate.Policy().Digest(), Revoked: *d.revokedSays.Load()}
+	if waits != "" {
+		r.Waits = strings.Split(waits, ", ")
+	}
+	if r.Policy != policy {
+		r.Changed = append(r.Changed, "policy")
+	}
+	if r.Revoked != revoked {
+		r.Changed = append(r.Changed, "revoked keys")
+	}
+	return r, nil
+}
+
+// readSettings reads gated.yaml, and refuses it as a start would.
+func (d *daemon) readSettings() (config.Config, error) {
 	c, err := life.Settings(d.opened.Dir.Path())
 	if err == nil && c.Host != d.config.Host {
 		err = refusal.New(refusal.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
@@ -59,23 +129,7 @@ func (d *daemon) reload(ctx context.Context) {
 	if err == nil {
 		err = life.CheckUnit(d.unit)
 	}
-	d.checkSigners(ctx)
-	if err == nil {
-		err = d.take(ctx, c)
-	}
-	switch {
-	case err != nil && ctx.Err() != nil: // it stops
-	case err != nil:
-		r := refusal.As(err)
-		d.reloadErr.Store(r)
-		d.log.Error("reload refused; what was in force stays", "code", string(r.Code), "detail", r.Detail)
-	default:
-		d.reloadErr.Store(nil)
-		waits := fixedNames(d.config, c)
-		d.waits.Store(&waits)
-		d.log.Info("reloaded policy and revoked keys", "at_next_start", waits)
-		d.tickSoon()
-	}
+	return c, err
 }
 
 // take replaces the policy and the revoked keys by those that a configuration

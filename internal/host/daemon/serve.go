@@ -7,15 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
-	"os/user"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +24,7 @@ import (
 	"gated/internal/host/ownlog"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
+	"gated/internal/host/systemd"
 	"gated/internal/host/unit"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
@@ -44,7 +40,8 @@ type ServeOptions struct {
 	LogFormat ownlog.Format
 	LogLevel  *slog.Level
 
-	unit unit.Place // where it finds the unit that it runs by
+	unit   unit.Place // where it finds the unit that it runs by
+	passed []*os.File // what a service manager passed
 }
 
 // tickInterval is how often the gate does what time brings, and sweepInterval
@@ -70,6 +67,12 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err := local.DropAmbient(); err != nil {
 		return err
 	}
+	// Before anything is started: what it starts must not inherit the service manager's socket.
+	fds, err := systemd.Sockets()
+	if err != nil {
+		return err
+	}
+	o.passed = fds
 	// From here on: a reload that is asked for early must not end the process.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -114,7 +117,7 @@ func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan 
 	if err := d.follow(ctx); err != nil {
 		return false, err
 	}
-	socket, err := d.listen(o.Socket)
+	socket, err := d.listen(o.Socket, o.passed)
 	if err != nil {
 		return false, err
 	}
@@ -171,6 +174,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"the scopes", d.scopes.Run},
 		{"the audit log", d.whole.run},
 		{"what was decided", d.decided.Run},
+		{"the watchdog", d.watchdog},
 		{"the canary", func(ctx context.Context) error {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
@@ -181,10 +185,10 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
-		d.tell("READY=1")
+		d.tell(systemd.Ready)
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() {
-		d.tell("STOPPING=1")
+		d.tell(systemd.Stopping)
 		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
 	})
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
@@ -247,13 +251,6 @@ func together(ctx context.Context, deadline time.Duration, parts []part, begun, 
 
 // errNoReason is why a part ended that did not say why.
 var errNoReason = errors.New("it gave no reason")
-
-// tell tells the service manager how the daemon stands.
-func (d *daemon) tell(state string) {
-	if err := notify(state); err != nil {
-		d.log.Warn("the service manager was not told", "error", err)
-	}
-}
 
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
@@ -332,6 +329,7 @@ func (d *daemon) server() *server.Server {
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
 		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
+		Reload: d.Reload,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
 		Canary: d.canary, Verified: d.whole.verified,
@@ -370,84 +368,4 @@ func whileTrusted(m nonce.Moment, do func() error) error {
 func MaybeExecGuest() {
 	local.MaybeExecGuest()
 	command.MaybeWatch()
-}
-
-// CheckSocket says beforehand whether this user may put a socket at a path, or, if
-// that is empty, where the daemon listens unless it is told. It makes nothing.
-func CheckSocket(path string) error {
-	if path == "" {
-		path = defaultSocket()
-	}
-	return server.CheckPlace(path)
-}
-
-// defaultSocket returns where the daemon listens unless it is told: under the
-// runtime directory of the user, for root under /run.
-func defaultSocket() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(dir) {
-		return filepath.Join(dir, "gated", "gated.sock")
-	}
-	return "/run/gated/gated.sock"
-}
-
-func (d *daemon) listen(path string) (*server.Socket, error) {
-	if path == "" {
-		path = d.config.Socket
-	}
-	if path == "" {
-		path = defaultSocket()
-	}
-	gid, err := socketGroup(d.config.SocketGroup)
-	if err != nil {
-		return nil, err
-	}
-	socket, err := server.Listen(path, gid)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err == nil && info.Mode()&(fs.ModeSticky|0o002) == 0o002 {
-		d.log.Warn("everybody may write to the socket's directory, and can take the socket away; choose another place, or chmod o-w", "directory", dir)
-	}
-	return socket, nil
-}
-
-// socketGroup returns the group whose members may connect, -1 for none. Root's
-// default is the group gated, if there is one.
-func socketGroup(name string) (int, error) {
-	implied := name == ""
-	if implied {
-		if os.Geteuid() != 0 {
-			return -1, nil
-		}
-		name = life.ServiceUser
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		if implied {
-			return -1, nil
-		}
-		return -1, refusal.New(refusal.BadParams, "socket_group: there is no group %q", name).
-			WithHint("make it (groupadd --system %s) and add who may ask, name a group of this host in gated.yaml, or take the line out", name)
-	}
-	return strconv.Atoi(g.Gid)
-}
-
-// notify tells the service manager how the daemon stands (sd_notify(3)). It
-// does nothing where there is no NOTIFY_SOCKET.
-func notify(state string) error {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return nil
-	}
-	if path[0] == '@' {
-		path = "\x00" + path[1:] // the abstract name space (unix(7))
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, err = c.Write([]byte(state))
-	return err
 }

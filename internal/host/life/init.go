@@ -33,6 +33,9 @@ type InitOptions struct {
 	Recovery     []signers.KeyArg
 	Coordinators []signers.KeyArg
 
+	Group   string // whose members may connect; empty means the default
+	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
+
 	Before func(path string) // is told each path before it is made; nil tells nobody
 }
 
@@ -104,7 +107,7 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 	r = InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), state.SettingsName),
 		Signers: filepath.Join(dir.Path(), state.SignersName), Database: dir.Database(), Host: o.Host, GateID: state.NewGateID(),
 		SingleUser: !runsAsService()}
-	text, err := config.Render(config.Initial{Host: o.Host, SingleUser: r.SingleUser, State: dir.Path()})
+	text, err := config.Render(config.Initial{Host: o.Host, SingleUser: r.SingleUser, State: dir.Path(), Group: o.Group, Libvirt: o.Libvirt})
 	if err != nil {
 		return r, err
 	}

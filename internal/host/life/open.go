@@ -173,17 +173,20 @@ func settingsIn(own ownfile.StrictModes, path string) (config.Config, error) {
 // now is the wall clock for deadlines and logs; decisions use the gate's own.
 func now() time.Time { return time.Now() }
 
+// SystemStateDir is the state directory of the system's own gate.
+const SystemStateDir = "/var/lib/gated"
+
 // DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
 // which is ~/.local/state/gated where that variable is not set.
 func DefaultStateDir() string {
 	if os.Geteuid() == 0 {
-		return "/var/lib/gated"
+		return SystemStateDir
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gated")
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
+	home := ownfile.Home(os.Getenv)
+	if home == "" {
 		return "gated"
 	}
 	return filepath.Join(home, ".local", "state", "gated")

@@ -84,6 +84,7 @@ var reaching = []struct {
 	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, `"proof":["`},
 	{"GET", "/v1/audit/inclusion?seq=3", "", 200, `"proof":["`},
 	{"POST", "/v1/canary/14/accept", "", 204, ""},
+	{"POST", "/v1/reload", "", 200, `"changed":["policy"]`},
 	{"GET", "/v1/backup", "", 200, "SQLite format 3"},
 	{"POST", "/v1/backup/verified", `{"sha256":"@copy@"}`, 204, ""},
 }

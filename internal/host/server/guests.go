@@ -13,6 +13,11 @@ func (s *Server) status(c *call) (answer, error) {
 	return ok(st), err
 }
 
+func (s *Server) reload(c *call) (answer, error) {
+	r, err := s.Reload(c.ctx)
+	return ok(r), err
+}
+
 func (s *Server) catalogue(*call) (answer, error) {
 	out := api.OpList{}
 	for _, spec := range op.Catalogue() {

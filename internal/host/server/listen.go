@@ -25,8 +25,9 @@ const probeTimeout = 2 * time.Second
 // Socket is a listening socket and its path.
 type Socket struct {
 	*net.UnixListener
-	path string
-	made fs.FileInfo
+	path    string
+	made    fs.FileInfo
+	adopted bool // a service manager made it, and keeps it
 }
 
 // Listen makes a unix socket at path: mode 0600, or 0660 with that group if gid is not negative. It refuses, as
@@ -233,11 +234,17 @@ func publish(l *net.UnixListener, from, path string) (*Socket, error) {
 // Path returns the socket's path.
 func (s *Socket) Path() string { return s.path }
 
-// Close stops listening and removes the path, if it is still this socket's.
+// Adopted reports whether a service manager made the socket. Then its mode and group are the socket unit's.
+func (s *Socket) Adopted() bool { return s.adopted }
+
+// Close stops listening. It removes the path, if it is still this socket's and Listen made it.
 func (s *Socket) Close() error {
 	err := s.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // Serve closes its listener too
+	}
+	if s.adopted {
+		return err
 	}
 	if now, statErr := os.Lstat(s.path); statErr == nil && os.SameFile(now, s.made) {
 		err = errors.Join(err, os.Remove(s.path))

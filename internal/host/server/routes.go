@@ -76,6 +76,7 @@ func (s *Server) table() []route {
 		{get, "/v1/audit/consistency", anyone, 0, []string{"old", "size"}, s.inTurn(s.consistency)},
 		{get, "/v1/audit/inclusion", anyone, 0, []string{"seq"}, s.inTurn(s.inclusion)},
 		{post, "/v1/canary/{change}/accept", operators, 0, nil, s.acceptAlert},
+		{post, "/v1/reload", operators, 0, nil, s.reload},
 		{get, "/v1/backup", operators, 0, nil, s.backup},
 		{post, "/v1/backup/verified", operators, MaxBody, nil, s.backupVerified},
 	}

@@ -53,6 +53,8 @@ type Config struct {
 	Backends func(context.Context) ([]api.Backend, error)
 	// Verified returns what the daemon's own check of its audit log found last.
 	Verified func() api.Verified
+	// Reload reads the settings again, and says what changed. Its refusal is why the old ones stay in force.
+	Reload func(context.Context) (api.Reloaded, error)
 	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later
 	// error breaks the connection; a test can cause that only with a function of its own.
 	Backup func(context.Context, io.Writer) error
@@ -63,7 +65,7 @@ type Config struct {
 	// guests may run under it.
 	UID        uint32
 	SingleUser bool
-	// Operators may put desired state, take backups and accept alerts.
+	// Operators may put desired state, take backups, reload settings and accept alerts.
 	Operators []uint32
 	// Submitters may hand in jobs; nil means every caller that may connect.
 	Submitters []uint32

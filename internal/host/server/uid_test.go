@@ -138,7 +138,7 @@ func TestH13(t *testing.T) {
 	before := w.reached()
 	for _, c := range [][3]string{
 		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/desired/web", ""}, {"DELETE", "/v1/desired/web", ""},
-		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""},
+		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""}, {"POST", "/v1/reload", ""},
 		{"POST", "/v1/backup/verified", `{"sha256":"` + zeros + `"}`},
 	} {
 		p := w.problemAs(t, mallory, c[0], c[1], c[2])
@@ -234,7 +234,7 @@ func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
 	for _, c := range [][3]string{
 		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""},
 		{"POST", "/v1/backup/verified", `{"sha256":"` + zeros + `"}`},
-		{"POST", "/v1/jobs", aJob},
+		{"POST", "/v1/jobs", aJob}, {"POST", "/v1/reload", ""},
 	} {
 		require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
 	}

@@ -57,6 +57,10 @@ func configOf(w *servicetest.World) Config {
 		Metrics: func(context.Context) ([]byte, error) {
 			return []byte("# HELP gated_up x\n# TYPE gated_up gauge\ngated_up 1\n"), nil
 		},
+		Reload: func(ctx context.Context) (api.Reloaded, error) {
+			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
+			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
+		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }
 

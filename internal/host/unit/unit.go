@@ -74,8 +74,8 @@ func parseCgroups(text string) Service {
 }
 
 // serviceOf returns the service of a cgroup: the last unit on its path, if that is a service. A
-// group below it that is no unit belongs to the service, because the recommended unit puts the
-// daemon into such a group (DelegateSubgroup=daemon).
+// group below it that is no unit belongs to the service, because a drop-in of contrib/systemd
+// puts the daemon into such a group (DelegateSubgroup=daemon).
 //
 // A service in the middle of the path, above another unit, does not count. It is a user's
 // manager (user@1000.service) or a container's. The unit below it is a terminal's scope, or
@@ -105,7 +105,8 @@ func isManager(name string) bool {
 }
 
 // Check refuses a service that others could change, as ownfile.StrictModes does. It checks the
-// unit file, the drop-ins, and the directories in which systemd looks for them. A missing or
+// unit file, that of the socket unit of the same name, the drop-ins of both, and the directories
+// in which systemd looks for them. A missing or
 // masked file does not count.
 func (s Service) Check(own ownfile.StrictModes) error {
 	if s.Name == "" {
@@ -115,18 +116,29 @@ func (s Service) Check(own ownfile.StrictModes) error {
 		if err := present(own.Check(dir)); err != nil {
 			return err
 		}
-		for _, name := range s.files() {
+		for _, name := range withSockets(s.files()) {
 			if err := checkFile(own, filepath.Join(dir, name)); err != nil {
 				return err
 			}
 		}
-		for _, name := range s.dropIns() {
+		for _, name := range withSockets(s.dropIns()) {
 			if err := checkDropIns(own, filepath.Join(dir, name+".d")); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// withSockets adds the names of the socket units of services. Such a unit says who may connect.
+func withSockets(names []string) []string {
+	out := slices.Clone(names)
+	for _, name := range names {
+		if base, ok := strings.CutSuffix("."+name, suffix); ok { // "service" is for all services
+			out = append(out, strings.TrimPrefix(base+".socket", "."))
+		}
+	}
+	return out
 }
 
 // checkFile checks a unit file or a drop-in. A masked file is a link to /dev/null. Its

@@ -168,14 +168,15 @@ func place(t *testing.T, service string) (p Place, dir string) {
 // TestEachFileOfAUnit: each file is refused if its group may write to it.
 func TestEachFileOfAUnit(t *testing.T) {
 	for _, at := range []string{".", "gate-a@b.service", "gate-a@.service", "gate-a@b.service.d", "gate-a@b.service.d/x.conf", "gate-a@.service.d/x.conf",
-		"gate-@.service.d/x.conf", "service.d", "service.d/x.conf"} {
+		"gate-@.service.d/x.conf", "service.d", "service.d/x.conf", "gate-a@b.socket", "gate-a@.socket", "gate-a@b.socket.d/x.conf",
+		"socket.d", "socket.d/x.conf"} {
 		t.Run(at, func(t *testing.T) {
 			p, dir := place(t, "gate-a@b.service")
 			s := must.Get(p.Service())(t)
 			require.NoError(t, s.Check(ownfile.Own()), "nothing is there")
 			path := filepath.Join(dir, at)
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			if strings.HasSuffix(at, ".conf") || strings.HasSuffix(at, suffix) {
+			if strings.HasSuffix(at, ".conf") || strings.HasSuffix(at, suffix) || strings.HasSuffix(at, ".socket") {
 				require.NoError(t, os.WriteFile(path, []byte("[Service]\n"), 0o644))
 			} else {
 				require.NoError(t, os.MkdirAll(path, 0o755))
@@ -195,7 +196,7 @@ func TestEachFileOfAUnit(t *testing.T) {
 // read.
 func TestWhatIsNoPartOfAUnit(t *testing.T) {
 	p, dir := place(t, "gated.service")
-	for _, name := range []string{"other.service", "gated.service.d/README", "gated.service.d/x.conf.bak", "gated.socket", "gated@.service"} {
+	for _, name := range []string{"other.service", "gated.service.d/README", "gated.service.d/x.conf.bak", "other.socket", "gated@.service"} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -71,6 +71,8 @@ func (o orders) obey(ctx context.Context) error {
 	case "daemon": // as the recommended unit has it
 		//fsck:none its test runs fsck when it has ended
 		return daemon.Serve(ctx, daemon.ServeOptions{StateDir: o.Dir, Socket: o.Call[0], Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	case "unit":
+		return underUnit(ctx, o.Dir, o.Call[0], o.Call[1], o.Call[2])
 	case "ask":
 		return callGate(o.Dir, o.Call[0], o.Call[1], o.Call[2])
 	case "fsck":

@@ -147,7 +147,7 @@ func newUnit(t *testing.T) *unit {
 	u := &unit{t: t, dir: dir, state: dir + "/state", socket: dir + "/run/s", program: dir + "/gated", settings: settings,
 		log: must.Get(os.Create(dir + "/log"))(t)}
 	u.uid, _ = spareuids.Next()
-	for path, mode := range map[string]os.FileMode{u.state: octal(t, settings["StateDirectoryMode"]), dir + "/run": octal(t, settings["RuntimeDirectoryMode"])} {
+	for path, mode := range map[string]os.FileMode{u.state: octal(t, settings["StateDirectoryMode"]), dir + "/run": 0o755} {
 		require.NoError(t, os.Mkdir(path, mode))
 		require.NoError(t, os.Chmod(path, mode))
 		require.NoError(t, os.Chown(path, int(u.uid), int(u.uid)))

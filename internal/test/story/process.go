@@ -111,8 +111,22 @@ func (r *running) awaitReady(ts *testscript.TestScript) {
 		}
 		for _, line := range strings.Split(string(buf[:n]), "\n") {
 			if line == "READY=1" {
+				go r.drain(r.notify)
 				return
 			}
+		}
+	}
+}
+
+// drain reads what the daemon says later, until the story ends: a full queue would hold the daemon up.
+func (*running) drain(notify *net.UnixConn) {
+	if notify.SetReadDeadline(time.Time{}) != nil {
+		return // it is closed
+	}
+	buf := make([]byte, 4096)
+	for {
+		if _, err := notify.Read(buf); err != nil {
+			return
 		}
 	}
 }

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"gated/client/api"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
+	"gated/internal/base/strictyaml"
+)
+
+// SystemFile says where the gate of this host is, for all of its users. A user's own file comes first: client.yaml in
+// $XDG_CONFIG_HOME/gated, which is ~/.config/gated unless that variable is set.
+const SystemFile = "/etc/gated/client.yaml"
+
+// maxPlaceFile is the largest client.yaml, in bytes.
+const maxPlaceFile = 64 << 10
+
+// place is where a gate of this host may listen.
+type place struct {
+	paths []string
+	uid   *uint32 // that may run it too, besides root and the user; nil for none
+	file  string  // the client.yaml that says so; empty for none
+}
+
+// place finds the gate that the options, the environment or a file name. Without any of them there are several paths,
+// in their order. A file is read only if it decides: a client without one costs a hook two calls of the kernel.
+func (o Options) place() (place, error) {
+	if o.Socket != "" {
+		return place{paths: []string{o.Socket}}, nil
+	}
+	if p := o.Getenv("GATED_SOCKET"); p != "" {
+		return place{paths: []string{p}}, nil
+	}
+	uid := uint32(os.Geteuid())
+	home := ownfile.Home(o.Getenv)
+	for _, f := range []struct {
+		path string
+		own  ownfile.StrictModes
+	}{
+		{userFile(o.Getenv, home), ownfile.StrictModes{UID: uid, Private: ownfile.PrivateGroup(uid)}},
+		{o.systemFile(), ownfile.StrictModes{}},
+	} {
+		if f.path == "" {
+			continue
+		}
+		p, err := readPlace(f.path, f.own)
+		if err != nil || len(p.paths) > 0 {
+			return p, err
+		}
+	}
+	paths := api.SearchedSockets(uid, o.Getenv, home)
+	if o.System != "" {
+		paths[len(paths)-1] = o.System
+	}
+	return place{paths: paths}, nil
+}
+
+func (o Options) systemFile() string {
+	if o.File != "" {
+		return o.File
+	}
+	return SystemFile
+}
+
+// userFile returns the path of the user's own client.yaml, "" if there is no place for it.
+func userFile(getenv func(string) string, home string) string {
+	dir := getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "gated", "client.yaml")
+}
+
+// readPlace reads a client.yaml, and returns no path if there is no such file. NotAllowed: another user than the file's
+// own and root could have written it, and could send this user's calls to a gate of theirs.
+func readPlace(path string, own ownfile.StrictModes) (place, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return place{}, nil // in a directory that is closed to this user, there is nothing for this user
+	}
+	text, err := own.Read(path, maxPlaceFile)
+	var refused *refusal.Refusal
+	switch {
+	case errors.As(err, &refused):
+		return place{}, refusal.New(refused.Code, "%s says where the gate is, and is not believed: %s", op.Shown(path), refused.Detail).
+			WithHint("%s; or name the gate with --socket or GATED_SOCKET", refused.Hint)
+	case err != nil:
+		return place{}, refusal.New(refusal.Malformed, "%s, which says where the gate is, cannot be read: %v", op.Shown(path), err).
+			WithHint("chmod a+r it, or move it away, or name the gate with --socket or GATED_SOCKET")
+	case len(text) > maxPlaceFile:
+		return place{}, refusal.New(refusal.Oversized, "%s has more than %d bytes", op.Shown(path), maxPlaceFile).
+			WithHint("it needs one line: socket: %s", SystemSocket)
+	}
+	return parsePlace(path, text)
+}
+
+// parsePlace reads the text of a client.yaml: socket, and uid if neither root nor the user runs the gate.
+func parsePlace(path string, text []byte) (place, error) {
+	root, err := strictyaml.Parse(path, text)
+	if err == nil {
+		p := place{file: path}
+		socket := root.Need("socket")
+		if at := socket.Text(); filepath.IsAbs(at) {
+			p.paths = []string{at}
+		} else if socket.Sound() {
+			socket.Fail("socket is %q, not an absolute path", at)
+		}
+		if uid := root.Get("uid"); uid.Present() {
+			n := uint32(uid.Int(0, math.MaxUint32-1))
+			p.uid = &n
+		}
+		if err = root.Done(); err == nil {
+			return p, nil
+		}
+	}
+	return place{}, refusal.New(refusal.Malformed, "%v", err).
+		WithHint("it has one line, socket: %s, and if another user than root or you runs the gate, a second: uid: NUMBER", SystemSocket)
+}
