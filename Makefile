@@ -23,21 +23,24 @@ BACKEND ?=
 SOAK ?= 30m
 RELIABILITY_SOAK ?= 3m
 
-# What gated --version and gated status say: the commit, where this is a checkout
-# of its own; without one Go's word for that. The same commit makes the same programs.
-VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
+# What gated --version and gated status say: the version's tag and the commit, where this is
+# a checkout of its own; without one Go's word for that. The same commit makes the same programs.
+TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
+COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness clean
+.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
 	@command -v $(firstword $(GO)) >/dev/null || { echo "make: there is no $(firstword $(GO)) in PATH; gated needs Go 1.26 (https://go.dev/dl/)" >&2; \
 		echo "  where it is installed: export PATH=\$$PATH:/usr/local/go/bin, or make GO=/path/to/go" >&2; exit 1; }
 
+STAMP = -X gated/internal/base/version.tag=$(TAG) -X gated/internal/base/version.commit=$(COMMIT)
+
 # Static programs in bin/, without tables for debuggers. Traces of a crash and CPU profiles need
 # none of these.
 build: go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X gated/internal/host/daemon.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(STAMP)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build
@@ -80,10 +83,12 @@ matrix:
 	rm -f "$$out"; exit $$code
 
 lint:
-	@unformatted=$$(gofmt -l cmd internal) || exit 1; \
+	@unformatted=$$(gofmt -l client cmd internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	CGO_ENABLED=0 GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
+	cd tools && $(GO) vet ./... && $(GO) test ./...
 
 # Every fuzz target of the module, one after the other.
 fuzz:
@@ -125,5 +130,21 @@ bench: build
 harness:
 	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 15m ./internal/test/harness -products $(HARNESSFLAGS)
 
+# .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
+# another architecture compiles everything once more.
+packages: go
+	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh
+
+# What has to hold of the packages in dist/packages: contrib/packaging/check.sh says what.
+packages-check:
+	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/check.sh
+
+# The packages of a tag, with SHA256SUMS signed by RELEASE_KEY (docs/guides/release.md).
+release: go
+	@test -n '$(TAG)' || { echo "no tag vX.Y.Z names this commit" >&2; exit 1; }
+	@case '$(COMMIT)' in *.dirty) echo "files differ from the commit" >&2; exit 1;; esac
+	@test -n '$(RELEASE_KEY)' || { echo "say RELEASE_KEY=FILE, the private key or the public one of a key in ssh-agent" >&2; exit 1; }
+	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' RELEASE_KEY='$(RELEASE_KEY)' ./contrib/packaging/build.sh
+
 clean:
-	rm -rf bin
+	rm -rf bin dist

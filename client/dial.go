@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
@@ -278,18 +276,17 @@ func (c *Client) checkPeer(conn *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	var cred *unix.Ucred
+	var pid int
+	var uid uint32
 	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
+	if err := raw.Control(func(fd uintptr) { pid, uid, credErr = peer(int(fd)) }); err != nil {
 		return err
 	}
 	if credErr != nil {
 		return fmt.Errorf("ask who listens: %w", credErr)
 	}
-	if !c.trusted[cred.Uid] {
-		return c.distrust(fmt.Sprintf("process %d of %%s listens there", cred.Pid), cred.Uid)
+	if !c.trusted[uid] {
+		return c.distrust(fmt.Sprintf("process %d of %%s listens there", pid), uid)
 	}
 	return nil
 }

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gated/internal/base/op"
 )
 
@@ -46,7 +44,7 @@ type sshConn struct {
 
 // startSSH runs the system's ssh, without a shell on this side.
 func startSSH(r Remote, unattended bool) (*sshConn, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := pair()
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
 	}

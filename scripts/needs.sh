@@ -24,6 +24,10 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
+	"lintian lintian"
+	"shellcheck shellcheck"
+	"rpm rpm"
+	"mmdebstrap mmdebstrap"
 	"prometheus promtool"
 	"systemd systemd-analyze"
 )

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
@@ -27,25 +28,34 @@ import (
 )
 
 func (t *tool) backupCommand() *cobra.Command {
+	var dir string
 	c := t.Command(cli.Words{
 		Use:   "backup FILE",
 		Short: "Write a consistent copy of the gate's state to a new file, and check it",
 		Long: `The daemon runs on. The backup is read back and checked before the file gets its name: its pages, its gate,
-the audit log, and all that gated fsck checks. Only its owner can read the file. It never replaces another file.`,
-		Example: "  gated backup gated-backup.db",
+the audit log, and all that gated fsck checks. Only its owner can read the file. It never replaces another file. With
+--state, it reads the state directory itself, beside a running daemon or without one, as the daemon's user.`,
+		Example: "  gated backup gated-backup.db\n" +
+			"  gated backup gated-backup.db --state /var/lib/gated",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
+		take := takeFrom(stateDir(dir))
+		if !c.Flags().Changed("state") {
+			cl, err := t.Client()
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			take = takeFromDaemon(cl)
 		}
-		defer cl.Close()
-		r, err := t.backup(c.Context(), cl, args[0])
+		r, err := t.backup(c.Context(), take, args[0])
 		if err != nil {
 			return err
 		}
 		return t.showBackup(r)
 	})
 	c.ValidArgsFunction = nil // files
+	c.Flags().StringVar(&dir, "state", "", "read the state `DIR` itself, without the daemon")
+	_ = c.MarkFlagDirname("state") // the flag was just added
 	c.AddCommand(t.backupVerifyCommand())
 	return c
 }
@@ -108,10 +118,38 @@ func (t *tool) checking(entries int64) {
 // longLog is how many entries of an audit log take seconds to check.
 const longLog = 100_000
 
+// taking fills a new file with a copy of a gate's database.
+type taking func(ctx context.Context, into *os.File) (taken, error)
+
+// taken is a copy that a daemon made, or the zero taken.
+type taken struct {
+	of     *api.Status                 // of the daemon
+	record func(context.Context) error // tells it that the copy was checked
+}
+
+func takeFromDaemon(cl *client.Client) taking {
+	return func(ctx context.Context, into *os.File) (taken, error) {
+		sum := sha256.New()
+		status, err := cl.Status(ctx)
+		if err == nil {
+			_, err = cl.Backup(ctx, io.MultiWriter(into, sum))
+		}
+		return taken{&status, func(ctx context.Context) error {
+			return cl.BackupVerified(ctx, hex.EncodeToString(sum.Sum(nil)))
+		}}, err
+	}
+}
+
+func takeFrom(dir string) taking {
+	return func(ctx context.Context, into *os.File) (taken, error) {
+		return taken{}, life.Backup(ctx, dir, into.Name())
+	}
+}
+
 // backup writes a new file that only its owner can read. It gets its name when
 // it is whole and was checked as it lies on disk, so that nothing of that name
 // is anything less; what broke off is taken away.
-func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r backedUp, err error) {
+func (t *tool) backup(ctx context.Context, take taking, path string) (r backedUp, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return r, fileTaken(path)
 	}
@@ -121,11 +159,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	part := f.Name()
 	defer func() { err = errors.Join(err, removed(part)) }()
-	sum := sha256.New()
-	status, err := cl.Status(ctx)
-	if err == nil {
-		_, err = cl.Backup(ctx, io.MultiWriter(f, sum))
-	}
+	made, err := take(ctx, f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return r, err
 	}
@@ -133,15 +167,15 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
 		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
-	if r.Gate != status.Gate || r.Host != status.Host {
+	if of := made.of; of != nil && (r.Gate != of.Gate || r.Host != of.Host) {
 		return r, refusal.New(refusal.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
-			r.Gate, r.Host, status.Gate, status.Host)
+			r.Gate, r.Host, of.Gate, of.Host)
 	}
-	if err := settled(part, path); err != nil {
+	if err := settled(part, path); err != nil || made.record == nil {
 		return r, err
 	}
 	// The file is whole. An older daemon does not know the call.
-	if err := cl.BackupVerified(ctx, hex.EncodeToString(sum.Sum(nil))); err != nil {
+	if err := made.record(ctx); err != nil {
 		t.Say(wordsNotRecorded, op.Shown(refusal.As(err).Detail))
 	}
 	return r, nil

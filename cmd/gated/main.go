@@ -21,6 +21,7 @@ import (
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/version"
 	"gated/internal/host/daemon"
 	"gated/internal/wire/cli"
 )
@@ -45,7 +46,7 @@ func program() int {
 
 // version answers --version alone, without the command tree.
 func (t *tool) version() int {
-	_, err := fmt.Fprintf(t.Stdout, "gated version %s\n", daemon.Version())
+	_, err := fmt.Fprintf(t.Stdout, "gated version %s\n", version.String())
 	return t.Fail("gated", err)
 }
 
@@ -83,7 +84,7 @@ internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.co
 	},
 		t.commands(args)...,
 	)
-	root.Version = daemon.Version()
+	root.Version = version.String()
 	return root
 }
 

@@ -15,7 +15,7 @@ import (
 	"gated/internal/agents/mcp"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/host/daemon"
+	"gated/internal/base/version"
 	"gated/internal/wire/cli"
 )
 
@@ -52,7 +52,7 @@ func (t *tool) serveMCP(ctx context.Context, name string) error {
 		return err
 	}
 	defer cl.Close()
-	o := mcp.Options{Client: cl, Version: daemon.Version(), Directory: "."}
+	o := mcp.Options{Client: cl, Version: version.String(), Directory: "."}
 	if product := os.Getppid(); name != "" {
 		o.Register = func(ctx context.Context) error { return t.registerProduct(ctx, cl, name, product) }
 	}

@@ -55,8 +55,23 @@ asks can decide whether a step waits. Each file is planned as the set of its bas
 		return cli.Ended(code)
 	})
 	fileFlag(c, &from)
-	c.Flags().StringVar(&set, "set", "", flagSet)
+	t.setFlag(c, &set)
 	return c
+}
+
+// setFlag adds --set, which completes with the sets that were put.
+func (t *tool) setFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "set", "", flagSet)
+	_ = c.RegisterFlagCompletionFunc("set", // the flag was just added
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+				sets, err := cl.Sets(ctx)
+				for _, s := range sets {
+					out = append(out, s.Name)
+				}
+				return out, err
+			})
+		})
 }
 
 // fileFlag adds -f.
@@ -252,7 +267,7 @@ is as wished (0), when only signatures are missing (3), or when a step failed (1
 		return t.apply(c.Context(), cl, docs, wait)
 	})
 	fileFlag(c, &from)
-	c.Flags().StringVar(&set, "set", "", flagSet)
+	t.setFlag(c, &set)
 	c.Flags().BoolVar(&wait, "wait", false, "wait until everything is as wished or waits for a signature")
 	return c
 }

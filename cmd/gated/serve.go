@@ -46,6 +46,8 @@ SIGTERM. Logs to standard error. Listens on --socket, else GATED_SOCKET, else wh
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&level, "log-level", "info",
 		"log messages from this `LEVEL` on: debug, info, warn or error; counts more than log.level of gated.yaml")
+	_ = c.RegisterFlagCompletionFunc("log-level", // the flag was just added
+		cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cli.NoFiles))
 	return c
 }
 

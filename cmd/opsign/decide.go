@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"gated/client"
 	"gated/client/api"
@@ -103,9 +102,6 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 	}
 	return nil
 }
-
-// forget drops what was typed into a terminal and not read yet.
-func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
 
 func notConfirmed() error {
 	return refusal.New(refusal.Cancelled, "not confirmed, nothing was signed").

@@ -12,6 +12,7 @@ import (
 
 	"gated/client"
 	"gated/internal/base/op"
+	"gated/internal/base/version"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
 )
@@ -43,6 +44,7 @@ system's ssh reaches it, and gated has to be installed there.`,
 		t.witnessCommand(),
 	)
 	t.Remotes(root)
+	root.Version = version.String()
 	return root
 }
 

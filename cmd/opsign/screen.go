@@ -47,7 +47,7 @@ func openScreen(tty *os.File, kind string) (*screen, error) {
 // is no suspending, which would leave the shell a terminal that does not show what is
 // typed.
 func (s *screen) take() error {
-	now, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
+	now, err := unix.IoctlGetTermios(int(s.tty.Fd()), getTermios)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *screen) take() error {
 		case <-stop:
 		}
 	}(s.caught, s.stop)
-	if err = unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, &raw); err != nil {
+	if err = unix.IoctlSetTermios(int(s.tty.Fd()), setTermios, &raw); err != nil {
 		s.give()
 	}
 	return err
@@ -403,14 +403,14 @@ func readHidden(tty *os.File, question string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	now, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, err
 	}
 	hidden := *now
 	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
+	if err := unix.IoctlSetTermios(fd, setTermiosFlush, &hidden); err != nil {
 		return nil, err
 	}
 	restore := func() { _ = term.Restore(fd, before) }

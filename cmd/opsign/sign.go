@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"gated/internal/authz"
 	"gated/internal/base/op"
@@ -201,13 +200,9 @@ func prepare(path string, content []byte) (draft, error) {
 	return d, nil
 }
 
-// publish gives the draft its name, unless that is taken. Where a file system
-// cannot rename so (EINVAL, renameat2(2)), it has hard links.
+// publish gives the draft its name, unless that is taken.
 func (d draft) publish() error {
-	err := unix.Renameat2(unix.AT_FDCWD, d.temporary, unix.AT_FDCWD, d.path, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		err = os.Link(d.temporary, d.path)
-	}
+	err := renameNew(d.temporary, d.path)
 	if errors.Is(err, fs.ErrExist) {
 		return fileThere(d.path)
 	}

@@ -129,7 +129,7 @@ func (s StrictModes) CheckOpen(f *os.File) error {
 // found is the file at the end of a path, held open. So no user can replace it between two
 // checks.
 type found struct {
-	fd     int // opened with O_PATH
+	fd     int // opened to look at it (lookOnly)
 	above  int // its directory; -1 of "/"
 	name   string
 	path   string // with all links resolved
@@ -208,7 +208,7 @@ func (s StrictModes) walk(path string) (*found, error) {
 
 // begin opens "/".
 func begin(f *found) error {
-	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/", lookOnly|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: "/", Err: err}
 	}
@@ -226,7 +226,7 @@ func (s StrictModes) step(path string, f *found, name string) (to string, err er
 		return "", err
 	}
 	next := &found{name: name, path: filepath.Join(f.path, name), sticky: f.stat.Mode&writableByOthers != 0}
-	if next.fd, err = unix.Openat(f.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+	if next.fd, err = unix.Openat(f.fd, name, lookOnly|linkItself|unix.O_CLOEXEC, 0); err != nil {
 		return "", &fs.PathError{Op: "open", Path: next.path, Err: err}
 	}
 	if err = unix.Fstat(next.fd, &next.stat); err != nil {
@@ -238,7 +238,7 @@ func (s StrictModes) step(path string, f *found, name string) (to string, err er
 		if err := s.last(path, next); err != nil {
 			return "", err
 		}
-		return readLink(next)
+		return readLink(f.fd, next)
 	}
 	if f.above >= 0 {
 		_ = unix.Close(f.above)
@@ -246,15 +246,6 @@ func (s StrictModes) step(path string, f *found, name string) (to string, err er
 	next.above = f.fd
 	*f = *next
 	return "", nil
-}
-
-func readLink(f *found) (string, error) {
-	b := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(f.fd, "", b)
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: f.path, Err: err}
-	}
-	return string(b[:n]), nil
 }
 
 // last checks the file at the end of a path, or a link on the way.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/client/api"
+	"gated/internal/base/version"
 	"gated/internal/host/life"
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
@@ -17,7 +18,7 @@ import (
 // which program.
 func (d *daemon) startedEntry() audit.Entry {
 	e := d.gate.InForceEntry(audit.Started)
-	e.Version, e.Schema, e.Detail = Version(), len(life.Migrations()), fmt.Sprintf("gated %s; revoked keys: %s", Version(), *d.revokedSays.Load())
+	e.Version, e.Schema, e.Detail = version.String(), len(life.Migrations()), fmt.Sprintf("gated %s; revoked keys: %s", version.String(), *d.revokedSays.Load())
 	return e
 }
 

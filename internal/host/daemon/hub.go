@@ -8,6 +8,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/version"
 	"gated/internal/host/config"
 	"gated/internal/host/hub"
 	"gated/internal/reconcile"
@@ -16,7 +17,7 @@ import (
 // newHub makes the link to a hub. Nothing is asked of it before reconcile reads.
 func (d *daemon) newHub(c config.Hub) *hub.Link {
 	return hub.New(hub.Config{URL: c.URL, Host: d.config.Host, CA: c.CA, TokenFile: c.TokenFile, Interval: c.Interval,
-		Timeout: c.Timeout, Report: c.Report, Gate: d.gate, Standing: d.standing, ID: d.gate.ID(), Version: Version(),
+		Timeout: c.Timeout, Report: c.Report, Gate: d.gate, Standing: d.standing, ID: d.gate.ID(), Version: version.String(),
 		StartedAt: d.started, Now: now, Logger: d.log})
 }
 

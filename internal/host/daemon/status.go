@@ -5,32 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/base/version"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 )
-
-// version is set by the build: -ldflags "-X gated/internal/host/daemon.version=…".
-var version = ""
-
-// Version returns the version of this program, as the build or the module
-// system knows it.
-func Version() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
 
 // remedies says what to do where the daemon and its callers share a uid.
 var remedies = []string{
@@ -52,7 +37,7 @@ func remediesFor(entries map[string]catalogue.Entry) []string {
 
 // Status says how the daemon is.
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
-	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
+	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: version.String(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
 		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus(), Hub: d.hubStatus()}
 	if d.config.SingleUser {

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
+	"gated/internal/base/version"
 	"gated/internal/host/life"
 	"gated/internal/host/metrics"
 	"gated/internal/host/ownlog"
@@ -146,7 +147,7 @@ func (d *daemon) backupHealth(b journal.Backups) []api.Health {
 func (d *daemon) scrape(ctx context.Context) []byte {
 	moment := d.gate.Moment()
 	checks, l, err := d.checks(ctx)
-	s := metrics.Sample{Version: Version(), Now: moment.Now, Started: d.started, Readable: err == nil, Waiting: l.waiting.Count,
+	s := metrics.Sample{Version: version.String(), Now: moment.Now, Started: d.started, Readable: err == nil, Waiting: l.waiting.Count,
 		Oldest: l.waiting.Oldest, ByRole: l.waiting.ByRole, Running: l.running, Entries: l.entries, Signed: l.signed,
 		Backup: l.backups.At, Verified: l.backups.Verified, BackupOlder: d.config.Monitor.BackupOlder, ClockTrusted: moment.Trusted,
 		Checks: map[string]bool{}, Backends: map[string]bool{}, Agents: len(d.agents.Registry.All())}

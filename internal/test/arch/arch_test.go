@@ -72,6 +72,8 @@ func sound() fstest.MapFS {
 		"cmd/gated/main.go":                    "package main\n\nimport \"time\"\n\nfunc main() { _ = time.Now() }\n",
 		"internal/base/op/testdata/bad/bad.go": "this is no Go",
 		"bin/README.md":                        "[nowhere](nowhere.md)",
+		"tools/go.mod":                         "module other\n",
+		"tools/x/x.go":                         "package x\n\nimport _ \"encoding/json\"\n",
 		"internal/gate/opens_test.go":          "package gate\n\nimport \"gated/internal/base/store\"\n\n//fsck:none it holds nothing\nvar _, _ = store.Open(nil)\n\nvar _ = store.Options{}\n",
 		"internal/gate/open.go":                "package gate\n\nimport \"gated/internal/base/store\"\n\nvar _, _ = store.Open(nil)\n",
 		"internal/base/store/own_test.go":      "package store_test\n\nimport \"gated/internal/base/store\"\n\nvar _, _ = store.Open(nil)\n",

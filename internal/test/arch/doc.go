@@ -66,7 +66,7 @@ func sortByPlace(problems []Problem) {
 }
 
 // walk calls fn with every regular file that ends in suffix, but for test data,
-// built programs and hidden directories.
+// built programs, hidden directories and other modules.
 func walk(tree fs.FS, suffix string, fn func(name string) error) error {
 	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -75,7 +75,7 @@ func walk(tree fs.FS, suffix string, fn func(name string) error) error {
 		base := path.Base(name)
 		if d.IsDir() {
 			hidden := base != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_"))
-			if hidden || base == "testdata" || name == "bin" || name == "dist" {
+			if hidden || base == "testdata" || name == "bin" || name == "dist" || name != "." && isModule(tree, name) {
 				return fs.SkipDir
 			}
 			return nil
@@ -85,4 +85,11 @@ func walk(tree fs.FS, suffix string, fn func(name string) error) error {
 		}
 		return fn(name)
 	})
+}
+
+// isModule reports whether a directory has a go.mod of its own, as tools has: the
+// product is built without it.
+func isModule(tree fs.FS, dir string) bool {
+	_, err := fs.Stat(tree, path.Join(dir, "go.mod"))
+	return err == nil
 }

@@ -8,12 +8,10 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"gated/client"
-	"gated/internal/base/op"
 )
 
 // Tool is one run of a command line. Answers go to Stdout; what is said beside
@@ -75,6 +73,9 @@ func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int 
 	root.SetArgs(args)
 	root.SetOut(t.Stdout)
 	root.SetErr(t.Stderr)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // also the one without descriptions
+		noFilesForText(root)
+	}
 	c, err := root.ExecuteContextC(ctx)
 	if err != nil && !t.started {
 		err = Usage(err.Error())
@@ -127,80 +128,4 @@ func (t *Tool) Client() (*client.Client, error) {
 	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
 	o.Back = func() { t.Say("note: the daemon is back\n") }
 	return client.New(o)
-}
-
-// completionTime bounds a completion: a shell that hangs is worse than one that
-// completes nothing.
-const completionTime = time.Second
-
-// NoFiles tells the shell to complete with nothing but what it is given.
-const NoFiles = cobra.ShellCompDirectiveNoFileComp
-
-// CompleteOp completes OP from the catalogue.
-func CompleteOp() ([]string, cobra.ShellCompDirective) {
-	var out []string
-	for _, s := range op.Catalogue() {
-		out = append(out, s.Name+"\t"+s.Doc)
-	}
-	return out, NoFiles
-}
-
-// completeParams completes -p with the names that the operation knows, or that
-// named knows of its target.
-func completeParams(named func(string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, NoFiles
-		}
-		spec, err := op.Lookup(args[0])
-		if err != nil {
-			return nil, NoFiles
-		}
-		if spec.Free && named != nil && len(args) > 1 {
-			return named(args[1])
-		}
-		var out []string
-		for _, p := range spec.Params {
-			end := "="
-			if p.Type == op.TLabels {
-				end = "."
-			}
-			out = append(out, p.Name+end+"\t"+p.Doc)
-		}
-		return out, NoFiles | cobra.ShellCompDirectiveNoSpace
-	}
-}
-
-// CompleteFromDaemon completes with what ask finds out from the daemon of this
-// host. One of another host is not asked: ssh could ask for a password in the
-// middle of a line.
-func (t *Tool) CompleteFromDaemon(ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	return CompleteFrom(func(ctx context.Context) ([]string, error) {
-		o, err := t.Where()
-		if err != nil || o.Remote != "" {
-			return nil, err
-		}
-		cl, err := client.New(o)
-		if err != nil {
-			return nil, err
-		}
-		defer cl.Close()
-		return ask(ctx, cl)
-	})
-}
-
-// CompleteFrom completes with what ask finds out in a second: words, each with
-// a tab and what it is. Without an answer there is nothing to complete.
-func CompleteFrom(ask func(context.Context) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-	defer cancel()
-	out, err := ask(ctx)
-	if err != nil {
-		return nil, NoFiles
-	}
-	for i, s := range out {
-		name, doc, _ := strings.Cut(s, "\t")
-		out[i] = op.Shown(name) + "\t" + op.Shown(doc)
-	}
-	return out, NoFiles
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -32,6 +34,7 @@ func run(t *testing.T, args ...string) (code int, out, beside string) {
 		return refusal.New(refusal.Conflict, "told on %s", tl.Socket)
 	})
 	ParamFlag(echo, &given, nil)
+	echo.Flags().String("reason", "", "why")
 	code = tl.Run(context.Background(), tl.Root(Words{Use: "tool", Short: "Tool"}, echo), args)
 	return code, stdout.String(), stderr.String()
 }
@@ -77,6 +80,37 @@ func TestCompletion(t *testing.T) {
 	require.Equal(t, []string{"a\t\"b\\x1b[2J\""}, shown)
 	none, _ := CompleteFrom(func(context.Context) ([]string, error) { return []string{"half"}, os.ErrDeadlineExceeded })
 	require.Empty(t, none)
+}
+
+// Neither a daemon that takes a call and never answers nor a question that never ends
+// holds a shell up, and nothing is said about either.
+func TestCompletionEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	deaf := must.Get(net.Listen("unix", path))(t)
+	defer deaf.Close()
+	var said bytes.Buffer
+	tool := Tool{Stdout: &said, Stderr: &said, Socket: path, Getenv: func(string) string { return "" }}
+	asked := false
+	out, directive := tool.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) ([]string, error) {
+		asked = true
+		_, err := cl.Status(ctx)
+		return []string{"never"}, err
+	})
+	require.True(t, asked)
+	require.Empty(t, out)
+	require.Equal(t, NoFiles, directive)
+	hangs := make(chan struct{})
+	defer close(hangs)
+	out, _ = CompleteFrom(func(context.Context) ([]string, error) { <-hangs; return []string{"never"}, nil })
+	require.Empty(t, out)
+	require.Empty(t, said.String())
+}
+
+func TestFlagsOfTextCompleteNoFiles(t *testing.T) {
+	for _, args := range [][]string{{"__complete", "echo", "--reason", ""}, {"__completeNoDesc", "echo", "--reason", ""}} {
+		_, out, _ := run(t, args...)
+		require.Equal(t, ":4\n", out, args)
+	}
 }
 
 func TestPairs(t *testing.T) {
