@@ -43,6 +43,7 @@ func behind(t *testing.T, change ...func(*server.Config)) (*daemon, *Client) {
 	require.NoError(t, err)
 	config := server.Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
 		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
+		Verified: func() api.Verified { return api.Verified{OK: true, Detail: "not verified yet since the start"} },
 		Backends: func(context.Context) ([]api.Backend, error) { return nil, nil },
 		Health: func(context.Context) api.HealthReport {
 			return api.HealthReport{State: api.HealthBad, Checks: []api.HealthCheck{}}

@@ -332,7 +332,7 @@ func (d *daemon) server() *server.Server {
 		Reload: d.Reload,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
-		Canary: d.canary,
+		Canary: d.canary, Verified: d.whole.verified,
 		Backup: backups.Backup, BackupVerified: backups.Verified,
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),

@@ -44,6 +44,10 @@ func configOf(w *servicetest.World) Config {
 	return Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
 		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
 		Steering: []api.SteeringRule{{From: "command/drop-db", InsteadOf: []string{"dropdb *"}, Op: op.Run, Name: "drop-db", Params: []string{}}},
+		Verified: func() api.Verified {
+			at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			return api.Verified{OK: true, Entries: 3, Hash: strings.Repeat("a", 64), At: &at, Detail: "verified up to entry 3 at the start"}
+		},
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
 		},
