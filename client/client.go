@@ -44,6 +44,7 @@ type Client struct {
 	remote     *Remote // nil for a gate of this host
 	processes  processes
 	timeout    time.Duration
+	unattended bool
 	lost, back func() // never nil
 	http       *http.Client
 	last       atomic.Pointer[string] // the path or address that it connected to last
@@ -67,7 +68,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{paths: at.paths, file: at.file, trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
-		lost: orNothing(o.Lost), back: orNothing(o.Back)}
+		lost: orNothing(o.Lost), back: orNothing(o.Back), unattended: o.Unattended}
 	if o.Remote != "" {
 		r, err := ParseRemote(o.Remote)
 		if err != nil {

@@ -213,6 +213,20 @@ func ParseAddress(text string) (Address, error) {
 	return UnixAddress(path), nil
 }
 
+// At returns the options for the gate at an address. Errors are those of ParseAddress.
+func (o Options) At(a Address) (Options, error) {
+	a, err := ParseAddress(string(a))
+	if err != nil {
+		return o, err
+	}
+	o.Socket, o.Remote = "", string(a)
+	if !a.Remote() {
+		o.Remote = ""
+		o.Socket, _ = unescape(strings.TrimPrefix(string(a), unixScheme)) // ParseAddress wrote it
+	}
+	return o, nil
+}
+
 const hexDigits = "0123456789ABCDEF"
 
 // escape writes a percent sign and two digits for each byte that could end a field of known_gates or does not print.

@@ -55,6 +55,18 @@ func (c *Client) Backends(ctx context.Context) ([]api.Backend, error) {
 	return out.Backends, err
 }
 
+// Trust returns the list of signers in force, as the daemon has it.
+func (c *Client) Trust(ctx context.Context) (api.Trust, error) {
+	var out api.Trust
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/trust"}, nil, &out)
+}
+
+// AuditVerified returns what the daemon's own check of its audit log found last. It starts no check.
+func (c *Client) AuditVerified(ctx context.Context) (api.Verified, error) {
+	var out api.Verified
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/verified"}, nil, &out)
+}
+
 // Commands lists the operator's catalogue of commands.
 func (c *Client) Commands(ctx context.Context) ([]api.Command, error) {
 	var out api.CommandList

@@ -40,6 +40,9 @@ type Options struct {
 	// It has to refuse a file that others can read. A program without it never calls as a token's agent.
 	ReadToken func(path string) (string, error)
 
+	// Unattended has ssh ask for no password, passphrase or host key (BatchMode, ssh_config(5)).
+	Unattended bool
+
 	// Lost, if not nil, is called each time a daemon goes away while the client waits for its events. Back is called
 	// when the daemon returns.
 	Lost, Back func()

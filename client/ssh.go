@@ -43,7 +43,7 @@ type sshConn struct {
 }
 
 // startSSH runs the system's ssh, without a shell on this side.
-func startSSH(r Remote) (*sshConn, error) {
+func startSSH(r Remote, unattended bool) (*sshConn, error) {
 	fds, err := pair()
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -56,7 +56,11 @@ func startSSH(r Remote) (*sshConn, error) {
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	s := &sshConn{Conn: conn, kill: kill, ended: make(chan struct{})}
-	cmd := exec.CommandContext(ctx, "ssh", r.dial()...)
+	args := r.dial()
+	if unattended {
+		args = append([]string{"-o", "BatchMode=yes"}, args...)
+	}
+	cmd := exec.CommandContext(ctx, "ssh", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &s.said
 	// It stays in this process group, so that it may ask on the terminal. After SIGTERM it restores the terminal. If it
 	// does not end, it is killed.
@@ -105,7 +109,7 @@ func (s *sshConn) probe() error {
 // dialSSH connects to the remote gate. The context bounds only the dialling.
 func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
 	address := c.remote.String()
-	s, err := startSSH(*c.remote)
+	s, err := startSSH(*c.remote, c.unattended)
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, &Unreachable{Tried: []Attempt{{Path: address, Err: errors.New("there is no program ssh in PATH"), Hint: "install OpenSSH's client"}}}
 	}

@@ -24,13 +24,13 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
-	"systemd-container systemd-nspawn"
 	"lintian lintian"
 	"shellcheck shellcheck"
 	"rpm rpm"
 	"mmdebstrap mmdebstrap"
 	"systemd systemd-analyze"
 	"prometheus promtool"
+	"systemd-container systemd-nspawn"
 )
 
 there() {

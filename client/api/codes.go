@@ -58,6 +58,7 @@ var Codes = []Meaning{
 	{refusal.Rejected, http.StatusConflict, ExitRefused, "Rejected by an operator"},
 	{refusal.RejectedBefore, http.StatusConflict, ExitRefused, "Rejected before"},
 	{refusal.Conflict, http.StatusConflict, ExitRefused, "Conflict"},
+	{refusal.CommandFailed, http.StatusConflict, ExitRefused, "The command failed"},
 	// The request still waits for more signatures.
 	{refusal.ThresholdUnmet, http.StatusConflict, ExitWaits, "More people have to sign"},
 
@@ -211,6 +212,7 @@ var nextSteps = map[Code]string{
 	refusal.BadParams:         "gated ops lists the parameters with their units and ranges",
 	refusal.UnknownTarget:     "see what there is: opsign list, gated jobs, gated guests, gated commands, gated reservations --all, gated agent list",
 	refusal.Conflict:          "it is not as you saw it: look again (opsign list, gated jobs, gated guests, gated reservations), then decide anew",
+	refusal.CommandFailed:     "gated jobs ID shows what the command printed; it ran, so look what it did before it runs again",
 	refusal.OverLimit:         "wait until some of it has ended, or cancel or reject what nobody needs: gated jobs, opsign list",
 	refusal.TooComplex:        "make several smaller ones of it",
 	refusal.NotHolder:         "only its holder can do that: ask whoever holds it",

@@ -145,6 +145,7 @@ const (
 	CodeBadParams         = refusal.BadParams
 	CodeUnknownTarget     = refusal.UnknownTarget
 	CodeConflict          = refusal.Conflict
+	CodeCommandFailed     = refusal.CommandFailed
 	CodeOverLimit         = refusal.OverLimit
 	CodeTooComplex        = refusal.TooComplex
 	CodeNotHolder         = refusal.NotHolder

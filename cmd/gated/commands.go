@@ -199,7 +199,7 @@ func (t *tool) showOp(o api.Op) error {
 	for _, r := range o.Roles {
 		roles = append(roles, string(r))
 	}
-	t.Print("%s  %s (signed by: %s)\n", op.Shown(o.Name), op.Shown(o.Doc), op.Shown(strings.Join(roles, ", ")))
+	t.Print("%s  %s (%s)\n", op.Shown(o.Name), op.Shown(o.Doc), op.Shown(whoSigns(o, strings.Join(roles, ", "))))
 	var rows []string
 	for _, p := range o.Params {
 		rows = append(rows, "    -p "+cli.Row(typed(p), p.Doc+notes(p)))
@@ -208,6 +208,19 @@ func (t *tool) showOp(o api.Op) error {
 		rows = append(rows, "    -p "+cli.Row("NAME=TEXT", "as the command has them: gated commands"))
 	}
 	return t.Table(rows...)
+}
+
+// whoSigns says whether a step of an operation waits for a signature, and in which role.
+func whoSigns(o api.Op, roles string) string {
+	switch spec, err := op.Lookup(o.Name); {
+	case err != nil: // a newer daemon's
+		return "if it has to be signed, by: " + roles
+	case spec.Never():
+		return "loses nothing: runs at once, unless a rule wants it signed by: " + roles
+	case spec.Always():
+		return "signed by: " + roles
+	}
+	return "if it could lose data, signed by: " + roles
 }
 
 // typed shows how a parameter is written.

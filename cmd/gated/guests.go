@@ -79,7 +79,7 @@ func (t *tool) guestsText(guests []api.Guest, cols int) string {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
+		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), cli.Settings(g.Spec), destroy))
 	}
 	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }
@@ -108,7 +108,7 @@ func (t *tool) showGuest(g api.Guest) error {
 	add("back end", g.Backend)
 	add("incarnation", string(g.Incarnation))
 	add("fingerprint", string(g.Fingerprint))
-	add("spec", string(g.Spec.Canonical()))
+	add("spec", cli.Settings(g.Spec))
 	add("labels", labels(g.Labels))
 	add("protected", yes(g.Protected))
 	add("provenance", provenance(g))

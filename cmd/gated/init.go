@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client/api"
+	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
@@ -170,13 +171,20 @@ func (t *tool) warn(r life.InitResult) {
 	}
 	if software {
 		t.Say(`  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub
-  remedy: or have the agent ask before each use: ssh-add -d KEY, then ssh-add -c KEY (docs/guides/keys.md says more)
+  remedy: or have the agent ask before each use: ssh-add -d KEY, then ssh-add -c KEY (gated docs keys says more)
 `)
 	}
 	if !recovery {
+		dir, asRoot := hook.Quote(r.StateDir), ""
+		if !r.SingleUser {
+			asRoot = "    # as root"
+		}
 		t.Say(`note: no recovery key is listed. If the operators' keys are lost, only root can list new ones: gated trust adopt FILE
-  remedy: list one now, and keep it off line: gated init ... --recovery KEY.pub; later root has to adopt it
-`)
+  remedy: before the first start, make one, list it, and keep it off line:
+    ssh-keygen -t ed25519 -C recovery -f recovery
+    (umask 077; { cat %s/allowed_signers; echo "recovery namespaces=\"recovery@gated\" $(cut -d " " -f 1,2 recovery.pub)"; } > signers)
+    gated trust adopt signers --yes --state %s%s
+`, dir, dir, asRoot)
 	}
 }
 

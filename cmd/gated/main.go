@@ -97,8 +97,8 @@ type command struct {
 // all lists the commands below the root, in the order of the help text.
 func (t *tool) all() []command {
 	return []command{
-		{"init", t.initCommand}, {"setup", t.setupCommand}, {"serve", t.serveCommand}, {"reload", t.reloadCommand}, {"status", t.statusCommand},
-		{"metrics", t.metricsCommand}, {"ops", t.opsCommand},
+		{"init", t.initCommand}, {"setup", t.setupCommand}, {"config", t.configCommand}, {"serve", t.serveCommand}, {"reload", t.reloadCommand},
+		{"status", t.statusCommand}, {"metrics", t.metricsCommand}, {"ops", t.opsCommand},
 		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
 		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
 		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},
@@ -109,7 +109,7 @@ func (t *tool) all() []command {
 		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
 		{"canary", t.canaryCommand},
 		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
-		{"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"dial", t.dialCommand},
+		{"docs", t.docsCommand}, {"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"dial", t.dialCommand},
 	}
 }
 

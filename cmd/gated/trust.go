@@ -76,10 +76,13 @@ func (t *tool) trustShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Print the list of signers as it is in force",
 		Long: `Prints the allowed_signers file that the gate has in its database, byte for byte. Reads the state directory,
-beside a running daemon or without one.`,
+beside a running daemon or without one. If you may not read it, the daemon is asked, which a note says.`,
 		Example: "  gated trust show > signers\n" +
 			"  gated trust show --json --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if done, err := instead(c.Context(), dir, t.trustAsked); done || err != nil {
+			return err
+		}
 		all, err := life.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -52,17 +53,21 @@ type certificate struct {
 func (t *tool) keysCommand() *cobra.Command {
 	var signers string
 	c := t.Command(cli.Words{
-		Use:     "keys",
-		Short:   "List your keys and what they may sign",
-		Long:    "Looks at ssh-agent and at ~/.ssh/*.pub, and at allowed_signers where it may be read.",
+		Use:   "keys",
+		Short: "List your keys and what they may sign",
+		Long: `Looks at ssh-agent and at ~/.ssh/*.pub. Who may sign is in --allowed-signers, else in a default state directory if
+it may be read, else the gate is asked. The gate is asked first if --remote, --socket or GATED_HOST names it.`,
 		Example: "  opsign keys",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		path, trust, err := t.trust(signers)
+		path, trust, revoked, err := t.whoMaySign(c.Context(), signers)
 		if err != nil {
 			return err
 		}
 		found := t.findKeys(c.Context())
 		for i := range found {
+			if slices.Contains(revoked, found[i].Fingerprint) && found[i].Usable {
+				found[i].Usable, found[i].Why = false, "it is revoked there"
+			}
 			if trust != nil {
 				found[i].Listed = listedRoles(trust, found[i], t.now())
 			}
@@ -74,6 +79,40 @@ func (t *tool) keysCommand() *cobra.Command {
 		"the allowed_signers `FILE` (default that of the default state directories)")
 	_ = c.MarkFlagFilename("allowed-signers") // the flag was just added
 	return c
+}
+
+// whoMaySign returns the list of signers that a person's keys are compared with, where it is from, and which of them are
+// revoked. All are zero if no list can be had.
+func (t *tool) whoMaySign(ctx context.Context, file string) (from string, trust *authz.Trust, revoked []string, err error) {
+	where, err := t.Where()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if file != "" || where.Socket == "" && where.Remote == "" {
+		if from, trust, err = t.trust(file); err != nil || trust != nil {
+			return from, trust, nil, err
+		}
+	}
+	cl, err := t.Client()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	defer cl.Close()
+	gate, err := t.knownGate(ctx, cl)
+	var gone *client.Unreachable
+	if errors.As(err, &gone) && where.Socket == "" && where.Remote == "" {
+		return "", nil, nil, nil
+	}
+	if err != nil {
+		return "", nil, nil, err
+	}
+	list, err := cl.Trust(ctx)
+	if err != nil { // a daemon of an older version has no such answer
+		t.SayWhy(err)
+		return "", nil, nil, nil
+	}
+	trust, err = authz.LoadTrust([]byte(list.Text))
+	return fmt.Sprintf("the list of the gate on %s (epoch %d)", op.Shown(gate.Host), list.Epoch), trust, list.Revoked, err
 }
 
 // trust reads the file that the flag names, or the one of the default state

@@ -17,7 +17,7 @@ func keysIn(t *testing.T, files, trust string, now time.Time, args ...string) (o
 	t.Helper()
 	home := t.TempDir()
 	require.NoError(t, os.Rename(files, filepath.Join(home, ".ssh")))
-	tl, stdout, stderr := toolWith(map[string]string{"HOME": home}, now)
+	tl, stdout, stderr := toolWith(map[string]string{"HOME": home, "GATED_SOCKET": filepath.Join(home, "no-gate")}, now)
 	if trust != "" {
 		path := filepath.Join(home, "allowed_signers")
 		require.NoError(t, os.WriteFile(path, []byte(trust), 0o600))

@@ -56,6 +56,7 @@ type tool struct {
 
 	hostState string        // the state directory of the host's daemon; empty for none
 	settling  time.Duration // how long a new screen of review takes no key
+	gateTime  time.Duration // how long each of all known gates has to answer
 	unasked   bool          // it signs, and nobody is asked: --yes
 	said      []string      // by sayOnce
 }
@@ -63,7 +64,7 @@ type tool struct {
 // newTool returns the tool of this process.
 func newTool() *tool {
 	return &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin, now: time.Now,
-		hostState: "/var/lib/gated", settling: settling}
+		hostState: "/var/lib/gated", settling: settling, gateTime: gateTime}
 }
 
 // run runs a command line and returns its exit code.

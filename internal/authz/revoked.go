@@ -132,6 +132,9 @@ func (t *Trust) RevokedDigest() string {
 // Revokes reports Revoked.Revokes of the list in force.
 func (t *Trust) Revokes() bool { return t != nil && t.revoked.Revokes() }
 
+// IsRevoked reports whether the list in force names a key, by its fingerprint.
+func (t *Trust) IsRevoked(key string) bool { return t != nil && t.revoked.holds(key) }
+
 func (r *Revoked) holds(key string) bool { return r != nil && r.keys[key] }
 
 // WithRevoked returns the same file with another revocation list.

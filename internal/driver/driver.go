@@ -125,7 +125,7 @@ func Fits(step op.Step, now op.Observed) error {
 	case err != nil:
 		return err
 	case spec.Creates && now.Present:
-		return refusal.New(refusal.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t).WithHint("%s", op.HintExists)
 	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:
 		return refusal.New(refusal.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).
 			At(refusal.StageBinding)

@@ -98,7 +98,7 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	t := s.Target
 	switch {
 	case spec.Creates && o.Present:
-		return refusal.New(refusal.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t).WithHint("%s", op.HintExists)
 	case spec.Identity == op.Revives && len(s.Revivable(o.Trash)) == 0:
 		return refusal.New(refusal.UnknownTarget, "the trash holds no such guest/%s", s.Look().TrashName()).
 			WithHint("gated guests NAME lists what the trash has of a name; from says the name, if it comes back under another one")
@@ -134,6 +134,9 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
 		return err
 	})
+	if err == nil {
+		err = g.rules.Load().couldSign(p.step, p.observed.Labels, g.clock.Now().Now)
+	}
 	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
 		err = refusal.New(refusal.Conflict,
 			"%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).

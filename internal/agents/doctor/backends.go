@@ -47,7 +47,7 @@ func hubHint(c refusal.Code) string {
 	case refusal.UnknownTarget:
 		return "check url in gated.yaml, then make a directory with the host's name at the hub, with a document in it"
 	}
-	return "repair it at the hub: docs/guides/hub.md says what each answer means"
+	return "repair it at the hub: gated docs guides/hub says what each answer means"
 }
 
 func moment(at *time.Time) string {

@@ -58,6 +58,7 @@ type Book struct {
 	log      *slog.Logger
 	patterns *cache
 	queue    *queue
+	underway underway
 	turns    *turns.Turns
 	inside   int64         // smallWork
 	moved    chan struct{} // tells Run that something is due before it looks again
@@ -66,7 +67,7 @@ type Book struct {
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
-	b := &Book{cfg: c, log: c.Logger, patterns: newCache(), queue: &queue{}, turns: turns.New(maxSearches, 1),
+	b := &Book{cfg: c, log: c.Logger, patterns: newCache(), queue: &queue{}, underway: underway{all: map[*writing]bool{}}, turns: turns.New(maxSearches, 1),
 		inside: smallWork, moved: make(chan struct{}, 1)}
 	b.looks.Store(math.MaxInt64)
 	if b.log == nil {
@@ -115,8 +116,9 @@ func (o *outcome) dueBy(at int64) {
 // for the disk. If fn refuses, what was due stays done.
 func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) error {
 	var out *outcome
+	self := &writing{done: make(chan struct{})}
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		out = b.outcome(b.cfg.Now())
+		out = b.outcome(b.underway.begin(self, b.cfg.Now))
 		done, err := b.due(tx, out, Batch)
 		if err != nil {
 			return err
@@ -135,6 +137,7 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		}
 		return err
 	})
+	b.underway.end(self)
 	if err == nil {
 		crashpoint.Here(crashpoint.BookKept)
 		b.settle(out)
@@ -174,10 +177,4 @@ func (b *Book) shown(err error) error {
 		b.log.Error("reservations: internal error", "error", err)
 		return refusal.New(refusal.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
 	}
-}
-
-// view runs fn on a snapshot.
-func (b *Book) view(ctx context.Context, fn func(tx *store.Tx, now time.Time) error) error {
-	now := b.cfg.Now()
-	return b.shown(b.cfg.Store.View(ctx, func(tx *store.Tx) error { return fn(tx, now) }))
 }

@@ -109,7 +109,7 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 		var next int64
 		now := b.cfg.Now()
 		b.looks.Store(math.MaxInt64) // a change that the look does not see must tell
-		err := b.view(ctx, func(tx *store.Tx, _ time.Time) (err error) {
+		err := b.snapshot(ctx, func(tx *store.Tx) (err error) {
 			next, err = nextDue(tx)
 			return err
 		})

@@ -31,7 +31,7 @@ func (b *Book) Register(ctx context.Context, p Place) (Scope, error) {
 	}
 	var s Scope
 	found := false
-	err := b.view(ctx, func(tx *store.Tx, _ time.Time) (err error) {
+	err := b.snapshot(ctx, func(tx *store.Tx) (err error) {
 		s, found, err = findScope(tx, p)
 		return err
 	})
@@ -61,7 +61,7 @@ func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Sc
 		}
 	}
 	weight := 0
-	err = b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+	err = b.snapshot(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Query(sqlAllScopes, from)
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Sc
 
 // Scope returns the scope of an id such as s3; UnknownTarget if there is none.
 func (b *Book) Scope(ctx context.Context, id string) (s Scope, err error) {
-	err = b.view(ctx, func(tx *store.Tx, _ time.Time) (err error) {
+	err = b.snapshot(ctx, func(tx *store.Tx) (err error) {
 		s, err = readScope(tx, id)
 		return err
 	})

@@ -71,7 +71,7 @@ func (b *Book) survey(ctx context.Context, w *wish) error {
 }
 
 func (b *Book) look(ctx context.Context, w *wish, work int64) error {
-	return b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+	return b.snapshot(ctx, func(tx *store.Tx) error {
 		var newest op.ReservationID
 		if err := tx.QueryRow(sqlNewest).Scan(&newest); err != nil {
 			return err

@@ -51,7 +51,7 @@ const sqlNewest = `SELECT coalesce(max(id), 0) FROM reservations`
 
 // arrive records which reservations existed when a claim began to wait.
 func (b *Book) arrive(ctx context.Context, me *waiter) error {
-	return b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+	return b.snapshot(ctx, func(tx *store.Tx) error {
 		var newest int64
 		err := tx.QueryRow(sqlNewest).Scan(&newest)
 		if err == nil {

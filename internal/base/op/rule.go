@@ -34,6 +34,28 @@ const SignedByRule = "signed-by-rule"
 // Matches reports whether the rule's condition holds.
 func (r Rule) Matches(c Case) bool { return r.When == nil || r.When(c) }
 
+// Never reports whether no built-in rule lets a step of the operation wait for a signature.
+func (s Spec) Never() bool {
+	always := false
+	for _, r := range s.Rules {
+		if r.Class != Benign {
+			return false
+		}
+		always = always || r.When == nil
+	}
+	return always
+}
+
+// Always reports whether each step of the operation waits for a signature.
+func (s Spec) Always() bool {
+	for _, r := range s.Rules {
+		if r.Class == Benign {
+			return false
+		}
+	}
+	return true
+}
+
 func say(s string) func(Case) string { return func(Case) string { return s } }
 
 // takingRules puts the common rules of operations that take data before the rules of

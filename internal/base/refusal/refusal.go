@@ -44,6 +44,7 @@ const (
 	BadParams         Code = "bad_params"
 	UnknownTarget     Code = "unknown_target"
 	Conflict          Code = "conflict"
+	CommandFailed     Code = "command_failed"
 	OverLimit         Code = "over_limit"
 	TooComplex        Code = "too_complex"
 	NotHolder         Code = "not_holder"

@@ -43,8 +43,9 @@ type doc struct {
 	lines [][]byte
 	err   *Error
 
-	maps  map[*yaml.Node]string // the maps that the walk came to, with their names
-	asked map[*yaml.Node]bool   // the keys that the walk asked for
+	maps  map[*yaml.Node]*walked // the maps that the walk came to
+	asked map[*yaml.Node]bool    // the keys that the walk asked for
+	lacks []lack                 // the keys that must be there and are not
 
 	number int    // of the line that runes has
 	runes  []rune // the library counts columns in characters
@@ -52,7 +53,7 @@ type doc struct {
 
 // Parse reads b and returns its map. Errors call the file by the name file. Every error is an *Error.
 func Parse(file string, b []byte) (Value, error) {
-	d := &doc{file: file, src: b, maps: map[*yaml.Node]string{}, asked: map[*yaml.Node]bool{}}
+	d := &doc{file: file, src: b, maps: map[*yaml.Node]*walked{}, asked: map[*yaml.Node]bool{}}
 	d.checkSource()
 	var root *yaml.Node
 	if d.err == nil {
@@ -67,7 +68,7 @@ func Parse(file string, b []byte) (Value, error) {
 	if d.err != nil {
 		return Value{}, d.err
 	}
-	d.maps[root] = ""
+	d.maps[root] = &walked{}
 	return Value{d: d, node: root}, nil
 }
 

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,14 +68,19 @@ func (v Value) Get(key string) Value {
 			return Value{v.d, key, pairs[i+1]}
 		}
 	}
+	if v.node != nil {
+		if m := v.d.maps[v.node]; m != nil && !slices.Contains(m.missed, key) {
+			m.missed = append(m.missed, key)
+		}
+	}
 	return Value{name: key}
 }
 
 // Need is Get for a key that must be there.
 func (v Value) Need(key string) Value {
 	e := v.Get(key)
-	if !e.Present() {
-		v.Fail("%s is missing", key)
+	if !e.Present() && v.node != nil {
+		v.d.lacks = append(v.d.lacks, lack{v.node, key})
 	}
 	return e
 }
@@ -84,7 +90,11 @@ func (v Value) pairs() []*yaml.Node {
 	if !v.is(yaml.MappingNode, "a map") {
 		return nil
 	}
-	v.d.maps[v.node] = v.name
+	if m := v.d.maps[v.node]; m != nil {
+		m.name = v.name
+	} else {
+		v.d.maps[v.node] = &walked{name: v.name}
+	}
 	return v.node.Content
 }
 
@@ -162,25 +172,4 @@ var oldBool = map[string]bool{"yes": true, "no": true, "on": true, "off": true}
 
 // Sound reports whether nothing was wrong so far, anywhere in the file. Then the values read until now are those of the
 // file, and can be compared.
-func (v Value) Sound() bool { return v.d == nil || v.d.err == nil }
-
-// Done ends the walk of the file that v is from. It returns the error nearest to the beginning of the file, an *Error.
-// A key that the walk did not ask for is an error too.
-func (v Value) Done() error {
-	for n, name := range v.d.maps {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if k := n.Content[i]; !v.d.asked[k] {
-				in := name
-				if in != "" {
-					in = " in " + in
-				}
-				e := v.d.failAt(k, "unknown key %s%s", k.Value, in)
-				e.Key, e.In = k.Value, name
-			}
-		}
-	}
-	if v.d.err != nil {
-		return v.d.err
-	}
-	return nil
-}
+func (v Value) Sound() bool { return v.d == nil || v.d.err == nil && len(v.d.lacks) == 0 }

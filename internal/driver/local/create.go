@@ -70,7 +70,7 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	err = d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
 	if err != nil {
 		if errors.Is(err, os.ErrExist) {
-			err = refusal.New(refusal.Conflict, "%s exists already", t)
+			err = refusal.New(refusal.Conflict, "%s exists already", t).WithHint("%s", op.HintExists)
 		}
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}

@@ -98,7 +98,7 @@ func (d *Driver) undelete(id string, t op.Target) error {
 	err := d.trash.rename(id, d.root, t.Name, unix.RENAME_NOREPLACE)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return refusal.New(refusal.Conflict, "%s exists already", t)
+		return refusal.New(refusal.Conflict, "%s exists already", t).WithHint("%s", op.HintExists)
 	case errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.UnknownTarget, "the trash has no such %s any more", t)
 	case err != nil:

@@ -209,7 +209,7 @@ func refusalOf(err error) error {
 	if errors.As(err, &e) && e.TooLarge {
 		return refusal.New(refusal.Oversized, "%s", e.Error())
 	}
-	return refusal.New(refusal.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
+	return refusal.New(refusal.Malformed, "%v", err).WithHint("gated docs configuration explains every key")
 }
 
 // together refuses values that conflict, and sets the defaults that depend on other values.
@@ -249,8 +249,12 @@ func (p *Proxmox) together(s strictyaml.Value) {
 	if (p.Fingerprint == "") == (p.CAFile == "") {
 		s.Fail("proxmox needs one of fingerprint and ca_file, which say whom to trust")
 	}
-	if ids := s.Get("vmids"); ids.Present() && (!ids.Need("first").Present() || !ids.Need("last").Present() || p.First > p.Last) {
-		ids.Fail("vmids begin at %d and end before that, at %d", p.First, p.Last)
+	if ids := s.Get("vmids"); ids.Present() {
+		ids.Need("first")
+		ids.Need("last")
+		if ids.Sound() && p.First > p.Last {
+			ids.Fail("vmids begin at %d and end before that, at %d", p.First, p.Last)
+		}
 	}
 	for name, m := range s.Get("templates").Each() {
 		switch t := p.Templates[name]; {

@@ -246,3 +246,19 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 		require.LessOrEqual(t, len(line), 110, "line %d", i+1)
 	}
 }
+
+// The keys of every level say what was meant, also where each map has a name that the operator chose.
+func TestTyposAreNamedWithTheKeyThatWasMeant(t *testing.T) {
+	for text, want := range map[string]string{
+		"submiters: any\n":         `f:2:1: unknown key submiters; is "submitters" meant?`,
+		"local: {trash_kep: 1h}\n": `f:2:9: unknown key trash_kep in local; is "trash_keep" meant?`,
+		"local: {commands: {web: {argv: [/bin/true], usr: x}}}\n":                                                                 `unknown key usr in web; is "user" meant?`,
+		"policy: {rules: [{threshold: 2, cooloff: 1h}]}\n":                                                                        `unknown key cooloff in the rule; is "cool_off" meant?`,
+		"policy: {rejects_holds: 1h}\n":                                                                                           `unknown key rejects_holds in policy; is "reject_holds" meant?`,
+		"commands: {drop: {argv: [/bin/true], probe: [/bin/true], bening: true}}\n":                                               `unknown key bening in drop; is "benign" meant?`,
+		"commands: {drop: {argv: [/bin/true, \"{db}\"], probe: [/bin/true], params: {db: {type: string, patern: \"[a-z]+\"}}}}\n": `unknown key patern in db; is "pattern" meant?`,
+		"hub: {ulr: \"https://h\"}\n":                                                                                             `unknown key ulr in hub; is "url" meant?`,
+	} {
+		refused(t, "host: h\n"+text, want)
+	}
+}

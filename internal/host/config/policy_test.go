@@ -91,7 +91,7 @@ func TestParseOfRulesThatLoosen(t *testing.T) {
 		`rules: [{threshold: ^[2]}]`:     "threshold is not a whole number",
 		`rules: [{threshold: ^true}]`:    "threshold is not a whole number",
 		`rules: [{^threshold: }]`:        "threshold has no value",
-		`rules: [^{treshold: 2}]`:        "threshold is missing",
+		`rules: [{^treshold: 2}]`:        `unknown key treshold in the rule; is "threshold" meant?`,
 		`^require_touch: true`:           "unknown key require_touch in policy",
 		`rules: [{threshold: 1, ^x: 1}]`: "unknown key x in the rule",
 

@@ -71,7 +71,7 @@ func signsFor(ctx context.Context, o *life.Opened, key checkpoint.Key, log *slog
 	err := o.Store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
 	if errors.As(err, &broken) {
 		log.Error("the audit log is not the one that this gate signed for: no head of it is signed any more", "error", broken,
-			"hint", "gated audit verify; docs/guides/runbook.md, Suspected tampering")
+			"hint", "gated audit verify; gated docs runbook, Suspected tampering")
 		return nil, nil
 	}
 	return key.Signer, err
@@ -116,7 +116,7 @@ func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
 type wholeLog struct {
 	store *store.Store
 	log   *slog.Logger
-	says  atomic.Pointer[api.Health]
+	says  atomic.Pointer[api.Verified]
 }
 
 func newWholeLog(s *store.Store, log *slog.Logger) *wholeLog {
@@ -125,12 +125,16 @@ func newWholeLog(s *store.Store, log *slog.Logger) *wholeLog {
 	return w
 }
 
-func (w *wholeLog) say(ok bool, detail string) {
-	w.says.Store(&api.Health{Name: "audit log", OK: ok, Detail: detail})
-}
+func (w *wholeLog) say(ok bool, detail string) { w.says.Store(&api.Verified{OK: ok, Detail: detail}) }
 
-// health is what came of it so far.
-func (w *wholeLog) health() api.Health { return *w.says.Load() }
+// verified is what came of it so far.
+func (w *wholeLog) verified() api.Verified { return *w.says.Load() }
+
+// health is the same for status.
+func (w *wholeLog) health() api.Health {
+	v := w.verified()
+	return api.Health{Name: "audit log", OK: v.OK, Detail: v.Detail}
+}
 
 // run verifies the log, and ends with ctx: a part that ended sooner would end
 // the daemon.
@@ -142,7 +146,7 @@ func (w *wholeLog) run(ctx context.Context) error {
 	case errors.As(err, &broken):
 		w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
 		w.say(false, fmt.Sprintf("somebody changed it: %v; gated audit verify says so too, and opsign refuses a gate whose log does not go on "+
-			"from what it remembers; sign nothing here, see \"Suspected tampering\" in the runbook", broken))
+			"from what it remembers; sign nothing here, see \"Suspected tampering\" in gated docs runbook", broken))
 	default:
 		w.log.Error("the audit log could not be verified", "error", err)
 		w.say(false, "could not be verified after the start: "+err.Error()+"; try gated audit verify")
@@ -173,7 +177,9 @@ func (w *wholeLog) verify(ctx context.Context) error {
 	})
 	if err == nil {
 		w.log.Info("the audit log is whole", "entries", head.Seq)
-		w.say(true, fmt.Sprintf("verified up to entry %d at the start", head.Seq))
+		at := now().UTC()
+		w.says.Store(&api.Verified{OK: true, Entries: head.Seq, Hash: head.Hash, At: &at,
+			Detail: fmt.Sprintf("verified up to entry %d at the start", head.Seq)})
 	}
 	return err
 }

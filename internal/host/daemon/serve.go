@@ -173,8 +173,8 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reservations", d.agents.Book.Run},
 		{"the scopes", d.scopes.Run},
 		{"the audit log", d.whole.run},
-		{"the watchdog", d.watchdog},
 		{"what was decided", d.decided.Run},
+		{"the watchdog", d.watchdog},
 		{"the canary", func(ctx context.Context) error {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
@@ -328,11 +328,11 @@ func (d *daemon) server() *server.Server {
 		Log:    d.events,
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
-		Reload: d.Reload,
 		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
+		Reload: d.Reload,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
-		Canary: d.canary,
+		Canary: d.canary, Verified: d.whole.verified,
 		Backup: backups.Backup, BackupVerified: backups.Verified,
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),

@@ -87,7 +87,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Sentence()}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
@@ -95,6 +95,9 @@ func (d *daemon) health() []api.Health {
 func (d *daemon) journalHealth() api.Health {
 	if err := d.opened.Store.WriteError(); err != nil {
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
+	}
+	if !d.stateHealth().OK {
+		return api.Health{Name: "journal", Detail: "what is decided now is lost: see state"}
 	}
 	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
 }

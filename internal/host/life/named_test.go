@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/ownfile"
 	"gated/internal/host/config"
 )
 
@@ -43,7 +44,7 @@ func TestEveryPathOfAConfigurationIsChecked(t *testing.T) {
 	}
 	set("", reflect.ValueOf(&c).Elem())
 	require.Greater(t, len(paths), 8)
-	for _, n := range namedBy(c) {
+	for _, n := range namedBy(ownfile.Own(), c) {
 		require.Equal(t, paths[n.key], n.path, n.key)
 		delete(paths, n.key)
 	}

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"gated/internal/agents/agent"
@@ -156,7 +155,11 @@ func Settings(dir string) (config.Config, error) { return settingsOf(ownfile.Own
 
 // settingsOf is Settings of a directory that another uid may have.
 func settingsOf(own ownfile.StrictModes, dir string) (config.Config, error) {
-	path := filepath.Join(dir, state.SettingsName)
+	return settingsIn(own, filepath.Join(dir, state.SettingsName))
+}
+
+// settingsIn is settingsOf for a file of any name.
+func settingsIn(own ownfile.StrictModes, path string) (config.Config, error) {
 	text, err := own.Read(path, maxSettings)
 	if errors.Is(err, refusal.NotAllowed) {
 		return config.Config{}, err
@@ -200,11 +203,14 @@ const maxSettings = 16 << 20
 // says so; the directory in which it would be made has to be the daemon's own, too.
 //
 // Whatever is read later, while the daemon runs, is checked again as it is opened.
-func CheckDeciding(c config.Config) error {
-	for _, n := range namedBy(c) {
+func CheckDeciding(c config.Config) error { return checkDeciding(ownfile.Own(), c) }
+
+// checkDeciding is CheckDeciding for the daemon of another uid.
+func checkDeciding(own ownfile.StrictModes, c config.Config) error {
+	for _, n := range namedBy(own, c) {
 		err := n.check(n.path)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = ownfile.Own().CheckAbove(n.path)
+			err = own.CheckAbove(n.path)
 		}
 		if err != nil {
 			return notBelieved(n.key, err)
@@ -237,26 +243,6 @@ func notBelieved(key string, err error) error {
 		WithHint("let the daemon's user search the directories above it")
 }
 
-// CheckConfig reads the configuration of a state directory of this user's as its
-// daemon does, and returns where it is and why that daemon refuses it. The path is
-// empty if no gate is there, or another user's: root would follow that user's links.
-func CheckConfig(dir string) (path string, refused error) {
-	path = filepath.Join(dir, state.SettingsName)
-	info, err := os.Stat(dir)
-	if err != nil {
-		return "", nil
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if _, err := os.Lstat(path); err != nil || !ok || st.Uid != uint32(os.Geteuid()) {
-		return "", nil
-	}
-	c, err := settingsOf(ownfile.Own(), dir)
-	if err == nil {
-		err = CheckDeciding(c)
-	}
-	return path, err
-}
-
 // named is a path that gated.yaml names.
 type named struct {
 	key, path string
@@ -264,8 +250,7 @@ type named struct {
 }
 
 // namedBy returns everything by which a configuration decides, beside itself.
-func namedBy(c config.Config) []named {
-	own := ownfile.Own()
+func namedBy(own ownfile.StrictModes, c config.Config) []named {
 	all := []named{{"revocation_file", c.RevocationFile, own.Check}, {"desired.dir", c.Desired.Dir, own.Check}, {"local.root", c.Local.Root, own.Check}}
 	if h := c.Hub; h != nil {
 		all = append(all, named{"hub.ca", h.CA, own.Check}, named{"hub.token_file", h.TokenFile, own.Check})

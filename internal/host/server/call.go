@@ -53,7 +53,7 @@ func (o own) Unwrap() error { return o.Refusal }
 func ownRefusal(err error) error { return own{Refusal: refusal.As(err)} }
 
 func noPath() error {
-	return own{refusal.New(refusal.Malformed, "there is no such path").WithHint("docs/formats/http-api.md lists them"),
+	return own{refusal.New(refusal.Malformed, "there is no such path").WithHint("gated docs http-api lists them"),
 		http.StatusNotFound}
 }
 
@@ -232,11 +232,21 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if mine.status != 0 {
 			p.Status = mine.status
 		}
-		s.tell(r, mine.Refusal)
+		if !typo(r, mine.Code) {
+			s.tell(r, mine.Refusal)
+		}
 	case !errors.As(err, &refused):
 		s.Logger.Error("a call ended with an internal error", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	s.problem(w, p)
+}
+
+// typo reports whether a refusal is of a read that is not of the right form, or of something that is not there. It
+// changes nothing and shows nothing, and ssh's probe of a gate is one of these, so the audit log has no entry of it. A
+// read with a body is told all the same: a change can hide there.
+func typo(r *http.Request, code refusal.Code) bool {
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return read && r.ContentLength == 0 && (code == refusal.Malformed || code == refusal.BadParams || code == refusal.UnknownTarget)
 }
 
 // tell passes a refusal of the server's own to Config.Refused, even if the caller has hung up: it must reach the log.

@@ -70,11 +70,11 @@ func TestEveryRequestSaysWhichAgentAsks(t *testing.T) {
 	w.do(t, "GET", "/v1/agents/self", "").into(t, 200, &self)
 	require.Equal(t, uint32(os.Getuid()), self.UID)
 	require.Equal(t, me.ID, self.Agent.ID)
-	w.do(t, "GET", "/v1/nothing", "")
+	w.do(t, "DELETE", "/v1/nothing", "")
 	w.do(t, "PATCH", "/v1/jobs", "")
 	w.do(t, "POST", "/v1/jobs", "{")
 	by := "agent:" + me.ID
-	require.Equal(t, []string{by + " malformed GET /v1/nothing", by + " malformed PATCH /v1/jobs",
+	require.Equal(t, []string{by + " malformed DELETE /v1/nothing", by + " malformed PATCH /v1/jobs",
 		by + " malformed POST /v1/jobs"}, w.told())
 	w.do(t, "DELETE", "/v1/agents/me", "").into(t, 200, &me)
 	require.False(t, me.Alive)

@@ -134,7 +134,10 @@ func TestUnclearReservations(t *testing.T) {
 		p := w.do(t, c.method, c.path, c.body).problem(t)
 		require.Equal(t, c.status, p.Status, "%s %s %.200s: %s", c.method, c.path, c.body, p.Detail)
 		require.Equal(t, c.code, p.Code, "%s %s %.200s", c.method, c.path, c.body)
-		require.Len(t, w.told(), told+1, "%s %s is not told", c.method, c.path)
+		if c.method != "GET" || c.body != "" { // a read of a wrong form is not told
+			told++
+		}
+		require.Len(t, w.told(), told, "%s %s", c.method, c.path)
 	}
 	require.Equal(t, before, w.reached())
 }

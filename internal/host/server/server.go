@@ -51,6 +51,8 @@ type Config struct {
 	// Proved, if not nil, is told that a caller got a proof that the audit log goes on from an older head.
 	Proved   func()
 	Backends func(context.Context) ([]api.Backend, error)
+	// Verified returns what the daemon's own check of its audit log found last.
+	Verified func() api.Verified
 	// Reload reads the settings again, and says what changed. Its refusal is why the old ones stay in force.
 	Reload func(context.Context) (api.Reloaded, error)
 	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later

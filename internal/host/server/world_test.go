@@ -44,18 +44,22 @@ func configOf(w *servicetest.World) Config {
 	return Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
 		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
 		Steering: []api.SteeringRule{{From: "command/drop-db", InsteadOf: []string{"dropdb *"}, Op: op.Run, Name: "drop-db", Params: []string{}}},
+		Verified: func() api.Verified {
+			at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			return api.Verified{OK: true, Entries: 3, Hash: strings.Repeat("a", 64), At: &at, Detail: "verified up to entry 3 at the start"}
+		},
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
-		},
-		Reload: func(ctx context.Context) (api.Reloaded, error) {
-			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
-			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
 		},
 		Health: func(context.Context) api.HealthReport {
 			return api.HealthReport{State: api.HealthOK, Checks: []api.HealthCheck{{Name: "journal", State: api.HealthOK}}}
 		},
 		Metrics: func(context.Context) ([]byte, error) {
 			return []byte("# HELP gated_up x\n# TYPE gated_up gauge\ngated_up 1\n"), nil
+		},
+		Reload: func(ctx context.Context) (api.Reloaded, error) {
+			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
+			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
 		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }

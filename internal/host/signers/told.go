@@ -55,7 +55,7 @@ func tampered(dir string, epoch int64, what string) error {
 	return refusal.New(refusal.Conflict,
 		"the list of signers in the database (epoch %d) is not the one that was decided: %s", epoch, what).
 		WithHint("somebody changed the database: nothing of it was put in force, and the file %s was left as it is. Run gated fsck "+
-			"--state %s, and go on with \"Suspected tampering\" in docs/guides/runbook.md", filepath.Join(dir, state.SignersName), dir)
+			"--state %s, and go on with \"Suspected tampering\" in gated docs runbook", filepath.Join(dir, state.SignersName), dir)
 }
 
 // RevokedBefore reports whether keys were revoked, or may have been, when the

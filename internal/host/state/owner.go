@@ -121,7 +121,8 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 // runs as their owner, could not read them again.
 func asOwner(owner, us uint32, path string) string {
 	if us != 0 {
-		return fmt.Sprintf("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", owner, us, path)
+		return fmt.Sprintf("run gated as uid %d; or, if nobody else could write there, have root give this one to you: chown -h %d %s (its mode has to be 0700 for a directory, else 0600)",
+			owner, us, path)
 	}
 	if u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); err == nil {
 		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ...", u.Username)

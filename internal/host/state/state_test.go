@@ -188,7 +188,8 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 
 // Root would lock the daemon out of what it takes.
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
-	require.Equal(t, "run gated as uid 7, or, if nobody else could write there: chown -R 8 /d", asOwner(7, 8, "/d"))
+	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, have root give this one to you: "+
+		"chown -h 8 /d (its mode has to be 0700 for a directory, else 0600)", asOwner(7, 8, "/d"))
 	me := must.Get(user.Current())(t)
 	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ...", asOwner(uint32(os.Geteuid()), 0, "/d"))
 	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ...", asOwner(math.MaxUint32-1, 0, "/d"))

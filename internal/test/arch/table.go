@@ -104,7 +104,7 @@ func directories(cell string) []string {
 }
 
 // atRoot are the directories of packages at the root of the module.
-var atRoot = []string{"internal", "cmd", "client"}
+var atRoot = []string{"internal", "cmd", "client", "docs"}
 
 func directory(name string) string {
 	first, _, _ := strings.Cut(name, "/")

@@ -25,6 +25,7 @@ var bodies = []any{api.Submit{}, api.Ask{}, api.Envelope{}, api.VerifiedBackup{}
 // answers are the objects that the gate sends.
 var answers = []any{api.Status{}, api.HealthReport{}, api.OpList{}, api.Job{}, api.JobList{}, api.Request{}, api.RequestList{},
 	api.Explanation{}, api.Plan{}, api.Guest{}, api.GuestList{}, api.CommandList{}, api.Steering{}, api.BackendList{},
+	api.Trust{}, api.Verified{},
 	api.Set{}, api.SetList{}, api.AgentList{}, api.RegisteredAgent{}, api.Reloaded{}, api.Caller{}, api.Reservation{}, api.ReservationList{},
 	api.Checked{}, api.Scope{}, api.ScopeList{}, api.Head{}, api.EntryList{}, api.Consistency{}, api.Inclusion{},
 	api.Problem{}}

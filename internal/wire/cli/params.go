@@ -2,11 +2,15 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -159,4 +163,37 @@ func Asked(target string, p op.Params) string {
 		text = append(text[:maxAsked:maxAsked], []rune("...")...)
 	}
 	return Inline(target) + " " + Inline(string(text))
+}
+
+// Settings shows parameters as -p takes them, each with its name: memory=256 labels.tier=prod. Text that could be read in
+// another way is in quotes. A parameter that is an empty text is left out. No parameters are "".
+func Settings(p op.Params) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		switch v := p[name].(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				out = append(out, name+"."+key+"="+setting(v[key]))
+			}
+		case []any:
+			for _, e := range v {
+				out = append(out, name+"="+setting(e))
+			}
+		case string:
+			if v != "" {
+				out = append(out, name+"="+setting(v))
+			}
+		default:
+			out = append(out, name+"="+setting(v))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func setting(v any) string {
+	text := fmt.Sprint(v)
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' || r == '=' }) {
+		return strconv.Quote(text)
+	}
+	return text
 }

@@ -13,10 +13,11 @@ import (
 
 // failure is how a program sees why a command failed.
 type failure struct {
-	Error problem `json:"error"`
+	Error Problem `json:"error"`
 }
 
-type problem struct {
+// Problem is how a program sees a refusal.
+type Problem struct {
 	Code    refusal.Code  `json:"code"`
 	Detail  string        `json:"detail"`
 	Hint    string        `json:"hint,omitempty"`
@@ -57,11 +58,17 @@ func failureOf(err error) failure {
 	if errors.As(err, &gone) {
 		var asked unanswered
 		_ = errors.As(err, &asked) // else it has no hint
-		return failure{problem{Code: refusal.Unavailable, Detail: gone.Error(), Hint: asked.known}}
+		return failure{Problem{Code: refusal.Unavailable, Detail: gone.Error(), Hint: asked.known}}
 	}
 	p := api.ProblemOf(err)
-	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
+	return failure{Problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
 		Request: p.Request, State: p.State}}
+}
+
+// ProblemOf returns an error that does not end the command as a program sees it.
+func ProblemOf(err error) *Problem {
+	p := failureOf(err).Error
+	return &p
 }
 
 // Why words an error that does not end the command of that path: a refusal, and
@@ -156,7 +163,7 @@ func (t *Tool) Fail(path string, err error) int {
 	case errors.Is(err, context.Canceled):
 		const interrupted = "interrupted"
 		t.Say("%s\n", interrupted)
-		t.emitFailure(failure{problem{Code: refusal.Cancelled, Detail: interrupted}})
+		t.emitFailure(failure{Problem{Code: refusal.Cancelled, Detail: interrupted}})
 		return api.ExitRefused
 	}
 	t.Say("%s", explain(path, err))

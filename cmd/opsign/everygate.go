@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"gated/client"
+	"gated/client/api"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+)
+
+// Of all known gates, so many are asked at the same time, and each has so long to answer.
+const (
+	gatesAtOnce = 4
+	gateTime    = 20 * time.Second
+)
+
+// listed is what one known gate answered.
+type listed struct {
+	Address  client.Address `json:"address"`
+	Host     string         `json:"host"`
+	Gate     op.GateID      `json:"gate"`
+	Requests []api.Request  `json:"requests"`
+	Error    *cli.Problem   `json:"error"` // null if it answered
+
+	err  error
+	said bytes.Buffer // beside the answer
+}
+
+// listGates lists what waits at every known gate, in the order of the file, and ends with the worst exit code.
+func (t *tool) listGates(ctx context.Context, all bool) error {
+	where, err := t.Where()
+	switch {
+	case err != nil:
+		return err
+	case where.Socket != "" || where.Remote != "":
+		return cli.Usage("--all-gates asks every known gate, and --socket, --remote or GATED_HOST name one: say one")
+	}
+	gates, err := client.KnownGatesOf(t.Getenv).List()
+	if err != nil {
+		return err
+	}
+	if len(gates) == 0 && !t.JSON {
+		t.Print("no gate is known yet\n")
+	}
+	answers := make([]listed, len(gates))
+	places := make(chan struct{}, gatesAtOnce)
+	var running sync.WaitGroup
+	for i, k := range gates {
+		running.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			answers[i] = listed{Address: k.Address, Host: k.Host, Gate: k.Gate, Requests: []api.Request{}}
+			t.ask(ctx, where, &answers[i], all)
+		})
+	}
+	running.Wait()
+	worst := api.ExitDone
+	for i := range answers {
+		if code := api.Exit(answers[i].err); slices.Index(severity, code) > slices.Index(severity, worst) {
+			worst = code
+		}
+		if err := t.sayListed(&answers[i]); err != nil {
+			return err
+		}
+	}
+	return cli.Ended(worst)
+}
+
+// ask asks one gate, as a tool of its own: what it says is kept, and nobody is asked anything.
+func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all bool) {
+	ctx, stop := context.WithTimeout(ctx, t.gateTime)
+	defer stop()
+	one := *t
+	one.Stderr, one.Stdout, one.said, one.unasked = &a.said, io.Discard, nil, true
+	where.Unattended = true
+	where, a.err = where.At(a.Address)
+	if a.err == nil {
+		var cl *client.Client
+		if cl, a.err = client.New(where); a.err == nil {
+			defer cl.Close()
+			var requests []api.Request
+			if requests, _, a.err = one.open(ctx, cl, all); len(requests) > 0 {
+				a.Requests = requests
+			}
+		}
+	}
+	if a.err != nil {
+		a.Error = cli.ProblemOf(a.err)
+	}
+}
+
+// sayListed prints what one gate answered.
+func (t *tool) sayListed(a *listed) error {
+	if _, err := a.said.WriteTo(t.Stderr); err != nil {
+		return err
+	}
+	if t.JSON {
+		return t.Emit(a)
+	}
+	t.Print("%s  %s\n", cli.Inline(string(a.Address)), cli.Inline(a.Host))
+	if a.err != nil {
+		t.Print("  no answer: %s: %s\n", cli.Inline(string(a.Error.Code)), cli.Inline(a.Error.Detail))
+		return nil
+	}
+	return t.listRequests(a.Requests)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/client"
+	"gated/client/api"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+)
+
+func (t *tool) listCommand() *cobra.Command {
+	var all, follow, everywhere bool
+	c := t.Command(cli.Words{
+		Use:   "list",
+		Short: "List what waits for signatures, and what cools off or waits for its window",
+		Long: `With --follow it goes on: it prints each request that begins to wait, and what became of those that it printed,
+until Ctrl-C. With --all-gates it asks every gate that opsign known lists, several at a time. A gate that does not
+answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile.`,
+		Example: "  opsign list\n" +
+			"  opsign list --follow --json\n" +
+			"  opsign list --all-gates",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		switch {
+		case everywhere && follow:
+			return cli.Usage("--follow is for one gate, --all-gates for all: say one")
+		case everywhere:
+			return t.listGates(c.Context(), all)
+		}
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if follow {
+			return t.follow(c.Context(), cl, all)
+		}
+		requests, _, err := t.open(c.Context(), cl, all)
+		if err != nil {
+			return err
+		}
+		return t.listRequests(requests)
+	})
+	c.Flags().BoolVar(&all, "all", false, "also what is authorized or under way")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "also print what comes, and what becomes of it")
+	c.Flags().BoolVar(&everywhere, "all-gates", false, "ask every known gate")
+	return c
+}
+
+// open returns what an operator can decide at a gate, or all that is open, once the gate is known to be the one that it
+// was.
+func (t *tool) open(ctx context.Context, cl *client.Client, all bool) ([]api.Request, api.Status, error) {
+	s, err := t.knownGate(ctx, cl)
+	if err != nil {
+		return nil, s, err
+	}
+	requests, err := cl.Requests(ctx, "")
+	if !all {
+		requests = slices.DeleteFunc(requests, func(r api.Request) bool { return !t.decidable(r) })
+	}
+	return requests, s, err
+}
+
+// decidable holds for what an operator can still decide: what waits for
+// signatures, and what they can stop because it cools off or waits for its
+// window.
+func (t *tool) decidable(r api.Request) bool {
+	return r.State == op.StatePending || cli.Delayed(r, t.now())
+}
+
+const wordsNothingWaits = "nothing waits\n"
+
+func (t *tool) listRequests(requests []api.Request) error {
+	if t.JSON {
+		for _, r := range requests {
+			if err := t.Emit(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(requests) == 0 {
+		t.Print(wordsNothingWaits)
+		return nil
+	}
+	_, err := io.WriteString(t.Stdout, t.listText(requests, cli.Width(t.Stdout)))
+	return err
+}
+
+// listText lists requests in lines of at most cols columns. Without a request that is
+// more than pending, or a signature, the columns for these are left out.
+func (t *tool) listText(requests []api.Request, cols int) string {
+	states := slices.ContainsFunc(requests, func(r api.Request) bool { return r.State != op.StatePending })
+	signers := slices.ContainsFunc(requests, func(r api.Request) bool { return len(r.Signatures) > 0 })
+	row := func(id, state, what, target, requester, signed, needs, reason string) string {
+		cells := []string{id, state, what, target, requester, signed, needs, reason}
+		if !signers {
+			cells = slices.Delete(cells, 5, 6)
+		}
+		if !states {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		return cli.Row(cells...)
+	}
+	rows := []string{row("ID", "STATE", "OP", "TARGET", "FOR", "SIGNED", "NEEDS", "REASON")}
+	for _, r := range requests {
+		signed := make([]string, len(r.Signatures))
+		for i, s := range r.Signatures {
+			signed[i] = cli.Person(s.Principal)
+		}
+		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","),
+			strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)))
+	}
+	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
+}

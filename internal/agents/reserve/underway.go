@@ -1,0 +1,102 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gated/internal/base/store"
+)
+
+// underway is the transactions whose end is not known yet: they have read the clock, and the disk may not have them.
+// A renewal among them was made in time, but no snapshot shows it.
+type underway struct {
+	mu  sync.Mutex
+	all map[*writing]bool
+}
+
+// writing is one of these transactions.
+type writing struct {
+	began time.Time
+	done  chan struct{}
+}
+
+// begin reads the clock for a transaction. It notes the transaction in the same moment: a reader whose clock is later
+// finds it. A transaction that runs again keeps its first time.
+func (u *underway) begin(w *writing, clock func() time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := clock()
+	if !u.all[w] {
+		w.began = now
+		u.all[w] = true
+	}
+	return now
+}
+
+// end forgets a transaction, and lets go of the readers that wait for it.
+func (u *underway) end(w *writing) {
+	u.mu.Lock()
+	delete(u.all, w)
+	u.mu.Unlock()
+	close(w.done)
+}
+
+// before returns the transactions that are under way and began before a time, and when the first of them began.
+func (u *underway) before(now time.Time) (all []*writing, first time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for w := range u.all {
+		if !w.began.Before(now) {
+			continue
+		}
+		if all = append(all, w); len(all) == 1 || w.began.Before(first) {
+			first = w.began
+		}
+	}
+	return all, first
+}
+
+// sqlEnding counts the reservations that end after one time and not after another.
+const sqlEnding = `SELECT count(*) FROM reservations WHERE due_at <= ?2 AND expires_at > ?1 AND expires_at <= ?2`
+
+var errMayBeRenewed = errors.New("a reservation whose time is up may have been renewed")
+
+// view runs fn on a snapshot, with the time for which the answer holds. If a reservation ended after the begin of a
+// transaction that is under way, that transaction may renew it. Then view waits for the transaction, at most as long as
+// the disk takes for one group of writes.
+func (b *Book) view(ctx context.Context, fn func(tx *store.Tx, now time.Time) error) error {
+	now := b.cfg.Now()
+	writings, first := b.underway.before(now)
+	err := b.cfg.Store.View(ctx, func(tx *store.Tx) error {
+		if len(writings) > 0 {
+			var n int
+			if err := tx.QueryRow(sqlEnding, first.UnixNano(), now.UnixNano()).Scan(&n); err != nil {
+				return err
+			}
+			if n > 0 {
+				return errMayBeRenewed
+			}
+		}
+		return fn(tx, now)
+	})
+	if !errors.Is(err, errMayBeRenewed) {
+		return b.shown(err)
+	}
+	for _, w := range writings {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return b.shown(fmt.Errorf("waiting for a renewal: %w", context.Cause(ctx)))
+		}
+	}
+	// A renewal that begins from now on is of a reservation that is in force at that time.
+	return b.snapshot(ctx, func(tx *store.Tx) error { return fn(tx, now) })
+}
+
+// snapshot runs fn on a snapshot, for what does not depend on the time.
+func (b *Book) snapshot(ctx context.Context, fn func(*store.Tx) error) error {
+	return b.shown(b.cfg.Store.View(ctx, fn))
+}

@@ -1,0 +1,72 @@
+package strictyaml
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// walked is a map that the walk came to.
+type walked struct {
+	name   string   // the program's name for it
+	missed []string // the keys that the program asked for and the file does not have, each once
+}
+
+// lack is a key that must be in a map and is not.
+type lack struct {
+	node *yaml.Node
+	key  string
+}
+
+// Done ends the walk of the file that v is from. It returns the error nearest to the beginning of the file, an *Error.
+// A key that the walk did not ask for is an error too. If its spelling is near to one that the walk missed in the same
+// map, the error says so, and not that the other one is missing.
+func (v Value) Done() error {
+	d := v.d
+	for _, l := range d.lacks {
+		if !d.misspelt(l) {
+			d.failAt(l.node, "%s is missing", l.key)
+		}
+	}
+	d.lacks = nil
+	var first *yaml.Node
+	var in *walked
+	for n, m := range d.maps {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			if !d.asked[k] && (first == nil || k.Line < first.Line || k.Line == first.Line && k.Column < first.Column) {
+				first, in = k, m
+			}
+		}
+	}
+	if first != nil {
+		d.unknown(first, in)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	return nil
+}
+
+// misspelt reports whether the map has an unknown key that is spelt almost like the one that it lacks.
+func (d *doc) misspelt(l lack) bool {
+	for i := 0; i+1 < len(l.node.Content); i += 2 {
+		if k := l.node.Content[i]; !d.asked[k] && near(k.Value, l.key) {
+			return true
+		}
+	}
+	return false
+}
+
+// unknown refuses a key that the walk did not ask for.
+func (d *doc) unknown(k *yaml.Node, in *walked) {
+	text := "unknown key " + k.Value
+	if in.name != "" {
+		text += " in " + in.name
+	}
+	if meant, ok := nearest(k.Value, in.missed); ok {
+		text += fmt.Sprintf("; is %q meant?", meant)
+	}
+	e := d.failAt(k, "%s", text)
+	e.Key, e.In = k.Value, in.name
+}
