@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -35,7 +36,7 @@ textfile collector. If the gate does not answer, the file then says gated_up 0, 
 		case err != nil:
 			return errors.Join(err, textfile(dir, metrics.Down()))
 		case dir != "":
-			return textfile(dir, text)
+			return textfile(dir, gatesOwn(text))
 		case t.JSON:
 			return t.Emit(struct {
 				Text string `json:"text"`
@@ -56,6 +57,19 @@ func (t *tool) metrics(ctx context.Context) ([]byte, error) {
 	}
 	defer cl.Close()
 	return cl.Metrics(ctx)
+}
+
+// gatesOwn leaves the families of the process out. node_exporter has those of its own by the same names, and complains at
+// each scrape about two of one name.
+func gatesOwn(text []byte) []byte {
+	var own []byte
+	for line := range bytes.Lines(text) {
+		family := bytes.TrimPrefix(bytes.TrimPrefix(line, []byte("# HELP ")), []byte("# TYPE "))
+		if bytes.HasPrefix(family, []byte("gated_")) {
+			own = append(own, line...)
+		}
+	}
+	return own
 }
 
 // textfileName is the file in the collector's directory. The collector reads what ends in .prom, whenever it likes.

@@ -78,9 +78,9 @@ done
 names() { # names PATTERN: the files of contrib/systemd, without their directory
 	find contrib/systemd -maxdepth 1 -name "$1" -printf '%f\n' | sort | tr '\n' ' '
 }
-services=$(names '*.service')
+services="$(names '*.timer')$(names '*.service')" # a timer that runs would start its service again
 sockets=$(names '*.socket')
-for unit in $services $sockets $(names '*.timer'); do
+for unit in $services $sockets; do
 	sed 's,/usr/local/bin/,/usr/bin/,g' "contrib/systemd/$unit" | install -D -m 0644 /dev/stdin "$all/usr/lib/systemd/system/$unit"
 done
 sysusers='' tmpfiles=''

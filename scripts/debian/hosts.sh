@@ -87,6 +87,9 @@ scraped() {
 	cp "$dir/metrics" "$dir/out"
 	sed 's/^/    /' "$dir/metrics"
 	printed '^gated_up 1$'
+	silent 0 journalctl --no-pager --unit prometheus-node-exporter
+	! grep 'error gathering metrics' "$dir/out" || fail "node_exporter cannot put the gate's metrics beside its own"
+	cp "$dir/metrics" "$dir/out"
 	curl -s http://localhost:9090/api/v1/rules >"$dir/rules"
 	[ "$(jq '[.data.groups[].rules[] | select(.health == "err")] | length' "$dir/rules")" = 0 ] || fail "Prometheus cannot evaluate a rule"
 	note "$(jq '[.data.groups[].rules[]] | length' "$dir/rules") alert rules are loaded"
