@@ -42,10 +42,14 @@ func behind(t *testing.T, change ...func(*server.Config)) (*daemon, *Client) {
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
 	require.NoError(t, err)
 	config := server.Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
-		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup,
+		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
 		Backends: func(context.Context) ([]api.Backend, error) { return nil, nil },
-		Status:   func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
-		UID:      uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+		Health: func(context.Context) api.HealthReport {
+			return api.HealthReport{State: api.HealthBad, Checks: []api.HealthCheck{}}
+		},
+		Metrics: func(context.Context) ([]byte, error) { return []byte("gated_up 1\n"), nil },
+		Status:  func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
+		UID:     uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	for _, fn := range change {
 		fn(&config)
 	}

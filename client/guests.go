@@ -62,6 +62,18 @@ func (c *Client) Commands(ctx context.Context) ([]api.Command, error) {
 	return out.Commands, err
 }
 
+// Health reports how the daemon is, in few words. A bad one is no error.
+func (c *Client) Health(ctx context.Context) (api.HealthReport, error) {
+	var out api.HealthReport
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/health", also: http.StatusServiceUnavailable}, nil, &out)
+}
+
+// Metrics returns the gate's metrics in Prometheus' text format 0.0.4.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	b, _, err := c.bytes(ctx, call{method: http.MethodGet, path: "/v1/metrics"})
+	return b, err
+}
+
 // Steering lists the commands of a shell for which there is an operation.
 func (c *Client) Steering(ctx context.Context) (api.Steering, error) {
 	var out api.Steering
@@ -120,6 +132,12 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 		return n, c.broken(ctx, from.err)
 	}
 	return n, err
+}
+
+// BackupVerified tells the gate that a copy of Backup was checked. sha256 is that of the whole copy, in hex. It is
+// UnknownTarget if the gate knows of no such copy.
+func (c *Client) BackupVerified(ctx context.Context, sha256 string) error {
+	return c.json(ctx, call{method: http.MethodPost, path: "/v1/backup/verified"}, api.VerifiedBackup{SHA256: sha256}, nil)
 }
 
 // reader remembers its own error, so that a full disk of w is not mistaken for a lost daemon.

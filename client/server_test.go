@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"reflect"
@@ -90,6 +92,10 @@ var methods = append([]method{
 		"GET /v1/commands"},
 	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err },
 		"GET /v1/commands/drop-db"},
+	{"Health", func(ctx context.Context, c *Client) error { _, err := c.Health(ctx); return err },
+		"GET /v1/health"},
+	{"Metrics", func(ctx context.Context, c *Client) error { _, err := c.Metrics(ctx); return err },
+		"GET /v1/metrics"},
 	{"Steering", func(ctx context.Context, c *Client) error { _, err := c.Steering(ctx); return err },
 		"GET /v1/steering"},
 	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err },
@@ -102,6 +108,13 @@ var methods = append([]method{
 		"GET /v1/audit/inclusion?seq=3"},
 	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err },
 		"GET /v1/backup"},
+	{"BackupVerified", func(ctx context.Context, c *Client) error {
+		sum := sha256.New()
+		if _, err := c.Backup(ctx, sum); err != nil {
+			return err
+		}
+		return c.BackupVerified(ctx, hex.EncodeToString(sum.Sum(nil)))
+	}, "POST /v1/backup/verified"},
 	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, servicetest.Alert) },
 		"POST /v1/canary/14/accept"},
 	{"Events", func(ctx context.Context, c *Client) error {

@@ -24,6 +24,7 @@ needs=(
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
 	"btrfs-progs mkfs.btrfs"
+	"prometheus promtool"
 )
 
 there() {

@@ -17,7 +17,7 @@ var answers = []func() any{
 	func() any { return new(Scope) }, func() any { return new(ScopeList) }, func() any { return new(Head) },
 	func() any { return new(EntryList) }, func() any { return new(Consistency) }, func() any { return new(Inclusion) },
 	func() any { return new(Problem) }, func() any { return new(Command) }, func() any { return new(CommandList) },
-	func() any { return new(BackendList) },
+	func() any { return new(BackendList) }, func() any { return new(HealthReport) },
 }
 
 // FuzzAnswer: what stands where a daemon's answer should is read in one way or

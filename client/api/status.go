@@ -30,6 +30,42 @@ type Status struct {
 	Policy    string          `json:"policy"`      // digest of the policy in force, as in the audit log
 	Canary    *Canary         `json:"canary"`      // the last one; null before the first change
 	Hub       *Hub            `json:"hub"`         // null where none is configured
+
+	OldestWait   *time.Time  `json:"oldest_wait"`    // when the oldest request that waits was made; null if none waits
+	LastBackup   *LastBackup `json:"last_backup"`    // null if the gate knows of none
+	BackupTooOld bool        `json:"backup_too_old"` // monitor.backup_older is set, and no verified copy is newer
+}
+
+// LastBackup says when copies of the gate's state were handed out. A gate that was restored knows those of before the
+// copy that it came from.
+type LastBackup struct {
+	At       time.Time  `json:"at"`       // the newest copy that was handed out whole
+	Verified *time.Time `json:"verified"` // the newest one that gated backup has checked; null if there is none
+}
+
+// The states of a health report and of its checks.
+const (
+	HealthOK       = "ok"
+	HealthDegraded = "degraded" // the gate decides, and something needs an operator
+	HealthBad      = "bad"      // the gate cannot decide, or its log is not the one that it wrote
+)
+
+// HealthReport is the answer to GET /v1/health. Its status is 503 if State is bad, else 200.
+type HealthReport struct {
+	State  string        `json:"state"`  // the worst of the checks
+	Checks []HealthCheck `json:"checks"` // each name once, sorted
+}
+
+// HealthCheck is one thing that the daemon watches.
+type HealthCheck struct {
+	Name   string `json:"name"` // journal, clock and others; targets is all that is about single targets
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+}
+
+// VerifiedBackup says which copy of the gate's state its taker has checked (POST /v1/backup/verified).
+type VerifiedBackup struct {
+	SHA256 string `json:"sha256"` // of the whole copy, in hex
 }
 
 // Layer is one barrier between a guest's program and the host.

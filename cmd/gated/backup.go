@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -118,9 +121,10 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	part := f.Name()
 	defer func() { err = errors.Join(err, removed(part)) }()
+	sum := sha256.New()
 	status, err := cl.Status(ctx)
 	if err == nil {
-		_, err = cl.Backup(ctx, f)
+		_, err = cl.Backup(ctx, io.MultiWriter(f, sum))
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return r, err
@@ -133,8 +137,17 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 		return r, refusal.New(refusal.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
 			r.Gate, r.Host, status.Gate, status.Host)
 	}
-	return r, settled(part, path)
+	if err := settled(part, path); err != nil {
+		return r, err
+	}
+	// The file is whole. An older daemon does not know the call.
+	if err := cl.BackupVerified(ctx, hex.EncodeToString(sum.Sum(nil))); err != nil {
+		t.Say(wordsNotRecorded, op.Shown(refusal.As(err).Detail))
+	}
+	return r, nil
 }
+
+const wordsNotRecorded = "warning: the backup is whole, but the gate did not record that it was checked: %s\n"
 
 // settled gives a file its name, which nothing may have.
 func settled(part, path string) error {

@@ -121,7 +121,7 @@ func (t *tool) anyReserved(ctx context.Context, p api.Place) bool {
 // agentSettings are the files of settings that count in a place: those that
 // were named, and those that agents read there by themselves.
 func (t *tool) agentSettings(p api.Place, named []string) []hook.Settings {
-	list := settingsIn(p.Path, t.Getenv("HOME"))
+	list := hook.SettingsThatCount(p.Path, t.Getenv)
 	for _, path := range named {
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path/filepath"
@@ -124,7 +125,7 @@ func (t *tool) hookStatusCommand() *cobra.Command {
 		if err != nil {
 			return cli.Usage(err.Error())
 		}
-		s := hookStatus{Status: t.hookHome().Status(time.Now(), lines), Installed: installedHooks(top.Path, t.Getenv("HOME"))}
+		s := hookStatus{Status: t.hookHome().Status(time.Now(), lines), Installed: installedHooks(top.Path, t.Getenv)}
 		if t.JSON {
 			return t.Emit(s)
 		}
@@ -151,40 +152,33 @@ type installedHook struct {
 	context bool   // it is gated hook context, which has nothing to steer
 }
 
-func installedHooks(top, home string) []installedHook {
+func installedHooks(top string, getenv func(string) string) []installedHook {
 	out := []installedHook{}
-	for _, s := range settingsIn(top, home) {
-		at := installedHook{Product: s.For.Product(), File: s.Path}
+	var files []hook.FileState
+	for _, s := range hook.SettingsThatCount(top, getenv) {
 		state, err := s.State()
 		if err != nil {
-			at.Fault = err.Error()
-			out = append(out, at)
+			out = append(out, installedHook{Product: s.For.Product(), File: s.Path, Fault: err.Error()})
+			continue
 		}
-		for _, h := range state.Hooks {
-			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, h.Lame
-			at.Steers = h.Setup.Steers()
-			if state.Off != "" {
-				at.Fault = "the file has " + state.Off
-			}
-			out = append(out, at)
-		}
-		for _, line := range state.Contexts {
-			at.Dialect, at.Entry, at.Fault = s.Dialect().Name(), line, ""
-			at.Steers, at.context = false, true
-			if state.Off != "" {
-				at.Fault = "the file has " + state.Off
-			}
-			out = append(out, at)
-		}
+		files = append(files, hook.FileState{Settings: s, SettingsState: state})
 	}
-	return out
-}
-
-// settingsIn returns the files of all products in a checkout and in a home.
-func settingsIn(top, home string) []hook.Settings {
-	out := hook.SettingsHere(top)
-	if filepath.IsAbs(home) && home != top {
-		out = append(out, hook.SettingsAtHome(home)...)
+	for _, f := range files {
+		at := installedHook{Product: f.For.Product(), File: f.Path}
+		off := ""
+		if path, member := hook.SwitchedOff(f.For, files); member != "" {
+			off = path + " has " + member
+		}
+		for _, h := range f.Hooks {
+			at.Dialect, at.Entry, at.Fault = h.Setup.Dialect().Name(), h.Command, cmp.Or(off, h.Lame)
+			at.Steers = h.Setup.Steers()
+			out = append(out, at)
+		}
+		for _, line := range f.Contexts {
+			at.Dialect, at.Entry, at.Fault = f.Dialect().Name(), line, off
+			at.Steers, at.context = false, true
+			out = append(out, at)
+		}
 	}
 	return out
 }

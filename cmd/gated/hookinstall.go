@@ -20,6 +20,7 @@ type hookPlaces struct {
 	git, shared, dryRun bool
 	settings            string
 	products            products
+	found               []hook.Dialect  // the products
 	files               []hook.Settings // of agents
 	top                 string
 }
@@ -37,16 +38,17 @@ func (p *hookPlaces) add(c *cobra.Command) {
 
 // find fills in what was not said. An --agent-settings that is there and empty
 // is the wish for none.
-func (p *hookPlaces) find(c *cobra.Command, home string) error {
+func (p *hookPlaces) find(c *cobra.Command, getenv func(string) string) error {
 	top, err := checkout.Top(".")
 	if err != nil {
 		return cli.Usage(err.Error())
 	}
 	p.top = top.Path
-	products, err := p.products.find(p.top, home)
+	products, err := p.products.find(p.top, getenv)
 	if err != nil {
 		return err
 	}
+	p.found = products
 	switch {
 	case !c.Flags().Changed("agent-settings"):
 		for _, d := range products {
@@ -74,7 +76,7 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 		for _, file := range p.files {
 			file.DryRun = dryRun
 			if r, err = agents(file); err != nil {
-				return out, err
+				return out, butOthers(err, file.Dialect(), p.found)
 			}
 			out = out.And(r)
 		}
@@ -120,7 +122,7 @@ after an upgrade.`,
 		if err := f.check(); err != nil {
 			return err
 		}
-		if err := p.find(c, t.Getenv("HOME")); err != nil {
+		if err := p.find(c, t.Getenv); err != nil {
 			return err
 		}
 		o, err := t.gitOptions(c, p, f)
@@ -166,7 +168,7 @@ func (t *tool) hookUninstallCommand() *cobra.Command {
 		Long:    "The hooks that were there before come back. Without --for it removes those of Claude Code.",
 		Example: "  gated hook uninstall --git --for auto",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if err := p.find(c, t.Getenv("HOME")); err != nil {
+		if err := p.find(c, t.Getenv); err != nil {
 			return err
 		}
 		r, err := p.each(hook.Settings.Uninstall, func(dryRun bool) (hook.Report, error) {

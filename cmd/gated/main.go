@@ -95,7 +95,7 @@ type command struct {
 // all lists the commands below the root, in the order of the help text.
 func (t *tool) all() []command {
 	return []command{
-		{"init", t.initCommand}, {"serve", t.serveCommand}, {"status", t.statusCommand}, {"ops", t.opsCommand},
+		{"init", t.initCommand}, {"serve", t.serveCommand}, {"status", t.statusCommand}, {"metrics", t.metricsCommand}, {"ops", t.opsCommand},
 		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
 		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
 		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},

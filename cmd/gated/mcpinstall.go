@@ -38,7 +38,7 @@ func (f *mcpFiles) each(t *tool, change func(hook.ServerFile) (hook.Report, erro
 			file.DryRun = dryRun
 			r, err := change(file)
 			if err != nil {
-				return err
+				return butOthers(err, file.For, dialects(files))
 			}
 			all = all.And(r)
 		}
@@ -49,6 +49,15 @@ func (f *mcpFiles) each(t *tool, change func(hook.ServerFile) (hook.Report, erro
 	return nil
 }
 
+// dialects returns whose the files are.
+func dialects(files []hook.ServerFile) []hook.Dialect {
+	var out []hook.Dialect
+	for _, f := range files {
+		out = append(out, f.For)
+	}
+	return out
+}
+
 func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {
 	if len(f.products) == 0 {
 		return nil, cli.Usage("say for which product: --for PRODUCT, or --for auto")
@@ -57,7 +66,7 @@ func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {
 	if err != nil {
 		return nil, unlessRefused(err)
 	}
-	products, err := f.products.find(at.Path, t.Getenv("HOME"))
+	products, err := f.products.find(at.Path, t.Getenv)
 	switch {
 	case err != nil:
 		return nil, err
@@ -69,6 +78,9 @@ func (f *mcpFiles) find(t *tool) ([]hook.ServerFile, error) {
 		file := hook.ServerFileOf(d, at.Path, t.Getenv)
 		if f.file != "" {
 			file.Path = f.file
+		}
+		if file.Path == "" {
+			return nil, cli.Usage("HOME names no directory: say --file for " + d.Product())
 		}
 		if !filepath.IsAbs(file.Path) {
 			if file.Path, err = filepath.Abs(file.Path); err != nil {
@@ -86,8 +98,9 @@ func (t *tool) mcpInstallCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "install --for PRODUCT...",
 		Short: "Make agent products start gated mcp",
-		Long: `Adds a server with the name gated to each product's file. The rest of the file stays byte for byte. The entry
-has --socket if this command has it, or GATED_SOCKET is set.`,
+		Long: `Adds a server with the name gated to each product's file. Of an entry that is gated's it changes the program and
+its arguments alone. The rest of the file stays byte for byte. The entry has --socket if this command has it, or
+GATED_SOCKET is set.`,
 		Example: "  gated mcp install --for codex --for gemini",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if name != "" {

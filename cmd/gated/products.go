@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/agents/hook"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -24,11 +26,11 @@ func (p *products) add(c *cobra.Command, names ...string) {
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(known, cli.NoFiles)) // the flag was just added
 }
 
-// find returns the products that were named, each once, for a checkout with that top level and a user's home.
-func (p products) find(top, home string) ([]hook.Dialect, error) {
+// find returns the products that were named, each once, for a checkout with that top level and a user's environment.
+func (p products) find(top string, getenv func(string) string) ([]hook.Dialect, error) {
 	var out []hook.Dialect
 	for _, name := range p {
-		add := hook.Found(top, home)
+		add := hook.Found(top, getenv)
 		switch {
 		case name != everyProduct:
 			d, err := hook.DialectOf(name)
@@ -46,4 +48,23 @@ func (p products) find(top, home string) ([]hook.Dialect, error) {
 		}
 	}
 	return out, nil
+}
+
+// butOthers adds to a refusal for one of several products how the others are named, because no file was changed.
+func butOthers(err error, refused hook.Dialect, all []hook.Dialect) error {
+	var r *refusal.Refusal
+	var others []string
+	for _, d := range all {
+		if d != refused {
+			others = append(others, d.Name())
+		}
+	}
+	if len(others) == 0 || !errors.As(err, &r) {
+		return err
+	}
+	hint := "for the other products: --for " + strings.Join(others, ",")
+	if r.Hint != "" {
+		hint = r.Hint + "; " + hint
+	}
+	return refusal.New(r.Code, "%s", r.Detail).WithHint("%s", hint)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/host/daemon"
 	"gated/internal/host/hub/hubserver"
+	"gated/internal/host/ownlog"
 	"gated/internal/wire/cli"
 )
 
@@ -25,16 +28,33 @@ SIGTERM. Logs to standard error. Listens on --socket, else GATED_SOCKET, else wh
 		if err := least.UnmarshalText([]byte(level)); err != nil {
 			return cli.Usage("--log-level is none of debug, info, warn and error")
 		}
-		options := &slog.HandlerOptions{Level: least}
-		logger := slog.New(slog.NewTextHandler(t.Stderr, options))
+		log := ownlog.New(t.Stderr, t.Getenv("JOURNAL_STREAM"))
+		defer closed(log)
+		o := daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.serves(), Log: log}
 		if t.JSON {
-			logger = slog.New(slog.NewJSONHandler(t.Stderr, options))
+			o.LogFormat = ownlog.JSON
 		}
-		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.serves(), Logger: logger})
+		if c.Flags().Changed("log-level") {
+			o.LogLevel = &least
+		}
+		// Until gated.yaml is read, which says more.
+		if err := log.Configure(cmp.Or(o.LogFormat, ownlog.Auto), least); err != nil {
+			return err
+		}
+		return daemon.Serve(c.Context(), o)
 	})
 	stateFlag(c, &dir)
-	c.Flags().StringVar(&level, "log-level", "info", "log messages from this `LEVEL` on: debug, info, warn or error")
+	c.Flags().StringVar(&level, "log-level", "info",
+		"log messages from this `LEVEL` on: debug, info, warn or error; counts more than log.level of gated.yaml")
 	return c
+}
+
+// closed writes what still waits in a log. If the reader of standard error takes
+// nothing, the rest is lost.
+func closed(log *ownlog.Log) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	log.Close(ctx)
 }
 
 // serves is where a daemon of this environment is told to listen, which is where

@@ -17,11 +17,18 @@ import (
 )
 
 func (t *tool) statusCommand() *cobra.Command {
-	return t.Command(cli.Words{
-		Use:     "status",
-		Short:   "Show the host, its isolation, what is wrong and how many requests wait",
-		Example: "  gated status",
+	var check bool
+	c := t.Command(cli.Words{
+		Use:   "status",
+		Short: "Show the host, its isolation, what is wrong and how many requests wait",
+		Long: `With --check it prints one line for a monitor, and its exit codes are those of monitoring plugins: 0 ok, 1
+degraded, 2 bad, 3 no gate answered.`,
+		Example: "  gated status\n" +
+			"  gated status --check",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if check {
+			return t.statusCheck(c.Context())
+		}
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -36,6 +43,8 @@ func (t *tool) statusCommand() *cobra.Command {
 		}
 		return t.showStatus(s)
 	})
+	c.Flags().BoolVar(&check, "check", false, "print one line for a monitor, with exit code 0, 1, 2 or 3")
+	return c
 }
 
 const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
@@ -80,10 +89,27 @@ func statusText(s api.Status) string {
 	if s.Hub != nil {
 		text += hubText(*s.Hub)
 	}
+	text += backupText(s.LastBackup)
 	if s.Waiting == 0 {
 		return text + "0 waiting\n"
 	}
+	if s.OldestWait != nil {
+		text += "the oldest request waits since " + cli.Moment(*s.OldestWait) + "\n"
+	}
 	return text + fmt.Sprintf("%d waiting: opsign list\n", s.Waiting)
+}
+
+// backupText says when copies of the state were handed out. An older daemon does not say it.
+func backupText(b *api.LastBackup) string {
+	switch {
+	case b == nil:
+		return "no backup known\n"
+	case b.Verified == nil:
+		return fmt.Sprintf("last backup %s, none checked\n", cli.Moment(b.At))
+	case b.Verified.Equal(b.At):
+		return fmt.Sprintf("last backup %s, checked\n", cli.Moment(b.At))
+	}
+	return fmt.Sprintf("last backup %s, not checked; the last checked one %s\n", cli.Moment(b.At), cli.Moment(*b.Verified))
 }
 
 // hubText says how the gate stands with its hub. What does not work is among what is

@@ -98,6 +98,7 @@ func Migrations() []store.Migration {
 		{Version: 9, Name: "entries of the audit log with typed parts; a later request overtakes a rejection",
 			SQL: audit.SchemaParts + journal.SchemaOvertaken},
 		{Version: 10, Name: "rejections, and the reason of each requester", SQL: journal.SchemaRejections},
+		{Version: 11, Name: "copies of the database that were handed out", SQL: journal.SchemaBackups},
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,18 +22,18 @@ import (
 const whatTrust = "trust of Codex"
 
 // limits says what a product may do in spite of a hook that refuses. The doctor's trial cannot show it.
-func (d Doctor) limits(ctx context.Context, r *Report, speaks hook.Dialect) {
+func (d Doctor) limits(ctx context.Context, r *Report, speaks hook.Dialect, files []hook.FileState) {
 	switch speaks.(type) {
 	case hook.Codex:
-		d.trust(ctx, r)
+		d.trust(ctx, r, files)
 	case hook.Copilot:
 		r.add(whatTools, Note, "Copilot CLI with --allow-all-tools is reported to make a call that its hook refused: "+
 			"gated cannot hold it then").hint("do not use --allow-all-tools where reservations have to hold")
 	}
 }
 
-// trust says whether Codex trusts its entries, as Codex itself says. Codex runs no other entry.
-func (d Doctor) trust(ctx context.Context, r *Report) {
+// trust says of each file with an entry whether Codex trusts that entry, as Codex itself says. Codex runs no other entry.
+func (d Doctor) trust(ctx context.Context, r *Report, files []hook.FileState) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	hooks, err := d.codexHooks(ctx)
@@ -40,24 +41,35 @@ func (d Doctor) trust(ctx context.Context, r *Report) {
 		r.add(whatTrust, Note, "not tried: %s. Codex runs no hook that it does not trust", short(err)).hint(hintTrust)
 		return
 	}
-	ours := 0
-	for _, h := range hooks {
-		if !strings.Contains(h.Command, " hook pre-tool-use ") {
-			continue
-		}
-		ours++
-		switch {
-		case !h.Enabled:
-			r.add(whatTrust, Bad, "the hook in %s is disabled: Codex does not run it", op.Shown(h.Path)).hint(hintTrust)
-		case h.Trust != "trusted" && h.Trust != "managed":
-			r.add(whatTrust, Bad, "the hook in %s is %s: Codex does not run it", op.Shown(h.Path), op.Shown(h.Trust)).hint(hintTrust)
-		default:
-			r.add(whatTrust, OK, "Codex trusts the hook in %s", op.Shown(h.Path))
+	for _, file := range files {
+		for _, entry := range file.Hooks {
+			at := slices.IndexFunc(hooks, func(h codexHook) bool { return h.Command == entry.Command && samePath(h.Path, file.Path) })
+			path := op.Shown(file.Path)
+			switch {
+			case at < 0:
+				r.add(whatTrust, Bad, "Codex does not load the hook in %s: it does not trust this checkout", path).hint(hintTrust)
+			case !hooks[at].Enabled:
+				r.add(whatTrust, Bad, "the hook in %s is disabled: Codex does not run it", path).hint(hintTrust)
+			case hooks[at].Trust != "trusted" && hooks[at].Trust != "managed":
+				r.add(whatTrust, Bad, "the hook in %s is %s: Codex does not run it", path, op.Shown(hooks[at].Trust)).hint(hintTrust)
+			default:
+				r.add(whatTrust, OK, "Codex trusts the hook in %s", path)
+			}
 		}
 	}
-	if ours == 0 {
-		r.add(whatTrust, Bad, "Codex loads no hook of gated here: it does not trust this checkout").hint(hintTrust)
+}
+
+// samePath reports whether two paths are of one file.
+func samePath(a, b string) bool {
+	if a == b {
+		return true
 	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 const hintTrust = "start codex here, trust the checkout and the hook (/hooks), then gated doctor again"

@@ -248,30 +248,26 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 
 // toolHooks says how the agents' hooks are installed, and returns their trials, one for each tool that they match.
 func (d Doctor) toolHooks(ctx context.Context, r *Report) []trial {
+	files := d.readSettings(r)
 	var out []trial
 	all := map[hook.Dialect]*coverage{}
-	for _, file := range d.Settings {
-		path := op.Shown(file.Path)
-		if why := foreign(file.Path); why != nil {
-			r.add(whatTools, Bad, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
-			continue
-		}
-		s, err := file.State()
-		if err != nil {
-			r.add(whatTools, Bad, "%s cannot be read: %s", path, short(err))
-			continue
-		}
-		if s.Off != "" {
-			r.add(whatTools, Bad, "%s has %s: the agent runs no hook", path, s.Off).hint("take it out")
-		}
-		r.hooks = r.hooks || len(s.Hooks) > 0
-		for _, h := range s.Hooks {
-			speaks := file.Dialect()
+	for _, file := range files {
+		r.hooks = r.hooks || len(file.Hooks) > 0
+		speaks := file.Dialect()
+		for _, h := range file.Hooks {
 			if all[speaks] == nil {
-				all[speaks] = &coverage{file: file.Path}
+				all[speaks] = &coverage{file: file.Path, deaf: d.deaf(r, speaks, files)}
 			}
 			all[speaks].add(h)
-			out = append(out, d.toolTrials(r, file, h)...)
+			if all[speaks].deaf == "" {
+				out = append(out, d.toolTrials(r, file.Settings, h)...)
+			}
+		}
+		if c := all[speaks]; len(file.Hooks) > 0 {
+			c.files = append(c.files, file)
+			if c.deaf != "" {
+				r.add(whatTools, Bad, "%s does not block: %s", op.Shown(file.Path), c.deaf)
+			}
 		}
 	}
 	if len(all) == 0 {
@@ -281,17 +277,59 @@ func (d Doctor) toolHooks(ctx context.Context, r *Report) []trial {
 	for _, speaks := range hook.Dialects() {
 		if c := all[speaks]; c != nil {
 			c.say(r, speaks)
-			d.limits(ctx, r, speaks)
+			d.limits(ctx, r, speaks, c.files)
 		}
 	}
 	return out
+}
+
+// readSettings reads the files of settings that the doctor may read, and says which it may not.
+func (d Doctor) readSettings(r *Report) []hook.FileState {
+	var out []hook.FileState
+	for _, file := range d.Settings {
+		worst := Bad
+		if file.Switches {
+			worst = Note // it has no hook
+		}
+		if why := foreign(file.Path); why != nil {
+			r.add(whatTools, worst, wordsNotOwn, op.Shown(why.Detail)).hint("%s", op.Shown(why.Hint))
+			continue
+		}
+		s, err := file.State()
+		if err != nil {
+			r.add(whatTools, worst, "%s cannot be read: %s", op.Shown(file.Path), short(err))
+			continue
+		}
+		out = append(out, hook.FileState{Settings: file, SettingsState: s})
+	}
+	for _, speaks := range hook.Dialects() {
+		asks := slices.ContainsFunc(out, func(f hook.FileState) bool { return f.Dialect() == speaks && len(f.Hooks) > 0 })
+		if path, member := hook.SwitchedOff(speaks, out); member != "" && asks {
+			r.add(whatTools, Bad, "%s has %s: the agent runs no hook", op.Shown(path), member).hint("take it out")
+		}
+	}
+	return out
+}
+
+// deaf says why a product runs none of its hooks here; empty if nothing is known. It adds what the doctor found of the
+// product's trust.
+func (d Doctor) deaf(r *Report, speaks hook.Dialect, files []hook.FileState) string {
+	if path, member := hook.SwitchedOff(speaks, files); member != "" {
+		return op.Shown(path) + " has " + member
+	}
+	if _, ok := speaks.(hook.Gemini); ok && !d.geminiTrusts(r) {
+		return "Gemini CLI does not trust this directory"
+	}
+	return ""
 }
 
 // paths returns the files of settings.
 func paths(list []hook.Settings) []string {
 	var out []string
 	for _, s := range list {
-		out = append(out, s.Path)
+		if !s.Switches {
+			out = append(out, s.Path)
+		}
 	}
 	return out
 }
@@ -299,6 +337,8 @@ func paths(list []hook.Settings) []string {
 // coverage is what the hooks of one product are asked about.
 type coverage struct {
 	file            string
+	files           []hook.FileState
+	deaf            string // why the product runs none of its hooks
 	asked, matchers []string
 	steers          bool // one of them steers
 }

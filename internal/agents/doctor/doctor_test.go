@@ -113,7 +113,7 @@ func newPatient(t *testing.T) *patient {
 	place := must.Get(checkout.At(t.TempDir()))(t)
 	p := &patient{t: t, dir: place.Path, gate: &gate{file: filepath.Join(t.TempDir(), "held"), agents: map[string]bool{}}}
 	p.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HELD=" + p.file,
-		"GATED_AGENT_TOKEN_FILE=/token", "GIT_INDEX_FILE=/nowhere/index", "GIT_DIR=/nowhere",
+		"GATED_AGENT_TOKEN_FILE=/token", "GEMINI_CLI_TRUST_WORKSPACE=true", "GIT_INDEX_FILE=/nowhere/index", "GIT_DIR=/nowhere",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com"}
 	p.Doctor = Doctor{Place: place, Connect: func(socket, token string) (Gate, error) {
 		require.Contains(t, []string{"", "secret"}, token)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,19 +90,21 @@ const tokenFile = "GATED_AGENT_TOKEN_FILE"
 // foreignConfiguration reports whether another user could have written git's user configuration that the environment
 // names, as with sudo -E.
 func (d Doctor) foreignConfiguration() bool {
-	value := func(name string) string {
-		for _, v := range d.Env {
-			if text, ok := strings.CutPrefix(v, name+"="); ok {
-				return text
-			}
-		}
-		return ""
-	}
-	home, xdg := value("HOME"), value("XDG_CONFIG_HOME")
+	home, xdg := d.getenv("HOME"), d.getenv("XDG_CONFIG_HOME")
 	if xdg == "" {
 		xdg = filepath.Join(home, ".config")
 	}
 	return foreign(filepath.Join(home, ".gitconfig")) != nil || foreign(filepath.Join(xdg, "git", "config")) != nil
+}
+
+// getenv returns a variable of the caller.
+func (d Doctor) getenv(name string) string {
+	for _, v := range slices.Backward(d.Env) { // the last one counts
+		if text, ok := strings.CutPrefix(v, name+"="); ok {
+			return text
+		}
+	}
+	return ""
 }
 
 // foreignHooks says why the caller must not trust the hooks of a repository: because of its configuration, which names

@@ -62,31 +62,47 @@ func TestClaudesEntryInAFileOfCodexIsBad(t *testing.T) {
 	}
 }
 
+// codexSays puts a program codex into PATH that answers with a line.
+func codexSays(t *testing.T, answer string) {
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\nread a; read b; read c\necho '{\"id\":1,\"result\":{}}'\ncat <<'EOF'\n"+answer+"\nEOF\n"), 0o755))
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+}
+
+// TestTrustOfCodex goes by the file and by the line: what Codex trusts elsewhere says nothing of this entry.
 func TestTrustOfCodex(t *testing.T) {
 	p := newPatient(t)
-	list := func(trust, enabled string) string {
-		return `{"id":2,"result":{"data":[{"hooks":[{"command":"x","trustStatus":"untrusted"},{"command":"/g hook pre-tool-use --for codex",` +
-			`"sourcePath":"/h","enabled":` + enabled + `,"trustStatus":"` + trust + `"}]}]}}`
+	dir := t.TempDir()
+	here, link := filepath.Join(dir, "hooks.json"), filepath.Join(dir, "link.json")
+	require.NoError(t, os.WriteFile(here, []byte("{}"), 0o600))
+	require.NoError(t, os.Symlink(here, link))
+	const line = "/g hook pre-tool-use --for codex"
+	files := []hook.FileState{{Settings: hook.Settings{Path: here, For: hook.Codex{}}, SettingsState: hook.SettingsState{Hooks: []hook.ToolState{{Command: line}}}}}
+	list := func(path, command, trust, enabled string) string {
+		return `{"id":2,"result":{"data":[{"hooks":[{"command":"x","trustStatus":"untrusted"},{"command":"` + command + `","sourcePath":"` + path +
+			`","enabled":` + enabled + `,"trustStatus":"` + trust + `"}]}]}}`
 	}
 	for answer, want := range map[string]State{
-		list("trusted", "true"):          OK,
-		list("untrusted", "true"):        Bad,
-		list("modified", "true"):         Bad,
-		list("trusted", "false"):         Bad,
-		`{"id":2,"result":{"data":[]}}`:  Bad,
-		`{"id":2,"error":{"code":-1}}`:   Note,
-		`{"method":"x"}` + "\n" + `junk`: Note,
+		list(here, line, "trusted", "true"):               OK,
+		list(link, line, "managed", "true"):               OK,
+		list(here, line, "untrusted", "true"):             Bad,
+		list(here, line, "modified", "true"):              Bad,
+		list(here, line, "trusted", "false"):              Bad,
+		list("/else/hooks.json", line, "trusted", "true"): Bad,
+		list(here, line+" --steer", "trusted", "true"):    Bad,
+		`{"id":2,"result":{"data":[]}}`:                   Bad,
+		`{"id":2,"error":{"code":-1}}`:                    Note,
+		`{"method":"x"}` + "\n" + `junk`:                  Note,
 	} {
-		bin := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\nread a; read b; read c\necho '{\"id\":1,\"result\":{}}'\ncat <<'EOF'\n"+answer+"\nEOF\n"), 0o755))
-		t.Setenv("PATH", bin+":/usr/bin:/bin")
+		codexSays(t, answer)
 		var r Report
-		p.trust(t.Context(), &r)
+		p.trust(t.Context(), &r, files)
+		require.Len(t, r.Findings, 1)
 		require.Equal(t, want, r.of(whatTrust).State, "%s: %+v", answer, r.Findings)
 	}
 	t.Setenv("PATH", t.TempDir())
 	var r Report
-	p.trust(t.Context(), &r)
+	p.trust(t.Context(), &r, files)
 	require.Equal(t, Note, r.of(whatTrust).State)
 	require.Contains(t, r.of(whatTrust).Detail, "not tried: the program codex is not found")
 }

@@ -42,6 +42,7 @@ type form struct {
 	runs   []string        // the tools that run a shell, with their line in the member command
 	at     []string        // the members with the directory in which such a tool runs
 	roots  bool            // workspace_roots stands in for a missing cwd
+	seeks  []string        // the tools that look for a file at whose relative path is none
 	loose  bool            // the product removes a NUL and a leading @ from paths
 	uris   bool            // a path may be a file: URI
 	inside bool            // the input may be JSON, or a patch, inside a string

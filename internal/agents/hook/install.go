@@ -37,6 +37,9 @@ type Settings struct {
 	Path   string  // of the file; it need not exist
 	For    Dialect // whose they are; nil: Claude
 	DryRun bool    // change nothing, say what would be changed
+	AtHome bool    // they are the user's, for all checkouts
+	// Switches says that the file has no hooks, and may switch off those of other files.
+	Switches bool
 }
 
 // Dialect returns whose settings they are.
@@ -58,7 +61,7 @@ func Command(program string, args ...string) (string, error) {
 
 // Install makes the agent ask program before it changes a file. Members that wish leaves empty keep their installed
 // values. The rest of the settings stays, and so do settings that are already as wished. A copy of the file from before
-// the first edit is kept beside it. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
+// the first edit is kept beside it, and is never replaced. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
 // meanwhile, or have hooks in an unknown form. BadParams as Command.
 func (s Settings) Install(program string, wish Setup) (Report, error) {
 	if s.isPlugin() {
@@ -70,7 +73,7 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		return Report{}, err
 	}
 	text := old.content
-	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
+	if l.fresh = len(bytes.TrimSpace(text)) == 0; l.fresh {
 		text = []byte(l.base)
 	}
 	before, err := l.readTree(text)
@@ -98,12 +101,12 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 		change.Action = Created
 	case bytes.Equal(edited, old.content):
 		change.Action = Unchanged
-	case fresh:
+	case fresh && !there(s.Path+backupSuffix):
 		change.Backup = s.Path + backupSuffix
 	}
 	report := Report{Changes: []Change{change}, Notes: s.notes(wish)}
-	if off := switchedOff(edited); off != "" {
-		note := op.Shown(s.Path) + " has " + off + ": no hook runs until you remove it"
+	if off := switchOf(l.comments.read(edited).plain); off.Off != "" {
+		note := op.Shown(s.Path) + " has " + off.Off + ": no hook runs until you remove it"
 		report.Notes = append(report.Notes, note)
 	}
 	if s.DryRun || change.Action == Unchanged {
@@ -170,8 +173,8 @@ func timeoutOf(s Setup) time.Duration {
 }
 
 // Uninstall removes what Install added, for any program, and what is then empty. It deletes settings that Install made
-// if nothing else is in them, and then their empty directory. It also deletes a backup with the same content as the
-// rest. Errors are those of Install.
+// if nothing else is in them, and then their empty directory. Settings that were blank are so again. It also deletes a
+// backup with the same content as the rest. Errors are those of Install.
 func (s Settings) Uninstall() (Report, error) {
 	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
 	old, err := readSettings(s.Path)
@@ -196,14 +199,14 @@ func (s Settings) Uninstall() (Report, error) {
 	change.Action = Changed
 	backup := s.Path + backupSuffix
 	before, err := readSettings(backup)
-	if err != nil {
-		return Report{}, err
+	kept := err != nil || before.info != nil
+	if err == nil && kept && len(bytes.TrimSpace(before.content)) == 0 && l.isBase(edited) {
+		edited = before.content // the file was blank
 	}
-	kept := before.info != nil
 	if !kept && l.isBase(edited) {
 		change.Action = Removed
 	}
-	same := kept && bytes.Equal(before.content, edited)
+	same := err == nil && kept && bytes.Equal(before.content, edited)
 	if kept && !same {
 		change.Backup = backup
 	}
@@ -216,7 +219,13 @@ func (s Settings) Uninstall() (Report, error) {
 	if err := old.replace(edited); err != nil || !same {
 		return report, err
 	}
-	return report, os.Remove(backup)
+	return report, before.remove()
+}
+
+// there reports whether a path has something.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // named adds the file's name to an error.
@@ -259,169 +268,4 @@ func (r Report) And(o Report) Report {
 	r.Changes = append(r.Changes, o.Changes...)
 	r.Notes = append(r.Notes, o.Notes...)
 	return r
-}
-
-// The default waits of a hook, for each thing that it waits for, and the longest that may be set. A commit may ask
-// about thousands of paths at once, and no person types meanwhile.
-const (
-	ToolDeadline = 500 * time.Millisecond
-	GitDeadline  = 3 * time.Second
-	MaxDeadline  = time.Minute
-)
-
-// Setup has a hook's arguments. An empty member is not given: in a wish, the installed value stays; in a call, the
-// hook's default counts.
-type Setup struct {
-	For       string        // only for an agent's hook: the name of its dialect; empty for claude
-	OnFailure OnFailure     // default Warn
-	Deadline  time.Duration // default ToolDeadline or GitDeadline
-	Socket    string        // absolute; default: the environment's
-	ExitCode  *bool         // only for an agent's hook: no JSON
-	Steer     *bool         // only for an agent's hook: it steers shells
-	// Context is only a wish for an agent's settings: gated hook context runs at the start of a session and at each prompt.
-	Context *bool
-}
-
-// over returns the arguments for a wish s over installed ones.
-func (s Setup) over(installed Setup) Setup {
-	if s.OnFailure == "" {
-		s.OnFailure = installed.OnFailure
-	}
-	if s.OnFailure == "" {
-		s.OnFailure = Warn
-	}
-	if s.Deadline == 0 {
-		s.Deadline = installed.Deadline
-	}
-	if s.Socket == "" {
-		s.Socket = installed.Socket
-	}
-	if s.ExitCode == nil {
-		s.ExitCode = installed.ExitCode
-	}
-	if s.Steer == nil {
-		s.Steer = installed.Steer
-	}
-	return s
-}
-
-// Steers reports whether the hook steers.
-func (s Setup) Steers() bool { return s.Steer != nil && *s.Steer }
-
-// line returns the call of a hook, for sh. BadParams as Command.
-func (s Setup) line(program, hook string) (string, error) { return Command(program, s.Args(hook)...) }
-
-// Args returns gated's arguments for that hook.
-func (s Setup) Args(hook string) []string {
-	args := []string{"hook", hook}
-	if s.For != "" {
-		args = append(args, "--for", s.For)
-	}
-	args = append(args, "--on-failure", string(s.OnFailure))
-	if s.Deadline > 0 {
-		args = append(args, "--deadline", s.Deadline.String())
-	}
-	if s.ExitCode != nil && *s.ExitCode {
-		args = append(args, "--exit-code")
-	}
-	if s.Steers() {
-		args = append(args, "--steer")
-	}
-	if s.Socket != "" {
-		args = append(args, "--socket", s.Socket)
-	}
-	return args
-}
-
-// asInstalled reports whether a line is, byte for byte, what Install or InstallGit writes for some program and setup,
-// and returns those. sh would also run anything else in a line.
-func asInstalled(line, hook string) (program string, s Setup, ok bool) {
-	c := readLine(line)
-	s = c.setup()
-	written, err := s.line(c.program, hook)
-	return c.program, s, err == nil && s.OnFailure != "" && written == line
-}
-
-// called is a line that calls one of gated's hooks; a person may have written it.
-type called struct {
-	program                                               string
-	dialect, onFailure, deadline, socket, exitCode, steer string
-}
-
-// readLine reads a line for sh as Command writes it. It skips unknown words.
-func readLine(line string) called {
-	var c called
-	c.program, line = firstWord(line)
-	into := map[string]*string{"--for": &c.dialect, "--on-failure": &c.onFailure, "--deadline": &c.deadline, "--socket": &c.socket}
-	switches := map[string]*string{"--exit-code": &c.exitCode, "--steer": &c.steer}
-	var word string
-	for line = strings.TrimLeft(line, " \t"); line != ""; line = strings.TrimLeft(line, " \t") {
-		word, line = firstWord(line)
-		name, value, given := strings.Cut(word, "=")
-		if at, is := switches[name]; is {
-			*at = "on"
-			if value == "false" {
-				*at = ""
-			}
-			continue
-		}
-		text, known := into[name]
-		if !known {
-			continue
-		}
-		if !given {
-			value, line = firstWord(strings.TrimLeft(line, " \t"))
-		}
-		*text = value
-	}
-	return c
-}
-
-// setup returns the arguments that a hook would understand.
-func (c called) setup() Setup {
-	var s Setup
-	if d, err := DialectOf(c.dialect); err == nil && d != Dialect(Claude{}) {
-		s.For = d.Name()
-	}
-	if o := OnFailure(c.onFailure); o == Warn || o == Block {
-		s.OnFailure = o
-	}
-	if d, err := time.ParseDuration(c.deadline); err == nil && d > 0 && d <= MaxDeadline {
-		s.Deadline = d
-	}
-	if filepath.IsAbs(c.socket) && op.CheckText("", c.socket) == nil {
-		s.Socket = c.socket
-	}
-	on := true
-	if c.exitCode == "on" {
-		s.ExitCode = &on
-	}
-	if c.steer == "on" {
-		s.Steer = &on
-	}
-	return s
-}
-
-// differs says in words which arguments changed.
-func (c called) differs(now called) []string {
-	var out []string
-	say := func(what, was, is, unsaid string) {
-		if was == "" {
-			was = unsaid
-		}
-		if is == "" {
-			is = unsaid
-		}
-		if was != is {
-			out = append(out, fmt.Sprintf("%s: %s -> %s", what, op.Shown(was), op.Shown(is)))
-		}
-	}
-	say("for", c.dialect, now.dialect, Claude{}.Name())
-	say("on-failure", c.onFailure, now.onFailure, string(Warn))
-	say("deadline", c.deadline, now.deadline, "the default")
-	say("socket", c.socket, now.socket, "as the environment says")
-	say("exit-code", c.exitCode, now.exitCode, "off")
-	say("steer", c.steer, now.steer, "off")
-	say("program", c.program, now.program, "none")
-	return out
 }

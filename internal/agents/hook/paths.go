@@ -103,7 +103,12 @@ func (f form) paths(c rawCall) ([]string, error) {
 		}
 	}
 	out, wrong := f.absolute(c, named)
-	return out, cmp.Or(err, wrong)
+	err = cmp.Or(err, wrong)
+	if slices.Contains(f.seeks, c.tool) {
+		found, wrong := f.sought(c, named)
+		out, err = append(out, found...), cmp.Or(err, wrong)
+	}
+	return out, err
 }
 
 // patched returns the files that patches in a shell's line change. The shell may run below each of the call's directories,

@@ -105,6 +105,19 @@ func TestNoConflictIsNoDecision(t *testing.T) {
 	}
 }
 
+// TestAFileOutsideEveryCheckoutIsAskedAbout: its directory is the scope, so that a reservation there counts.
+func TestAFileOutsideEveryCheckoutIsAskedAbout(t *testing.T) {
+	bare := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
+	file := filepath.Join(bare, "notes.txt")
+	e := newEdits(t)
+	e.OnFailure = Block
+	require.Equal(t, Outcome{}, e.run(e.call("Write", "file_path", file)))
+	require.Equal(t, [2]string{bare, "notes.txt"}, [2]string{e.daemon.asked[0].Scope.Path, e.daemon.asked[0].Patterns[0]})
+
+	held := newEdits(t, "notes.txt")
+	require.Contains(t, held.reason(held.run(held.call("Write", "file_path", file))), "notes.txt")
+}
+
 func TestTheRealFileIsAskedAbout(t *testing.T) {
 	e := newEdits(t)
 	r := repoAt(t, e.dir)

@@ -63,7 +63,7 @@ func (Gemini) form() form {
 	return form{event: "BeforeTool", name: toolName, input: "tool_input", tools: map[string]edit{
 		"write_file": writes("file_path"),
 		"replace":    writes("file_path"),
-	}, runs: []string{"run_shell_command"}, at: []string{"directory", "dir_path"}, loose: true}
+	}, runs: []string{"run_shell_command"}, at: []string{"directory", "dir_path"}, seeks: []string{"replace"}, loose: true}
 }
 
 func (Gemini) refuse(reason string) Outcome {

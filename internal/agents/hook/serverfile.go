@@ -3,11 +3,11 @@ package hook
 import (
 	"bytes"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
 
@@ -22,30 +22,43 @@ type ServerFile struct {
 }
 
 // ServerFileOf returns the file of a product: in the checkout with that top level, or in the product's directory of the
-// user. That directory is below $HOME, if the product's own variable does not name it.
+// user. Its path is empty if the environment names no home.
 func ServerFileOf(d Dialect, top string, getenv func(string) string) ServerFile {
 	at := d.servers()
-	if at.dirVar != "" {
-		if top = getenv(at.dirVar); top == "" {
-			top = filepath.Join(getenv("HOME"), d.site().home)
+	if at.atHome {
+		if top = d.site().userDir(top, getenv); top == "" {
+			return ServerFile{For: d}
 		}
 	}
 	return ServerFile{For: d, Path: filepath.Join(top, at.file)}
 }
 
-// Install makes the product start program with args as an MCP server. The rest of the file stays byte for byte.
-// Malformed: the file cannot be read as what it is. Conflict: it has another server of that name, is a symbolic link,
-// or changed meanwhile. BadParams as Command.
+// Install makes the product start program with args as an MCP server. Of an entry that is gated's it changes the program
+// and its arguments alone. The rest of the file stays byte for byte. Malformed: the file cannot be read as what it is.
+// Conflict: it has another server of that name, is a symbolic link, or changed meanwhile. BadParams as Command, or if the
+// program's name is not gated's.
 func (f ServerFile) Install(program string, args ...string) (Report, error) {
 	if _, err := Command(program, args...); err != nil {
 		return Report{}, err
 	}
-	return f.change(append([]string{program}, args...))
+	line := append([]string{program}, args...)
+	if !ownServer(line) {
+		return Report{}, refusal.New(refusal.BadParams, "%s would not be found again as the program of gated", op.Shown(program)).
+			WithHint("call the program gated, or gated-VERSION")
+	}
+	return f.change(line)
 }
 
-// Uninstall removes what Install added, and what is then empty. It deletes a file in which nothing else is. Errors are
-// those of Install.
+// Uninstall removes gated's entry, and what is then empty if Install made it. It deletes a file that Install made if
+// nothing else is in it. Errors are those of Install.
 func (f ServerFile) Uninstall() (Report, error) { return f.change(nil) }
+
+// serverEdit is the result of an edit.
+type serverEdit struct {
+	text  []byte
+	gone  bool     // Install made the file, and nothing is left in it
+	notes []string // for a person to know
+}
 
 // change writes the file with the server that line starts, or without it if line is nil.
 func (f ServerFile) change(line []string) (Report, error) {
@@ -54,24 +67,24 @@ func (f ServerFile) change(line []string) (Report, error) {
 	if err != nil || old.info == nil && line == nil {
 		return report, err
 	}
-	text, edit, empty := old.content, f.editJSON, "{}\n"
+	edit := f.editJSON
 	if f.For.servers().entry == nil {
-		edit, empty = editTOML, ""
+		edit = editTOML
 	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		text = []byte(empty)
-	}
-	edited, err := edit(text, line)
+	edited, err := edit(old.content, old.info != nil, line)
 	if err != nil {
 		return Report{}, named(f.Path, err)
+	}
+	for _, note := range edited.notes {
+		report.Notes = append(report.Notes, op.Shown(f.Path)+": "+note)
 	}
 	action := &report.Changes[0].Action
 	switch {
 	case old.info == nil:
 		*action = Created
-	case bytes.Equal(edited, text):
+	case bytes.Equal(edited.text, old.content):
 		return report, nil
-	case line == nil && string(edited) == empty:
+	case edited.gone:
 		*action = Removed
 	default:
 		*action = Changed
@@ -82,89 +95,7 @@ func (f ServerFile) change(line []string) (Report, error) {
 	case *action == Removed:
 		return report, old.remove()
 	}
-	return report, old.replace(edited)
-}
-
-// editJSON returns a JSON text with the server of a line, or without it.
-func (f ServerFile) editJSON(text []byte, line []string) ([]byte, error) {
-	if !jsontext.Value(text).IsValid() {
-		return nil, refusal.New(refusal.Malformed, "it is not valid JSON").
-			WithHint("correct it first, or add the server by hand: nothing was changed")
-	}
-	at := f.For.servers()
-	outer := at.member
-	want, err := json.Marshal(at.entry(line), json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	s, err := readServers(text, outer)
-	if err != nil {
-		return nil, err
-	}
-	own, there := memberOf(s.list, serverName)
-	switch {
-	case there && !startsMCP(text[own.value.start:own.value.end]):
-		return nil, otherServer()
-	case there && line != nil && sameJSON(text[own.value.start:own.value.end], want):
-		return text, nil
-	case there:
-		text = s.without()
-	case line == nil:
-		return text, nil
-	}
-	if line == nil {
-		return text, nil
-	}
-	if s, err = readServers(text, outer); err != nil {
-		return nil, err
-	}
-	if s.has {
-		return add(text, s.outer.value, spans(s.list), serverName, want)
-	}
-	all, err := json.Marshal(map[string]jsontext.Value{serverName: want})
-	if err != nil {
-		return nil, err
-	}
-	return add(text, whole(text), spans(s.root), outer, all)
-}
-
-// servers finds the MCP servers in a product's JSON.
-type servers struct {
-	text  []byte
-	root  []member
-	outer member // of the root, if has
-	has   bool
-	list  []member
-}
-
-// readServers reads a valid JSON text. Another form than an object of objects is a Conflict.
-func readServers(text []byte, outer string) (servers, error) {
-	s := servers{text: text}
-	other := refusal.New(refusal.Conflict, "its servers have a form that is not known").
-		WithHint("add the server by hand, or correct it: nothing was changed")
-	var ok bool
-	if s.root, ok = members(text, whole(text)); !ok {
-		return s, other
-	}
-	if s.outer, s.has = memberOf(s.root, outer); !s.has {
-		return s, nil
-	}
-	if s.list, ok = members(text, s.outer.value); !ok {
-		return s, other
-	}
-	return s, nil
-}
-
-// without removes gated's entry, and what is then empty.
-func (s servers) without() []byte {
-	switch {
-	case len(s.list) > 1:
-		return cutMember(s.text, s.list, serverName)
-	case len(s.root) > 1:
-		return cutMember(s.text, s.root, s.outer.name)
-	default:
-		return replaced(s.text, whole(s.text), "{}")
-	}
+	return report, old.replace(edited.text)
 }
 
 func otherServer() error {
@@ -172,28 +103,44 @@ func otherServer() error {
 		WithHint("rename or remove that one first: nothing was changed")
 }
 
-// startsMCP reports whether an entry starts gated mcp, by whatever path and flags.
-func startsMCP(entry []byte) bool {
-	var e struct {
-		Command jsontext.Value `json:"command"`
-		Args    []string       `json:"args"`
-	}
-	if json.Unmarshal(entry, &e) != nil {
+// ownProgram matches the base names of gated's program.
+var ownProgram = regexp.MustCompile(`^gated(-v?[0-9][0-9A-Za-z.+~_-]*)?$`)
+
+// ownServer reports whether a line is one that gated mcp install writes: the program gated or gated-VERSION at any path,
+// then mcp, --as NAME and --socket PATH, the last two if they were said. Any other line is another program's.
+func ownServer(line []string) bool {
+	if len(line) < 2 || !ownProgram.MatchString(filepath.Base(line[0])) || line[1] != "mcp" {
 		return false
 	}
-	var line []string
-	var program string
-	if json.Unmarshal(e.Command, &line) != nil {
-		if json.Unmarshal(e.Command, &program) != nil {
-			return false
-		}
-		line = append([]string{program}, e.Args...)
+	rest := line[2:]
+	if len(rest) >= 2 && rest[0] == "--as" && op.CheckName(rest[1]) == nil {
+		rest = rest[2:]
 	}
-	return len(line) > 1 && slices.Contains(line[1:], "mcp")
+	if len(rest) >= 2 && rest[0] == "--socket" && filepath.IsAbs(rest[1]) {
+		rest = rest[2:]
+	}
+	return len(rest) == 0
 }
 
-// sameJSON reports whether two JSON values are equal, whatever their layout.
-func sameJSON(a, b []byte) bool {
-	x, y := jsontext.Value(a).Clone(), jsontext.Value(b).Clone()
-	return x.Canonicalize() == nil && y.Canonicalize() == nil && bytes.Equal(x, y)
+// entryNotes says what a person has to know of an entry of gated's: it is switched off, or it has members that gated did
+// not write, which stay or go away with it.
+func entryNotes(entry map[string]any, removed bool, written ...string) []string {
+	var theirs []string
+	for name := range entry {
+		if !slices.Contains(written, name) {
+			theirs = append(theirs, op.Shown(name))
+		}
+	}
+	slices.Sort(theirs)
+	var notes []string
+	switch list := strings.Join(theirs, ", "); {
+	case removed && list != "":
+		notes = append(notes, "with the entry went what was added to it: "+list)
+	case list != "":
+		notes = append(notes, "the entry keeps what was added to it: "+list)
+	}
+	if !removed && (entry["enabled"] == false || entry["disabled"] == true) {
+		notes = append(notes, "the entry is switched off there, and stays so: the product does not start gated mcp")
+	}
+	return notes
 }

@@ -2,13 +2,15 @@ package hook
 
 // serverSite says where a product's MCP servers are named, and in which form.
 type serverSite struct {
-	file   string // in the checkout, or in the product's directory of the user
-	dirVar string // the variable that names that directory; empty if the file is in the checkout
-	member string // of the file, has the servers
-	entry  serverEntry
+	file     string      // in the checkout, or in the product's directory of the user
+	atHome   bool        // the file is in that directory
+	member   string      // of the file, has the servers
+	entry    serverEntry // nil if the file is TOML
+	oneList  bool        // an entry has the program and its arguments in one list
+	comments comments    // what the product reads beside JSON
 }
 
-// serverEntry returns an entry that starts a server with a line, or with none. It is nil if the file is TOML.
+// serverEntry returns an entry that starts a server with a line.
 type serverEntry func(line []string) any
 
 // stdioServer is an entry of Claude Code and those that follow it.
@@ -22,11 +24,7 @@ type stdioServer struct {
 // stdio returns entries of a type, with the tools that the product may use.
 func stdio(kind string, tools ...string) serverEntry {
 	return func(line []string) any {
-		e := stdioServer{Type: kind, Tools: tools}
-		if len(line) > 0 {
-			e.Command, e.Args = line[0], line[1:]
-		}
-		return e
+		return stdioServer{Type: kind, Command: line[0], Args: line[1:], Tools: tools}
 	}
 }
 
@@ -36,10 +34,10 @@ func (Claude) servers() serverSite {
 	return serverSite{file: ".mcp.json", member: mcpServers, entry: stdio("stdio")}
 }
 
-func (Codex) servers() serverSite { return serverSite{file: "config.toml", dirVar: "CODEX_HOME"} }
+func (Codex) servers() serverSite { return serverSite{file: "config.toml", atHome: true} }
 
 func (Gemini) servers() serverSite {
-	return serverSite{file: ".gemini/settings.json", member: mcpServers, entry: stdio("")}
+	return serverSite{file: ".gemini/settings.json", member: mcpServers, entry: stdio(""), comments: withComments}
 }
 
 func (Cursor) servers() serverSite {
@@ -47,11 +45,11 @@ func (Cursor) servers() serverSite {
 }
 
 func (Copilot) servers() serverSite {
-	return serverSite{file: "mcp-config.json", dirVar: "COPILOT_HOME", member: mcpServers, entry: stdio("local", "*")}
+	return serverSite{file: "mcp-config.json", atHome: true, member: mcpServers, entry: stdio("local", "*")}
 }
 
 func (OpenCode) servers() serverSite {
-	return serverSite{file: "opencode.json", member: "mcp", entry: func(line []string) any {
+	return serverSite{file: "opencode.json", member: "mcp", oneList: true, comments: trailingCommas, entry: func(line []string) any {
 		return struct {
 			Type    string   `json:"type"`
 			Command []string `json:"command"`

@@ -4,25 +4,21 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
 
 // tree finds the hooks in an agent's settings.
 type tree struct {
 	site
-	text   []byte
+	source
 	root   []member
 	hooks  member // of the root, if hasHooks
 	events []member
@@ -35,7 +31,8 @@ type tree struct {
 // readTree reads settings. Text that is not a JSON object is Malformed. An object whose hooks have another form is a
 // Conflict.
 func (l site) readTree(text []byte) (tree, error) {
-	t := tree{site: l, text: text}
+	t := tree{site: l, source: l.comments.read(text)}
+	text = t.plain
 	if !jsontext.Value(text).IsValid() {
 		return t, refusal.New(refusal.Malformed, "it is not valid JSON").WithHint("correct it first: nothing was changed")
 	}
@@ -79,12 +76,12 @@ func (t tree) ours() []place {
 		return out
 	}
 	for g, at := range t.groups {
-		group, _ := members(t.text, at)
+		group, _ := members(t.plain, at)
 		list, ok := memberOf(group, "hooks")
 		if !ok {
 			continue
 		}
-		hooks, _ := elements(t.text, list.value)
+		hooks, _ := elements(t.plain, list.value)
 		for i, at := range hooks {
 			if t.isOurs(t.command(at)) {
 				out = append(out, place{g, i, hooks})
@@ -98,7 +95,7 @@ func (t tree) ours() []place {
 func (t tree) command(at span) string {
 	var c map[string]jsontext.Value
 	var line string
-	if json.Unmarshal(t.text[at.start:at.end], &c) != nil || json.Unmarshal(c[t.line], &line) != nil {
+	if json.Unmarshal(t.plain[at.start:at.end], &c) != nil || json.Unmarshal(c[t.line], &line) != nil {
 		return ""
 	}
 	return line
@@ -108,8 +105,8 @@ func (t tree) command(at span) string {
 func (t tree) as(p place, want jsontext.Value) bool {
 	var group, hook, wanted map[string]any
 	at, of := p.of[p.hook], t.groups[p.group]
-	if json.Unmarshal(want, &wanted) != nil || json.Unmarshal(t.text[at.start:at.end], &hook) != nil ||
-		json.Unmarshal(t.text[of.start:of.end], &group) != nil {
+	if json.Unmarshal(want, &wanted) != nil || json.Unmarshal(t.plain[at.start:at.end], &hook) != nil ||
+		json.Unmarshal(t.plain[of.start:of.end], &group) != nil {
 		return false
 	}
 	if t.flat {
@@ -121,30 +118,35 @@ func (t tree) as(p place, want jsontext.Value) bool {
 	return len(hooks) == 1 && reflect.DeepEqual(any(hook), hooks[0]) && reflect.DeepEqual(group, wanted)
 }
 
-// without removes one hook, and what is then empty.
+// without removes one hook, and what gated made for it and is then empty.
 func (t tree) without(p place) []byte {
-	switch {
-	case len(p.of) > 1:
-		return cut(t.text, p.of, p.hook)
-	case len(t.groups) > 1:
-		return cut(t.text, t.groups, p.group)
-	case len(t.events) > 1:
-		return cutMember(t.text, t.events, t.event)
-	case len(t.root) > 1:
-		return cutMember(t.text, t.root, "hooks")
-	default:
-		root := whole(t.text)
-		return replaced(t.text, root, "{}")
+	if len(p.of) > 1 {
+		return t.cut(p.of, p.hook)
 	}
+	if len(t.groups) > 1 {
+		return t.cut(t.groups, p.group)
+	}
+	if text, ok := t.drop(t.before.value, t.groups[p.group]); ok {
+		return text
+	}
+	return t.cutMember(t.hooks.value, t.events, t.event, func() []byte {
+		return t.cutMember(whole(t.plain), t.root, "hooks", func() []byte {
+			return replaced(t.text, whole(t.plain), "{}")
+		})
+	})
 }
 
-func cutMember(text []byte, list []member, name string) []byte {
-	for i, m := range list {
-		if m.name == name {
-			return cut(text, spans(list), i)
-		}
+// cutMember removes a member of an object. If it is the only one and the object was made for it, it returns what alone
+// returns.
+func (s source) cutMember(object span, list []member, name string, alone func() []byte) []byte {
+	i := slices.IndexFunc(list, func(m member) bool { return m.name == name })
+	if len(list) > 1 {
+		return s.cut(spans(list), i)
 	}
-	return text
+	if text, ok := s.drop(object, list[i].span); ok {
+		return text
+	}
+	return alone()
 }
 
 // with adds an entry.
@@ -152,15 +154,15 @@ func (t tree) with(group jsontext.Value) ([]byte, error) {
 	list := bytes.Join([][]byte{[]byte("["), group, []byte("]")}, nil)
 	switch {
 	case t.hasBefore:
-		return add(t.text, t.before.value, t.groups, "", group)
+		return t.add(t.before.value, t.groups, "", group)
 	case t.hasHooks:
-		return add(t.text, t.hooks.value, spans(t.events), t.event, list)
+		return t.add(t.hooks.value, spans(t.events), t.event, list)
 	}
 	events, err := json.Marshal(map[string]jsontext.Value{t.event: list})
 	if err != nil {
 		return nil, err
 	}
-	return add(t.text, whole(t.text), spans(t.root), "hooks", events)
+	return t.add(whole(t.plain), spans(t.root), "hooks", events)
 }
 
 // installed returns settings that ask gated exactly once, as wanted. fresh says that they did not ask before.
@@ -180,12 +182,16 @@ func (l site) installed(text []byte, want jsontext.Value) (out []byte, fresh boo
 	if t, err = l.readTree(cleaned); err != nil {
 		return nil, false, err
 	}
+	t.made = string(cleaned) == l.base && (l.fresh || l.comments.read(text).opens())
 	out, err = t.with(want)
-	if err == nil && !jsontext.Value(out).IsValid() {
+	if err == nil && !jsontext.Value(l.comments.read(out).plain).IsValid() {
 		err = errors.New("the edited settings would not be JSON")
 	}
 	return out, len(ours) == 0, err
 }
+
+// maxOurs is how many of gated's hooks are removed from a file.
+const maxOurs = 100
 
 // uninstalled returns settings that do not ask gated.
 func (l site) uninstalled(text []byte) ([]byte, error) {
@@ -195,8 +201,12 @@ func (l site) uninstalled(text []byte) ([]byte, error) {
 			return nil, err
 		}
 		ours := t.ours()
-		if len(ours) == 0 {
+		switch {
+		case len(ours) == 0:
 			return text, nil
+		case len(ours) > maxOurs: // the text is read again for each
+			return nil, refusal.New(refusal.Conflict, "it asks gated more than %d times", maxOurs).
+				WithHint("remove all but one by hand: nothing was changed")
 		}
 		text = t.without(ours[0])
 	}
@@ -213,29 +223,6 @@ func (t tree) called() called {
 		}
 	}
 	return out
-}
-
-// switchedOff returns the member by which settings disable all hooks of a product; empty if they do not.
-func switchedOff(text []byte) string {
-	var s struct {
-		Off    bool `json:"disableAllHooks"`
-		Gemini struct {
-			Enabled  *bool    `json:"enabled"`
-			Disabled []string `json:"disabled"` // names of hooks
-		} `json:"hooksConfig"`
-	}
-	err := json.Unmarshal(text, &s)
-	switch {
-	case err != nil:
-		return ""
-	case s.Off:
-		return "disableAllHooks"
-	case s.Gemini.Enabled != nil && !*s.Gemini.Enabled:
-		return "hooksConfig.enabled: false"
-	case slices.Contains(s.Gemini.Disabled, geminiName):
-		return "hooksConfig.disabled: " + geminiName
-	}
-	return ""
 }
 
 // isOurs reports whether a command line runs this hook, as "gated hook pre-tool-use", at any path of gated.
@@ -264,169 +251,4 @@ func firstWord(line string) (word, rest string) {
 		}
 	}
 	return b.String(), ""
-}
-
-// settingsFile is a file and its state when it was read.
-type settingsFile struct {
-	path    string
-	content []byte
-	info    fs.FileInfo // nil: no file
-}
-
-// readSettings reads a file. It follows no symbolic link, because that could lead to another user's settings.
-func readSettings(path string) (settingsFile, error) {
-	s := settingsFile{path: path}
-	for _, p := range []string{filepath.Dir(path), path} {
-		info, err := os.Lstat(p)
-		if errors.Is(err, fs.ErrNotExist) {
-			return s, nil
-		}
-		if err != nil {
-			return s, err
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return s, refusal.New(refusal.Conflict, "%s is a symbolic link", op.Shown(p)).
-				WithHint("name the file that it leads to with --agent-settings")
-		}
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return s, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return s, err
-	}
-	if !info.Mode().IsRegular() {
-		return s, refusal.New(refusal.Conflict, "%s is no regular file", op.Shown(path))
-	}
-	s.info = info
-	if s.content, err = readAll(f, maxSettings, "it"); err != nil {
-		return s, named(path, err)
-	}
-	return s, nil
-}
-
-// replace replaces the file's content in one step, and keeps its mode and owner. If the file is no longer what was
-// read, it is a Conflict.
-func (s settingsFile) replace(content []byte) error {
-	if s.info == nil {
-		return s.create(content)
-	}
-	next, err := s.beside(s.path, content)
-	if err != nil {
-		return err
-	}
-	if err = s.unchanged(); err == nil {
-		err = os.Rename(next, s.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return nil
-}
-
-// create makes a new file, and its directory.
-func (s settingsFile) create(content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
-		return err
-	}
-	next, err := s.beside(s.path, content)
-	if err != nil {
-		return err
-	}
-	err = os.Link(next, s.path) // a link never replaces another file
-	if errors.Is(err, fs.ErrExist) {
-		err = s.meanwhile()
-	}
-	return errors.Join(err, os.Remove(next))
-}
-
-// remove deletes the file if it is still what was read.
-func (s settingsFile) remove() error {
-	if err := s.unchanged(); err != nil {
-		return err
-	}
-	return os.Remove(s.path)
-}
-
-// removeAll deletes the file, and then those of its directories that a site's file has, if they are empty. It deletes no
-// link to a directory.
-func (s settingsFile) removeAll(l site) error {
-	err := s.remove()
-	if !strings.HasSuffix(s.path, "/"+l.file) {
-		return err
-	}
-	gone := err
-	for dir := filepath.Dir(l.file); gone == nil && dir != "."; dir = filepath.Dir(dir) {
-		gone = syscall.Rmdir(strings.TrimSuffix(s.path, l.file) + dir) // it fails if the directory is not empty, or a link
-	}
-	return err
-}
-
-// copyTo writes the content that was read under another name.
-func (s settingsFile) copyTo(path string) error {
-	next, err := s.beside(path, s.content)
-	if err != nil {
-		return err
-	}
-	return move(next, path)
-}
-
-// unchanged is a refusal if the file changed since it was read.
-func (s settingsFile) unchanged() error {
-	now, err := readSettings(s.path)
-	if err != nil {
-		return err
-	}
-	if now.info == nil || !os.SameFile(now.info, s.info) || now.info.Mode() != s.info.Mode() || !bytes.Equal(now.content, s.content) {
-		return s.meanwhile()
-	}
-	return nil
-}
-
-func (s settingsFile) meanwhile() error {
-	return refusal.New(refusal.Conflict, "%s was changed meanwhile", op.Shown(s.path)).WithHint("do it again")
-}
-
-// beside writes content to a new file in a path's directory, with the mode and owner of the file that was read.
-func (s settingsFile) beside(path string, content []byte) (name string, err error) {
-	return beside(path, content, s.dress)
-}
-
-// beside writes content to a new file in a path's directory, and dress sets its mode. It returns the name. The file is
-// on disk then, and can be moved to the path.
-func beside(path string, content []byte, dress func(*os.File) error) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".gated-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, dress(f), f.Sync(), f.Close())
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
-}
-
-// move moves a file from beside a path to the path, in one step. If that fails, it deletes the file.
-func move(next, path string) error {
-	if err := os.Rename(next, path); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return nil
-}
-
-// dress gives a file the mode and owner of the file that was read.
-func (s settingsFile) dress(f *os.File) error {
-	if s.info == nil {
-		return f.Chmod(0o644)
-	}
-	if st, ok := s.info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-	}
-	return f.Chmod(s.info.Mode().Perm())
 }

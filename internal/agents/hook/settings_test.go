@@ -95,7 +95,7 @@ func TestInstallWhereThereAreNoSettings(t *testing.T) {
 // added was there before, in that order.
 func TestInstallKeepsEverythingElse(t *testing.T) {
 	for _, c := range []struct{ before, after string }{
-		{`{}`, fresh[:len(fresh)-1]},
+		{`{}`, "{ \"hooks\": {\n  \"PreToolUse\": [\n    {\n      \"matcher\": \"Edit|Write|MultiEdit|NotebookEdit\",\n      \"hooks\": [\n        {\n          \"type\": \"command\",\n          \"command\": \"" + line + "\",\n          \"timeout\": 6\n        }\n      ]\n    }\n  ]\n} }"},
 		{"{\n\t\"model\": \"x\",\n\t\"env\": {\"B\": \"\\u0031\", \"A\": 1.0}\n}", "{\n\t\"model\": \"x\",\n\t\"env\": {\"B\": \"\\u0031\", \"A\": 1.0},\n\t\"hooks\": {\n\t\t\"PreToolUse\": [\n\t\t\t{\n\t\t\t\t\"matcher\": \"Edit|Write|MultiEdit|NotebookEdit\",\n\t\t\t\t\"hooks\": [\n\t\t\t\t\t{\n\t\t\t\t\t\t\"type\": \"command\",\n\t\t\t\t\t\t\"command\": \"" + line + "\",\n\t\t\t\t\t\t\"timeout\": 6\n\t\t\t\t\t}\n\t\t\t\t]\n\t\t\t}\n\t\t]\n\t}\n}"},
 		{`{"z":1,"hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[{"type":"command","command":"x","unknown":1e2}]}]},"a":2}`,
 			`{"z":1,"hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[{"type":"command","command":"x","unknown":1e2}]},{"matcher":"Edit|Write|MultiEdit|NotebookEdit","hooks":[{"type":"command","command":"` + line + `","timeout":6}]}]},"a":2}`},
@@ -147,9 +147,16 @@ func TestABackupIsNeverOfWhatWasEdited(t *testing.T) {
 	require.Equal(t, Change{Path: s.Path, Action: Changed, Backup: s.Path + backupSuffix}, s.uninstall(t))
 	require.Equal(t, `{"a":2}`, s.content(t))
 	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
-	// And the next backup is of that.
-	s.install(t)
-	require.Equal(t, `{"a":2}`, Settings{Path: s.Path + backupSuffix}.content(t))
+	// The older backup is never replaced, nor is what somebody put at its name.
+	require.Equal(t, Change{Path: s.Path, Action: Changed}, s.install(t))
+	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
+	require.NoError(t, os.Remove(s.Path+backupSuffix))
+	require.NoError(t, os.Symlink("elsewhere", s.Path+backupSuffix))
+	s.uninstall(t)
+	require.Equal(t, Change{Path: s.Path, Action: Changed}, s.install(t))
+	require.Equal(t, Changed, s.uninstall(t).Action)
+	require.Equal(t, "elsewhere", must.Get(os.Readlink(s.Path+backupSuffix))(t))
+	require.Equal(t, `{"a":2}`, s.content(t))
 }
 
 func TestUninstallTakesOutOursAlone(t *testing.T) {
@@ -158,6 +165,22 @@ func TestUninstallTakesOutOursAlone(t *testing.T) {
 	s := settings(t, `{"hooks":{"PreToolUse":[`+theirs+`,`+mixed+`,{"hooks":[{"command":"gated hook pre-tool-use --deadline 1s || true"}]}]}}`)
 	require.Equal(t, Change{Path: s.Path, Action: Changed}, s.uninstall(t))
 	require.Equal(t, `{"hooks":{"PreToolUse":[`+theirs+`,{"matcher":"*","hooks":[{"command":"first"},{"command":"last"}]}]}}`, s.content(t))
+}
+
+// TestSettingsThatAskTooOften are refused, because each entry is removed by itself.
+func TestSettingsThatAskTooOften(t *testing.T) {
+	for _, n := range []int{maxOurs - 1, maxOurs, maxOurs + 1} {
+		text := `{"hooks":{"PreToolUse":[` + strings.TrimSuffix(strings.Repeat(`{"hooks":[{"command":"`+line+`"}]},`, n), ",") + `]}}`
+		s := settings(t, text)
+		if n > maxOurs {
+			must.Fail(s.Install(program, Setup{}))(t, refusal.Conflict)
+			must.Fail(s.Uninstall())(t, refusal.Conflict)
+			require.Equal(t, text, s.content(t))
+			continue
+		}
+		require.Equal(t, Changed, s.install(t).Action)
+		require.Equal(t, 1, strings.Count(s.content(t), "pre-tool-use"))
+	}
 }
 
 func TestOurs(t *testing.T) {
@@ -229,6 +252,49 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	require.ErrorIs(t, missing.replace([]byte("{}")), refusal.Conflict)
 	require.Equal(t, `{"a":3}`, s.content(t))
 	require.Len(t, must.Get(os.ReadDir(filepath.Dir(s.Path)))(t), 1, "nothing is left beside it")
+}
+
+// TestSettingsComeBack: settings that were there are there again after the removal, with every byte. So is a file that was
+// blank. An entry that somebody removed by hand changes nothing of that.
+func TestSettingsComeBack(t *testing.T) {
+	for _, d := range Dialects() {
+		for _, text := range []string{"", "\n", " \r\n", "{}", "{}\n", "{ }", "{\n}\n", "{\n  \"hooks\": {}\n}\n", `{"hooks":{"PreToolUse":[ ],"BeforeTool":[],"preToolUse":[]}}`,
+			"{\"version\":1}", "{\n  \"version\": 1\n}\n", "{\n  \"version\": 1\n}", "{ // mine\n  \"hooks\": { /* none */ }, // c\r\n}\n", "// a\n{}"} {
+			s := SettingsFor(d, t.TempDir())
+			require.NoError(t, os.MkdirAll(filepath.Dir(s.Path), 0o755))
+			require.NoError(t, os.WriteFile(s.Path, []byte(text), 0o600))
+			if _, err := s.Install(program, Setup{}); err != nil {
+				require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Conflict}, refusal.CodeOf(err))
+				continue
+			}
+			must.Get(s.Install(program, Setup{Context: new(true), OnFailure: Block}))(t)
+			require.Len(t, must.Get(s.State())(t).Hooks, 1)
+			s.uninstall(t)
+			require.Equal(t, text, s.content(t), d.Name())
+			require.NoFileExists(t, s.Path+backupSuffix)
+		}
+	}
+}
+
+// TestCommentsOfGeminiStay: Gemini CLI reads settings with comments, and so does gated.
+func TestCommentsOfGeminiStay(t *testing.T) {
+	s := SettingsFor(Gemini{}, t.TempDir())
+	require.NoError(t, os.MkdirAll(filepath.Dir(s.Path), 0o755))
+	const text = "{\n  // which\n  \"hooks\": {\n    \"BeforeTool\": [ /* none */ ] // here\n  },\n  \"hooksConfig\": {\"enabled\": false} /* , \"hooks\": */\n}\n"
+	require.NoError(t, os.WriteFile(s.Path, []byte(text), 0o600))
+	require.Len(t, must.Get(s.Install(program, Setup{}))(t).Notes, 1, "hooks are off")
+	for _, part := range []string{"// which", "/* none */ ] // here", "/* , \"hooks\": */"} {
+		require.Contains(t, s.content(t), part)
+	}
+	state := must.Get(s.State())(t)
+	require.True(t, state.Hooks[0].Known)
+	require.Equal(t, "hooksConfig.enabled: false", state.Off)
+	require.Equal(t, Unchanged, s.install(t).Action)
+	// Comments that were added since stay too.
+	now := strings.Replace(s.content(t), "/* none */", "/* one */ // more\n", 1)
+	require.NoError(t, os.WriteFile(s.Path, []byte(now), 0o600))
+	s.uninstall(t)
+	require.Equal(t, strings.Replace(text, "/* none */", "/* one */ // more\n", 1), s.content(t))
 }
 
 func TestHooksThatAreSwitchedOff(t *testing.T) {

@@ -44,7 +44,46 @@ func FuzzSettings(f *testing.F) {
 		out := must.Get(Claude{}.site().uninstalled(in))(t)
 		before := must.Get(Claude{}.site().uninstalled([]byte(text)))(t)
 		require.Equal(t, rest(t, before), rest(t, out), "other people's settings changed")
+		require.Equal(t, string(before), string(out))
 	})
+}
+
+// FuzzCommentedSettings: what a file with comments had comes back byte for byte, and the comments are there meanwhile.
+func FuzzCommentedSettings(f *testing.F) {
+	for _, s := range []string{"{}", "{ // c\n}", "/* a */{/* b */\"a\":1/* c */,// d\n}", "{\"hooks\":{/* x */\"BeforeTool\":[/* y */{} /* z */, // w\r\n{}]}}",
+		"{\"hooks\":{\"BeforeTool\":[// mine\n]},\"//\":\"/*\"}"} {
+		f.Add([]byte(s))
+	}
+	l := Gemini{}.site()
+	want := must.Get(l.wanted(strings.Replace(line, "pre-tool-use", "pre-tool-use --for gemini", 1), time.Second, "x"))(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		plain := Uncommented(text, true)
+		require.Len(t, plain, len(text))
+		require.Equal(t, string(plain), string(Uncommented(plain, true)))
+		before, err := l.uninstalled(text)
+		if err != nil {
+			require.Contains(t, []refusal.Code{refusal.Malformed, refusal.Conflict}, refusal.CodeOf(err), "%v", err)
+			return
+		}
+		in, _ := must.Two(l.installed(before, want))(t)
+		require.Equal(t, commentsOf(before), commentsOf(in))
+		require.Len(t, must.Get(l.readTree(in))(t).ours(), 1)
+		again, fresh := must.Two(l.installed(in, want))(t)
+		require.False(t, fresh)
+		require.Equal(t, string(in), string(again))
+		require.Equal(t, string(before), string(must.Get(l.uninstalled(in))(t)))
+	})
+}
+
+// commentsOf returns the comments of a text.
+func commentsOf(text []byte) string {
+	var b strings.Builder
+	for i, c := range Uncommented(text, false) {
+		if c != text[i] {
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
 }
 
 // rest is what settings say beside hooks before a tool's use, byte for byte.

@@ -1,9 +1,10 @@
 package hook
 
 import (
-	"os"
+	"bytes"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,14 @@ type site struct {
 	unit   time.Duration // of timeouts
 	entry  entry         // the form of an entry
 	marks  []string      // of them, one in the checkout says that the product is used there
-	home   string        // in the user's home, says that the product is used
+	home   string        // in the user's home, the product's directory: says that the product is used
+	dirVar string        // a variable that names another place of that directory
+	dirIn  string        // the directory, below what the variable names
 	atHome string        // the file below home, for all of the checkouts
+	other  string        // another file below home and the first of marks, with the switch for all hooks
+	// comments says what the product reads beside JSON.
+	comments comments
+	fresh    bool // the file is not there, or blank
 }
 
 // entry returns an entry with a line, for the tools of the matcher. After the timeout, in the product's unit, the product goes on without an answer.
@@ -61,7 +68,7 @@ const (
 
 func (Claude) site() site {
 	return site{file: ".claude/settings.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
-		marks: []string{".claude", "CLAUDE.md"}, home: ".claude", atHome: "settings.json",
+		marks: []string{".claude", "CLAUDE.md"}, home: ".claude", dirVar: "CLAUDE_CONFIG_DIR", atHome: "settings.json",
 		entry: func(line string, timeout int64, matcher string) any {
 			return group{matcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
 		}}
@@ -69,7 +76,7 @@ func (Claude) site() site {
 
 func (Codex) site() site {
 	return site{file: ".codex/hooks.json", base: emptyObject, event: preToolUse, line: "command", unit: time.Second,
-		marks: []string{".codex"}, home: ".codex", atHome: "hooks.json",
+		marks: []string{".codex"}, home: ".codex", dirVar: "CODEX_HOME", atHome: "hooks.json", other: "config.toml",
 		entry: func(line string, timeout int64, matcher string) any {
 			return group{matcher, []command{{Type: "command", Command: line, Timeout: timeout}}}
 		}}
@@ -80,7 +87,8 @@ const geminiName = "gated"
 
 func (Gemini) site() site {
 	return site{file: ".gemini/settings.json", base: emptyObject, event: "BeforeTool", line: "command", unit: time.Millisecond,
-		marks: []string{".gemini", "GEMINI.md"}, home: ".gemini", atHome: "settings.json",
+		marks: []string{".gemini", "GEMINI.md"}, home: ".gemini", dirVar: "GEMINI_CLI_HOME", dirIn: ".gemini",
+		atHome: "settings.json", comments: withComments,
 		entry: func(line string, timeout int64, matcher string) any {
 			return group{matcher, []command{{Type: "command", Name: geminiName, Command: line, Timeout: timeout}}}
 		}}
@@ -104,13 +112,14 @@ func (Copilot) site() site {
 		Timeout int64  `json:"timeoutSec"`
 	}
 	return site{file: ".github/hooks/gated.json", base: versioned, event: "preToolUse", flat: true, line: "bash", unit: time.Second,
-		marks: []string{".github/hooks", ".github/copilot-instructions.md"}, home: ".copilot", atHome: "hooks/gated.json",
-		entry: func(line string, timeout int64, matcher string) any { return hook{"command", line, timeout} }}
+		marks: []string{".github/hooks", ".github/copilot-instructions.md"}, home: ".copilot", dirVar: "COPILOT_HOME",
+		atHome: "hooks/gated.json",
+		entry:  func(line string, timeout int64, matcher string) any { return hook{"command", line, timeout} }}
 }
 
 func (OpenCode) site() site {
 	return site{file: ".opencode/plugins/gated.js", marks: []string{".opencode", "opencode.json", "opencode.jsonc"},
-		home: ".config/opencode", atHome: "plugins/gated.js"}
+		home: ".config/opencode", dirVar: "XDG_CONFIG_HOME", dirIn: "opencode", atHome: "plugins/gated.js"}
 }
 
 // wanted returns the entry that makes the agent ask gated.
@@ -121,7 +130,7 @@ func (l site) wanted(line string, timeout time.Duration, matcher string) (jsonte
 // isBase reports whether a text says no more than a new file.
 func (l site) isBase(text []byte) bool {
 	var is, base any
-	return json.Unmarshal(text, &is) == nil && json.Unmarshal([]byte(l.base), &base) == nil && reflect.DeepEqual(is, base)
+	return json.Unmarshal(l.comments.read(text).plain, &is) == nil && bytes.Equal(l.comments.read(text).plain, text) && json.Unmarshal([]byte(l.base), &base) == nil && reflect.DeepEqual(is, base)
 }
 
 // SettingsFor returns the file of a product's hooks in the checkout with that top level.
@@ -141,26 +150,70 @@ func SettingsHere(top string) []Settings {
 	return out
 }
 
-// SettingsAtHome returns the files of all products' hooks in a user's home.
-func SettingsAtHome(home string) []Settings {
+// userDir returns the product's directory of a user, which counts in all checkouts: where the product's own variable says,
+// or in the home. A relative path is one in the checkout with that top level, in which the product starts. It is empty if
+// the environment names no home.
+func (l site) userDir(top string, getenv func(string) string) string {
+	if l.dirVar != "" {
+		if dir := getenv(l.dirVar); dir != "" {
+			if dir = filepath.Join(dir, l.dirIn); !filepath.IsAbs(dir) {
+				dir = filepath.Join(top, dir)
+			}
+			return dir
+		}
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, l.home)
+	}
+	return ""
+}
+
+// SettingsAtHome returns the files of all products' hooks of a user, for the checkout with that top level.
+func SettingsAtHome(top string, getenv func(string) string) []Settings {
 	var out []Settings
 	for _, d := range Dialects() {
 		s := d.site()
-		out = append(out, Settings{Path: filepath.Join(home, s.home, s.atHome), For: d})
+		if dir := s.userDir(top, getenv); dir != "" {
+			out = append(out, Settings{Path: filepath.Join(dir, s.atHome), For: d, AtHome: true})
+		}
 	}
 	return out
 }
 
-// Found returns the products that are used in the checkout with that top level, or by the user with that home.
-func Found(top, home string) []Dialect {
-	there := func(path string) bool {
-		_, err := os.Lstat(path)
-		return err == nil
+// switchFiles returns the files that have no hooks, and may switch off those of others.
+func switchFiles(top string, getenv func(string) string) []Settings {
+	var out []Settings
+	for _, d := range Dialects() {
+		s := d.site()
+		if s.other == "" {
+			continue
+		}
+		out = append(out, Settings{Path: filepath.Join(top, s.marks[0], s.other), For: d, Switches: true})
+		if dir := s.userDir(top, getenv); dir != "" {
+			out = append(out, Settings{Path: filepath.Join(dir, s.other), For: d, AtHome: true, Switches: true})
+		}
 	}
+	return out
+}
+
+// SettingsThatCount returns the files of all products' hooks that count in a checkout: its own, and the user's.
+func SettingsThatCount(top string, getenv func(string) string) []Settings {
+	out := SettingsHere(top)
+	for _, s := range append(SettingsAtHome(top, getenv), switchFiles(top, getenv)...) {
+		if !slices.ContainsFunc(out, func(o Settings) bool { return o.Path == s.Path }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Found returns the products that are used in the checkout with that top level, or by a user.
+func Found(top string, getenv func(string) string) []Dialect {
 	var out []Dialect
 	for _, d := range Dialects() {
 		l := d.site()
-		used := filepath.IsAbs(home) && there(filepath.Join(home, l.home))
+		dir := l.userDir(top, getenv)
+		used := dir != "" && there(dir)
 		for _, mark := range l.marks {
 			used = used || there(filepath.Join(top, mark))
 		}

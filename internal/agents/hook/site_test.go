@@ -120,12 +120,39 @@ func TestAnExitCodeIsRefusedWhereItSaysNothing(t *testing.T) {
 
 func TestFound(t *testing.T) {
 	top, home := t.TempDir(), t.TempDir()
-	require.Empty(t, Found(top, home))
+	require.Empty(t, Found(top, inHome(home)))
 	require.NoError(t, os.MkdirAll(filepath.Join(top, ".codex"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".config", "opencode"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".github", "hooks"), 0o755))
-	require.Equal(t, []Dialect{Codex{}, OpenCode{}}, Found(top, home))
-	require.Equal(t, []Dialect{Codex{}}, Found(top, ""))
+	require.Equal(t, []Dialect{Codex{}, OpenCode{}}, Found(top, inHome(home)))
+	require.Equal(t, []Dialect{Codex{}}, Found(top, inHome("")))
+}
+
+// A product's own variable says where its directory is, in its own way.
+func TestDirectoriesThatVariablesName(t *testing.T) {
+	top, home, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	for d, c := range map[Dialect]struct{ name, value, file string }{
+		Claude{}:   {"CLAUDE_CONFIG_DIR", dir + "/a", dir + "/a/settings.json"},
+		Codex{}:    {"CODEX_HOME", dir + "/b", dir + "/b/hooks.json"},
+		Gemini{}:   {"GEMINI_CLI_HOME", dir + "/c", dir + "/c/.gemini/settings.json"},
+		Cursor{}:   {"", "", home + "/.cursor/hooks.json"},
+		Copilot{}:  {"COPILOT_HOME", "rel", top + "/rel/hooks/gated.json"},
+		OpenCode{}: {"XDG_CONFIG_HOME", dir + "/e", dir + "/e/opencode/plugins/gated.js"},
+	} {
+		getenv := func(name string) string { return map[string]string{"HOME": home, c.name: c.value}[name] }
+		require.Contains(t, SettingsAtHome(top, getenv), Settings{Path: c.file, For: d, AtHome: true})
+		require.Contains(t, SettingsThatCount(top, getenv), Settings{Path: c.file, For: d, AtHome: true})
+		require.NotContains(t, Found(top, getenv), d)
+		require.NoError(t, os.MkdirAll(filepath.Dir(c.file), 0o755))
+		require.Contains(t, Found(top, getenv), d)
+		require.NoError(t, os.RemoveAll(filepath.Dir(c.file)))
+	}
+	require.Empty(t, SettingsAtHome(top, inHome("")))
+	count := map[string]int{}
+	for _, s := range SettingsThatCount(home, inHome(home)) {
+		count[s.Path]++
+		require.Equal(t, 1, count[s.Path], s.Path)
+	}
 }
 
 // TestCodexIsTrustedByAPerson: the installer says so.

@@ -91,8 +91,9 @@ func whole(text []byte) span {
 }
 
 // add puts a value behind the last item of an object or array, laid out like its neighbours. name is the member's,
-// empty in an array.
-func add(text []byte, container span, items []span, name string, value jsontext.Value) ([]byte, error) {
+// empty in an array. The first item of a container that was there stands between blanks on the container's own line.
+// By that, drop knows later that the container was not gated's. What the container had inside, such as a comment, stays.
+func (s source) add(container span, items []span, name string, value jsontext.Value) ([]byte, error) {
 	item := func(prefix, unit string, lines bool) (string, error) {
 		v := value.Clone()
 		colon := ":"
@@ -110,28 +111,62 @@ func add(text []byte, container span, items []span, name string, value jsontext.
 		}
 		return string(quoted) + colon + string(v), err
 	}
-	unit, lines := layout(text)
+	unit, lines := layout(s.plain)
 	if len(items) == 0 {
-		outer := indentOfLine(text, container.start)
-		added, err := item(outer+unit, unit, lines)
-		if lines {
+		outer := indentOfLine(s.text, container.start)
+		added, err := item(outer, unit, lines)
+		added = s.pad + added + s.pad
+		if s.made {
+			added, err = item(outer+unit, unit, lines)
 			added = "\n" + outer + unit + added + "\n" + outer
 		}
-		return replaced(text, span{container.start + 1, container.end - 1}, added), err
+		return replaced(s.text, span{container.start + 1, container.start + 1}, added), err
 	}
 	last := items[len(items)-1]
-	lead := text[len(bytes.TrimRight(text[:last.start], " \t\r\n")):last.start]
+	lead := s.text[len(bytes.TrimRight(s.text[:last.start], " \t\r\n")):last.start]
 	at := bytes.LastIndexByte(lead, '\n')
 	added, err := item(string(lead[at+1:]), unit, at >= 0)
-	return replaced(text, span{last.end, last.end}, ","+string(lead)+added), err
+	return replaced(s.text, span{last.end, last.end}, ","+string(lead)+added), err
 }
 
-// cut removes one of several items from an object or array, with its comma.
-func cut(text []byte, items []span, i int) []byte {
+// cut removes one of several items from an object or array, with its comma. Comments stay.
+func (s source) cut(items []span, i int) []byte {
+	gap := span{items[0].end, items[1].start}
+	whole := span{items[0].start, items[1].start}
 	if i > 0 {
-		return replaced(text, span{items[i-1].end, items[i].end}, "")
+		gap = span{items[i-1].end, items[i].start}
+		whole = span{items[i-1].end, items[i].end}
 	}
-	return replaced(text, span{items[0].start, items[1].start}, "")
+	if !s.commented(gap) {
+		return replaced(s.text, whole, "")
+	}
+	comma := gap.start + bytes.IndexByte(s.plain[gap.start:gap.end], ',')
+	if i > 0 {
+		return replaced(replaced(s.text, items[i], ""), span{comma, comma + 1}, "")
+	}
+	return replaced(replaced(s.text, span{comma, comma + 1}, ""), items[0], "")
+}
+
+// drop removes the only item of a container, if the container was there before gated added to it, or has a comment. ok
+// is false if gated made the container for the item.
+func (s source) drop(container, item span) (text []byte, ok bool) {
+	for _, pad := range []string{padded, paddedInBlank} {
+		before := string(s.text[container.start+1 : item.start])
+		if before == pad && bytes.HasPrefix(s.text[item.end:], []byte(pad)) {
+			return replaced(s.text, span{item.start - len(pad), item.end + len(pad)}, ""), true
+		}
+	}
+	if s.commented(span{container.start, item.start}) || s.commented(span{item.end, container.end}) {
+		return replaced(s.text, item, ""), true
+	}
+	return nil, false
+}
+
+// opens reports whether the root has items that do not stand between the blanks of an object that was there.
+func (s source) opens() bool {
+	root := whole(s.plain)
+	list, _ := members(s.plain, root)
+	return len(list) > 0 && list[0].start-root.start-1 != len(padded)
 }
 
 func replaced(text []byte, at span, by string) []byte {

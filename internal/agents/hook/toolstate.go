@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,8 +27,8 @@ type ToolState struct {
 
 // SettingsState is gated's part of an agent's settings.
 type SettingsState struct {
-	There bool   // the file exists
-	Off   string // the member by which no hook is run; empty if hooks are run
+	There bool // the file exists
+	Switch
 	Hooks []ToolState
 	// Contexts are the lines by which the settings run gated hook context, one for each event that does.
 	Contexts []string
@@ -35,19 +36,30 @@ type SettingsState struct {
 
 // State reads settings. Errors are those of Install.
 func (s Settings) State() (SettingsState, error) {
-	old, err := readSettings(s.Path)
+	path := s.Path
+	if to, err := filepath.EvalSymlinks(path); err == nil && s.Switches {
+		path = to // the file is read alone
+	}
+	old, err := readSettings(path)
 	if err != nil || old.info == nil || len(strings.TrimSpace(string(old.content))) == 0 {
 		return SettingsState{There: err == nil && old.info != nil}, err
 	}
 	if s.isPlugin() {
 		return s.pluginState(old.content), nil
 	}
+	if s.Switches {
+		off, err := codexSwitch(old.content)
+		if err != nil {
+			err = named(s.Path, err)
+		}
+		return SettingsState{There: true, Switch: off}, err
+	}
 	d := orClaude(s.For)
 	t, err := d.site().readTree(old.content)
 	if err != nil {
 		return SettingsState{}, named(s.Path, err)
 	}
-	out := SettingsState{There: true, Off: switchedOff(old.content)}
+	out := SettingsState{There: true, Switch: switchOf(t.plain)}
 	for _, p := range t.ours() {
 		out.Hooks = append(out.Hooks, t.state(p, d))
 	}
@@ -61,9 +73,9 @@ func (s Settings) State() (SettingsState, error) {
 func (t tree) state(p place, d Dialect) ToolState {
 	var group, c map[string]jsontext.Value
 	at := t.groups[p.group]
-	_ = json.Unmarshal(t.text[at.start:at.end], &group) // readTree read it already
+	_ = json.Unmarshal(t.plain[at.start:at.end], &group) // readTree read it already
 	at = p.of[p.hook]
-	err := json.Unmarshal(t.text[at.start:at.end], &c)
+	err := json.Unmarshal(t.plain[at.start:at.end], &c)
 	line := t.command(at)
 	out := ToolState{Command: line, Setup: readLine(line).setup()}
 	if program, setup, ok := asInstalled(line, "pre-tool-use"); ok {

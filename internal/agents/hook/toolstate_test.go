@@ -34,7 +34,7 @@ func TestTheStateOfSettings(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(`{"disableAllHooks":true,"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"other"}]},`+c.group+`]}}`), 0o600))
 		s := must.Get(Settings{Path: path}.State())(t)
-		require.Equal(t, SettingsState{There: true, Off: "disableAllHooks", Hooks: []ToolState{c.want}}, s, c.group)
+		require.Equal(t, SettingsState{There: true, Switch: Switch{Off: "disableAllHooks"}, Hooks: []ToolState{c.want}}, s, c.group)
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	s = must.Get(Settings{Path: path}.State())(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -214,6 +215,28 @@ type hooks struct {
 	mu       sync.Mutex
 	onGroup  []func(*Tx) error
 	onCommit []func()
+	now      func() time.Time
+	took     func(time.Duration)
+}
+
+// timer returns a function that tells how long ago timer was called.
+func (h *hooks) timer() (told func()) {
+	h.mu.Lock()
+	now, took := h.now, h.took
+	h.mu.Unlock()
+	if took == nil {
+		return func() {}
+	}
+	began := now()
+	return func() { took(now().Sub(began)) }
+}
+
+// TimeCommits has took called with how long each COMMIT took, kept or not, by the clock now. It runs on the writer's
+// goroutine: it must not block.
+func (s *Store) TimeCommits(now func() time.Time, took func(time.Duration)) {
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	s.hooks.now, s.hooks.took = now, took
 }
 
 func (h *hooks) group() []func(*Tx) error {

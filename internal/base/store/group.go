@@ -178,7 +178,9 @@ func (s *session) bump(have int64) error {
 
 // commit makes the group durable, or finds out whether it is.
 func (w *writer) commit() error {
+	told := w.store.hooks.timer()
 	err := w.store.testCommit(w.session.commit)
+	told()
 	if err != nil {
 		err = w.store.plain(w.settle(err))
 	} else {

@@ -46,6 +46,8 @@ type Config struct {
 	Limits  Limits        `yaml:"limits"`
 	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on at the same time
 	Canary  Canary        `yaml:"canary"`
+	Log     Log           `yaml:"log"`
+	Monitor Monitor       `yaml:"monitor"`
 	Unseen  bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved that the daemon cannot see
 
 	// Commands is the operator's catalogue of commands; nil means no command driver.
@@ -104,6 +106,19 @@ type Canary struct {
 	Days      int `yaml:"days" is:"int 1 30" or:"7"`           // most days of a window
 	Minimum   int `yaml:"minimum" is:"int 10 500" or:"30"`     // with fewer decisions nothing is compared
 	Floor     int `yaml:"floor" is:"int 5 50" or:"20"`         // smaller differences, in percentage points, are noise
+}
+
+// Log says how the daemon writes its own log to standard error.
+type Log struct {
+	// auto is journal if standard error is connected to systemd's journal, else text.
+	Format string `yaml:"format" is:"of auto text json journal" or:"auto"`
+	Level  string `yaml:"level" is:"of debug info warn error" or:"info"` // messages from this level on
+}
+
+// Monitor says what status and health warn of.
+type Monitor struct {
+	// BackupOlder is how old the newest verified backup may be; 0 means that backups are not watched.
+	BackupOlder time.Duration `yaml:"backup_older" is:"time 1m 8784h"`
 }
 
 // Hub says which hub to poll for desired state. A hub's documents are wishes.

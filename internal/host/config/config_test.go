@@ -23,7 +23,8 @@ func defaults(host string) config.Config {
 		Limits: config.Limits{JournalQuota: 128 << 20, Snapshots: 32, KeepFree: -1, Reserve: -1},
 		Local: config.Local{TrashKeep: 24 * time.Hour, StopGrace: 10 * time.Second,
 			Commands: map[string]config.Command{}},
-		Desired: config.Desired{Interval: 30 * time.Second}, Canary: config.Canary{Decisions: 200, Days: 7, Minimum: 30, Floor: 20}}
+		Desired: config.Desired{Interval: 30 * time.Second}, Canary: config.Canary{Decisions: 200, Days: 7, Minimum: 30, Floor: 20},
+		Log: config.Log{Format: "auto", Level: "info"}}
 }
 
 func TestParseOfTheLeast(t *testing.T) {
@@ -53,6 +54,8 @@ policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5, rej
 limits: {workers: 9, journal_quota: 7, snapshots_per_guest: 5, keep_free: 3, reserve: 0}
 reservations: {unseen: allow}
 canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
+log: {format: json, level: debug}
+monitor: {backup_older: 26h}
 `)))(t)
 	require.Equal(t, config.Config{
 		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
@@ -68,6 +71,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, RejectHolds: 2 * time.Hour, Commands: []string{"db", "web"}},
 		Limits:  config.Limits{JournalQuota: 7 << 20, Snapshots: 5, KeepFree: 3 << 20},
 		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},
+		Log: config.Log{Format: "json", Level: "debug"}, Monitor: config.Monitor{BackupOlder: 26 * time.Hour},
 	}, c)
 }
 
@@ -235,6 +239,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
 	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
 	want.RevocationFile = "/var/lib/my gated/revoked"
+	want.Monitor.BackupOlder = 26 * time.Hour                   // an example: backups are not watched by default
 	want.Limits.KeepFree, want.Limits.Reserve = 256<<20, 64<<20 // the most that is ever the default
 	require.Equal(t, want, c)
 	for i, line := range strings.Split(string(b), "\n") {

@@ -23,12 +23,15 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/hub"
 	"gated/internal/host/life"
+	"gated/internal/host/metrics"
+	"gated/internal/host/ownlog"
 	"gated/internal/host/service"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/host/unit"
 	"gated/internal/log/canary"
 	"gated/internal/log/checkpoint"
+	"gated/internal/log/follow"
 	"gated/internal/nonce"
 	"gated/internal/reconcile"
 )
@@ -36,6 +39,7 @@ import (
 // daemon is one running gate.
 type daemon struct {
 	opened      *life.Opened
+	database    os.FileInfo // the file of the journal, as it was opened
 	config      config.Config
 	unit        unit.Place
 	gate        *gate.Gate
@@ -49,6 +53,10 @@ type daemon struct {
 	events      *service.Log
 	hub         *hub.Link // nil where none is configured
 	whole       *wholeLog
+	decided     *follow.Follower // of what was decided, for the log and the metrics
+	metrics     *metrics.Metrics
+	scrapes     *scrapes
+	ownLog      *ownlog.Log    // nil where the caller of Serve has another logger
 	newborn     bool           // this is the first start under the gate's id
 	ends        []func() error // see atEnd
 	log         *slog.Logger
@@ -109,6 +117,9 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 			err = errors.Join(err, d.close())
 		}
 	}()
+	if d.database, err = os.Stat(opened.Dir.Database()); err != nil {
+		return d, err
+	}
 	if err := opened.Room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
 		log.Warn("there is no reserve of disk space for signed work", "error", err)
 	}

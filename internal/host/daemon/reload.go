@@ -151,6 +151,8 @@ func fixedNames(a, b config.Config) string {
 		{"reservations", a.Unseen, b.Unseen},
 		{"limits", []any{a.Workers, a.Limits}, []any{b.Workers, b.Limits}},
 		{"canary", a.Canary, b.Canary},
+		{"log", a.Log, b.Log},
+		{"monitor", a.Monitor, b.Monitor},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {
 			out = append(out, s.name)

@@ -26,6 +26,7 @@ import (
 	"gated/internal/driver/command"
 	"gated/internal/driver/local"
 	"gated/internal/host/life"
+	"gated/internal/host/ownlog"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
 	"gated/internal/host/unit"
@@ -35,9 +36,13 @@ import (
 
 // ServeOptions says which state to serve and where.
 type ServeOptions struct {
-	StateDir string // empty: DefaultStateDir
-	Socket   string // empty: the configuration's, else the default
-	Logger   *slog.Logger
+	StateDir string       // empty: DefaultStateDir
+	Socket   string       // empty: the configuration's, else the default
+	Logger   *slog.Logger // else that of Log, else slog.Default()
+	Log      *ownlog.Log  // the daemon's own log, which gated.yaml configures; nil for none
+	// LogFormat and LogLevel count more than gated.yaml; empty and nil for none.
+	LogFormat ownlog.Format
+	LogLevel  *slog.Level
 
 	unit unit.Place // where it finds the unit that it runs by
 }
@@ -55,7 +60,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.StateDir == "" {
 		o.StateDir = life.DefaultStateDir()
 	}
-	if o.Logger == nil {
+	switch {
+	case o.Logger == nil && o.Log != nil:
+		o.Logger = o.Log.Logger()
+	case o.Logger == nil:
 		o.Logger = slog.Default()
 	}
 	// Of what the daemon starts, only a guest's process gets its capabilities.
@@ -91,6 +99,7 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 
 // serve reports whether it came to answer anybody, and why it ended.
 func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	o.configureLog(opened.Dir.Path())
 	d, err := assemble(ctx, opened, o.unit, o.Logger)
 	if err != nil {
 		return false, err
@@ -100,7 +109,11 @@ func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan 
 			d.log.Warn("stopping", "error", err)
 		}
 	}()
+	d.ownLog = o.Log
 	d.whole = newWholeLog(opened.Store, o.Logger)
+	if err := d.follow(ctx); err != nil {
+		return false, err
+	}
 	socket, err := d.listen(o.Socket)
 	if err != nil {
 		return false, err
@@ -157,6 +170,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reservations", d.agents.Book.Run},
 		{"the scopes", d.scopes.Run},
 		{"the audit log", d.whole.run},
+		{"what was decided", d.decided.Run},
 		{"the canary", func(ctx context.Context) error {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
@@ -175,6 +189,7 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	})
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
 	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
+	d.tellRest(context.WithoutCancel(ctx))
 	if ctx.Err() != nil && errors.Is(told, refusal.Unavailable) {
 		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
 		d.log.Warn("the audit log could not be told of the stop", "error", told)
@@ -308,6 +323,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
 	g, guests := d.gate, d.backends.guests
+	backups := service.NewBackup(g, d.opened.Store, d.opened.Dir.Path(), d.log)
 	c := server.Config{
 		Gate:   g,
 		Held:   d.reconciler().HeldBack,
@@ -315,10 +331,11 @@ func (d *daemon) server() *server.Server {
 		Log:    d.events,
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
+		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
-		Canary:       d.canary,
-		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()).Backup,
+		Canary: d.canary,
+		Backup: backups.Backup, BackupVerified: backups.Verified,
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
 		Agents:       d.agents,

@@ -59,6 +59,9 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 		s.Isolation, s.Remedies = "none", remediesFor(d.config.Commands)
 	}
 	d.canarySoon()
+	if err := d.watched(ctx, &s); err != nil {
+		return s, err
+	}
 	counts, err := d.gate.Counts(ctx)
 	if err != nil {
 		return s, err

@@ -36,6 +36,9 @@ func (s *Server) consistency(c *call) (answer, error) {
 		return answer{}, err
 	}
 	proof, err := s.Log.Consistency(c.ctx, old, size)
+	if err == nil && s.Proved != nil {
+		s.Proved()
+	}
 	return ok(proof), err
 }
 

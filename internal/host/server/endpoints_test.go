@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +40,8 @@ var reaching = []struct {
 	says               string
 }{
 	{"GET", "/v1/status", "", 200, `"host":"h"`},
+	{"GET", "/v1/health", "", 200, `"state":"ok"`},
+	{"GET", "/v1/metrics", "", 200, "gated_up 1"},
 	{"POST", "/v1/ops", "@offline@", 200, `"authorized"`},
 	{"POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/spare","reason":"old"}`, 202, `"reason":"old"`},
 	{"GET", "/v1/jobs", "", 200, `"id":"j10"`},
@@ -79,6 +83,7 @@ var reaching = []struct {
 	{"GET", "/v1/audit/inclusion?seq=3", "", 200, `"proof":["`},
 	{"POST", "/v1/canary/14/accept", "", 204, ""},
 	{"GET", "/v1/backup", "", 200, "SQLite format 3"},
+	{"POST", "/v1/backup/verified", `{"sha256":"@copy@"}`, 204, ""},
 }
 
 // filled puts envelopes of the operator into a body: for requests of the world, and for a step that it did not issue.
@@ -94,6 +99,11 @@ func filled(t testing.TB, w *servicetest.World, body string) string {
 			require.NoError(t, err)
 			body = strings.ReplaceAll(body, place, string(b))
 		}
+	}
+	if strings.Contains(body, "@copy@") {
+		sum := sha256.New()
+		require.NoError(t, w.Backup(t.Context(), sum))
+		body = strings.ReplaceAll(body, "@copy@", hex.EncodeToString(sum.Sum(nil)))
 	}
 	return body
 }
@@ -179,10 +189,11 @@ func opened(t *testing.T, e api.Envelope) authz.Envelope {
 }
 
 // places puts an envelope that no operator signed into a body.
-var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnvelope, "@offline@", goodEnvelope)
+var places = strings.NewReplacer("@approve@", goodEnvelope, "@reject@", goodEnvelope, "@offline@", goodEnvelope,
+	"@copy@", strings.Repeat("0", 64))
 
 // needsNoStore are the rows of reaching that are answered without the database. A plan says for each guest what failed.
-var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/commands", "GET /v1/commands/drop-db",
+var needsNoStore = []string{"POST /v1/plan?set=web", "GET /v1/status", "GET /v1/health", "GET /v1/metrics", "GET /v1/commands", "GET /v1/commands/drop-db",
 	"GET /v1/steering", "GET /v1/backends", "GET /v1/agents", "GET /v1/backup"}
 
 // The database fails: the caller hears so, and does not hear where it is.

@@ -30,6 +30,8 @@ func (s *Server) table() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	return []route{
 		{get, "/v1/status", anyone, 0, nil, s.status},
+		{get, "/v1/health", anyone, 0, nil, s.health},
+		{get, "/v1/metrics", anyone, 0, nil, s.metrics},
 		{get, "/v1/ops", anyone, 0, nil, s.catalogue},
 		{post, "/v1/ops", anyone, MaxBody, nil, s.approveOffline},
 		{post, "/v1/jobs", submitters, MaxBody, nil, s.submit},
@@ -73,6 +75,7 @@ func (s *Server) table() []route {
 		{get, "/v1/audit/inclusion", anyone, 0, []string{"seq"}, s.inTurn(s.inclusion)},
 		{post, "/v1/canary/{change}/accept", operators, 0, nil, s.acceptAlert},
 		{get, "/v1/backup", operators, 0, nil, s.backup},
+		{post, "/v1/backup/verified", operators, MaxBody, nil, s.backupVerified},
 	}
 }
 

@@ -43,11 +43,19 @@ type Config struct {
 
 	// Status returns the daemon's state, Backends the state of each back end by name. A check of a back end takes up to
 	// seconds; for all callers together, only one runs at a time.
-	Status   func(context.Context) (api.Status, error)
+	Status func(context.Context) (api.Status, error)
+	// Health returns what Status watches, in few words. Metrics returns Prometheus' text format; it needs no bound on
+	// callers at once.
+	Health  func(context.Context) api.HealthReport
+	Metrics func(context.Context) ([]byte, error)
+	// Proved, if not nil, is told that a caller got a proof that the audit log goes on from an older head.
+	Proved   func()
 	Backends func(context.Context) ([]api.Backend, error)
 	// Backup writes a consistent copy of the state. An error before the first byte is answered as a problem. A later
 	// error breaks the connection; a test can cause that only with a function of its own.
 	Backup func(context.Context, io.Writer) error
+	// BackupVerified is told the hex SHA-256 of a copy that its taker has checked.
+	BackupVerified func(ctx context.Context, sha256 string) error
 
 	// UID is the daemon's own. Root is always an operator and a submitter. UID is one only with SingleUser, because
 	// guests may run under it.

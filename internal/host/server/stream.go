@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strconv"
@@ -107,6 +109,18 @@ func (s *Server) backup(c *call) (answer, error) {
 	}
 	s.Logger.Warn("a backup broke off", "error", errors.Join(err, ctx.Err()))
 	panic(http.ErrAbortHandler)
+}
+
+// backupVerified records that a caller has checked the copy that it took.
+func (s *Server) backupVerified(c *call) (answer, error) {
+	var in api.VerifiedBackup
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
+	}
+	if sum, err := hex.DecodeString(in.SHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != in.SHA256 {
+		return answer{}, ownRefusal(refusal.New(refusal.Malformed, "sha256 is not 64 hex digits in lower case"))
+	}
+	return answer{status: http.StatusNoContent}, s.BackupVerified(c.ctx, in.SHA256)
 }
 
 // events streams entries as server-sent events (HTML, section 9.2): a line id,

@@ -139,6 +139,7 @@ func TestH13(t *testing.T) {
 	for _, c := range [][3]string{
 		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/desired/web", ""}, {"DELETE", "/v1/desired/web", ""},
 		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""},
+		{"POST", "/v1/backup/verified", `{"sha256":"` + zeros + `"}`},
 	} {
 		p := w.problemAs(t, mallory, c[0], c[1], c[2])
 		require.Equal(t, refusal.NotAllowed, p.Code, c)
@@ -232,6 +233,7 @@ func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
 	})
 	for _, c := range [][3]string{
 		{"PUT", "/v1/desired/web", servicetest.Document}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/14/accept", ""},
+		{"POST", "/v1/backup/verified", `{"sha256":"` + zeros + `"}`},
 		{"POST", "/v1/jobs", aJob},
 	} {
 		require.Equal(t, refusal.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)

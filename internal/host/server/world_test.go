@@ -42,10 +42,16 @@ type world struct {
 // configOf are the services of a world, for the daemon's own uid.
 func configOf(w *servicetest.World) Config {
 	return Config{Gate: w.Gate, Desired: w.Desired, Guests: w.Shown, Commands: w.Commands, Log: w.Log, Waits: w.Waits, Canary: w.Canary,
-		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup,
+		Agents: w.Agents, Reservations: w.Reservations, Backup: w.Backup, BackupVerified: w.BackupVerified,
 		Steering: []api.SteeringRule{{From: "command/drop-db", InsteadOf: []string{"dropdb *"}, Op: op.Run, Name: "drop-db", Params: []string{}}},
 		Backends: func(context.Context) ([]api.Backend, error) {
 			return []api.Backend{{Name: "local", State: api.BackendOK}}, nil
+		},
+		Health: func(context.Context) api.HealthReport {
+			return api.HealthReport{State: api.HealthOK, Checks: []api.HealthCheck{{Name: "journal", State: api.HealthOK}}}
+		},
+		Metrics: func(context.Context) ([]byte, error) {
+			return []byte("# HELP gated_up x\n# TYPE gated_up gauge\ngated_up 1\n"), nil
 		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }

@@ -30,6 +30,8 @@ var hot = map[string]string{
 	"PendingOf":      "steps_state",
 	"OutOfTime":      "steps_state",
 	"Count":          "steps_state",
+	"ReadWaiting":    "steps_state",
+	"RequestedAt":    "PRIMARY KEY",
 	"Rejected":       "steps_rejected",
 	"overtake":       "steps_rejected",
 	"HasRejected":    "steps_rejected",

@@ -49,7 +49,7 @@ func gemini() product {
 	return product{
 		name: "Gemini CLI", pkg: "@google/gemini-cli", program: ".bin/gemini", speaks: geminiTalk{}, dialect: "gemini",
 		settings: ".gemini/settings.json", contexts: []string{"SessionStart", "BeforeAgent"},
-		missing: "No such file or directory",
+		seeks: true, missing: "No such file or directory",
 		files: func(*world) map[string]string {
 			return map[string]string{".gemini/settings.json": asJSON(map[string]any{
 				"security": map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"},

@@ -25,6 +25,7 @@ type product struct {
 	dialect   string                   // of gated hook install --for
 	settings  string                   // of the checkout, with its hooks
 	contexts  []string                 // its events for gated hook context: the start of a session, a prompt
+	seeks     bool                     // its edit looks for the only file of a name if a relative path does not exist
 	missing   string                   // what the model is told of a hook program that is missing; "" if the call passes
 
 	// find has the calls that a model makes before it knows the tools of MCP servers.
@@ -47,6 +48,7 @@ type change string
 // The changes.
 const (
 	edits    change = "an edit"
+	seeks    change = "an edit by a name that it looks for"
 	creates  change = "a new file"
 	patches  change = "a patch of several files, with a move"
 	heredocs change = "a patch in a shell's heredoc"
@@ -54,7 +56,7 @@ const (
 	shells   change = "a shell that writes"
 )
 
-var changes = []change{edits, creates, patches, heredocs, programs, shells}
+var changes = []change{edits, seeks, creates, patches, heredocs, programs, shells}
 
 // step is one call of a script, and its files before and after.
 type step struct {
@@ -72,6 +74,9 @@ func (p product) step(c change, repo, id, dir, held string) (step, bool) {
 	switch {
 	case c == edits && p.edit != nil:
 		s.call = p.edit(filepath.Join(repo, one))
+		s.was, s.is = map[string]string{one: before + "\n"}, map[string]string{one: after + "\n"}
+	case c == seeks && p.seeks:
+		s.call = p.edit(id + ".txt")
 		s.was, s.is = map[string]string{one: before + "\n"}, map[string]string{one: after + "\n"}
 	case c == creates && p.create != nil:
 		s.call = p.create(filepath.Join(repo, one))

@@ -146,6 +146,12 @@ var hookCallRows = []attack{
 			strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
 	calls("U11u", "by env -C", hook.Codex{},
 		shellCall("env -C src apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
+	calls("U11w", "by a name that it looks for elsewhere", hook.Gemini{}, func(f *floor) string {
+		dir := f.git()
+		require.NoError(f.t, os.WriteFile(filepath.Join(dir, "src", "a.go"), nil, 0o600))
+		return f.asJSON(object{"cwd": dir, "hook_event_name": "BeforeTool", "tool_name": "replace",
+			"tool_input": object{"file_path": "a.go", "old_string": "x", "new_string": "y"}})
+	}),
 	calls("U11v", "in the directory to which a shell goes if another command fails", hook.Codex{},
 		shellCall("[ -d none ] || cd src; apply_patch <<'E'\n"+strings.ReplaceAll(heldPatch, "src/a.go", "a.go")+"E\n")),
 	calls("U11q", "with another letter's escape", hook.Claude{}, func(f *floor) string {

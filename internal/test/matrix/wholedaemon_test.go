@@ -18,7 +18,8 @@ import (
 // wholeDaemon is a daemon on a world's state, and a client of it.
 type wholeDaemon struct {
 	*client.Client
-	halt func()
+	socket string
+	halt   func()
 }
 
 // today has a bare world's clock be the machine's, which the daemon's programs go
@@ -35,7 +36,10 @@ func (w *world) today() {
 }
 
 // daemon starts one on the state, which is shut, and waits until it answers.
-func (w *world) daemon() wholeDaemon {
+func (w *world) daemon() wholeDaemon { return w.daemonLogging(slog.New(slog.DiscardHandler)) }
+
+// daemonLogging is daemon with a log of its own.
+func (w *world) daemonLogging(log *slog.Logger) wholeDaemon {
 	w.t.Helper()
 	w.shut()
 	dir := must.Get(os.MkdirTemp("", "gs"))(w.t)
@@ -45,7 +49,7 @@ func (w *world) daemon() wholeDaemon {
 	ended := make(chan error, 1)
 	go func() {
 		//fsck:none each row ends with fsck
-		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: slog.New(slog.DiscardHandler)})
+		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: log})
 	}()
 	w.cleanup(stop)
 	c := must.Get(client.New(client.Options{Socket: socket, Getenv: func(string) string { return "" }}))(w.t)
@@ -53,7 +57,7 @@ func (w *world) daemon() wholeDaemon {
 		_, err := c.Status(w.ctx) // it listens before it has written that it started
 		return err == nil || len(ended) > 0
 	}, time.Minute, time.Millisecond)
-	return wholeDaemon{c, func() {
+	return wholeDaemon{c, socket, func() {
 		c.Close()
 		stop()
 		require.NoError(w.t, <-ended)

@@ -19,11 +19,11 @@ import (
 )
 
 // bodies are the objects that callers send. A member may be left out of them though a client always sends it.
-var bodies = []any{api.Submit{}, api.Ask{}, api.Envelope{}, api.Reserve{}, api.Check{}, api.Renew{}, api.Transfer{},
+var bodies = []any{api.Submit{}, api.Ask{}, api.Envelope{}, api.VerifiedBackup{}, api.Reserve{}, api.Check{}, api.Renew{}, api.Transfer{},
 	api.RegisterAgent{}, api.Place{}}
 
 // answers are the objects that the gate sends.
-var answers = []any{api.Status{}, api.OpList{}, api.Job{}, api.JobList{}, api.Request{}, api.RequestList{},
+var answers = []any{api.Status{}, api.HealthReport{}, api.OpList{}, api.Job{}, api.JobList{}, api.Request{}, api.RequestList{},
 	api.Explanation{}, api.Plan{}, api.Guest{}, api.GuestList{}, api.CommandList{}, api.Steering{}, api.BackendList{},
 	api.Set{}, api.SetList{}, api.AgentList{}, api.RegisteredAgent{}, api.Caller{}, api.Reservation{}, api.ReservationList{},
 	api.Checked{}, api.Scope{}, api.ScopeList{}, api.Head{}, api.EntryList{}, api.Consistency{}, api.Inclusion{},

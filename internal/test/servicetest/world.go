@@ -52,6 +52,8 @@ type World struct {
 	Agents       *service.Agents
 	Reservations *service.Reservations
 	Backup       func(context.Context, io.Writer) error
+	// BackupVerified is the service's Verified.
+	BackupVerified func(ctx context.Context, sha256 string) error
 
 	dir string
 }
@@ -94,7 +96,8 @@ func open(t testing.TB, dir string, database []byte) *World {
 	require.NoError(t, err)
 	require.NoError(t, w.Agents.Restore(context.Background()))
 	w.Reservations = service.NewReservations(w.Agents.Book, w.Gate, true)
-	w.Backup = service.NewBackup(s, dir).Backup
+	backups := service.NewBackup(w.Gate, s, dir, log)
+	w.Backup, w.BackupVerified = backups.Backup, backups.Verified
 	return w
 }
 
