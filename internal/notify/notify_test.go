@@ -1,8 +1,10 @@
 package notify_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -496,6 +498,53 @@ func TestOldBackups(t *testing.T) {
 	require.Len(t, watch(), 2)
 	w.now = w.now.Add(time.Second)
 	require.Len(t, watch(), 3)
+}
+
+// held is a sink that takes a message only when its try is over.
+type held struct{ began chan string }
+
+func (h held) Send(ctx context.Context, m message.Message, _ time.Time) (string, error) {
+	h.began <- m.ID
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// told is a sink that says what it got.
+type told struct{ got chan string }
+
+func (o told) Send(_ context.Context, m message.Message, _ time.Time) (string, error) {
+	o.got <- m.ID
+	return "ok", nil
+}
+
+// While one sink holds its try, the others get theirs. A stop ends the try, which then does not count.
+func TestASlowSink(t *testing.T) {
+	w := newWorld(t, `sinks:
+  slow: {exec: {argv: [/bin/x]}, roles: [operational]}
+  quick: {exec: {argv: [/bin/x]}, roles: [operational]}
+`)
+	w.gate.stays = true
+	for i := range 3 {
+		w.gate.ask(i + 1)
+	}
+	slow, quick := held{make(chan string, 10)}, told{make(chan string, 10)}
+	n := notify.New(notify.Options{Settings: w.is, Dir: w.dir, Gate: w.gate, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Sinks: map[string]sink.Sink{"slow": slow, "quick": quick}, Outbox: w.box})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	first := <-slow.began
+	for i := range 3 {
+		require.Equal(t, fmt.Sprintf("%s:3:j%d.1", gateA, i+1), <-quick.got)
+	}
+	cancel()
+	require.NoError(t, <-ended)
+	require.Equal(t, gateA+":3:j1.1", first)
+	require.Empty(t, slow.began)
+	r := w.report("slow")
+	require.Equal(t, 3, r.Queued)
+	require.Empty(t, r.Why)
+	require.Zero(t, w.report("quick").Queued)
 }
 
 // An entry that cannot be handled is an alarm after a time, and its end is said.
