@@ -15,6 +15,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/log/checkpoint"
+	"gated/internal/notify"
 	"gated/internal/notify/message"
 	"gated/internal/notify/outbox"
 	"gated/internal/notify/sink"
