@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -425,6 +426,41 @@ func TestContradictedLog(t *testing.T) {
 		require.Equal(t, []string{"alarm"}, w.sinks["alarms"].kinds(), name)
 		require.Contains(t, w.sinks["alarms"].got[0].Title, "the audit log", name)
 	}
+}
+
+// After a log was cut, the same numbers are other entries: their messages are sent, under ids of their own.
+func TestACutLogGoesOn(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	w.gate.ask(1)
+	w.gate.ask(2)
+	w.step()
+	w.gate.log, w.gate.requests = w.gate.log[:1], map[string]api.Request{}
+	w.step()
+	w.gate.ask(3)
+	w.step()
+	got := w.sinks["chat"]
+	require.Equal(t, []string{"waiting j1.1", "waiting j2.1", "waiting j3.1"}, got.kinds())
+	require.NotEqual(t, got.got[1].ID, got.got[2].ID)
+	w.restart()
+	w.gate.ask(4)
+	w.step()
+	require.Len(t, got.got, 4)
+	require.Len(t, w.sinks["alarms"].got, 1)
+}
+
+// A step that loses nothing, but that a rule wants signed, waits as others do.
+func TestASignedBenignStep(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	id := w.gate.ask(1)
+	w.gate.log[0] = bytes.Replace(w.gate.log[0], []byte(`"destructive"`), []byte(`"benign"`), 1)
+	w.step()
+	w.gate.end(id, "succeeded", api.StateSucceeded)
+	w.gate.log[1] = bytes.Replace(w.gate.log[1], []byte(`"destructive"`), []byte(`"benign"`), 1)
+	w.gate.add("succeeded", "j7.1") // of a step that no request was for
+	w.step()
+	require.Equal(t, []string{"waiting j1.1", "succeeded j1.1"}, w.sinks["chat"].kinds())
 }
 
 // The health of the daemon: an alarm at once, one only, and its end after five well minutes.
