@@ -60,7 +60,7 @@ func (n *Notifier) moveTo(c outbox.Cursor) {
 const quiet = time.Minute
 
 // Broken notes that the stream ended with an error. If a daemon that answers has it end at the same entry for as long as
-// it may be unreachable, that is an alarm: what follows that entry is told to nobody.
+// it may be unreachable, that is an alarm: what follows that entry is not told.
 func (n *Notifier) Broken(ctx context.Context, err error) error {
 	var gone *client.Unreachable
 	if errors.As(err, &gone) {
