@@ -1,0 +1,4 @@
+package notify
+
+// Load reads the cursor, as Run does first.
+var Load = (*Notifier).load
