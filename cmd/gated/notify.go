@@ -257,5 +257,9 @@ func noOutbox(err error, dir string) error {
 		return refusal.New(refusal.UnknownTarget, "there is no outbox in %s: gated notify never ran with these settings", op.Shown(dir)).
 			WithHint("run it: gated notify run, or systemctl start gated-notify")
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return refusal.New(refusal.NotAllowed, "the outbox in %s is another user's", op.Shown(dir)).
+			WithHint("ask as that user: runuser -u gated-notify -- gated notify status")
+	}
 	return err
 }

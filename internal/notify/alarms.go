@@ -83,8 +83,7 @@ func (n *Notifier) lower(ctx context.Context, name, title string) error {
 }
 
 func (n *Notifier) alarmID(name string) string {
-	at := n.cursor()
-	return fmt.Sprintf("%s:%d:%s:%d", at.Gate, at.Seq, name, n.now().Unix())
+	return fmt.Sprintf("%s:%s:%d", numbered(n.cursor()), name, n.now().Unix())
 }
 
 // Watch asks how the gate is, and raises and lowers the alarms about that. One goroutine calls it.

@@ -60,7 +60,7 @@ func (n *Notifier) moveTo(c outbox.Cursor) {
 const quiet = time.Minute
 
 // Broken notes that the stream ended with an error. If a daemon that answers has it end at the same entry for as long as
-// it may be unreachable, that is an alarm: what follows that entry is told to nobody.
+// it may be unreachable, that is an alarm: what follows that entry is not told.
 func (n *Notifier) Broken(ctx context.Context, err error) error {
 	var gone *client.Unreachable
 	if errors.As(err, &gone) {
@@ -122,17 +122,20 @@ func (n *Notifier) Connect(ctx context.Context) error {
 // begin puts the cursor at the end of the gate's log, and tells what waits.
 func (n *Notifier) begin(ctx context.Context, gate string, head api.Head, why *alarm) error {
 	c := outbox.Cursor{Gate: gate, Seq: head.Seq, Hash: head.Hash}
+	if at := n.cursor(); at.Gate == gate {
+		c.Era = n.now().Unix()
+	}
 	waiting, err := n.gate.Requests(ctx, api.StatePending)
 	if err != nil {
 		return err
 	}
 	var letters []outbox.Letter
 	if why != nil {
-		letters = n.alarmLetters(*why, fmt.Sprintf("%s:%d:%s", gate, head.Seq, why.name), message.Alarm)
+		letters = n.alarmLetters(*why, numbered(c)+":"+why.name, message.Alarm)
 	}
 	for _, r := range waiting {
 		r.Gate = api.GateID(gate) // if it changed again meanwhile, its next entry says so
-		letters = append(letters, n.asks(r, fmt.Sprintf("%s:%d:%s", gate, head.Seq, r.ID), nil)...)
+		letters = append(letters, n.asks(r, numbered(c)+":"+r.ID, nil)...)
 	}
 	if err := n.box.Begin(ctx, c, n.now(), letters...); err != nil {
 		return err
@@ -160,7 +163,7 @@ func (n *Notifier) Handle(ctx context.Context, e api.Entry) error {
 		return errAnew
 	}
 	sum := sha256.Sum256(e.Raw)
-	next := outbox.Cursor{Gate: at.Gate, Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}
+	next := outbox.Cursor{Gate: at.Gate, Seq: e.Seq, Hash: hex.EncodeToString(sum[:]), Era: at.Era}
 	letters, ended, err := n.lettersOf(ctx, e)
 	if err != nil {
 		return err
@@ -194,4 +197,18 @@ func unlinked(at outbox.Cursor, e api.Entry, l links) string {
 }
 
 // mid is the id of the messages that come from an entry.
-func (n *Notifier) mid(e api.Entry) string { return fmt.Sprintf("%s:%d", n.cursor().Gate, e.Seq) }
+func (n *Notifier) mid(e api.Entry) string {
+	c := n.cursor()
+	c.Seq = e.Seq
+	return numbered(c)
+}
+
+// numbered is GATEID:SEQ, and the era if the gate's numbers began anew: a receiver must not take the new entry of a
+// number for the old one.
+func numbered(c outbox.Cursor) string {
+	id := fmt.Sprintf("%s:%d", c.Gate, c.Seq)
+	if c.Era != 0 {
+		id += fmt.Sprintf(":%d", c.Era)
+	}
+	return id
+}

@@ -130,6 +130,7 @@ const (
 	watchEvery = 30 * time.Second
 	pruneEvery = time.Hour
 	lostPause  = 3 * time.Second
+	sayEvery   = time.Minute // a daemon that is away is logged so often
 )
 
 // Run follows the gate and sends messages until ctx ends. What was not sent by then is in the outbox.
@@ -149,9 +150,13 @@ func (n *Notifier) Run(ctx context.Context) error {
 		all.Go(func() { n.deliver(ctx, name) })
 	}
 	all.Go(func() { n.ticks(ctx) })
+	var said time.Time
 	for ctx.Err() == nil {
 		if err := n.Follow(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("the gate's events", "error", err)
+			if n.now().Sub(said) > sayEvery {
+				said = n.now()
+				n.log.Warn("the gate's events", "error", err)
+			}
 			n.note("the outbox", n.Broken(ctx, err))
 			rest(ctx, lostPause)
 		}

@@ -1,8 +1,11 @@
 package notify_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/log/checkpoint"
+	"gated/internal/notify"
 	"gated/internal/notify/message"
 	"gated/internal/notify/outbox"
 	"gated/internal/notify/sink"
@@ -424,6 +428,41 @@ func TestContradictedLog(t *testing.T) {
 	}
 }
 
+// After a log was cut, the same numbers are other entries: their messages are sent, under ids of their own.
+func TestACutLogGoesOn(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	w.gate.ask(1)
+	w.gate.ask(2)
+	w.step()
+	w.gate.log, w.gate.requests = w.gate.log[:1], map[string]api.Request{}
+	w.step()
+	w.gate.ask(3)
+	w.step()
+	got := w.sinks["chat"]
+	require.Equal(t, []string{"waiting j1.1", "waiting j2.1", "waiting j3.1"}, got.kinds())
+	require.NotEqual(t, got.got[1].ID, got.got[2].ID)
+	w.restart()
+	w.gate.ask(4)
+	w.step()
+	require.Len(t, got.got, 4)
+	require.Len(t, w.sinks["alarms"].got, 1)
+}
+
+// A step that loses nothing, but that a rule wants signed, waits as others do.
+func TestASignedBenignStep(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	id := w.gate.ask(1)
+	w.gate.log[0] = bytes.Replace(w.gate.log[0], []byte(`"destructive"`), []byte(`"benign"`), 1)
+	w.step()
+	w.gate.end(id, "succeeded", api.StateSucceeded)
+	w.gate.log[1] = bytes.Replace(w.gate.log[1], []byte(`"destructive"`), []byte(`"benign"`), 1)
+	w.gate.add("succeeded", "j7.1") // of a step that no request was for
+	w.step()
+	require.Equal(t, []string{"waiting j1.1", "succeeded j1.1"}, w.sinks["chat"].kinds())
+}
+
 // The health of the daemon: an alarm at once, one only, and its end after five well minutes.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, two)
@@ -496,6 +535,53 @@ func TestOldBackups(t *testing.T) {
 	require.Len(t, watch(), 2)
 	w.now = w.now.Add(time.Second)
 	require.Len(t, watch(), 3)
+}
+
+// held is a sink that takes a message only when its try is over.
+type held struct{ began chan string }
+
+func (h held) Send(ctx context.Context, m message.Message, _ time.Time) (string, error) {
+	h.began <- m.ID
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// told is a sink that says what it got.
+type told struct{ got chan string }
+
+func (o told) Send(_ context.Context, m message.Message, _ time.Time) (string, error) {
+	o.got <- m.ID
+	return "ok", nil
+}
+
+// While one sink holds its try, the others get theirs. A stop ends the try, which then does not count.
+func TestASlowSink(t *testing.T) {
+	w := newWorld(t, `sinks:
+  slow: {exec: {argv: [/bin/x]}, roles: [operational]}
+  quick: {exec: {argv: [/bin/x]}, roles: [operational]}
+`)
+	w.gate.stays = true
+	for i := range 3 {
+		w.gate.ask(i + 1)
+	}
+	slow, quick := held{make(chan string, 10)}, told{make(chan string, 10)}
+	n := notify.New(notify.Options{Settings: w.is, Dir: w.dir, Gate: w.gate, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Sinks: map[string]sink.Sink{"slow": slow, "quick": quick}, Outbox: w.box})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	first := <-slow.began
+	for i := range 3 {
+		require.Equal(t, fmt.Sprintf("%s:3:j%d.1", gateA, i+1), <-quick.got)
+	}
+	cancel()
+	require.NoError(t, <-ended)
+	require.Equal(t, gateA+":3:j1.1", first)
+	require.Empty(t, slow.began)
+	r := w.report("slow")
+	require.Equal(t, 3, r.Queued)
+	require.Empty(t, r.Why)
+	require.Zero(t, w.report("quick").Queued)
 }
 
 // An entry that cannot be handled is an alarm after a time, and its end is said.

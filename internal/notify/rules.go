@@ -20,7 +20,7 @@ func (n *Notifier) lettersOf(ctx context.Context, e api.Entry) (out []outbox.Let
 		out = n.alarmLetters(alarm{"recovery", "a recovery key was used",
 			strings.TrimSpace(e.Kind + " " + e.Step + " " + e.Op + " by " + strings.Join(people(e), ", "))}, n.mid(e)+":recovery", message.Alarm)
 	}
-	if e.Step == "" || e.Class == api.Benign {
+	if e.Step == "" {
 		return out, "", nil
 	}
 	switch e.Kind {

@@ -53,7 +53,7 @@ func (n *Notifier) escalate(ctx context.Context, d outbox.Due) error {
 	if !canSign(*s, r) {
 		return n.box.Escalated(ctx, d, n.now(), next)
 	}
-	m := n.about(r, *s, message.Escalated, fmt.Sprintf("%s:%d:%s:escalated", r.Gate, n.cursor().Seq, r.ID))
+	m := n.about(r, *s, message.Escalated, numbered(n.cursor())+":"+r.ID+":escalated")
 	m.Title, m.Urgent = n.titled(r, "still waits after "+span(n.now().Sub(r.CreatedAt).Round(1e9))), true
 	l := letter(*s, m)
 	l.Asks = true
@@ -67,7 +67,7 @@ func (n *Notifier) escalate(ctx context.Context, d outbox.Due) error {
 // digest says in one message what many would have said.
 func (n *Notifier) digest(total int, last []message.Message) message.Message {
 	at := n.cursor()
-	m := message.Message{ID: fmt.Sprintf("%s:%d:digest:%d", at.Gate, at.Seq, n.now().Unix()), Thread: at.Gate + ":digest", Kind: message.Digest,
+	m := message.Message{ID: fmt.Sprintf("%s:digest:%d", numbered(at), n.now().Unix()), Thread: at.Gate + ":digest", Kind: message.Digest,
 		Gate: at.Gate, At: n.now()}
 	counts := map[string]int{}
 	waiting := 0

@@ -42,6 +42,7 @@ type gate struct {
 	odd      error // of each request
 	note     string
 	key      string
+	stays    bool // the stream stays open at its end
 }
 
 func (g *gate) Status(context.Context) (api.Status, error) {
@@ -113,6 +114,9 @@ func (g *gate) Events(ctx context.Context, after int64, _ bool, fn func(api.Entr
 		if err := fn(must.Get(api.ParseEntry(log[i]))(failNow{})); err != nil {
 			return err
 		}
+	}
+	if g.stays {
+		<-ctx.Done()
 	}
 	return ctx.Err()
 }

@@ -82,15 +82,15 @@ func CleanLines(s string, runes int) string {
 }
 
 // host matches what a chat program could take for the name of a host, and so make a link of.
-var host = regexp.MustCompile(`([\pL\pN_-])\.([\pL]{2})`)
+var host = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([\pL\pN_-])\.([\pL]{2})`) })
 
 // Defang returns a text of which no product makes a link or a mention: "https://a.example" becomes
 // "https[:]//a[.]example", "@channel" becomes "(at)channel", and "<!channel>" becomes "< !channel>".
 func Defang(s string) string {
 	s = strings.ReplaceAll(s, "://", "[:]//")
 	s = strings.NewReplacer("@", "(at)", "\uff20", "(at)", "\ufe6b", "(at)", "<!", "< !", "<#", "< #").Replace(s)
-	for host.MatchString(s) { // a match takes the letters before the next one's dot
-		s = host.ReplaceAllString(s, "$1[.]$2")
+	for host().MatchString(s) { // a match takes the letters before the next one's dot
+		s = host().ReplaceAllString(s, "$1[.]$2")
 	}
 	return operations().Replace(s)
 }

@@ -99,7 +99,9 @@ func TestHostileWords(t *testing.T) {
 
 func FuzzForms(f *testing.F) {
 	for _, text := range hostile {
-		f.Add(text)
+		if len(text) < 1000 { // large ones are slow to change
+			f.Add(text)
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		clean := message.Clean(text, 50)
@@ -177,14 +179,12 @@ func noLinks(t *testing.T, texts []string) {
 	t.Helper()
 	for _, s := range texts {
 		require.True(t, utf8.ValidString(s))
-		for _, r := range s {
-			require.False(t, op.Hidden(r) && r != '\n' && r != '\ufffd', "%U in %q", r, s)
-		}
+		require.False(t, strings.ContainsFunc(s, func(r rune) bool { return op.Hidden(r) && r != '\n' && r != '\ufffd' }), "%q", s)
 		s = allowed.ReplaceAllString(s, "")
 		for _, spec := range op.Catalogue() {
 			s = strings.ReplaceAll(s, spec.Name, "") // gated's own, and no host
 		}
-		require.NotRegexp(t, link, s)
+		require.False(t, link.MatchString(s), "%q", s)
 	}
 }
 

@@ -40,7 +40,8 @@ CREATE TABLE cursor (
 	one  INTEGER PRIMARY KEY CHECK (one = 1),
 	gate TEXT NOT NULL,
 	seq  INTEGER NOT NULL CHECK (seq >= 0),
-	hash TEXT NOT NULL
+	hash TEXT NOT NULL,
+	era  INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE message (
 	id      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -115,12 +116,14 @@ type Cursor struct {
 	Gate string
 	Seq  int64
 	Hash string // hex SHA-256 of its text; empty if notify never saw that entry
+	// Era is when a log of this gate id began anew, in Unix seconds, because its numbers then mean other entries; else 0.
+	Era int64
 }
 
 // Cursor returns the cursor; false before the first start.
 func (o *Outbox) Cursor(ctx context.Context) (c Cursor, ok bool, err error) {
 	err = o.store.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRow(`SELECT gate, seq, hash FROM cursor`).Scan(&c.Gate, &c.Seq, &c.Hash)
+		return tx.QueryRow(`SELECT gate, seq, hash, era FROM cursor`).Scan(&c.Gate, &c.Seq, &c.Hash, &c.Era)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Cursor{}, false, nil
@@ -195,8 +198,9 @@ func (o *Outbox) Begin(ctx context.Context, c Cursor, now time.Time, letters ...
 }
 
 func setCursor(tx *store.Tx, c Cursor) error {
-	_, err := tx.Exec(`INSERT INTO cursor(one, gate, seq, hash) VALUES(1, ?, ?, ?)
-		ON CONFLICT (one) DO UPDATE SET gate = excluded.gate, seq = excluded.seq, hash = excluded.hash`, c.Gate, c.Seq, c.Hash)
+	_, err := tx.Exec(`INSERT INTO cursor(one, gate, seq, hash, era) VALUES(1, ?, ?, ?, ?)
+		ON CONFLICT (one) DO UPDATE SET gate = excluded.gate, seq = excluded.seq, hash = excluded.hash, era = excluded.era`, c.Gate, c.Seq,
+		c.Hash, c.Era)
 	return err
 }
 

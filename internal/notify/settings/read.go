@@ -53,7 +53,7 @@ func (r *reader) sink(name string, v strictyaml.Value) Sink {
 		s.Principals = append(s.Principals, text(e, 255))
 	}
 	for _, e := range v.Get("for").List() {
-		if !requester.MatchString(e.Text()) {
+		if !requester().MatchString(e.Text()) {
 			e.Fail("%q is neither uid:NUMBER nor agent:NAME", e.Text())
 		}
 		s.For = append(s.For, e.Text())
@@ -133,7 +133,7 @@ func (r *reader) ntfy(v strictyaml.Value) *Ntfy {
 	default:
 		n.Topic = text(v.Need("topic"), 64)
 	}
-	if r.complete(v) && !topic.MatchString(n.Topic) {
+	if r.complete(v) && !topic().MatchString(n.Topic) {
 		v.Fail("the topic is not 1 to 64 of A-Z, a-z, 0-9, _ and -")
 	}
 	return n

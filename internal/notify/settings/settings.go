@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -223,4 +224,6 @@ func (s Settings) Find(name string) *Sink {
 	return &s.Sinks[i]
 }
 
-var requester = regexp.MustCompile(`^(uid:(0|[1-9][0-9]{0,9})|agent:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
+var requester = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(uid:(0|[1-9][0-9]{0,9})|agent:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
+})

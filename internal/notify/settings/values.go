@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/base/op"
@@ -23,8 +24,8 @@ import (
 )
 
 var (
-	topic   = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
-	reaches = regexp.MustCompile(`^(ssh://)?[A-Za-z0-9][A-Za-z0-9@.:_/%-]{0,254}$`)
+	topic   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`) })
+	reaches = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(ssh://)?[A-Za-z0-9][A-Za-z0-9@.:_/%-]{0,254}$`) })
 )
 
 func (r *reader) path(v strictyaml.Value) string {
@@ -37,7 +38,7 @@ func (r *reader) path(v strictyaml.Value) string {
 
 func (r *reader) reach(v strictyaml.Value) string {
 	s := v.Text()
-	if v.Present() && !reaches.MatchString(s) {
+	if v.Present() && !reaches().MatchString(s) {
 		v.Fail("%q is nothing that opsign -H takes, such as ssh://pve1", s)
 	}
 	return s

@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -77,7 +79,7 @@ func (a authority) server(t *testing.T, edit func(*x509.Certificate)) *tls.Confi
 func (a authority) receiver(t *testing.T, edit func(*x509.Certificate), h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
 	s.TLS = a.server(t, edit)
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -312,6 +314,9 @@ func TestSlowAndEndless(t *testing.T) {
 			}
 			go func() {
 				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+					return
+				}
 				tick := time.NewTicker(20 * time.Millisecond)
 				defer tick.Stop()
 				for _, b := range []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nX: " + strings.Repeat("y", 1000)) {

@@ -59,13 +59,13 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 func (s mailer) Send(ctx context.Context, m message.Message, now time.Time) (string, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.is.Server)
+	raw, err := d.DialContext(ctx, "tcp", s.is.Server)
 	if err != nil {
 		return "", &Failure{Why: plain(err)}
 	}
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	conn = &bounded{conn, maxTalk}
+	defer func() { _ = raw.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	var conn net.Conn = &bounded{raw, maxTalk}
 	if s.is.TLS == "implicit" {
 		secure := tls.Client(conn, s.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {

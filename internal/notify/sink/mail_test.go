@@ -242,7 +242,9 @@ func (s *said) Close() error                { return nil }
 // an answer of 2xx to its data.
 func FuzzMailServer(f *testing.F) {
 	for _, text := range nonsense {
-		f.Add([]byte(text))
+		if len(text) < 1000 { // large ones are slow to change
+			f.Add([]byte(text))
+		}
 	}
 	f.Add([]byte("220 a\r\n250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n250 done\r\n221 x\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -125,6 +125,7 @@ func TestEachRuleFails(t *testing.T) {
 		{"time.Now", "internal/base/op/x.go", "package op\n\nimport \"time\"\n\nvar t = time.Now()\n", "internal/base/op/x.go:5: time.Now"},
 		{"time.Now under another name", "internal/base/op/x.go", "package op\n\nimport clock \"time\"\n\nvar t = clock.Now()\n", "time.Now"},
 		{"time.Sleep", "cmd/gated/x.go", "package main\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
+		{"a pattern at the start", "cmd/gated/x.go", "package main\n\nimport \"regexp\"\n\nvar p = regexp.MustCompile(`x`)\n", "use sync.OnceValue"},
 		{"time.Sleep in a test", "internal/base/op/x_test.go", "package op\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
 		{"time.Sleep as a value", "internal/base/op/x.go", "package op\n\nimport \"time\"\n\nvar wait = time.Sleep\n", "time.Sleep"},
 		{"work left behind", "internal/base/op/x.go", "package op\n\n// TO" + "DO: later\n", "internal/base/op/x.go:3: TO" + "DO"},

@@ -76,6 +76,7 @@ func (f file) rules(t Table) []Problem {
 	if n := bytes.Count(f.content, []byte("\n")); n > maxFileLines {
 		out = append(out, Problem{Path: f.path, What: fmt.Sprintf("%d lines, more than %d", n, maxFileLines)})
 	}
+	out = append(out, f.patterns()...)
 	for _, d := range f.syntax.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {
@@ -84,6 +85,31 @@ func (f file) rules(t Table) []Problem {
 		if n := f.line(fn.End()) - f.line(fn.Pos()) + 1; n > maxFuncLines {
 			out = append(out, f.problem(fn.Pos(), fmt.Sprintf("%s has %d lines, more than %d", fn.Name.Name, n, maxFuncLines)))
 		}
+	}
+	return out
+}
+
+// patterns reports regular expressions that the package compiles at the start. Each hook would wait for that, because a
+// hook is a start of the program.
+func (f file) patterns() []Problem {
+	name := f.importName("regexp")
+	if name == "" || strings.HasPrefix(f.path, "internal/test/") || strings.HasSuffix(f.dir(), "test") {
+		return nil // no program links these
+	}
+	var out []Problem
+	for _, d := range f.syntax.Decls {
+		if _, isFunc := d.(*ast.FuncDecl); isFunc {
+			continue
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if _, later := n.(*ast.FuncLit); later {
+				return false
+			}
+			if isSelector(n, name, "MustCompile") {
+				out = append(out, f.problem(n.Pos(), "regexp.MustCompile at the start: use sync.OnceValue"))
+			}
+			return true
+		})
 	}
 	return out
 }
