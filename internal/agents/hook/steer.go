@@ -147,7 +147,9 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 }
 
 // ids are what back ends number guests with: a number, or a UUID.
-var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`) })
+var ids = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+})
 
 func isNumber(name string) bool { return ids().MatchString(name) }
 
