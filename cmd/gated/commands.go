@@ -240,7 +240,11 @@ func typed(p api.Param) string {
 func notes(p api.Param) string {
 	text := ""
 	if p.Type == op.TInt {
-		text += fmt.Sprintf(" (%s, %d to %d)", p.Unit, p.Min, p.Max)
+		unit := ""
+		if p.Unit != "" {
+			unit = p.Unit + ", "
+		}
+		text += fmt.Sprintf(" (%s%d to %d)", unit, p.Min, p.Max)
 	}
 	if p.Required {
 		text += " (required)"

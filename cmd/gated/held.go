@@ -187,7 +187,7 @@ func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client
 		}
 		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
 			cli.Moment(r.ExpiresAt),
-			r.Scope, cli.Quoted(r.Reason)))
+			r.Scope, r.Reason))
 		return nil
 	})
 	if err == nil && none && q.Agent != "" && !bare(q.Agent) {

@@ -145,6 +145,8 @@ Exits 1 if the receiver did not take it.`,
 			if emit := t.Emit(sent{of.Name, m.ID, err == nil, answer}); emit != nil {
 				return emit
 			}
+		case err == nil && answer == "":
+			t.Print("the sink %s took it, and said nothing\n", of.Name)
 		case err == nil:
 			t.Print("the sink %s took it: %s\n", of.Name, cli.Inline(answer))
 		default:

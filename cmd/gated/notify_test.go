@@ -12,10 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/notify"
+	"gated/internal/notify/outbox"
 )
 
 // gated notify test goes by the settings and the files that they name: the authority, the secret address, the token.
@@ -73,4 +76,40 @@ func TestNotifyTest(t *testing.T) {
 	typo := write("typo.yaml", "sinks:\n  chat: {exec: {argv: [/bin/true]}, role: [operational]}\n")
 	require.Contains(t, run(api.ExitRefused, "check", typo), "typo.yaml:2")
 	require.Contains(t, run(api.ExitRefused, "check", filepath.Join(dir, "none.yaml")), "unknown_target")
+}
+
+// A second writer of the outbox ends the process that follows the gate: a replay beside it is refused and writes nothing.
+func TestReplayWaitsForTheEndOfRun(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	file := filepath.Join(dir, "notify.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("state: "+state+"\nsinks:\n  me: {exec: {argv: [/bin/true]}, alarms: true}\n"), 0o600))
+	unlock, err := notify.Lock(t.Context(), state)
+	require.NoError(t, err)
+	box, err := outbox.Open(t.Context(), notify.DatabaseIn(state), nil)
+	require.NoError(t, err)
+	replay := func() string {
+		out := new(bytes.Buffer)
+		tool := testTool()
+		tool.Stdout, tool.Stderr = out, out
+		require.Equal(t, api.ExitRefused, tool.run(t.Context(), []string{"notify", "replay", "--all", "--config", file}))
+		return out.String()
+	}
+	require.Contains(t, replay(), "conflict: another gated notify runs")
+	_, err = box.Replay(t.Context(), "", "", time.Now())
+	require.NoError(t, err, "its writer goes on")
+	require.NoError(t, box.Close())
+	unlock()
+	require.Contains(t, replay(), "there is no such dead letter")
+}
+
+// A program that says nothing took the message too.
+func TestASinkThatSaysNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notify.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("sinks:\n  me: {exec: {argv: [/bin/true]}, alarms: true}\n"), 0o600))
+	out := new(bytes.Buffer)
+	tool := testTool()
+	tool.Stdout, tool.Stderr = out, out
+	require.Equal(t, api.ExitDone, tool.run(t.Context(), []string{"notify", "test", "me", "--config", file}), out.String())
+	require.Equal(t, "the sink me took it, and said nothing\n", out.String())
 }

@@ -107,8 +107,8 @@ func (t *tool) notifyReplayCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "replay ID|--all [SINK]",
 		Short: "Queue dead letters again",
-		Long: `ID is a dead letter's, as gated notify status prints it. With SINK, only those of that sink. A running gated notify
-sends them within seconds. A request of which a letter speaks may be decided by now: opsign list.`,
+		Long: `ID is a dead letter's, as gated notify status prints it. With SINK, only those of that sink. End gated notify run
+before, because one process alone may write the outbox; started again, it sends them. A request of which a letter speaks may be decided by now: opsign list.`,
 		Example: "  gated notify replay --all ops-chat",
 	}, cobra.MaximumNArgs(2), func(c *cobra.Command, args []string) error {
 		id := ""
@@ -135,6 +135,12 @@ sends them within seconds. A request of which a letter speaks may be decided by 
 		if _, err := os.Stat(path); err != nil {
 			return noOutbox(err, s.State)
 		}
+		// The outbox has one writer. A second one would end the process that follows the gate.
+		unlock, err := notify.Lock(c.Context(), s.State)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 		box, err := outbox.Open(c.Context(), path, nil)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net"
 	"os"
 	"os/exec"
@@ -58,8 +57,8 @@ func (u *tourist) serve(env ...string) (stop func()) {
 	notify := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(u.t)
 	require.NoError(u.t, os.Chmod(path, 0o666))
 	cmd := u.command(append(env, "NOTIFY_SOCKET="+path), "gated", "serve")
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	log := new(lines)
+	cmd.Stderr = log
 	require.NoError(u.t, cmd.Start())
 	require.NoError(u.t, notify.SetReadDeadline(time.Now().Add(time.Minute)))
 	buf := make([]byte, 100)

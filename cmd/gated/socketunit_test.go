@@ -44,7 +44,7 @@ type manager struct {
 	passes *os.File
 	notify *net.UnixConn
 	daemon *exec.Cmd
-	log    *bytes.Buffer
+	log    *lines
 }
 
 func newManager(t *testing.T) *manager {
@@ -110,7 +110,7 @@ func (m *manager) start(env ...string) {
 	m.daemon = m.command(daemonUID, "underunit", "serve", "--state", m.state, "--socket", m.socket)
 	m.daemon.Env = append(m.daemon.Env, append(env, "NOTIFY_SOCKET="+m.notify.LocalAddr().String())...)
 	m.daemon.ExtraFiles = []*os.File{m.passes}
-	m.log = &bytes.Buffer{}
+	m.log = new(lines)
 	m.daemon.Stderr = m.log
 	require.NoError(m.t, m.daemon.Start())
 	m.says("^READY=1$")

@@ -22,7 +22,7 @@ func TestTheHubIsSaid(t *testing.T) {
 	require.Equal(t, Finding{What: "hub", State: OK, Detail: "https://hub.example.com: revision r1, read 2026-03-01T12:00:00Z"}, r.of("hub"))
 
 	for code, hint := range map[refusal.Code]string{refusal.NotAllowed: "chmod 600", refusal.Unavailable: "the hub runs", refusal.UnknownTarget: "a directory",
-		refusal.Malformed: "guides/hub.md"} {
+		refusal.Malformed: "guides/hub"} {
 		p.hub.Error = &api.Error{Code: code, Detail: "what \x1b[2J is wrong"}
 		r = p.examine()
 		require.False(t, r.Sound)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"gated/internal/agents/shell"
@@ -65,18 +66,18 @@ func filesOf(paths []string) ([]string, error) {
 }
 
 // applies finds the name of a program that applies patches.
-var applies = regexp.MustCompile(`apply_?patch|codex-run-as-apply-patch`)
+var applies = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`apply_?patch|codex-run-as-apply-patch`) })
 
 // parseShell returns the files that the patches in a shell's line change; nothing for a line that applies none. A relative
 // path stands below each directory in which the shell may be. Malformed if the line does not tell all files: the shell
 // would make a path, a directory or the whole patch from something else. It then returns those that it tells, and those
 // of each patch in the line, as if it began where the call does.
 func parseShell(line string, at shell.Place) (out []string, err error) {
-	if !applies.MatchString(line) && !strings.Contains(line, beginPatch) {
+	if !applies().MatchString(line) && !strings.Contains(line, beginPatch) {
 		return nil, nil
 	}
 	list, whole := shell.Patches(line, at)
-	if !whole && applies.MatchString(line) && strings.Contains(line, beginPatch) {
+	if !whole && applies().MatchString(line) && strings.Contains(line, beginPatch) {
 		err = refusal.New(refusal.Malformed, "the shell's line may apply a patch, and has a mistake or is too long")
 	}
 	for _, p := range list {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -104,12 +105,12 @@ func otherServer() error {
 }
 
 // ownProgram matches the base names of gated's program.
-var ownProgram = regexp.MustCompile(`^gated(-v?[0-9][0-9A-Za-z.+~_-]*)?$`)
+var ownProgram = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^gated(-v?[0-9][0-9A-Za-z.+~_-]*)?$`) })
 
 // ownServer reports whether a line is one that gated mcp install writes: the program gated or gated-VERSION at any path,
 // then mcp, --as NAME and --socket PATH, the last two if they were said. Any other line is another program's.
 func ownServer(line []string) bool {
-	if len(line) < 2 || !ownProgram.MatchString(filepath.Base(line[0])) || line[1] != "mcp" {
+	if len(line) < 2 || !ownProgram().MatchString(filepath.Base(line[0])) || line[1] != "mcp" {
 		return false
 	}
 	rest := line[2:]

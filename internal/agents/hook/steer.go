@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/client/api"
@@ -146,9 +147,11 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 }
 
 // ids are what back ends number guests with: a number, or a UUID.
-var ids = regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+var ids = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+})
 
-func isNumber(name string) bool { return ids.MatchString(name) }
+func isNumber(name string) bool { return ids().MatchString(name) }
 
 // plainWord returns a word that is known and prints as it is; any other becomes TARGET.
 func plainWord(w steer.Word) string {

@@ -147,7 +147,7 @@ func Load(path string) (Settings, error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return Settings{}, refusal.New(refusal.UnknownTarget, "there is no %s", op.Shown(path)).
-			WithHint("write it as docs/guides/notify.md says, or name another file with --config")
+			WithHint("gated docs guides/notify says how to write it, or name another file with --config")
 	case err != nil:
 		return Settings{}, err
 	case len(b) > maxFile:
