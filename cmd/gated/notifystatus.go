@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"time"
@@ -131,22 +132,7 @@ before, because one process alone may write the outbox; started again, it sends 
 		case len(args) == 1:
 			only = args[0]
 		}
-		path := notify.DatabaseIn(s.State)
-		if _, err := os.Stat(path); err != nil {
-			return noOutbox(err, s.State)
-		}
-		// The outbox has one writer. A second one would end the process that follows the gate.
-		unlock, err := notify.Lock(c.Context(), s.State)
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		box, err := outbox.Open(c.Context(), path, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = box.Close() }() // an acknowledged change is on disk
-		n, err := box.Replay(c.Context(), id, only, time.Now())
+		n, err := replay(c.Context(), s.State, id, only)
 		switch {
 		case err != nil:
 			return err
@@ -161,4 +147,24 @@ before, because one process alone may write the outbox; started again, it sends 
 	file.add(c)
 	c.Flags().BoolVar(&all, "all", false, "every dead letter, of SINK if it is named")
 	return c
+}
+
+// replay queues the dead letter id again, or every one if it is empty; of the sink only, if that is not.
+func replay(ctx context.Context, state, id, only string) (int64, error) {
+	path := notify.DatabaseIn(state)
+	if _, err := os.Stat(path); err != nil {
+		return 0, noOutbox(err, state)
+	}
+	// The outbox has one writer. A second one would end the process that follows the gate.
+	unlock, err := notify.Lock(ctx, state)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	box, err := outbox.Open(ctx, path, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = box.Close() }() // an acknowledged change is on disk
+	return box.Replay(ctx, id, only, time.Now())
 }
