@@ -109,7 +109,8 @@ func (t *tool) notifyReplayCommand() *cobra.Command {
 		Use:   "replay ID|--all [SINK]",
 		Short: "Queue dead letters again",
 		Long: `ID is a dead letter's, as gated notify status prints it. With SINK, only those of that sink. End gated notify run
-before, because one process alone may write the outbox; started again, it sends them. A request of which a letter speaks may be decided by now: opsign list.`,
+before, because one process alone may write the outbox; started again, it sends them. opsign list says whether the
+request of a letter still waits.`,
 		Example: "  gated notify replay --all ops-chat",
 	}, cobra.MaximumNArgs(2), func(c *cobra.Command, args []string) error {
 		id := ""
