@@ -40,6 +40,9 @@ var errAgain = errors.New("a call failed")
 
 // transaction begins, runs the calls with run, and commits. An error of run ends the transaction.
 func (w *writer) transaction(batch []*call, run func(*call) error) error {
+	if err := w.redeem(); err != nil {
+		return err
+	}
 	if err := w.open(); err != nil {
 		return err
 	}
@@ -55,6 +58,10 @@ func (w *writer) transaction(batch []*call, run func(*call) error) error {
 		}
 	}()
 	w.memory = &groupMemory{}
+	if k := w.session.conn.capture; k != nil {
+		k.begin()
+		w.memory.slots = append(w.memory.slots, slot{k, k})
+	}
 	kept := 0
 	for _, c := range batch {
 		err := run(c)
@@ -74,8 +81,14 @@ func (w *writer) transaction(batch []*call, run func(*call) error) error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	ended = true
+	if err := w.seal(); err != nil {
+		return err
+	}
 	crashpoint.Here(crashpoint.StoreWritten)
+	if err := w.keep(); err != nil {
+		return err
+	}
+	ended = true
 	return w.commit()
 }
 
@@ -186,15 +199,27 @@ func (w *writer) commit() error {
 	} else {
 		w.groups++
 	}
+	if err != nil && w.sealed != nil { // it is kept elsewhere, so it has to come into this database
+		w.owe(false)
+		if later := w.redeem(); later != nil {
+			return fmt.Errorf("%w; %w", err, later)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	crashpoint.Here(crashpoint.StoreCommitted)
+	w.committed()
+	return nil
+}
+
+// committed tells those who wait for a COMMIT.
+func (w *writer) committed() {
 	w.wrote()
 	for _, fn := range w.store.hooks.commit() {
 		w.protectHook(fn)
 	}
-	return nil
 }
 
 // protectHook runs an OnCommit function. The group is on disk: a panic must

@@ -34,9 +34,10 @@ func vet(query string) error {
 }
 
 // vetWord refuses words that no SQL may have, migrations included. A ROLLBACK conflict clause ends the group of every
-// caller. A deferred constraint fails at the COMMIT, where the faulty call is unknown.
+// caller. A deferred constraint fails at the COMMIT, where the faulty call is unknown. A FAIL clause keeps a part of what a
+// failed statement did.
 func vetWord(word string) error {
-	if word == "ROLLBACK" || word == "DEFERRABLE" {
+	if word == "ROLLBACK" || word == "DEFERRABLE" || word == "FAIL" {
 		return fmt.Errorf("store: %s is not allowed in SQL", word)
 	}
 	return nil

@@ -17,6 +17,12 @@ type Options struct {
 	// Logger gets failures that no caller gets, and migrations; nil for none.
 	Logger *slog.Logger
 
+	// Keeper, if set, keeps each group's row changes elsewhere before they are committed here (docs/design/ledger.md).
+	Keeper Keeper
+
+	// Local names the tables whose rows a Keeper does not get, because they describe this machine.
+	Local []string
+
 	// Rehearse has each group run once for nothing before it counts, so that tests find functions that may not run
 	// twice. It is for tests.
 	Rehearse bool
@@ -35,6 +41,9 @@ type Store struct {
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
 
+	keeper   Keeper // or nil
+	local    []string
+	schema   int // with a Keeper: the version of the schema
 	rehearse bool
 
 	closeOnce  sync.Once
@@ -60,12 +69,21 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
+	if err := s.meetKeeper(ctx, o.Migrations); err != nil {
+		return nil, err
+	}
 	if err := prepare(ctx, s.path, o.Migrations, s.log); err != nil {
 		return nil, err
 	}
 	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}
 	if err := w.open(); err != nil {
 		return nil, err
+	}
+	if o.Keeper != nil {
+		if err := w.base(); err != nil {
+			w.discard()
+			return nil, err
+		}
 	}
 	s.writer = w
 	go w.run()
@@ -94,7 +112,7 @@ func newStore(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
 	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
-		rehearse: o.Rehearse, testCommit: o.commit}
+		keeper: o.Keeper, local: o.Local, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"gated/internal/base/crashpoint"
+)
+
+// Place is how far a database is in the groups that a Keeper keeps. Before the first group it is the zero Place.
+type Place struct {
+	Number uint64   // of the newest group in the database
+	Era    uint64   // of the daemon that made it
+	Digest [32]byte // of it and all before it
+}
+
+// Kept is one group that a Keeper has kept.
+type Kept struct {
+	Place         // after it
+	Schema  int    // of the database that made it
+	Changes []byte // as in DecodeChanges
+}
+
+// Keeper keeps the row changes of each group elsewhere before they are committed here. The writer's goroutine calls it,
+// one call after the other, and waits. So each call ends within the Keeper's own limit of time.
+type Keeper interface {
+	// Begin is called first, by Open: here is how far this database is. If there is an error, Open returns it.
+	Begin(ctx context.Context, here Place) error
+	// After returns some of the groups after a place, in order, and checked. Without more of them it returns none.
+	After(ctx context.Context, here Place) ([]Kept, error)
+	// Seal makes changes into the next group, and returns the place after it. Nothing is kept yet.
+	Seal(schema int, changes []byte) (Place, error)
+	// Keep keeps the sealed group, durably. The error is ErrKeepInDoubt if only Settle can say whether it is kept. After any
+	// other error it is not kept, and never will be.
+	Keep() error
+	// Settle says after ErrKeepInDoubt whether the sealed group is kept, for good. With an error, that is not known yet.
+	Settle() (kept bool, err error)
+}
+
+// ErrKeepInDoubt is returned by a Keeper if the group may have been kept or not.
+var ErrKeepInDoubt = errors.New("it is not known yet whether the group was kept")
+
+// owed is a group that was sealed and is not in this database, although it is kept, or may be.
+type owed struct {
+	Kept
+	doubtful bool // the Keeper has to say whether it is kept
+}
+
+// seal captures the group, and writes into the transaction how far the database is with it.
+func (w *writer) seal() error {
+	w.sealed = nil
+	k := w.session.conn.capture
+	if k == nil {
+		return nil
+	}
+	if k.err != nil {
+		return k.err
+	}
+	if len(k.changes) == 0 {
+		return nil // no row of another machine's would change
+	}
+	crashpoint.Here(crashpoint.LedgerCaptured)
+	place, err := w.store.keeper.Seal(w.store.schema, k.changes)
+	if err != nil {
+		return fmt.Errorf("seal a group: %w", err)
+	}
+	if err := w.session.setPlace(place); err != nil {
+		return err
+	}
+	w.sealed = &Kept{place, w.store.schema, k.changes}
+	return nil
+}
+
+// keep has the sealed group kept elsewhere. After an error the transaction is rolled back. If the outcome is not known,
+// the writer owes it, and runs no other group before it is.
+func (w *writer) keep() error {
+	if w.sealed == nil {
+		return nil
+	}
+	crashpoint.Here(crashpoint.LedgerSent)
+	err := w.store.keeper.Keep()
+	if errors.Is(err, ErrKeepInDoubt) {
+		kept, unknown := w.store.keeper.Settle()
+		switch {
+		case unknown != nil:
+			w.owe(true)
+			return fmt.Errorf("%w: %w", err, unknown)
+		case kept:
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep the group: %w", err)
+	}
+	crashpoint.Here(crashpoint.LedgerAcknowledged)
+	return nil
+}
+
+// owe notes that the sealed group must come into this database before any other.
+func (w *writer) owe(doubtful bool) {
+	w.owed = &owed{*w.sealed, doubtful}
+	w.owed.Changes = append([]byte(nil), w.sealed.Changes...) // the connection uses its memory again
+}
+
+// redeem brings an owed group into the database, if it is kept.
+func (w *writer) redeem() error {
+	if w.owed == nil {
+		return nil
+	}
+	if w.owed.doubtful {
+		kept, err := w.store.keeper.Settle()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrKeepInDoubt, err)
+		}
+		if !kept {
+			w.owed = nil
+			return nil
+		}
+		w.owed.doubtful = false
+	}
+	w.discard()
+	if err := applyOnce(w.store.path, w.store.local, w.owed.Kept); err != nil {
+		return fmt.Errorf("a group that is kept is not in the database yet: %w", err)
+	}
+	w.store.log.Warn("a group that was kept elsewhere only is in the database now", "number", w.owed.Number)
+	w.owed = nil
+	w.committed()
+	return nil
+}
+
+// The rows of store_meta that say how far the database is. They have numbers alone, so a digest is four of them.
+var placeRows = [...]string{"ledger.number", "ledger.era", "ledger.digest.0", "ledger.digest.1", "ledger.digest.2", "ledger.digest.3"}
+
+// setPlace writes how far the database is.
+func (s *session) setPlace(p Place) error {
+	args := []any{placeRows[0], int64(p.Number), placeRows[1], int64(p.Era)}
+	for i := range 4 {
+		args = append(args, placeRows[2+i], int64(binary.BigEndian.Uint64(p.Digest[8*i:])))
+	}
+	return s.control(`INSERT INTO store_meta (name, n) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)
+		ON CONFLICT (name) DO UPDATE SET n = excluded.n`, args...)
+}
+
+// place reads how far the database is.
+func (s *session) place() (p Place, err error) {
+	var n [len(placeRows)]int64
+	for i, name := range placeRows {
+		err := s.one(noDeadline, `SELECT n FROM store_meta WHERE name = '`+name+`'`, &n[i])
+		if errors.Is(err, sql.ErrNoRows) {
+			return Place{}, nil
+		}
+		if err != nil {
+			return Place{}, fmt.Errorf("read how far the database is: %w", err)
+		}
+	}
+	p.Number, p.Era = uint64(n[0]), uint64(n[1])
+	for i := range 4 {
+		binary.BigEndian.PutUint64(p.Digest[8*i:], uint64(n[2+i]))
+	}
+	return p, nil
+}
