@@ -301,16 +301,12 @@ func (a *Applier) sequence(c Change) error {
 	return a.s.control(`INSERT INTO sqlite_sequence(name, seq) VALUES(?, ?)`, c.New.Values...)
 }
 
-// meetKeeper brings the database to what the Keeper has. A database that has met one is not opened without.
-func (s *Store) meetKeeper(ctx context.Context, list []Migration) error {
+// mayOpen refuses to open a database without a Keeper that has met one.
+func (s *Store) mayOpen(with *session) error {
 	if s.keeper != nil {
-		return s.catchUp(ctx, list)
+		return nil
 	}
-	version, err := readVersion(ctx, s.path)
-	if err != nil || version == 0 {
-		return err
-	}
-	here, err := placeOf(ctx, s.path)
+	here, err := with.place()
 	if err == nil && here.Number > 0 {
 		err = ErrNeedsKeeper
 	}
@@ -348,7 +344,7 @@ func (s *Store) catchUp(ctx context.Context, list []Migration) error {
 		case schema < max(version, 1):
 			return fmt.Errorf("%w: group %d has schema %d, and the database has %d", ErrDiverged, kept[0].Number, schema, version)
 		case schema > version:
-			if err := prepare(ctx, s.path, list[:schema], s.log); err != nil {
+			if err := s.prepare(ctx, list[:schema]); err != nil {
 				return err
 			}
 			version = schema

@@ -19,7 +19,7 @@ type Place struct {
 
 // Kept is one group that a Keeper has kept.
 type Kept struct {
-	Place         // after it
+	Place          // after it
 	Schema  int    // of the database that made it
 	Changes []byte // as in DecodeChanges
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"strconv"
 
@@ -72,7 +71,8 @@ func readVersion(ctx context.Context, path string) (version int, err error) {
 }
 
 // prepare brings the database to the newest schema, and logs that it did.
-func prepare(ctx context.Context, path string, list []Migration, log *slog.Logger) (err error) {
+func (st *Store) prepare(ctx context.Context, list []Migration) (err error) {
+	path, log := st.path, st.log
 	s, err := openSession(ctx, path, writing)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
@@ -83,6 +83,9 @@ func prepare(ctx context.Context, path string, list []Migration, log *slog.Logge
 	}
 	var version int
 	if err := s.one(ctx, "PRAGMA user_version", &version); err != nil {
+		return err
+	}
+	if err := st.mayOpen(s); err != nil {
 		return err
 	}
 	missing := list[min(version, len(list)):]

@@ -69,10 +69,12 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
-	if err := s.meetKeeper(ctx, o.Migrations); err != nil {
-		return nil, err
+	if o.Keeper != nil {
+		if err := s.catchUp(ctx, o.Migrations); err != nil {
+			return nil, err
+		}
 	}
-	if err := prepare(ctx, s.path, o.Migrations, s.log); err != nil {
+	if err := s.prepare(ctx, o.Migrations); err != nil {
 		return nil, err
 	}
 	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}
