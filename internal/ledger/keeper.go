@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/base/store"
+)
+
+// readAtOnce is how many groups one Read asks for.
+const readAtOnce = 256
+
+// The reasons for which a daemon does not begin with a ledger. Each needs an operator.
+var (
+	// ErrLost: the ledger has fewer groups than the database here. It lost some, or it was rolled back.
+	ErrLost = errors.New("the ledger lost groups that are in the database here")
+	// ErrForked: the ledger has another group under a number that is in the database here.
+	ErrForked = errors.New("the ledger has another group than the database here")
+	// ErrRolledBack: the ledger's era is lower than the one of the database here.
+	ErrRolledBack = errors.New("the ledger is of an earlier era than the database here")
+)
+
+// Settings are what a Keeper needs.
+type Settings struct {
+	Engine Engine
+	Gate   string // its id
+	Signer Signer
+	// Verifier is the public half of Signer.
+	Verifier Verifier
+	// Settling is how often Settle asks an engine that does not know yet, before its callers hear so.
+	Settling int
+	// Pause waits before the next of these questions; nil for none. It returns an error if waiting is over.
+	Pause func(try int) error
+}
+
+// Keeper keeps the groups of a store in a ledger, as its active daemon. It implements store.Keeper, and like it is for
+// one goroutine.
+type Keeper struct {
+	Settings
+	era    uint64
+	last   Link  // the newest group that is kept
+	sealed Group // the one that Seal made
+	after  Link  // and the link after it
+}
+
+// New returns a keeper that has not begun.
+func New(s Settings) *Keeper { return &Keeper{Settings: s} }
+
+// Begin checks that the ledger is the one that the database here knows, and begins a new era in it. So an earlier active
+// daemon keeps nothing from now on.
+func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
+	p, err := k.Engine.Position(ctx)
+	if err != nil {
+		return fmt.Errorf("read how far the ledger is: %w", err)
+	}
+	switch {
+	case p.Last < here.Number:
+		return fmt.Errorf("%w: it has %d groups, and %d are here, so the decisions of %d groups would be lost", ErrLost, p.Last, here.Number, here.Number-p.Last)
+	case p.Era < here.Era:
+		return fmt.Errorf("%w: era %d, and here %d", ErrRolledBack, p.Era, here.Era)
+	}
+	if err := k.same(ctx, here); err != nil {
+		return err
+	}
+	if p, err = k.Engine.Take(ctx, p.Era); err != nil {
+		return fmt.Errorf("begin era %d of the ledger: %w", p.Era+1, err)
+	}
+	k.era, k.last = p.Era, linkOf(here)
+	return nil
+}
+
+// same checks the ledger's group at the place of the database here.
+func (k *Keeper) same(ctx context.Context, here store.Place) error {
+	if here.Number == 0 {
+		return nil
+	}
+	groups, err := k.Engine.Read(ctx, here.Number-1, 1)
+	if err != nil {
+		return fmt.Errorf("read group %d of the ledger: %w", here.Number, err)
+	}
+	if len(groups) != 1 || groups[0].Number != here.Number {
+		return fmt.Errorf("%w: group %d is missing", ErrLost, here.Number)
+	}
+	g := groups[0]
+	if DigestOf(k.Gate, g) != here.Digest || !k.Verifier.Verify(message(k.Gate, g), g.Signature) {
+		return fmt.Errorf("%w: group %d", ErrForked, here.Number)
+	}
+	return nil
+}
+
+func linkOf(p store.Place) Link { return Link{p.Number, p.Era, p.Digest} }
+
+func (l Link) place() store.Place { return store.Place{Number: l.Number, Era: l.Era, Digest: l.Digest} }
+
+// After reads and checks groups after a place. The newest that it returned is the one on which Seal goes on.
+func (k *Keeper) After(ctx context.Context, here store.Place) ([]store.Kept, error) {
+	kept, err := Read(ctx, k.Engine, k.Gate, k.Verifier, here)
+	if err != nil {
+		return nil, err
+	}
+	k.last = linkOf(here)
+	if len(kept) > 0 {
+		k.last = linkOf(kept[len(kept)-1].Place)
+	}
+	return kept, nil
+}
+
+// Read reads some of the groups after a place, and checks each.
+func Read(ctx context.Context, e Engine, gate string, key Verifier, here store.Place) ([]store.Kept, error) {
+	groups, err := e.Read(ctx, here.Number, readAtOnce)
+	if err != nil {
+		return nil, fmt.Errorf("read the groups after %d: %w", here.Number, err)
+	}
+	var kept []store.Kept
+	link := linkOf(here)
+	for _, g := range groups {
+		if link, err = Verify(gate, key, link, g); err != nil {
+			return nil, err
+		}
+		schema, changes, err := decodeBody(g.Body)
+		if err != nil {
+			return nil, fmt.Errorf("group %d: %w", g.Number, err)
+		}
+		kept = append(kept, store.Kept{Place: link.place(), Schema: schema, Changes: changes})
+	}
+	return kept, nil
+}
+
+// Seal signs the next group.
+func (k *Keeper) Seal(schema int, changes []byte) (store.Place, error) {
+	body, err := encodeBody(schema, changes)
+	if err != nil {
+		return store.Place{}, err
+	}
+	if k.sealed, k.after, err = sign(k.Gate, k.Signer, k.last, k.era, body); err != nil {
+		return store.Place{}, err
+	}
+	return k.after.place(), nil
+}
+
+// Keep appends the sealed group.
+func (k *Keeper) Keep() error {
+	err := k.Engine.Append(k.sealed)
+	switch {
+	case err == nil:
+		k.last = k.after
+		return nil
+	case errors.Is(err, ErrInDoubt):
+		return fmt.Errorf("%w: %w", store.ErrKeepInDoubt, err)
+	default:
+		return err
+	}
+}
+
+// Settle asks the engine whether the sealed group is kept.
+func (k *Keeper) Settle() (kept bool, err error) {
+	for try := range max(k.Settling, 1) {
+		if try > 0 && k.Pause != nil {
+			if stop := k.Pause(try); stop != nil {
+				return false, errors.Join(stop, err)
+			}
+		}
+		if kept, err = k.Engine.Settle(k.sealed.Era, k.sealed.Number); err == nil {
+			if kept {
+				k.last = k.after
+			}
+			return kept, nil
+		}
+	}
+	return false, err
+}
+
+var _ store.Keeper = (*Keeper)(nil)
+
+// Wait returns a Pause that waits longer with each try, at most a second, until stop is closed.
+func Wait(stop <-chan struct{}) func(try int) error {
+	return func(try int) error {
+		t := time.NewTimer(min(time.Second, 10*time.Millisecond<<min(try, 10)))
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-stop:
+			return errors.New("the daemon stops")
+		}
+	}
+}
