@@ -50,7 +50,10 @@ func encodeBody(schema int, changes []byte) ([]byte, error) {
 	if _, err := w.Write(changes); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // which writes the rest
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // decodeBody reads a body. It reads no more than the length that the body names, and refuses bytes behind the end.

@@ -105,6 +105,9 @@ func (l *Ledger) position() ledger.Position {
 	return ledger.Position{Era: l.era, Beat: l.beat, Last: uint64(len(l.groups))}
 }
 
+// arrive keeps what is still under way, as a call does that waits for the row lock in PostgreSQL.
+func (l *Ledger) arrive() { l.groups, l.late = append(l.groups, l.late...), nil }
+
 // Take implements ledger.Engine.
 func (m *Member) Take(ctx context.Context, from uint64) (ledger.Position, error) {
 	if m.fault(false) != None || ctx.Err() != nil {
@@ -116,6 +119,7 @@ func (m *Member) Take(ctx context.Context, from uint64) (ledger.Position, error)
 	if l.era != from {
 		return ledger.Position{}, ledger.ErrFenced
 	}
+	l.arrive()
 	l.era++
 	return l.position(), nil
 }
@@ -159,9 +163,7 @@ func (m *Member) Settle(era, number uint64) (kept bool, err error) {
 	if f != None {
 		return false, ledger.ErrUnavailable
 	}
-	if len(l.late) > 0 { // as the row lock in PostgreSQL, Settle waits for what is still under way
-		l.groups, l.late = append(l.groups, l.late...), nil
-	}
+	l.arrive()
 	return slices.ContainsFunc(l.groups, func(g ledger.Group) bool { return g.Number == number && g.Era == era }), nil
 }
 
