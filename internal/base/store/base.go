@@ -14,11 +14,14 @@ func (w *writer) base() error {
 	if err != nil || here.Number > 0 {
 		return err
 	}
+	rows, err := w.session.dump(w.session.conn.capture.local)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
 	begun := &call{fn: func(tx *Tx) error {
 		k := tx.s.conn.capture
-		rows, err := tx.s.dump(k.local)
 		k.changes = append(k.changes, rows...)
-		return err
+		return nil
 	}}
 	if err := w.group([]*call{begun}); err != nil {
 		return fmt.Errorf("begin a ledger: %w", err)

@@ -74,7 +74,7 @@ func below(path string, o *store.Options) func() []storetest.Problem {
 	o.Keeper, o.Local = Keeper(l.Member()), ledger.LocalNames()
 	migrations := o.Migrations
 	return func() []storetest.Problem {
-		if err := Compare(context.Background(), l, path, migrations); err != nil {
+		if err := Compare(context.Background(), l.Member(), path, migrations); err != nil {
 			return []storetest.Problem{{Rule: "ledger", Says: err.Error()}}
 		}
 		return nil
@@ -83,14 +83,14 @@ func below(path string, o *store.Options) func() []storetest.Problem {
 
 // Compare replays a ledger in an empty store, and compares all tables that travel with those of the database at path,
 // which must be closed.
-func Compare(ctx context.Context, l *memory.Ledger, path string, migrations []store.Migration) (err error) {
+func Compare(ctx context.Context, e ledger.Engine, path string, migrations []store.Migration) (err error) {
 	dir, err := os.MkdirTemp("", "replay")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	there, err := store.Open(ctx, filepath.Join(dir, "replay.db"),
-		store.Options{Migrations: migrations, Keeper: Keeper(l.Member()), Local: ledger.LocalNames()})
+		store.Options{Migrations: migrations, Keeper: Keeper(e), Local: ledger.LocalNames()})
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
