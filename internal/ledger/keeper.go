@@ -18,8 +18,8 @@ var (
 	ErrLost = errors.New("the ledger lost groups that are in the database here")
 	// ErrForked: the ledger has another group under a number that is in the database here.
 	ErrForked = errors.New("the ledger has another group than the database here")
-	// ErrRolledBack: the ledger's era is lower than the one of the database here.
-	ErrRolledBack = errors.New("the ledger is of an earlier era than the database here")
+	// ErrRolledBack: the ledger's era is lower than the one of the database here, or of one of its groups.
+	ErrRolledBack = errors.New("the ledger went back to an earlier era")
 )
 
 // Settings are what a Keeper needs.
@@ -40,9 +40,10 @@ type Settings struct {
 type Keeper struct {
 	Settings
 	era    uint64
-	last   Link  // the newest group that is kept
-	sealed Group // the one that Seal made
-	after  Link  // and the link after it
+	most   uint64 // how many groups the ledger said to have when the era began
+	last   Link   // the newest group that is kept
+	sealed Group  // the one that Seal made
+	after  Link   // and the link after it
 }
 
 // New returns a keeper that has not begun.
@@ -67,7 +68,7 @@ func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
 	if p, err = k.Engine.Take(ctx, p.Era); err != nil {
 		return fmt.Errorf("begin era %d of the ledger: %w", p.Era+1, err)
 	}
-	k.era, k.last = p.Era, linkOf(here)
+	k.era, k.most, k.last = p.Era, p.Last, linkOf(here)
 	return nil
 }
 
@@ -103,6 +104,12 @@ func (k *Keeper) After(ctx context.Context, here store.Place) ([]store.Kept, err
 	k.last = linkOf(here)
 	if len(kept) > 0 {
 		k.last = linkOf(kept[len(kept)-1].Place)
+	}
+	switch {
+	case len(kept) == 0 && here.Number < k.most:
+		return nil, fmt.Errorf("%w: it said that it has %d groups, and it shows %d", ErrLost, k.most, here.Number)
+	case k.last.Era >= k.era:
+		return nil, fmt.Errorf("%w: it has a group of era %d, and era %d has only begun", ErrRolledBack, k.last.Era, k.era)
 	}
 	return kept, nil
 }
