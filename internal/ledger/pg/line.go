@@ -1,0 +1,154 @@
+package pg
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// errEnded is what a line answers after Close.
+var errEnded = errors.New("the ledger is closed")
+
+// line is one connection, made again if it breaks. One call has it at a time.
+type line struct {
+	config *pgconn.Config
+	limit  time.Duration
+	made   bool // the tables must be there
+
+	turn sync.Mutex
+	conn *connection
+
+	ctx context.Context // ends with the line
+	end context.CancelFunc
+}
+
+// connection is a server's session. It has a configuration of its own, because DialFunc changes with its life.
+type connection struct {
+	*pgconn.PgConn
+	live    atomic.Bool // pgconn may dial no more
+	warning string      // what the server warned of since the last call began
+}
+
+func newLine(config *pgconn.Config, limit time.Duration, made bool) *line {
+	l := &line{config: config, limit: limit, made: made}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// do makes a call on a connection. When the limit or ctx is over, it closes the socket, so that the call fails without a
+// cancelled statement. Sent tells whether the call began.
+func (l *line) do(ctx context.Context, call func(c *connection) error) (sent bool, err error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	c, err := l.connected(ctx)
+	if err != nil {
+		return false, err
+	}
+	stop := context.AfterFunc(ctx, func() { c.cut() })
+	c.warning = ""
+	err = call(c)
+	if !stop() || err != nil {
+		l.drop()
+	}
+	return true, err
+}
+
+// drop closes the connection without a word to the server: the next call makes a new one, perhaps to another server.
+func (l *line) drop() {
+	l.conn.cut()
+	l.conn = nil
+}
+
+// cut closes the socket, below TLS. A call that waits on it fails, and the server does not notice.
+func (c *connection) cut() {
+	socket := c.Conn()
+	if tls, ok := socket.(*tls.Conn); ok {
+		socket = tls.NetConn()
+	}
+	_ = socket.Close()
+}
+
+// close ends the call that is under way, and then the connection.
+func (l *line) close() {
+	l.end()
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.conn != nil {
+		l.drop()
+	}
+}
+
+// connected returns the connection. It tries again with longer and longer pauses until ctx is over; but a server that
+// refuses for a reason of its own is not asked twice.
+func (l *line) connected(ctx context.Context) (*connection, error) {
+	if l.ctx.Err() != nil {
+		return nil, errEnded
+	}
+	if l.conn != nil && !l.conn.IsClosed() {
+		return l.conn, nil
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		c, err := l.connect(ctx)
+		if err == nil {
+			l.conn = c
+			return c, nil
+		}
+		if final(err) {
+			return nil, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, err
+		}
+	}
+}
+
+// connect makes one connection to the first host that takes writes.
+func (l *line) connect(ctx context.Context) (*connection, error) {
+	c := &connection{}
+	config := l.config.Copy()
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if c.live.Load() { // pgconn sends a CancelRequest when a connection breaks
+			return nil, errors.New("the ledger cancels no statement")
+		}
+		return dial(ctx, network, address)
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = l.limit / 3 // so that a second host has its turn
+	}
+	// What waits for a row ends by itself. The limit does not bound the wait for a standby, and must not.
+	config.RuntimeParams["lock_timeout"] = strconv.FormatInt(l.limit.Milliseconds(), 10)
+	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.warning = n.Message
+		}
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	c.PgConn = conn
+	c.live.Store(true)
+	stop := context.AfterFunc(ctx, func() { c.cut() })
+	defer stop()
+	if err := c.acceptable(l.made); err != nil {
+		c.cut()
+		return nil, err
+	}
+	return c, nil
+}
