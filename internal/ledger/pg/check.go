@@ -75,7 +75,7 @@ func (c *connection) acceptable(made bool) error {
 
 // check refuses a server that does not promise what the settings ask for, and one that does not know the gate.
 func (e *Engine) check(ctx context.Context) error {
-	_, err := e.others.do(ctx, func(c *connection) error {
+	err := e.others.again(ctx, func(c *connection) error {
 		rows, err := c.ask(`SELECT `+promises+`, EXISTS (SELECT FROM gated.gates WHERE gate = $1) FROM `+settings, bytes(e.gate))
 		if err != nil {
 			return err

@@ -63,6 +63,15 @@ func (l *line) do(ctx context.Context, call func(c *connection) error) (sent boo
 	return true, err
 }
 
+// again makes a call that only reads. If the connection was of earlier, it may have broken since, and a new one is tried.
+func (l *line) again(ctx context.Context, call func(c *connection) error) error {
+	sent, err := l.do(ctx, call)
+	if sent && err != nil && ctx.Err() == nil && !final(err) {
+		_, err = l.do(ctx, call)
+	}
+	return err
+}
+
 // drop closes the connection without a word to the server: the next call makes a new one, perhaps to another server.
 func (l *line) drop() {
 	l.conn.cut()

@@ -9,7 +9,7 @@ import (
 
 // Position implements ledger.Engine.
 func (e *Engine) Position(ctx context.Context) (p ledger.Position, err error) {
-	_, err = e.others.do(ctx, func(c *connection) error {
+	err = e.others.again(ctx, func(c *connection) error {
 		p, err = e.position(c)
 		return err
 	})
@@ -71,7 +71,7 @@ func (e *Engine) Read(ctx context.Context, after uint64, most int) (groups []led
 	if err != nil {
 		return nil, err
 	}
-	_, err = e.others.do(ctx, func(c *connection) error {
+	err = e.others.again(ctx, func(c *connection) error {
 		groups, err = e.read(c, n, most)
 		return err
 	})

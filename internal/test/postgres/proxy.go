@@ -102,9 +102,9 @@ func (p *Proxy) pair(client net.Conn) {
 	p.running.Add(1)
 	go func() {
 		defer p.running.Done()
-		p.copy(server, client, true)
+		p.copy(server, client, false)
 	}()
-	p.copy(client, server, false)
+	p.copy(client, server, true)
 }
 
 // copy passes bytes on in one direction. At its end neither side has a connection, but the other direction first
