@@ -1,0 +1,120 @@
+package pg_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/ledger"
+	"gated/internal/ledger/pg"
+	"gated/internal/test/postgres"
+)
+
+func refuses(t *testing.T, s pg.Settings, sentence string) {
+	t.Helper()
+	e, err := pg.Open(context.Background(), s)
+	if err == nil {
+		_ = e.Close()
+	}
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.ErrorContains(t, err, sentence)
+}
+
+func TestServersThatPromiseLessAreRefused(t *testing.T) {
+	c := postgres.Primary(t)
+	s := pg.Settings{Connection: c.DSN(), Gate: "one", Limit: 2 * time.Second}
+	single := s
+	single.Single = true
+	refuses(t, single, "this database has no ledger")
+	require.ErrorContains(t, pg.Create(t.Context(), s), "no synchronous standby")
+	require.NoError(t, pg.Create(t.Context(), single))
+	require.NoError(t, pg.Create(t.Context(), single), "again")
+	refuses(t, s, "no synchronous standby")
+	e := open(t, single)
+	_, err := e.Take(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, e.Append(ledger.Group{Number: 1, Era: 1}))
+
+	other := single
+	other.Gate = "two"
+	refuses(t, other, "does not know this gate")
+
+	c.Exec(t, `CREATE ROLE blind LOGIN; GRANT USAGE ON SCHEMA gated TO blind; GRANT SELECT ON ALL TABLES IN SCHEMA gated TO blind`)
+	blind := single
+	blind.Connection += " user=blind"
+	refuses(t, blind, "cannot see how far the standbys are")
+
+	for _, level := range []string{"off", "local", "remote_write"} {
+		c.Exec(t, `ALTER ROLE gated SET synchronous_commit = '`+level+`'`)
+		refuses(t, s, "synchronous_commit="+level)
+	}
+	c.Exec(t, `ALTER ROLE gated SET synchronous_commit = 'off'`)
+	refuses(t, single, "synchronous_commit=off")
+	c.Exec(t, `ALTER ROLE gated RESET synchronous_commit`)
+
+	c.Set(t, "fsync", "off")
+	require.ErrorContains(t, e.Append(ledger.Group{Number: 2, Era: 1}), "fsync=off")
+	refuses(t, single, "fsync=off")
+	c.Set(t, "fsync", "on")
+	require.NoError(t, e.Append(ledger.Group{Number: 2, Era: 1}))
+
+	c.Exec(t, `UPDATE gated.version SET version = 2`)
+	refuses(t, single, "tables are of version")
+	c.Exec(t, `UPDATE gated.version SET version = 1`)
+
+	c.Set(t, "default_transaction_read_only", "on")
+	refuses(t, single, "read only connection")
+}
+
+func TestAStandbyAloneIsRefused(t *testing.T) {
+	pair := postgres.NewPair(t)
+	s := newGate(t, pair.DSN())
+	s.Connection, s.Limit = pair.Second.DSN(), time.Second
+	refuses(t, s, "read only connection")
+}
+
+func TestPoolersAreRefused(t *testing.T) {
+	c := postgres.Primary(t)
+	for _, mode := range []string{"transaction", "session"} {
+		s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode)), Gate: "one", Single: true, Limit: 5 * time.Second}
+		require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer")
+	}
+}
+
+func TestThePasswordIsInNoError(t *testing.T) {
+	c := postgres.Primary(t)
+	const secret = "s3cret-word"
+	for _, connection := range []string{
+		c.DSN() + " user=missing password=" + secret,
+		fmt.Sprintf("postgres://gated:%s@127.0.0.1:1/postgres?sslmode=disable", secret),
+		"postgres://gated:" + secret + "@127.0.0.1:x/postgres",
+		"host='127.0.0.1 password=" + secret,
+		c.DSN() + " dbname=" + secret + " password=" + secret,
+	} {
+		_, err := pg.Open(context.Background(), pg.Settings{Connection: connection, Gate: "one", Limit: time.Second})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), secret)
+	}
+}
+
+func TestAFullDiskKeepsNothing(t *testing.T) {
+	c := postgres.PrimaryOn(t, postgres.SmallDisk(t, 200))
+	s := pg.Settings{Connection: c.DSN(), Gate: "one", Single: true, Limit: 20 * time.Second}
+	require.NoError(t, pg.Create(t.Context(), s))
+	w := newWriter(t, s)
+	body := make([]byte, 4<<20)
+	var err error
+	n := uint64(0)
+	for err == nil && n < 100 {
+		n++
+		err = w.engine.Append(ledger.Group{Number: n, Era: w.era, Body: body})
+	}
+	require.Error(t, err)
+	if err := w.engine.Append(ledger.Group{Number: n, Era: w.era, Body: body}); err == nil {
+		n++
+	}
+	t.Logf("after %d groups: %v", n-1, err)
+}
