@@ -77,6 +77,8 @@ func TestAStandbyThatIsDownMakesAllWait(t *testing.T) {
 	require.ErrorIs(t, w.engine.Beat(w.era), ledger.ErrUnavailable)
 	_, err := w.engine.Settle(w.era, 2)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	waits := pair.First.Exec(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+	require.Equal(t, "1", waits[0][0], "the append still waits: its statement is not cancelled when its socket is closed")
 	pair.Second.Start(t)
 	pair.First.Synchronous(t)
 	require.True(t, must.Get(w.engine.Settle(w.era, 2))(t))

@@ -107,14 +107,16 @@ func TestAFullDiskKeepsNothing(t *testing.T) {
 	w := newWriter(t, s)
 	body := make([]byte, 4<<20)
 	var err error
-	n := uint64(0)
-	for err == nil && n < 100 {
-		n++
-		err = w.engine.Append(ledger.Group{Number: n, Era: w.era, Body: body})
+	kept := uint64(0)
+	for kept < 100 {
+		if err = w.engine.Append(ledger.Group{Number: kept + 1, Era: w.era, Body: body}); err != nil {
+			break
+		}
+		kept++
 	}
-	require.Error(t, err)
-	if err := w.engine.Append(ledger.Group{Number: n, Era: w.era, Body: body}); err == nil {
-		n++
-	}
-	t.Logf("after %d groups: %v", n-1, err)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.ErrorContains(t, err, "No space left")
+	p, err := w.engine.Position(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, kept, p.Last)
 }
