@@ -170,14 +170,28 @@ func (k *Keeper) Settle() (kept bool, err error) {
 			}
 		}
 		if kept, err = k.Engine.Settle(k.sealed.Era, k.sealed.Number); err == nil {
-			if kept {
-				k.last = k.after
-			}
-			return kept, nil
+			return kept, k.settled(kept)
 		}
 	}
 	return false, err
 }
+
+// settled goes on after the sealed group if it is kept. It reads the group first: under this number must be no other.
+func (k *Keeper) settled(kept bool) error {
+	if !kept {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	if err := k.same(ctx, k.after.place()); err != nil {
+		return err
+	}
+	k.last = k.after
+	return nil
+}
+
+// readLimit bounds how long Settle reads a group. A read that is cancelled changes nothing.
+const readLimit = 10 * time.Second
 
 var _ store.Keeper = (*Keeper)(nil)
 

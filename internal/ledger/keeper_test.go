@@ -156,6 +156,36 @@ func TestAPartition(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 }
 
+// TestAnotherGroupUnderTheNumberInDoubt: the ledger says that the group is kept, and has another one. Then the daemon
+// decides nothing more.
+func TestAnotherGroupUnderTheNumberInDoubt(t *testing.T) {
+	l, path := three(t)
+	m := l.Member()
+	s := must.Get(openOn(t, path, ledgertest.Keeper(m)))(t)
+	m.Order(memory.InDoubtKept, memory.Away, memory.Away, memory.Away)
+	require.ErrorIs(t, s.Update(t.Context(), insertOne), store.ErrKeepInDoubt)
+	l.Change(func(g []ledger.Group, era uint64) ([]ledger.Group, uint64) {
+		g[3].Body = slices.Clone(g[2].Body)
+		return g, era
+	})
+	for range 2 {
+		require.ErrorIs(t, s.Update(t.Context(), insertOne), ledger.ErrForked)
+	}
+	require.Len(t, l.Groups(), 4)
+}
+
+// TestCompareSeesADifference has a row here that the ledger lacks, and the reverse.
+func TestCompareSeesADifference(t *testing.T) {
+	l, path := three(t)
+	require.NoError(t, ledgertest.Compare(t.Context(), l.Member(), path, countedSchema))
+	l.Change(func(g []ledger.Group, era uint64) ([]ledger.Group, uint64) { return g[:2], era })
+	require.ErrorContains(t, ledgertest.Compare(t.Context(), l.Member(), path, countedSchema), "counted")
+	more, _ := three(t)
+	k := must.Get(openOn(t, filepath.Join(t.TempDir(), "more.db"), ledgertest.Keeper(more.Member())))(t)
+	require.NoError(t, k.Update(t.Context(), insertOne))
+	require.ErrorContains(t, ledgertest.Compare(t.Context(), more.Member(), path, countedSchema), "counted")
+}
+
 // TestOneOfTwoTakesTheEra: two that saw the same era cannot both begin the next one.
 func TestOneOfTwoTakesTheEra(t *testing.T) {
 	l := memory.New()
