@@ -143,6 +143,10 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 				w.now.engine.Order(rapid.SampledFrom([]memory.Fault{memory.Lost, memory.InDoubt, memory.InDoubtKept, memory.LateKept}).Draw(rt, "fault"))
 			case 1:
 				w.now.engine.Order(memory.InDoubtKept, memory.Away, memory.Away, memory.Away) // Settle asks three times
+				_, err := w.now.gate.PutSet(t.Context(), uid, "doubt", "", []byte("x"))
+				require.Error(rt, err)
+				require.NoError(rt, w.now.store.Close())
+				w.now = w.start(w.now.path)
 			case 2:
 				require.NoError(rt, w.now.store.Close())
 				w.now = w.start(w.now.path)

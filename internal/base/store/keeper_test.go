@@ -53,7 +53,7 @@ func (k *shelf) Keep() error {
 	return nil
 }
 
-func (k *shelf) Settle() (bool, error) {
+func (k *shelf) Settle(<-chan struct{}) (bool, error) {
 	if k.settles != nil {
 		return false, k.settles
 	}
@@ -198,7 +198,7 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 		unknown error
 		told    bool // the caller hears of success
 		kept    bool // and the row is there in the end
-		stopped bool // until the Keeper knows, every other call is refused
+		stopped bool // every other call is refused, until the next start
 	}{
 		{name: "kept", told: true, kept: true},
 		{name: "not kept", answer: func(func()) error { return lost }},
@@ -218,14 +218,15 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, ErrUnavailable)
 			}
-			k.answer = nil
+			k.answer, k.settles = nil, nil
 			if c.stopped {
 				groups := len(k.groups)
-				require.ErrorIs(t, s.Update(t.Context(), insert), ErrUnavailable)
+				require.ErrorIs(t, s.Update(t.Context(), insert), errParted)
 				require.Len(t, k.groups, groups)
 				require.Equal(t, 1, count(t, s))
+				require.NoError(t, s.Close())
+				s = openOn(t, s.Path(), k, nil)
 			}
-			k.settles = nil
 			require.NoError(t, s.Update(t.Context(), insert))
 			want := 2
 			if c.kept {
