@@ -59,14 +59,17 @@ terminal() { # terminal NAME USER
 
 screen() { tmux capture-pane -p -J -S - -t "$1" | sed -e 's/ *$//' | grep -v '^$' || true; }
 
-# settled waits until the last line of a terminal is as wanted.
-settled() {
+# settled waits until the last line of a terminal is as wanted, shows until any line is.
+settled() { awaited "$1" 1 "$2"; }
+shows() { awaited "$1" +1 "$2"; }
+
+awaited() { # awaited TERMINAL LINES REGEX, LINES as tail -n takes them
 	for _ in $(seq 600); do
-		screen "$1" | tail -n 1 | grep -qE -- "$2" && return
+		screen "$1" | tail -n "$2" | grep -E -- "$3" >/dev/null && return
 		sleep 0.05
 	done
 	screen "$1" | tail -n 30 >&2
-	fail "the terminal $1 does not show $2"
+	fail "the terminal $1 does not show $3"
 }
 
 # type TERMINAL LINE types a line and waits until it ended, or asks for more; left says how the last command ended.
