@@ -111,6 +111,11 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 			return err
 		}
 	}
+	if !(setup.Choice{StateDir: f.dir}).Made() {
+		if err = t.confirmUser(ctx, in, asks, person, &f); err != nil {
+			return err
+		}
+	}
 	copies, err := setup.NewKeys()
 	if err != nil {
 		return err

@@ -215,6 +215,19 @@ func (t *tool) confirmKeys(ctx context.Context, in *bufio.Reader, asks bool, key
 	return out, nil
 }
 
+// confirmUser adds the user behind sudo to those who may ask, if no flag names any and the person agrees. Without such a
+// user, root alone could reach the new gate.
+func (t *tool) confirmUser(ctx context.Context, in *bufio.Reader, asks bool, p person, f *setupFlags) error {
+	if !asks || f.own || len(f.users) > 0 || p.name == "" {
+		return nil
+	}
+	yes, err := t.asked(ctx, in, fmt.Sprintf("May %s ask the gate for steps (group %s)? [y/N] ", op.Shown(p.name), life.ServiceUser))
+	if yes {
+		f.users = []string{p.name}
+	}
+	return err
+}
+
 // asked reports whether the person says yes. It ends with ctx, because a person who presses Ctrl-C types nothing more.
 func (t *tool) asked(ctx context.Context, in *bufio.Reader, question string) (bool, error) {
 	t.Say("%s", question)

@@ -13,22 +13,51 @@ install -D -m 0644 "${debs[0]}" /tmp/old/gated.deb
 install -D -m 0644 "${debs[1]}" /tmp/new/gated.deb
 people
 
-say "Two commands of root, and the gate is there"
-told root 0 'cd /tmp/old && apt install ./gated.deb'
-healthy
-told root 0 "gated setup --operator ~alice/.ssh/id_ed25519.pub:alice@example.com --who-may-ask agent --who-may-ask alice --yes"
+say "Two commands of README by alice, who has sudo, and her first step is approved"
+echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice
+install -o alice -m 0644 "${debs[0]}" ~alice
+pages=/src
+terminal alice alice
+block README.md Install 1 >/dev/null
+[ "$(wc -l <"$dir/block")" = 2 ] || fail "README installs with more than two commands"
+follow alice
+screen alice | grep -E '^(found|to do|done|To undo|  (key|systemctl|gpasswd|rm)|May )' | sed 's/^/    /'
+tmux kill-server
 healthy
 verified /usr/lib/systemd/system/gated*
+terminal alice alice
+block README.md Install 2 >/dev/null
+follow alice
+screen alice | grep -q '^destroyed guest/web' || { screen alice >&2; fail "README's first step was not done"; }
+tmux kill-server
+pages=/usr/share/doc/gated
+told root 0 'gated setup --who-may-ask agent --yes'
 
 say "An agent in a bare login asks, and alice hears of it by mail"
 told agent 0 'if env | grep GATED; then exit 1; fi; gated status | head -n 2'
 mails
-told agent 0 'gated submit guest.create web --wait'
-told agent 3 "gated submit guest.destroy web --reason 'the project is over'"
-mailed alice '^type: opsign approve j2.1$'
-told alice 0 'opsign approve j2.1 --key .ssh/id_ed25519 --yes | tail -n 1'
-printed 'destroyed guest/web'
-mailed alice '^Subject: demo: j2.1 .* was done$'
+told agent 0 'gated submit guest.create shop --wait'
+told agent 3 "gated submit guest.destroy shop --reason 'the project is over'"
+mailed alice '^type: opsign approve j4.1$'
+told alice 0 'opsign approve j4.1 --key .ssh/id_ed25519 --yes | tail -n 1'
+printed 'destroyed guest/shop'
+mailed alice '^Subject: demo: j4.1 .* was done$'
+
+say "The journal has each decision, with its fields"
+# journald takes a moment.
+for _ in $(seq 200); do
+	journalctl --unit gated --output json --no-pager GATED_STEP=j4.1 >"$dir/out"
+	! grep -q '"GATED_KIND":"succeeded"' "$dir/out" || break
+	sleep 0.05
+done
+jq -r '[.GATED_KIND, .GATED_JOB, .GATED_REQUEST, .GATED_OP, .GATED_TARGET, .GATED_REQUESTER // .GATED_BY, .GATED_SIGNERS, .PRIORITY] | map(. // "-") | join(" ")' \
+	"$dir/out" | tee "$dir/decisions" | sed 's/^/    /'
+cp "$dir/decisions" "$dir/out"
+uid=$(id -u agent)
+printed "^requested j4 j4.1 guest.destroy guest/shop uid:$uid - 6$"
+printed '^approved j4 j4.1 guest.destroy guest/shop .*alice@example.com.* 6$'
+printed '^dispatched j4 j4.1 guest.destroy guest/shop '
+printed '^succeeded j4 j4.1 guest.destroy guest/shop '
 
 say "A real Prometheus has what the gate counts"
 login agent 3 "gated submit guest.create db --wait; gated submit guest.destroy db --reason 'to be kept over upgrades'"
@@ -40,4 +69,24 @@ calls_while 'systemctl restart gated'
 calls_while 'systemctl reload gated'
 told root 0 'pkill --signal KILL --uid gated gated; while pgrep --uid gated gated; do sleep 0.05; done'
 told agent 0 'gated status | head -n 1'
+healthy
+
+say "systemd ends a daemon that hangs, and starts it again"
+install -d /run/systemd/system/gated.service.d
+printf '[Service]\nWatchdogSec=2s\nTimeoutAbortSec=2s\n' >/run/systemd/system/gated.service.d/quick.conf
+systemctl daemon-reload
+systemctl restart gated
+pid=$(systemctl show --property MainPID --value gated)
+told root 0 "kill -STOP $pid"
+for _ in $(seq 400); do
+	[ -e "/proc/$pid" ] || break
+	sleep 0.05
+done
+[ ! -e "/proc/$pid" ] || fail "the daemon hangs, and systemd does not end it"
+told agent 0 'gated status | head -n 1'
+silent 0 journalctl --unit gated --no-pager
+printed 'Watchdog timeout'
+rm /run/systemd/system/gated.service.d/quick.conf
+systemctl daemon-reload
+systemctl restart gated
 healthy

@@ -74,13 +74,14 @@ awaited() { # awaited TERMINAL LINES REGEX, LINES as tail -n takes them
 
 # type TERMINAL LINE types a line and waits until it ended, or asks for more; left says how the last command ended.
 type() {
-	local before
+	local before last
+	last=$(screen "$1" | tail -n 1)
 	before=$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')
 	tmux send-keys -t "$1" -l -- "$2"
 	tmux send-keys -t "$1" Enter
 	for _ in $(seq 600); do
 		if [ "$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')" -gt "$before" ] ||
-			asked "$1" >/dev/null; then
+			{ [ "$(screen "$1" | tail -n 1)" != "$last" ] && asked "$1" >/dev/null; }; then
 			return
 		fi
 		sleep 0.05
@@ -107,7 +108,7 @@ follow() {
 	while IFS= read -r line <&3; do
 		printf '  $ %s\n' "$line"
 		type "$1" "$line"
-		if answer=$(asked "$1"); then type "$1" "$answer"; fi
+		while answer=$(asked "$1"); do type "$1" "$answer"; done
 		code=$(left "$1")
 		want=${2:-0}
 		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3

@@ -129,7 +129,7 @@ func (s System) member(name, group string) (Step, error) {
 			WithHint("name users of this host with --who-may-ask")
 	}
 	g, err := user.LookupGroup(group)
-	return Step{What: fmt.Sprintf("%s may ask (group %s)", op.Shown(u.Username), group), Done: err == nil && isMember(name, g.Gid),
+	return Step{What: fmt.Sprintf("%s may ask, from the next login on (group %s)", op.Shown(u.Username), group), Done: err == nil && isMember(name, g.Gid),
 		Undo: shell("gpasswd", "-d", u.Username, group),
 		do:   func(ctx context.Context) error { return s.Run(ctx, "usermod", "-aG", group, u.Username) }}, nil
 }

@@ -68,10 +68,10 @@ func (r *reader) sink(name string, v strictyaml.Value) Sink {
 		s.Digest = Digest{int(d.Need("more_than").Int(1, 10_000)), d.Need("within").Duration(0, time.Second, 24*time.Hour)}
 	}
 	if len(s.Roles)+len(s.Principals)+len(s.For) == 0 && !s.Alarms {
-		v.Fail("the sink %s gets nothing: say roles, principals, for or alarms", name)
+		v.Lacks("the sink %s gets nothing: say roles, principals, for or alarms", name)
 	}
 	if s.Escalate != nil && len(s.Roles)+len(s.Principals) == 0 {
-		v.Fail("the sink %s escalates nothing: say for which roles or principals", name)
+		v.Lacks("the sink %s escalates nothing: say for which roles or principals", name)
 	}
 	r.kind(v, &s)
 	return s
@@ -91,7 +91,10 @@ func (r *reader) kind(v strictyaml.Value, s *Sink) {
 			read(e)
 		}
 	}
-	if n != 1 {
+	switch {
+	case n == 0:
+		v.Lacks("the sink %s has none of webhook, ntfy, smtp and exec", s.Name)
+	case n > 1:
 		v.Fail("the sink %s has %d of webhook, ntfy, smtp and exec, not one", s.Name, n)
 	}
 }
@@ -161,18 +164,19 @@ func (r *reader) smtp(v strictyaml.Value) *SMTP {
 	for _, e := range v.Need("to").List() {
 		m.To = append(m.To, address(e))
 	}
-	if len(m.To) == 0 || len(m.To) > 50 {
-		v.Get("to").Fail("to has %d addresses, not 1 to 50", len(m.To))
+	if to := v.Get("to"); to.Present() && (len(m.To) == 0 || len(m.To) > 50) {
+		to.Fail("to has %d addresses, not 1 to 50", len(m.To))
 	}
 	return m
 }
 
 func (r *reader) exec(v strictyaml.Value) *Exec {
 	e := &Exec{}
-	for _, arg := range v.Need("argv").List() {
+	argv := v.Need("argv")
+	for _, arg := range argv.List() {
 		e.Argv = append(e.Argv, text(arg, 4096))
 	}
-	if len(e.Argv) == 0 || !filepath.IsAbs(e.Argv[0]) {
+	if argv.Present() && (len(e.Argv) == 0 || !filepath.IsAbs(e.Argv[0])) {
 		v.Fail("argv begins with the absolute path of a program")
 	}
 	return e
