@@ -43,6 +43,24 @@ told alice 0 'opsign approve j4.1 --key .ssh/id_ed25519 --yes | tail -n 1'
 printed 'destroyed guest/shop'
 mailed alice '^Subject: demo: j4.1 .* was done$'
 
+say "Root looks at the notifier, and at a sink that takes nothing, as the guide to messages says"
+told root 0 "$(block docs/guides/notify.md 'As a service' 3)"
+printed '^alice  *20'
+systemctl stop opensmtpd
+login agent 0 'gated submit guest.create left --wait'
+login agent 3 'gated submit guest.destroy left'
+look=$(block docs/guides/notify.md 'As a service' 3)
+for _ in $(seq 200); do
+	su - root -c "$look" >"$dir/out"
+	! grep -q 'connection refused' "$dir/out" || break
+	sleep 0.05
+done
+sed 's/^/    /' "$dir/out"
+printed '^alice .* 1 .*connection refused'
+systemctl start opensmtpd
+mailed alice '^type: opsign approve j6.1$'
+told agent 0 'gated cancel j6'
+
 say "The journal has each decision, with its fields"
 # journald takes a moment.
 for _ in $(seq 200); do
