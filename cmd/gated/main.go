@@ -274,6 +274,21 @@ func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]strin
 	})
 }
 
+// completeSigner offers the keys that are listed and not revoked, and files.
+func (t *tool) completeSigner(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	words, _ := t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) ([]string, error) {
+		list, err := cl.Trust(ctx)
+		var out []string
+		for _, s := range list.Signers {
+			if !slices.Contains(list.Revoked, s.Fingerprint) {
+				out = append(out, s.Fingerprint+"\t"+s.Principal)
+			}
+		}
+		return out, err
+	})
+	return words, cobra.ShellCompDirectiveDefault
+}
+
 // completeJob completes ids of jobs in a state, of any if it is empty.
 func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
