@@ -10,13 +10,16 @@ pages=/usr/share/doc/gated
 mapfile -t debs < <(find /packages -name '*.deb' | sort -V)
 [ "${#debs[@]}" = 2 ] || fail "/packages has ${#debs[@]} packages, not two"
 install -D -m 0644 "${debs[0]}" /tmp/old/gated.deb
+install -D -m 0644 -t /tmp/built/dist/packages "${debs[0]}"
 install -D -m 0644 "${debs[1]}" /tmp/new/gated.deb
 people
 
-say "Two commands of root, and the gate is there"
-told root 0 'cd /tmp/old && apt install ./gated.deb'
+say "README's two commands, as root types them, and the gate is there"
+mapfile -t commands < <(pages=/src block README.md Install 1 | sed 's/^sudo //; s/  *#.*//')
+[ "${#commands[@]}" = 2 ] || fail "README installs with ${#commands[@]} commands, not two"
+told root 0 "cd /tmp/built && ${commands[0]}"
 healthy
-told root 0 "gated setup --operator ~alice/.ssh/id_ed25519.pub:alice@example.com --who-may-ask agent --who-may-ask alice --yes"
+told root 0 "${commands[1]} --operator ~alice/.ssh/id_ed25519.pub:alice@example.com --who-may-ask agent --who-may-ask alice --yes"
 healthy
 verified /usr/lib/systemd/system/gated*
 
