@@ -23,6 +23,14 @@ told root 0 "${commands[1]} --operator ~alice/.ssh/id_ed25519.pub:alice@example.
 healthy
 verified /usr/lib/systemd/system/gated*
 
+say "A user's own gate, beside the host's"
+# shellcheck disable=SC2016 # the login's shell expands it
+told alice 0 'gated init --operator .ssh/id_ed25519.pub >/dev/null 2>&1; gated serve 2>log & until [ -S .local/state/gated/gated.sock ]; do sleep 0.05; done
+	gated status | head -n 1; kill %1; wait %1; rm -r .local/state/gated log'
+printed "^gated .*, uid $(id -u alice),"
+told alice 0 'gated status | head -n 1'
+printed "^gated .*, uid $(id -u gated),"
+
 say "An agent in a bare login asks, and alice hears of it by mail"
 told agent 0 'if env | grep GATED; then exit 1; fi; gated status | head -n 2'
 mails
