@@ -76,9 +76,9 @@ func (t *tool) root(args ...string) *cobra.Command {
 and runs only after an operator signed that exact step with an SSH key (see opsign).
 
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached, 5
-internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml or
-/etc/gated/client.yaml, else the first that exists of $XDG_RUNTIME_DIR/gated/gated.sock,
-~/.local/state/gated/gated.sock and /run/gated/gated.sock.`,
+internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml, else
+$XDG_RUNTIME_DIR/gated/gated.sock or ~/.local/state/gated/gated.sock if it exists, else that of /etc/gated/client.yaml,
+else /run/gated/gated.sock.`,
 		Example: "  gated status\n" +
 			"  gated submit guest.start web-1 --wait",
 	},

@@ -135,8 +135,18 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	if err := t.goOn(ctx, in, f, asks, done.Steps); err != nil {
 		return err
 	}
-	if err := setup.Apply(ctx, done.Steps, t.saysStep); err != nil {
+	var did []setup.Step
+	err = setup.Apply(ctx, done.Steps, func(s setup.Step, begins bool) {
+		t.saysStep(s, begins)
+		if !begins {
+			did = append(did, s)
+		}
+	})
+	if err != nil {
 		t.Say("note: what was done stays; gated setup goes on from there when you run it again\n")
+		if !t.JSON {
+			t.showUndo(did)
+		}
 		return err
 	}
 	return t.showSetup(done, false)

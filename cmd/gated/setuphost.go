@@ -297,15 +297,21 @@ func (t *tool) showSetup(d setupDone, dry bool) error {
 			}
 		}
 	}
-	t.Print("to undo it, line by line:\n")
-	for _, s := range slices.Backward(d.Steps) {
-		if s.Undo != "" {
-			t.Print("  %s\n", s.Undo)
-		}
-	}
+	t.showUndo(d.Steps)
 	t.Print("next:\n")
 	for _, line := range d.Next {
 		t.Print("  %s\n", line)
 	}
 	return nil
+}
+
+// showUndo says how to take back what this run did. What was there before may be of other people, so no line removes it.
+func (t *tool) showUndo(steps []setup.Step) {
+	heading := "to undo it, line by line:\n"
+	for _, s := range slices.Backward(steps) {
+		if !s.Done && s.Undo != "" {
+			t.Print(heading+"  %s\n", s.Undo)
+			heading = ""
+		}
+	}
 }

@@ -15,7 +15,7 @@ people
 
 say "Two commands of README by alice, who has sudo, and her first step is approved"
 echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice
-install -o alice -m 0644 "${debs[0]}" ~alice
+install -D -o alice -m 0644 -t ~alice/dist/packages "${debs[0]}"
 pages=/src
 terminal alice alice
 block README.md Install 1 >/dev/null
@@ -32,6 +32,14 @@ screen alice | grep -q '^destroyed guest/web' || { screen alice >&2; fail "READM
 tmux kill-server
 pages=/usr/share/doc/gated
 told root 0 'gated setup --who-may-ask agent --yes'
+
+say "A user's own gate, beside the host's"
+# shellcheck disable=SC2016 # the login's shell expands it
+told alice 0 'gated init --operator .ssh/id_ed25519.pub >/dev/null 2>&1; gated serve 2>log & until [ -S .local/state/gated/gated.sock ]; do sleep 0.05; done
+	gated status | head -n 1; kill %1; wait %1; rm -r .local/state/gated log'
+printed "^gated .*, uid $(id -u alice),"
+told alice 0 'gated status | head -n 1'
+printed "^gated .*, uid $(id -u gated),"
 
 say "An agent in a bare login asks, and alice hears of it by mail"
 told agent 0 'if env | grep GATED; then exit 1; fi; gated status | head -n 2'

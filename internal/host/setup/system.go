@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
-	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 )
@@ -98,26 +97,6 @@ func (s System) stateDir(c Choice) Step {
 				return err
 			}
 			return os.Lchown(c.StateDir, int(uid), int(gid))
-		}}
-}
-
-// clientFile tells every user's clients where the gate is.
-func (s System) clientFile() Step {
-	return Step{What: "clients of all users find the gate, by " + op.Shown(s.ClientFile), Done: exists(s.ClientFile),
-		Undo: shell("rm", s.ClientFile),
-		do: func(context.Context) error {
-			if err := os.MkdirAll(filepath.Dir(s.ClientFile), 0o755); err != nil {
-				return err
-			}
-			text := "# Where the gate of this host listens.\nsocket: " + s.Socket + "\n"
-			if !s.Booted { // the daemon itself listens, and not root
-				uid, _, err := lookUp(s.User)
-				if err != nil {
-					return err
-				}
-				text += fmt.Sprintf("uid: %d\n", uid)
-			}
-			return ownfile.ReplaceAs(s.ClientFile, []byte(text), func(f *os.File) error { return f.Chmod(0o644) })
 		}}
 }
 
