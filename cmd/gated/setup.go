@@ -106,13 +106,8 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	}
 	asks := !f.yes && cli.IsTerminal(t.stdin)
 	in := bufio.NewReader(t.stdin)
-	if len(f.operators) == 0 && !(setup.Choice{StateDir: f.dir}).Made() {
-		if f.operators, err = t.confirmKeys(ctx, in, asks, keys); err != nil {
-			return err
-		}
-	}
 	if !(setup.Choice{StateDir: f.dir}).Made() {
-		if err = t.confirmUser(ctx, in, asks, person, &f); err != nil {
+		if err := t.confirm(ctx, in, asks, person, keys, &f); err != nil {
 			return err
 		}
 	}

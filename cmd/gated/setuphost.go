@@ -186,6 +186,16 @@ func sick(s api.Status) string {
 	return strings.Join(out, "; ")
 }
 
+// confirm asks for what no flag says of a new gate: whose keys may sign, and who may ask.
+func (t *tool) confirm(ctx context.Context, in *bufio.Reader, asks bool, p person, keys []setup.FoundKey, f *setupFlags) (err error) {
+	if len(f.operators) == 0 {
+		if f.operators, err = t.confirmKeys(ctx, in, asks, keys); err != nil {
+			return err
+		}
+	}
+	return t.confirmUser(ctx, in, asks, p, f)
+}
+
 // confirmKeys returns the keys of which the person says that they may sign.
 func (t *tool) confirmKeys(ctx context.Context, in *bufio.Reader, asks bool, keys []setup.FoundKey) ([]string, error) {
 	if len(keys) == 0 || !asks {
