@@ -157,3 +157,17 @@ func FuzzPlace(f *testing.F) {
 		}
 	})
 }
+
+// A file that names a path of the user's own is no reason to set the host up.
+func TestTheHintAboutAGateThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{"socket: " + filepath.Join(dir, "none") + "\n", "start the gate that listens there, or correct the path"},
+		{"socket: " + SystemSocket + "\n", "sudo gated setup makes that gate"},
+	} {
+		file := placeFile(t, dir, c.text)
+		cl := open(t, Options{File: file, Getenv: env{"HOME": filepath.Join(dir, "home")}.get})
+		require.Contains(t, cl.absentHint(cl.paths[0]), file+" names it")
+		require.Contains(t, cl.absentHint(cl.paths[0]), c.want)
+	}
+}
