@@ -13,6 +13,18 @@ install -D -m 0644 "${debs[0]}" /tmp/old/gated.deb
 install -D -m 0644 "${debs[1]}" /tmp/new/gated.deb
 people
 
+say "What a set-up did, its lines undo"
+login root 0 'cd /tmp/old && apt install ./gated.deb'
+login root 0 'gated setup --operator ~alice/.ssh/id_ed25519.pub:alice@example.com --who-may-ask alice --yes'
+sed -n '/^to undo it/,/^next:/s/^  //p' "$dir/out" >"$dir/undo"
+[ "$(wc -l <"$dir/undo")" -ge 3 ] || fail "it says no lines to undo it"
+told root 0 "$(cat "$dir/undo")"
+[ ! -e /var/lib/gated ] || fail "the gate is still there"
+! id -nG alice | grep -qw gated || fail "alice is still in the group"
+! systemctl is-active --quiet gated.service gated.socket || fail "a unit still runs"
+healthy
+login root 0 'apt purge --yes gated'
+
 say "Two commands of README by alice, who has sudo, and her first step is approved"
 echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice
 install -D -o alice -m 0644 -t ~alice/dist/packages "${debs[0]}"
