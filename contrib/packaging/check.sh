@@ -6,6 +6,7 @@
 #   - links between the documents in the package lead to files in it
 #   - .deb and .rpm have the same files, but for those that each needs
 #   - SHA256SUMS and its signature hold, and refuse a changed byte
+#   - bash, zsh and fish take the completions, and man the pages
 #   - install, upgrade, a refused downgrade, remove and purge do to a gate what they promise; rpm's too, as far as
 #     Debian's rpm shows it
 set -euo pipefail
