@@ -232,23 +232,6 @@ func TestADeliveredMessageStays(t *testing.T) {
 	require.Equal(t, b.now, *r.Delivered)
 }
 
-// The message after the most that may wait is a dead letter at once, which the report names.
-func TestTooManyWait(t *testing.T) {
-	b := newBox(t)
-	letters := make([]outbox.Letter, outbox.MaxQueued)
-	for i := range letters {
-		letters[i] = to("a", about(int64(i+1), "j1.1"))
-	}
-	b.handled(outbox.MaxQueued, letters...)
-	require.Equal(t, outbox.MaxQueued, b.report("a").Queued)
-	b.handled(outbox.MaxQueued+1, to("a", about(outbox.MaxQueued+1, "j2.1")), to("b", about(outbox.MaxQueued+1, "j2.1")))
-	r := b.report("a")
-	require.Equal(t, outbox.MaxQueued, r.Queued)
-	require.Equal(t, 1, r.DeadCount)
-	require.Equal(t, "too many messages wait for this sink", r.Dead[0].Why)
-	require.Equal(t, 1, b.report("b").Queued, "another sink has its own limit")
-}
-
 // Old dead letters and delivered messages are removed; what waits is not.
 func TestPrune(t *testing.T) {
 	b := newBox(t)
