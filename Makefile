@@ -89,7 +89,7 @@ matrix:
 	rm -f "$$out"; exit $$code
 
 lint:
-	@unformatted=$$(gofmt -l client cmd internal tools) || exit 1; \
+	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...

@@ -22,13 +22,13 @@ problem. With --json it prints one report: rules and codes that programs may com
 
 With --quick it reads a bounded part, and names what it did not look at: the schema, the newest 10000 entries of the
 audit log against the signed head, the steps that they tell of, and the newest 1000 open steps with their nonces. If
-you may not read the state directory, --quick asks the daemon what its own check of the log found last, as gated audit
-verify does.`,
+you may not read the state directory, --quick asks the daemon what its own checks of it found last, and a note says
+that only the daemon says so.`,
 		Example: "  gated fsck --state /var/lib/gated\n" +
 			"  gated fsck --quick",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if quick {
-			if done, err := instead(c.Context(), dir, t.auditAsked); done || err != nil {
+			if done, err := instead(c.Context(), dir, t.fsckAsked); done || err != nil {
 				return err
 			}
 		}

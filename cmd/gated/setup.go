@@ -252,7 +252,7 @@ func (f setupFlags) next(found setupFound) []string {
 }
 
 func stateArg(dir string) string {
-	if dir == life.DefaultStateDir() {
+	if dir == defaultStateDir() {
 		return ""
 	}
 	return " --state " + op.Shown(dir)
