@@ -89,11 +89,12 @@ matrix:
 	rm -f "$$out"; exit $$code
 
 lint:
-	@unformatted=$$(gofmt -l client cmd internal tools) || exit 1; \
+	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./cmd/opsign
 	cd tools && $(GO) vet ./... && $(GO) test ./...
 
 # Every fuzz target of the module, one after the other.

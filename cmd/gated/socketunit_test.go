@@ -168,6 +168,7 @@ func TestTheDaemonOfASocketUnit(t *testing.T) {
 	require.Contains(t, string(said), "conflict: ")
 	require.FileExists(t, m.socket)
 
+	m.clientsOfUnits()
 	m.passesNothingOn()
 	m.reloads(write)
 
@@ -183,6 +184,35 @@ func TestTheDaemonOfASocketUnit(t *testing.T) {
 	require.Contains(t, heard.String(), " on pve1, gate ")
 	m.stop()
 	require.FileExists(t, m.socket)
+}
+
+// clientsOfUnits: what gated-metrics.service and gated-notify.service start works without GATED_UID.
+func (m *manager) clientsOfUnits() {
+	t := m.t
+	dir := filepath.Join(filepath.Dir(m.state), "clients")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chown(dir, callerUID, callers))
+	m.run(callerUID, api.ExitDone, "gated", "metrics", "--textfile", dir, "--socket", m.socket)
+	require.Contains(t, string(must.Get(os.ReadFile(filepath.Join(dir, "gated.prom")))(t)), "\ngated_up 1\n")
+
+	settings := filepath.Join(dir, "notify.yaml")
+	require.NoError(t, os.WriteFile(settings, []byte("state: "+dir+"/outbox\nsinks: {a: {exec: {argv: [/bin/true]}, alarms: true}}\n"), 0o644))
+	notifier := m.command(callerUID, "gated", "notify", "run", "--config", settings, "--socket", m.socket)
+	follows := make(chan bool, 1)
+	log := &lines{on: func(s string) {
+		if strings.Contains(s, "follows the gate") {
+			follows <- true
+		}
+	}}
+	notifier.Stderr = log
+	require.NoError(t, notifier.Start())
+	select {
+	case <-follows:
+	case <-time.After(time.Minute):
+		t.Error(log)
+	}
+	require.NoError(t, notifier.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, notifier.Wait(), log)
 }
 
 // passesNothingOn: a guest or command of the daemon inherits no socket.
