@@ -366,3 +366,38 @@ func TestGroupsOfSeveralSchemas(t *testing.T) {
 	_, err = Open(t.Context(), filepath.Join(t.TempDir(), "b.db"), Options{Migrations: oddSchema[:1], Keeper: &shelf{groups: k.groups}, Local: []string{"mine"}})
 	require.ErrorAs(t, err, &tooNew)
 }
+
+// TestGroupsTellTheTruthWithAKeeper is TestGroupsTellTheTruth over a Keeper that keeps, loses and doubts. At the end an
+// empty database, into which the groups are replayed, has the same rows.
+func TestGroupsTellTheTruthWithAKeeper(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	answers := []func(keep func()) error{
+		func(keep func()) error { keep(); return nil },
+		func(keep func()) error { keep(); return ErrKeepInDoubt },
+		func(func()) error { return ErrKeepInDoubt },
+		func(func()) error { return errMine },
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		k, path := &shelf{}, filepath.Join(dir, fmt.Sprint(n))
+		f := openFaultyOn(t, path, k)
+		require.NoError(t, f.Update(context.Background(), put("base")))
+		for i := range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			k.answer = rapid.SampledFrom(answers).Draw(t, "answer")
+			f.round(t, i)
+			k.answer = nil
+		}
+		require.NoError(t, f.Update(context.Background(), func(tx *Tx) error { return errors.Join(makeRoom(tx), put("last")(tx)) }))
+		want, err := decode(rowsOf(t, f.Store))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		for _, on := range []string{path, path + ".replayed"} {
+			again := openFaultyOn(t, on, &shelf{groups: k.groups})
+			have, err := decode(rowsOf(t, again.Store))
+			require.NoError(t, err)
+			require.Equal(t, want, have)
+			require.NoError(t, again.Check(context.Background()))
+			require.NoError(t, again.Close())
+		}
+	})
+}
