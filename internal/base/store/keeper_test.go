@@ -1,11 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -400,4 +403,37 @@ func TestGroupsTellTheTruthWithAKeeper(t *testing.T) {
 			require.NoError(t, again.Close())
 		}
 	})
+}
+
+// TestSyncErrorsAfterAGroupIsKept: the disk fails when the ledger has the group. The caller hears that the outcome is not
+// known, no other group runs, and the next start has the group.
+func TestSyncErrorsAfterAGroupIsKept(t *testing.T) {
+	dir := inChild(t, "TestSyncErrorsAfterAGroupIsKeptChild")
+	b, err := os.ReadFile(filepath.Join(dir, "groups"))
+	require.NoError(t, err)
+	k := &shelf{}
+	require.NoError(t, gob.NewDecoder(bytes.NewReader(b)).Decode(&k.groups))
+	require.Len(t, k.groups, 2)
+	s, err := Open(t.Context(), filepath.Join(dir, "gated.db"), Options{Migrations: schema, Keeper: k})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"before": true, "after": true}, keys(t, s))
+	require.NoError(t, s.Close())
+}
+
+func TestSyncErrorsAfterAGroupIsKeptChild(t *testing.T) {
+	dir := os.Getenv(faultDir)
+	if dir == "" {
+		return // the work of TestSyncErrorsAfterAGroupIsKept
+	}
+	k := &shelf{}
+	s, err := Open(context.Background(), filepath.Join(dir, "gated.db"), Options{Migrations: schema, Keeper: k})
+	require.NoError(t, err)
+	require.NoError(t, s.Update(context.Background(), put("before")))
+	failSyncs(t)
+	require.ErrorIs(t, s.Update(context.Background(), put("after")), errParted)
+	require.ErrorIs(t, s.Update(context.Background(), put("later")), errParted)
+	require.NotContains(t, keys(t, s), "later")
+	var b bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&b).Encode(k.groups))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "groups"), b.Bytes(), 0o600))
 }
