@@ -28,7 +28,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian needs test matrix lint fuzz linear loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian needs test matrix lint fuzz linear ledger loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -89,11 +89,12 @@ matrix:
 	rm -f "$$out"; exit $$code
 
 lint:
-	@unformatted=$$(gofmt -l client cmd internal tools) || exit 1; \
+	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./cmd/opsign
 	cd tools && $(GO) vet ./... && $(GO) test ./...
 
 # Every fuzz target of the module, one after the other.
@@ -105,6 +106,12 @@ fuzz:
 linear:
 	$(GO) test -count=1 -v ./internal/test/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+
+# The suites of what decides, with a ledger in memory below their stores. Each test
+# ends with a replay in an empty store, which must have the same rows.
+ledger:
+	GATED_TEST_LEDGER=memory $(GO) test $(TESTFLAGS) ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
+		./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
 
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.

@@ -91,7 +91,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(filepath.Dir(path))}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint()}
+		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint(path)}
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
@@ -117,8 +117,11 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 }
 
 // absentHint says how a socket comes to the path.
-func (c *Client) absentHint() string {
-	if c.file != "" {
+func (c *Client) absentHint(path string) string {
+	switch {
+	case c.file != "" && path != SystemSocket:
+		return c.file + " names it: start the gate that listens there, or correct the path"
+	case c.file != "":
 		return c.file + " names it; sudo gated setup makes that gate, systemctl start gated.socket starts it"
 	}
 	return "start one with gated serve"

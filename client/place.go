@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gated/client/api"
 	"gated/internal/base/op"
@@ -14,8 +15,8 @@ import (
 	"gated/internal/base/strictyaml"
 )
 
-// SystemFile says where the gate of this host is, for all of its users. A user's own file comes first: client.yaml in
-// $XDG_CONFIG_HOME/gated, which is ~/.config/gated unless that variable is set.
+// SystemFile says where the gate of this host is, for all of its users. What is the user's own comes first: client.yaml in
+// $XDG_CONFIG_HOME/gated, which is ~/.config/gated unless that variable is set, and a gate that the user runs.
 const SystemFile = "/etc/gated/client.yaml"
 
 // maxPlaceFile is the largest client.yaml, in bytes.
@@ -29,7 +30,8 @@ type place struct {
 }
 
 // place finds the gate that the options, the environment or a file name. Without any of them there are several paths,
-// in their order. A file is read only if it decides: a client without one costs a hook two calls of the kernel.
+// in their order. What is the user's comes before what is the host's: so the host's file does not hide a gate that the
+// user runs. A file is read only if it decides.
 func (o Options) place() (place, error) {
 	if o.Socket != "" {
 		return place{paths: []string{o.Socket}}, nil
@@ -39,26 +41,28 @@ func (o Options) place() (place, error) {
 	}
 	uid := uint32(os.Geteuid())
 	home := ownfile.Home(o.Getenv)
-	for _, f := range []struct {
-		path string
-		own  ownfile.StrictModes
-	}{
-		{userFile(o.Getenv, home), ownfile.StrictModes{UID: uid, Private: ownfile.PrivateGroup(uid)}},
-		{o.systemFile(), ownfile.StrictModes{}},
-	} {
-		if f.path == "" {
-			continue
-		}
-		p, err := readPlace(f.path, f.own)
-		if err != nil || len(p.paths) > 0 {
+	if path := userFile(o.Getenv, home); path != "" {
+		own := ownfile.StrictModes{UID: uid, Private: ownfile.PrivateGroup(uid)}
+		if p, err := readPlace(path, own); err != nil || len(p.paths) > 0 {
 			return p, err
 		}
 	}
 	paths := api.SearchedSockets(uid, o.Getenv, home)
+	last := len(paths) - 1
 	if o.System != "" {
-		paths[len(paths)-1] = o.System
+		paths[last] = o.System
+	}
+	if !slices.ContainsFunc(paths[:last], isThere) {
+		if p, err := readPlace(o.systemFile(), ownfile.StrictModes{}); err != nil || len(p.paths) > 0 {
+			return p, err
+		}
 	}
 	return place{paths: paths}, nil
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func (o Options) systemFile() string {

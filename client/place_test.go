@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func placeFile(t *testing.T, dir, text string) string {
 	return path
 }
 
-// The order is: flag, GATED_SOCKET, the user's file, the host's file, the places of a gate that no file names.
+// The order is: flag, GATED_SOCKET, the user's file, a socket of the user's own gate, the host's file, the host's socket.
 func TestTheOrderOfThePlaces(t *testing.T) {
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")
@@ -38,6 +39,16 @@ func TestTheOrderOfThePlaces(t *testing.T) {
 	require.Equal(t, []string{"/srv/system.sock"}, c.paths)
 	require.True(t, c.trusted[7] && c.trusted[0])
 	require.Equal(t, c.paths, o(env{}).Paths())
+
+	// The daemon of a tour listens in the user's own directory. The host's file leads to another gate.
+	mine := filepath.Join(dir, "run", "gated", "gated.sock")
+	require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+	l := must.Get(net.Listen("unix", mine))(t)
+	c = open(t, o(env{"XDG_RUNTIME_DIR": filepath.Join(dir, "run")}))
+	require.Equal(t, mine, c.paths[0])
+	require.False(t, c.trusted[7])
+	require.NoError(t, l.Close())
+	require.Equal(t, []string{"/srv/system.sock"}, paths(o(env{"XDG_RUNTIME_DIR": filepath.Join(dir, "run")})))
 
 	placeFile(t, filepath.Join(home, ".config", "gated"), "socket: /srv/mine.sock\n")
 	c = open(t, o(env{"GATED_UID": "9"}))
@@ -145,4 +156,18 @@ func FuzzPlace(f *testing.F) {
 			t.Fatalf("%+v", p)
 		}
 	})
+}
+
+// A file that names a path of the user's own is no reason to set the host up.
+func TestTheHintAboutAGateThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{"socket: " + filepath.Join(dir, "none") + "\n", "start the gate that listens there, or correct the path"},
+		{"socket: " + SystemSocket + "\n", "sudo gated setup makes that gate"},
+	} {
+		file := placeFile(t, dir, c.text)
+		cl := open(t, Options{File: file, Getenv: env{"HOME": filepath.Join(dir, "home")}.get})
+		require.Contains(t, cl.absentHint(cl.paths[0]), file+" names it")
+		require.Contains(t, cl.absentHint(cl.paths[0]), c.want)
+	}
 }

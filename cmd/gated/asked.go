@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gated/client"
@@ -15,13 +16,16 @@ import (
 	"gated/internal/wire/cli"
 )
 
+// defaultStateDir is life.DefaultStateDir, which the stories replace: a host's own gate is not theirs.
+var defaultStateDir = life.DefaultStateDir
+
 // instead runs ask, which asks the daemon, if the default state directory is not this user's to read, or has no gate.
 // done is false if the directory has to be read: it was named, it can be read, or no daemon answers.
 func instead(ctx context.Context, named string, ask func(context.Context) error) (done bool, err error) {
 	if named != "" {
 		return false, nil
 	}
-	if f, err := os.Open(filepath.Join(life.DefaultStateDir(), "gated.db")); err == nil {
+	if f, err := os.Open(filepath.Join(defaultStateDir(), "gated.db")); err == nil {
 		return false, f.Close()
 	}
 	var gone *client.Unreachable
@@ -87,6 +91,41 @@ func (t *tool) auditAsked(ctx context.Context) error {
 		t.Print("the daemon's check of its audit log: %s\n", op.Shown(v.Detail))
 	}
 	if err == nil && (!v.OK || v.At == nil) {
+		err = cli.Ended(api.ExitRefused)
+	}
+	return err
+}
+
+// ofState are the daemon's checks that are about its state.
+var ofState = []string{"audit_log", "database", "journal", "state"}
+
+// fsckAsked is fsck --quick for those who cannot read the state directory.
+func (t *tool) fsckAsked(ctx context.Context) error {
+	h, err := asked(ctx, t, (*client.Client).Health)
+	if err != nil {
+		return err
+	}
+	out := api.HealthReport{State: api.HealthOK, Checks: []api.HealthCheck{}}
+	var rows []string
+	for _, c := range h.Checks {
+		if !slices.Contains(ofState, c.Name) {
+			continue
+		}
+		out.Checks = append(out.Checks, c)
+		rows = append(rows, cli.Row(c.Name, c.State, c.Detail))
+		if c.State != api.HealthOK {
+			out.State = api.HealthBad
+		}
+	}
+	if len(out.Checks) < len(ofState) {
+		out.State = api.HealthBad // a check that is not there found nothing
+	}
+	if t.JSON {
+		err = t.Emit(out)
+	} else {
+		err = t.Table(rows...)
+	}
+	if err == nil && out.State != api.HealthOK {
 		err = cli.Ended(api.ExitRefused)
 	}
 	return err

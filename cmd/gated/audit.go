@@ -153,7 +153,7 @@ func entryNumber(text string) (int64, error) {
 // stateDir returns the directory that --state names, or the default one.
 func stateDir(flag string) string {
 	if flag == "" {
-		return life.DefaultStateDir()
+		return defaultStateDir()
 	}
 	return flag
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
 	"gated/internal/wire/cli"
 	"gated/internal/wire/cli/clitest"
 )
@@ -20,4 +23,10 @@ func TestEveryCommandHasItsWords(t *testing.T) {
 
 func TestReferenceHasEveryCommandAndFlag(t *testing.T) {
 	clitest.Reference(t, testTool().root(), "../../docs/reference/gated.md")
+}
+
+// No line of a page is a usage error.
+func TestLinesOfPages(t *testing.T) {
+	lines := clitest.Pages(t, "../..", func() *cobra.Command { return testTool().root() })
+	require.Greater(t, lines, 150)
 }

@@ -141,7 +141,7 @@ func (t *tool) showInit(r life.InitResult) {
 // next prints what to run next.
 func (t *tool) next(r life.InitResult) {
 	flag := ""
-	if r.StateDir != life.DefaultStateDir() {
+	if r.StateDir != defaultStateDir() {
 		flag = " --state " + op.Shown(r.StateDir)
 	}
 	t.Print("next:\n")

@@ -76,9 +76,9 @@ func (t *tool) root(args ...string) *cobra.Command {
 and runs only after an operator signed that exact step with an SSH key (see opsign).
 
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached, 5
-internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml or
-/etc/gated/client.yaml, else the first that exists of $XDG_RUNTIME_DIR/gated/gated.sock,
-~/.local/state/gated/gated.sock and /run/gated/gated.sock.`,
+internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml, else
+$XDG_RUNTIME_DIR/gated/gated.sock or ~/.local/state/gated/gated.sock if it exists, else that of /etc/gated/client.yaml,
+else /run/gated/gated.sock.`,
 		Example: "  gated status\n" +
 			"  gated submit guest.start web-1 --wait",
 	},
@@ -272,6 +272,21 @@ func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]strin
 		}
 		return out, err
 	})
+}
+
+// completeSigner offers the keys that are listed and not revoked, and files.
+func (t *tool) completeSigner(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	words, _ := t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) ([]string, error) {
+		list, err := cl.Trust(ctx)
+		var out []string
+		for _, s := range list.Signers {
+			if !slices.Contains(list.Revoked, s.Fingerprint) {
+				out = append(out, s.Fingerprint+"\t"+s.Principal)
+			}
+		}
+		return out, err
+	})
+	return words, cobra.ShellCompDirectiveDefault
 }
 
 // completeJob completes ids of jobs in a state, of any if it is empty.

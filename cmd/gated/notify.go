@@ -213,6 +213,9 @@ func (t *tool) notifyCheckCommand() *cobra.Command {
 		if _, err := notify.OpenSinks(s); err != nil {
 			return err
 		}
+		if err := s.CheckPrograms(); err != nil {
+			return err
+		}
 		rows := []string{cli.Row("SINK", "TYPE", "ASKED AS", "TELLS", "ALARMS", "DETAILS", "THEN")}
 		for _, one := range s.Sinks {
 			d := told{one.Name, one.Type(), one.Roles, one.Principals, one.For, one.Alarms, string(one.Details), ""}

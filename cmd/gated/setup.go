@@ -106,8 +106,8 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	}
 	asks := !f.yes && cli.IsTerminal(t.stdin)
 	in := bufio.NewReader(t.stdin)
-	if len(f.operators) == 0 && !(setup.Choice{StateDir: f.dir}).Made() {
-		if f.operators, err = t.confirmKeys(ctx, in, asks, keys); err != nil {
+	if !(setup.Choice{StateDir: f.dir}).Made() {
+		if err := t.confirm(ctx, in, asks, person, keys, &f); err != nil {
 			return err
 		}
 	}
@@ -130,8 +130,18 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	if err := t.goOn(ctx, in, f, asks, done.Steps); err != nil {
 		return err
 	}
-	if err := setup.Apply(ctx, done.Steps, t.saysStep); err != nil {
+	var did []setup.Step
+	err = setup.Apply(ctx, done.Steps, func(s setup.Step, begins bool) {
+		t.saysStep(s, begins)
+		if !begins {
+			did = append(did, s)
+		}
+	})
+	if err != nil {
 		t.Say("note: what was done stays; gated setup goes on from there when you run it again\n")
+		if !t.JSON {
+			t.showUndo(did)
+		}
 		return err
 	}
 	return t.showSetup(done, false)
@@ -242,7 +252,7 @@ func (f setupFlags) next(found setupFound) []string {
 }
 
 func stateArg(dir string) string {
-	if dir == life.DefaultStateDir() {
+	if dir == defaultStateDir() {
 		return ""
 	}
 	return " --state " + op.Shown(dir)

@@ -186,6 +186,16 @@ func sick(s api.Status) string {
 	return strings.Join(out, "; ")
 }
 
+// confirm asks for what no flag says of a new gate: whose keys may sign, and who may ask.
+func (t *tool) confirm(ctx context.Context, in *bufio.Reader, asks bool, p person, keys []setup.FoundKey, f *setupFlags) (err error) {
+	if len(f.operators) == 0 {
+		if f.operators, err = t.confirmKeys(ctx, in, asks, keys); err != nil {
+			return err
+		}
+	}
+	return t.confirmUser(ctx, in, asks, p, f)
+}
+
 // confirmKeys returns the keys of which the person says that they may sign.
 func (t *tool) confirmKeys(ctx context.Context, in *bufio.Reader, asks bool, keys []setup.FoundKey) ([]string, error) {
 	if len(keys) == 0 || !asks {
@@ -213,6 +223,19 @@ func (t *tool) confirmKeys(ctx context.Context, in *bufio.Reader, asks bool, key
 		return nil, cli.Ended(api.ExitRefused)
 	}
 	return out, nil
+}
+
+// confirmUser adds the user behind sudo to those who may ask, if no flag names any and the person agrees. Without such a
+// user, root alone could reach the new gate.
+func (t *tool) confirmUser(ctx context.Context, in *bufio.Reader, asks bool, p person, f *setupFlags) error {
+	if !asks || f.own || len(f.users) > 0 || p.name == "" {
+		return nil
+	}
+	yes, err := t.asked(ctx, in, fmt.Sprintf("May %s ask the gate for steps (group %s)? [y/N] ", op.Shown(p.name), life.ServiceUser))
+	if yes {
+		f.users = []string{p.name}
+	}
+	return err
 }
 
 // asked reports whether the person says yes. It ends with ctx, because a person who presses Ctrl-C types nothing more.
@@ -284,15 +307,21 @@ func (t *tool) showSetup(d setupDone, dry bool) error {
 			}
 		}
 	}
-	t.Print("to undo it, line by line:\n")
-	for _, s := range slices.Backward(d.Steps) {
-		if s.Undo != "" {
-			t.Print("  %s\n", s.Undo)
-		}
-	}
+	t.showUndo(d.Steps)
 	t.Print("next:\n")
 	for _, line := range d.Next {
 		t.Print("  %s\n", line)
 	}
 	return nil
+}
+
+// showUndo says how to take back what this run did. What was there before may be of other people, so no line removes it.
+func (t *tool) showUndo(steps []setup.Step) {
+	heading := "to undo it, line by line:\n"
+	for _, s := range slices.Backward(steps) {
+		if !s.Done && s.Undo != "" {
+			t.Print(heading+"  %s\n", s.Undo)
+			heading = ""
+		}
+	}
 }

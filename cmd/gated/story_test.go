@@ -17,6 +17,9 @@ import (
 func TestMain(m *testing.M) {
 	agent.MaybeOrphan()     // the test binary is the program that measures
 	daemon.MaybeExecGuest() // and the daemon, too
+	if dir := os.Getenv("DEFAULT_STATE"); dir != "" {
+		defaultStateDir = func() string { return dir }
+	}
 	testscript.Main(m, map[string]func(){
 		"gated":     func() { os.Exit(program()) },
 		"underunit": func() { os.Exit(underUnit()) },

@@ -217,6 +217,7 @@ takes the file over within a second. For root, and for the daemon's own user. On
 		t.Print("keys in %s: %d. A running daemon refuses them within a second: gated status\n", op.Shown(r.File), r.Count)
 		return nil
 	})
+	c.ValidArgsFunction = t.completeSigner
 	t.stateOf(c, &dir)
 	return c
 }

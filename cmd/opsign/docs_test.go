@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
 	"gated/internal/wire/cli"
 	"gated/internal/wire/cli/clitest"
 )
@@ -21,4 +24,10 @@ func TestEveryCommandHasItsWords(t *testing.T) {
 
 func TestReferenceHasEveryCommandAndFlag(t *testing.T) {
 	clitest.Reference(t, testTool().root(), "../../docs/reference/opsign.md")
+}
+
+// No line of a page is a usage error.
+func TestLinesOfPages(t *testing.T) {
+	lines := clitest.Pages(t, "../..", func() *cobra.Command { return testTool().root() })
+	require.Greater(t, lines, 80)
 }

@@ -31,9 +31,9 @@ func (t *tool) root() *cobra.Command {
 that it signs.
 
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for more signatures, 4 the daemon cannot be reached, 5
-internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml or
-/etc/gated/client.yaml, else the first that exists of $XDG_RUNTIME_DIR/gated/gated.sock,
-~/.local/state/gated/gated.sock and /run/gated/gated.sock. A gate of another host is --remote, else GATED_HOST; the
+internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml, else
+$XDG_RUNTIME_DIR/gated/gated.sock or ~/.local/state/gated/gated.sock if it exists, else that of /etc/gated/client.yaml,
+else /run/gated/gated.sock. A gate of another host is --remote, else GATED_HOST; the
 system's ssh reaches it, and gated has to be installed there.`,
 		Example: "  opsign list\n" +
 			"  opsign approve j12.1\n" +

@@ -22,7 +22,7 @@ func onScreen(t *testing.T, rows, cols uint16) (*screen, *os.File) {
 }
 
 func modes(t *testing.T, s *screen) unix.Termios {
-	m := must.Get(unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS))(t)
+	m := must.Get(unix.IoctlGetTermios(int(s.tty.Fd()), getTermios))(t)
 	return *m
 }
 
@@ -131,7 +131,7 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	defer s.close()
 	typed(t, person, "aaa")
 	for limit := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
-		n := must.Get(unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCINQ))(t)
+		n := must.Get(unix.IoctlGetInt(int(s.tty.Fd()), unread))(t)
 		if n == 3 {
 			break // the kernel passes it on in its own time
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -12,20 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/test/must"
+	"gated/internal/test/story"
 	"gated/internal/wire/cli"
 )
 
 // pty opens a pseudo-terminal: what a person has, and what a program sees.
 func pty(t *testing.T) (person, program *os.File) {
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("/dev/ptmx: ", err)
+	person, program, err := story.NewTerminal()
+	for _, side := range []*os.File{person, program} {
+		if side != nil {
+			t.Cleanup(func() { require.NoError(t, side.Close()) })
+		}
 	}
-	t.Cleanup(func() { require.NoError(t, person.Close()) })
-	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
-	n := must.Get(unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN))(t)
-	program = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
-	t.Cleanup(func() { require.NoError(t, program.Close()) })
+	if err != nil {
+		t.Skip("a terminal: ", err)
+	}
 	return person, program
 }
 
@@ -43,7 +43,7 @@ func shownOn(t *testing.T, person *os.File, end string) string {
 func TestAPassphraseDoesNotShow(t *testing.T) {
 	person, program := pty(t)
 	echoes := func() bool {
-		return must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t).Lflag&unix.ECHO != 0
+		return must.Get(unix.IoctlGetTermios(int(program.Fd()), getTermios))(t).Lflag&unix.ECHO != 0
 	}
 	require.True(t, echoes())
 	must.Get(person.WriteString("hasty\n"))(t)

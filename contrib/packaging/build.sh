@@ -98,12 +98,6 @@ if [ -n "$sockets" ]; then
 	enable=$sockets
 fi
 
-# A conffile, if there is one: nfpm has no pattern that may match nothing.
-cp contrib/packaging/nfpm.yaml "$STAGE/nfpm.yaml"
-if [ -f contrib/systemd/client.yaml ]; then
-	echo '  - {src: contrib/systemd/client.yaml, dst: /etc/gated/client.yaml, type: config|noreplace, file_info: {mode: 0644}}' >>"$STAGE/nfpm.yaml"
-fi
-
 # Documents as they are, so that links between them lead where they led.
 doc=/usr/share/doc/gated
 for file in README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md; do
@@ -140,7 +134,7 @@ rm -rf "$out"
 mkdir -p "$out"
 for arch in $archs; do
 	for format in $formats; do
-		GOARCH=$arch "$tools/nfpm" package -f "$STAGE/nfpm.yaml" -p "$format" -t "$out/"
+		GOARCH=$arch "$tools/nfpm" package -f contrib/packaging/nfpm.yaml -p "$format" -t "$out/"
 	done
 	for program in gated opsign; do
 		"$tools/sbom" -version "$VERSION" -epoch "$SOURCE_DATE_EPOCH" "dist/bin/$arch/$program" >"$out/${program}_${VERSION}_$arch.cdx.json"

@@ -6,7 +6,9 @@
 #   - links between the documents in the package lead to files in it
 #   - .deb and .rpm have the same files, but for those that each needs
 #   - SHA256SUMS and its signature hold, and refuse a changed byte
-#   - install, upgrade, a refused downgrade, remove and purge do to a gate what they promise
+#   - bash, zsh and fish take the completions, and man the pages
+#   - install, upgrade, a refused downgrade, remove and purge do to a gate what they promise; rpm's too, as far as
+#     Debian's rpm shows it
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
@@ -82,6 +84,14 @@ signature() {
 	echo "sums and signature hold, and refuse a changed byte"
 }
 
+# by_rpm: an older package beside this one, and what rpm does with both.
+by_rpm() {
+	(cd "$tmp/elsewhere" && TAG='' RELEASE_KEY='' SOURCE_DATE_EPOCH=$(($(git -C "$OLDPWD" log -1 --format=%ct) - 86400)) \
+		./contrib/packaging/build.sh -formats rpm -archs "$(dpkg --print-architecture)") >"$tmp/build" 2>&1 ||
+		{ cat "$tmp/build"; fail "an older package was not built"; }
+	./contrib/packaging/lifecycle-rpm.sh "$tmp/elsewhere/$out"/*.rpm "$out"/*".$(uname -m).rpm"
+}
+
 lint
 dpkg-deb -x "$out"/*_amd64.deb "$tmp/files"
 links
@@ -89,3 +99,4 @@ same_files "$out"/*_amd64.deb "$out"/*.x86_64.rpm
 signature
 same_twice
 ./contrib/packaging/lifecycle.sh
+by_rpm

@@ -24,7 +24,8 @@ root=$tmp/debian
 if [ -n "${1-}" ]; then
 	cp -a "$1" "$root"
 else
-	mmdebstrap --quiet --variant=apt --include=systemd-standalone-sysusers,systemd-standalone-tmpfiles bookworm "$root" 2>"$tmp/log" ||
+	mmdebstrap --quiet --variant=apt --include=systemd-standalone-sysusers,systemd-standalone-tmpfiles,bash-completion,zsh,fish,man-db \
+		bookworm "$root" 2>"$tmp/log" ||
 		{ cat "$tmp/log" >&2; echo "packages: there is no Debian to try them in" >&2; exit 1; }
 fi
 mount -t proc proc "$root/proc"
@@ -88,6 +89,26 @@ as_gated /usr/bin/gated init --state /var/lib/gated --host test --operator /dev/
 install -d -m 0700 "$state/guests" "$state/guests/db" "$state/guests/db/data"
 echo "cannot be made again" >"$state/guests/db/data/notes"
 chown -R --reference="$state" "$state/guests"
+
+# The three shells read the completions. bash and fish complete a command, and the operations of submit.
+for program in gated opsign; do
+	in_it zsh -n "/usr/share/zsh/vendor-completions/_$program" || fail "zsh cannot read the completion of $program"
+done
+for line in "gated notif=notify" "gated submit guest.destr=guest.destroy" "opsign appr=approve"; do
+	words=${line%=*} want=${line#*=}
+	# shellcheck disable=SC2016 # the inner shell's
+	in_it bash -c '. /usr/share/bash-completion/bash_completion; . "/usr/share/bash-completion/completions/${1%% *}"
+		COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_WORDS=($1) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+		"__start_${1%% *}"; echo "${COMPREPLY[@]}"' bash "$words" >"$tmp/said" 2>&1
+	said "$want"
+	in_it fish -c "complete -C '$words'" >"$tmp/said" 2>&1
+	said "$want"
+done
+for page in gated gated-submit opsign opsign-approve; do
+	in_it man "$page" >"$tmp/said" 2>&1 || fail "there is no manual page $page"
+	said "${page/-/ }"
+done
+checked "completions: bash and fish complete, zsh reads them; manual pages"
 
 # The daemon runs during the first upgrade. Here no systemd starts it again.
 mkdir -p "$root/run/gated"

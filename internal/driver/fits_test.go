@@ -39,6 +39,9 @@ func TestFits(t *testing.T) {
 			require.NoError(t, err, what)
 		} else {
 			require.ErrorIs(t, err, c.want, what)
+			if c.want == refusal.Conflict {
+				require.Equal(t, op.HintExists, refusal.As(err).Hint, "the target is as the caller saw it")
+			}
 		}
 	}
 }

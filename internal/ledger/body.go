@@ -23,6 +23,9 @@ const maxSchema = 1 << 20
 // ErrBody is returned for bytes that are no body of a group.
 var ErrBody = errors.New("the body of the group is not readable")
 
+// decompressors are kept, because a new one takes 40 KiB.
+var decompressors = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+
 // compressors are kept, because a new one takes a megabyte.
 var compressors = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
@@ -71,7 +74,12 @@ func decodeBody(body []byte) (schema int, changes []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: its length", ErrBody)
 	}
 	var out bytes.Buffer
-	r := flate.NewReader(rest) // reads single bytes, and so no byte behind its end
+	r := decompressors.Get().(io.ReadCloser)
+	defer decompressors.Put(r)
+	// It reads single bytes of rest, and so none behind the end of the compressed ones.
+	if err := r.(flate.Resetter).Reset(rest, nil); err != nil {
+		return 0, nil, err
+	}
 	n, err := io.Copy(&out, io.LimitReader(r, int64(size)+1))
 	if err != nil || uint64(n) != size || rest.Len() > 0 {
 		return 0, nil, fmt.Errorf("%w: %d bytes of changes, not %d, and %d behind them", ErrBody, n, size, rest.Len())

@@ -45,7 +45,8 @@ type Engine interface {
 	// Append keeps a group, durably and replicated, after the one before it. It has no context, because a cancelled
 	// COMMIT is reported as done (docs/design/ledger.md): it returns within the engine's own limit of time.
 	Append(g Group) error
-	// Settle says after ErrInDoubt whether the group of this era and number is kept, durably and for good.
+	// Settle says after ErrInDoubt whether the group of this era and number is kept, durably and for good. With an error,
+	// that is not known yet. After ErrFenced it is not asked again.
 	Settle(era, number uint64) (kept bool, err error)
 	// Read returns at most max groups after a number, in order.
 	Read(ctx context.Context, after uint64, max int) ([]Group, error)

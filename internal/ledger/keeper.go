@@ -29,10 +29,9 @@ type Settings struct {
 	Signer Signer
 	// Verifier is the public half of Signer.
 	Verifier Verifier
-	// Settling is how often Settle asks an engine that does not know yet, before its callers hear so.
-	Settling int
-	// Pause waits before the next of these questions; nil for none. It returns an error if waiting is over.
-	Pause func(try int) error
+	// Pause waits before Settle asks again, for the try-th time from 1, unless stop is closed; nil is Pause. After an error
+	// of it Settle does not ask again.
+	Pause func(try int, stop <-chan struct{}) error
 }
 
 // Keeper keeps the groups of a store in a ledger, as its active daemon. It implements store.Keeper, and like it is for
@@ -161,36 +160,52 @@ func (k *Keeper) Keep() error {
 	}
 }
 
-// Settle asks the engine whether the sealed group is kept.
-func (k *Keeper) Settle() (kept bool, err error) {
-	for try := range max(k.Settling, 1) {
-		if try > 0 && k.Pause != nil {
-			if stop := k.Pause(try); stop != nil {
-				return false, errors.Join(stop, err)
-			}
-		}
+// Settle asks the engine whether the sealed group is kept, until it knows.
+func (k *Keeper) Settle(stop <-chan struct{}) (kept bool, err error) {
+	pause := k.Pause
+	if pause == nil {
+		pause = Pause
+	}
+	for try := 1; ; try++ {
 		if kept, err = k.Engine.Settle(k.sealed.Era, k.sealed.Number); err == nil {
-			if kept {
-				k.last = k.after
-			}
-			return kept, nil
+			return kept, k.settled(kept)
+		}
+		if errors.Is(err, ErrFenced) {
+			return false, err // it will not learn more
+		}
+		if over := pause(try, stop); over != nil {
+			return false, errors.Join(over, err)
 		}
 	}
-	return false, err
 }
+
+// settled goes on after the sealed group if it is kept. It reads the group first: under this number must be no other.
+func (k *Keeper) settled(kept bool) error {
+	if !kept {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	if err := k.same(ctx, k.after.place()); err != nil {
+		return err
+	}
+	k.last = k.after
+	return nil
+}
+
+// readLimit bounds how long Settle reads a group. A read that is cancelled changes nothing.
+const readLimit = 10 * time.Second
 
 var _ store.Keeper = (*Keeper)(nil)
 
-// Wait returns a Pause that waits longer with each try, at most a second, until stop is closed.
-func Wait(stop <-chan struct{}) func(try int) error {
-	return func(try int) error {
-		t := time.NewTimer(min(time.Second, 10*time.Millisecond<<min(try, 10)))
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return nil
-		case <-stop:
-			return errors.New("the daemon stops")
-		}
+// Pause waits longer with each try, at most a second, or until stop is closed.
+func Pause(try int, stop <-chan struct{}) error {
+	t := time.NewTimer(min(time.Second, 10*time.Millisecond<<min(try, 10)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-stop:
+		return errors.New("the store closes")
 	}
 }

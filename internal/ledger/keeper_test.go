@@ -156,6 +156,74 @@ func TestAPartition(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 }
 
+// TestAnotherGroupUnderTheNumberInDoubt: the ledger says that the group is kept, and has another one. Then the daemon
+// decides nothing more.
+func TestAnotherGroupUnderTheNumberInDoubt(t *testing.T) {
+	l, path := three(t)
+	m := l.Member()
+	k := ledgertest.Keeper(m)
+	s := must.Get(openOn(t, path, k))(t)
+	m.Order(memory.InDoubtKept, memory.Away)
+	k.Pause = func(int, <-chan struct{}) error {
+		l.Change(func(g []ledger.Group, era uint64) ([]ledger.Group, uint64) {
+			g[3].Body = slices.Clone(g[2].Body)
+			return g, era
+		})
+		return nil
+	}
+	require.ErrorIs(t, s.Update(t.Context(), insertOne), ledger.ErrForked)
+	require.ErrorIs(t, s.Update(t.Context(), insertOne), store.ErrUnavailable)
+	require.Len(t, l.Groups(), 4)
+}
+
+// TestCallersWaitWhileItIsInDoubt: they hear the truth when the ledger is back, and Close ends the wait.
+func TestCallersWaitWhileItIsInDoubt(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		l, path := three(t)
+		m := l.Member()
+		k := ledgertest.Keeper(m)
+		s := must.Get(openOn(t, path, k))(t)
+		asked := make(chan struct{}, 1)
+		k.Pause = func(try int, stop <-chan struct{}) error {
+			if try == 3 {
+				asked <- struct{}{}
+			}
+			return ledger.Pause(1, stop)
+		}
+		told := make(chan error, 1)
+		m.Order(memory.InDoubtKept)
+		m.Order(slices.Repeat([]memory.Fault{memory.Away}, 5)...)
+		if closed {
+			m.Order(slices.Repeat([]memory.Fault{memory.Away}, 100_000)...)
+		}
+		go func() { told <- s.Update(t.Context(), insertOne) }()
+		<-asked
+		require.Empty(t, told)
+		if closed {
+			require.NoError(t, s.Close())
+			require.ErrorIs(t, <-told, store.ErrKeepInDoubt)
+			s = must.Get(openOn(t, path, ledgertest.Keeper(l.Member())))(t)
+		} else {
+			require.NoError(t, <-told)
+		}
+		require.NoError(t, s.Close())
+		require.Len(t, l.Groups(), 4)
+		require.NoError(t, ledgertest.Compare(t.Context(), l.Member(), path, countedSchema))
+	}
+}
+
+// TestCompareSeesADifference has a row here that the ledger lacks, and the reverse.
+func TestCompareSeesADifference(t *testing.T) {
+	l, path := three(t)
+	require.NoError(t, ledgertest.Compare(t.Context(), l.Member(), path, countedSchema))
+	l.Change(func(g []ledger.Group, era uint64) ([]ledger.Group, uint64) { return g[:2], era })
+	require.ErrorContains(t, ledgertest.Compare(t.Context(), l.Member(), path, countedSchema), "counted")
+	more, _ := three(t)
+	k := must.Get(openOn(t, filepath.Join(t.TempDir(), "more.db"), ledgertest.Keeper(more.Member())))(t)
+	require.NoError(t, k.Update(t.Context(), insertOne))
+	require.ErrorContains(t, ledgertest.Compare(t.Context(), more.Member(), path, countedSchema), "counted")
+}
+
 // TestOneOfTwoTakesTheEra: two that saw the same era cannot both begin the next one.
 func TestOneOfTwoTakesTheEra(t *testing.T) {
 	l := memory.New()

@@ -35,7 +35,7 @@ type member struct {
 
 // world is one ledger, and the members that were active one after the other.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	ledger *memory.Ledger
 	clock  *gateworld.Clock
 	guests *back.Driver
@@ -43,7 +43,7 @@ type world struct {
 	now    *member
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, ledger: memory.New(), clock: &gateworld.Clock{}, alice: mint.Ed25519(t, "alice")}
 	w.guests = back.New(w.clock.Now)
 	w.now = w.start(filepath.Join(t.TempDir(), "gated.db"))
@@ -143,6 +143,10 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 				w.now.engine.Order(rapid.SampledFrom([]memory.Fault{memory.Lost, memory.InDoubt, memory.InDoubtKept, memory.LateKept}).Draw(rt, "fault"))
 			case 1:
 				w.now.engine.Order(memory.InDoubtKept, memory.Away, memory.Away, memory.Away) // Settle asks three times
+				_, err := w.now.gate.PutSet(t.Context(), uid, "doubt", "", []byte("x"))
+				require.Error(rt, err)
+				require.NoError(rt, w.now.store.Close())
+				w.now = w.start(w.now.path)
 			case 2:
 				require.NoError(rt, w.now.store.Close())
 				w.now = w.start(w.now.path)

@@ -11,7 +11,10 @@ pages=/src
 say "A package over a gate that was made by hand"
 login agent 0 'gated status --json'
 was=$(field gate)
-told root 0 "cp $(find /packages -name '*.deb' | sort -V | head -n 1) /tmp/gated.deb && apt install /tmp/gated.deb"
+echo '# changed by the administrator' >>/etc/gated/client.yaml
+cp "$(find /packages -name '*.deb' | sort -V | head -n 1)" /tmp/gated.deb
+told root 0 'apt install -o Dpkg::Options::=--force-confold /tmp/gated.deb'
+grep -q '^# changed by the administrator$' /etc/gated/client.yaml || fail "the administrator's client.yaml was replaced"
 printed 'units in /etc/systemd/system are in force'
 told root 0 'readlink -f /proc/$(systemctl show -P MainPID gated)/exe'
 printed '^/usr/local/bin/gated$'

@@ -24,7 +24,8 @@ grep -q '^gated serve$' "$dir/block" || fail "the first block starts no daemon"
 mv "$dir/rest" "$dir/block"
 follow daemon
 tmux send-keys -t daemon "gated serve" Enter
-settled daemon 'msg="the audit log is whole"'
+shows daemon 'msg="the audit log is whole"'
+shows daemon 'msg=serving '
 
 n=2
 stopped=

@@ -59,25 +59,29 @@ terminal() { # terminal NAME USER
 
 screen() { tmux capture-pane -p -J -S - -t "$1" | sed -e 's/ *$//' | grep -v '^$' || true; }
 
-# settled waits until the last line of a terminal is as wanted.
-settled() {
+# settled waits until the last line of a terminal is as wanted, shows until any line is.
+settled() { awaited "$1" 1 "$2"; }
+shows() { awaited "$1" +1 "$2"; }
+
+awaited() { # awaited TERMINAL LINES REGEX, LINES as tail -n takes them
 	for _ in $(seq 600); do
-		screen "$1" | tail -n 1 | grep -qE -- "$2" && return
+		screen "$1" | tail -n "$2" | grep -E -- "$3" >/dev/null && return
 		sleep 0.05
 	done
 	screen "$1" | tail -n 30 >&2
-	fail "the terminal $1 does not show $2"
+	fail "the terminal $1 does not show $3"
 }
 
 # type TERMINAL LINE types a line and waits until it ended, or asks for more; left says how the last command ended.
 type() {
-	local before
+	local before last
+	last=$(screen "$1" | tail -n 1)
 	before=$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')
 	tmux send-keys -t "$1" -l -- "$2"
 	tmux send-keys -t "$1" Enter
 	for _ in $(seq 600); do
 		if [ "$(screen "$1" | grep -cE '^(\[[0-9]+:[0-9]+\]\$|more>)')" -gt "$before" ] ||
-			asked "$1" >/dev/null; then
+			{ [ "$(screen "$1" | tail -n 1)" != "$last" ] && asked "$1" >/dev/null; }; then
 			return
 		fi
 		sleep 0.05
@@ -104,7 +108,7 @@ follow() {
 	while IFS= read -r line <&3; do
 		printf '  $ %s\n' "$line"
 		type "$1" "$line"
-		if answer=$(asked "$1"); then type "$1" "$answer"; fi
+		while answer=$(asked "$1"); do type "$1" "$answer"; done
 		code=$(left "$1")
 		want=${2:-0}
 		[[ $line != *guest.destroy* || $line != *submit* ]] || want=3

@@ -22,10 +22,6 @@ if by_dpkg; then
 	done
 fi
 rm -f /etc/gated/allow-downgrade
-# gated setup made it, so dpkg does not remove it.
-if [ -f /etc/gated/client.yaml ] && grep -qx 'socket: /run/gated/gated.sock' /etc/gated/client.yaml; then
-	rm /etc/gated/client.yaml
-fi
 if [ -d /etc/gated ]; then
 	rmdir --ignore-fail-on-non-empty /etc/gated
 fi

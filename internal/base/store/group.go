@@ -40,8 +40,8 @@ var errAgain = errors.New("a call failed")
 
 // transaction begins, runs the calls with run, and commits. An error of run ends the transaction.
 func (w *writer) transaction(batch []*call, run func(*call) error) error {
-	if err := w.redeem(); err != nil {
-		return err
+	if w.parted {
+		return errParted
 	}
 	if err := w.open(); err != nil {
 		return err
@@ -200,7 +200,6 @@ func (w *writer) commit() error {
 		w.groups++
 	}
 	if err != nil && w.sealed != nil { // it is kept elsewhere, so it has to come into this database
-		w.owe(false)
 		if later := w.redeem(); later != nil {
 			return fmt.Errorf("%w; %w", err, later)
 		}

@@ -25,7 +25,7 @@ type Kept struct {
 }
 
 // Keeper keeps the row changes of each group elsewhere before they are committed here. The writer's goroutine calls it,
-// one call after the other, and waits. So each call ends within the Keeper's own limit of time.
+// one call after the other, and waits. So each call but Settle ends within the Keeper's own limit of time.
 type Keeper interface {
 	// Begin is called first, by Open: here is how far this database is. If there is an error, Open returns it.
 	Begin(ctx context.Context, here Place) error
@@ -36,18 +36,13 @@ type Keeper interface {
 	// Keep keeps the sealed group, durably. The error is ErrKeepInDoubt if only Settle can say whether it is kept. After any
 	// other error it is not kept, and never will be.
 	Keep() error
-	// Settle says after ErrKeepInDoubt whether the sealed group is kept, for good. With an error, that is not known yet.
-	Settle() (kept bool, err error)
+	// Settle says after ErrKeepInDoubt whether the sealed group is kept, for good. The group's callers wait for it, because
+	// what they hear must be true. So it returns an error only if stop was closed, or if an operator has to look.
+	Settle(stop <-chan struct{}) (kept bool, err error)
 }
 
 // ErrKeepInDoubt is returned by a Keeper if the group may have been kept or not.
 var ErrKeepInDoubt = errors.New("it is not known yet whether the group was kept")
-
-// owed is a group that was sealed and is not in this database, although it is kept, or may be.
-type owed struct {
-	Kept
-	doubtful bool // the Keeper has to say whether it is kept
-}
 
 // seal captures the group, and writes into the transaction how far the database is with it.
 func (w *writer) seal() error {
@@ -74,8 +69,7 @@ func (w *writer) seal() error {
 	return nil
 }
 
-// keep has the sealed group kept elsewhere. After an error the transaction is rolled back. If the outcome is not known,
-// the writer owes it, and runs no other group before it is.
+// keep has the sealed group kept elsewhere. After an error the transaction is rolled back.
 func (w *writer) keep() error {
 	if w.sealed == nil {
 		return nil
@@ -83,10 +77,10 @@ func (w *writer) keep() error {
 	crashpoint.Here(crashpoint.LedgerSent)
 	err := w.store.keeper.Keep()
 	if errors.Is(err, ErrKeepInDoubt) {
-		kept, unknown := w.store.keeper.Settle()
+		kept, unknown := w.store.keeper.Settle(w.stop)
 		switch {
 		case unknown != nil:
-			w.owe(true)
+			w.parted = true
 			return fmt.Errorf("%w: %w", err, unknown)
 		case kept:
 			err = nil
@@ -99,34 +93,19 @@ func (w *writer) keep() error {
 	return nil
 }
 
-// owe notes that the sealed group must come into this database before any other.
-func (w *writer) owe(doubtful bool) {
-	w.owed = &owed{*w.sealed, doubtful}
-	w.owed.Changes = append([]byte(nil), w.sealed.Changes...) // the connection uses its memory again
-}
+// errParted is why a writer runs no more groups. Callers heard that a group was not kept, and it may be. What this process
+// remembers of its rows is perhaps not true any more, so the next Open brings the group into the database.
+var errParted = errors.New("a group is perhaps kept, and is not in the database: the next start mends that")
 
-// redeem brings an owed group into the database, if it is kept.
+// redeem brings the sealed group, which is kept, into the database after a COMMIT that failed. Its callers still wait.
 func (w *writer) redeem() error {
-	if w.owed == nil {
-		return nil
-	}
-	if w.owed.doubtful {
-		kept, err := w.store.keeper.Settle()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrKeepInDoubt, err)
-		}
-		if !kept {
-			w.owed = nil
-			return nil
-		}
-		w.owed.doubtful = false
-	}
+	k := *w.sealed
 	w.discard()
-	if err := applyOnce(w.store.path, w.store.local, w.owed.Kept); err != nil {
-		return fmt.Errorf("a group that is kept is not in the database yet: %w", err)
+	if err := applyOnce(w.store.path, w.store.local, k); err != nil {
+		w.parted = true
+		return fmt.Errorf("%w: %w", errParted, err)
 	}
-	w.store.log.Warn("a group that was kept elsewhere only is in the database now", "number", w.owed.Number)
-	w.owed = nil
+	w.store.log.Warn("a group that was kept elsewhere only is in the database now", "number", k.Number)
 	w.committed()
 	return nil
 }

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -53,7 +56,7 @@ func (k *shelf) Keep() error {
 	return nil
 }
 
-func (k *shelf) Settle() (bool, error) {
+func (k *shelf) Settle(<-chan struct{}) (bool, error) {
 	if k.settles != nil {
 		return false, k.settles
 	}
@@ -198,7 +201,7 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 		unknown error
 		told    bool // the caller hears of success
 		kept    bool // and the row is there in the end
-		stopped bool // until the Keeper knows, every other call is refused
+		stopped bool // every other call is refused, until the next start
 	}{
 		{name: "kept", told: true, kept: true},
 		{name: "not kept", answer: func(func()) error { return lost }},
@@ -218,14 +221,15 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, ErrUnavailable)
 			}
-			k.answer = nil
+			k.answer, k.settles = nil, nil
 			if c.stopped {
 				groups := len(k.groups)
-				require.ErrorIs(t, s.Update(t.Context(), insert), ErrUnavailable)
+				require.ErrorIs(t, s.Update(t.Context(), insert), errParted)
 				require.Len(t, k.groups, groups)
 				require.Equal(t, 1, count(t, s))
+				require.NoError(t, s.Close())
+				s = openOn(t, s.Path(), k, nil)
 			}
-			k.settles = nil
 			require.NoError(t, s.Update(t.Context(), insert))
 			want := 2
 			if c.kept {
@@ -364,4 +368,72 @@ func TestGroupsOfSeveralSchemas(t *testing.T) {
 	var tooNew *TooNewError
 	_, err = Open(t.Context(), filepath.Join(t.TempDir(), "b.db"), Options{Migrations: oddSchema[:1], Keeper: &shelf{groups: k.groups}, Local: []string{"mine"}})
 	require.ErrorAs(t, err, &tooNew)
+}
+
+// TestGroupsTellTheTruthWithAKeeper is TestGroupsTellTheTruth over a Keeper that keeps, loses and doubts. At the end an
+// empty database, into which the groups are replayed, has the same rows.
+func TestGroupsTellTheTruthWithAKeeper(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	answers := []func(keep func()) error{
+		func(keep func()) error { keep(); return nil },
+		func(keep func()) error { keep(); return ErrKeepInDoubt },
+		func(func()) error { return ErrKeepInDoubt },
+		func(func()) error { return errMine },
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		k, path := &shelf{}, filepath.Join(dir, fmt.Sprint(n))
+		f := openFaultyOn(t, path, k)
+		require.NoError(t, f.Update(context.Background(), put("base")))
+		for i := range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			k.answer = rapid.SampledFrom(answers).Draw(t, "answer")
+			f.round(t, i)
+			k.answer = nil
+		}
+		require.NoError(t, f.Update(context.Background(), func(tx *Tx) error { return errors.Join(makeRoom(tx), put("last")(tx)) }))
+		want, err := decode(rowsOf(t, f.Store))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		for _, on := range []string{path, path + ".replayed"} {
+			again := openFaultyOn(t, on, &shelf{groups: k.groups})
+			have, err := decode(rowsOf(t, again.Store))
+			require.NoError(t, err)
+			require.Equal(t, want, have)
+			require.NoError(t, again.Check(context.Background()))
+			require.NoError(t, again.Close())
+		}
+	})
+}
+
+// TestSyncErrorsAfterAGroupIsKept: the disk fails when the ledger has the group. The caller hears that the outcome is not
+// known, no other group runs, and the next start has the group.
+func TestSyncErrorsAfterAGroupIsKept(t *testing.T) {
+	dir := inChild(t, "TestSyncErrorsAfterAGroupIsKeptChild")
+	b, err := os.ReadFile(filepath.Join(dir, "groups"))
+	require.NoError(t, err)
+	k := &shelf{}
+	require.NoError(t, gob.NewDecoder(bytes.NewReader(b)).Decode(&k.groups))
+	require.Len(t, k.groups, 2)
+	s, err := Open(t.Context(), filepath.Join(dir, "gated.db"), Options{Migrations: schema, Keeper: k})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"before": true, "after": true}, keys(t, s))
+	require.NoError(t, s.Close())
+}
+
+func TestSyncErrorsAfterAGroupIsKeptChild(t *testing.T) {
+	dir := os.Getenv(faultDir)
+	if dir == "" {
+		return // the work of TestSyncErrorsAfterAGroupIsKept
+	}
+	k := &shelf{}
+	s, err := Open(context.Background(), filepath.Join(dir, "gated.db"), Options{Migrations: schema, Keeper: k})
+	require.NoError(t, err)
+	require.NoError(t, s.Update(context.Background(), put("before")))
+	failSyncs(t)
+	require.ErrorIs(t, s.Update(context.Background(), put("after")), errParted)
+	require.ErrorIs(t, s.Update(context.Background(), put("later")), errParted)
+	require.NotContains(t, keys(t, s), "later")
+	var b bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&b).Encode(k.groups))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "groups"), b.Bytes(), 0o600))
 }

@@ -82,12 +82,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Keeper != nil {
+		w.stop = ctx.Done()
 		if err := w.base(); err != nil {
 			w.discard()
 			return nil, err
 		}
 	}
-	s.writer = w
+	s.writer, w.stop = w, w.closing
 	go w.run()
 	return s, nil
 }

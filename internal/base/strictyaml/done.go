@@ -12,10 +12,19 @@ type walked struct {
 	missed []string // the keys that the program asked for and the file does not have, each once
 }
 
-// lack is a key that must be in a map and is not.
+// lack is what must be in a map and is not: a key, or one of several if key is empty.
 type lack struct {
 	node *yaml.Node
 	key  string
+	msg  string
+}
+
+// Lacks reports that a map has too little, such as none of several keys. A key of the map that is spelt almost like one
+// that the program asked for is reported in its place.
+func (v Value) Lacks(format string, args ...any) {
+	if v.node != nil {
+		v.d.lacks = append(v.d.lacks, lack{v.node, "", fmt.Sprintf(format, args...)})
+	}
 }
 
 // Done ends the walk of the file that v is from. It returns the error nearest to the beginning of the file, an *Error.
@@ -25,7 +34,7 @@ func (v Value) Done() error {
 	d := v.d
 	for _, l := range d.lacks {
 		if !d.misspelt(l) {
-			d.failAt(l.node, "%s is missing", l.key)
+			d.failAt(l.node, "%s", l.msg)
 		}
 	}
 	d.lacks = nil
@@ -48,10 +57,15 @@ func (v Value) Done() error {
 	return nil
 }
 
-// misspelt reports whether the map has an unknown key that is spelt almost like the one that it lacks.
+// misspelt reports whether the map has an unknown key that is spelt almost like one that it lacks.
 func (d *doc) misspelt(l lack) bool {
+	lacking := []string{l.key}
+	if m := d.maps[l.node]; l.key == "" && m != nil {
+		lacking = m.missed
+	}
 	for i := 0; i+1 < len(l.node.Content); i += 2 {
-		if k := l.node.Content[i]; !d.asked[k] && near(k.Value, l.key) {
+		k := l.node.Content[i]
+		if _, ok := nearest(k.Value, lacking); ok && !d.asked[k] {
 			return true
 		}
 	}

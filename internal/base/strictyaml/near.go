@@ -11,12 +11,6 @@ func nearest(word string, words []string) (string, bool) {
 	return best, best != ""
 }
 
-// near reports whether two words differ by few typing mistakes.
-func near(a, b string) bool {
-	_, ok := nearest(a, []string{b})
-	return ok
-}
-
 // mistakes is how many typing mistakes a word of n bytes may have: one, two from 7 bytes on, and three from 11 on.
 func mistakes(n int) int { return max(1, min((n+1)/4, 3)) }
 

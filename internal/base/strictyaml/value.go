@@ -80,7 +80,7 @@ func (v Value) Get(key string) Value {
 func (v Value) Need(key string) Value {
 	e := v.Get(key)
 	if !e.Present() && v.node != nil {
-		v.d.lacks = append(v.d.lacks, lack{v.node, key})
+		v.d.lacks = append(v.d.lacks, lack{v.node, key, key + " is missing"})
 	}
 	return e
 }

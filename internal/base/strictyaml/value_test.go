@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,4 +129,32 @@ func TestSoundUntilSomethingIsWrong(t *testing.T) {
 	sub.Get("b").Int(0, 1)
 	require.False(t, m.Sound(), "it is of the whole file")
 	require.True(t, m.Get("absent").Sound())
+}
+
+// A length of time is whole seconds within its bounds, and a word is one of those that there are.
+func TestLengthsOfTimeAndWords(t *testing.T) {
+	read := func(text string) (time.Duration, string, error) {
+		var d time.Duration
+		var w string
+		root := must.Get(Parse("f.yaml", []byte(text)))(t)
+		d = root.Get("d").Duration(time.Minute, time.Second, 24*time.Hour)
+		if v := root.Get("w"); v.Present() {
+			w = v.OneOf("red", "green")
+		}
+		return d, w, root.Done()
+	}
+	for text, want := range map[string]time.Duration{"{}": time.Minute, "d: 1h30m": 90 * time.Minute, "d: 24h": 24 * time.Hour, "d: 1s": time.Second} {
+		d, _, err := read(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, d, text)
+	}
+	for text, says := range map[string]string{"d: 1500ms": `"1500ms" is not a length of time`, "d: -1s": `"-1s" is not a length`,
+		"d: soon": `"soon" is not a length`, "d: 25h": "25h is outside 1s to 24h", "d: 0s": "0s is outside 1s to 24h", "w: blue": `"blue" is none of red, green`} {
+		d, _, err := read(text)
+		require.ErrorContains(t, err, says, text)
+		require.Equal(t, time.Minute, d, text)
+	}
+	_, w, err := read("w: green")
+	require.NoError(t, err)
+	require.Equal(t, "green", w)
 }

@@ -92,7 +92,9 @@ var staleCases = []spec{
 		require.Equal(c.t, op.StatePlanned, s.State)
 		c.w.Make(Fresh)
 		c.untouched(func() {
-			require.ErrorIs(c.t, c.Execute(s.ID), refusal.Conflict)
+			err := c.Execute(s.ID)
+			require.ErrorIs(c.t, err, refusal.Conflict)
+			require.Equal(c.t, op.HintExists, refusal.As(err).Hint)
 			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
 		})
 	}},

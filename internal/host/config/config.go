@@ -301,7 +301,7 @@ type Initial struct {
 //go:embed gated.yaml.tmpl
 var text string
 
-var shown = template.FuncMap{"scalar": scalar, "short": short}
+var shown = template.FuncMap{"scalar": scalar, "short": strictyaml.Short}
 
 // tmpl is parsed at its first use, because each start of the program would pay for it.
 var tmpl = sync.OnceValue(func() *template.Template {

@@ -15,12 +15,12 @@ import (
 // tightened begins with the built-in rules. Their values are the bounds, so that a looser value is refused at its line.
 func tightened(file string, m strictyaml.Value) policy.Policy {
 	p := policy.Default()
-	p.MaxValidity = duration(m.Get("max_validity"), p.MaxValidity, time.Second, p.MaxValidity)
-	p.ScratchMaxAge = duration(m.Get("scratch_max_age"), p.ScratchMaxAge, 0, p.ScratchMaxAge)
+	p.MaxValidity = m.Get("max_validity").Duration(p.MaxValidity, time.Second, p.MaxValidity)
+	p.ScratchMaxAge = m.Get("scratch_max_age").Duration(p.ScratchMaxAge, 0, p.ScratchMaxAge)
 	if v := m.Get("open_requests_per_source"); v.Present() {
 		p.OpenPerSource = int(v.Int(1, int64(p.OpenPerSource)))
 	}
-	p.RejectHolds = duration(m.Get("reject_holds"), p.RejectHolds, 0, policy.MaxRejectHolds)
+	p.RejectHolds = m.Get("reject_holds").Duration(p.RejectHolds, 0, policy.MaxRejectHolds)
 	p.Roles = roles(m.Get("roles"))
 	rules := m.Get("rules").List()
 	for _, v := range rules {
@@ -66,8 +66,8 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 		Target:      said(m.Get("target")),
 		Role:        op.Role(said(m.Get("role"))),
 		Threshold:   1,
-		CoolOff:     duration(m.Get("cool_off"), 0, time.Second, longest),
-		MaxValidity: duration(m.Get("max_validity"), 0, time.Second, longest),
+		CoolOff:     m.Get("cool_off").Duration(0, time.Second, longest),
+		MaxValidity: m.Get("max_validity").Duration(0, time.Second, longest),
 	}
 	if v := m.Get("signed"); v.Present() {
 		r.Signed = signed(v)
@@ -76,7 +76,7 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 		r.Threshold = int(m.Need("threshold").Int(1, policy.MaxThreshold))
 	}
 	if v := m.Get("touch"); v.Present() {
-		if s := oneOf(v, "none", string(op.TouchPresent), string(op.TouchVerified)); s != "none" {
+		if s := v.OneOf("none", string(op.TouchPresent), string(op.TouchVerified)); s != "none" {
 			r.Touch = op.Touch(s)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,45 +46,6 @@ func checkName(v strictyaml.Value, s string) {
 	if op.CheckName(s) != nil {
 		v.Fail("%q is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", s)
 	}
-}
-
-// oneOf reads one of the given words.
-func oneOf(v strictyaml.Value, words ...string) string {
-	s := v.Text()
-	if !slices.Contains(words, s) {
-		v.Fail("%q is none of %s", s, strings.Join(words, ", "))
-	}
-	return s
-}
-
-// duration reads a length of time such as 90s, 30m, 24h or 1h30m.
-func duration(v strictyaml.Value, otherwise, shortest, longest time.Duration) time.Duration {
-	if !v.Present() {
-		return otherwise
-	}
-	s := v.Text()
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil || d < 0 || d%time.Second != 0:
-		v.Fail("%q is not a length of time in whole seconds, such as 90s, 30m, 24h or 1h30m", s)
-	case d < shortest || d > longest:
-		v.Fail("%s is outside %s to %s", short(d), short(shortest), short(longest))
-	default:
-		return d
-	}
-	return otherwise
-}
-
-// short writes a length of time as people do: 24h, not 24h0m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if d >= time.Minute && strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if d >= time.Hour && strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // submitters reads "any" or a list of accounts; absent means any.
@@ -270,14 +230,14 @@ var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"program":     plain(program),
 	"patterns":    plain(patterns),
 	"variables":   plain(environment),
-	"unseen":      plain(func(v strictyaml.Value) bool { return oneOf(v, "refuse", "allow") == "allow" }),
-	"of":          func(v strictyaml.Value, words []string) any { return oneOf(v, words...) },
+	"unseen":      plain(func(v strictyaml.Value) bool { return v.OneOf("refuse", "allow") == "allow" }),
+	"of":          func(v strictyaml.Value, words []string) any { return v.OneOf(words...) },
 	"int":         whole,
 	"MiB":         func(v strictyaml.Value, bounds []string) any { return whole(v, bounds).(int64) << 20 },
 	"time": func(v strictyaml.Value, bounds []string) any {
 		shortest, _ := time.ParseDuration(bounds[0])
 		longest, _ := time.ParseDuration(bounds[1])
-		return duration(v, 0, shortest, longest)
+		return v.Duration(0, shortest, longest)
 	},
 }
 

@@ -35,6 +35,9 @@ type Report struct {
 	Sound    bool             `json:"sound"`
 	Problems []Problem        `json:"problems"`
 	Checked  map[string]int64 `json:"checked"` // how many of each thing were checked
+
+	// NotChecked names what a quick check did not look at. A whole check has none.
+	NotChecked []string `json:"not_checked,omitempty"`
 }
 
 // Add adds a problem that a caller found outside the database.
@@ -112,13 +115,7 @@ func (c *check) parts() []part {
 // Run checks everything in one read snapshot. An error means that the check itself
 // failed.
 func (o Checker) Run(tx *store.Tx) (Report, error) {
-	c := &check{Checker: o, tx: tx, tables: map[string]bool{}, lists: map[int64]*authz.Trust{},
-		report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
-	if c.Progress == nil {
-		c.Progress = func(string, int64, int64) {}
-	}
-	var table string
-	err := c.rows("", `SELECT name FROM sqlite_schema WHERE type = 'table'`, []any{&table}, func() { c.tables[table] = true })
+	c, err := o.begin(tx)
 	if err != nil {
 		return c.report, err
 	}
@@ -141,6 +138,17 @@ func (o Checker) Run(tx *store.Tx) (Report, error) {
 	}
 	c.report.Sound = len(c.report.Problems) == 0
 	return c.report, nil
+}
+
+// begin is a check of a database of which only the names of its tables are known.
+func (o Checker) begin(tx *store.Tx) (*check, error) {
+	c := &check{Checker: o, tx: tx, tables: map[string]bool{}, lists: map[int64]*authz.Trust{},
+		report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
+	if c.Progress == nil {
+		c.Progress = func(string, int64, int64) {}
+	}
+	var table string
+	return c, c.rows("", `SELECT name FROM sqlite_schema WHERE type = 'table'`, []any{&table}, func() { c.tables[table] = true })
 }
 
 // Run is Run of the zero Checker.
@@ -205,13 +213,22 @@ func stepsOf[T any](m map[op.StepID]T) []op.StepID {
 	})
 }
 
-// schema compares the schema with that of the migrations. Without a UNIQUE or a
-// CHECK, rows can be wrong that no other check reads. A trigger can change rows
-// after the gate wrote them.
+// schema checks the schema, and the rows against it.
 func (c *check) schema() error {
-	have, err := c.tx.Schema()
+	have, err := c.objects()
 	if err != nil {
 		return err
+	}
+	return c.constraints(have)
+}
+
+// objects compares the schema with that of the migrations. Without a UNIQUE or a
+// CHECK, rows can be wrong that no other check reads. A trigger can change rows
+// after the gate wrote them. It returns what is there.
+func (c *check) objects() ([]store.Object, error) {
+	have, err := c.tx.Schema()
+	if err != nil {
+		return nil, err
 	}
 	type key struct{ kind, name string }
 	want := map[key]string{}
@@ -236,7 +253,7 @@ func (c *check) schema() error {
 		}
 	}
 	c.report.Checked["schema"] = int64(len(have))
-	return c.constraints(have)
+	return have, nil
 }
 
 // constraints checks what rows of a table must be by themselves, by the schema of

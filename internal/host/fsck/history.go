@@ -196,9 +196,7 @@ func (c *check) make(e audit.Entry) {
 func (c *check) decided(e audit.Entry) {
 	t := op.TransitionOf(string(e.Kind))
 	ok := t.To != ""
-	// If a refusal ended a step, it has the step's class. A refusal of a caller has
-	// none.
-	if !ok && !beside[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
+	if !ok && !beside[e.Kind] || !ofStep(e) {
 		return
 	}
 	id, err := op.ParseStepID(e.Step)
@@ -224,6 +222,12 @@ func (c *check) decided(e audit.Entry) {
 		}
 	}
 	c.follow(id, e, t)
+}
+
+// ofStep reports whether an entry tells of a step. If a refusal ended one, it has the
+// step's class. A refusal of a caller has none.
+func ofStep(e audit.Entry) bool {
+	return e.Step != "" && (e.Kind != audit.Refused || e.Class != "")
 }
 
 // follow moves a step as an entry says, and reports a move that is not possible.

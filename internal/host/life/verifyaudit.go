@@ -123,13 +123,30 @@ func Fsck(ctx context.Context, stateDir string) (FsckReport, error) {
 
 // FsckTelling is Fsck with somebody who is told how far it is, as
 // fsck.Checker.Progress says.
-func FsckTelling(ctx context.Context, stateDir string, progress func(part string, done, of int64)) (report FsckReport, err error) {
+func FsckTelling(ctx context.Context, stateDir string, progress func(part string, done, of int64)) (FsckReport, error) {
+	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) { return checkAll(tx, progress) })
+}
+
+// FsckQuick checks the newest part of the state in a directory, as fsck.Checker.Quick
+// says. It reads a bounded number of rows.
+func FsckQuick(ctx context.Context, stateDir string) (FsckReport, error) {
+	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) {
+		schema, err := store.Schema(ctx, Migrations())
+		if err != nil {
+			return FsckReport{}, err
+		}
+		return fsck.Checker{Schema: schema}.Quick(tx, fsck.QuickBounds)
+	})
+}
+
+// fsckBy is a check of the database, and whether it is this directory's.
+func fsckBy(ctx context.Context, stateDir string, check func(*store.Tx) (FsckReport, error)) (report FsckReport, err error) {
 	o, err := look(ctx, stateDir)
 	if err != nil {
 		return report, err
 	}
 	err = o.Store.View(ctx, func(tx *store.Tx) error {
-		report, err = checkAll(tx, progress)
+		report, err = check(tx)
 		return err
 	})
 	if err == nil {

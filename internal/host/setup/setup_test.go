@@ -92,7 +92,8 @@ func TestASetUpOfTheHost(t *testing.T) {
 	require.Equal(t, whole, h.ran)
 	text := string(must.Get(os.ReadFile(h.ClientFile))(t))
 	require.Contains(t, text, "\nsocket: /run/gated/gated.sock\n")
-	require.NotContains(t, text, "uid:")
+	require.NotRegexp(t, `(?m)^uid:`, text)
+	require.Equal(t, string(must.Get(os.ReadFile("../../../contrib/systemd/client.yaml"))(t)), text, "the package's file, byte for byte")
 	info := must.Get(os.Stat(h.ClientFile))(t)
 	require.Equal(t, os.FileMode(0o644), info.Mode().Perm())
 
@@ -164,6 +165,31 @@ func TestWhatASetUpRefuses(t *testing.T) {
 	require.Equal(t, []string{"init", "usermod -aG daemon nobody"}, h.ran)
 	require.Contains(t, string(must.Get(os.ReadFile(filepath.Join(c.StateDir, "gated.yaml")))(t)), "\nsocket_group: daemon\n")
 	require.Regexp(t, `(?m)^uid: [0-9]+$`, string(must.Get(os.ReadFile(h.ClientFile))(t)))
+}
+
+// Without systemd the daemon listens, so that clients need its uid. A set-up adds it to the package's file, and to no
+// file that an administrator changed.
+func TestTheClientFileOfThePackage(t *testing.T) {
+	packaged := string(must.Get(os.ReadFile("../../../contrib/systemd/client.yaml"))(t))
+	uid := must.Get(user.Lookup("daemon"))(t).Uid
+	for had, want := range map[string]string{
+		packaged:              packaged + "uid: " + uid + "\n",
+		packaged + "# ours\n": packaged + "# ours\n",
+		"socket: /srv/s\n":    "socket: /srv/s\n",
+	} {
+		h, choice := newHost(t)
+		h.Booted = false
+		require.NoError(t, os.Mkdir(filepath.Dir(h.ClientFile), 0o755))
+		require.NoError(t, os.WriteFile(h.ClientFile, []byte(had), 0o644))
+		require.NoError(t, h.apply(t, choice))
+		require.NoError(t, h.apply(t, choice), "and again")
+		require.Equal(t, want, string(must.Get(os.ReadFile(h.ClientFile))(t)))
+	}
+	h, choice := newHost(t)
+	require.NoError(t, os.Mkdir(filepath.Dir(h.ClientFile), 0o755))
+	require.NoError(t, os.WriteFile(h.ClientFile, []byte(packaged), 0o644))
+	require.NoError(t, h.apply(t, choice))
+	require.Equal(t, packaged, string(must.Get(os.ReadFile(h.ClientFile))(t)), "under systemd root listens")
 }
 
 func TestKeys(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
-	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 )
@@ -101,26 +100,6 @@ func (s System) stateDir(c Choice) Step {
 		}}
 }
 
-// clientFile tells every user's clients where the gate is.
-func (s System) clientFile() Step {
-	return Step{What: "clients of all users find the gate, by " + op.Shown(s.ClientFile), Done: exists(s.ClientFile),
-		Undo: shell("rm", s.ClientFile),
-		do: func(context.Context) error {
-			if err := os.MkdirAll(filepath.Dir(s.ClientFile), 0o755); err != nil {
-				return err
-			}
-			text := "# Where the gate of this host listens.\nsocket: " + s.Socket + "\n"
-			if !s.Booted { // the daemon itself listens, and not root
-				uid, _, err := lookUp(s.User)
-				if err != nil {
-					return err
-				}
-				text += fmt.Sprintf("uid: %d\n", uid)
-			}
-			return ownfile.ReplaceAs(s.ClientFile, []byte(text), func(f *os.File) error { return f.Chmod(0o644) })
-		}}
-}
-
 // member lets a user ask for changes.
 func (s System) member(name, group string) (Step, error) {
 	u, err := user.Lookup(name)
@@ -129,7 +108,7 @@ func (s System) member(name, group string) (Step, error) {
 			WithHint("name users of this host with --who-may-ask")
 	}
 	g, err := user.LookupGroup(group)
-	return Step{What: fmt.Sprintf("%s may ask (group %s)", op.Shown(u.Username), group), Done: err == nil && isMember(name, g.Gid),
+	return Step{What: fmt.Sprintf("%s may ask, from the next login on (group %s)", op.Shown(u.Username), group), Done: err == nil && isMember(name, g.Gid),
 		Undo: shell("gpasswd", "-d", u.Username, group),
 		do:   func(ctx context.Context) error { return s.Run(ctx, "usermod", "-aG", group, u.Username) }}, nil
 }

@@ -96,3 +96,15 @@ func TestTheUnitsAgree(t *testing.T) {
 	require.NotContains(t, service, "\nRuntimeDirectory", "it would take the socket away from root")
 	require.Contains(t, service, "\nType=notify\n")
 }
+
+// The clients that units start find the gate as each client of the host does. A socket on the command line, or a uid in
+// the unit, would pass over client.yaml, and so over the uid of a gate that listens without gated.socket.
+func TestTheUnitsOfClientsTakeTheHostsFile(t *testing.T) {
+	for _, name := range []string{"gated-notify.service", "gated-metrics.service"} {
+		text := unitText(t, name)
+		require.Regexp(t, `(?m)^ExecStart=/usr/(local/)?bin/gated (notify run|metrics) `, text, name)
+		require.NotRegexp(t, `(?m)^ExecStart=.*--socket`, text, name)
+		require.NotRegexp(t, `(?m)^Environment=.*GATED_`, text, name)
+		require.Regexp(t, `(?m)^SupplementaryGroups=gated$`, text, name)
+	}
+}

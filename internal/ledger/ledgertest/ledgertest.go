@@ -53,7 +53,15 @@ var Gate = strings.Repeat("9a", 16)
 
 // Keeper returns a keeper on an engine.
 func Keeper(e ledger.Engine) *ledger.Keeper {
-	return ledger.New(ledger.Settings{Engine: e, Gate: Gate, Signer: NewKey(1), Verifier: NewKey(1), Settling: 3})
+	return ledger.New(ledger.Settings{Engine: e, Gate: Gate, Signer: NewKey(1), Verifier: NewKey(1), Pause: thrice})
+}
+
+// thrice lets Settle ask three times, without a wait.
+func thrice(try int, _ <-chan struct{}) error {
+	if try == 3 {
+		return errors.New("asked three times")
+	}
+	return nil
 }
 
 // ledgers has the ledger of each database.

@@ -140,26 +140,34 @@ func (v *verifier) signed() error {
 	return s.check()
 }
 
-func (v *verifier) entry(r *row) error {
+// after refuses, as a *BrokenError, an entry that is not the one after a head.
+func (r *row) after(head Head) error {
 	seq := r.seq
 	switch {
-	case seq <= v.head.Seq:
+	case seq <= head.Seq:
 		return &BrokenError{seq, "is not a number that the log gives"}
-	case seq != v.head.Seq+1:
-		return &BrokenError{v.head.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
+	case seq != head.Seq+1:
+		return &BrokenError{head.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
 	case !bytes.Equal(r.sum[:], r.hash):
 		return &BrokenError{seq, "was altered: its hash is another"}
 	case r.err != nil:
 		return &BrokenError{seq, "does not decode"}
 	case r.links.Seq != seq:
 		return &BrokenError{seq, fmt.Sprintf("says that it is entry %d", r.links.Seq)}
-	case r.links.Prev != v.head.Hash:
+	case r.links.Prev != head.Hash:
 		return &BrokenError{seq, "does not follow the entry before it"}
 	}
-	if err := v.grow(seq, r.leaf); err != nil {
+	return nil
+}
+
+func (v *verifier) entry(r *row) error {
+	if err := r.after(v.head); err != nil {
 		return err
 	}
-	v.head = Head{Seq: seq, Hash: hex.EncodeToString(r.hash)}
+	if err := v.grow(r.seq, r.leaf); err != nil {
+		return err
+	}
+	v.head = Head{Seq: r.seq, Hash: hex.EncodeToString(r.hash)}
 	if v.Each != nil {
 		return v.Each(r.entry)
 	}
@@ -244,14 +252,8 @@ func (v *verifier) recorded() error {
 	if err != nil {
 		return err
 	}
-	if seq < head.Seq {
-		return &BrokenError{seq + 1, fmt.Sprintf("was added behind the recorded head, which is %d", seq)}
-	}
-	if seq > head.Seq {
-		return &BrokenError{head.Seq + 1, fmt.Sprintf("the log ends at %d, but its recorded head is %d", head.Seq, seq)}
-	}
-	if hex.EncodeToString(hash) != head.Hash {
-		return &BrokenError{seq, "the recorded head has another hash"}
+	if err := (Head{Seq: seq, Hash: hex.EncodeToString(hash)}).ends(head); err != nil {
+		return err
 	}
 	if !unplanted(stored, note) && !bytes.Equal(stored, v.grown.encode()) {
 		return &BrokenError{seq, "the recorded edge of the tree is another"}

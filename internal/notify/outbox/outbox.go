@@ -154,10 +154,21 @@ type Escalation struct {
 	Due  time.Time
 }
 
+// ErrBehind is returned when a cursor is before the stored one of the same gate and era. Nothing is stored then.
+var ErrBehind = errors.New("the cursor would go back")
+
 // Handled stores the messages that come from an entry, and moves the cursor to it. ended names a request that is over,
-// or is empty.
+// or is empty. ErrBehind: a later entry was handled already.
 func (o *Outbox) Handled(ctx context.Context, c Cursor, now time.Time, ended string, letters ...Letter) error {
 	return o.store.Update(ctx, func(tx *store.Tx) error {
+		var later int
+		err := tx.QueryRow(`SELECT count(*) FROM cursor WHERE gate = ? AND era = ? AND seq > ?`, c.Gate, c.Era, c.Seq).Scan(&later)
+		if err != nil {
+			return err
+		}
+		if later > 0 {
+			return ErrBehind
+		}
 		if err := setCursor(tx, c); err != nil {
 			return err
 		}
@@ -167,7 +178,7 @@ func (o *Outbox) Handled(ctx context.Context, c Cursor, now time.Time, ended str
 		if ended == "" {
 			return nil
 		}
-		_, err := tx.Exec(`DELETE FROM escalation WHERE request = ?`, ended)
+		_, err = tx.Exec(`DELETE FROM escalation WHERE request = ?`, ended)
 		return err
 	})
 }

@@ -21,9 +21,9 @@ type reader struct {
 
 func (r *reader) settings(root strictyaml.Value) Settings {
 	s := Settings{Socket: r.path(root.Get("socket")), State: r.path(root.Get("state")), Reach: r.reach(root.Get("reach")),
-		Unreachable: duration(root.Get("unreachable_after"), 5*time.Minute, 10*time.Second, 24*time.Hour)}
+		Unreachable: root.Get("unreachable_after").Duration(5*time.Minute, 10*time.Second, 24*time.Hour)}
 	if v := root.Get("backups"); v.Present() {
-		s.Backups = &Backups{Dir: r.path(v.Need("dir")), Older: duration(v.Need("older_than"), 0, time.Minute, 8784*time.Hour)}
+		s.Backups = &Backups{Dir: r.path(v.Need("dir")), Older: v.Need("older_than").Duration(0, time.Minute, 8784*time.Hour)}
 	}
 	sinks := root.Need("sinks")
 	for name, v := range sinks.Each() {
@@ -42,10 +42,13 @@ func (r *reader) settings(root strictyaml.Value) Settings {
 }
 
 func (r *reader) sink(name string, v strictyaml.Value) Sink {
-	s := Sink{Name: name, Alarms: v.Get("alarms").Bool(), Details: message.Details(oneOf(v.Get("details"), "none", "params", "all")),
-		GiveUp:  duration(v.Get("give_up"), 24*time.Hour, time.Minute, 30*24*time.Hour),
-		Timeout: duration(v.Get("timeout"), 10*time.Second, time.Second, 2*time.Minute),
+	s := Sink{Name: name, Alarms: v.Get("alarms").Bool(), Details: message.NoDetails,
+		GiveUp:  v.Get("give_up").Duration(24*time.Hour, time.Minute, 30*24*time.Hour),
+		Timeout: v.Get("timeout").Duration(10*time.Second, time.Second, 2*time.Minute),
 		Digest:  Digest{20, 5 * time.Minute}}
+	if e := v.Get("details"); e.Present() {
+		s.Details = message.Details(e.OneOf("none", "params", "all"))
+	}
 	for _, e := range v.Get("roles").List() {
 		s.Roles = append(s.Roles, op.Role(named(e)))
 	}
@@ -59,16 +62,16 @@ func (r *reader) sink(name string, v strictyaml.Value) Sink {
 		s.For = append(s.For, e.Text())
 	}
 	if e := v.Get("escalate"); e.Present() {
-		s.Escalate = &Escalate{duration(e.Need("after"), 0, time.Second, 30*24*time.Hour), named(e.Need("to"))}
+		s.Escalate = &Escalate{e.Need("after").Duration(0, time.Second, 30*24*time.Hour), named(e.Need("to"))}
 	}
 	if d := v.Get("digest"); d.Present() {
-		s.Digest = Digest{int(d.Need("more_than").Int(1, 10_000)), duration(d.Need("within"), 0, time.Second, 24*time.Hour)}
+		s.Digest = Digest{int(d.Need("more_than").Int(1, 10_000)), d.Need("within").Duration(0, time.Second, 24*time.Hour)}
 	}
 	if len(s.Roles)+len(s.Principals)+len(s.For) == 0 && !s.Alarms {
-		v.Fail("the sink %s gets nothing: say roles, principals, for or alarms", name)
+		v.Lacks("the sink %s gets nothing: say roles, principals, for or alarms", name)
 	}
 	if s.Escalate != nil && len(s.Roles)+len(s.Principals) == 0 {
-		v.Fail("the sink %s escalates nothing: say for which roles or principals", name)
+		v.Lacks("the sink %s escalates nothing: say for which roles or principals", name)
 	}
 	r.kind(v, &s)
 	return s
@@ -88,7 +91,10 @@ func (r *reader) kind(v strictyaml.Value, s *Sink) {
 			read(e)
 		}
 	}
-	if n != 1 {
+	switch {
+	case n == 0:
+		v.Lacks("the sink %s has none of webhook, ntfy, smtp and exec", s.Name)
+	case n > 1:
 		v.Fail("the sink %s has %d of webhook, ntfy, smtp and exec, not one", s.Name, n)
 	}
 }
@@ -106,7 +112,7 @@ func (r *reader) webhook(v strictyaml.Value) *Webhook {
 		w.Secret = key
 	}
 	if e := v.Get("template"); e.Present() {
-		w.Template = oneOf(e, "slack", "matrix", "telegram", "teams")
+		w.Template = e.OneOf("slack", "matrix", "telegram", "teams")
 	}
 	if u := v.Get("url"); u.Present() && slices.Contains([]string{"slack", "telegram", "teams"}, w.Template) {
 		u.Fail("an address of %s is a secret: put it into a file, and name that with url_file", w.Template)
@@ -147,7 +153,7 @@ func (r *reader) smtp(v strictyaml.Value) *SMTP {
 		v.Get("server").Fail("server is not HOST:PORT")
 	}
 	if e := v.Get("tls"); e.Present() {
-		m.TLS = oneOf(e, "starttls", "implicit", "none")
+		m.TLS = e.OneOf("starttls", "implicit", "none")
 	}
 	if m.TLS == "none" && !loopback(host) {
 		v.Get("tls").Fail("tls: none is for a server on this machine, 127.0.0.1 or ::1")
@@ -158,18 +164,19 @@ func (r *reader) smtp(v strictyaml.Value) *SMTP {
 	for _, e := range v.Need("to").List() {
 		m.To = append(m.To, address(e))
 	}
-	if len(m.To) == 0 || len(m.To) > 50 {
-		v.Get("to").Fail("to has %d addresses, not 1 to 50", len(m.To))
+	if to := v.Get("to"); to.Present() && (len(m.To) == 0 || len(m.To) > 50) {
+		to.Fail("to has %d addresses, not 1 to 50", len(m.To))
 	}
 	return m
 }
 
 func (r *reader) exec(v strictyaml.Value) *Exec {
 	e := &Exec{}
-	for _, arg := range v.Need("argv").List() {
+	argv := v.Need("argv")
+	for _, arg := range argv.List() {
 		e.Argv = append(e.Argv, text(arg, 4096))
 	}
-	if len(e.Argv) == 0 || !filepath.IsAbs(e.Argv[0]) {
+	if argv.Present() && (len(e.Argv) == 0 || !filepath.IsAbs(e.Argv[0])) {
 		v.Fail("argv begins with the absolute path of a program")
 	}
 	return e

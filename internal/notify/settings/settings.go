@@ -179,7 +179,7 @@ func wrong(err error) error {
 	if errors.As(err, &e) && strings.Contains(e.Text, "//") {
 		e.Text = ""
 	}
-	return refusal.New(refusal.BadParams, "%v", err)
+	return refusal.New(refusal.BadParams, "%v", err).WithHint("gated docs formats/notify has every key")
 }
 
 // DefaultPath returns /etc/gated/notify.yaml for root and for users without a home, else the one below the user's

@@ -83,7 +83,11 @@ func TestMistakes(t *testing.T) {
 		"unknown key":            {"    give_up: 12h", "    giveup: 12h", "notify.yaml:13"},
 		"no sinks":               {full[strings.Index(full, "sinks:"):], "sinks: {}\n", "0 entries"},
 		"two kinds":              {"    alarms: true\n  hook:", "    alarms: true\n    exec: {argv: [/bin/x]}\n  hook:", "has 2 of webhook"},
-		"no kind":                {"    exec: {argv: [/usr/local/bin/wall, x]}\n", "", "has 0 of webhook"},
+		"no kind":                {"    exec: {argv: [/usr/local/bin/wall, x]}\n", "", "has none of webhook"},
+		"misspelt kind":          {"    exec: {argv", "    exce: {argv", `unknown key exce in local; is "exec" meant?`},
+		"misspelt program":       {"exec: {argv:", "exec: {agrv:", `unknown key agrv in exec; is "argv" meant?`},
+		"misspelt people":        {"    for: [uid:1000, agent:builder]\n", "    fro: [uid:1000, agent:builder]\n", `unknown key fro in hook; is "for" meant?`},
+		"empty program":          {"exec: {argv: [/usr/local/bin/wall, x]}", "exec: {argv: []}", "absolute path of a program"},
 		"gets nothing":           {"    for: [uid:1000, agent:builder]\n", "", "gets nothing"},
 		"no requester":           {"uid:1000,", "1000x,", "neither uid:NUMBER"},
 		"escalates to itself":    {"to: phone", "to: chat", "in a circle: chat, chat"},
@@ -116,6 +120,7 @@ func TestMistakes(t *testing.T) {
 		_, err := settings.Parse("notify.yaml", []byte(text), read)
 		require.Error(t, err, name)
 		require.ErrorContains(t, err, c.want, name)
+		require.NotContains(t, refusal.As(err).Hint, "gated ops", name)
 		for _, s := range files {
 			require.NotContains(t, err.Error(), strings.TrimSpace(s), name)
 		}

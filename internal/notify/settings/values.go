@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
@@ -59,35 +58,6 @@ func named(v strictyaml.Value) string {
 		v.Fail("%q is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", s)
 	}
 	return s
-}
-
-// oneOf reads one of the words; the first is the default.
-func oneOf(v strictyaml.Value, words ...string) string {
-	if !v.Present() {
-		return words[0]
-	}
-	s := v.Text()
-	if !slices.Contains(words, s) {
-		v.Fail("%q is none of %s", s, strings.Join(words, ", "))
-	}
-	return s
-}
-
-func duration(v strictyaml.Value, otherwise, shortest, longest time.Duration) time.Duration {
-	if !v.Present() {
-		return otherwise
-	}
-	s := v.Text()
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil || d%time.Second != 0:
-		v.Fail("%q is not a length of time in whole seconds, such as 90s, 30m, 24h or 1h30m", s)
-	case d < shortest || d > longest:
-		v.Fail("%s is outside %s to %s", s, shortest, longest)
-	default:
-		return d
-	}
-	return otherwise
 }
 
 // url reads an address from the file of settings or from a file of its own. It is https, or http to this machine. Its

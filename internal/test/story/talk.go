@@ -63,17 +63,7 @@ type conversation struct {
 }
 
 func (c *conversation) start(ts *testscript.TestScript, args []string) (err error) {
-	if c.person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		return err
-	}
-	if err := unix.IoctlSetPointerInt(int(c.person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		return err
-	}
-	n, err := unix.IoctlGetInt(int(c.person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		return err
-	}
-	if c.program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+	if c.person, c.program, err = NewTerminal(); err != nil {
 		return err
 	}
 	if err := unix.IoctlSetWinsize(int(c.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {

@@ -40,8 +40,8 @@ var databases = struct {
 	of map[string]*watched
 }{of: map[string]*watched{}}
 
-// Below, if it is set, puts a Keeper below each store that Open opens. after runs when the test has ended, and tells what
-// is wrong below. A test program sets it before its tests.
+// Below puts a Keeper below each store that Open opens, if it is set. after runs when the test has ended, and tells what
+// is wrong below. A test program sets Below before its tests.
 var Below func(path string, o *store.Options) (after func() []Problem)
 
 // Open opens a store, which is closed when the test has ended, and has its

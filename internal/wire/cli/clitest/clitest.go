@@ -1,5 +1,6 @@
 // Package clitest is for tests alone: it holds the commands of a tool against
-// their words and against the tool's page in docs/reference.
+// their words and against the tool's page in docs/reference, and lines of all pages
+// against the commands.
 package clitest
 
 import (
