@@ -23,13 +23,16 @@ const maxSocketMode = 0o660
 // Adopt returns the socket that a service manager made and passed in fds, which it closes. It refuses, as NotAllowed
 // or BadParams, anything but one stream socket of this host that listens at told, or anywhere if told is empty. Others
 // must not be able to write to the socket or to replace it: its mode is 0660 or less, root or this process owns it, and
-// no other user may write to its directory.
+// no other user may write to its directory. Conflict: another process has adopted it and did not end.
 //
 // Close leaves an adopted socket at its path: callers wait in its queue until the next daemon adopts it.
 func Adopt(fds []*os.File, told string) (s *Socket, err error) {
 	defer func() {
 		for _, f := range fds {
 			err = errors.Join(err, f.Close()) // the listener is a duplicate
+		}
+		if err == nil {
+			err = s.claim()
 		}
 		if err != nil && s != nil {
 			err = errors.Join(err, s.Close())
@@ -66,6 +69,32 @@ func Adopt(fds []*os.File, told string) (s *Socket, err error) {
 	}
 	stream.SetUnlinkOnClose(false)
 	return &Socket{UnixListener: stream, path: path, made: info, adopted: true}, nil
+}
+
+// claim makes this process the only one that serves an adopted socket. With two of them, each call would come to one or
+// the other gate by chance. The lock is of the process (fcntl(2), F_SETLK): it goes with the process, and with the first
+// descriptor of the socket that the process closes. So it comes after all that closes one.
+func (s *Socket) claim() error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("lock the socket unit's socket: %w", err)
+	}
+	busy, other := false, unix.Flock_t{Type: unix.F_WRLCK}
+	controlled := raw.Control(func(fd uintptr) {
+		err = unix.FcntlFlock(fd, unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+		if busy = errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES); busy {
+			err = unix.FcntlFlock(fd, unix.F_GETLK, &other)
+		}
+	})
+	switch {
+	case controlled != nil || err != nil:
+		return fmt.Errorf("lock the socket unit's socket: %w", errors.Join(controlled, err))
+	case busy:
+		return refusal.New(refusal.Conflict, "process %d serves %s already", other.Pid, op.Shown(s.path)).
+			WithHint("systemctl status %d names its unit; one service alone may have the socket unit in Sockets=, "+
+				"and another gate needs a socket of its own", other.Pid)
+	}
+	return nil
 }
 
 // listensAt returns the path of a descriptor that is a listening unix stream socket.

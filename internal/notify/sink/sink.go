@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strings"
@@ -82,15 +83,20 @@ func (g guarded) Send(ctx context.Context, m message.Message, now time.Time) (st
 	return "", &Failure{Why: g.said(f.Why), Refused: f.Refused, After: f.After}
 }
 
-// said returns text of a receiver as it may be logged.
+// said returns text of a receiver as it may be logged. Secrets are taken out of the clean text, because cleaning could
+// join the parts of one, and before the text is cut, because the cut could leave a part of one.
 func (g guarded) said(s string) string {
+	return message.Clean(g.without(message.Clean(g.without(s), math.MaxInt)), maxWhy)
+}
+
+// without returns a text without the secrets.
+func (g guarded) without(s string) string {
 	for _, secret := range g.secrets {
-		if len(secret) < minSecret {
-			continue
+		if len(secret) >= minSecret {
+			s = strings.ReplaceAll(s, secret, "(secret)")
 		}
-		s = strings.ReplaceAll(s, secret, "(secret)")
 	}
-	return message.Clean(s, maxWhy)
+	return s
 }
 
 // plain returns an error without the address that was called, because the address may be a secret.
