@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,9 +133,25 @@ type call struct {
 	also   int           // a status that is a success beside 2xx; 0 for none
 }
 
+// addressable refuses a path with an id or a name that no address of the gate can have: the gate could only say that
+// there is no such path. A caller gave it, for example from a variable that is empty.
+func addressable(escaped string) error {
+	for _, e := range strings.Split(strings.TrimPrefix(escaped, "/"), "/") {
+		part, err := url.PathUnescape(e)
+		if err != nil || part == "" || path.Clean("/"+part) != "/"+part {
+			return refusal.New(refusal.Malformed, "%q is no id and no name", part).
+				WithHint("gated jobs, gated guests and opsign list show the ids and names that there are")
+		}
+	}
+	return nil
+}
+
 // send makes the request and returns an answer whose status is a success. The
 // caller closes its body.
 func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
+	if err := addressable(in.path); err != nil {
+		return nil, err
+	}
 	u := "http://gated" + in.path
 	if len(in.query) > 0 {
 		u += "?" + in.query.Encode()

@@ -180,6 +180,25 @@ func TestAnswersThatAreNotAGates(t *testing.T) {
 	must.Fail(c.Status(t.Context()))(t, refusal.Code("from_the_future"))
 }
 
+// TestIDsThatNoAddressHas: a caller's empty variable is named before any daemon is asked.
+func TestIDsThatNoAddressHas(t *testing.T) {
+	c := open(t, Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
+	for _, id := range []string{"", ".", "..", "../agents", "j1/..", "j1//", "j1/", "/j1"} {
+		_, job := c.Job(t.Context(), id)
+		_, wait := c.WaitJob(t.Context(), id, api.UntilEnded)
+		_, cancel := c.Cancel(t.Context(), id)
+		_, request := c.Request(t.Context(), id)
+		for _, err := range []error{job, wait, cancel, request} {
+			require.Equal(t, refusal.Malformed, refusal.As(err).Code, id)
+			require.Contains(t, err.Error(), strconv.Quote(id)+" is no id and no name")
+		}
+	}
+	for _, id := range []string{"j1", "a b", "a/b", "%2F", "j1?x#y"} {
+		_, err := c.Job(t.Context(), id)
+		unreachable(t, err)
+	}
+}
+
 func TestALostAnswer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	answer(t, path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })

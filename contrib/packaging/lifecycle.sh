@@ -83,6 +83,8 @@ said "next, as root: gated setup"
 in_it gated --version >/dev/null
 in_it opsign --version >/dev/null
 [ "$(in_it stat -c '%U %G %a' /var/lib/gated)" = "gated gated 700" ] || fail "the state directory is not gated's alone"
+installs old
+said "no backup was made, because there is no gate in /var/lib/gated"
 checked "install: the programs run, user and directory are there"
 
 as_gated /usr/bin/gated init --state /var/lib/gated --host test --operator /dev/stdin <"$tmp/key.pub" >"$tmp/said" 2>&1 || fail "gated init failed"
@@ -138,6 +140,11 @@ said "the upgrade stops and has changed nothing, because 0.1.0 could make no ver
 is 0.1.0
 [ "$(backups)" = 1 ] || fail "a backup that was not verified got a name"
 cat "$tmp/whole" >"$state/gated.db"
+mv "$root/usr/bin/gated" "$tmp/gated"
+refuses newest
+said "the upgrade stops and has changed nothing, because /usr/bin/gated of 0.1.0, which makes the backup, is not there"
+is 0.1.0
+mv "$tmp/gated" "$root/usr/bin/gated"
 checked "upgrade of a gate that cannot be backed up: it stops, and nothing changed"
 
 installs newest

@@ -21,9 +21,11 @@ say() { printf 'gated: %s\n' "$*" >&2; }
 # it is started, stopped or removed here.
 handmade() {
 	for unit in $units $services; do
-		if [ -f "/etc/systemd/system/$unit" ] && [ ! -L "/etc/systemd/system/$unit" ]; then
-			return 0
-		fi
+		real=$(readlink -f "/etc/systemd/system/$unit")
+		case $real in
+		/usr/lib/systemd/system/* | /lib/systemd/system/*) ;; # an alias of the package's
+		*) if [ -f "$real" ]; then return 0; fi ;;            # not /dev/null, which masks a unit
+		esac
 	done
 	return 1
 }

@@ -63,6 +63,9 @@ if rmdir "$unfinished" 2>/dev/null; then
 else
 	kept=/var/lib/gated-purged-$(date -u +%Y%m%dT%H%M%SZ)
 	mv -n -T "$unfinished" "$kept"
+	if [ -e "$unfinished" ]; then # a purge in the same second has the name
+		kept=$unfinished
+	fi
 	say "the audit log, its database and its settings are kept in $kept"
 fi
 if [ -d "$state/guests" ] && rmdir "$state/guests" 2>/dev/null; then :; fi

@@ -28,9 +28,23 @@ fi
 # The file allows one downgrade, and that one goes on from here.
 allowed_once() { rm -f /etc/gated/allow-downgrade; }
 
-if [ -z "$was" ] || [ ! -x /usr/bin/gated ] || [ ! -f "$state/gated.db" ]; then
+stops() {
+	say "the upgrade stops and has changed nothing, because $1"
+	exit 1
+}
+
+# After a removal no program is left that could make a backup. So a gate of which none can be made gets a new version.
+if [ -z "$was" ] || [ "$1" = install ]; then
 	allowed_once
 	exit 0
+fi
+if [ ! -f "$state/gated.db" ]; then
+	say "no backup was made, because there is no gate in $state; back up one that is elsewhere before it serves again"
+	allowed_once
+	exit 0
+fi
+if [ ! -x /usr/bin/gated ]; then
+	stops "/usr/bin/gated of $was, which makes the backup, is not there: remove the package, which keeps $state, and install this one"
 fi
 
 # The copy is made in a directory of the daemon's user inside one of root's, so that neither can
@@ -44,9 +58,7 @@ chown "$(stat -c %u:%g "$state")" "$work/copy"
 copy=$work/copy/backup.db
 if ! as_daemon env TMPDIR="$work/copy" /usr/bin/gated backup --state "$state" "$copy" >/dev/null ||
 	! as_daemon env TMPDIR="$work/copy" /usr/bin/gated backup verify "$copy" >/dev/null; then
-	say "the upgrade stops and has changed nothing, because $was could make no verified backup of $state:" \
-		"mend what it says above (section Upgrade of $runbook), then upgrade again"
-	exit 1
+	stops "$was could make no verified backup of $state: mend what it says above (section Upgrade of $runbook), then upgrade again"
 fi
 if [ ! -d "$backups" ]; then
 	mkdir -m 0700 "$backups"
@@ -59,8 +71,7 @@ done
 backup=$backup.db
 mv -n -T "$copy" "$backup"
 if [ -e "$copy" ]; then
-	say "the upgrade stops and has changed nothing, because the backup could not be moved to $backup: upgrade again"
-	exit 1
+	stops "the backup could not be moved to $backup: upgrade again"
 fi
 sync "$backups"
 say "a verified backup of $was: $backup"

@@ -49,6 +49,7 @@ func TestProgramsOfAText(t *testing.T) {
 		`strace -f -e trace=file -o x v undefine web1`, `script -qec 'v undefine web1' /dev/null`, `script x --command='v undefine web1'`, `unbuffer v undefine web1`,
 		`noglob v undefine web1`, `gosu root v undefine web1`, `systemd-inhibit --why x v undefine web1`, `watch -n 5 v undefine web1`, `watch 'true; v undefine web1'`,
 		`sh -c 'v undefine web1'`, `/bin/bash -lc "v undefine web1"`, `bash -o pipefail -ec 'v undefine web1'`, `bash --norc --rcfile x -c 'v undefine web1'`,
+		`bash -norc -c 'v undefine web1'`, `bash -n -i -c 'v undefine web1'`, `bash -n +n -c 'v undefine web1'`, `sudo -k v undefine web1`, `sudo -nE v undefine web1`,
 		`dash -c "sh -c 'v undefine web1'"`, `sudo env A=b nice sh -c 'exec v undefine web1'`, `su -c 'v undefine web1'`, `su - root --command='v undefine web1'`,
 		`runuser -u root -- v undefine web1`, "bash <<EOF\nv undefine web1\nEOF", "sudo bash -s <<'EOF'\nv undefine web1\nEOF", "cat <<-EOF | sh -\n\tv undefine web1\n\tEOF",
 		"x=web1\nsh <<EOF\nv undefine $x\nEOF", `bash <<<'v undefine web1'`, `echo v undefine web1 | sh`, `echo -e "true\nv undefine web1" | sudo sh`,
@@ -88,6 +89,7 @@ func TestTextsThatRunNothing(t *testing.T) {
 	for _, text := range []string{
 		`echo v undefine web1`, `git commit -m "v undefine web1"`, `# v undefine web1`, `grep 'v undefine' x`, `cat <<EOF > x` + "\nv undefine web1\nEOF",
 		`command -v v undefine`, `taskset -p v`, `script v`, `watch echo v`, `prlimit -p v`, `bash script v undefine web1`, `x="v undefine web1"`, `printf 'v undefine web1' > x`, `ls v undefine web1`, `bash <<EOF` + "\necho v undefine web1\nEOF",
+		`bash -n -c 'v undefine web1'`, `sh -nc 'v undefine web1'`, `bash -n <<< 'v undefine web1'`, `echo v undefine web1 | sh -n`, `sudo -l v undefine web1`, `sudo -nl v`, `sudo -e v`,
 		`echo v undefine web1 | grep v`, `: ; cat x | sh`, `if`, `"`, ``, strings.Repeat("#", maxText+1) + "\nv undefine web1",
 	} {
 		for _, c := range Commands(text, Place{}) {

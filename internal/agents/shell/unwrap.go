@@ -30,7 +30,7 @@ type wrapper struct {
 }
 
 var wrappers = map[string]wrapper{
-	"sudo": {short: "ACDghpRrTtUu", assigns: true, dir: []string{"-D", "--chdir"}, long: []string{"--user", "--group", "--host",
+	"sudo": {short: "ACDghpRrTtUu", assigns: true, silent: "leKvV", dir: []string{"-D", "--chdir"}, long: []string{"--user", "--group", "--host",
 		"--prompt", "--role", "--type", "--chdir", "--chroot", "--close-from", "--command-timeout", "--other-user"}},
 	"doas":    {short: "Cu"},
 	"pkexec":  {long: []string{"--user"}},

@@ -277,6 +277,7 @@ func (w *walker) run(words []steer.Word, s *scope, in string) {
 // shell walks what a shell is told to run: the text after -c, or its standard input.
 func (w *walker) shell(words []steer.Word, s *scope, in string) {
 	command, input := false, false
+	reads, acts := false, false // -n reads the text and runs none of it, unless another word has -i or a plus
 	i := 1
 	for ; i < len(words); i++ {
 		o := string(words[i])
@@ -293,6 +294,8 @@ func (w *walker) shell(words []steer.Word, s *scope, in string) {
 			}
 			continue
 		}
+		reads = reads || o[0] == '-' && strings.Contains(o, "n") && strings.Trim(o[1:], "nvxceus") == "" // not -norc
+		acts = acts || o[0] == '+' || strings.Contains(o, "i")
 		command = command || strings.Contains(o, "c")
 		input = input || strings.Contains(o, "s")
 		if end := o[len(o)-1]; end == 'o' || end == 'O' {
@@ -300,6 +303,7 @@ func (w *walker) shell(words []steer.Word, s *scope, in string) {
 		}
 	}
 	switch {
+	case reads && !acts:
 	case command && i < len(words):
 		w.text(string(words[i]), s.copy(), in)
 	case !command && (input || i >= len(words) || words[i] == "-"):

@@ -45,8 +45,8 @@ func TestAThousandWaiters(t *testing.T) {
 			begun := sync.OnceFunc(first.Done)
 			ended.Go(func() {
 				_ = w.Until(ctx, id, func() (bool, error) {
+					defer begun() // when the look is over: a change in its middle would make it the last one
 					looks[id].Add(1)
-					begun()
 					return changed[id].Load(), nil
 				})
 			})
