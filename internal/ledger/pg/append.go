@@ -66,7 +66,7 @@ func (e *Engine) append(n, era int64, g ledger.Group) (again bool, err error) {
 	if err := e.promised(row[:3]); err != nil {
 		return false, e.unavailable(err)
 	}
-	now, err := parse(row[4])
+	now, err := natural(row[4])
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +101,7 @@ func (e *Engine) Settle(era, number uint64) (kept bool, err error) {
 	if err != nil {
 		return false, e.unavailable(err)
 	}
-	settled, err := parse(row[1])
+	settled, err := natural(row[1])
 	if err != nil {
 		return false, err
 	}

@@ -26,7 +26,7 @@ func (e *Engine) position(c *connection) (ledger.Position, error) {
 	}
 	var n [3]int64
 	for i, text := range rows[0] {
-		if n[i], err = parse(text); err != nil {
+		if n[i], err = natural(text); err != nil {
 			return ledger.Position{}, err
 		}
 	}
@@ -50,7 +50,7 @@ func (e *Engine) Take(ctx context.Context, from uint64) (p ledger.Position, err 
 		if row == nil {
 			return e.why(c, n)
 		}
-		if settled, err = parse(row[1]); err != nil {
+		if settled, err = natural(row[1]); err != nil {
 			return err
 		}
 		if p, err = e.position(c); err == nil && p.Era != from+1 {
@@ -91,11 +91,11 @@ func (e *Engine) read(c *connection, after int64, most int) ([]ledger.Group, err
 	}
 	var groups []ledger.Group
 	for _, row := range r.Rows {
-		n, err := parse(string(row[0]))
+		n, err := natural(string(row[0]))
 		if err != nil {
 			return nil, err
 		}
-		era, err := parse(string(row[1]))
+		era, err := natural(string(row[1]))
 		if err != nil {
 			return nil, err
 		}

@@ -155,8 +155,8 @@ func (c *connection) replicated(place string) error {
 	}
 }
 
-// parse reads a number of a row.
-func parse(s string) (int64, error) {
+// natural reads a number of a row.
+func natural(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
 		return 0, fmt.Errorf("%w: the ledger has a number that is none: %q", ledger.ErrUnavailable, s)
