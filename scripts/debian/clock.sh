@@ -4,9 +4,8 @@
 set -euo pipefail
 name=demo-debian
 dir=$(mktemp -d /root/clock.XXXXXX)
-pages=/src
-. /src/scripts/debian/typed.sh
 pages=/src/docs/guides
+. /src/scripts/debian/typed.sh
 
 say "A clock that the gate does not believe: it jumped by a month against the time since boot"
 login agent 0 "gated status --json"

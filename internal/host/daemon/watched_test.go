@@ -138,7 +138,7 @@ func TestHealthWithoutAStateDirectory(t *testing.T) {
 	require.Contains(t, c.Detail, "another file")
 	require.NoError(t, os.RemoveAll(w.state))
 	require.NoError(t, os.Rename(away, w.state))
-	h, _ = w.check("state")
-	require.Equal(t, api.HealthOK, h.State)
+	_, c = w.check("state") // not the whole health: the checks of the start may have met the directory while it was away
+	require.Equal(t, api.HealthOK, c.State)
 	w.haltSound()
 }

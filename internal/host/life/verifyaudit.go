@@ -131,11 +131,11 @@ func FsckTelling(ctx context.Context, stateDir string, progress func(part string
 // says. It reads a bounded number of rows.
 func FsckQuick(ctx context.Context, stateDir string) (FsckReport, error) {
 	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) {
-		schema, err := store.Schema(ctx, Migrations())
+		c, err := checker(nil)
 		if err != nil {
 			return FsckReport{}, err
 		}
-		return fsck.Checker{Schema: schema}.Quick(tx, fsck.QuickBounds)
+		return c.Quick(tx, fsck.QuickBounds)
 	})
 }
 
@@ -155,13 +155,19 @@ func fsckBy(ctx context.Context, stateDir string, check func(*store.Tx) (FsckRep
 	return report, errors.Join(err, o.Close())
 }
 
+// checker is a check that knows this program's schema.
+func checker(progress func(part string, done, of int64)) (fsck.Checker, error) {
+	schema, err := store.Schema(context.Background(), Migrations())
+	return fsck.Checker{Schema: schema, Progress: progress}, err
+}
+
 // checkAll runs fsck on a database that has this program's schema.
 func checkAll(tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
-	schema, err := store.Schema(context.Background(), Migrations())
+	c, err := checker(progress)
 	if err != nil {
 		return FsckReport{}, err
 	}
-	return fsck.Checker{Schema: schema, Progress: progress}.Run(tx)
+	return c.Run(tx)
 }
 
 // checkIdentity adds to a report that the database is not the one that was

@@ -150,7 +150,8 @@ func (s mailer) compose(m message.Message, now time.Time) []byte {
 	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
 	header("From", s.is.From)
 	header("To", strings.Join(s.is.To, ",\r\n\t"))
-	header("Subject", mime.QEncoding.Encode("utf-8", message.Defang(m.Title)))
+	// The encoder leaves plain ASCII as it is, and with it a name that looks encoded (RFC 2047, section 2).
+	header("Subject", mime.QEncoding.Encode("utf-8", strings.ReplaceAll(message.Defang(m.Title), "=?", "= ?")))
 	header("Date", now.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 	header("Message-ID", mailID(m.ID))
 	header("References", mailID(m.Thread))

@@ -162,6 +162,18 @@ func TestMail(t *testing.T) {
 	}
 }
 
+// A signer's name that looks like an encoded word reaches the reader as it was written, but for a space.
+func TestASubjectIsDecodedOnce(t *testing.T) {
+	m := waits()
+	m.Title = "demo: j5.1 was signed by =?utf-8?q?nobody=0A?="
+	a := newAuthority(t)
+	s := newMailServer(t, a.server(t, nil), false, true)
+	must.Get(open(t, s.settings(a, "starttls")).Send(t.Context(), m, noon))(t)
+	read := must.Get(mail.ReadMessage(strings.NewReader(s.mails[0].data)))(t)
+	subject := must.Get(new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")))(t)
+	require.Equal(t, "demo: j5.1 was signed by = ?utf-8?q?nobody=0A?=", subject)
+}
+
 // A server without STARTTLS gets nothing, neither the mail nor the password; one on this machine may be called
 // without TLS if the settings say so.
 func TestMailWithoutTLS(t *testing.T) {

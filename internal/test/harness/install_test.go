@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,9 @@ func (n notRun) Error() string { return "not run: " + string(n) }
 // cacheDir is where the harness keeps the products, and where its runs have their directories.
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
+	if err == nil && strings.HasPrefix(cache, "/tmp/") {
+		err = fmt.Errorf("the user's cache is %s, and Codex offers its shell no apply_patch below /tmp: set XDG_CACHE_HOME", cache)
+	}
 	return filepath.Join(cache, "gated-harness"), err
 }
 

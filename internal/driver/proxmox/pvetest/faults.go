@@ -144,9 +144,7 @@ func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 		answer(w, nil, nil)
 		return
 	case HangBefore:
-		if !rule.wait(r) {
-			return
-		}
+		rule.wait(r)
 	}
 	data, refused := c.do(req)
 	switch rule.Fault {
@@ -159,9 +157,8 @@ func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 	case Empty:
 		answer(w, nil, nil)
 	case HangAfter:
-		if rule.wait(r) {
-			answer(w, data, refused)
-		}
+		rule.wait(r)
+		answer(w, data, refused)
 	case Twice:
 		if rows, ok := data.([]any); ok {
 			data = append(rows, rows...)
@@ -172,13 +169,13 @@ func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 	}
 }
 
-// wait reports whether the test released the rule before the caller left.
-func (r *Rule) wait(req *http.Request) bool {
+// wait returns when the test released the rule. If the caller leaves before, it ends the request without an answer: a
+// handler that returns would answer 200, which a caller that is slow to leave could still read.
+func (r *Rule) wait(req *http.Request) {
 	select {
 	case <-r.release:
-		return true
 	case <-req.Context().Done():
-		return false
+		panic(http.ErrAbortHandler)
 	}
 }
 
