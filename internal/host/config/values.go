@@ -119,6 +119,22 @@ var fingerprints = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){31}$`)
 })
 
+// postgres reads a connection string of libpq, which the ledger itself takes apart. A password in it would be shown by
+// whatever shows the file.
+func postgres(v strictyaml.Value) string {
+	s := v.Text()
+	inURL := false
+	if u, err := url.Parse(s); err == nil {
+		_, inURL = u.User.Password()
+	}
+	if s == "" || inURL || passwords().MatchString(s) {
+		v.Fail("postgres is a connection string of libpq without a password in it: name a file with passfile=, or use peer or certificates")
+	}
+	return s
+}
+
+var passwords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[\s?&])password\s*=`) })
+
 // fingerprint reads a SHA-256 as Proxmox VE shows it.
 func fingerprint(v strictyaml.Value) string {
 	s := v.Text()
@@ -226,6 +242,7 @@ var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"range":       plain(uidRange),
 	"hub":         plain(hubURL),
 	"https":       plain(clusterURL),
+	"postgres":    plain(postgres),
 	"fingerprint": plain(fingerprint),
 	"program":     plain(program),
 	"patterns":    plain(patterns),

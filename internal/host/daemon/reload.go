@@ -202,6 +202,7 @@ func fixedNames(a, b config.Config) string {
 		{"commands", a.Commands, b.Commands},
 		{"desired", a.Desired, b.Desired},
 		{"hub", a.Hub, b.Hub},
+		{"store", a.Store, b.Store},
 		{"reservations", a.Unseen, b.Unseen},
 		{"limits", []any{a.Workers, a.Limits}, []any{b.Workers, b.Limits}},
 		{"canary", a.Canary, b.Canary},
