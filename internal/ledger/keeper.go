@@ -51,17 +51,8 @@ func New(s Settings) *Keeper { return &Keeper{Settings: s} }
 // Begin checks that the ledger is the one that the database here knows, and begins a new era in it. So an earlier active
 // daemon keeps nothing from now on.
 func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
-	p, err := k.Engine.Position(ctx)
+	p, err := k.known(ctx, here)
 	if err != nil {
-		return fmt.Errorf("read how far the ledger is: %w", err)
-	}
-	switch {
-	case p.Last < here.Number:
-		return fmt.Errorf("%w: it has %d groups, and %d are here, so the decisions of %d groups would be lost", ErrLost, p.Last, here.Number, here.Number-p.Last)
-	case p.Era < here.Era:
-		return fmt.Errorf("%w: era %d, and here %d", ErrRolledBack, p.Era, here.Era)
-	}
-	if err := k.same(ctx, here); err != nil {
 		return err
 	}
 	if p, err = k.Engine.Take(ctx, p.Era); err != nil {
@@ -71,12 +62,26 @@ func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
 	return nil
 }
 
+// known checks that the ledger goes on from the database here.
+func (s Settings) known(ctx context.Context, here store.Place) (p Position, err error) {
+	if p, err = s.Engine.Position(ctx); err != nil {
+		return p, fmt.Errorf("read how far the ledger is: %w", err)
+	}
+	switch {
+	case p.Last < here.Number:
+		return p, fmt.Errorf("%w: it has %d groups, and %d are here, so the decisions of %d groups would be lost", ErrLost, p.Last, here.Number, here.Number-p.Last)
+	case p.Era < here.Era:
+		return p, fmt.Errorf("%w: era %d, and here %d", ErrRolledBack, p.Era, here.Era)
+	}
+	return p, s.same(ctx, here)
+}
+
 // same checks the ledger's group at the place of the database here.
-func (k *Keeper) same(ctx context.Context, here store.Place) error {
+func (s Settings) same(ctx context.Context, here store.Place) error {
 	if here.Number == 0 {
 		return nil
 	}
-	groups, err := k.Engine.Read(ctx, here.Number-1, 1)
+	groups, err := s.Engine.Read(ctx, here.Number-1, 1)
 	if err != nil {
 		return fmt.Errorf("read group %d of the ledger: %w", here.Number, err)
 	}
@@ -84,7 +89,7 @@ func (k *Keeper) same(ctx context.Context, here store.Place) error {
 		return fmt.Errorf("%w: group %d is missing", ErrLost, here.Number)
 	}
 	g := groups[0]
-	if DigestOf(k.Gate, g) != here.Digest || !k.Verifier.Verify(message(k.Gate, g), g.Signature) {
+	if DigestOf(s.Gate, g) != here.Digest || !s.Verifier.Verify(message(s.Gate, g), g.Signature) {
 		return fmt.Errorf("%w: group %d", ErrForked, here.Number)
 	}
 	return nil

@@ -21,7 +21,7 @@ func (s *Store) mayOpen(with *session) error {
 
 // catchUp brings the database to the newest group that the Keeper has. The groups may go through several schemas; each
 // begins with the migrations to it.
-func (s *Store) catchUp(ctx context.Context, list []Migration) error {
+func (s *Store) catchUp(ctx context.Context) error {
 	version, err := readVersion(ctx, s.path)
 	if err != nil {
 		return err
@@ -35,10 +35,17 @@ func (s *Store) catchUp(ctx context.Context, list []Migration) error {
 	if err := s.keeper.Begin(ctx, here); err != nil {
 		return err
 	}
+	_, err = s.replay(ctx, here, version)
+	return err
+}
+
+// replay applies the groups after a place to a database of a schema version, and returns the place after them.
+func (s *Store) replay(ctx context.Context, here Place, version int) (Place, error) {
+	list := s.migrations
 	for {
 		kept, err := s.keeper.After(ctx, here)
 		if err != nil || len(kept) == 0 {
-			return err
+			return here, err
 		}
 		n := slices.IndexFunc(kept, func(k Kept) bool { return k.Schema != kept[0].Schema })
 		if n >= 0 {
@@ -46,19 +53,37 @@ func (s *Store) catchUp(ctx context.Context, list []Migration) error {
 		}
 		switch schema := kept[0].Schema; {
 		case schema > len(list):
-			return &TooNewError{Have: schema, Want: len(list)}
+			return here, &TooNewError{Have: schema, Want: len(list)}
 		case schema < max(version, 1):
-			return fmt.Errorf("%w: group %d has schema %d, and the database has %d", ErrDiverged, kept[0].Number, schema, version)
+			return here, fmt.Errorf("%w: group %d has schema %d, and the database has %d", ErrDiverged, kept[0].Number, schema, version)
 		case schema > version:
 			if err := s.prepare(ctx, list[:schema]); err != nil {
-				return err
+				return here, err
 			}
 			version = schema
 		}
 		if here, err = s.apply(kept); err != nil {
-			return err
+			return here, err
 		}
 	}
+}
+
+// Follow applies the groups that the Keeper has and the database lacks, for a store that was opened with Follows. It
+// returns how far the database is, and is for one goroutine.
+func (s *Store) Follow(ctx context.Context) (Place, error) {
+	version, err := readVersion(ctx, s.path)
+	if err != nil {
+		return Place{}, err
+	}
+	was, err := placeOf(ctx, s.path)
+	if err != nil {
+		return Place{}, err
+	}
+	here, err := s.replay(ctx, was, version)
+	if here != was {
+		s.tellCommitted()
+	}
+	return here, err
 }
 
 // apply applies groups that the database lacks.

@@ -216,17 +216,22 @@ func (w *writer) commit() error {
 // committed tells those who wait for a COMMIT.
 func (w *writer) committed() {
 	w.wrote()
-	for _, fn := range w.store.hooks.commit() {
-		w.protectHook(fn)
+	w.store.tellCommitted()
+}
+
+// tellCommitted calls the OnCommit functions.
+func (s *Store) tellCommitted() {
+	for _, fn := range s.hooks.commit() {
+		s.protectHook(fn)
 	}
 }
 
 // protectHook runs an OnCommit function. The group is on disk: a panic must
 // not tell its callers otherwise.
-func (w *writer) protectHook(fn func()) {
+func (s *Store) protectHook(fn func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.store.log.Error("a function called after commit panicked", "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("a function called after commit panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	fn()

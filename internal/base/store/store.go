@@ -20,6 +20,10 @@ type Options struct {
 	// Keeper, if set, keeps each group's row changes elsewhere before they are committed here (docs/design/ledger.md).
 	Keeper Keeper
 
+	// Follows says that the Keeper only reads: the database gets the groups of another daemon (Store.Follow), and a schema
+	// no newer than theirs. What would change a row that travels gets the error of the Keeper's Seal.
+	Follows bool
+
 	// Local names the tables whose rows a Keeper does not get, because they describe this machine.
 	Local []string
 
@@ -41,10 +45,11 @@ type Store struct {
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
 
-	keeper   Keeper // or nil
-	local    []string
-	schema   int // with a Keeper: the version of the schema
-	rehearse bool
+	keeper     Keeper // or nil
+	local      []string
+	migrations []Migration
+	schema     int // with a Keeper: the version of the schema
+	rehearse   bool
 
 	closeOnce  sync.Once
 	closeErr   error
@@ -70,18 +75,20 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Keeper != nil {
-		if err := s.catchUp(ctx, o.Migrations); err != nil {
+		if err := s.catchUp(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.prepare(ctx, o.Migrations); err != nil {
-		return nil, err
+	if !o.Follows {
+		if err := s.prepare(ctx, o.Migrations); err != nil {
+			return nil, err
+		}
 	}
 	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}
 	if err := w.open(); err != nil {
 		return nil, err
 	}
-	if o.Keeper != nil {
+	if o.Keeper != nil && !o.Follows {
 		w.stop = ctx.Done()
 		if err := w.base(); err != nil {
 			w.discard()
@@ -115,7 +122,7 @@ func newStore(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
 	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
-		keeper: o.Keeper, local: o.Local, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
+		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
