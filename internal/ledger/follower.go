@@ -13,6 +13,8 @@ var ErrStandby = errors.New("this member is a standby, and another one decides")
 // Follower reads the groups of a ledger for a standby's store, and keeps none. It implements store.Keeper.
 type Follower struct {
 	Settings // without Signer and Pause
+	// Passed is told the number of the newest group that was read; nil is not.
+	Passed func(number uint64)
 }
 
 // Begin checks that the ledger is the one that the database here knows. It begins no era.
@@ -23,7 +25,11 @@ func (f *Follower) Begin(ctx context.Context, here store.Place) error {
 
 // After reads and checks groups after a place.
 func (f *Follower) After(ctx context.Context, here store.Place) ([]store.Kept, error) {
-	return Read(ctx, f.Engine, f.Gate, f.Verifier, here)
+	kept, err := Read(ctx, f.Engine, f.Gate, f.Verifier, here)
+	if err == nil && len(kept) > 0 && f.Passed != nil {
+		f.Passed(kept[len(kept)-1].Number)
+	}
+	return kept, err
 }
 
 // Seal refuses with ErrStandby.

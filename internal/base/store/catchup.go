@@ -108,3 +108,6 @@ func placeOf(ctx context.Context, path string) (_ Place, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	return s.place()
 }
+
+// Place returns how far the database is in the groups of a Keeper, the zero Place if it is in none.
+func (s *Store) Place(ctx context.Context) (Place, error) { return placeOf(ctx, s.path) }
