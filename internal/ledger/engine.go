@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Digest is a SHA-256.
@@ -54,4 +55,10 @@ type Engine interface {
 	Beat(era uint64) error
 	// Close ends calls that are under way.
 	Close() error
+}
+
+// Timed is an engine that knows what time it is where the ledger is.
+type Timed interface {
+	// Time reads the ledger's own clock.
+	Time(ctx context.Context) (time.Time, error)
 }

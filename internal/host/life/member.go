@@ -128,3 +128,8 @@ func inLedger(path string, err error) error {
 	}
 	return nil
 }
+
+// CannotFollow is what is said if a standby's database does not go on from what the ledger has.
+func CannotFollow(ctx context.Context, o *Opened, err error) error {
+	return cannotOpen(ctx, o.Dir.Database(), err)
+}

@@ -25,6 +25,15 @@ type route struct {
 	answer func(*call) (answer, error)
 }
 
+// onStandby reports whether a standby answers: what it can read, and what does not rest on the processes of its host.
+func (r route) onStandby() bool {
+	switch r.path {
+	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/events", "/v1/backup":
+		return false
+	}
+	return r.method == http.MethodGet
+}
+
 // table is every end point (protocol section 4).
 func (s *Server) table() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gated/internal/ledger"
 )
@@ -106,3 +107,19 @@ func (e *Engine) read(c *connection, after int64, most int) ([]ledger.Group, err
 	}
 	return groups, nil
 }
+
+// Time implements ledger.Timed.
+func (e *Engine) Time(ctx context.Context) (at time.Time, err error) {
+	err = e.others.again(ctx, func(c *connection) error {
+		rows, err := c.ask(`SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`)
+		if err != nil {
+			return err
+		}
+		us, err := natural(rows[0][0])
+		at = time.UnixMicro(us).UTC()
+		return err
+	})
+	return at, e.unavailable(err)
+}
+
+var _ ledger.Timed = (*Engine)(nil)

@@ -1,0 +1,220 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gated/client/api"
+	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/host/config"
+	"gated/internal/host/life"
+	"gated/internal/host/state"
+	"gated/internal/ledger"
+	"gated/internal/ledger/lease"
+	"gated/internal/log/audit"
+	"gated/internal/nonce"
+)
+
+// maxApart is how far this member's clock may be from the ledger's, before it decides nothing.
+const maxApart = time.Minute
+
+// member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
+type member struct {
+	config.Store
+	dir    string
+	engine ledger.Engine
+	lease  *lease.Lease // of the active one; nil on a standby
+	mine   bool         // this state directory began the era before, so no other host is at anything
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	at     ledger.Position // as the ledger answered last
+	group  uint64          // the newest in the database here
+	silent time.Duration   // for how long the active one gave no sign of life
+	active audit.Member    // as the log says
+	read   int64           // up to which entry the log was read for that
+	fault  error           // why the standby does not follow, or does not take over
+
+	asked chan struct{} // holds one: an operator wants this member to take over
+}
+
+// boot reads the time since boot, which also goes on while the machine sleeps.
+func boot() time.Duration { return nonce.System().Elapsed }
+
+// serveMember serves as a standby until no other member decides, and then as the active one. A member that is taken over
+// ends with an error, so that its service manager starts it anew, with nothing in its memory.
+func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	id, err := life.Identity(ctx, o.StateDir)
+	if err != nil {
+		return false, err
+	}
+	engines := o.Engines
+	if engines == nil {
+		engines = life.Postgres
+	}
+	engine, err := engines(ctx, c, id.Gate)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan struct{}, 1)}
+	opened, err := life.OpenStandby(ctx, o.StateDir, o.Logger, engine)
+	if err != nil {
+		return false, err
+	}
+	served, err = m.standBy(ctx, opened, o, hup)
+	if err = errors.Join(err, opened.Close()); err != nil || ctx.Err() != nil {
+		return served, err
+	}
+	return m.decide(ctx, o, hup)
+}
+
+// decide serves as the active member.
+func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	m.lease = lease.New(m.engine, m.Lease, boot)
+	opened, err := life.OpenActive(ctx, m.dir, o.Logger, m.lease)
+	if err != nil {
+		return false, err
+	}
+	if err := m.remember(m.lease.Era()); err != nil {
+		return false, errors.Join(err, opened.Close())
+	}
+	m.log.Info("this member decides", "member", m.Member, "era", m.lease.Era())
+	served, err = serve(ctx, opened, m, o, hup)
+	return served, errors.Join(err, opened.Close())
+}
+
+// eraName is the file that says which era this state directory began last. It is of this host alone.
+const eraName = "ledger.era"
+
+// remember writes which era this member began.
+func (m *member) remember(era uint64) error {
+	return state.ReplaceFile(filepath.Join(m.dir, eraName), []byte(strconv.FormatUint(era, 10)+"\n"))
+}
+
+// began reports whether this state directory began that era. Its lock says that no other process has it now, so nothing
+// of that era runs.
+func (m *member) began(era uint64) bool {
+	text, err := os.ReadFile(filepath.Join(m.dir, eraName))
+	return err == nil && era > 0 && strings.TrimSpace(string(text)) == strconv.FormatUint(era, 10)
+}
+
+// standsBy reports whether another member decides.
+func (m *member) standsBy() bool { return m != nil && m.lease == nil }
+
+// moved reports whether another host may have been at what was under way.
+func (m *member) moved() bool { return m != nil && !m.mine }
+
+// held returns what says whether this daemon may act, nil for a gate of this host alone.
+func (m *member) held() func() error {
+	switch {
+	case m == nil:
+		return nil
+	case m.lease == nil:
+		return m.refusal
+	}
+	return m.lease.Held
+}
+
+// parts are what an active member does beside the rest.
+func (m *member) parts() []part {
+	if m == nil || m.lease == nil {
+		return nil
+	}
+	return []part{{"the lease", m.lease.Run}}
+}
+
+// refusal is what a standby answers to all that only the active member can.
+func (m *member) refusal() error {
+	m.mu.Lock()
+	name := m.active.Name
+	m.mu.Unlock()
+	if name == "" {
+		return refusal.New(refusal.Standby, "member %s is a standby, and no member decides yet", m.Member)
+	}
+	return refusal.New(refusal.Standby, "member %s is a standby: member %s decides", m.Member, name)
+}
+
+func (d *daemon) refuseStandby() error { return d.member.refusal() }
+
+// status says how the member is, nil for a gate of this host alone.
+func (m *member) status(ctx context.Context, d *daemon) *api.Member {
+	if m == nil {
+		return nil
+	}
+	here, err := d.opened.Store.Place(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &api.Member{Name: m.Member, Role: api.RoleStandby, Active: m.active.Name, Era: m.at.Era, Group: here.Number, Newest: max(m.at.Last, here.Number),
+		Silent: int64(m.silent / time.Second)}
+	err = errors.Join(err, m.fault)
+	if m.lease != nil {
+		s.Role, s.Active, s.Era, s.Newest, s.Silent = api.RoleActive, m.Member, m.lease.Era(), here.Number, 0
+		err = m.lease.Held()
+	}
+	if err != nil {
+		r := refusal.As(err)
+		s.Error = &api.Error{Code: r.Code, Detail: r.Detail}
+	}
+	return s
+}
+
+// memberHealth says whether the member does its part.
+func (d *daemon) memberHealth(ctx context.Context) []api.Health {
+	s := d.member.status(ctx, d)
+	switch {
+	case s == nil:
+		return nil
+	case s.Error != nil:
+		return []api.Health{{Name: "member", Detail: fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)}}
+	case s.Role == api.RoleActive:
+		return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s decides, era %d", s.Name, s.Era)}}
+	}
+	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
+}
+
+// look reads who decides, from the entries of the log since the last look.
+func (m *member) look(ctx context.Context, s *store.Store) error {
+	return s.View(ctx, func(tx *store.Tx) error {
+		for {
+			entries, err := audit.After(tx, m.read, 512)
+			if err != nil || len(entries) == 0 {
+				return err
+			}
+			for _, e := range entries {
+				if e.Kind == audit.Started {
+					m.mu.Lock()
+					m.active = e.Member
+					m.mu.Unlock()
+				}
+			}
+			m.read = entries[len(entries)-1].Seq
+		}
+	})
+}
+
+// sameTime refuses to decide by a clock that is far from the ledger's: what is signed has times, and rules have delays.
+func (m *member) sameTime(ctx context.Context) error {
+	timed, ok := m.engine.(ledger.Timed)
+	if !ok {
+		return nil
+	}
+	there, err := timed.Time(ctx)
+	if err != nil {
+		return err
+	}
+	if apart := now().Sub(there); apart.Abs() > maxApart {
+		return refusal.New(refusal.Unavailable, "the clocks of this member and of the ledger differ by %s, so this member does not take over", apart.Abs().Round(time.Second)).
+			WithHint("set the clock that is wrong: timedatectl on both hosts")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"gated/internal/base/refusal"
+	"gated/internal/host/life"
+	"gated/internal/host/signers"
+	"gated/internal/host/systemd"
+	"gated/internal/ledger/lease"
+)
+
+// follows is how often a standby asks the ledger for what is new.
+const follows = 500 * time.Millisecond
+
+// errTakeOver ends a standby that becomes the active member.
+var errTakeOver = errors.New("this member takes over")
+
+// standBy serves reads until no other member decides; then it returns nil. A member whose own era is the newest does not
+// serve at all before it goes on.
+func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	w := &standbyWatch{member: m, opened: opened}
+	if due, err := w.step(ctx); err != nil || due {
+		return false, err
+	}
+	o.configureLog(opened.Dir.Path())
+	d, err := assemble(ctx, opened, o.unit, m, o.Logger)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if err := d.close(); err != nil {
+			d.log.Warn("stopping", "error", err)
+		}
+	}()
+	d.whole = newWholeLog(opened.Store, o.Logger)
+	if err := d.follow(ctx); err != nil {
+		return false, err
+	}
+	passed, err := duplicates(o.passed)
+	if err != nil {
+		return false, err
+	}
+	socket, err := d.listen(o.Socket, passed)
+	if err != nil {
+		return false, err
+	}
+	defer socket.Close()
+	w.d = d
+	err = together(ctx, stopDeadline, []part{
+		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
+		{"reload", func(ctx context.Context) error { d.reloadsLater(ctx, hup); return nil }},
+		{"the watchdog", d.watchdog},
+		{"what was decided", d.decided.Run},
+		{"the ledger", w.run},
+	}, func() {
+		d.tell(systemd.Ready)
+		d.log.Info("standing by", "member", m.Member, "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
+	}, func() {
+		if ctx.Err() != nil {
+			d.tell(systemd.Stopping)
+		}
+	})
+	if errors.Is(err, errTakeOver) {
+		err = nil
+	}
+	return true, err
+}
+
+// standbyWatch follows the ledger, and finds out when no member decides.
+type standbyWatch struct {
+	*member
+	opened *life.Opened
+	d      *daemon // nil before it serves
+	watch  lease.Watch
+}
+
+// run follows until ctx ends or this member takes over.
+func (w *standbyWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(follows)
+	defer tick.Stop()
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.asked:
+			asked = true
+		case <-tick.C:
+		}
+		due, err := w.step(ctx)
+		if err != nil {
+			return err
+		}
+		if due || asked && w.agrees(ctx) {
+			return errTakeOver
+		}
+	}
+}
+
+// agrees reports whether this member could decide, for an operator who asked it to take over.
+func (w *standbyWatch) agrees(ctx context.Context) bool {
+	err := w.sameTime(ctx)
+	w.say(err)
+	return err == nil
+}
+
+// step brings the database up to date, and reports whether this member takes over. An error is of a ledger that must not
+// be followed: an operator has to look. A ledger that does not answer is asked again.
+func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
+	asked := boot()
+	at, err := w.engine.Position(ctx)
+	if err != nil {
+		w.say(err)
+		return false, nil
+	}
+	quiet := w.watch.Look(at, asked, boot())
+	here, err := w.opened.Store.Follow(ctx)
+	if errors.Is(err, refusal.Unavailable) || ctx.Err() != nil {
+		w.say(err)
+		return false, nil
+	}
+	if err != nil {
+		return false, life.CannotFollow(ctx, w.opened, err)
+	}
+	if err := w.look(ctx, w.opened.Store); err != nil {
+		return false, err
+	}
+	if w.d != nil {
+		if err := w.d.trustAsWritten(ctx); err != nil {
+			return false, err
+		}
+	}
+	w.mu.Lock()
+	w.at, w.group, w.silent = at, here.Number, quiet
+	w.mu.Unlock()
+	if mine := w.began(at.Era); !mine && quiet < w.Lease {
+		w.say(nil)
+		return false, nil
+	} else {
+		w.mine = mine
+	}
+	err = w.sameTime(ctx)
+	w.say(err)
+	return err == nil, nil
+}
+
+// say keeps why the standby does not do its part, for status. It logs each change.
+func (w *standbyWatch) say(err error) {
+	w.mu.Lock()
+	was := w.fault
+	w.fault = err
+	w.mu.Unlock()
+	switch {
+	case err != nil && (was == nil || was.Error() != err.Error()):
+		w.log.Warn("the standby does not follow", "error", err)
+	case err == nil && was != nil:
+		w.log.Info("the standby follows again")
+	}
+}
+
+// trustAsWritten takes over the list of signers that the active member wrote since.
+func (d *daemon) trustAsWritten(ctx context.Context) error {
+	v, err := signers.Newest(ctx, d.opened.Store)
+	if err != nil || v.Epoch == d.gate.Epoch() {
+		return err
+	}
+	list, _, err := signers.Current(ctx, d.opened.Store, d.signers)
+	if err != nil {
+		return err
+	}
+	d.gate.Follow(list.Trust, list.Version.Epoch)
+	return d.showSigners(ctx)
+}
+
+// reloadsLater answers what asks for a reload: this member reads its settings when it takes over.
+func (d *daemon) reloadsLater(ctx context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			d.log.Info("a standby reads gated.yaml and the revoked keys when it takes over")
+		}
+	}
+}
+
+// duplicates returns copies of the descriptors that a service manager passed, because the active member needs them later.
+func duplicates(passed []*os.File) ([]*os.File, error) {
+	var out []*os.File
+	for _, f := range passed {
+		one, err := systemd.Duplicate(f)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
