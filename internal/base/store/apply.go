@@ -27,7 +27,7 @@ type Applier struct {
 
 // target is how one table's rows are written.
 type target struct {
-	columns int
+	columns []column
 	keys    []int // the columns of the primary key; none if rows are found by their rowid
 	alias   bool  // a column is the rowid
 
@@ -127,8 +127,8 @@ func (a *Applier) change(c Change) error {
 		return err
 	}
 	for _, row := range []*RowImage{c.Old, c.New} {
-		if row != nil && len(row.Values) != to.columns {
-			return fmt.Errorf("%w: %d columns, not %d", ErrDiverged, to.columns, len(row.Values))
+		if row != nil && len(row.Values) != len(to.columns) {
+			return fmt.Errorf("%w: %d columns, not %d", ErrDiverged, len(to.columns), len(row.Values))
 		}
 	}
 	if c.Old == nil {
@@ -148,8 +148,8 @@ func (s *session) same(to *target, old *RowImage) error {
 	return s.internal(func() error {
 		var row Row
 		s.conn.query(to.read, to.key(old), &row.rows)
-		have := make([]any, to.columns)
-		into := make([]any, to.columns)
+		have := make([]any, len(to.columns))
+		into := make([]any, len(to.columns))
 		for i := range have {
 			into[i] = &have[i]
 		}
@@ -159,7 +159,7 @@ func (s *session) same(to *target, old *RowImage) error {
 			return err
 		}
 		for i, v := range have {
-			if !sameValue(v, old.Values[i]) {
+			if !sameValue(v, to.columns[i].stored(old.Values[i])) {
 				return fmt.Errorf("%w: column %d is another one", ErrDiverged, i)
 			}
 		}
@@ -217,7 +217,7 @@ func (a *Applier) target(table string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{columns: len(columns)}
+	t := &target{columns: columns}
 	rowids, err := a.s.tables()
 	if err != nil {
 		return nil, err
@@ -257,29 +257,40 @@ type column struct {
 	name  string
 	key   bool // part of the primary key
 	alias bool // if the table has rowids: the column is the rowid
+	real  bool // its numbers are reals
 }
 
-// columns returns the columns of a table.
+// stored is a captured value as a query shows it. SQLite's hook shows some reals as the integers that it saves space with.
+func (c column) stored(v any) any {
+	if n, ok := v.(int64); ok && c.real {
+		return float64(n)
+	}
+	return v
+}
+
+// isRealType reports that a declared type gives a column the affinity REAL (sqlite.org/datatype3.html, section 3.1).
+func isRealType(declared string) bool {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToUpper(declared), w) })
+	}
+	return has("REAL", "FLOA", "DOUB") && !has("INT", "CHAR", "CLOB", "TEXT", "BLOB")
+}
+
+// columns returns the columns of a table. A primary key that has an index of its own is no name of the rowid.
 func (s *session) columns(table string) (out []column, err error) {
 	err = s.internal(func() error {
 		var rows Rows
-		s.conn.query(`SELECT name, pk, upper(type) = 'INTEGER' FROM pragma_table_info(?) ORDER BY cid`, []any{table}, &rows)
+		s.conn.query(`SELECT name, pk > 0, upper(type) = 'INTEGER' AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk'), type
+			FROM pragma_table_info(?1) ORDER BY cid`, []any{table}, &rows)
 		defer rows.Close()
-		keys := 0
 		for rows.Next() {
 			var c column
-			var pk int
-			if err := rows.Scan(&c.name, &pk, &c.alias); err != nil {
+			var declared string
+			if err := rows.Scan(&c.name, &c.key, &c.alias, &declared); err != nil {
 				return err
 			}
-			if c.key = pk > 0; c.key {
-				keys++
-			}
-			c.alias = c.alias && c.key
+			c.alias, c.real = c.alias && c.key, isRealType(declared)
 			out = append(out, c)
-		}
-		for i := range out {
-			out[i].alias = out[i].alias && keys == 1
 		}
 		return rows.Err()
 	})
