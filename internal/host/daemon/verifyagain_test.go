@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/store"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/host/life"
-	"gated/internal/test/must"
 )
 
 // The log cannot be read while its directory is away. When the directory is back, the check is made after all.
 func TestALogThatCouldNotBeReadIsVerifiedLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	s := must.Get(store.Open(t.Context(), filepath.Join(dir, "gated.db"), store.Options{Migrations: life.Migrations()}))(t)
+	s := fscktest.Open(t, filepath.Join(dir, "gated.db"), store.Options{Migrations: life.Migrations()})
 	require.NoError(t, os.Rename(dir, dir+".away")) // before the store has opened a connection to read
 	w := newWholeLog(s, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
@@ -34,5 +34,4 @@ func TestALogThatCouldNotBeReadIsVerifiedLater(t *testing.T) {
 	require.Eventually(t, says(true), time.Minute, time.Millisecond)
 	stop()
 	require.NoError(t, <-ended)
-	require.NoError(t, s.Close())
 }
