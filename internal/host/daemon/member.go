@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +14,6 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
-	"gated/internal/host/state"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
@@ -34,6 +30,7 @@ type member struct {
 	engine ledger.Engine
 	lease  *lease.Lease // of the active one; nil on a standby
 	mine   bool         // this state directory began the era before, so no other host is at anything
+	forced bool         // an operator had it take over while another member may have been alive
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -44,7 +41,7 @@ type member struct {
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
 
-	asked chan struct{} // holds one: an operator wants this member to take over
+	asked chan chan<- error // of an operator who wants this member to take over; each has room for the answer
 }
 
 // boot reads the time since boot, which also goes on while the machine sleeps.
@@ -66,7 +63,7 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 		return false, err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan struct{}, 1)}
+	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan chan<- error)}
 	opened, err := life.OpenStandby(ctx, o.StateDir, o.Logger, engine)
 	if err != nil {
 		return false, err
@@ -85,27 +82,15 @@ func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signa
 	if err != nil {
 		return false, err
 	}
-	if err := m.remember(m.lease.Era()); err != nil {
-		return false, errors.Join(err, opened.Close())
-	}
 	m.log.Info("this member decides", "member", m.Member, "era", m.lease.Era())
+	if m.forced {
+		// The member before was alive, and does not know yet that it is not the active one.
+		if err := m.lease.Wait(ctx); err != nil || ctx.Err() != nil {
+			return false, errors.Join(err, opened.Close())
+		}
+	}
 	served, err = serve(ctx, opened, m, o, hup)
 	return served, errors.Join(err, opened.Close())
-}
-
-// eraName is the file that says which era this state directory began last. It is of this host alone.
-const eraName = "ledger.era"
-
-// remember writes which era this member began.
-func (m *member) remember(era uint64) error {
-	return state.ReplaceFile(filepath.Join(m.dir, eraName), []byte(strconv.FormatUint(era, 10)+"\n"))
-}
-
-// began reports whether this state directory began that era. Its lock says that no other process has it now, so nothing
-// of that era runs.
-func (m *member) began(era uint64) bool {
-	text, err := os.ReadFile(filepath.Join(m.dir, eraName))
-	return err == nil && era > 0 && strings.TrimSpace(string(text)) == strconv.FormatUint(era, 10)
 }
 
 // standsBy reports whether another member decides.
@@ -145,6 +130,24 @@ func (m *member) refusal() error {
 }
 
 func (d *daemon) refuseStandby() error { return d.member.refusal() }
+
+// takeOver has a standby become the active member, for an operator. It returns before that is done.
+func (m *member) takeOver(ctx context.Context) error {
+	switch {
+	case m == nil:
+		return refusal.New(refusal.Conflict, "this gate is of this host alone, so no other member can decide").
+			WithHint("gated docs guides/high-availability says how a gate gets members")
+	case m.lease != nil:
+		return refusal.New(refusal.Conflict, "member %s decides already", m.Member)
+	}
+	answer := make(chan error, 1)
+	select {
+	case m.asked <- answer:
+		return <-answer
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // status says how the member is, nil for a gate of this host alone.
 func (m *member) status(ctx context.Context, d *daemon) *api.Member {

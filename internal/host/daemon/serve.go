@@ -340,7 +340,7 @@ func (d *daemon) server() *server.Server {
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
 		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
-		Reload: d.Reload,
+		Reload: d.Reload, TakeOver: d.member.takeOver,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
 		Canary: d.canary, Verified: d.whole.verified,

@@ -140,7 +140,7 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 		}
 		made = append(made, f.name)
 	}
-	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm")
+	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm", eraName)
 	first.Version.At = now()
 	if err = dir.Still(); err == nil { // the store opens it by its path
 		err = createDatabase(ctx, dir, r, first, o, key)
@@ -158,7 +158,7 @@ type file struct {
 }
 
 // firstLedger returns the options of a new gate's store, and what closes its ledger.
-func firstLedger(ctx context.Context, o InitOptions, key checkpoint.Key, gate op.GateID) (store.Options, func() error, error) {
+func firstLedger(ctx context.Context, dir *state.Dir, o InitOptions, key checkpoint.Key, gate op.GateID) (store.Options, func() error, error) {
 	if o.Store == nil {
 		return store.Options{}, func() error { return nil }, nil
 	}
@@ -174,11 +174,14 @@ func firstLedger(ctx context.Context, o InitOptions, key checkpoint.Key, gate op
 	if err != nil {
 		return store.Options{}, nil, errors.Join(err, e.Close())
 	}
-	return store.Options{Keeper: ledger.New(s), Local: ledger.LocalNames()}, e.Close, nil
+	k := ledger.New(s)
+	return store.Options{Keeper: k, Local: ledger.LocalNames()}, func() error {
+		return errors.Join(e.Close(), rememberEra(dir.Path(), k.Era()))
+	}, nil
 }
 
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first signers.List, o InitOptions, key checkpoint.Key) error {
-	options, closes, err := firstLedger(ctx, o, key, r.GateID)
+	options, closes, err := firstLedger(ctx, dir, o, key, r.GateID)
 	if err != nil {
 		return err
 	}

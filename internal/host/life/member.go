@@ -60,10 +60,19 @@ func OpenStandby(ctx context.Context, path string, log *slog.Logger, e ledger.En
 // OpenActive is Open for the member that decides from now on: it begins an era of the ledger, so an earlier active member
 // decides nothing more.
 func OpenActive(ctx context.Context, path string, log *slog.Logger, e ledger.Engine) (*Opened, error) {
-	return open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
+	var k *ledger.Keeper
+	o, err := open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
 		s, err := ledgerOf(ctx, dir, id, e)
-		return store.Options{Keeper: ledger.New(s), Local: ledger.LocalNames()}, err
+		k = ledger.New(s)
+		return store.Options{Keeper: k, Local: ledger.LocalNames()}, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := rememberEra(o.Dir.Path(), k.Era()); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
 }
 
 // ledgerOf returns the settings of a gate's ledger. A database that is in no ledger yet is Conflict: a start must not
@@ -75,6 +84,11 @@ func ledgerOf(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.E
 		return ledger.Settings{}, refusal.New(refusal.Conflict, "gated.yaml has a store, and this gate is in no ledger yet").
 			WithHint("gated migrate --to postgres --state %s begins one; or take store out of gated.yaml", dir.Path())
 	}
+	return memberSettings(dir, id, e)
+}
+
+// memberSettings are ledger settings with the key of a state directory.
+func memberSettings(dir *state.Dir, id state.Identity, e ledger.Engine) (ledger.Settings, error) {
 	key, err := ReadKey(filepath.Join(dir.Path(), state.KeyName))
 	if err != nil {
 		return ledger.Settings{}, refusal.New(refusal.Unavailable, "the gate's own key cannot be used: %v", err).
@@ -114,6 +128,7 @@ func inLedger(path string, err error) error {
 		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, see Lost groups in gated docs guides/high-availability"},
 		{ledger.ErrForked, refusal.Conflict, "nothing is decided: two databases have decided under one name; see Lost groups in gated docs guides/high-availability"},
 		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrEnded, refusal.Conflict, "nothing is decided: gated migrate --to sqlite was run on a member, and that one goes on alone; make this one anew if the gate got another ledger: gated join"},
 		{ledger.ErrSignature, refusal.Conflict, "nothing is decided: the ledger was written by another program; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrLink, refusal.Conflict, "nothing is decided: the ledger was changed; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrNumber, refusal.Conflict, "nothing is decided: a group of the ledger is missing; see Suspected tampering in gated docs runbook"},

@@ -129,3 +129,11 @@ func (l *Lease) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Wait beats for as long as the lease is, or until ctx ends. After that a member from before the era starts no effect, even
+// if it has not heard of the era yet. It returns an error if another daemon took over.
+func (l *Lease) Wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.length)
+	defer cancel()
+	return l.Run(ctx)
+}

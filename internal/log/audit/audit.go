@@ -71,6 +71,8 @@ const (
 
 	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right; the gate id is new
 
+	LedgerLost Kind = "ledger-lost" // the ledger is lost, and the gate goes on from one member's database; its id is new
+
 	AgentRegistered Kind = "agent-registered" // a name is now bound to a process or a token
 	AgentEnded      Kind = "agent-ended"      // its process ended, or the agent gave the name up
 	Reserved        Kind = "reserved"         // an agent has paths alone, or shares them
