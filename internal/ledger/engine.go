@@ -57,7 +57,7 @@ type Engine interface {
 	Read(ctx context.Context, after uint64, max int) ([]Group, error)
 	// Beat says that the active daemon of an era lives. ErrFenced like Append.
 	Beat(era uint64) error
-	// End ends the ledger: its era is Ended from now on. ErrFenced if from is not the newest era.
+	// End ends the ledger: its era is Ended from now on, and its beat is from. ErrFenced if from is not the newest era.
 	End(ctx context.Context, from uint64) error
 	// Close ends calls that are under way.
 	Close() error

@@ -61,6 +61,7 @@ func newGroup(t *testing.T) *group {
 
 func (g *group) member(name string) *groupMember {
 	w := newWorld(g.t)
+	g.t.Setenv("NOTIFY_SOCKET", "") // status says what a member does
 	return &groupMember{world: w, name: name, of: g.ledger}
 }
 
@@ -90,19 +91,36 @@ func (m *groupMember) engines(context.Context, config.Store, op.GateID) (ledger.
 // start has the member serve, and returns when it answers in a role.
 func (m *groupMember) start(role string) {
 	m.t.Helper()
+	m.begin()
+	m.becomes(role)
+}
+
+// alone has a gate without a ledger serve.
+func (m *groupMember) alone() {
+	m.t.Helper()
+	m.begin()
+	require.Eventually(m.t, func() bool {
+		s, err := m.client.Status(m.t.Context())
+		return err == nil && s.Member == nil
+	}, patience, 20*time.Millisecond, "%s does not serve:\n%s", m.name, m.log)
+}
+
+func (m *groupMember) begin() {
 	ctx, stop := context.WithCancel(m.t.Context())
 	m.stop, m.ended = stop, make(chan error, 1)
-	go func() {
-		//fsck:none newGroup has it watched
-		m.ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: m.state, Socket: m.socket, Engines: m.engines,
-			Logger: slog.New(slog.NewTextHandler(m.log, nil))})
-	}()
+	go func() { m.ended <- m.serveAll(ctx) }()
 	m.t.Cleanup(func() {
 		if m.stop != nil {
 			m.end()
 		}
 	})
-	m.becomes(role)
+}
+
+// serveAll is Serve until ctx ends, with what it returned.
+func (m *groupMember) serveAll(ctx context.Context) error {
+	//fsck:none newGroup has it watched
+	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: m.state, Socket: m.socket, Engines: m.engines,
+		Logger: slog.New(slog.NewTextHandler(m.log, nil))})
 }
 
 // end stops the member, which has to end without an error.
@@ -110,7 +128,25 @@ func (m *groupMember) end() {
 	m.t.Helper()
 	m.stop()
 	m.stop = nil
-	require.NoError(m.t, <-m.ended, m.log)
+	select {
+	case err := <-m.ended:
+		require.NoError(m.t, err, m.log)
+	case <-time.After(patience):
+		m.t.Fatalf("%s does not end:\n%s", m.name, m.log)
+	}
+}
+
+// fenced waits until the member ends because another one took over.
+func (m *groupMember) fenced() {
+	m.t.Helper()
+	select {
+	case err := <-m.ended:
+		require.ErrorIs(m.t, err, ledger.ErrFenced)
+	case <-time.After(patience):
+		m.t.Fatalf("%s does not end:\n%s", m.name, m.log)
+	}
+	m.stop()
+	m.stop = nil
 }
 
 // becomes waits until the member answers in a role.
@@ -170,8 +206,7 @@ func TestAStandbyTakesOverWhatWaits(t *testing.T) {
 	_, err := g.first.client.Submit(t.Context(), ask("guest.create", "other"), "")
 	require.ErrorIs(t, err, refusal.Unavailable, "the old member decides nothing")
 	g.first.engine.Partition(false)
-	require.ErrorIs(t, <-g.first.ended, ledger.ErrFenced, "it ends, so that its service manager starts it anew")
-	g.first.stop()
+	g.first.fenced()
 	g.first.start(api.RoleStandby)
 	g.first.follows()
 	_, err = g.first.client.Approve(t.Context(), request, signed)
@@ -181,4 +216,45 @@ func TestAStandbyTakesOverWhatWaits(t *testing.T) {
 	_, err = g.first.client.Approve(t.Context(), request, signed)
 	require.Error(t, err, "a signature is used once, whichever member used it")
 	require.NotErrorIs(t, err, refusal.Standby)
+}
+
+func TestAnOperatorHasAStandbyTakeOver(t *testing.T) {
+	g := newGroup(t)
+	g.first.start(api.RoleActive)
+	require.ErrorIs(t, g.first.client.TakeOver(t.Context()), refusal.Conflict, "it decides already")
+	g.second.start(api.RoleStandby)
+	request := g.first.waiting("web")
+	signed := g.first.envelope(request)
+	require.NoError(t, g.second.client.TakeOver(t.Context()))
+	g.first.fenced()
+	g.second.becomes(api.RoleActive)
+	must.Get(g.second.client.Approve(t.Context(), request, signed))(t)
+	require.Equal(t, op.StateSucceeded, g.second.await(must.Get(g.second.client.Request(t.Context(), request))(t).Job).State)
+}
+
+func TestAGateOfOneHostHasNoTakeover(t *testing.T) {
+	w := newServing(t)
+	require.ErrorIs(t, w.client.TakeOver(t.Context()), refusal.Conflict)
+	w.haltSound()
+}
+
+// The cluster still works on what the member before asked for. The next one waits for that, and does not ask again.
+func TestAStepThatTheMemberBeforeDispatchedRunsNoSecondTime(t *testing.T) {
+	g := newGroup(t)
+	g.first.start(api.RoleActive)
+	g.second.start(api.RoleStandby)
+	request := g.first.waiting("web")
+	held := g.cluster.Hold("qmdestroy")
+	require.NoError(t, g.first.approve(request))
+	<-held.Came()
+	g.second.follows()
+	g.first.engine.Partition(true)
+	g.second.becomes(api.RoleActive)
+	held.Release()
+	job := g.second.await(must.Get(g.second.client.Request(t.Context(), request))(t).Job)
+	require.Equal(t, op.StateSucceeded, job.State)
+	require.Len(t, held.UPIDs(), 1, "the cluster was asked once")
+	g.first.engine.Partition(false)
+	g.first.fenced()
+	require.Len(t, held.UPIDs(), 1)
 }

@@ -103,13 +103,19 @@ func begin(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engi
 	if err != nil {
 		return 0, err
 	}
+	here, err := catchUp(ctx, dir, s)
+	return here.Number, err
+}
+
+// catchUp begins an era, and brings the database and the ledger to the same group.
+func catchUp(ctx context.Context, dir *state.Dir, s ledger.Settings) (store.Place, error) {
 	k := ledger.New(s)
 	opened, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Keeper: k, Local: ledger.LocalNames()})
 	if err != nil {
-		return 0, cannotOpen(ctx, dir.Database(), err)
+		return store.Place{}, cannotOpen(ctx, dir.Database(), err)
 	}
 	here, err := opened.Place(ctx)
-	return here.Number, errors.Join(err, opened.Close(), rememberEra(dir.Path(), k.Era()))
+	return here, errors.Join(err, opened.Close(), rememberEra(dir.Path(), k.Era()))
 }
 
 // ToSQLite takes a gate out of its ledger: it goes on in the database of this member alone, with the same id. The ledger is
@@ -164,7 +170,7 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 		return 0, ledgerSays(dir, err)
 	}
 	if at.Era == ledger.Ended {
-		return at.Last, endedHere(ctx, dir, at)
+		return at.Last, endedHere(dir, at)
 	}
 	mine := Began(dir.Path(), at.Era)
 	held := lease.New(e, c.Lease, func() time.Duration { return nonce.System().Elapsed })
@@ -172,12 +178,8 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 	if err != nil {
 		return 0, err
 	}
-	opened, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Keeper: ledger.New(s), Local: ledger.LocalNames()})
+	here, err := catchUp(ctx, dir, s)
 	if err != nil {
-		return 0, cannotOpen(ctx, dir.Database(), err)
-	}
-	here, err := opened.Place(ctx)
-	if err = errors.Join(err, opened.Close()); err != nil {
 		return 0, err
 	}
 	if !mine { // another member may be at something, and not know of the era yet
@@ -191,19 +193,12 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 	return here.Number, ledgerSays(dir, held.End(ctx, held.Era()))
 }
 
-// endedHere goes on with a call that was cut off after it ended the ledger. A database that lacks groups of the ledger is
-// not the one that ended it.
-func endedHere(ctx context.Context, dir *state.Dir, at ledger.Position) error {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return cannotOpen(ctx, dir.Database(), err)
+// endedHere goes on with a call that was cut off after it ended the ledger, and refuses on every other member.
+func endedHere(dir *state.Dir, at ledger.Position) error {
+	if Began(dir.Path(), at.Beat) {
+		return nil
 	}
-	here, err := s.Place(ctx)
-	if err = errors.Join(err, s.Close()); err == nil && here.Number != at.Last {
-		err = refusal.New(refusal.Conflict, "the gate left this ledger with %d groups, and this member has %d: another member goes on", at.Last, here.Number).
-			WithHint("start the gate on that member")
-	}
-	return err
+	return refusal.New(refusal.Conflict, "the gate left this ledger on another member, which goes on alone").WithHint("start the gate on that member")
 }
 
 // alone changes a database that leaves its ledger, in one transaction.

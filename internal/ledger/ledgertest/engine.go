@@ -194,7 +194,7 @@ func ends(t *testing.T, w World) {
 	want(t, b.Beat(era), ledger.ErrFenced)
 	p, err := a.Position(context.Background())
 	want(t, err, nil)
-	if p.Era != ledger.Ended || p.Last != 0 {
+	if p.Era != ledger.Ended || p.Beat != era || p.Last != 0 {
 		t.Fatalf("the position is %+v", p)
 	}
 }

@@ -204,7 +204,7 @@ func (m *Member) End(ctx context.Context, from uint64) error {
 		return ledger.ErrFenced
 	}
 	l.arrive()
-	l.era = ledger.Ended
+	l.era, l.beat = ledger.Ended, from
 	return nil
 }
 

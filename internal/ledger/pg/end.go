@@ -7,7 +7,7 @@ import (
 	"gated/internal/ledger"
 )
 
-const end = `UPDATE gated.gates SET era = $3, settled = settled + 1 FROM ` + settings + ` WHERE gate = $1 AND era = $2 AND %s RETURNING era`
+const end = `UPDATE gated.gates SET era = $3, beat = era, settled = settled + 1 FROM ` + settings + ` WHERE gate = $1 AND era = $2 AND %s RETURNING era`
 
 // End implements ledger.Engine. An end whose commit is in doubt is an error; the caller asks for the position again.
 func (e *Engine) End(ctx context.Context, from uint64) error {
