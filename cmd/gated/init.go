@@ -13,9 +13,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/agents/hook"
-	"gated/internal/authz"
 	"gated/internal/base/op"
-	"gated/internal/host/config"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
@@ -30,7 +28,7 @@ const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may
 
 func (t *tool) initCommand() *cobra.Command {
 	var dir, host, group, libvirt string
-	var ledger config.Store
+	var ledger life.Store
 	var operators, recovery, coordinators []string
 	c := t.Command(cli.Words{
 		Use:   "init --operator KEY.pub[:PRINCIPAL]...",
@@ -79,7 +77,7 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 }
 
 // storeFlags are the flags of a gate with a ledger.
-func storeFlags(c *cobra.Command, s *config.Store) {
+func storeFlags(c *cobra.Command, s *life.Store) {
 	c.Flags().StringVar(&s.Postgres, "store", "", "the gate's ledger is in the PostgreSQL of this `CONNECTION` string (gated docs guides/high-availability)")
 	c.Flags().StringVar(&s.Member, "member", "", "with --store: the `NAME` of this daemon among those of the gate")
 	c.Flags().StringVar(&s.Durability, "durability", "replicated", "with --store: `WHAT` is replicated, or single for a server without a synchronous standby")
@@ -140,7 +138,7 @@ func initializedOf(r life.InitResult) initialized {
 		Gate: r.GateID, SingleUser: r.SingleUser, Keys: listedOf(r.Listed)}
 }
 
-func listedOf(all []authz.Listed) []listed {
+func listedOf(all []life.Listed) []listed {
 	out := []listed{}
 	for _, k := range all {
 		out = append(out, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles, Software: k.Software})

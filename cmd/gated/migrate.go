@@ -5,7 +5,6 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/host/config"
 	"gated/internal/host/life"
 	"gated/internal/wire/cli"
 )
@@ -59,7 +58,7 @@ because approvals that only the ledger had could count twice: what waits is sign
 			}
 		}
 		o.StateDir = stateDir(o.StateDir)
-		o.Waiting = func(s config.Store) {
+		o.Waiting = func(s life.Store) {
 			t.Say("another member may still act for %s; waiting\n", cli.Span(s.Lease))
 		}
 		m, err := move(c.Context(), o)

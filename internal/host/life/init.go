@@ -38,11 +38,14 @@ type InitOptions struct {
 	Group   string // whose members may connect; empty means the default
 	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
 
-	Store   *config.Store // the ledger that the gate gets; nil for a gate of this host alone
-	Engines Engines       // make the ledger; nil is CreatePostgres
+	Store   *Store  // the ledger that the gate gets; nil for a gate of this host alone
+	Engines Engines // make the ledger; nil is CreatePostgres
 
 	Before func(path string) // is told each path before it is made; nil tells nobody
 }
+
+// Listed is a key that may sign.
+type Listed = authz.Listed
 
 // InitResult says what was made.
 type InitResult struct {

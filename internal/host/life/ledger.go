@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/ledger"
 	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
 )
 
 // LedgerState is a gate's ledger beside the database of one member.
@@ -103,7 +102,7 @@ func (l opened) state(ctx context.Context) (s LedgerState, err error) {
 }
 
 // key is the gate's public key as the audit log here has it.
-func (l opened) key(ctx context.Context) (note.Verifier, error) {
+func (l opened) key(ctx context.Context) (ledger.Verifier, error) {
 	var public string
 	err := l.Store.View(ctx, func(tx *store.Tx) (err error) {
 		public, err = audit.PublicKey(tx, l.ID.Gate)
@@ -115,7 +114,7 @@ func (l opened) key(ctx context.Context) (note.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return note.NewVerifier(public)
+	return checkpoint.NewVerifier(public)
 }
 
 // all reads and checks all groups, at least up to the one that is here.

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -17,6 +15,9 @@ import (
 	"gated/internal/ledger/pg"
 	"gated/internal/log/checkpoint"
 )
+
+// Store says where a gate's ledger is, as in gated.yaml.
+type Store = config.Store
 
 // Engines opens the ledger of a gate. Tests have their own.
 type Engines func(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error)
@@ -112,7 +113,7 @@ func settingsWith(key checkpoint.Key, id state.Identity, e ledger.Engine) (ledge
 		return ledger.Settings{}, refusal.New(refusal.Conflict, "gate.key is of another gate than %s", id.Gate).
 			WithHint("copy gate.key from another member of this gate, with mode 0600")
 	}
-	public, err := note.NewVerifier(key.Public)
+	public, err := checkpoint.NewVerifier(key.Public)
 	return ledger.Settings{Engine: e, Gate: string(id.Gate), Signer: key.Signer, Verifier: public}, err
 }
 

@@ -21,7 +21,7 @@ type MigrateOptions struct {
 	StateDir string
 	Engines  Engines // open the ledger, or make it; nil is PostgreSQL
 	// Waiting is told, before the gate leaves a ledger that another member may act for, that this takes as long as the lease.
-	Waiting func(config.Store)
+	Waiting func(Store)
 	// Lost is for a ledger that is lost for good: the gate goes on from what is here, under a new id.
 	Lost bool
 }
