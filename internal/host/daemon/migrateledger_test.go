@@ -126,3 +126,34 @@ func TestAGateWhoseLedgerIsLostGetsANewID(t *testing.T) {
 	g.first.end()
 	g.first.sound()
 }
+
+// What changes the gate from outside is refused while other members would go on with what it was.
+func TestWhatChangesAGateFromOutsideNeedsThatItLeftItsLedger(t *testing.T) {
+	g := newGroup(t)
+	g.first.start(api.RoleActive)
+	request := g.first.waiting("web")
+	signed := g.first.envelope(request)
+	g.first.end()
+	copied := filepath.Join(g.first.dir, "copy.db")
+	require.NoError(t, life.Backup(t.Context(), g.first.state, copied))
+	must.Get(life.CheckBackup(t.Context(), copied, func(int64) {}))(t)
+
+	_, err := life.Restore(t.Context(), copied, g.first.state)
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.Contains(t, refusal.As(err).Hint, "gated migrate --to sqlite")
+	_, err = life.AdoptSigners(t.Context(), g.first.state, g.first.signers(), agreed)
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.Contains(t, refusal.As(err).Hint, "gated migrate --to sqlite")
+
+	o := g.first.migrate()
+	o.Lost = true
+	must.Get(life.ToSQLite(t.Context(), o))(t)
+	r := must.Get(life.Restore(t.Context(), copied, g.first.state))(t)
+	g.first.withoutStore()
+	g.first.alone()
+	require.Equal(t, r.GateID, g.first.status().Gate)
+	_, err = g.first.client.Approve(t.Context(), request, signed)
+	require.Error(t, err, "it was signed for another gate id")
+	g.first.end()
+	g.first.sound()
+}

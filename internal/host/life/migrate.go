@@ -247,3 +247,18 @@ func withState(ctx context.Context, path string, do func(*state.Dir, state.Ident
 	}
 	return m, errors.Join(err, dir.Close())
 }
+
+// leftLedger refuses a restore over a database that is in a ledger: other members would go on with the gate that it was. A
+// database that is lost or damaged says nothing of a ledger.
+func leftLedger(ctx context.Context, dir *state.Dir) error {
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
+	if err != nil {
+		return nil
+	}
+	here, err := s.Place(ctx)
+	if err = errors.Join(err, s.Close()); err == nil && here.Number > 0 {
+		return refusal.New(refusal.Conflict, "this gate is in a ledger, and its other members would go on with it beside the restored one").
+			WithHint("stop all members; gated migrate --to sqlite, with --lost if PostgreSQL is lost; then restore")
+	}
+	return nil
+}
