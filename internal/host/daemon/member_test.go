@@ -43,6 +43,7 @@ type groupMember struct {
 	name   string
 	engine *memory.Member // of its newest daemon
 	of     *memory.Ledger
+	wrap   func(ledger.Engine) ledger.Engine // what stands between its daemon and the engine; nil is nothing
 }
 
 // newGroup makes a gate with a ledger and joins a second member.
@@ -85,6 +86,9 @@ func (g *group) join(m *groupMember) life.Joined {
 // engines opens the ledger for one start of the member.
 func (m *groupMember) engines(context.Context, config.Store, op.GateID) (ledger.Engine, error) {
 	m.engine = m.of.Member()
+	if m.wrap != nil {
+		return m.wrap(m.engine), nil
+	}
 	return m.engine, nil
 }
 

@@ -140,6 +140,9 @@ func serve(ctx context.Context, opened *life.Opened, m *member, o ServeOptions, 
 	if err := d.reconciler().Recover(ctx); err != nil {
 		return false, err
 	}
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		return false, err
+	}
 	// What nobody holds any more is free before anybody is answered.
 	if err := d.agents.Restore(ctx); err != nil {
 		return false, err
@@ -266,6 +269,9 @@ var errNoReason = errors.New("it gave no reason")
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
 	d.checkSigners(ctx)
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		d.log.Warn("the era of this member was not written down", "error", err)
+	}
 	if err := d.opened.Room.Refill(); err != nil {
 		d.log.Warn("the reserve of disk space is not whole", "error", err)
 	}
