@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
+	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
@@ -26,13 +27,14 @@ const maxApart = time.Minute
 // member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
 type member struct {
 	config.Store
-	dir    string
-	engine ledger.Engine
-	lease  *lease.Lease // of the active one; nil on a standby
-	mine   bool         // this state directory began the era before, so no other host is at anything
-	forced bool         // an operator had it take over while another member may have been alive
-	own    bool         // that its era is its own is written down
-	log    *slog.Logger
+	dir       string
+	engine    ledger.Engine
+	lease     *lease.Lease // of the active one; nil on a standby
+	mine      bool         // this state directory began the era before, so no other host is at anything
+	forced    bool         // an operator had it take over while another member may have been alive
+	stopPings func()       // of the time in which it becomes the active one; nil before
+	own       bool         // that its era is its own is written down
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	at     ledger.Position // as the ledger answered last
@@ -78,6 +80,8 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 
 // decide serves as the active member.
 func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	m.pings(ctx)
+	defer m.serves()
 	m.lease = lease.New(m.engine, m.Lease, boot)
 	opened, err := life.OpenActive(ctx, m.dir, o.Logger, m.lease)
 	if err != nil {
@@ -93,6 +97,40 @@ func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signa
 	}
 	served, err = serve(ctx, opened, m, o, hup)
 	return served, errors.Join(err, opened.Close())
+}
+
+// changing is how long the service manager hears that a member lives that becomes the active one. A start may take as long.
+const changing = 10 * time.Minute
+
+// pings tells the service manager that this daemon lives while it becomes the active member: it heard that the standby is
+// ready, and would end a daemon that is silent. It ends with serves, which the active member's own watchdog follows.
+func (m *member) pings(ctx context.Context) {
+	interval := systemd.Watchdog()
+	if interval <= 0 {
+		return
+	}
+	ctx, m.stopPings = context.WithTimeout(ctx, changing+m.longest())
+	go func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			if err := systemd.Notify(systemd.Alive); err != nil {
+				m.log.Warn("the service manager was not told", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+// serves ends pings.
+func (m *member) serves() {
+	if m != nil && m.stopPings != nil {
+		m.stopPings()
+	}
 }
 
 // cameBack reports whether the member before gave a sign of life after the last look of the standby, and before this era.

@@ -199,6 +199,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
+		d.member.serves()
 		d.tell(systemd.Ready)
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() {

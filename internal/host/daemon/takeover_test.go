@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/test/must"
 )
@@ -51,10 +52,9 @@ func TestATakeoverThatIsCutOffIsNotFinishedAtOnce(t *testing.T) {
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
 	g.second.follows()
-	era := g.era()
 	g.first.engine.Partition(true)
 	require.NoError(t, g.second.client.TakeOver(t.Context()))
-	require.Eventually(t, func() bool { return g.era() == era+1 }, patience, time.Millisecond)
+	g.second.log.await(t, 0, "this member decides")
 	require.NoError(t, g.first.lease(), "the member before does not know yet")
 	g.second.end()
 	g.second.start(api.RoleStandby)
@@ -98,6 +98,38 @@ func TestAMemberThatComesBackAtTheLastMomentIsWaitedFor(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(time.Unix(0, taken.Load())), shortLease)
 	g.first.engine.Partition(false)
 	g.first.fenced()
+}
+
+// The service manager was told that the standby is ready, so it wants to hear of the daemon while it becomes the active
+// member, too.
+func TestTheWatchdogHearsOfAMemberThatTakesOver(t *testing.T) {
+	g := newGroup(t)
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(g.second.dir, "n"))
+	t.Setenv("WATCHDOG_USEC", "400000")
+	t.Setenv("WATCHDOG_PID", "")
+	before := g.ledger.Member()
+	g.second.wrap = func(e ledger.Engine) ledger.Engine {
+		return &meddled{Engine: e, take: func() {
+			assert.NoError(t, before.Beat(g.era())) // so it has to wait
+			assert.NoError(t, systemd.Notify("STATUS=takes over"))
+		}}
+	}
+	g.second.begin()
+	require.NoError(t, g.second.notify.SetReadDeadline(time.Now().Add(patience)))
+	var pings int
+	for taken := false; ; {
+		buf := make([]byte, 100)
+		n := must.Get(g.second.notify.Read(buf))(t)
+		said := string(buf[:n])
+		taken = taken || said == "STATUS=takes over"
+		if taken && said == systemd.Alive {
+			pings++
+		}
+		if taken && strings.HasPrefix(said, systemd.Ready) {
+			break
+		}
+	}
+	require.Greater(t, pings, 3, "of about 15 in the lease")
 }
 
 // The lease of the member that decides counts, and not only the standby's own.
