@@ -286,3 +286,28 @@ func TestAGateDoesNotGoBackToALedgerThatEnded(t *testing.T) {
 	require.Contains(t, refusal.As(err).Detail, "left this ledger")
 	require.Contains(t, refusal.As(err).Hint, "another PostgreSQL database")
 }
+
+// An operator may call a ledger lost that another member still decides with. Then that member is fenced.
+func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
+	for name, breaks := range map[string]func(g *group){
+		"whole": func(*group) {},
+		"set back": func(g *group) {
+			g.ledger.Change(func(groups []ledger.Group, era uint64) ([]ledger.Group, uint64) { return groups[:len(groups)-1], era })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t)
+			g.first.start(api.RoleActive)
+			id := g.first.status().Gate
+			g.second.start(api.RoleStandby)
+			g.second.follows()
+			g.second.end()
+			breaks(g)
+			o := g.second.migrate()
+			o.Lost = true
+			require.NotEqual(t, id, must.Get(life.ToSQLite(t.Context(), o))(t).Gate)
+			require.Equal(t, ledger.Ended, g.era())
+			g.first.fenced()
+		})
+	}
+}

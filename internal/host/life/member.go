@@ -91,12 +91,18 @@ func memberSettings(dir *state.Dir, id state.Identity, e ledger.Engine) (ledger.
 
 // inAny reports whether a directory's database is in a ledger.
 func inAny(ctx context.Context, dir *state.Dir) (bool, error) {
+	here, err := placeOf(ctx, dir)
+	return here.Number > 0, err
+}
+
+// placeOf reads how far a directory's database is in a ledger.
+func placeOf(ctx context.Context, dir *state.Dir) (store.Place, error) {
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return false, cannotOpen(ctx, dir.Database(), err)
+		return store.Place{}, cannotOpen(ctx, dir.Database(), err)
 	}
 	here, err := s.Place(ctx)
-	return here.Number > 0, errors.Join(err, s.Close())
+	return here, errors.Join(err, s.Close())
 }
 
 func settingsWith(key checkpoint.Key, id state.Identity, e ledger.Engine) (ledger.Settings, error) {

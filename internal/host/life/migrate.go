@@ -128,7 +128,7 @@ func catchUp(ctx context.Context, dir *state.Dir, s ledger.Settings) (store.Plac
 }
 
 // ToSQLite takes a gate out of its ledger: it goes on in the database of this member alone, with the same id. The ledger is
-// ended first, so that no other member decides. With Lost it does not ask the ledger, and the gate gets a new id, because
+// ended first, so that no other member decides. With Lost it does that if the ledger answers, and the gate gets a new id, because
 // approvals that only the ledger had would count a second time. Cut off at any moment, it can be called again.
 func ToSQLite(ctx context.Context, o MigrateOptions) (Migrated, error) {
 	c, err := ledgerSettings(o.StateDir)
@@ -152,6 +152,9 @@ func ToSQLite(ctx context.Context, o MigrateOptions) (Migrated, error) {
 				return m, err
 			}
 			return m, alone(ctx, dir, (*store.Tx).Leave)
+		}
+		if m.Groups, err = endWhatIsLeft(ctx, dir, id, c, o); err != nil {
+			return m, err
 		}
 		m.Gate = state.NewGateID()
 		return m, alone(ctx, dir, func(tx *store.Tx) error {
@@ -208,6 +211,40 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 		return 0, err
 	}
 	return here.Number, ledgerSays(dir, held.End(ctx, era))
+}
+
+// endWhatIsLeft ends a ledger that an operator calls lost and that still answers: another member may decide with it. If it is
+// whole, the gate leaves it as ever.
+func endWhatIsLeft(ctx context.Context, dir *state.Dir, id state.Identity, c config.Store, o MigrateOptions) (groups uint64, err error) {
+	e, err := o.Engines(ctx, c, id.Gate)
+	if err != nil {
+		return 0, ctx.Err() // it is lost
+	}
+	whole, at, err := isWhole(ctx, dir, id, e)
+	if err == nil && !whole && at.Era != ledger.Ended {
+		_ = e.End(ctx, at.Era) // one that keeps nothing any more serves no other member, either
+	}
+	if err = errors.Join(err, e.Close()); err != nil || !whole {
+		return 0, err
+	}
+	return leave(ctx, dir, id, c, o)
+}
+
+// isWhole reports whether a ledger answers, and has all that is here.
+func isWhole(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engine) (bool, ledger.Position, error) {
+	at, err := e.Position(ctx)
+	if err != nil {
+		return false, ledger.Position{Era: ledger.Ended}, ctx.Err()
+	}
+	s, err := memberSettings(dir, id, e)
+	if err != nil {
+		return false, at, err
+	}
+	here, err := placeOf(ctx, dir)
+	if err != nil {
+		return false, at, err
+	}
+	return (&ledger.Follower{Settings: s}).Begin(ctx, here) == nil, at, ctx.Err()
 }
 
 // lookBehind returns the member that decided last. It refuses while a step is dispatched: the gate of one host would take it
