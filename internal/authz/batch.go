@@ -64,7 +64,7 @@ func (s statement) checkInclusion(e Envelope) error {
 	if s.batch == nil {
 		return nil
 	}
-	return included(*s.batch, e.Batch.Index, e.Batch.Path, e.Payload)
+	return Included(*s.batch, *e.Batch, e.Payload)
 }
 
 // checkTime is the sixth stage for the batch itself, before that of the payload.

@@ -74,18 +74,19 @@ func (t BatchTree) Path(index int) ([]op.Digest, error) {
 	return out, nil
 }
 
-// included checks that exactly this payload is the leaf of that index in a batch. The
-// path has exactly the length that the index and the count ask for.
-func included(b op.Batch, index int, path []op.Digest, payload []byte) error {
-	proof := make(tlog.RecordProof, len(path))
-	for i, d := range path {
+// Included checks that exactly this payload is the leaf of that place in a batch. The
+// path has exactly the length that the index and the count ask for. Otherwise it is
+// BindingMismatch.
+func Included(b op.Batch, at op.Inclusion, payload []byte) error {
+	proof := make(tlog.RecordProof, len(at.Path))
+	for i, d := range at.Path {
 		proof[i] = tlog.Hash(d)
 	}
 	digest := sha256.Sum256(payload)
-	err := tlog.CheckRecord(proof, int64(b.Count), tlog.Hash(b.Root), int64(index), tlog.RecordHash(digest[:]))
-	if err != nil {
+	err := tlog.CheckRecord(proof, int64(b.Count), tlog.Hash(b.Root), int64(at.Index), tlog.RecordHash(digest[:]))
+	if at.Index < 0 || at.Index >= b.Count || err != nil {
 		return refusal.New(refusal.BindingMismatch, "the path does not show that this payload is leaf %d of the %d of the batch",
-			index, b.Count).WithHint("send the payload, the index and the path that belong together, of the batch that was signed")
+			at.Index, b.Count).WithHint("send the payload, the index and the path that belong together, of the batch that was signed")
 	}
 	return nil
 }
