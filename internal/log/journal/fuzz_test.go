@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/test/must"
 )
 
@@ -27,5 +28,22 @@ func FuzzNeed(f *testing.F) {
 		require.Equal(t, len(r.Ways), len(again.Ways))
 		require.Equal(t, r.CoolOff, again.CoolOff)
 		require.Equal(t, r.MaxValidity, again.MaxValidity)
+	})
+}
+
+// FuzzInclusion: a stored batch is refused, or it is stored again as the same bytes.
+func FuzzInclusion(f *testing.F) {
+	f.Add([]byte("{}"), 3, make([]byte, 96))
+	f.Add([]byte{}, 0, []byte{})
+	f.Add([]byte{}, 1, make([]byte, 31))
+	f.Fuzz(func(t *testing.T, batch []byte, leaf int, path []byte) {
+		in, err := DecodeInclusion(batch, leaf, path)
+		if err != nil {
+			return
+		}
+		b, i, p := batched(op.Signed{Batch: in})
+		require.Equal(t, string(batch), string(b))
+		require.Equal(t, leaf, i)
+		require.Equal(t, string(path), string(p))
 	})
 }
