@@ -22,8 +22,8 @@ func (t *tool) batchCommand() *cobra.Command {
 	return t.Group(cli.Words{
 		Use:   "batch",
 		Short: "Approve many requests, of several gates, with one signature",
-		Long: `One confirmation and one signature for up to 1,000 requests. Each gate still decides on its own request. It takes a batch
-only of a key whose line in allowed_signers names the namespace ROLE@batch.gated, and never for a change of the signers.
+		Long: `One confirmation and one signature for up to 1,000 requests. Each gate still decides on its own request. It takes a
+batch only of a key whose line in allowed_signers names ROLE@batch.gated, and never for a change of the signers.
 
 A request is ID, HOST/ID or ADDRESS/ID; opsign known lists hosts and addresses.`,
 		Example: "  opsign batch approve pve1/j12.1 pve2/j3.1",
@@ -42,8 +42,9 @@ func (t *tool) batchApproveCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "approve REQUEST...",
 		Short: "Show requests, ask once, sign once, and hand each gate its part",
-		Long: `Shows each request, asks one question, makes one signature, and prints each gate's answer on a line of its own. A request
-that is decided, takes no batch or changed after it was shown is left out and named. It does not wait for outcomes.
+		Long: `Shows each request, asks one question, makes one signature, and prints each gate's answer on a line of its own. A
+request that is decided, takes no batch or changed after it was shown is left out and named. It does not wait
+for outcomes.
 
 Exits 0 if every request was taken, 3 if more people have to sign some, 1 if one was left out or refused.`,
 		Example: "  opsign batch approve pve1/j12.1 pve2/j3.1\n  opsign batch approve j12.1 j13.1 --key ~/.ssh/id_ed25519 --yes",

@@ -88,8 +88,8 @@ func (t *tool) batchMakeCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "make REQUEST... -o FILE",
 		Short: "Write a batch to be signed with OpenSSH alone",
-		Long: `Shows each request, and writes FILE, which is what to sign, and FILE.places, which says where each request goes. Nothing
-is written if one of the requests is decided or takes no batch.
+		Long: `Shows each request, and writes FILE, which is what to sign, and FILE.places, which says where each request goes.
+Nothing is written if one of the requests is decided or takes no batch.
 
   opsign batch make j12.1 pve2/j3.1 -o batch.json
   ssh-keygen -Y sign -n operational@batch.gated -f ~/.ssh/id_ed25519 batch.json
@@ -162,8 +162,8 @@ func (t *tool) batchSubmitCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "submit FILE --sig FILE...",
 		Short: "Hand each gate its part of a batch that was signed with ssh-keygen",
-		Long: `Reads FILE and FILE.places, checks that they belong together, and prints each gate's answer on a line of its own. It may
-run again: what a gate has counted is replayed then.`,
+		Long: `Reads FILE and FILE.places, checks that they belong together, and prints each gate's answer on a line of its own. It
+may run again: what a gate has counted is replayed then.`,
 		Example: "  opsign batch submit batch.json --sig batch.json.sig",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if len(files) == 0 {
