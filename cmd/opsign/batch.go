@@ -122,8 +122,8 @@ func (b *batch) read(ctx context.Context, refs []string) error {
 			it.Address, it.Host = cl.Address(), it.q.payload.Host
 			it.err = answered(it.q.request)
 		}
-		if api.Exit(it.err) == api.ExitUnreachable || it.err != nil && it.Host == "" {
-			it.Host = gate // the gate's own words are not there
+		if it.Host == "" {
+			it.Host = gate // as it was named, because the gate did not say
 		}
 		digest := op.SHA256(it.q.bytes)
 		if it.err == nil && seen[digest] {

@@ -124,8 +124,10 @@ func (b *batch) make(out string) error {
 		return err
 	}
 	items := b.open()
-	if len(items) < len(b.items) {
-		return b.summary() // which says why
+	for _, it := range b.items {
+		if it.err != nil {
+			return it.err
+		}
 	}
 	payload, at, err := b.tree(role, items)
 	if err != nil {

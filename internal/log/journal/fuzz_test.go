@@ -16,6 +16,7 @@ func FuzzNeed(f *testing.F) {
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036854775807,"max_validity":-1}`)
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036,"max_validity":1}`)
 	f.Add(`{"ways":[],"cool_off":18446744078}`)
+	f.Add(`{"ways":[],"windows":[],"cool_off":0,"max_validity":1,"single":true}`)
 	f.Add(`{"ways":null,"threshold":0}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -28,6 +29,8 @@ func FuzzNeed(f *testing.F) {
 		require.Equal(t, len(r.Ways), len(again.Ways))
 		require.Equal(t, r.CoolOff, again.CoolOff)
 		require.Equal(t, r.MaxValidity, again.MaxValidity)
+		require.Equal(t, r.Single, again.Single)
+		require.False(t, r.Single && EncodeExtra(r) == "", "the log has it")
 	})
 }
 
