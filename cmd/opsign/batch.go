@@ -205,14 +205,16 @@ func (b *batch) chooseRole() (op.Role, error) {
 	return role, nil
 }
 
-// show shows every request that is in the batch, after those that are left out.
+// showAll shows every request of the run in its order, and names those that are left out.
 func (b *batch) showAll() error {
 	for _, it := range b.items {
 		if it.err != nil {
 			b.Say("left out: %s: %s: %s\n", it.name(), cli.Inline(string(refusal.CodeOf(it.err))), cli.Inline(refusal.As(it.err).Detail))
 			continue
 		}
-		if err := b.showRequest(it.q, b.details); err != nil {
+		v := b.view(b.details)
+		v.more = "--details" // opsign show would ask the gate of the flags
+		if err := b.write(it.q.text(v), b.painted); err != nil {
 			return err
 		}
 	}
