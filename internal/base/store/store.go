@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 )
@@ -28,6 +30,7 @@ type Options struct {
 // Store is an open database.
 type Store struct {
 	path   string
+	file   fs.FileInfo // of the database, as it was opened; nil for Peek
 	log    *slog.Logger
 	hooks  hooks
 	idle   chan *session // open connections without a reader
@@ -63,6 +66,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := prepare(ctx, s.path, o.Migrations, s.log); err != nil {
 		return nil, err
 	}
+	if s.file, err = os.Stat(s.path); err != nil {
+		return nil, err
+	}
 	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}
 	if err := w.open(); err != nil {
 		return nil, err
@@ -85,6 +91,9 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := checkVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
+	if s.file, err = os.Stat(s.path); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -105,6 +114,16 @@ func newStore(path string, o Options) (*Store, error) {
 		s.unused <- struct{}{}
 	}
 	return s, nil
+}
+
+// InPlace returns an error if the file that is open is not at the store's path any more. What is written then is in a
+// file that no name leads to.
+func (s *Store) InPlace() error {
+	info, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(info, s.file) {
+		err = fmt.Errorf("%s is another file than the one that is open", s.path)
+	}
+	return err
 }
 
 // Path returns the absolute path of the database.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -227,4 +228,33 @@ func TestASavepointInAnOnGroupFunction(t *testing.T) {
 	})
 	require.Equal(t, []error{nil, nil}, oneGroup(t, s, put("a"), func(*Tx) error { return nil }))
 	require.Equal(t, map[string]bool{"a": true}, keys(t, s))
+}
+
+// A connection to a file that lies in the place of the database for a moment would answer for the database from then on.
+func TestNoReaderIsOpenedOnAnotherFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gated.db")
+	list := []Migration{{Version: 1, Name: "rows", SQL: `CREATE TABLE t(v TEXT) STRICT`}}
+	s, err := Open(t.Context(), path, Options{Migrations: list})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	other, err := Open(t.Context(), filepath.Join(dir, "other.db"), Options{Migrations: list})
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	read := func() error {
+		return s.View(t.Context(), func(tx *Tx) error {
+			var n int
+			return tx.QueryRow(`SELECT count(*) FROM t`).Scan(&n)
+		})
+	}
+	require.NoError(t, s.InPlace())
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.Error(t, s.InPlace())
+	require.ErrorIs(t, read(), ErrUnavailable)
+	require.NoError(t, os.Rename(filepath.Join(dir, "other.db"), path))
+	require.ErrorContains(t, s.InPlace(), "another file")
+	require.ErrorIs(t, read(), ErrUnavailable)
+	require.Empty(t, s.idle, "no connection to it is kept")
+	require.NoError(t, os.Rename(path+".away", path))
+	require.NoError(t, read())
 }

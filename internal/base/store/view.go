@@ -57,10 +57,23 @@ func (s *Store) takeReader(ctx context.Context) (*session, error) {
 	case <-s.closed:
 		return nil, unavailable(errClosed)
 	}
-	r, err := openSession(noDeadline, s.path, readOnly)
+	r, err := s.openReader()
 	if err != nil {
 		s.unused <- struct{}{}
 		return nil, unavailable(fmt.Errorf("open a reader: %w", err))
+	}
+	return r, nil
+}
+
+// openReader opens a connection. If another file is in the place of the database, a connection to it would answer for
+// this one from then on.
+func (s *Store) openReader() (*session, error) {
+	r, err := openSession(noDeadline, s.path, readOnly)
+	if err != nil || s.file == nil {
+		return r, err
+	}
+	if err := s.InPlace(); err != nil {
+		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
 }

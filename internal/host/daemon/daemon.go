@@ -39,7 +39,6 @@ import (
 // daemon is one running gate.
 type daemon struct {
 	opened      *life.Opened
-	database    os.FileInfo // the file of the journal, as it was opened
 	config      config.Config
 	unit        unit.Place
 	gate        *gate.Gate
@@ -118,9 +117,6 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.database, err = os.Stat(opened.Dir.Database()); err != nil {
-		return d, err
-	}
 	if err := opened.Room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
 		log.Warn("there is no reserve of disk space for signed work", "error", err)
 	}

@@ -136,22 +136,35 @@ func (w *wholeLog) health() api.Health {
 	return api.Health{Name: "audit log", OK: v.OK, Detail: v.Detail}
 }
 
+// verifyAgain is between two tries to read a log that could not be read.
+const verifyAgain = 5 * time.Second
+
 // run verifies the log, and ends with ctx: a part that ended sooner would end
-// the daemon.
+// the daemon. If the log cannot be read, it tries again: a directory that was away
+// for a moment must not leave the gate bad until the next start.
 func (w *wholeLog) run(ctx context.Context) error {
-	err := driver.Safely(w.log, "verify the audit log", func() error { return w.verify(ctx) })
-	var broken *audit.BrokenError
-	switch {
-	case err == nil || ctx.Err() != nil:
-	case errors.As(err, &broken):
-		w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
-		w.say(false, fmt.Sprintf("somebody changed it: %v; gated audit verify says so too, and opsign refuses a gate whose log does not go on "+
-			"from what it remembers; sign nothing here, see \"Suspected tampering\" in gated docs runbook", broken))
-	default:
-		w.log.Error("the audit log could not be verified", "error", err)
-		w.say(false, "could not be verified after the start: "+err.Error()+"; try gated audit verify")
+	said := ""
+	for ctx.Err() == nil {
+		err := driver.Safely(w.log, "verify the audit log", func() error { return w.verify(ctx) })
+		var broken *audit.BrokenError
+		switch {
+		case ctx.Err() != nil:
+		case errors.As(err, &broken):
+			w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
+			w.say(false, fmt.Sprintf("somebody changed it: %v; gated audit verify says so too, and opsign refuses a gate whose log does not go on "+
+				"from what it remembers; sign nothing here, see \"Suspected tampering\" in gated docs runbook", broken))
+			<-ctx.Done()
+		case err != nil:
+			if said != err.Error() {
+				w.log.Error("the audit log could not be verified", "error", err)
+			}
+			said = err.Error()
+			w.say(false, "could not be verified after the start: "+said+"; it is tried again; or try gated audit verify")
+			rest(ctx, verifyAgain)
+		default:
+			<-ctx.Done()
+		}
 	}
-	<-ctx.Done()
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -93,12 +92,7 @@ func worse(a, b string) string {
 // stateHealth says whether the database is still where it was opened. A process keeps files that were removed, so
 // reading and writing them proves nothing.
 func (d *daemon) stateHealth() api.Health {
-	path := d.opened.Dir.Database()
-	info, err := os.Lstat(path)
-	if err == nil && !os.SameFile(info, d.database) {
-		err = fmt.Errorf("%s is another file than the one that is open", path)
-	}
-	if err != nil {
+	if err := d.opened.Store.InPlace(); err != nil {
 		return api.Health{Name: "state", Detail: fmt.Sprintf("the database that is open is gone (%v): what is decided from now on is lost with this process. "+
 			"Put the state directory back where it was, or stop the daemon and restore a backup", err)}
 	}

@@ -131,7 +131,7 @@ func FsckTelling(ctx context.Context, stateDir string, progress func(part string
 // says. It reads a bounded number of rows.
 func FsckQuick(ctx context.Context, stateDir string) (FsckReport, error) {
 	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) {
-		c, err := checker(nil)
+		c, err := checker(ctx, nil)
 		if err != nil {
 			return FsckReport{}, err
 		}
@@ -156,14 +156,14 @@ func fsckBy(ctx context.Context, stateDir string, check func(*store.Tx) (FsckRep
 }
 
 // checker is a check that knows this program's schema.
-func checker(progress func(part string, done, of int64)) (fsck.Checker, error) {
-	schema, err := store.Schema(context.Background(), Migrations())
+func checker(ctx context.Context, progress func(part string, done, of int64)) (fsck.Checker, error) {
+	schema, err := store.Schema(ctx, Migrations())
 	return fsck.Checker{Schema: schema, Progress: progress}, err
 }
 
 // checkAll runs fsck on a database that has this program's schema.
 func checkAll(tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
-	c, err := checker(progress)
+	c, err := checker(context.Background(), progress)
 	if err != nil {
 		return FsckReport{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,7 +27,8 @@ type checked struct {
 	*machine
 	ledger *ledger
 	log    *replay
-	wrongs []string // in the log
+	wrongs []string                  // in the log
+	guests map[op.Incarnation]string // how each was, when its processes were looked for
 }
 
 func newChecked(m *machine, l *ledger) *checked {
@@ -100,11 +102,20 @@ func (c *checked) readLog(ctx context.Context) {
 
 // still reports whether nothing was decided since the log was read: then what
 // was seen meanwhile, in several looks, is one state. Desired state may be at
-// work after the jobs of the story have ended.
+// work after the jobs of the story have ended. A guest's process may end by
+// itself, which the log does not say.
 func (c *checked) still(ctx context.Context) bool {
 	under := len(c.open(ctx)) // first: what ends later moves the head
 	head := must.Get(c.client.AuditHead(ctx))(c.t)
-	return under == 0 && head.Seq == c.log.seq
+	return under == 0 && head.Seq == c.log.seq && maps.Equal(c.guests, statesOf(must.Get(c.client.Guests(ctx))(c.t)))
+}
+
+func statesOf(guests []api.Guest) map[op.Incarnation]string {
+	out := map[op.Incarnation]string{}
+	for _, g := range guests {
+		out[g.Incarnation] = g.State
+	}
+	return out
 }
 
 // open returns the jobs of which something may run or runs.
@@ -166,6 +177,7 @@ func (c *checked) told(ctx context.Context) []string {
 func (c *checked) wrong(ctx context.Context) []string {
 	wrong := c.told(ctx)
 	guests := must.Get(c.client.Guests(ctx))(c.t)
+	c.guests = statesOf(guests)
 	wrong = append(wrong, checkGuests(c.ledger.files, c.log, c.look)...)
 	wrong = append(wrong, checkProcesses(c.processes(), guests)...)
 	wrong = append(wrong, c.checkSets(ctx)...)

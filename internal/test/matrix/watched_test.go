@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,9 +111,15 @@ var watchedRows = []attack{
 			require.NoError(w.t, os.Mkdir(w.dir, 0o700))
 			require.NoError(w.t, os.WriteFile(w.dir+"/gated.db", []byte("SQLite format 3"), 0o600))
 			other := must.Get(d.Health(w.ctx))(w.t)
-			require.NoError(w.t, os.RemoveAll(w.dir))
+			aside := w.dir + ".other"
+			require.NoError(w.t, os.Rename(w.dir, aside)) // the daemon may write into it
 			require.NoError(w.t, os.Rename(away, w.dir))
-			require.Equal(w.t, api.HealthOK, must.Get(d.Health(w.ctx))(w.t).State)
+			require.NoError(w.t, os.RemoveAll(aside))
+			// The checks of the start may have met the directory while it was away. A reload, and their next try, mend that.
+			require.Eventually(w.t, func() bool {
+				must.Get(d.Reload(w.ctx))(w.t)
+				return must.Get(d.Health(w.ctx))(w.t).State == api.HealthOK
+			}, time.Minute, 10*time.Millisecond)
 			d.halt()
 			w.open()
 			if gone.State != api.HealthBad || other.State != api.HealthBad {
