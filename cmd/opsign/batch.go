@@ -76,7 +76,7 @@ type batch struct {
 	expires time.Duration
 	details bool
 	items   []*batched
-	clients map[string]*client.Client // by what stands before the / of a request
+	gates   map[string]*reached // by what stands before the / of a request; by address for submit
 }
 
 // batched is one request of a run, and its line of the answer.
@@ -89,14 +89,8 @@ type batched struct {
 	Error   *cli.Problem   `json:"error"`   // null if the gate took it
 
 	q   question
-	cl  *client.Client
+	at  *reached
 	err error
-}
-
-func (b *batch) end() {
-	for _, cl := range b.clients {
-		cl.Close()
-	}
 }
 
 // read asks the gates for the requests that the command line names. What is wrong with one leaves that one out.
@@ -113,13 +107,13 @@ func (b *batch) read(ctx context.Context, refs []string) error {
 		if i := strings.LastIndexByte(ref, '/'); i >= 0 {
 			gate, id = ref[:i], ref[i+1:]
 		}
-		cl, err := b.gate(gate)
+		at, err := b.gate(gate)
 		if err != nil {
 			return err
 		}
-		it := &batched{ID: id, cl: cl}
-		if it.q, it.err = b.question(ctx, cl, id); it.err == nil {
-			it.Address, it.Host = cl.Address(), it.q.payload.Host
+		it := &batched{ID: id, at: at}
+		if it.q, it.err = at.question(ctx, b.tool, id); it.err == nil {
+			it.Address, it.Host = at.cl.Address(), it.q.payload.Host
 			it.err = answered(it.q.request)
 		}
 		if it.Host == "" {
@@ -133,49 +127,6 @@ func (b *batch) read(ctx context.Context, refs []string) error {
 		b.items = append(b.items, it)
 	}
 	return nil
-}
-
-// gate returns the client of a gate by its host or address, of the flags' gate for an empty name.
-func (b *batch) gate(name string) (*client.Client, error) {
-	if cl, ok := b.clients[name]; ok {
-		return cl, nil
-	}
-	where, err := b.Where()
-	if err != nil {
-		return nil, err
-	}
-	if name != "" {
-		if where, err = b.knownAs(where, name); err != nil {
-			return nil, err
-		}
-	}
-	cl, err := client.New(where)
-	if err != nil {
-		return nil, err
-	}
-	if b.clients == nil {
-		b.clients = map[string]*client.Client{}
-	}
-	b.clients[name] = cl
-	return cl, nil
-}
-
-// knownAs returns where the known gate of that host, or at that address, is.
-func (t *tool) knownAs(where client.Options, name string) (client.Options, error) {
-	gates, err := client.KnownGatesOf(t.Getenv).List()
-	if err != nil {
-		return where, err
-	}
-	gates = slices.DeleteFunc(gates, func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
-	switch len(gates) {
-	case 1:
-		return where.At(gates[0].Address)
-	case 0:
-		return where, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
-			op.Shown(name)))
-	default:
-		return where, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
-	}
 }
 
 // open returns the requests that are not left out.
@@ -272,9 +223,13 @@ func (b *batch) sign(ctx context.Context, role op.Role) error {
 	if err != nil {
 		return err
 	}
+	b.lookAgain()
 	for _, it := range b.open() {
 		it.q.moving = true // the question says so
-		it.err = b.again(ctx, it.cl, it.q)
+		now, err := it.at.question(ctx, b.tool, it.ID)
+		if it.err = err; err == nil {
+			it.err = unchanged(it.q, now)
+		}
 	}
 	items := b.open()
 	if len(items) == 0 {
@@ -291,15 +246,9 @@ func (b *batch) sign(ctx context.Context, role op.Role) error {
 	for i, it := range items {
 		e := api.EnvelopeOf(it.q.bytes, armor)
 		e.Batch = &places[i]
-		it.handIn(ctx, e)
+		it.handIn(ctx, b.tool, e)
 	}
 	return nil
-}
-
-// handIn gives a gate its part, and notes the answer.
-func (it *batched) handIn(ctx context.Context, e api.Envelope) {
-	r, err := it.cl.Approve(ctx, it.ID, e)
-	it.State, it.Missing, it.err = r.State, r.Missing, cli.Unanswered(err, "", maybeCounted(it.ID))
 }
 
 // tree makes the batch over requests, and the place of each in it. It lives for at most as long as every payload may.

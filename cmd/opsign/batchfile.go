@@ -207,25 +207,17 @@ func (b *batch) submit(ctx context.Context, payload, text []byte, signatures []s
 	if err != nil {
 		return err
 	}
-	b.clients = map[string]*client.Client{}
 	for i, p := range in.Requests {
-		it := &batched{Address: p.Address, Host: p.Host, ID: p.ID}
+		at, err := b.gateAt(where, p.Address)
+		if err != nil {
+			return err
+		}
+		it := &batched{Address: p.Address, Host: p.Host, ID: p.ID, at: at}
 		b.items = append(b.items, it)
-		name := string(p.Address)
-		if b.clients[name] == nil {
-			at, err := where.At(p.Address)
-			if err != nil {
-				return err
-			}
-			if b.clients[name], err = client.New(at); err != nil {
-				return err
-			}
-		}
-		it.cl = b.clients[name]
-		if _, it.err = b.knownGate(ctx, it.cl); it.err == nil {
-			envelopes[i].Signatures = signatures
-			it.handIn(ctx, envelopes[i])
-		}
+		envelopes[i].Signatures = signatures
+	}
+	for i, it := range b.items {
+		it.handIn(ctx, b.tool, envelopes[i])
 	}
 	return b.summary()
 }
