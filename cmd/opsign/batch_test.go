@@ -86,3 +86,13 @@ func FuzzPlaces(f *testing.F) {
 		}
 	})
 }
+
+// TestTheTallyOfABatch counts by gate and operation, and what nothing takes back.
+func TestTheTallyOfABatch(t *testing.T) {
+	trash := op.Fact{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}
+	on := func(host string, q question) *batched { q.payload.Host = host; return &batched{q: q} }
+	require.Equal(t, "In all:\n  pve2: 2 of guest.destroy, 1 of them CANNOT BE UNDONE\n"+
+		"  pve1: 1 of guest.wipe, 1 of them CANNOT BE UNDONE\n  pve2: 1 of guest.set-config\n", tally([]*batched{
+		on("pve2", asked(t, "guest.destroy", op.Params{}, trash)), on("pve1", asked(t, "guest.wipe", op.Params{})),
+		on("pve2", asked(t, "guest.set-config", op.Params{"memory": int64(1)})), on("pve2", asked(t, "guest.destroy", op.Params{}))}))
+}
