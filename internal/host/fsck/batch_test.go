@@ -35,6 +35,8 @@ func TestForgedBatches(t *testing.T) {
 		{"half a path", "do not decode", `UPDATE signatures SET path = substr(path, 1, 16)` + first},
 		{"the path of the other", bob, `UPDATE signatures SET path = (SELECT path FROM signatures WHERE job = 6 AND principal = 'bob')` + first},
 		{"a path without a batch", "do not decode", `UPDATE signatures SET batch = x''` + first},
+		{"a step that takes no batch", "the step takes none", `UPDATE requests SET need = json_set(need, '$.single', json('true')) WHERE job = 5`},
+		{"a step of another kind", "the step takes none", `UPDATE steps SET op = 'trust.rotate' WHERE job = 5`},
 		{"another person's", "not those that count", `UPDATE signatures SET principal = 'carl'` + first},
 	} {
 		t.Run(f.name, func(t *testing.T) {

@@ -167,6 +167,9 @@ func demands(name string, need op.Requirement) bool {
 func (c *check) signed(r request, need op.Requirement, step string) {
 	was, approved := c.log.approved[r.step.ID]
 	stored := words(r.signatures, r.proofs)
+	if !taken(r.step.Op, need, r.signatures) {
+		c.found(signaturesNotMet, step, "a signature is over a batch, and the step takes none in that role")
+	}
 	switch {
 	case !approved && !slices.Equal(stored, c.log.counted[r.step.ID].words):
 		c.found(signaturesUncounted, step, "its signatures are not those that count by the log")

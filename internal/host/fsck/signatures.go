@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -63,4 +64,13 @@ func (s storedSignature) batched() (*op.Inclusion, error) {
 		return nil, errors.New("the index in a batch is out of range")
 	}
 	return journal.DecodeInclusion(batch, int(s.Leaf), path)
+}
+
+// taken reports whether no signature is over a batch where the step takes none, in that role. A gate adds to what is
+// stored that a change of the signers takes none.
+func taken(name string, need op.Requirement, signatures []op.Signed) bool {
+	spec, err := op.Lookup(name)
+	return err == nil && !slices.ContainsFunc(signatures, func(s op.Signed) bool {
+		return s.Batch != nil && (spec.Kind == op.KindTrust || !need.TakesBatch(s.Role))
+	})
 }
