@@ -204,33 +204,6 @@ func (b *batch) approve(ctx context.Context) error {
 	return b.summary()
 }
 
-// tally counts what one yes would approve, by gate and operation in the order of the batch, because what was shown first is
-// out of sight by the last request.
-func tally(items []*batched) string {
-	type kind struct{ host, op string }
-	var kinds []kind
-	count, lasting := map[kind]int{}, map[kind]int{}
-	for _, it := range items {
-		k := kind{it.q.payload.Host, it.q.payload.Op}
-		if count[k] == 0 {
-			kinds = append(kinds, k)
-		}
-		count[k]++
-		if it.q.irreversible() {
-			lasting[k]++
-		}
-	}
-	text := "In all:\n"
-	for _, k := range kinds {
-		text += fmt.Sprintf("  %s: %d of %s", cli.Inline(k.host), count[k], cli.Inline(k.op))
-		if n := lasting[k]; n > 0 {
-			text += fmt.Sprintf(", %d of them %s", n, cannotUndo)
-		}
-		text += "\n"
-	}
-	return text
-}
-
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -90,9 +90,26 @@ func FuzzPlaces(f *testing.F) {
 // TestTheTallyOfABatch counts by gate and operation, and what nothing takes back.
 func TestTheTallyOfABatch(t *testing.T) {
 	trash := op.Fact{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}
-	on := func(host string, q question) *batched { q.payload.Host = host; return &batched{q: q} }
+	n := 0
+	on := func(host string, q question) *batched {
+		n++
+		q.payload.Host, q.payload.Target.Name = host, fmt.Sprint(n)
+		return &batched{ID: fmt.Sprintf("j%d.1", n), q: q}
+	}
 	require.Equal(t, "In all:\n  pve2: 2 of guest.destroy, 1 of them CANNOT BE UNDONE\n"+
 		"  pve1: 1 of guest.wipe, 1 of them CANNOT BE UNDONE\n  pve2: 1 of guest.set-config\n", tally([]*batched{
 		on("pve2", asked(t, "guest.destroy", op.Params{}, trash)), on("pve1", asked(t, "guest.wipe", op.Params{})),
 		on("pve2", asked(t, "guest.set-config", op.Params{"memory": int64(1)})), on("pve2", asked(t, "guest.destroy", op.Params{}))}))
+}
+
+// TestSeveralRequestsOfOneTarget: the facts of one do not say what another takes.
+func TestSeveralRequestsOfOneTarget(t *testing.T) {
+	of := func(id, host, name string) *batched {
+		q := asked(t, name, op.Params{})
+		q.payload.Host = host
+		return &batched{ID: id, q: q}
+	}
+	require.Contains(t, tally([]*batched{of("j1.1", "pve1", "guest.backup-delete"), of("j2.1", "pve2", "guest.destroy"),
+		of("j3.1", "pve1", "guest.destroy")}), "\n  guest/web-1 on pve1: j1.1, j3.1 were each shown as if the others did not run\n")
+	require.Empty(t, crowded([]*batched{of("j1.1", "pve1", "guest.destroy"), of("j1.1", "pve2", "guest.destroy")}))
 }

@@ -129,6 +129,9 @@ func (b *batch) make(out string) error {
 			return it.err
 		}
 	}
+	if err := b.show(tally(items)); err != nil {
+		return err
+	}
 	payload, at, err := b.tree(role, items)
 	if err != nil {
 		return err
