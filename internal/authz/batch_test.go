@@ -148,6 +148,7 @@ func TestBatchStages(t *testing.T) {
 	e := good
 	_, err := v.Approval(e, issued)
 	refused(t, err, refusal.ValidityTooLong, refusal.StageTime)
+	require.ErrorContains(t, err, "the batch is valid for 15m0s", "before the payload is looked at")
 	_, err = v.Rejection(Envelope{Payload: encode(t, testRejection), Signatures: good.Signatures, Batch: good.Batch}, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
 }

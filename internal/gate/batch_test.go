@@ -152,6 +152,28 @@ func TestABatchIsExactlyAtItsLimits(t *testing.T) {
 	must.Fail(w.gate.Approve(w.ctx, hub, b.ID, longest[1]))(t, refusal.Expired)
 }
 
+// TestABatchExpiresWhileTheTargetIsLookedAt: it is in time when it is verified, and late when the gate decides. The payload
+// lives on.
+func TestABatchExpiresWhileTheTargetIsLookedAt(t *testing.T) {
+	back := newBackend()
+	slow := &slowObserver{backend: back}
+	w := newWorldOn(t, slow)
+	w.back = back
+	w.setTrust(alice.line(bothNamespaces))
+	back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	e := w.batchWith(alice, func(b *op.Batch) { b.ExpiresAt = b.IssuedAt.Add(15 * time.Minute) }, r)[0]
+	slow.during = func() { w.Pass(15*time.Minute + gate.Skew + time.Second) }
+	_, err := w.gate.Approve(w.ctx, hub, r.ID, e)
+	require.ErrorIs(t, err, refusal.Expired)
+	require.ErrorContains(t, err, "the batch expired")
+	slow.during = func() {}
+	require.Empty(t, w.fate(r.Nonce))
+	w.run()
+	require.Empty(t, back.did())
+	must.Get(w.approveAs(r, op.Operational, alice))(t, "the request waits on")
+}
+
 // TestABatchIsForTheRequestItNames: parts of a good batch, put together otherwise.
 func TestABatchIsForTheRequestItNames(t *testing.T) {
 	w := batches(t, "a", "b", "c")
