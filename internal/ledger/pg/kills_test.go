@@ -10,6 +10,7 @@ import (
 
 var (
 	restarts   = flag.Int("restarts", 2, "how often TestKilledAndRestarted kills the primary")
+	baseMiB    = flag.Int("base", 32, "MiB of the group that TestALargeGroupIsReadInPieces begins with")
 	promotions = flag.Int("promotions", 1, "how often TestKilledAndPromoted kills a primary")
 )
 

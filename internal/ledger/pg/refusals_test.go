@@ -78,9 +78,11 @@ func TestAStandbyAloneIsRefused(t *testing.T) {
 
 func TestPoolersAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
-	for _, mode := range []string{"transaction", "session"} {
-		s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode)), Gate: "one", Single: true, Limit: 5 * time.Second}
-		require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer")
+	for _, mode := range []string{"transaction", "session", "statement"} {
+		for _, ignores := range []string{"lock_timeout, client_min_messages, default_transaction_isolation", "extra_float_digits"} {
+			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: 5 * time.Second}
+			require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer", "%s, ignores %s", mode, ignores)
+		}
 	}
 }
 
