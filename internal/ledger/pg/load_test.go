@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,6 +25,7 @@ type writer struct {
 	err      error             // what must not happen
 	turn     chan struct{}     // a fenced writer with a rival waits for its turn, and takes over
 	takes    int               // how often it took over
+	size     int               // of a body, in bytes, at least
 }
 
 func newWriter(t testing.TB, s pg.Settings) *writer {
@@ -35,7 +37,9 @@ func newWriter(t testing.TB, s pg.Settings) *writer {
 
 // attempt names one try of a number, so that a group that was settled as not kept is told from its successor.
 func (w *writer) attempt(n uint64) ledger.Group {
-	return ledger.Group{Number: n, Era: w.era, Body: fmt.Appendf(nil, "%d of era %d, attempt %d", n, w.era, w.never[n]), Signature: []byte{1}}
+	body := fmt.Appendf(nil, "%d of era %d, attempt %d", n, w.era, w.never[n])
+	body = append(body, strings.Repeat(".", w.size)...)
+	return ledger.Group{Number: n, Era: w.era, Body: body, Signature: []byte{1}}
 }
 
 // newRival is a second daemon of a writer's gate. Both wait when they are fenced.
