@@ -16,7 +16,7 @@ func (e *Engine) End(ctx context.Context, from uint64) error {
 		return err
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, func([]string) bool { return true }, fmt.Sprintf(end, e.kept()), bytes(e.gate), integer(n), integer(int64(ledger.Ended)))
+		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(end, e.kept()), bytes(e.gate), integer(n), integer(int64(ledger.Ended)))
 		if err != nil || row != nil {
 			return err
 		}
