@@ -184,7 +184,7 @@ func firstLedger(ctx context.Context, dir *state.Dir, o InitOptions, key checkpo
 	}
 	k := ledger.New(s)
 	return store.Options{Keeper: k, Local: ledger.LocalNames()}, func() error {
-		return errors.Join(e.Close(), rememberEra(dir.Path(), k.Era()))
+		return errors.Join(e.Close(), RememberEra(dir.Path(), k.Era()))
 	}, nil
 }
 

@@ -71,21 +71,12 @@ func OpenStandby(ctx context.Context, path string, log *slog.Logger, e ledger.En
 }
 
 // OpenActive is Open for the member that decides from now on: it begins an era of the ledger, so an earlier active member
-// decides nothing more.
+// decides nothing more. RememberEra is the caller's.
 func OpenActive(ctx context.Context, path string, log *slog.Logger, e ledger.Engine) (*Opened, error) {
-	var k *ledger.Keeper
-	o, err := open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
+	return open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
 		s, err := ledgerOf(ctx, dir, id, e)
-		k = ledger.New(s)
-		return store.Options{Keeper: k, Local: ledger.LocalNames()}, err
+		return store.Options{Keeper: ledger.New(s), Local: ledger.LocalNames()}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := rememberEra(o.Dir.Path(), k.Era()); err != nil {
-		return nil, errors.Join(err, o.Close())
-	}
-	return o, nil
 }
 
 // ledgerOf returns the settings of a gate's ledger. A database that is in no ledger yet is Conflict: a start must not
