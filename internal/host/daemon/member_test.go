@@ -77,7 +77,7 @@ func (g *group) proxmox(w *world) string {
 func (g *group) join(m *groupMember) life.Joined {
 	g.t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join(g.first.state, "gated.yaml")))(g.t)
-	settings := m.file("gated.yaml", strings.Replace(string(text), "member: node1", "member: "+m.name, 1))
+	settings := m.file("gated.yaml", strings.ReplaceAll(string(text), "member: node1", "member: "+m.name))
 	fscktest.Watch(g.t, filepath.Join(m.state, "gated.db"), life.Migrations())
 	return must.Get(life.Join(g.t.Context(), life.JoinOptions{StateDir: m.state, Config: settings,
 		Key: filepath.Join(g.first.state, "gate.key"), Engines: m.engines}))(g.t)
