@@ -23,6 +23,7 @@ needs=(
 	"qemu-system-x86 qemu-system-x86_64"
 	"qemu-utils qemu-img"
 	"postgresql /usr/lib/postgresql"
+	"pgbouncer pgbouncer"
 	"btrfs-progs mkfs.btrfs"
 	"lintian lintian"
 	"shellcheck shellcheck"

@@ -70,6 +70,7 @@ var Codes = []Meaning{
 
 	{refusal.SchemaTooNew, http.StatusServiceUnavailable, ExitRefused, "State is from a newer version"},
 	{refusal.Unavailable, http.StatusServiceUnavailable, ExitInternal, "Cannot decide now"},
+	{refusal.Standby, http.StatusServiceUnavailable, ExitInternal, "Another member decides"},
 	{refusal.Internal, http.StatusInternalServerError, ExitInternal, "Internal error"},
 
 	// A state, answered with success: the job was accepted.
@@ -218,6 +219,7 @@ var nextSteps = map[Code]string{
 	refusal.NotHolder:         "only its holder can do that: ask whoever holds it",
 	refusal.NotAllowed:        "ask somebody who may: gated status shows whom the gate runs as, opsign keys what you may sign",
 	refusal.SchemaTooNew:      "install the version of gated that wrote this, or a newer one",
+	refusal.Standby:           "ask the member that is active, which gated ledger status names",
 	refusal.Unavailable:       "nothing was decided: gated status says what is wrong; try again",
 	refusal.Internal:          "the daemon's log says more; whoever runs it should see this",
 	refusal.PendingSignature:  "opsign list shows what waits; an operator signs it with opsign approve ID",

@@ -153,6 +153,7 @@ const (
 	CodeNotAllowed        = refusal.NotAllowed
 	CodeSchemaTooNew      = refusal.SchemaTooNew
 	CodeUnavailable       = refusal.Unavailable
+	CodeStandby           = refusal.Standby
 	CodeInternal          = refusal.Internal
 	CodePendingSignature  = refusal.PendingSignature // a state, answered with success: the step waits for an operator
 )

@@ -30,10 +30,29 @@ type Status struct {
 	Policy    string          `json:"policy"`      // digest of the policy in force, as in the audit log
 	Canary    *Canary         `json:"canary"`      // the last one; null before the first change
 	Hub       *Hub            `json:"hub"`         // null where none is configured
+	Member    *Member         `json:"member"`      // null for a gate of this host alone
 
 	OldestWait   *time.Time  `json:"oldest_wait"`    // when the oldest request that waits was made; null if none waits
 	LastBackup   *LastBackup `json:"last_backup"`    // null if the gate knows of none
 	BackupTooOld bool        `json:"backup_too_old"` // monitor.backup_older is set, and no verified copy is newer
+}
+
+// The roles of a member.
+const (
+	RoleActive  = "active"  // it decides
+	RoleStandby = "standby" // it answers reads, and takes over if the active one is silent
+)
+
+// Member says how this daemon takes part in a gate that several daemons know.
+type Member struct {
+	Name   string `json:"name"`
+	Role   string `json:"role"`   // active or standby
+	Active string `json:"active"` // the name of the member that decides, as the audit log has it; empty if none began yet
+	Era    uint64 `json:"era"`    // of the ledger, as far as this member knows
+	Group  uint64 `json:"group"`  // the newest of the ledger that is in this member's database
+	Newest uint64 `json:"newest"` // the newest of the ledger, when it last answered
+	Silent int64  `json:"silent"` // for how many seconds the active member gave a standby no sign of life; 0 on the active one
+	Error  *Error `json:"error"`  // why the ledger does not answer, or why a standby does not follow; or null
 }
 
 // LastBackup says when copies of the gate's state were handed out. A gate that was restored knows those of before the

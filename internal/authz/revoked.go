@@ -147,6 +147,9 @@ func (t *Trust) WithRevoked(r *Revoked) *Trust {
 	return &out
 }
 
+// Succeeded returns the next file, with the revocation list of this one.
+func (t *Trust) Succeeded(next *Trust) *Trust { return next.WithRevoked(t.revoked) }
+
 // ToStop returns the same file for signers who stop a step. It drops an unreadable
 // list of revoked keys. Letting a revoked key stop a step costs less than if no key
 // could stop it.

@@ -50,6 +50,7 @@ type world struct {
 	gateworld.Clock
 	mu    sync.Mutex
 	woken map[op.Target]bool
+	held  func() error // whether this daemon may act
 }
 
 const (
@@ -128,7 +129,7 @@ func (w *world) open() {
 	p.Commands = []string{"web"}
 	w.clock = gateworld.LoadClock(w.t, s, w.Read)
 	w.gate = must.Get(gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id, Trust: w.trust, Policy: p,
-		UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))}))(w.t)
+		UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Held: w.held, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))}))(w.t)
 	w.store = s
 	w.told()
 }

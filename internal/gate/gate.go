@@ -50,6 +50,10 @@ type Config struct {
 	// Room keeps disk space for signed work; nil keeps none.
 	Room Room
 
+	// Held returns nil if this daemon may act for the gate now, else why not; nil always may. A step
+	// that was dispatched and may not act then fails.
+	Held func() error
+
 	// Observer looks at targets. Wake is called after commit for each target that
 	// may have something to do, and WakeSigned in its place for those of a job of
 	// which operators authorized a step. Nil Wake wakes nothing, nil WakeSigned is
@@ -80,6 +84,7 @@ type Gate struct {
 	claims   *claims
 	quotas   Quotas
 	room     Room
+	held     func() error
 	checked  atomic.Bool // no request of another gate or of an older policy waits
 }
 
@@ -109,9 +114,12 @@ func New(c Config) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{store: c.Store, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators, log: c.Logger,
-		looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(), quotas: c.Quotas, room: c.Room}
+		looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(), quotas: c.Quotas, room: c.Room, held: c.Held}
 	if g.room == nil {
 		g.room = endless{}
+	}
+	if g.held == nil {
+		g.held = func() error { return nil }
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)

@@ -127,6 +127,9 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 	by := op.Requester{Source: op.SourceGate}
 	var end ended
 	var steps []op.Step
+	if err := g.held(); err != nil {
+		return err
+	}
 	if err := g.roomFor(ctx, id); err != nil {
 		return err
 	}
@@ -169,7 +172,7 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		g.wakeJob(ctx, id.Job)
 		return end.refusal
 	}
-	return nil
+	return g.held() // the commit may have taken long
 }
 
 // alone refuses a look at another target. It also refuses a step while another step

@@ -18,12 +18,26 @@ type attached struct {
 	task    string       // the back end's id of it; "" if it gave none
 	outcome gate.Outcome // the step's end, if ended
 	ended   bool
+
+	elsewhere bool // another host dispatched it, and may still be at it
 }
 
 func (r *Reconciler) attach(step op.Step, a *attached) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target(step.Target).attached = a
+}
+
+// Elsewhere reports whether the end of a step is not known that another host dispatched (Config.Moved).
+func (r *Reconciler) Elsewhere() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.targets {
+		if m.attached != nil && m.attached.elsewhere {
+			return true
+		}
+	}
+	return false
 }
 
 // attend ends what is attached to a target if it can. It reports whether nothing is left.
@@ -73,7 +87,12 @@ func (r *Reconciler) find(ctx context.Context, d driver.Driver, a *attached) (ou
 	if err != nil {
 		return out, false, err
 	}
-	return Resolve(a.step, o), true, nil
+	out = Resolve(a.step, o)
+	if a.elsewhere && out.Transient {
+		out.Err, out.Transient, out.Unknown = nil, false, true
+		out.Detail = "another host was at it and does not answer; look at the target, then ask again"
+	}
+	return out, true, nil
 }
 
 // released is how many targets of a requester are tried again after one of its steps ended. It is more than one,

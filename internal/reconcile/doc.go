@@ -65,6 +65,10 @@ type Config struct {
 	// Then their contexts end.
 	StopGrace time.Duration
 
+	// Moved says that another host may have dispatched what Recover finds, and may still be at it. What does not show that
+	// it was done is then not run again, also if it is benign.
+	Moved bool
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 

@@ -266,7 +266,7 @@ func (r *Reconciler) Recover(ctx context.Context) error {
 			r.Logger.Error("no driver can say how a step ended", "step", s.ID.String(), "target", s.Target.String())
 			continue
 		}
-		r.attach(s, &attached{step: s, task: s.Task})
+		r.attach(s, &attached{step: s, task: s.Task, elsewhere: r.Moved})
 		work <- s
 	}
 	close(work)

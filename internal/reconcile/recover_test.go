@@ -15,6 +15,30 @@ import (
 	"gated/internal/test/must"
 )
 
+// A step of another host may still be under way there, so also a benign one is not run again by itself.
+func TestRecoverAfterAMoveRunsNothingAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(w *world)
+		done  bool
+		state op.State
+	}{
+		"create, done":         {func(w *world) { w.wish("[{name: a, state: running}]") }, true, op.StateSucceeded},
+		"create, not done":     {func(w *world) { w.wish("[{name: a, state: running}]") }, false, op.StateInterrupted},
+		"destroy, not done":    {destroyA, false, op.StateInterrupted},
+		"set-config, not done": {setA, false, op.StateInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.die(c.done)
+			c.do(w)
+			w.fleet.after = nil
+			w.moved = true
+			w.restart()
+			require.Equal(t, c.state, w.job(1).Steps[0].State)
+		})
+	}
+}
+
 // die makes the daemon end right after the permit of the step was used: with
 // the work done or not, and nothing recorded.
 func (w *world) die(withTheWorkDone bool) {

@@ -38,6 +38,7 @@ type world struct {
 	policy policy.Policy
 	alice  mint.Key
 	path   string
+	moved  bool // it was opened on another host than before
 }
 
 // newWorld is a world with guests that run and that the gate did not make.
@@ -69,7 +70,7 @@ func (w *world) open() {
 		UID: 4242, Logger: log, Wake: func(t op.Target) { w.r.Wake(t) }, WakeSigned: func(t op.Target) { w.r.WakeSigned(t) }})
 	w.store = s
 	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver}, Sources: []Source{w.source},
-		Host: "pve1", Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
+		Host: "pve1", Moved: w.moved, Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
 }
 
 // restart is what a kill and a new start are for everything but the disk.

@@ -31,6 +31,10 @@ const (
 	StoreWritten
 	StoreCommitted
 
+	LedgerCaptured
+	LedgerSent
+	LedgerAcknowledged
+
 	CreateStaged
 	CreatePlaced
 	FileStaged
@@ -123,6 +127,10 @@ var table = [count]Row{
 
 	StoreWritten:   {"store.written", "a whole group is written, with the head of the audit log, before COMMIT"},
 	StoreCommitted: {"store.committed", "after COMMIT, before any caller is told"},
+
+	LedgerCaptured:     {"ledger.captured", "a group's row changes are captured, and neither sent nor committed"},
+	LedgerSent:         {"ledger.sent", "the group is about to be sent to the ledger"},
+	LedgerAcknowledged: {"ledger.acknowledged", "the ledger has kept it, and it is not committed here"},
 
 	CreateStaged:       {"create.staged", "a new guest is built aside"},
 	CreatePlaced:       {"create.placed", "it is under its name; the directory is not synced"},

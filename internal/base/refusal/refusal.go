@@ -51,6 +51,7 @@ const (
 	NotAllowed        Code = "not_allowed"
 	SchemaTooNew      Code = "schema_too_new"
 	Unavailable       Code = "unavailable"
+	Standby           Code = "standby" // another member of the gate decides
 	Internal          Code = "internal"
 
 	// PendingSignature is the state of a destructive step that waits for an

@@ -75,6 +75,8 @@ type conn struct {
 	inTx       bool  // between begin and commit or rollback
 	rolledBack bool  // SQLite rolled the transaction back
 	failed     error // the first machine failure since begin
+
+	capture *capture // nil unless changes are kept elsewhere
 }
 
 // exec runs a statement to its end.
@@ -90,7 +92,12 @@ func (c *conn) execute(query string, args []any) error {
 	if err := c.bind(st, args); err != nil {
 		return err
 	}
-	return c.run(st)
+	before := c.capture.length()
+	if err := c.run(st); err != nil {
+		c.capture.cut(before)
+		return err
+	}
+	return nil
 }
 
 // query begins a query, and steps to its first row. So a statement that writes has written when query returns, even if
@@ -111,7 +118,10 @@ func (c *conn) query(query string, args []any, into *Rows) {
 		return
 	}
 	into.c, into.st = c, st
-	into.waiting = into.step()
+	before := c.capture.length()
+	if into.waiting = into.step(); into.err != nil {
+		c.capture.cut(before)
+	}
 }
 
 // script runs statements of the store's own, which take no arguments.
@@ -144,6 +154,11 @@ func (c *conn) take(query string) (*stmt, error) {
 	if !c.internal {
 		if err := vet(query); err != nil {
 			return nil, err
+		}
+		if c.capture != nil {
+			if err := vetCaptured(query); err != nil {
+				return nil, err
+			}
 		}
 	}
 	st, err := c.prepare(query)
@@ -205,6 +220,7 @@ func (c *conn) Close() error {
 		}
 		clear(cache)
 	}
+	c.capture.free()
 	err := c.rawConn.Close()
 	c.engine = engine{} // its memory is gone
 	return err

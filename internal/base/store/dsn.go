@@ -16,6 +16,7 @@ const (
 	probe                  // like readOnly, before the file is known to be a gate's
 	mending                // undoes a change that was cut off, and changes nothing else
 	writing                // the one writer
+	applying               // writes the rows of another machine, cascades included: SQLite must not run them again
 )
 
 // applicationID marks the file as a gate's (PRAGMA application_id): "gate".
@@ -30,13 +31,17 @@ const busyMillis = "5000"
 type pragma struct{ name, set, want string }
 
 func pragmas(a access) []pragma {
+	enforced := "1"
+	if a == applying {
+		enforced = "0"
+	}
 	list := []pragma{
 		{"busy_timeout", busyMillis, busyMillis},
-		{"foreign_keys", "1", "1"},
+		{"foreign_keys", enforced, enforced},
 		{"trusted_schema", "0", "0"},
 	}
 	switch a {
-	case writing:
+	case writing, applying:
 		return append(list,
 			pragma{"journal_mode", "wal", "wal"},
 			pragma{"synchronous", "full", "2"},
@@ -56,7 +61,7 @@ func pragmas(a access) []pragma {
 func dsn(path string, a access) string {
 	v := url.Values{}
 	v.Set("mode", "ro")
-	if a == writing || a == mending {
+	if a == writing || a == mending || a == applying {
 		v.Set("mode", "rw") // never rwc: the store creates the file, with its own mode
 	}
 	for _, p := range pragmas(a) {

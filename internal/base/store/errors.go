@@ -26,6 +26,10 @@ var (
 	// ErrCorrupt is returned by Open, OpenReadOnly and Check if the file is damaged or is not a gate's database.
 	ErrCorrupt = errors.New("the database is damaged or belongs to another program")
 
+	// ErrNeedsKeeper is returned by Open without a Keeper for a database whose groups one keeps: a group of this database
+	// alone would part it from the others.
+	ErrNeedsKeeper = errors.New("the database belongs to a ledger, and was to be opened without it")
+
 	// errTxDone is returned by a Tx after its function returned.
 	errTxDone = errors.New("store: the transaction's function has returned")
 )

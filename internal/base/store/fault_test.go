@@ -65,10 +65,13 @@ type faulty struct {
 	end atomic.Value // string: how the next group ends
 }
 
-func openFaulty(t require.TestingT, path string) *faulty {
+func openFaulty(t require.TestingT, path string) *faulty { return openFaultyOn(t, path, nil) }
+
+// openFaultyOn is openFaulty with a Keeper, or nil.
+func openFaultyOn(t require.TestingT, path string, k Keeper) *faulty {
 	f := &faulty{}
 	f.end.Store(endWell)
-	s, err := Open(context.Background(), path, Options{Migrations: schema, commit: func(commit func() error) error {
+	s, err := Open(context.Background(), path, Options{Migrations: schema, Keeper: k, commit: func(commit func() error) error {
 		switch f.end.Swap(endWell) {
 		case endVetoed:
 			conn := f.writer.session.conn

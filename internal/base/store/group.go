@@ -17,7 +17,23 @@ const carefulGroups = 16
 //
 // In most groups no call fails. So no call has a savepoint at first: savepoints cost a quarter of what a small function
 // does. If a call fails, the group is rolled back and runs again, each call in a savepoint of its own.
+//
+// With a Keeper, a call that changes rows that stay on this machine has a group of its own.
 func (w *writer) group(batch []*call) error {
+	err := w.together(batch)
+	if !errors.Is(err, errMixed) || len(batch) == 1 {
+		return err
+	}
+	for _, c := range batch {
+		if err := w.together([]*call{c}); err != nil {
+			c.err = unavailable(err)
+		}
+	}
+	return nil
+}
+
+// together is group for calls that may share a group.
+func (w *writer) together(batch []*call) error {
 	if w.store.rehearse {
 		if err := w.transaction(batch, w.rehearseCall); err != nil && !errors.Is(err, errAgain) {
 			return err
@@ -40,6 +56,9 @@ var errAgain = errors.New("a call failed")
 
 // transaction begins, runs the calls with run, and commits. An error of run ends the transaction.
 func (w *writer) transaction(batch []*call, run func(*call) error) error {
+	if w.parted {
+		return errParted
+	}
 	if err := w.open(); err != nil {
 		return err
 	}
@@ -55,6 +74,10 @@ func (w *writer) transaction(batch []*call, run func(*call) error) error {
 		}
 	}()
 	w.memory = &groupMemory{}
+	if k := w.session.conn.capture; k != nil {
+		k.begin()
+		w.memory.slots = append(w.memory.slots, slot{k, k})
+	}
 	kept := 0
 	for _, c := range batch {
 		err := run(c)
@@ -74,8 +97,14 @@ func (w *writer) transaction(batch []*call, run func(*call) error) error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	ended = true
+	if err := w.seal(); err != nil {
+		return err
+	}
 	crashpoint.Here(crashpoint.StoreWritten)
+	if err := w.keep(); err != nil {
+		return err
+	}
+	ended = true
 	return w.commit()
 }
 
@@ -186,23 +215,39 @@ func (w *writer) commit() error {
 	} else {
 		w.groups++
 	}
+	if err != nil && w.sealed != nil { // it is kept elsewhere, so it has to come into this database
+		if later := w.redeem(); later != nil {
+			return fmt.Errorf("%w; %w", err, later)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	crashpoint.Here(crashpoint.StoreCommitted)
-	w.wrote()
-	for _, fn := range w.store.hooks.commit() {
-		w.protectHook(fn)
-	}
+	w.committed()
 	return nil
+}
+
+// committed tells those who wait for a COMMIT.
+func (w *writer) committed() {
+	w.wrote()
+	w.store.tellCommitted()
+}
+
+// tellCommitted calls the OnCommit functions.
+func (s *Store) tellCommitted() {
+	for _, fn := range s.hooks.commit() {
+		s.protectHook(fn)
+	}
 }
 
 // protectHook runs an OnCommit function. The group is on disk: a panic must
 // not tell its callers otherwise.
-func (w *writer) protectHook(fn func()) {
+func (s *Store) protectHook(fn func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.store.log.Error("a function called after commit panicked", "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("a function called after commit panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	fn()

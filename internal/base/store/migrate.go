@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"strconv"
 
@@ -72,24 +71,28 @@ func readVersion(ctx context.Context, path string) (version int, err error) {
 }
 
 // prepare brings the database to the newest schema, and logs that it did.
-func prepare(ctx context.Context, path string, list []Migration, log *slog.Logger) (err error) {
-	s, err := openSession(ctx, path, writing)
+func (s *Store) prepare(ctx context.Context, list []Migration) (err error) {
+	path := s.path
+	with, err := openSession(ctx, path, writing)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.inTransaction(noDeadline, bootstrap); err != nil {
+	defer func() { err = errors.Join(err, with.close()) }()
+	if err := with.inTransaction(noDeadline, bootstrap); err != nil {
 		return fmt.Errorf("prepare %s: %w", path, err)
 	}
 	var version int
-	if err := s.one(ctx, "PRAGMA user_version", &version); err != nil {
+	if err := with.one(ctx, "PRAGMA user_version", &version); err != nil {
+		return err
+	}
+	if err := s.mayOpen(with); err != nil {
 		return err
 	}
 	missing := list[min(version, len(list)):]
 	if len(missing) == 0 {
-		return s.inTransaction(noDeadline, func(run func(string) error) error { return run(forgetBetween) })
+		return with.inTransaction(noDeadline, func(run func(string) error) error { return run(forgetBetween) })
 	}
-	begun, err := s.begunWith(ctx, path, missing[0].Version)
+	begun, err := with.begunWith(ctx, path, missing[0].Version)
 	if err != nil {
 		return err
 	}
@@ -106,13 +109,13 @@ func prepare(ctx context.Context, path string, list []Migration, log *slog.Logge
 		if i < len(missing)-1 {
 			after = `INSERT OR REPLACE INTO store_meta (name, n) VALUES ('between', ` + strconv.Itoa(begun) + `)`
 		}
-		if err := s.migrate(ctx, m, after); err != nil {
+		if err := with.migrate(ctx, m, after); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
 		crashpoint.Here(crashpoint.MigrateCommitted)
 	}
 	if version > 0 {
-		log.Info("the database was brought up to date", "from schema", version, "to", len(list), "copy of before", preName(path, begun))
+		s.log.Info("the database was brought up to date", "from schema", version, "to", len(list), "copy of before", preName(path, begun))
 	}
 	return nil
 }

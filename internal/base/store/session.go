@@ -83,7 +83,7 @@ func (s *session) endRead() error {
 // begin starts a transaction. The writer's takes the write lock at once. A reader that asked for it would get BUSY.
 func (s *session) begin() error {
 	query := "BEGIN DEFERRED"
-	if s.kind == writing {
+	if s.kind == writing || s.kind == applying {
 		query = "BEGIN IMMEDIATE"
 	}
 	if err := s.boundary(query); err != nil {

@@ -20,6 +20,9 @@ func (w *writer) open() error {
 		return fmt.Errorf("open the writer's connection: %w", err)
 	}
 	n, err := s.counter()
+	if err == nil && w.store.keeper != nil {
+		err = s.startCapture(w.store.local)
+	}
 	if err != nil {
 		return errors.Join(err, s.close())
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -33,10 +34,29 @@ func vet(query string) error {
 	return nil
 }
 
+// errSequence is why a statement may not write AUTOINCREMENT's numbers: elsewhere only an INSERT of a row moves them on.
+var errSequence = errors.New("store: a write to sqlite_sequence cannot be kept elsewhere")
+
+// vetCaptured refuses what changes the database without a row that the hook shows. It is for vetted statements, on a
+// connection that captures.
+func vetCaptured(query string) error {
+	for word := range words(query) {
+		switch word {
+		case ";":
+			continue
+		case "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE":
+			return fmt.Errorf("store: %s cannot be kept elsewhere: it is for migrations", word)
+		}
+		return nil
+	}
+	return nil
+}
+
 // vetWord refuses words that no SQL may have, migrations included. A ROLLBACK conflict clause ends the group of every
-// caller. A deferred constraint fails at the COMMIT, where the faulty call is unknown.
+// caller. A deferred constraint fails at the COMMIT, where the faulty call is unknown. A FAIL clause keeps a part of what a
+// failed statement did.
 func vetWord(word string) error {
-	if word == "ROLLBACK" || word == "DEFERRABLE" {
+	if word == "ROLLBACK" || word == "DEFERRABLE" || word == "FAIL" {
 		return fmt.Errorf("store: %s is not allowed in SQL", word)
 	}
 	return nil

@@ -13,6 +13,7 @@ func TestStatementsThatFunctionsMayNotRun(t *testing.T) {
 		`BEGIN`, ` begin immediate`, `COMMIT`, `END`, `ROLLBACK`, `ROLLBACK TO call_`, `SAVEPOINT call_`, `RELEASE call_`,
 		`/* x */ COMMIT`, "-- x\nCOMMIT", `PRAGMA synchronous = OFF`, `ATTACH 'x' AS y`, `DETACH y`, `VACUUM`,
 		`INSERT OR ROLLBACK INTO items (k) VALUES ('x')`,
+		`INSERT OR FAIL INTO items (k) VALUES ('x')`,
 		`INSERT INTO items (k) VALUES ('x') ON CONFLICT ROLLBACK`,
 		`UPDATE or/**/rollback items SET k = 'x'`,
 		`CREATE TABLE x (a REFERENCES items DEFERRABLE INITIALLY DEFERRED)`,

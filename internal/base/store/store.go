@@ -19,6 +19,19 @@ type Options struct {
 	// Logger gets failures that no caller gets, and migrations; nil for none.
 	Logger *slog.Logger
 
+	// Keeper, if set, keeps each group's row changes elsewhere before they are committed here (docs/design/ledger.md).
+	Keeper Keeper
+
+	// Follows says that the Keeper only reads: the database gets the groups of another daemon (Store.Follow), and a schema
+	// no newer than theirs. What would change a row that travels gets the error of the Keeper's Seal.
+	Follows bool
+
+	// Leaves opens a database that has met a Keeper without one, for Tx.Leave.
+	Leaves bool
+
+	// Local names the tables whose rows a Keeper does not get, because they describe this machine.
+	Local []string
+
 	// Rehearse has each group run once for nothing before it counts, so that tests find functions that may not run
 	// twice. It is for tests.
 	Rehearse bool
@@ -38,7 +51,12 @@ type Store struct {
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
 
-	rehearse bool
+	keeper     Keeper // or nil
+	local      []string
+	migrations []Migration
+	leaves     bool
+	schema     int // with a Keeper: the version of the schema
+	rehearse   bool
 
 	closeOnce  sync.Once
 	closeErr   error
@@ -63,8 +81,15 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, s.path, o.Migrations, s.log); err != nil {
-		return nil, err
+	if o.Keeper != nil {
+		if err := s.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !o.Follows {
+		if err := s.prepare(ctx, o.Migrations); err != nil {
+			return nil, err
+		}
 	}
 	if s.file, err = os.Stat(s.path); err != nil {
 		return nil, err
@@ -73,7 +98,14 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := w.open(); err != nil {
 		return nil, err
 	}
-	s.writer = w
+	if o.Keeper != nil && !o.Follows {
+		w.stop = ctx.Done()
+		if err := w.base(); err != nil {
+			w.discard()
+			return nil, err
+		}
+	}
+	s.writer, w.stop = w, w.closing
 	go w.run()
 	return s, nil
 }
@@ -103,7 +135,7 @@ func newStore(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
 	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
-		rehearse: o.Rehearse, testCommit: o.commit}
+		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, leaves: o.Leaves, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

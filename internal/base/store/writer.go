@@ -87,6 +87,9 @@ type writer struct {
 
 	careful int                   // how many groups still have savepoints from the start
 	memory  *groupMemory          // of the group that is under way
+	sealed  *Kept                 // the group that is under way, sealed for the Keeper; nil without one
+	parted  bool                  // no group runs any more; see errParted
+	stop    <-chan struct{}       // closed when nothing may wait for the Keeper any longer
 	session *session              // nil after a failure that the connection may not have survived
 	groups  int64                 // the group counter as last read or committed
 	failed  atomic.Pointer[error] // why the last group was not kept; nil if it was

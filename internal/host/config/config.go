@@ -41,7 +41,8 @@ type Config struct {
 	NewGuests string   `yaml:"new_guests"` // one of GuestBackends, for new guests
 
 	Desired Desired       `yaml:"desired"`
-	Hub     *Hub          `yaml:"hub"` // nil means none
+	Hub     *Hub          `yaml:"hub"`   // nil means none
+	Store   *Store        `yaml:"store"` // nil means that the gate lives on this host alone
 	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
 	Limits  Limits        `yaml:"limits"`
 	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on at the same time
@@ -119,6 +120,17 @@ type Log struct {
 type Monitor struct {
 	// BackupOlder is how old the newest verified backup may be; 0 means that backups are not watched.
 	BackupOlder time.Duration `yaml:"backup_older" is:"time 1m 8784h"`
+}
+
+// Store says where the gate's ledger is, so that a daemon on another host can go on with the gate.
+type Store struct {
+	// Postgres is a connection string or URL of libpq. It may name several servers, of which the one that takes writes is
+	// used. A password is best in a file, passfile=.
+	Postgres string `yaml:"postgres,needed" is:"postgres"`
+	Member   string `yaml:"member,needed" is:"name"` // of this daemon among those of the gate
+	// replicated is kept on a synchronous standby before anybody is told; single is lost with the server's disk.
+	Durability string        `yaml:"durability" is:"of replicated single" or:"replicated"`
+	Lease      time.Duration `yaml:"lease" is:"time 3s 10m" or:"15s"` // without a sign of life, before another member takes over
 }
 
 // Hub says which hub to poll for desired state. A hub's documents are wishes.
@@ -234,6 +246,9 @@ func (c *Config) together(m strictyaml.Value) {
 	if c.Proxmox != nil {
 		c.Proxmox.together(m.Get("proxmox"))
 	}
+	if c.Store != nil {
+		c.movable(m.Get("store"))
+	}
 	v, names := m.Get("new_guests"), c.GuestBackends()
 	switch {
 	case v.Present() && !slices.Contains(names, c.NewGuests):
@@ -242,6 +257,19 @@ func (c *Config) together(m strictyaml.Value) {
 		m.Fail("new_guests is missing: guests can be made in %s", strings.Join(names, ", "))
 	case !v.Present():
 		c.NewGuests = names[0]
+	}
+}
+
+// movable refuses what is of one host alone on a gate that may go on on another: guests would seem to vanish with the move.
+func (c *Config) movable(store strictyaml.Value) {
+	for _, name := range c.GuestBackends() {
+		if name != "proxmox" {
+			store.Fail("the gate may go on on another host, and the guests of %s are on one host alone: "+
+				"such a gate has the section proxmox, and neither local nor libvirt", name)
+		}
+	}
+	if len(c.Commands) > 0 {
+		store.Fail("the gate may go on on another host, and commands change one host alone: take commands out, or store")
 	}
 }
 
@@ -296,6 +324,7 @@ type Initial struct {
 	State      string // the state directory, an absolute path
 	Group      string // socket_group; empty for a line that is commented out
 	Libvirt    string // the socket of the libvirtd that has the guests, an absolute path; empty for a section that is commented out
+	Store      *Store // the gate's ledger; nil for a section that is commented out
 }
 
 //go:embed gated.yaml.tmpl

@@ -207,6 +207,12 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Equal(t, &config.Hub{URL: "https://hub.example.com:8442", CA: "/etc/gated/hub.crt", TokenFile: "/etc/gated/hub-token",
 		Interval: 30 * time.Second, Timeout: 30 * time.Second, Report: 10 * time.Minute}, hub.Hub)
 	all = before + "\n\n" + after // desired state comes from one place
+	before, rest, _ = strings.Cut(all, "\nstore:\n")
+	section, after, _ = strings.Cut(rest, "\n\n")
+	store := must.Get(config.Parse("gated.yaml", []byte("host: h\nproxmox: {url: \"https://h\", token_file: /t, ca_file: /c}\nstore:\n"+section+"\n")))(t)
+	require.Equal(t, &config.Store{Postgres: "postgres://gated@db1.example.com,db2.example.com/gated?sslmode=verify-full", Member: "node1",
+		Durability: "replicated", Lease: 15 * time.Second}, store.Store)
+	all = before + "\n\n" + after // a gate with a ledger has no guests of one host
 	c := must.Get(config.Parse("gated.yaml", []byte(all)))(t, all)
 	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
 	require.Equal(t, []string{"web"}, c.Policy.Commands)

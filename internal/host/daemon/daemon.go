@@ -73,6 +73,7 @@ type daemon struct {
 	reloadErr   atomic.Pointer[refusal.Refusal] // of the last reload, nil if it worked
 	signersErr  atomic.Pointer[refusal.Refusal] // why the file of signers does not say what is in force, else nil
 	waits       atomic.Pointer[string]          // settings that changed on disk and wait for a start
+	member      *member                         // nil for a gate of this host alone
 }
 
 // atEnd has something ended before everything that was opened before it.
@@ -94,7 +95,8 @@ func now() time.Time { return time.Now() }
 
 // assemble puts a daemon together: settings, the gate, its drivers, and what runs
 // steps. Each part gets what was made before it.
-func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *slog.Logger) (d *daemon, err error) {
+// m is nil for a gate of this host alone. A standby writes nothing.
+func assemble(ctx context.Context, opened *life.Opened, place unit.Place, m *member, log *slog.Logger) (d *daemon, err error) {
 	c, err := life.Settings(opened.Dir.Path())
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 	if err := life.CheckUnit(place); err != nil {
 		return nil, err
 	}
-	d = &daemon{opened: opened, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1), reloadSoon: make(chan reloadCall),
+	d = &daemon{opened: opened, config: c, unit: place, member: m, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1), reloadSoon: make(chan reloadCall),
 		signers: signers.NewFile(opened.Dir.Path())}
 	defer func() {
 		if err != nil {
@@ -133,8 +135,10 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
 	d.drivers.add(scope.New(d.agents.Book), d.log)
 	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
-	if err := d.firstEntries(ctx); err != nil {
-		return d, err
+	if !d.member.standsBy() {
+		if err := d.firstEntries(ctx); err != nil {
+			return d, err
+		}
 	}
 	return d, d.openReconciler()
 }
@@ -192,6 +196,7 @@ func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error)
 		return nil, err
 	}
 	c.Store, c.Host, c.ID, c.Policy, c.Logger, c.Room = o.Store, o.ID.Host, o.ID.Gate, d.config.Policy, d.log, o.Room
+	c.Held = d.member.held()
 	c.UID, c.Operators = cancelsAll(d.config), operators(d.config)
 	c.Quotas = gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}
 	return gate.New(c)
@@ -219,7 +224,7 @@ func (d *daemon) openReconciler() error {
 		return err
 	}
 	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: d.drivers, Sources: []reconcile.Source{source},
-		Workers: d.config.Workers, Interval: d.config.Desired.Interval, Host: d.config.Host, Now: now, Logger: d.log}))
+		Workers: d.config.Workers, Interval: d.config.Desired.Interval, Host: d.config.Host, Moved: d.member.moved(), Now: now, Logger: d.log}))
 	return nil
 }
 

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"gated/client/api"
-	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
@@ -20,9 +18,6 @@ import (
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 )
-
-// maxKey is the longest key file that is read, in bytes.
-const maxKey = 4 << 10
 
 // headKey returns the key of an opened gate. An id that has none yet (after an
 // init, a restore, an accepted clock or an upgrade) gets one, which is fresh
@@ -44,7 +39,7 @@ func headKey(ctx context.Context, o *life.Opened) (key checkpoint.Key, fresh boo
 	}
 	path := filepath.Join(o.Dir.Path(), state.KeyName)
 	if public == "" {
-		if key, err = readKey(path); err == nil && key.Of(o.ID.Gate) {
+		if key, err = life.ReadKey(path); err == nil && key.Of(o.ID.Gate) {
 			return key, true, nil
 		}
 		if key, err = checkpoint.NewKey(o.ID.Gate); err != nil {
@@ -52,7 +47,7 @@ func headKey(ctx context.Context, o *life.Opened) (key checkpoint.Key, fresh boo
 		}
 		return key, true, state.ReplaceFile(path, []byte(key.Text()))
 	}
-	if key, err = readKey(path); err == nil && key.Public != public {
+	if key, err = life.ReadKey(path); err == nil && key.Public != public {
 		err = fmt.Errorf("%s is not the key that the audit log names", path)
 	}
 	if err != nil {
@@ -75,27 +70,6 @@ func signsFor(ctx context.Context, o *life.Opened, key checkpoint.Key, log *slog
 		return nil, nil
 	}
 	return key.Signer, err
-}
-
-// readKey reads a key file that nobody else can read or change. Its directory is
-// nobody else's, so the file that is looked at is the one that is read.
-func readKey(path string) (checkpoint.Key, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return checkpoint.Key{}, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return checkpoint.Key{}, fmt.Errorf("others may read or change %s (mode %04o); it has to be 0600", path, info.Mode().Perm())
-	}
-	text, err := state.ReadBounded(ownfile.Own(), path, maxKey)
-	if err != nil {
-		return checkpoint.Key{}, err
-	}
-	key, err := checkpoint.ParseKey(string(text))
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return key, err
 }
 
 // enrolKey writes a fresh key's public half into the database and the log, in

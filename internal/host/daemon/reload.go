@@ -202,6 +202,7 @@ func fixedNames(a, b config.Config) string {
 		{"commands", a.Commands, b.Commands},
 		{"desired", a.Desired, b.Desired},
 		{"hub", a.Hub, b.Hub},
+		{"store", a.Store, b.Store},
 		{"reservations", a.Unseen, b.Unseen},
 		{"limits", []any{a.Workers, a.Limits}, []any{b.Workers, b.Limits}},
 		{"canary", a.Canary, b.Canary},
@@ -233,6 +234,9 @@ func (d *daemon) showSigners(ctx context.Context) error {
 			return signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
 		},
 		Edited: func(v journal.TrustVersion) error {
+			if d.member.standsBy() {
+				return refusal.New(refusal.Standby, "%s was edited by hand, which decides nothing; it is kept aside when this member takes over", d.signers.Path())
+			}
 			kept, _ := d.signers.Edited()
 			d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
 			return d.gate.Log(ctx, signers.EditedEntry(v))

@@ -40,6 +40,9 @@ type ServeOptions struct {
 	LogFormat ownlog.Format
 	LogLevel  *slog.Level
 
+	// Engines open the ledger of a gate that has one; nil is life.Postgres.
+	Engines life.Engines
+
 	unit   unit.Place // where it finds the unit that it runs by
 	passed []*os.File // what a service manager passed
 }
@@ -78,13 +81,21 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	opened, err := life.Open(ctx, o.StateDir, o.Logger)
-	served := false
-	if err == nil {
-		served, err = serve(ctx, opened, o, hup)
-		err = errors.Join(err, opened.Close())
-	}
+	served, err := serveHere(ctx, o, hup)
 	return ended(ctx, served, err, o.Logger)
+}
+
+// serveHere serves a gate of this host alone, or as a member of one that has a ledger.
+func serveHere(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	if c, err := life.Settings(o.StateDir); err == nil && c.Store != nil {
+		return serveMember(ctx, *c.Store, o, hup)
+	}
+	opened, err := life.Open(ctx, o.StateDir, o.Logger)
+	if err != nil {
+		return false, err
+	}
+	served, err = serve(ctx, opened, nil, o, hup)
+	return served, errors.Join(err, opened.Close())
 }
 
 // ended is what a daemon that ended so returns, and logs. A stop that was asked for
@@ -101,9 +112,9 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 }
 
 // serve reports whether it came to answer anybody, and why it ended.
-func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+func serve(ctx context.Context, opened *life.Opened, m *member, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
 	o.configureLog(opened.Dir.Path())
-	d, err := assemble(ctx, opened, o.unit, o.Logger)
+	d, err := assemble(ctx, opened, o.unit, m, o.Logger)
 	if err != nil {
 		return false, err
 	}
@@ -129,6 +140,9 @@ func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan 
 	if err := d.reconciler().Recover(ctx); err != nil {
 		return false, err
 	}
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		return false, err
+	}
 	// What nobody holds any more is free before anybody is answered.
 	if err := d.agents.Restore(ctx); err != nil {
 		return false, err
@@ -152,7 +166,7 @@ type part struct {
 }
 
 func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
-	return append(d.hubParts(), []part{
+	return slices.Concat(d.hubParts(), d.member.parts(), []part{
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
@@ -179,12 +193,13 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
 		}},
-	}...)
+	})
 }
 
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
+		d.member.serves()
 		d.tell(systemd.Ready)
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() {
@@ -255,6 +270,9 @@ var errNoReason = errors.New("it gave no reason")
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
 	d.checkSigners(ctx)
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		d.log.Warn("the era of this member was not written down", "error", err)
+	}
 	if err := d.opened.Room.Refill(); err != nil {
 		d.log.Warn("the reserve of disk space is not whole", "error", err)
 	}
@@ -329,7 +347,7 @@ func (d *daemon) server() *server.Server {
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
 		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
-		Reload: d.Reload,
+		Reload: d.Reload, TakeOver: d.member.takeOver,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
 		Canary: d.canary, Verified: d.whole.verified,
@@ -350,6 +368,9 @@ func (d *daemon) server() *server.Server {
 		if c.Submitters == nil {
 			c.Submitters = []uint32{}
 		}
+	}
+	if d.member.standsBy() {
+		c.Standby, c.Refused = d.refuseStandby, nil // it writes no entry
 	}
 	return server.New(c)
 }

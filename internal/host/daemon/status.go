@@ -39,7 +39,7 @@ func remediesFor(entries map[string]catalogue.Entry) []string {
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: version.String(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
-		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus(), Hub: d.hubStatus()}
+		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus(), Hub: d.hubStatus(), Member: d.member.status(ctx, d)}
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remediesFor(d.config.Commands)
 	}
@@ -87,7 +87,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Sentence()}
 	}
-	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.memberHealth(context.Background()), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is

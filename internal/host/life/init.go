@@ -18,7 +18,9 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
+	"gated/internal/ledger"
 	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
@@ -36,8 +38,14 @@ type InitOptions struct {
 	Group   string // whose members may connect; empty means the default
 	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
 
+	Store   *Store  // the ledger that the gate gets; nil for a gate of this host alone
+	Engines Engines // make the ledger; nil is CreatePostgres
+
 	Before func(path string) // is told each path before it is made; nil tells nobody
 }
+
+// Listed is a key that may sign.
+type Listed = authz.Listed
 
 // InitResult says what was made.
 type InitResult struct {
@@ -71,6 +79,11 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err := op.CheckName(o.Host); err != nil {
 		return InitResult{}, refusal.New(refusal.BadParams, "the host %q is not a name", o.Host).
 			WithHint("name it with --host")
+	}
+	if o.Store != nil {
+		if err := o.Store.Check(); err != nil {
+			return InitResult{}, err
+		}
 	}
 	if len(o.Operators) == 0 {
 		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
@@ -107,9 +120,15 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 	r = InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), state.SettingsName),
 		Signers: filepath.Join(dir.Path(), state.SignersName), Database: dir.Database(), Host: o.Host, GateID: state.NewGateID(),
 		SingleUser: !runsAsService()}
-	text, err := config.Render(config.Initial{Host: o.Host, SingleUser: r.SingleUser, State: dir.Path(), Group: o.Group, Libvirt: o.Libvirt})
+	text, err := config.Render(config.Initial{Host: o.Host, SingleUser: r.SingleUser, State: dir.Path(), Group: o.Group, Libvirt: o.Libvirt, Store: o.Store})
 	if err != nil {
 		return r, err
+	}
+	var key checkpoint.Key
+	if o.Store != nil { // it signs the first group
+		if key, err = checkpoint.NewKey(r.GateID); err != nil {
+			return r, err
+		}
 	}
 	var made []string
 	defer func() {
@@ -119,19 +138,20 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 			}
 		}
 	}()
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{state.SettingsName, text}, {state.SignersName, first.Version.Text}, {state.DatabaseName, nil}} { // of an empty file the store makes a database
+	files := []file{{state.SettingsName, text}, {state.SignersName, first.Version.Text}, {state.DatabaseName, nil}} // of an empty file the store makes a database
+	if o.Store != nil {
+		files = append(files, file{state.KeyName, []byte(key.Text())})
+	}
+	for _, f := range files {
 		if err = create(dir, f.name, f.text); err != nil {
 			return r, err
 		}
 		made = append(made, f.name)
 	}
-	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm")
+	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm", eraName)
 	first.Version.At = now()
 	if err = dir.Still(); err == nil { // the store opens it by its path
-		err = createDatabase(ctx, dir, r, first)
+		err = createDatabase(ctx, dir, r, first, o, key)
 	}
 	if err == nil {
 		err = dir.Still()
@@ -139,10 +159,44 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 	return r, err
 }
 
-func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first signers.List) error {
-	s, err := store.Open(ctx, r.Database, store.Options{Migrations: Migrations()})
+// file is one of a new state directory.
+type file struct {
+	name string
+	text []byte
+}
+
+// firstLedger returns the options of a new gate's store, and what closes its ledger.
+func firstLedger(ctx context.Context, dir *state.Dir, o InitOptions, key checkpoint.Key, gate op.GateID) (store.Options, func() error, error) {
+	if o.Store == nil {
+		return store.Options{}, func() error { return nil }, nil
+	}
+	engines := o.Engines
+	if engines == nil {
+		engines = CreatePostgres
+	}
+	e, err := engines(ctx, *o.Store, gate)
 	if err != nil {
-		return cannotOpen(ctx, r.Database, err)
+		return store.Options{}, nil, err
+	}
+	s, err := settingsWith(key, state.Identity{Gate: gate}, e)
+	if err != nil {
+		return store.Options{}, nil, errors.Join(err, e.Close())
+	}
+	k := ledger.New(s)
+	return store.Options{Keeper: k, Local: ledger.LocalNames()}, func() error {
+		return errors.Join(e.Close(), RememberEra(dir.Path(), k.Era()))
+	}, nil
+}
+
+func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first signers.List, o InitOptions, key checkpoint.Key) error {
+	options, closes, err := firstLedger(ctx, dir, o, key, r.GateID)
+	if err != nil {
+		return err
+	}
+	options.Migrations = Migrations()
+	s, err := store.Open(ctx, r.Database, options)
+	if err != nil {
+		return errors.Join(cannotOpen(ctx, r.Database, err), closes())
 	}
 	s.OnGroup(audit.Seal)
 	err = s.Update(ctx, func(tx *store.Tx) error {
@@ -151,7 +205,7 @@ func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first sig
 	if err == nil {
 		err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
 	}
-	return errors.Join(err, s.Close())
+	return errors.Join(err, s.Close(), closes())
 }
 
 // create writes a file of a new state directory, on disk, or leaves none.

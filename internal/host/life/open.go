@@ -63,8 +63,13 @@ type Opened struct {
 	Room  *headroom.Room // nil if it was only looked at
 }
 
-// Open locks and checks a state directory for a daemon.
+// Open locks and checks a state directory for a daemon. A gate that has a ledger is Conflict; see OpenMember.
 func Open(ctx context.Context, path string, log *slog.Logger) (*Opened, error) {
+	return open(ctx, path, log, func(*state.Dir, state.Identity) (store.Options, error) { return store.Options{}, nil })
+}
+
+// open is Open with options of the store for a gate, without migrations and logger.
+func open(ctx context.Context, path string, log *slog.Logger, with func(*state.Dir, state.Identity) (store.Options, error)) (*Opened, error) {
 	dir, err := state.Open(path, state.Options{Waiting: func(pid int) {
 		log.Warn("waiting for a process that ends to give the state directory back", "pid", pid)
 	}})
@@ -82,7 +87,12 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*Opened, error) {
 	if err := dropCopies(dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	if o.Store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Logger: log}); err != nil {
+	options, err := with(dir, o.ID)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	options.Migrations, options.Logger = Migrations(), log
+	if o.Store, err = store.Open(ctx, dir.Database(), options); err != nil {
 		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
 	}
 	return o, nil

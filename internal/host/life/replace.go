@@ -230,6 +230,9 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 	if errors.As(err, &refused) {
 		return err
 	}
+	if r := inLedger(path, err); r != nil {
+		return r
+	}
 	if store.DiskFull(err) {
 		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
 			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",

@@ -121,6 +121,10 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 		s.refuse(w, r, err)
 		return
 	}
+	if s.Standby != nil && !rt.onStandby() {
+		s.refuse(w, r, s.Standby())
+		return
+	}
 	var err error
 	if c.query, err = parseQuery(r, rt.query); err != nil {
 		s.refuse(w, r, err)

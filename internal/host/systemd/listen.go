@@ -63,3 +63,12 @@ func parseCount(text string) (int, error) {
 	}
 	return int(n), nil
 }
+
+// Duplicate returns a descriptor of the same socket, which what the process starts does not inherit.
+func Duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}

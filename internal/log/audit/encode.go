@@ -83,6 +83,7 @@ func (w *writer) parts(p Parts) {
 	w.object("set", p.Set, p.Set != Set{})
 	w.object("registration", p.Registration, p.Registration != Registration{})
 	w.object("ended", p.Ended, p.Ended != Ended{})
+	w.object("member", p.Member, p.Member != Member{})
 }
 
 // writer appends members to an object. It leaves out empty ones.

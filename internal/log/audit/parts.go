@@ -36,6 +36,16 @@ type Parts struct {
 	Registration Registration `json:"registration,omitzero"`
 	// Ended counts what restored and time-accepted ended.
 	Ended Ended `json:"ended,omitzero"`
+	// Member is which daemon of a gate with a ledger wrote started.
+	Member Member `json:"member,omitzero"`
+}
+
+// Member is one daemon of a gate that several daemons know.
+type Member struct {
+	Name string `json:"name,omitempty"` // store.member of its gated.yaml
+	Era  int64  `json:"era,omitzero"`   // of the ledger, from which on it decides
+	// Lease is how many seconds others have to wait for it without a sign of life: store.lease of its gated.yaml, rounded up.
+	Lease int64 `json:"lease,omitzero"`
 }
 
 // SignersFile is a version of allowed_signers.

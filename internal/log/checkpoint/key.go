@@ -61,3 +61,14 @@ func ParseKey(text string) (Key, error) {
 
 // Of reports whether the key belongs to that gate.
 func (k Key) Of(gate op.GateID) bool { return k.Signer != nil && k.Name() == Origin(gate) }
+
+// Gate returns the gate that the key belongs to.
+func (k Key) Gate() op.GateID {
+	if k.Signer == nil {
+		return ""
+	}
+	return op.GateID(strings.TrimPrefix(k.Name(), originPrefix))
+}
+
+// NewVerifier returns what checks signatures of a key, of which it has the public half as Key.Public does.
+func NewVerifier(public string) (note.Verifier, error) { return note.NewVerifier(public) }

@@ -30,6 +30,7 @@ type watched struct {
 	look       Look
 	breaks     []string
 	removed    bool
+	below      func() []Problem // what Below returned
 }
 
 // databases are those that are watched, by path. A test may open one as often as
@@ -39,17 +40,26 @@ var databases = struct {
 	of map[string]*watched
 }{of: map[string]*watched{}}
 
+// Below puts a Keeper below each store that Open opens, if it is set. after runs when the test has ended, and tells what
+// is wrong below. A test program sets Below before its tests.
+var Below func(path string, o *store.Options) (after func() []Problem)
+
 // Open opens a store, which is closed when the test has ended, and has its
 // database checked then, with look where that is not nil. It rehearses each group,
 // so that a function that may not run twice fails its test.
 func Open(t testing.TB, path string, o store.Options, look Look) *store.Store {
 	t.Helper()
 	_, o.Rehearse = t.(*testing.T) // a benchmark measures what a daemon does
+	var below func() []Problem
+	if Below != nil {
+		below = Below(path, &o)
+	}
 	s, err := store.Open(context.WithoutCancel(t.Context()), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	Watch(t, s.Path(), o.Migrations, look)
+	change(t, s.Path(), func(w *watched) { w.below = below })
 	t.Cleanup(func() { _ = s.Close() }) // a test that closes it has heard the error
 	return s
 }
@@ -126,6 +136,9 @@ func (w *watched) check() (out []Problem) {
 	all, err := w.problems()
 	if err != nil {
 		all = append(all, Problem{"database", err.Error()})
+	}
+	if w.below != nil && len(w.breaks) == 0 {
+		all = append(all, w.below()...)
 	}
 	left := slices.Clone(w.breaks)
 	for _, p := range all {

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
 	"gated/internal/host/fsck"
+	_ "gated/internal/ledger/ledgertest" // if the environment asks for a ledger
 )
 
 // Open is storetest.Open with fsck.

@@ -1,0 +1,3 @@
+package agent
+
+import _ "gated/internal/ledger/ledgertest" // if the environment asks for a ledger

@@ -1,0 +1,3 @@
+package reserve
+
+import _ "gated/internal/ledger/ledgertest" // if the environment asks for a ledger

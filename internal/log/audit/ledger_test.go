@@ -1,0 +1,3 @@
+package audit_test
+
+import _ "gated/internal/ledger/ledgertest" // if the environment asks for a ledger

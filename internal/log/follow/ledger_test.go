@@ -1,0 +1,3 @@
+package follow
+
+import _ "gated/internal/ledger/ledgertest" // if the environment asks for a ledger
