@@ -196,7 +196,8 @@ func (k *Keeper) settled(kept bool) error {
 	if !kept {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	// A large group has a second more for each MiB.
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit+time.Duration(len(k.sealed.Body)>>20)*time.Second)
 	defer cancel()
 	if err := k.same(ctx, k.after.place()); err != nil {
 		return err

@@ -80,6 +80,11 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 		return InitResult{}, refusal.New(refusal.BadParams, "the host %q is not a name", o.Host).
 			WithHint("name it with --host")
 	}
+	if o.Store != nil {
+		if err := o.Store.Check(); err != nil {
+			return InitResult{}, err
+		}
+	}
 	if len(o.Operators) == 0 {
 		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
 			WithHint("give one with --operator KEY.pub")

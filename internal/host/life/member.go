@@ -24,13 +24,25 @@ type Engines func(ctx context.Context, c config.Store, gate op.GateID) (ledger.E
 
 // Postgres opens the ledger that gated.yaml names.
 func Postgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
-	return pg.Open(ctx, pgSettings(c, gate))
+	e, err := pg.Open(ctx, pgSettings(c, gate))
+	if err != nil {
+		return nil, away(err)
+	}
+	return e, nil
+}
+
+// away is what is said of a ledger that cannot be opened.
+func away(err error) error {
+	if r := new(refusal.Refusal); errors.As(err, &r) {
+		return err
+	}
+	return refusal.New(refusal.Unavailable, "%v", err).WithHint("nothing is decided: see whether PostgreSQL answers, and store.postgres in gated.yaml")
 }
 
 // CreatePostgres is Postgres for a gate that has no ledger yet.
 func CreatePostgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
 	if err := pg.Create(ctx, pgSettings(c, gate)); err != nil {
-		return nil, err
+		return nil, away(err)
 	}
 	return Postgres(ctx, c, gate)
 }

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gated/internal/ledger"
@@ -16,11 +17,16 @@ func (e *Engine) End(ctx context.Context, from uint64) error {
 		return err
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, func([]string) bool { return true }, fmt.Sprintf(end, e.kept()), bytes(e.gate), integer(n), integer(int64(ledger.Ended)))
-		if err != nil || row != nil {
+		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(end, e.kept()), bytes(e.gate), integer(n), integer(int64(ledger.Ended)))
+		switch {
+		case err != nil:
 			return err
+		case row == nil:
+			return e.why(c, n)
+		case row[0] != string(integer(int64(ledger.Ended)).value):
+			return errors.New("the server answers with another era")
 		}
-		return e.why(c, n)
+		return nil
 	})
 	return e.unavailable(err)
 }

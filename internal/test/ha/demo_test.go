@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,4 +72,13 @@ func TestDemo(t *testing.T) {
 	w.run("gated", "takeover", "--socket", a.socket)
 	w.say("   and an operator has it decide: %s", a.status().Member.Role)
 	require.Equal(t, op.StateSucceeded, a.submit("guest.create", "new").State)
+
+	w.say("7. Alice names both members, and opsign finds the one that decides. Her witness of the log goes on")
+	j = a.submit("guest.destroy", "db")
+	both := b.socket + "," + a.socket
+	w.run("opsign", "list", "--json", "--socket", both)
+	w.run("opsign", "show", *j.Request, "--socket", both)
+	fmt.Print(w.run("opsign", "approve", *j.Request, "--key", w.key, "--yes", "--socket", both))
+	require.Equal(t, op.StateSucceeded, a.await(j.ID).State)
+	require.Zero(t, w.cluster.VMID("db"))
 }
