@@ -33,7 +33,8 @@ func (t *tool) migrateCommand() *cobra.Command {
 the same id. Stop all members first. Then take the section store out of gated.yaml.
 
 --to sqlite --lost is for a PostgreSQL server that is lost for good. If it still answers, the ledger is ended, so that
-no other member decides. The gate gets a new id, because approvals that only the ledger had could count twice: what waits is signed anew.`,
+no other member decides. The gate gets a new id, because approvals that only the ledger had could count twice: what
+waits is signed anew.`,
 		Example: "  gated migrate --to postgres --state /var/lib/gated\n" +
 			"  gated migrate --to sqlite --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
