@@ -108,13 +108,12 @@ func inAny(ctx context.Context, dir *state.Dir) (bool, error) {
 }
 
 // placeOf reads how far a directory's database is in a ledger.
-func placeOf(ctx context.Context, dir *state.Dir) (store.Place, error) {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return store.Place{}, cannotOpen(ctx, dir.Database(), err)
-	}
-	here, err := s.Place(ctx)
-	return here, errors.Join(err, s.Close())
+func placeOf(ctx context.Context, dir *state.Dir) (here store.Place, err error) {
+	err = reading(ctx, dir, func(s *store.Store) error {
+		here, err = s.Place(ctx)
+		return err
+	})
+	return here, err
 }
 
 func settingsWith(key checkpoint.Key, id state.Identity, e ledger.Engine) (ledger.Settings, error) {
