@@ -182,15 +182,7 @@ func TestAStepSendsNoFurtherCallWithoutTheLease(t *testing.T) {
 // What another host began is unresolved until its end is known. So a restart of the new member goes by that, too.
 func TestAnEraIsAMembersOwnOnlyWhenNothingOfTheOneBeforeIsLeft(t *testing.T) {
 	g := newGroup(t)
-	g.first.start(api.RoleActive)
-	g.second.start(api.RoleStandby)
-	request := g.first.waiting("web")
-	held := g.cluster.Hold("qmdestroy")
-	require.NoError(t, g.first.approve(request))
-	<-held.Came()
-	g.second.follows()
-	g.first.engine.Partition(true)
-	g.second.becomes(api.RoleActive)
+	_, held := g.takenOver()
 	require.False(t, life.Began(g.second.state, g.era()))
 	_, err := life.ToSQLite(t.Context(), g.second.migrate())
 	require.Error(t, err, "it runs")
