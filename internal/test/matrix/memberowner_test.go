@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,15 +48,25 @@ func ownerRows() (rows []memberRow) {
 	return append(rows, rolledBackRows...)
 }
 
-// edits has the owner of the database change it. The repair is as before, in the newest era.
+// edits has the owner of the database change it, when the standby has each group, if there is a standby. The repair is as
+// before, in the newest era.
 func (g *memberGate) edits(e edit) {
 	g.t.Helper()
-	was := g.ledger.Groups()
-	now := e(g, slices.Clone(was))
-	g.ledger.Change(func(groups []ledger.Group, era uint64) ([]ledger.Group, uint64) {
-		require.Len(g.t, groups, len(was), "a member decided meanwhile")
-		return now, era
-	})
+	var was []ledger.Group
+	require.Eventually(g.t, func() (done bool) {
+		was = g.ledger.Groups()
+		now := e(g, slices.Clone(was))
+		if g.second.stop != nil && must.Get(g.second.client.Status(g.t.Context()))(g.t).Member.Group != uint64(len(was)) {
+			return false
+		}
+		g.ledger.Change(func(groups []ledger.Group, era uint64) ([]ledger.Group, uint64) {
+			if done = len(groups) == len(was); done { // else a member decided meanwhile
+				return now, era
+			}
+			return groups, era
+		})
+		return done
+	}, time.Minute, 20*time.Millisecond)
 	g.repair = func() {
 		g.ledger.Change(func(_ []ledger.Group, era uint64) ([]ledger.Group, uint64) { return was, era })
 		if g.first.stop == nil {
@@ -66,7 +77,6 @@ func (g *memberGate) edits(e edit) {
 
 // followed is the standby that is there.
 func followed(g *memberGate, e edit) error {
-	g.second.follows(g.first)
 	g.arm()
 	g.edits(e)
 	return g.second.fails()
@@ -86,8 +96,7 @@ func joined(g *memberGate, e edit) error { return joins(g, e, 0) }
 
 // joinedKnowing is a new member, whose operator knows how long the log is.
 func joinedKnowing(g *memberGate, e edit) error {
-	twice := func(g *memberGate, groups []ledger.Group) []ledger.Group { return e(g, e(g, groups)) } // the last group may be of a stop
-	return joins(g, twice, must.Get(g.first.client.AuditHead(g.t.Context()))(g.t).Seq)
+	return joins(g, e, must.Get(g.first.client.AuditHead(g.t.Context()))(g.t).Seq)
 }
 
 func joins(g *memberGate, e edit, entries int64) error {
@@ -128,7 +137,8 @@ func reorders(_ *memberGate, groups []ledger.Group) []ledger.Group {
 	return groups
 }
 
-func truncates(_ *memberGate, groups []ledger.Group) []ledger.Group { return groups[:len(groups)-1] }
+// truncates drops the request that waits, and all after it.
+func truncates(g *memberGate, groups []ledger.Group) []ledger.Group { return groups[:g.early] }
 
 // addsAnothers takes a group of another gate, whose operators are the same, and gives it the next number and link.
 func addsAnothers(g *memberGate, groups []ledger.Group) []ledger.Group {
@@ -166,7 +176,7 @@ func forges(g *memberGate, groups []ledger.Group) []ledger.Group {
 		Keeper: ledger.New(ledger.Settings{Engine: copied.Member(), Gate: string(g.id), Signer: stolen{key}, Verifier: stolen{key}}), Local: ledger.LocalNames()}))(g.t)
 	id := must.Get(op.ParseStepID(g.request))(g.t)
 	require.NoError(g.t, s.Update(g.t.Context(), func(tx *store.Tx) error {
-		n, err := tx.Exec(`UPDATE steps SET state = 'authorized' WHERE job = ? AND state = 'pending'`, int64(id.Job))
+		n, err := tx.Exec(`UPDATE steps SET state = ? WHERE job = ? AND state = ?`, string(op.StateAuthorized), int64(id.Job), string(op.StatePending))
 		if err == nil && n != 1 {
 			err = errors.New("there is no step that waits")
 		}

@@ -57,6 +57,7 @@ type memberGate struct {
 	second  *memberDaemon // the standby
 	all     []*memberDaemon
 
+	early   int          // how many groups there were before the request
 	request string       // to destroy the victim, which waits
 	signed  api.Envelope // alice's approval of it
 
@@ -82,6 +83,7 @@ type memberDaemon struct {
 	name, dir, state, socket string
 	client                   *client.Client
 	engine                   *memory.Member // of its newest daemon
+	loses                    atomic.Bool    // the answer to the next group that approves
 	stop                     context.CancelFunc
 	ended                    chan error
 
@@ -162,6 +164,9 @@ func newMembers(t *testing.T, onPostgres bool) *memberGate {
 		require.Equal(t, op.StateSucceeded, g.first.submit("guest.create", name).State, "%s", g.first.logged())
 		g.cluster.Write(g.cluster.VMID(name), "scsi0", []byte("the only copy of "+name))
 	}
+	if g.ledger != nil {
+		g.early = len(g.ledger.Groups())
+	}
 	g.request = *g.first.submit("guest.destroy", "victim").Request
 	g.signed = g.envelope(g.first, g.request)
 	g.join(g.second)
@@ -223,7 +228,7 @@ func (m *memberDaemon) engines() life.Engines {
 	}
 	return func(context.Context, config.Store, op.GateID) (ledger.Engine, error) {
 		m.engine = m.ledger.Member()
-		return m.engine, nil
+		return losingEngine{m.engine, &m.loses}, nil
 	}
 }
 
