@@ -236,9 +236,11 @@ func (m *memberDaemon) engines() life.Engines {
 func (m *memberDaemon) begin() {
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop, m.ended = stop, make(chan error, 1)
-	//fsck:none each row ends with fsck
 	o := daemon.ServeOptions{StateDir: m.state, Socket: m.socket, Engines: m.engines(), Logger: slog.New(slog.NewTextHandler(m, nil))}
-	go func(ended chan<- error) { ended <- daemon.Serve(ctx, o) }(m.ended)
+	go func(ended chan<- error) {
+		//fsck:none each row ends with fsck
+		ended <- daemon.Serve(ctx, o)
+	}(m.ended)
 }
 
 // start has the member serve, and returns when it answers in a role.
