@@ -69,6 +69,8 @@ type members struct {
 	wrap   func(ledger.Engine) ledger.Engine // stands before each engine
 	paths  [2]string
 
+	busy sync.Mutex // is held by what happens between calls
+
 	mu     sync.Mutex
 	r      *rand.Rand
 	active int      // which of the two decides
@@ -129,11 +131,11 @@ func (m *members) mend() {
 	m.hosts[m.active].of.member.Partition(false)
 }
 
-// pick is the member that a caller asks: one time in four the one that decided before, if it is there.
+// pick is the member that a caller asks: one time in six the one that decided before, if it is there.
 func (m *members) pick() *host {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if before := m.hosts[1-m.active]; before != nil && m.r.IntN(4) == 0 {
+	if before := m.hosts[1-m.active]; before != nil && m.r.IntN(6) == 0 {
 		return before
 	}
 	return m.hosts[m.active]
@@ -149,8 +151,7 @@ func (m *members) Do(c Call) Answer {
 		return Answer{Refused: refusal.Unavailable}
 	}
 	reads := c.Kind == Check || c.Kind == List || a.Refused != "" && a.Refused != refusal.Unavailable
-	at := must.Get(m.ledger.Member().Position(context.Background()))(m.t)
-	if reads && at.Era != h.of.Era() {
+	if reads && m.ledgerEra() != h.of.Era() {
 		return Answer{Lost: true}
 	}
 	return a
@@ -177,35 +178,19 @@ func takenOver(t *testing.T, seed uint64, more func(*members)) (h *History, take
 		more(m)
 	}
 	h = &History{Gate: m, Now: clock.now}
-	traffic := clock.traffic(seed, 6, 20)
+	traffic := clock.traffic(seed, 6, 30)
 	if seed%3 == 2 {
 		traffic.Waits = 5 * time.Millisecond
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		traffic.Run(h)
-	}()
-	for over := false; !over; {
-		select {
-		case <-done:
-			over = true
-		case <-clock.ticks:
-			switch n := m.roll(6); {
-			case m.stuck() || n < 2:
-				takeovers++
-				m.takesOver()
-			case n < 5:
-				m.fault()
-			default:
-				m.mend()
-			}
-		}
+	traffic.Between = func() {
+		clock.tick()
+		m.meanwhile()
 	}
+	traffic.Run(h)
 	m.takesOver()
 	h.Client(6).Do(Call{Kind: List})
 	m.close()
-	return h, takeovers + 1
+	return h, int(m.ledgerEra())
 }
 
 // stuck reports whether the member that decides can decide nothing more.
@@ -215,10 +200,28 @@ func (m *members) stuck() bool {
 	return m.hosts[m.active].of.doubt.Load()
 }
 
-func (m *members) roll(n int) int {
+// meanwhile is what happens between two calls, while other callers go on: a fault, its end, or a takeover.
+func (m *members) meanwhile() {
+	if !m.busy.TryLock() {
+		return
+	}
+	defer m.busy.Unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.r.IntN(n)
+	n := m.r.IntN(24)
+	m.mu.Unlock()
+	switch {
+	case m.stuck() || n == 0:
+		m.takesOver()
+	case n < 4:
+		m.fault()
+	case n < 10:
+		m.mend()
+	}
+}
+
+// ledgerEra is the newest era, which is the number of takeovers, too.
+func (m *members) ledgerEra() uint64 {
+	return must.Get(m.ledger.Member().Position(context.Background()))(m.t).Era
 }
 
 // TestTakeoversAreLinearizable has six callers ask two members of one gate, which take over from each other in mid-call,
