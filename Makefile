@@ -105,10 +105,10 @@ lint:
 fuzz:
 	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
-# Histories of reservations that have to have an order, in one process, and a
-# tenth as many across kills of the daemon.
+# Histories of reservations that have to have an order, in one process, over two members
+# that take over from each other, and a tenth as many across kills of the daemon.
 linear:
-	$(GO) test -count=1 -v ./internal/test/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
+	$(GO) test -count=1 -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
 # The suites of what decides, with a ledger in memory below their stores. Each test

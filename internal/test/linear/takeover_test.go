@@ -142,7 +142,7 @@ func (m *members) pick() *host {
 }
 
 // Do asks one of the members. What one says that was taken over counts only if it changed a row, because all else is as
-// old as its database (docs/design/ledger.md).
+// old as its database (docs/design/ledger.md). A claim inside what the caller holds may change no row.
 func (m *members) Do(c Call) Answer {
 	h := m.pick()
 	over := h.of.doubt.Load() // a store with a group in doubt begins no other one
@@ -150,7 +150,7 @@ func (m *members) Do(c Call) Answer {
 	if a.Late && over {
 		return Answer{Refused: refusal.Unavailable}
 	}
-	reads := c.Kind == Check || c.Kind == List || a.Refused != "" && a.Refused != refusal.Unavailable
+	reads := c.Kind == Check || c.Kind == List || a.Renewed || a.Refused != "" && a.Refused != refusal.Unavailable
 	if reads && m.ledgerEra() != h.of.Era() {
 		return Answer{Lost: true}
 	}
@@ -243,7 +243,7 @@ func TestTakeoversAreLinearizable(t *testing.T) {
 	}
 }
 
-// losingEngine is a ledger that acknowledges a group and keeps it no more from the next era on.
+// losingEngine is a ledger that loses groups when an era begins.
 type losingEngine struct {
 	ledger.Engine
 	forget func()
