@@ -111,11 +111,17 @@ linear:
 	$(GO) test -count=1 -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
-# The suites of what decides, with a ledger in memory below their stores. Each test
-# ends with a replay in an empty store, which must have the same rows.
+# The suites of what decides, with a ledger below their stores: in memory, or with ENGINE=pg in PostgreSQL with a
+# synchronous standby, which the run starts. Each test ends with a replay in an empty store, which must have the same rows.
+ENGINE ?= memory
+LEDGER_SUITES = ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
+	./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
 ledger:
-	GATED_TEST_LEDGER=memory $(GO) test $(TESTFLAGS) ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
-		./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
+ifeq ($(ENGINE),pg)
+	$(GO) test -count=1 -v -timeout 30m ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
+else
+	GATED_TEST_LEDGER=$(ENGINE) $(GO) test $(TESTFLAGS) $(LEDGER_SUITES)
+endif
 
 # The primary of a real pair of PostgreSQL servers is killed COUNT times, and a tenth as often for good; then each other
 # fault, COUNT in all. A line for each says how many groups were acknowledged, and how many of them were lost.
