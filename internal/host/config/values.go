@@ -72,6 +72,9 @@ func account(v strictyaml.Value) string {
 func uids(v strictyaml.Value) []uint32 {
 	out := []uint32{}
 	for _, e := range v.List() {
+		if ofMember(e) {
+			continue // elsewhere reads it
+		}
 		s := account(e)
 		if !e.IsInt() {
 			u, err := user.Lookup(s)
@@ -244,6 +247,7 @@ var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"https":       plain(clusterURL),
 	"postgres":    plain(postgres),
 	"fingerprint": plain(fingerprint),
+	"address":     plain(address),
 	"program":     plain(program),
 	"patterns":    plain(patterns),
 	"variables":   plain(environment),

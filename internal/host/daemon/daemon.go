@@ -198,6 +198,7 @@ func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error)
 	c.Store, c.Host, c.ID, c.Policy, c.Logger, c.Room = o.Store, o.ID.Host, o.ID.Gate, d.config.Policy, d.log, o.Room
 	c.Held = d.member.held()
 	c.UID, c.Operators = cancelsAll(d.config), operators(d.config)
+	c.Member, c.Elsewhere = d.member.callers(), d.config.Elsewhere.Operators
 	c.Quotas = gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}
 	return gate.New(c)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
+	"gated/internal/host/server"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
@@ -41,6 +43,8 @@ type member struct {
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
 
+	forwards // of callers of this host, and of other members'
+
 	asked chan chan<- error // of an operator who wants this member to take over; each has room for the answer
 }
 
@@ -64,6 +68,9 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan chan<- error)}
+	if m.forwards, err = newForwards(c, id.Gate); err != nil {
+		return false, err
+	}
 	opened, err := life.OpenStandby(ctx, o.StateDir, o.Logger, engine)
 	if err != nil {
 		return false, err
@@ -111,11 +118,11 @@ func (m *member) held() func() error {
 }
 
 // parts are what an active member does beside the rest.
-func (m *member) parts() []part {
+func (m *member) parts(answers *server.Server) []part {
 	if m == nil || m.lease == nil {
 		return nil
 	}
-	return []part{{"the lease", m.lease.Run}}
+	return append([]part{{"the lease", m.lease.Run}}, m.takesForwarded(answers)...)
 }
 
 // refusal is what a standby answers to all that only the active member can.
@@ -185,15 +192,18 @@ func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
 }
 
-// look reads who decides, from the entries of the log since the last look.
-func (m *member) look(ctx context.Context, s *store.Store) error {
-	return s.View(ctx, func(tx *store.Tx) error {
+// look reads who decides, from the entries of the log since the last look. It returns the jobs that the entries are about.
+func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err error) {
+	err = s.View(ctx, func(tx *store.Tx) error {
 		for {
 			entries, err := audit.After(tx, m.read, 512)
 			if err != nil || len(entries) == 0 {
 				return err
 			}
 			for _, e := range entries {
+				if e.Job != "" && !slices.Contains(jobs[max(0, len(jobs)-1):], e.Job) {
+					jobs = append(jobs, e.Job)
+				}
 				if e.Kind == audit.Started {
 					m.mu.Lock()
 					m.active = e.Member
@@ -203,6 +213,7 @@ func (m *member) look(ctx context.Context, s *store.Store) error {
 			m.read = entries[len(entries)-1].Seq
 		}
 	})
+	return jobs, err
 }
 
 // sameTime refuses to decide by a clock that is far from the ledger's: what is signed has times, and rules have delays.

@@ -163,8 +163,9 @@ type part struct {
 }
 
 func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
-	return slices.Concat(d.hubParts(), d.member.parts(), []part{
-		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
+	answers := d.server()
+	return slices.Concat(d.hubParts(), d.member.parts(answers), []part{
+		{"the server", func(ctx context.Context) error { return answers.Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
 		// The tick looks at targets, which can take long; what is signed does not wait for that.
@@ -362,6 +363,8 @@ func (d *daemon) server() *server.Server {
 			c.Submitters = []uint32{}
 		}
 	}
+	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Operators, d.config.Elsewhere.Submitters
+	c.Members = d.membersOf()
 	if d.member.standsBy() {
 		c.Standby, c.Refused = d.refuseStandby, nil // it writes no entry
 	}

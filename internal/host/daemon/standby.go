@@ -91,6 +91,7 @@ func (w *standbyWatch) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case asked = <-w.asked:
+		case <-w.sooner:
 		case <-tick.C:
 		}
 		due, err := w.step(ctx)
@@ -140,16 +141,19 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	if err != nil {
 		return false, life.CannotFollow(ctx, w.opened, err)
 	}
-	if err := w.look(ctx, w.opened.Store); err != nil {
+	jobs, err := w.look(ctx, w.opened.Store)
+	if err != nil {
 		return false, err
 	}
 	if w.d != nil {
+		w.d.gate.Heard(jobs)
 		if err := w.d.trustAsWritten(ctx); err != nil {
 			return false, err
 		}
 	}
 	w.mu.Lock()
 	w.at, w.group, w.silent = at, here.Number, quiet
+	w.tellFollowers()
 	w.mu.Unlock()
 	w.mine = life.Began(w.dir, at.Era)
 	err = w.sameTime(ctx)

@@ -269,6 +269,9 @@ func namedBy(own ownfile.StrictModes, c config.Config) []named {
 	if p := c.Proxmox; p != nil {
 		all = append(all, named{"proxmox.ca_file", p.CAFile, own.Check}, named{"proxmox.token_file", p.TokenFile, own.Check})
 	}
+	if s := c.Store; s != nil {
+		all = append(all, named{"store.certificate", s.Certificate, own.Check}, named{"store.key", s.Key, own.Check})
+	}
 	if l := c.Libvirt; l != nil {
 		all = append(all, named{"libvirt.socket", l.Socket, own.CheckAbove}) // who may connect is libvirt's to say
 	}

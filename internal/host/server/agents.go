@@ -59,7 +59,7 @@ func (s *Server) unregister(c *call) (answer, error) {
 	if err := op.CheckName(name); err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	a, err := s.Agents.Unregister(c.ctx, c.by, name, s.operator(c.by.UID))
+	a, err := s.Agents.Unregister(c.ctx, c.by, name, s.operator(c.by))
 	return ok(a), err
 }
 

@@ -196,6 +196,6 @@ func (s *Server) registerScope(c *call) (answer, error) {
 	if err := s.decode(c, &in); err != nil {
 		return answer{}, err
 	}
-	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by.UID), in)
+	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by), in)
 	return ok(sc), err
 }

@@ -31,10 +31,21 @@ const takeoverPath = "/v1/takeover"
 // onStandby reports whether a standby answers: what it can read, and what does not rest on the processes of its host.
 func (r route) onStandby() bool {
 	switch r.path {
-	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/events", "/v1/backup":
+	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/backup":
 		return false
 	}
 	return r.method == http.MethodGet || r.path == takeoverPath
+}
+
+// forwarded reports whether a standby has the active member answer, if it can.
+func (r route) forwarded() bool {
+	switch r.path {
+	case "/v1/reload", "/v1/backup", "/v1/backup/verified": // of one host's daemon
+		return false
+	case "/v1/agents", selfPath, "/v1/agents/{name}", "/v1/scopes":
+		return false
+	}
+	return !strings.HasPrefix(r.path, "/v1/reservations")
 }
 
 // table is every end point (protocol section 4).
