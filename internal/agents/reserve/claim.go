@@ -183,7 +183,7 @@ func holderOf(by op.Requester) (Holder, error) {
 	if by.Source == op.SourceDesired || by.Source == op.SourceGate {
 		return Holder{}, refusal.New(refusal.NotAllowed, "%s reserves nothing", by)
 	}
-	h := Holder{Name: op.AgentName(by.Agent), UID: by.UID}
+	h := Holder{Name: op.AgentName(by.Agent), UID: by.UID, Member: by.Account().Member}
 	if h.Name == "" {
 		return h, nil
 	}

@@ -43,24 +43,28 @@ type Scope struct {
 func (s Scope) Target() op.Target { return op.Target{Kind: op.KindScope, Name: s.ID} }
 
 // Holder is the owner of a reservation: an agent's name and uid together, so that a name never passes to another uid.
-// Without a name it is a bare uid.
+// Without a name it is a bare uid. Equal uids of two members are two holders.
 type Holder struct {
 	Name         string
 	UID          uint32
-	Registration int64 // agent.Registration.ID; its end ends the reservations bound to it; 0 for a bare uid
+	Member       string // on whose host the uid is; empty on a gate without callers of other members
+	Registration int64  // agent.Registration.ID; its end ends the reservations bound to it; 0 for a bare uid
 }
 
-// String returns "builder" or "uid:1000".
+// String returns "builder", "uid:1000" or "uid:1000@node2".
 func (h Holder) String() string {
 	if h.Name == "" {
-		return fmt.Sprintf("uid:%d", h.UID)
+		return "uid:" + h.Account().String()
 	}
 	return h.Name
 }
 
+// Account returns the uid and the member on whose host it is.
+func (h Holder) Account() op.Account { return op.Account{UID: h.UID, Member: h.Member} }
+
 // Same reports whether two are one holder. A process that was started again is the same holder, so what it kept is
 // still its own.
-func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.UID == o.UID }
+func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.Account() == o.Account() }
 
 // Reservation is a claim on paths that is in force.
 type Reservation struct {

@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 
 func migrations() []store.Migration {
 	all := gate.Migrations()
-	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema})
+	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema + reserve.SchemaMembers})
 }
 
 // place makes a directory.

@@ -48,6 +48,7 @@ func Migrations() []store.Migration {
 		g[9],
 		g[10],
 		g[11],
+		{Name: "holders of several members", SQL: agent.SchemaMembers + reserve.SchemaMembers},
 	}
 	for i := range all {
 		all[i].Version = i + 1

@@ -53,7 +53,7 @@ func (a *Agents) Close() {
 
 // holderOf returns a registration as a holder of reservations.
 func holderOf(r agent.Registration) reserve.Holder {
-	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
+	return reserve.Holder{Name: r.Name, UID: r.UID, Member: r.Member, Registration: r.ID}
 }
 
 // holder returns the present holder of a name.
@@ -137,7 +137,7 @@ func (c *Caller) requester() op.Requester {
 
 // agentOf returns a registration as the API shows it.
 func agentOf(r agent.Registration, alive bool) api.Agent {
-	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
+	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, Member: r.Member, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
 	if r.Token != "" {
 		a.Bound = "token"
 	}

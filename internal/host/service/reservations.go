@@ -224,13 +224,13 @@ func reservationsOf(list []reserve.Reservation, by op.Requester) []api.Reservati
 // reservationOf shows a reservation to a caller.
 func reservationOf(r reserve.Reservation, by op.Requester) api.Reservation {
 	return api.Reservation{ID: r.ID.String(), Scope: r.Scope.Path, ScopeID: r.Scope.ID, Patterns: r.Patterns, Mode: string(r.Mode),
-		Agent: r.Holder.String(), UID: r.Holder.UID, HolderAlive: r.Alive, Keep: r.Keep, Mine: r.Holder.Same(holding(by)), Reason: r.Reason,
+		Agent: r.Holder.String(), UID: r.Holder.UID, Member: r.Holder.Member, HolderAlive: r.Alive, Keep: r.Keep, Mine: r.Holder.Same(holding(by)), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC()}
 }
 
 // holding returns a caller as a holder.
 func holding(by op.Requester) reserve.Holder {
-	return reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID}
+	return reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID, Member: by.Account().Member}
 }
 
 func conflictsOf(list []reserve.Conflict, by op.Requester) []api.Conflict {

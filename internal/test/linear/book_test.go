@@ -51,7 +51,7 @@ func newHost(t *testing.T, clock *ticking) *host {
 
 func (h *host) open() {
 	s := fscktest.Open(h.t, h.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + registrations}}})
+		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + reserve.SchemaMembers + registrations}}})
 	s.OnGroup(audit.Seal)
 	h.store = s
 	h.book = reserve.New(reserve.Config{Store: s, Now: h.clock.now, Agent: h.agent,
