@@ -124,7 +124,7 @@ func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) 
 
 // regionOf returns the paths of a reservation, or TooComplex if that takes more work than is left.
 func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
-	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
+	in := region{path: r.Scope.Key(), fold: r.Scope.Fold}
 	for _, text := range r.Patterns {
 		p, err := b.patterns.read(reading{text, in.fold}, left)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Check returns the reservations of others that overlap paths, by id. It returns at most MaxConflicts, and whether
-// there are more. It grants and registers nothing. Of the place only Path and Fold matter. It ignores claims that wait.
+// there are more. It grants and registers nothing. Of the place, Device and Inode do not matter. It ignores claims that wait.
 // Its refusals are those of Reserve for the same question.
 func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []string, m Mode) (conflicts []Conflict, more bool, err error) {
 	w, err := readWish(by, p, patterns, m, MaxCheck)

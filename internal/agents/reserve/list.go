@@ -15,6 +15,7 @@ import (
 // Query says which reservations to list. An empty member matches all.
 type Query struct {
 	Scope  string // a scope's id
+	In     string // as in Place, with Path
 	Path   string // a scope's path; scopes below it count too
 	Holder string // as Holder.String has it
 	After  op.ReservationID
@@ -58,7 +59,7 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 			all, err = listUpTo(tx, q.Bytes, sqlList, args...)
 			return err
 		}
-		dir := path.Clean(q.Path)
+		dir := Place{In: q.In, Path: path.Clean(q.Path)}.Key()
 		after, before := below(dir)
 		all, err = listUpTo(tx, q.Bytes, sqlListBelow, append(args, dir, after, before)...)
 		return err

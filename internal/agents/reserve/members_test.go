@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,4 +75,57 @@ func TestTheFingerprintOfAHolderHasItsMember(t *testing.T) {
 	there := to
 	there.Member = "node2"
 	require.NotEqual(t, r.Handover(to), r.Handover(there))
+}
+
+// The same path on two members is two directories, and a shared scope is one, whichever path it has.
+func TestPlacesOfMembersAndSharedScopes(t *testing.T) {
+	w := newWorld(t)
+	on := func(in, path string, names *Names) Place { return Place{In: in, Path: path, Names: names} }
+	one, two := ofMember("node1"), ofMember("node2")
+	ask := func(by op.Requester, p Place, pattern string) error {
+		_, _, err := w.Reserve(t.Context(), Claim{By: by, Place: p, Patterns: []string{pattern}})
+		return err
+	}
+	require.NoError(t, ask(one, on("node1", "/srv/web", nil), "**"))
+	require.NoError(t, ask(two, on("node2", "/srv/web", nil), "**"), "another directory of the same path")
+	require.NoError(t, ask(two, on("", "/node1/srv/web", nil), "**"), "a directory of that name")
+	require.ErrorIs(t, ask(two, on("node1", "/", nil), "srv/**"), refusal.Conflict)
+	require.ErrorIs(t, ask(two, on("node1", "/srv", nil), "web/a"), refusal.Conflict)
+	require.ErrorIs(t, ask(two, on("node1", "/srv/web/sub", nil), "a"), refusal.Conflict)
+	require.NoError(t, ask(two, on("node1", "/srv/website", nil), "a"))
+
+	require.NoError(t, ask(one, on("web", "/sub", &Names{Path: "/srv/shared/sub"}), "/srv/shared/sub/a/**"))
+	require.ErrorIs(t, ask(two, on("web", "/", &Names{Path: "/mnt/shared"}), "/mnt/shared/sub/a/x"), refusal.Conflict)
+	require.ErrorIs(t, ask(two, on("web", "/sub/a", &Names{Path: "/mnt/shared/sub/a"}), "x"), refusal.Conflict)
+	require.NoError(t, ask(two, on("web", "/", &Names{Path: "/mnt/shared"}), "sub/b"))
+
+	// A claim from above cannot hide what is shared from the other members.
+	above := on("node1", "/srv", &Names{Path: "/srv", Shared: []string{"shared"}})
+	for _, pattern := range []string{"**", "shared/x", "shared", "sh*/**", "*", "/srv/shared/sub"} {
+		require.ErrorIs(t, ask(one, above, pattern), refusal.BadParams, pattern)
+		_, _, err := w.Check(t.Context(), one, above, []string{pattern}, Exclusive)
+		require.ErrorIs(t, err, refusal.BadParams, pattern)
+	}
+	require.NoError(t, ask(one, above, "sharedelse/x"))
+
+	list := must.Get(w.List(t.Context(), Query{In: "node1", Path: "/srv"}))(t)
+	require.Len(t, list, 3)
+	require.Equal(t, "node1:/srv/web", list[0].Scope.Place.String())
+	list = must.Get(w.List(t.Context(), Query{In: "web", Path: "/"}))(t)
+	require.Len(t, list, 2)
+	require.Equal(t, Place{In: "web", Path: "/sub"}, list[0].Scope.Place)
+}
+
+// Each place has a key of its own.
+func FuzzPlaceKey(f *testing.F) {
+	for _, p := range []Place{{Path: "/"}, {Path: "/srv"}, {In: "node2", Path: "/"}, {In: "node2", Path: "/srv"}, {Path: "/node2/srv"}} {
+		f.Add(p.In, p.Path)
+	}
+	f.Fuzz(func(t *testing.T, in, path string) {
+		p := Place{In: in, Path: path}
+		if checkPath(path) != nil || strings.HasPrefix(path, "//") || in != "" && op.CheckName(in) != nil {
+			return // no place that a claim can have
+		}
+		require.Equal(t, p, PlaceOf(p.Key()))
+	})
 }

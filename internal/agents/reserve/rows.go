@@ -84,9 +84,11 @@ func listUpTo(tx *store.Tx, bytes int, query string, args ...any) ([]Reservation
 func scan(from func(...any) error) (Reservation, error) {
 	var r Reservation
 	var scope, device, inode, at, created, expires int64
+	var key string
 	var patterns sql.NullString
 	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Member, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
-		&scope, &r.Scope.Path, &device, &inode, &at, &patterns)
+		&scope, &key, &device, &inode, &at, &patterns)
+	r.Scope.In, r.Scope.Path = PlaceOf(key).In, PlaceOf(key).Path
 	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
 	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
 	if patterns.Valid { // only a damaged database has none

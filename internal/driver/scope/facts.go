@@ -22,7 +22,7 @@ const (
 // facts are what operators should see before they take reservations away.
 func facts(v reserve.View, s sight) []op.Fact {
 	out := []op.Fact{
-		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "path", Text: op.Shown(v.Scope.Place.String())},
 		{Name: "directory", Text: directory(v.Scope, s)},
 		{Name: "reservations", Text: strconv.Itoa(len(v.Reservations))},
 	}
@@ -45,7 +45,7 @@ func factsOfOne(v reserve.View, s sight, r reserve.Reservation, to reserve.Holde
 	return []op.Fact{
 		{Name: r.ID.String(), Text: reservation(r)},
 		{Name: "goes to", Text: gets},
-		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "path", Text: op.Shown(v.Scope.Place.String())},
 		{Name: "directory", Text: directory(v.Scope, s)},
 	}
 }

@@ -139,6 +139,10 @@ type Store struct {
 	Listen      string            `yaml:"listen" is:"address"`   // where the active member takes forwarded calls
 	Certificate string            `yaml:"certificate" is:"path"` // of this member, PEM; an absolute path
 	Key         string            `yaml:"key" is:"path"`         // of the certificate
+
+	// Scopes are directories that several members share, by name: the path on each member. Elsewhere the same path on two
+	// members is two directories.
+	Scopes map[string]map[string]string `yaml:"scopes" is:"scopes"`
 }
 
 // Hub says which hub to poll for desired state. A hub's documents are wishes.

@@ -32,9 +32,12 @@ func address(v strictyaml.Value) string {
 
 // together refuses members that could not recognise each other.
 func (s *Store) together(v strictyaml.Value) {
+	if len(s.Scopes) == 0 {
+		s.Scopes = nil
+	}
 	if len(s.Members) == 0 {
 		s.Members = nil
-		for _, key := range []string{"listen", "certificate", "key"} {
+		for _, key := range []string{"listen", "certificate", "key", "scopes"} {
 			if v.Get(key).Present() {
 				v.Get(key).Fail("%s is for a gate with members that forward calls: name them under members, or take it out", key)
 			}
@@ -60,6 +63,7 @@ func (s *Store) together(v strictyaml.Value) {
 			names[is] = name
 		}
 	}
+	s.shared(v.Get("scopes"))
 }
 
 // ofMember reports whether an entry of a list of uids is UID@MEMBER.

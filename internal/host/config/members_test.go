@@ -56,3 +56,30 @@ func TestMembersAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 }
+
+func TestSharedScopes(t *testing.T) {
+	head := storeHead + ownFiles + members(printA, printB) + ", scopes: "
+	c := must.Get(config.Parse("f", []byte(movable+head+"{web: {node1: /srv/web, node2: /mnt/web}, doc: {node1: /srv/doc, node2: /srv/web}}}\n")))(t)
+	require.Equal(t, map[string]map[string]string{"web": {"node1": "/srv/web", "node2": "/mnt/web"}, "doc": {"node1": "/srv/doc", "node2": "/srv/web"}}, c.Store.Scopes)
+	for text, want := range map[string]string{
+		"{web: {node1: /srv/web, node3: /mnt/web}}":                                      "node3 is no member under store.members",
+		"{web: {node1: /srv/web}}":                                                       "is of 1 members",
+		"{web: {}}":                                                                      "is of 0 members",
+		"{web: {node1: srv, node2: /mnt/web}}":                                           "not an absolute path",
+		"{web: {node1: /srv/, node2: /mnt/web}}":                                         "not an absolute path",
+		"{node2: {node1: /srv, node2: /mnt/web}}":                                        "cannot have the name node2",
+		"{web: {node1: /a, node2: /b}, Web: {node1: /c, node2: /d}}":                     "cannot have the name",
+		"{web: {node1: /srv/web, node2: /mnt/a}, doc: {node1: /srv/web, node2: /mnt/b}}": "one in the other",
+		"{web: {node1: /srv/web, node2: /mnt/a}, doc: {node1: /srv/web/d, node2: /mnt}}": "one in the other",
+		"{web: {node1: /srv/web, node2: /mnt/a}, doc: {node1: /, node2: /mnt/b}}":        "one in the other",
+		"{web: {node1: /a, node1: /b, node2: /c}}":                                       "twice",
+		"{\"a b\": {node1: /a, node2: /c}}":                                              "is not a name",
+		"[web]":                                                                          "",
+	} {
+		_, err := config.Parse("f", []byte(movable+head+text+"}\n"))
+		require.ErrorIs(t, err, refusal.Malformed, text)
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := config.Parse("f", []byte(movable+storeHead+"scopes: {web: {node1: /a, node2: /b}}}\n"))
+	require.ErrorContains(t, err, "for a gate with members")
+}

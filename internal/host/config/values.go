@@ -274,6 +274,7 @@ var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"postgres":    plain(postgres),
 	"fingerprint": plain(fingerprint),
 	"address":     plain(address),
+	"scopes":      plain(scopes),
 	"program":     plain(program),
 	"patterns":    plain(patterns),
 	"variables":   plain(environment),

@@ -209,7 +209,7 @@ func (d *daemon) openAgents(ctx context.Context) error {
 	if d.scopes, err = service.WatchScopes(ctx, d.gate, d.wake, d.log); err != nil {
 		return err
 	}
-	if d.agents, err = service.NewAgents(d.gate, d.opened.Store, d.scopes.Moved, d.log); err != nil {
+	if d.agents, err = service.NewAgents(d.gate, d.opened.Store, d.agentsOf(), d.scopes.Moved, d.log); err != nil {
 		return err
 	}
 	d.atEnd(func() error { d.agents.Close(); return nil })

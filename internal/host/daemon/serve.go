@@ -369,7 +369,7 @@ func (d *daemon) server() *server.Server {
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
 		Agents:       d.agents,
-		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
+		Reservations: service.NewReservations(d.agents.Book, g, d.agentsOf(), d.config.Unseen),
 
 		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
 		Refused: g.NoteRefused, Now: now, Logger: d.log,

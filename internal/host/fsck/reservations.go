@@ -254,7 +254,7 @@ func (c *check) held() error {
 	var h reserve.Holder
 	var keep bool
 	var scope, device, inode int64
-	var place reserve.Place
+	var key string
 	var row claim
 	var text []byte
 	return c.rows("reservations", `SELECT r.id, r.agent, r.uid, r.member, r.registration, r.keep, r.mode, r.expires_at, r.scope,
@@ -263,11 +263,12 @@ func (c *check) held() error {
 				(SELECT pattern FROM reservation_patterns p WHERE p.reservation = r.id ORDER BY pattern))
 		FROM reservations r LEFT JOIN scopes s ON s.id = r.scope`,
 		[]any{&id, &h.Name, &h.UID, &h.Member, &h.Registration, &keep, &row.mode, &row.until, &scope,
-			&place.Path, &device, &inode, &text}, func() {
+			&key, &device, &inode, &text}, func() {
 			var patterns []string
 			if json.Unmarshal(text, &patterns) != nil {
 				c.found(reservationChanged, id.String(), "its patterns are no text")
 			}
+			place := reserve.PlaceOf(key)
 			place.Device, place.Inode = uint64(device), uint64(inode)
 			row.scope, row.holder, row.uid = fmt.Sprintf("%s/s%d", op.KindScope, scope), h.String(), h.Account()
 			row.where = whereOf(row.scope, place.Incarnation(), patterns)

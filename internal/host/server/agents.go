@@ -15,8 +15,9 @@ const (
 	selfName = "self"
 )
 
-func (s *Server) agents(*call) (answer, error) {
-	return ok(api.AgentList{Agents: s.Agents.List()}), nil
+func (s *Server) agents(c *call) (answer, error) {
+	list, err := s.Agents.List(c.ctx)
+	return ok(api.AgentList{Agents: list}), err
 }
 
 func (s *Server) self(c *call) (answer, error) {

@@ -78,7 +78,13 @@ func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), peerKey{}, p))
-	s.serve(&grouped{ResponseWriter: w, s: s, r: r}, r)
+	g := &grouped{ResponseWriter: w, s: s, r: r}
+	if ofAgents(r) {
+		by, _ := s.identify(r) // another member's caller is known already
+		s.aboutAgents(g, withRequester(r, by), p)
+		return
+	}
+	s.serve(g, r)
 }
 
 // forwardedPeer returns the caller of a forwarded call: a caller of the member whose certificate the connection has.
@@ -101,10 +107,10 @@ func (s *Server) forwardedPeer(r *http.Request) (*peer, error) {
 	if err := s.Members.Decides(); err != nil {
 		return nil, err
 	}
-	if c.Agent != "" {
-		return nil, refusal.New(refusal.NotAllowed, "%s is no registration of member %s", c.Agent, member)
-	}
 	by := op.Account{UID: c.UID, Member: member}
+	if err := s.isAgent(by, c.Agent); err != nil {
+		return nil, err
+	}
 	return &peer{uid: by.Lane(), pid: c.PID, of: &by, agent: c.Agent, crowd: s.crowd, in: true}, nil
 }
 
@@ -132,10 +138,11 @@ func (s *Server) place(p *peer, by op.Requester, rt route) (elsewhere bool, err 
 	if err := s.admit(by, rt.who); err != nil {
 		return false, err
 	}
-	if p.of != nil && (rt.onStandby() || !rt.forwarded()) {
+	here := rt.onStandby() || s.Members != nil && rt.ofHost()
+	if p.of != nil && (here && rt.method != http.MethodDelete || !rt.forwarded()) {
 		return false, ownRefusal(refusal.New(refusal.NotAllowed, "a member answers %s itself, and forwards no such call", rt.path))
 	}
-	elsewhere = s.Standby != nil && !rt.onStandby()
+	elsewhere = s.Standby != nil && !here
 	if elsewhere && (s.Members == nil || !rt.forwarded() || p.of != nil) {
 		return false, s.Standby()
 	}

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"gated/client/api"
+	"gated/internal/agents/agent"
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/host/members"
+	"gated/internal/host/service"
+)
+
+// agentsOf says what of the agents and their places is of this host.
+func (d *daemon) agentsOf() service.Members {
+	m := d.member
+	if m.callers() == "" {
+		return service.Members{}
+	}
+	out := service.Members{Self: m.Member, Names: slices.Sorted(maps.Keys(m.Members)), Scopes: m.Scopes}
+	if m.standsBy() {
+		out.Active = &activeMember{m, d.gate.ID()}
+	}
+	return out
+}
+
+// maxAnswer is the longest answer about one agent, in bytes.
+const maxAnswer = 64 << 10
+
+// activeMember asks the member that decides about agents of this host.
+type activeMember struct {
+	m    *member
+	gate op.GateID
+}
+
+// Enrol stores a registration.
+func (a *activeMember) Enrol(ctx context.Context, by op.Requester, r agent.Registration) (id int64, err error) {
+	var out members.Enrolled
+	err = a.ask(ctx, by, http.MethodPost, members.AgentsPath,
+		members.Enrolment{Name: r.Name, PID: r.Process.PID, Start: r.Process.Start, Boot: r.Process.Boot, Token: r.Token}, &out)
+	return out.ID, err
+}
+
+// Ended ends what is bound to a registration.
+func (a *activeMember) Ended(ctx context.Context, r agent.Registration) error {
+	by := op.Requester{Source: op.SourceAPI, UID: r.UID}
+	err := a.ask(ctx, by, http.MethodDelete, members.AgentsPath+"/"+r.Who(), nil, &struct{}{})
+	if errors.Is(err, refusal.UnknownTarget) {
+		return nil
+	}
+	return err
+}
+
+// GiveUp takes a name away.
+func (a *activeMember) GiveUp(ctx context.Context, by op.Requester, name string) (out api.Agent, err error) {
+	err = a.ask(ctx, by, http.MethodDelete, "/v1/agents/"+name, nil, &out)
+	return out, err
+}
+
+// ask has the active member answer a call. An error is a refusal.
+func (a *activeMember) ask(ctx context.Context, by op.Requester, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = api.Encode(in); err != nil {
+			return err
+		}
+	}
+	r := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{"Content-Type": {api.ContentType}}}
+	resp, err := a.m.forward(ctx, members.Call{Gate: a.gate, UID: by.UID, PID: by.PID, Agent: by.Agent}, r, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil, len(answer) > maxAnswer:
+		return refusal.New(refusal.Unavailable, "the answer of the member that decides broke off").WithHint("ask again")
+	case resp.StatusCode >= http.StatusBadRequest:
+		var p api.Problem
+		if err := api.DecodeAnswer(bytes.TrimSpace(answer), &p); err != nil {
+			return err
+		}
+		return p.Refusal()
+	}
+	return api.DecodeAnswer(answer, out)
+}
