@@ -20,7 +20,7 @@ func (r *Registry) Agree(rows []Registration, settled time.Time) (ended []Regist
 	there := map[int64]bool{}
 	for _, reg := range rows {
 		there[reg.ID] = true
-		if r.occupied(reg) {
+		if r.named(reg.Name) {
 			continue
 		}
 		e, err := r.find(reg)
@@ -29,6 +29,10 @@ func (r *Registry) Agree(rows []Registration, settled time.Time) (ended []Regist
 		}
 		if e == nil {
 			ended = append(ended, reg)
+			continue
+		}
+		if r.binds(e.Process.PID) { // it would take the pid from another name
+			e.drop()
 			continue
 		}
 		if err := r.enter(e); err != nil {
@@ -44,11 +48,18 @@ func (r *Registry) Agree(rows []Registration, settled time.Time) (ended []Regist
 	return ended, nil
 }
 
-// occupied reports whether a registration's name or process is in the registry, also if it is not committed.
-func (r *Registry) occupied(reg Registration) bool {
+// named reports whether a name is in the registry, also if it is not committed.
+func (r *Registry) named(name string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.byName[reg.Name] != nil || reg.Token == "" && r.byPID[reg.Process.PID] != nil
+	return r.byName[name] != nil
+}
+
+// binds reports whether a process, 0 for none, has a name here.
+func (r *Registry) binds(pid int) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return pid != 0 && r.byPID[pid] != nil
 }
 
 // forget drops a registration, and does not call Config.Ended.

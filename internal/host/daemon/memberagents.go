@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"gated/client/api"
-	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/members"
@@ -41,17 +40,17 @@ type activeMember struct {
 }
 
 // Enrol stores a registration.
-func (a *activeMember) Enrol(ctx context.Context, by op.Requester, r agent.Registration) (id int64, err error) {
+func (a *activeMember) Enrol(ctx context.Context, by op.Requester, name string, to service.Bound) (id int64, err error) {
 	var out members.Enrolled
 	err = a.ask(ctx, by, http.MethodPost, members.AgentsPath,
-		members.Enrolment{Name: r.Name, PID: r.Process.PID, Start: r.Process.Start, Boot: r.Process.Boot, Token: r.Token}, &out)
+		members.Enrolment{Name: name, PID: to.PID, Start: to.Start, Boot: to.Boot, Token: to.Token}, &out)
 	return out.ID, err
 }
 
 // Ended ends what is bound to a registration.
-func (a *activeMember) Ended(ctx context.Context, r agent.Registration) error {
-	by := op.Requester{Source: op.SourceAPI, UID: r.UID}
-	err := a.ask(ctx, by, http.MethodDelete, members.AgentsPath+"/"+r.Who(), nil, &struct{}{})
+func (a *activeMember) Ended(ctx context.Context, uid uint32, who string) error {
+	by := op.Requester{Source: op.SourceAPI, UID: uid}
+	err := a.ask(ctx, by, http.MethodDelete, members.AgentsPath+"/"+who, nil, &struct{}{})
 	if errors.Is(err, refusal.UnknownTarget) {
 		return nil
 	}

@@ -1,6 +1,11 @@
 package daemon_test
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +17,7 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/refusal"
+	"gated/internal/host/members"
 	"gated/internal/test/must"
 )
 
@@ -185,4 +191,75 @@ func TestASharedScope(t *testing.T) {
 	require.Equal(t, "r2", there.does("renew r2"))
 	require.Equal(t, "r1", here.does("transfer r1 b"))
 	require.Equal(t, "", there.does("check %s sub/x/y", two))
+}
+
+// A member that was taken over says what is not so about agents.
+func TestAMemberThatLiesAboutAgents(t *testing.T) {
+	g := newForwarding(t)
+	g.start()
+	dir := g.first.checkout("repo")
+	here, there := g.first.actor(nil), g.second.actor(nil)
+	require.Equal(t, "tester#1", here.does("register tester"))
+	require.Equal(t, "builder#2", there.does("register builder"))
+	require.Equal(t, "r1", here.does("reserve %s x", dir))
+	gate := string(g.first.status().Gate)
+	files := g.files["node2"]
+	c := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{must.Get(tls.LoadX509KeyPair(files[0], files[1]))(t)}}
+	transport := &http.Transport{TLSClientConfig: c}
+	defer transport.CloseIdleConnections()
+	send := func(caller, method, path, body string) error {
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, "https://"+g.address["node1"]+path, strings.NewReader(body)))(t)
+		r.Header = http.Header{members.CallerHeader: {"v1 " + gate + " " + caller}}
+		if body != "" {
+			r.Header.Set("Content-Type", api.ContentType)
+		}
+		resp := must.Get(transport.RoundTrip(r))(t)
+		defer resp.Body.Close()
+		b := must.Get(io.ReadAll(resp.Body))(t)
+		var p api.Problem
+		if resp.StatusCode < 400 {
+			return nil
+		}
+		require.NoError(t, api.DecodeAnswer(b, &p), "%s", b)
+		return p.Refusal()
+	}
+	uid := strconv.Itoa(os.Geteuid())
+	process := `"pid": 7, "start": 7, "boot": "b", "token": ""}`
+	for _, c := range []struct {
+		caller, method, path, body string
+		want                       refusal.Code
+	}{
+		{uid + " 7 tester#1", "POST", "/v1/reservations/release-mine", "", refusal.NotAllowed},
+		{uid + " 7 builder#1", "POST", "/v1/reservations/release-mine", "", refusal.NotAllowed},
+		{uid + " 7 builder#3", "POST", "/v1/reservations/release-mine", "", refusal.NotAllowed},
+		{"4242 7 builder#2", "POST", "/v1/reservations/release-mine", "", refusal.NotAllowed},
+		{uid + " 7 -", "DELETE", "/v1/reservations/r1", "", refusal.NotHolder},
+		{uid + " 7 -", "DELETE", "/v1/members/agents/tester%231", "", refusal.UnknownTarget},
+		{uid + " 7 -", "DELETE", "/v1/agents/tester", "", refusal.NotHolder},
+		{"0 7 -", "DELETE", "/v1/agents/tester", "", refusal.NotHolder},
+		{uid + " 7 -", "POST", "/v1/members/agents", `{"name": "tester", ` + process, refusal.Conflict},
+		{uid + " 7 -", "POST", "/v1/members/agents", `{"name": "self", ` + process, refusal.BadParams},
+		{uid + " 7 -", "POST", "/v1/members/agents", `{"name": "a", "member": "node1", ` + process, refusal.Malformed},
+		{uid + " 7 -", "POST", "/v1/members/agents", `{"name": "a", "pid": 1, "start": 0, "boot": "", "token": ""}`, refusal.Malformed},
+		{uid + " 7 -", "POST", "/v1/members/agents", "", refusal.Malformed},
+		{uid + " 7 -", "GET", "/v1/members/agents", "", refusal.Malformed},
+	} {
+		require.ErrorIs(t, send(c.caller, c.method, c.path, c.body), c.want, c)
+	}
+	for _, m := range []*groupMember{g.first, g.second} {
+		conn := must.Get(net.Dial("unix", m.socket))(t)
+		_, err := fmt.Fprintf(conn, "DELETE /v1/members/agents/tester%%231 HTTP/1.1\r\nHost: gated\r\n%s: v1 %s 0 7 -\r\nConnection: close\r\n\r\n", members.CallerHeader, gate)
+		require.NoError(t, err)
+		require.Contains(t, string(must.Get(io.ReadAll(conn))(t)), "there is no such path", "no caller on a socket gets there")
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, "tester#1", here.does("self"))
+	require.Equal(t, []string{"r1 tester"}, g.first.reservations())
+	require.Equal(t, []string{"builder#2", "tester#1"}, g.first.agents())
+
+	// About its own agents it is believed.
+	require.NoError(t, send(uid+" 7 builder#2", "POST", "/v1/reservations/release-mine", ""))
+	require.NoError(t, send(uid+" 7 -", "DELETE", "/v1/members/agents/builder%232", ""))
+	require.Equal(t, []string{"tester#1"}, g.first.agents())
+	there.cannot(refusal.NotAllowed, "reserve %s y", dir)
 }

@@ -53,7 +53,10 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reload", func(ctx context.Context) error { d.reloadsLater(ctx, hup); return nil }},
 		{"the watchdog", d.watchdog},
-		{"the agents", func(ctx context.Context) error { d.every(ctx, tickInterval, nil, "agents of this host", d.agents.Follow); return nil }},
+		{"the agents", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "agents of this host", d.agents.Follow)
+			return nil
+		}},
 		{"what was decided", d.decided.Run},
 		{"the ledger", w.run},
 	}, func() {

@@ -151,11 +151,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	// The deadline for the body would end the context of a slower answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if elsewhere {
-		if err := s.sighted(c, rt); err != nil {
-			s.refuse(w, r, err)
-			return
-		}
-		if err := s.forward(c); err != nil {
+		if err := s.forward(c, rt); err != nil {
 			s.refuse(w, r, err)
 		}
 		return

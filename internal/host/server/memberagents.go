@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"gated/client/api"
-	"gated/internal/agents/agent"
 	"gated/internal/base/op"
-	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/host/members"
+	"gated/internal/host/service"
 )
 
 // ofAgents reports whether a call is about agents of a member's host, which the member itself makes.
@@ -57,8 +56,8 @@ func (s *Server) enrol(c *call) (answer, error) {
 	if in.Name == selfName {
 		return answer{}, ownRefusal(checkRegistration(api.RegisterAgent{Name: in.Name}))
 	}
-	r, err := s.Agents.Enrol(c.ctx, c.by, agent.Registration{Name: in.Name, Process: proc.ID{PID: in.PID, Start: in.Start, Boot: in.Boot}, Token: in.Token})
-	return ok(members.Enrolled{ID: r.ID}), err
+	id, err := s.Agents.Enrol(c.ctx, c.by, in.Name, service.Bound{PID: in.PID, Start: in.Start, Boot: in.Boot, Token: in.Token})
+	return ok(members.Enrolled{ID: id}), err
 }
 
 // sighted compares the directory of a call with this host, before the active member decides. What this member saw goes with it.

@@ -150,7 +150,10 @@ func (s *Server) place(p *peer, by op.Requester, rt route) (elsewhere bool, err 
 }
 
 // forward has the active member answer a call of this host.
-func (s *Server) forward(c *call) error {
+func (s *Server) forward(c *call, rt route) error {
+	if err := s.sighted(c, rt); err != nil {
+		return err
+	}
 	call := members.Call{Gate: s.Members.Gate, UID: c.by.UID, PID: c.by.PID, Agent: c.by.Agent}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()

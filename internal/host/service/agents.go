@@ -202,7 +202,7 @@ const registrationCost = 4 << 10
 func (a *Agents) begin(by op.Requester) agent.Commit {
 	if a.members.Active != nil {
 		return func(ctx context.Context, r agent.Registration) (int64, error) {
-			return a.members.Active.Enrol(ctx, by, r)
+			return a.members.Active.Enrol(ctx, by, r.Name, Bound{PID: r.Process.PID, Start: r.Process.Start, Boot: r.Process.Boot, Token: r.Token})
 		}
 	}
 	return func(ctx context.Context, r agent.Registration) (int64, error) {

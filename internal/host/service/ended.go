@@ -112,7 +112,7 @@ func (a *Agents) ended(r agent.Registration) {
 // endOne ends what is bound to one registration of this host.
 func (a *Agents) endOne(r agent.Registration) (err error) {
 	if a.members.Active != nil {
-		return a.members.Active.Ended(a.ctx, r)
+		return a.members.Active.Ended(a.ctx, r.UID, r.Who())
 	}
 	_, err = a.end(a.ctx, byGate, processEnded, r)
 	return err

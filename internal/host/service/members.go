@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gated/client/api"
-	"gated/internal/agents/agent"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 )
@@ -24,11 +23,19 @@ type Members struct {
 // Active is the member that decides, as a standby asks it about agents of the standby's host. Errors are refusals.
 type Active interface {
 	// Enrol stores a registration that the standby checked. Once more, it returns the same number.
-	Enrol(ctx context.Context, by op.Requester, r agent.Registration) (id int64, err error)
-	// Ended ends what is bound to a registration. One that is gone is no error.
-	Ended(ctx context.Context, r agent.Registration) error
+	Enrol(ctx context.Context, by op.Requester, name string, to Bound) (id int64, err error)
+	// Ended ends what is bound to a registration, builder#7, of that uid. One that is gone is no error.
+	Ended(ctx context.Context, uid uint32, who string) error
 	// GiveUp takes a name away for a caller of the standby's host.
 	GiveUp(ctx context.Context, by op.Requester, name string) (api.Agent, error)
+}
+
+// Bound is what a name is bound to: a process of the member's host, or a token's hash.
+type Bound struct {
+	PID   int
+	Start uint64 // clock ticks since boot
+	Boot  string // the boot id
+	Token string // hex SHA-256
 }
 
 // place returns where the book has a directory of a caller's host.

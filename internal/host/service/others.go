@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
+	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 )
@@ -81,10 +83,10 @@ func (a *Agents) sorted(all []agent.Registration) (own, strangers []agent.Regist
 
 // Enrol stores a registration of another member's host, for a caller there. The member checked the process. A member that did
 // not hear the answer gets the same number again.
-func (a *Agents) Enrol(ctx context.Context, by op.Requester, r agent.Registration) (agent.Registration, error) {
-	r.UID, r.Member, r.At = by.UID, by.Account().Member, a.gate.Moment().Now.UTC()
-	err := errors.Join(op.CheckName(r.Name), r.Check())
-	if err == nil {
+func (a *Agents) Enrol(ctx context.Context, by op.Requester, name string, to Bound) (id int64, err error) {
+	r := agent.Registration{Name: name, UID: by.UID, Member: by.Account().Member, Process: proc.ID{PID: to.PID, Start: to.Start, Boot: to.Boot},
+		Token: to.Token, At: a.gate.Moment().Now.UTC()}
+	if err = cmp.Or(op.CheckName(r.Name), r.Check()); err == nil {
 		err = a.store.Update(ctx, func(tx *store.Tx) error {
 			old, there, err := agent.Find(tx, r.Name)
 			switch {
@@ -104,10 +106,10 @@ func (a *Agents) Enrol(ctx context.Context, by op.Requester, r agent.Registratio
 		})
 	}
 	if err != nil {
-		return agent.Registration{}, noteRefused(ctx, a.gate, by, "POST /v1/agents", err)
+		return 0, noteRefused(ctx, a.gate, by, "POST /v1/agents", err)
 	}
 	a.others.put(r)
-	return r, nil
+	return r.ID, nil
 }
 
 // MemberEnded ends a registration whose process ended, by the word of the member on whose host it was. A member is believed
@@ -144,7 +146,7 @@ const Settling = time.Minute
 func (a *Agents) Follow(ctx context.Context) error {
 	ended, err := a.Adopt(ctx)
 	for _, r := range ended {
-		if told := a.members.Active.Ended(ctx, r); told != nil {
+		if told := a.members.Active.Ended(ctx, r.UID, r.Who()); told != nil {
 			return errors.Join(err, fmt.Errorf("the end of %s: %w", r.Who(), told))
 		}
 	}

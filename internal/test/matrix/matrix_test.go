@@ -46,7 +46,7 @@ func attacks() []attack {
 		crashRows, provenanceRows, desiredRows, hubRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
 		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, signedRuleRows, rejectedRows, programRows, commandRows, squatRows, hookCallRows, steerRows, mcpRows,
 		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows,
-		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, notifyRows)
+		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -56,7 +56,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 24}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 15}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 13}, {"N", 1, 4}} {
+	}{{"S", 1, 24}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 16}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 13}, {"N", 1, 4}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
