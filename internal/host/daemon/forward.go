@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/config"
@@ -66,6 +68,31 @@ func (d *daemon) membersOf() *server.Members {
 			here, err := d.opened.Store.Place(ctx)
 			return here.Number, err
 		}}
+}
+
+// certificateWarns is how long before the end of its certificate a member warns.
+const certificateWarns = 30 * 24 * time.Hour
+
+// callsHealth says whether other members can ask this one and take its calls, nil if members forward nothing.
+func (m *member) callsHealth(at time.Time) []api.Health {
+	if m.callers() == "" {
+		return nil
+	}
+	until := m.identity.Until()
+	h := api.Health{Name: "certificate", OK: true, Detail: "until " + until.Format(time.RFC3339)}
+	switch fault := m.identity.Fault(); {
+	case fault != nil:
+		h.OK, h.Detail = false, refusal.As(fault).Detail+"; "+refusal.As(fault).Hint
+	case until.Sub(at) < certificateWarns:
+		h.OK = false
+		h.Detail += ", in less than 30 days: make a new one, and write its fingerprint into gated.yaml of each member; see gated docs guides/high-availability"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.deaf != nil {
+		return []api.Health{h, {Name: "other members", Detail: fmt.Sprintf("cannot ask this one, because it cannot listen on %s: %v", m.Listen, m.deaf)}}
+	}
+	return []api.Health{h}
 }
 
 // takesForwarded is the part of an active member that answers other members' calls.

@@ -245,3 +245,34 @@ func TestAMemberWhoseCertificateIsWrongIsToldWhatToDo(t *testing.T) {
 	_, err = g.second.client.Submit(t.Context(), ask("guest.create", "web"), "")
 	refused(t, err, refusal.Unavailable, "this member's certificate expired on", "make a new one")
 }
+
+// Status says when a member's certificate ends, and warns in the last 30 days.
+func TestAMemberWarnsBeforeItsCertificateEnds(t *testing.T) {
+	g := newForwarding(t)
+	crt, key, print := certificate(g.second.world, "long", time.Now().Add(31*24*time.Hour))
+	was := g.files["node2"]
+	g.store(g.second, strings.NewReplacer(was[0], crt, was[1], key, g.prints["node2"], print).Replace(g.read(g.second)))
+	busy := must.Get(net.Listen("tcp", g.address["node1"]))(t)
+	g.first.start(api.RoleActive)
+	g.second.start(api.RoleStandby)
+	check := func(m *groupMember, name string) (found []api.Health) {
+		for _, h := range m.status().Health {
+			if h.Name == name {
+				found = append(found, h)
+			}
+		}
+		return found
+	}
+	h := check(g.first, "certificate")
+	require.Len(t, h, 1)
+	require.False(t, h[0].OK, "it has an hour")
+	require.Contains(t, h[0].Detail, "in less than 30 days: make a new one")
+	h = check(g.second, "certificate")
+	require.True(t, h[0].OK, h[0].Detail)
+	require.WithinDuration(t, time.Now().Add(31*24*time.Hour), *g.second.status().Member.CertificateUntil, time.Minute)
+	g.first.log.await(t, 0, "other members cannot ask this one")
+	h = check(g.first, "other members")
+	require.Len(t, h, 1)
+	require.Contains(t, h[0].Detail, "cannot listen on "+g.address["node1"])
+	require.NoError(t, busy.Close())
+}

@@ -232,6 +232,10 @@ func (m *member) status(ctx context.Context, d *daemon) *api.Member {
 		s.Role, s.Active, s.Era, s.Newest, s.Silent = api.RoleActive, m.Member, m.lease.Era(), here.Number, 0
 		err = m.lease.Held()
 	}
+	if m.identity != nil {
+		until := m.identity.Until()
+		s.CertificateUntil = &until
+	}
 	if err != nil {
 		r := refusal.As(err)
 		s.Error = &api.Error{Code: r.Code, Detail: r.Detail}
@@ -242,15 +246,17 @@ func (m *member) status(ctx context.Context, d *daemon) *api.Member {
 // memberHealth says whether the member does its part.
 func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	s := d.member.status(ctx, d)
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil
-	case s.Error != nil:
-		return []api.Health{{Name: "member", Detail: fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)}}
-	case s.Role == api.RoleActive:
-		return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s decides, era %d", s.Name, s.Era)}}
 	}
-	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
+	h := api.Health{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}
+	switch {
+	case s.Error != nil:
+		h.OK, h.Detail = false, fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)
+	case s.Role == api.RoleActive:
+		h.Detail = fmt.Sprintf("%s decides, era %d", s.Name, s.Era)
+	}
+	return append([]api.Health{h}, d.member.callsHealth(now())...)
 }
 
 // look reads who decides: the first time from the end of the log, then from the entries since the last look.

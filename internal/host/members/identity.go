@@ -98,6 +98,9 @@ func Fingerprint(c *x509.Certificate) string {
 	return strings.Join(pairs, ":")
 }
 
+// Until returns when this member's certificate ends.
+func (i *Identity) Until() time.Time { return i.leaf.NotAfter.UTC() }
+
 // Fault returns why the others refuse this member's certificate now, or nil.
 func (i *Identity) Fault() error { return i.dated("this member's certificate", i.leaf) }
 
