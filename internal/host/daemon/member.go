@@ -43,6 +43,8 @@ type member struct {
 	group  uint64          // the newest in the database here
 	silent time.Duration   // for how long the active one gave no sign of life
 	active audit.Member    // as the log says
+	policy string          // the digest of the one that the active member decides by, as the log says
+	told   bool            // the log told of revoked keys since it was asked last
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
 
@@ -249,17 +251,23 @@ func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	if s == nil {
 		return nil
 	}
+	d.member.mu.Lock()
+	policy := d.member.policy
+	d.member.mu.Unlock()
 	h := api.Health{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}
 	switch {
 	case s.Error != nil:
 		h.OK, h.Detail = false, fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)
 	case s.Role == api.RoleActive:
 		h.Detail = fmt.Sprintf("%s decides, era %d", s.Name, s.Era)
+	case policy != "" && policy != d.gate.Policy().Digest():
+		h.OK = false
+		h.Detail = fmt.Sprintf("the policy in gated.yaml of %s is not the one that %s decides by: make them the same, and restart this member", s.Name, s.Active)
 	}
 	return append([]api.Health{h}, d.member.callsHealth(now())...)
 }
 
-// look reads who decides: the first time from the end of the log, then from the entries since the last look.
+// look reads who decides, and by what: the first time from the end of the log, then from the entries since the last look.
 // It returns the jobs that the entries are about.
 func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err error) {
 	err = s.View(ctx, func(tx *store.Tx) error {
@@ -272,9 +280,14 @@ func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err e
 			if err != nil {
 				return err
 			}
-			m.mu.Lock()
-			m.active = started.Member
-			m.mu.Unlock()
+			trusted, err := audit.Newest(tx, audit.Trusted)
+			if err != nil {
+				return err
+			}
+			m.note(started)
+			if trusted.Seq > started.Seq {
+				m.note(trusted)
+			}
 			m.read = head.Seq
 		}
 		for {
@@ -286,16 +299,24 @@ func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err e
 				if e.Job != "" && !slices.Contains(jobs[max(0, len(jobs)-1):], e.Job) {
 					jobs = append(jobs, e.Job)
 				}
-				if e.Kind == audit.Started {
-					m.mu.Lock()
-					m.active = e.Member
-					m.mu.Unlock()
-				}
+				m.note(e)
 			}
 			m.read = entries[len(entries)-1].Seq
 		}
 	})
 	return jobs, err
+}
+
+// note keeps what an entry tells of the active member.
+func (m *member) note(e audit.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case audit.Started:
+		m.active, m.policy, m.told = e.Member, e.Policy, true
+	case audit.Trusted:
+		m.policy, m.told = e.Policy, true
+	}
 }
 
 // sameTime refuses to decide by a clock that is far from the ledger's: what is signed has times, and rules have delays.
