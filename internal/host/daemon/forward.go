@@ -37,6 +37,9 @@ func newForwards(c config.Store, gate op.GateID) (forwards, error) {
 	if c.Members == nil {
 		return f, nil
 	}
+	if err := checkScopes(c); err != nil {
+		return f, err
+	}
 	peers := map[string]members.Peer{}
 	for name, m := range c.Members {
 		peers[name] = members.Peer(m)

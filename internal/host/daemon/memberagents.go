@@ -8,11 +8,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/host/config"
 	"gated/internal/host/members"
 	"gated/internal/host/service"
 )
@@ -28,6 +30,22 @@ func (d *daemon) agentsOf() service.Members {
 		out.Active = &activeMember{m, d.gate.ID()}
 	}
 	return out
+}
+
+// checkScopes refuses a shared scope whose path here has a symbolic link: no caller's path would ever be below it. A directory
+// that is not there yet may be a file system that is not mounted.
+func checkScopes(c config.Store) error {
+	for name, on := range c.Scopes {
+		p, has := on[c.Member]
+		if !has {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(p); err == nil && real != p {
+			return refusal.New(refusal.Conflict, "there is a symbolic link in %s, which store.scopes.%s names for %s", p, name, c.Member).
+				WithHint("write %s into gated.yaml of each member", real)
+		}
+	}
+	return nil
 }
 
 // maxAnswer is the longest answer about one agent, in bytes.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -191,6 +192,36 @@ func TestASharedScope(t *testing.T) {
 	require.Equal(t, "r2", there.does("renew r2"))
 	require.Equal(t, "r1", here.does("transfer r1 b"))
 	require.Equal(t, "", there.does("check %s sub/x/y", two))
+
+	// A link in the path would keep every claim out of the shared scope.
+	g.second.end()
+	link := filepath.Join(g.first.dir, "link")
+	require.NoError(t, os.Symlink(two, link))
+	g.store(g.second, strings.Replace(g.read(g.second), "node2: \""+two, "node2: \""+link, 1))
+	err := g.second.serveAll(t.Context())
+	refused(t, err, refusal.Conflict, "there is a symbolic link in "+link, two)
+}
+
+// A claim of a standby's agent waits at the member that decides, and leaves the queue with its caller.
+func TestAClaimOfAStandbyWaits(t *testing.T) {
+	g := newForwarding(t)
+	g.start()
+	dir := g.first.checkout("repo")
+	a, b, c := g.second.actor(nil), g.second.actor(nil), g.second.actor(nil)
+	for name, who := range map[string]*actor{"a": a, "b": b, "c": c} {
+		who.does("register %s", name)
+	}
+	require.Equal(t, "r1", a.does("reserve %s x", dir))
+	b.begin("wait %s x", dir)
+	require.Eventually(t, func() bool {
+		return strings.Contains(c.cannot(refusal.Conflict, "reserve %s x", dir), " a ")
+	}, patience, time.Millisecond)
+	require.Equal(t, "r1", a.does("release r1"))
+	require.Equal(t, "ok r2", b.line())
+	c.begin("wait %s x", dir)
+	c.kill()
+	b.kill()
+	require.Equal(t, "r3", a.does("wait %s x", dir), "a caller that is gone waits no more")
 }
 
 // A member that was taken over says what is not so about agents.

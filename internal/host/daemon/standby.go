@@ -53,7 +53,7 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 		{"reload", func(ctx context.Context) error { d.reloadsLater(ctx, hup); return nil }},
 		{"the watchdog", d.watchdog},
 		{"the agents", func(ctx context.Context) error {
-			d.every(ctx, tickInterval, nil, "agents of this host", d.agents.Follow)
+			d.every(ctx, tickInterval, nil, "agents of this host", w.agents)
 			return nil
 		}},
 		{"what was decided", d.decided.Run},
@@ -108,6 +108,17 @@ func (w *standbyWatch) run(ctx context.Context) error {
 			return errTakeOver
 		}
 	}
+}
+
+// agents brings the agents of this host in line with the database, unless that is behind the ledger: what it lacks may be new.
+func (w *standbyWatch) agents(ctx context.Context) error {
+	w.mu.Lock()
+	behind := w.fault != nil
+	w.mu.Unlock()
+	if behind {
+		return nil
+	}
+	return w.d.agents.Follow(ctx)
 }
 
 // mayDecide returns why this member cannot take over, as of its last look at the ledger.

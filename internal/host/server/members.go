@@ -166,6 +166,7 @@ func (s *Server) forward(c *call, rt route) error {
 		case <-stop:
 		}
 	}()
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // a claim may wait for a day; the active member bounds it
 	resp, err := s.Members.Forward(ctx, call, c.r, c.body)
 	if err != nil {
 		if c.r.Context().Err() != nil {

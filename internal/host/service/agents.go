@@ -72,11 +72,15 @@ func registered(tx *store.Tx, h reserve.Holder) (bool, error) {
 	return agent.Registered(tx, h.Name, h.Registration)
 }
 
-// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process, and
-// an agent of another host, because that host's member tells of its end.
+// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process. An agent
+// of another host lives until its member tells of its end; a standby hears of that with the reservations.
 func (a *Agents) alive(h reserve.Holder) bool {
-	if h.Name == "" || h.Member != a.members.Self {
+	if h.Name == "" {
 		return true
+	}
+	if h.Member != a.members.Self {
+		r, ok := a.others.named(h.Name)
+		return a.members.Active != nil || ok && r.Account() == h.Account()
 	}
 	r, ok := a.Registry.Named(h.Name)
 	return ok && r.Account() == h.Account() && a.Registry.Alive(h.Name)

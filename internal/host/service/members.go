@@ -50,10 +50,10 @@ func (m Members) place(by op.Requester, at reserve.Place) reserve.Place {
 		if !has {
 			continue
 		}
-		if rel, ok := under(root, at.Path); ok {
+		if rel, ok := under(root, at.Path, at.Fold); ok {
 			return reserve.Place{In: name, Path: path.Join("/", rel), Fold: at.Fold, Names: names}
 		}
-		if rel, ok := under(at.Path, root); ok {
+		if rel, ok := under(at.Path, root, at.Fold); ok {
 			names.Shared = append(names.Shared, rel)
 		}
 	}
@@ -82,10 +82,16 @@ func (m Members) shown(by op.Requester, p reserve.Place) string {
 	return p.String()
 }
 
-// under returns a path relative to a directory, if it is that or below it.
-func under(dir, p string) (rel string, ok bool) {
-	if p == dir {
-		return "", true
+// under returns a path relative to a directory, if it is that or below it. fold ignores case.
+func under(dir, p string, fold bool) (rel string, ok bool) {
+	names, above := strings.Split(strings.TrimSuffix(p, "/"), "/"), strings.Split(strings.TrimSuffix(dir, "/"), "/")
+	if len(names) < len(above) {
+		return "", false
 	}
-	return strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+	for i, name := range above {
+		if names[i] != name && !(fold && strings.EqualFold(names[i], name)) {
+			return "", false
+		}
+	}
+	return strings.Join(names[len(above):], "/"), true
 }

@@ -51,6 +51,13 @@ func (o *others) remove(list []agent.Registration) {
 	})
 }
 
+// Count returns how many agents are registered, as far as this daemon keeps them: a standby those of its host.
+func (a *Agents) Count() int {
+	a.others.mu.RLock()
+	defer a.others.mu.RUnlock()
+	return len(a.Registry.All()) + len(a.others.byName)
+}
+
 // mayEnd refuses, as NotHolder, a caller that is neither the agent nor an operator.
 func (o *others) mayEnd(r agent.Registration, by op.Requester, operator bool) error {
 	if operator || r.Who() == by.Agent {
