@@ -133,7 +133,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, m *mem
 	}
 	d.drivers = d.backends.drivers(d.log)
 	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
-	d.drivers.add(scope.New(d.agents.Book), d.log)
+	d.drivers.add(scope.New(d.agents.Book, d.member.callers()), d.log)
 	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
 	if !d.member.standsBy() {
 		if err := d.firstEntries(ctx); err != nil {

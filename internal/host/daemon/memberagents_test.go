@@ -17,6 +17,7 @@ import (
 
 	"gated/client"
 	"gated/client/api"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/members"
 	"gated/internal/test/must"
@@ -293,4 +294,27 @@ func TestAMemberThatLiesAboutAgents(t *testing.T) {
 	require.NoError(t, send(uid+" 7 -", "DELETE", "/v1/members/agents/builder%232", ""))
 	require.Equal(t, []string{"tester#1"}, g.first.agents())
 	there.cannot(refusal.NotAllowed, "reserve %s y", dir)
+}
+
+// Operators take a reservation of another member's directory away, or give it to an agent of the other host.
+func TestTakingReservationsOfAnotherMemberAway(t *testing.T) {
+	g := newForwarding(t)
+	g.start()
+	dir := g.first.checkout("repo")
+	there, here := g.second.actor(nil), g.first.actor(nil)
+	require.Equal(t, "there#1", there.does("register there"))
+	require.Equal(t, "here#2", here.does("register here"))
+	require.Equal(t, "r1", there.does("reserve %s x", dir))
+	require.NoError(t, os.RemoveAll(dir), "what is at that path on the active host says nothing")
+	g.second.follows()
+	j := g.first.wants(op.ForceTransfer, "scope/s1", "reservation", "r1", "to", "here")
+	require.Equal(t, op.StatePending, j.State)
+	require.NoError(t, g.first.approve(*j.Request))
+	require.Equal(t, op.StateSucceeded, g.first.await(j.ID).State)
+	require.Equal(t, []string{"r1 here"}, g.first.reservations())
+	there.cannot(refusal.NotHolder, "release r1")
+	j = g.second.wants(op.ReleaseAll, "scope/s1")
+	require.NoError(t, g.second.approve(*j.Request))
+	require.Equal(t, op.StateSucceeded, g.second.await(j.ID).State)
+	require.Empty(t, g.first.reservations())
 }
