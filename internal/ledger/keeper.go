@@ -67,7 +67,13 @@ func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
 // Era returns the era that Begin took, 0 before.
 func (k *Keeper) Era() uint64 { return k.era }
 
-// known checks that the ledger goes on from the database here.
+// Check checks that the ledger goes on from a place of a database here.
+func (s Settings) Check(ctx context.Context, here store.Place) error {
+	_, err := s.known(ctx, here)
+	return err
+}
+
+// known is Check, and returns how far the ledger is.
 func (s Settings) known(ctx context.Context, here store.Place) (p Position, err error) {
 	if p, err = s.Engine.Position(ctx); err != nil {
 		return p, fmt.Errorf("read how far the ledger is: %w", err)

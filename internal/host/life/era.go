@@ -19,7 +19,17 @@ func rememberEra(dir string, era uint64) error {
 
 // Began reports whether this state directory began that era of its ledger. While its lock is held, no other process has
 // it, so nothing that was begun in that era is under way elsewhere.
-func Began(dir string, era uint64) bool {
+func Began(dir string, era uint64) bool { return era > 0 && lastEra(dir) == era }
+
+// lastEra is the era that this state directory began last, 0 if there is none.
+func lastEra(dir string) uint64 {
 	text, err := os.ReadFile(filepath.Join(dir, eraName))
-	return err == nil && era > 0 && strings.TrimSpace(string(text)) == strconv.FormatUint(era, 10)
+	if err != nil {
+		return 0
+	}
+	era, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return era
 }
