@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
+	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
@@ -26,12 +27,14 @@ const maxApart = time.Minute
 // member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
 type member struct {
 	config.Store
-	dir    string
-	engine ledger.Engine
-	lease  *lease.Lease // of the active one; nil on a standby
-	mine   bool         // this state directory began the era before, so no other host is at anything
-	forced bool         // an operator had it take over while another member may have been alive
-	log    *slog.Logger
+	dir       string
+	engine    ledger.Engine
+	lease     *lease.Lease // of the active one; nil on a standby
+	mine      bool         // this state directory began the era before, so no other host is at anything
+	forced    bool         // an operator had it take over while another member may have been alive
+	stopPings func()       // of the time in which it becomes the active one; nil before
+	own       bool         // that its era is its own is written down
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	at     ledger.Position // as the ledger answered last
@@ -77,20 +80,83 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 
 // decide serves as the active member.
 func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	m.pings(ctx)
+	defer m.serves()
 	m.lease = lease.New(m.engine, m.Lease, boot)
 	opened, err := life.OpenActive(ctx, m.dir, o.Logger, m.lease)
 	if err != nil {
 		return false, err
 	}
 	m.log.Info("this member decides", "member", m.Member, "era", m.lease.Era())
-	if m.forced {
+	if m.forced || !m.mine && m.cameBack() {
 		// The member before was alive, and does not know yet that it is not the active one.
-		if err := m.lease.Wait(ctx); err != nil || ctx.Err() != nil {
+		m.log.Info("this member waits for the one before", "longest", m.longest())
+		if err := m.lease.Wait(ctx, m.longest()); err != nil || ctx.Err() != nil {
 			return false, errors.Join(err, opened.Close())
 		}
 	}
 	served, err = serve(ctx, opened, m, o, hup)
 	return served, errors.Join(err, opened.Close())
+}
+
+// changing is how long the service manager hears that a member lives that becomes the active one. A start may take as long.
+const changing = 10 * time.Minute
+
+// pings tells the service manager that this daemon lives while it becomes the active member: it heard that the standby is
+// ready, and would end a daemon that is silent. It ends with serves, which the active member's own watchdog follows.
+func (m *member) pings(ctx context.Context) {
+	interval := systemd.Watchdog()
+	if interval <= 0 {
+		return
+	}
+	ctx, m.stopPings = context.WithTimeout(ctx, changing+m.longest())
+	go func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			if err := systemd.Notify(systemd.Alive); err != nil {
+				m.log.Warn("the service manager was not told", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+// serves ends pings.
+func (m *member) serves() {
+	if m != nil && m.stopPings != nil {
+		m.stopPings()
+	}
+}
+
+// cameBack reports whether the member before gave a sign of life after the last look of the standby, and before this era.
+func (m *member) cameBack() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, taken := m.at, m.lease.Taken()
+	return taken.Beat != was.Beat || taken.Last != was.Last || taken.Era != was.Era+1
+}
+
+// longest is for how long a member before may act without a sign of life: gated.yaml of each member says its own.
+func (m *member) longest() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.Lease, time.Duration(m.active.Lease)*time.Second)
+}
+
+// remember writes down that the era is this member's own, once nothing is left that another host began. Until then a start
+// waits, and takes no step that is under way for one of its own.
+func (m *member) remember(elsewhere func() bool) error {
+	if m == nil || m.own || !m.mine && elsewhere() {
+		return nil
+	}
+	err := life.RememberEra(m.dir, m.lease.Era())
+	m.own = err == nil
+	return err
 }
 
 // standsBy reports whether another member decides.
@@ -185,9 +251,23 @@ func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
 }
 
-// look reads who decides, from the entries of the log since the last look.
+// look reads who decides: the first time from the end of the log, then from the entries since the last look.
 func (m *member) look(ctx context.Context, s *store.Store) error {
 	return s.View(ctx, func(tx *store.Tx) error {
+		if m.read == 0 {
+			head, err := audit.ReadHead(tx)
+			if err != nil {
+				return err
+			}
+			started, err := audit.Newest(tx, audit.Started)
+			if err != nil {
+				return err
+			}
+			m.mu.Lock()
+			m.active = started.Member
+			m.mu.Unlock()
+			m.read = head.Seq
+		}
 		for {
 			entries, err := audit.After(tx, m.read, 512)
 			if err != nil || len(entries) == 0 {

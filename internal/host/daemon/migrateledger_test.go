@@ -93,7 +93,9 @@ func TestAGateGetsALedgerAndLeavesIt(t *testing.T) {
 // refuses starts the member, which has to end with that text.
 func (m *groupMember) refuses(text string) {
 	m.t.Helper()
-	err := m.serveAll(m.t.Context())
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	err := m.serveAll(ctx)
 	require.Error(m.t, err)
 	r := refusal.As(err)
 	require.Contains(m.t, r.Detail+" "+r.Hint, text)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/host/systemd"
@@ -79,6 +80,7 @@ type standbyWatch struct {
 	opened *life.Opened
 	d      *daemon // nil before it serves
 	watch  lease.Watch
+	looked bool // there was a look before
 }
 
 // run follows until ctx ends or this member takes over.
@@ -133,7 +135,7 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	}
 	quiet := w.watch.Look(at, asked, boot())
 	here, err := w.opened.Store.Follow(ctx)
-	if errors.Is(err, refusal.Unavailable) || ctx.Err() != nil {
+	if errors.Is(err, refusal.Unavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil {
 		w.say(err)
 		return false, nil
 	}
@@ -152,9 +154,26 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	w.at, w.group, w.silent = at, here.Number, quiet
 	w.mu.Unlock()
 	w.mine = life.Began(w.dir, at.Era)
+	if err := w.namesake(at, quiet); err != nil {
+		return false, err
+	}
 	err = w.sameTime(ctx)
 	w.say(err)
-	return err == nil && (w.mine || quiet >= w.Lease), nil
+	return err == nil && (w.mine || quiet >= w.longest()), nil
+}
+
+// namesake refuses to go on beside a daemon of the same name that lives. Both would be the same one in the log, and for
+// people.
+func (w *standbyWatch) namesake(at ledger.Position, quiet time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	same := w.active.Name == w.Member && w.active.Era == int64(at.Era) && !w.mine
+	if w.looked && same && quiet == 0 {
+		return refusal.New(refusal.Conflict, "another daemon that decides has the name %s, too", w.Member).
+			WithHint("give this member another name in gated.yaml, under store: member")
+	}
+	w.looked = true
+	return nil
 }
 
 // whole returns an error if the ledger is not one that this database can go on from.
@@ -195,7 +214,8 @@ func (d *daemon) trustAsWritten(ctx context.Context) error {
 		return err
 	}
 	d.gate.Follow(list.Trust, list.Version.Epoch)
-	return d.showSigners(ctx)
+	d.checkSigners(ctx)
+	return nil
 }
 
 // reloadsLater answers what asks for a reload: this member reads its settings when it takes over.

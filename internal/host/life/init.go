@@ -80,6 +80,11 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 		return InitResult{}, refusal.New(refusal.BadParams, "the host %q is not a name", o.Host).
 			WithHint("name it with --host")
 	}
+	if o.Store != nil {
+		if err := o.Store.Check(); err != nil {
+			return InitResult{}, err
+		}
+	}
 	if len(o.Operators) == 0 {
 		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
 			WithHint("give one with --operator KEY.pub")
@@ -179,7 +184,7 @@ func firstLedger(ctx context.Context, dir *state.Dir, o InitOptions, key checkpo
 	}
 	k := ledger.New(s)
 	return store.Options{Keeper: k, Local: ledger.LocalNames()}, func() error {
-		return errors.Join(e.Close(), rememberEra(dir.Path(), k.Era()))
+		return errors.Join(e.Close(), RememberEra(dir.Path(), k.Era()))
 	}, nil
 }
 

@@ -40,6 +40,8 @@ func decide(t *testing.T, dir string, l *memory.Ledger) {
 		_, err = audit.Append(tx, audit.Entry{Kind: audit.Started, Gate: o.ID.Gate, Time: time.Unix(1_800_000_000, 0)})
 		return err
 	}))
+	at := must.Get(o.Store.Place(t.Context()))(t)
+	require.NoError(t, RememberEra(dir, at.Era))
 	require.NoError(t, o.Close())
 }
 

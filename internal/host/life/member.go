@@ -24,13 +24,25 @@ type Engines func(ctx context.Context, c config.Store, gate op.GateID) (ledger.E
 
 // Postgres opens the ledger that gated.yaml names.
 func Postgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
-	return pg.Open(ctx, pgSettings(c, gate))
+	e, err := pg.Open(ctx, pgSettings(c, gate))
+	if err != nil {
+		return nil, away(err)
+	}
+	return e, nil
+}
+
+// away is what is said of a ledger that cannot be opened.
+func away(err error) error {
+	if r := new(refusal.Refusal); errors.As(err, &r) {
+		return err
+	}
+	return refusal.New(refusal.Unavailable, "%v", err).WithHint("nothing is decided: see whether PostgreSQL answers, and store.postgres in gated.yaml")
 }
 
 // CreatePostgres is Postgres for a gate that has no ledger yet.
 func CreatePostgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
 	if err := pg.Create(ctx, pgSettings(c, gate)); err != nil {
-		return nil, err
+		return nil, away(err)
 	}
 	return Postgres(ctx, c, gate)
 }
@@ -59,21 +71,12 @@ func OpenStandby(ctx context.Context, path string, log *slog.Logger, e ledger.En
 }
 
 // OpenActive is Open for the member that decides from now on: it begins an era of the ledger, so an earlier active member
-// decides nothing more.
+// decides nothing more. RememberEra is the caller's.
 func OpenActive(ctx context.Context, path string, log *slog.Logger, e ledger.Engine) (*Opened, error) {
-	var k *ledger.Keeper
-	o, err := open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
+	return open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
 		s, err := ledgerOf(ctx, dir, id, e)
-		k = ledger.New(s)
-		return store.Options{Keeper: k, Local: ledger.LocalNames()}, err
+		return store.Options{Keeper: ledger.New(s), Local: ledger.LocalNames()}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := rememberEra(o.Dir.Path(), k.Era()); err != nil {
-		return nil, errors.Join(err, o.Close())
-	}
-	return o, nil
 }
 
 // ledgerOf returns the settings of a gate's ledger. A database that is in no ledger yet is Conflict: a start must not

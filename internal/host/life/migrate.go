@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
@@ -13,6 +14,7 @@ import (
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
 )
 
@@ -95,6 +97,10 @@ func begin(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engi
 	if err != nil {
 		return 0, ledgerSays(dir, err)
 	}
+	if at.Era == ledger.Ended {
+		return 0, refusal.New(refusal.Conflict, "the gate left this ledger, and no member comes back to it").
+			WithHint("name another PostgreSQL database in the section store of gated.yaml: it gets a ledger of its own")
+	}
 	if at.Last > 1 {
 		return 0, refusal.New(refusal.Conflict, "the ledger has %d groups of this gate already, and this database is none of its members'", at.Last).
 			WithHint("to make this host a member: gated join, with another state directory")
@@ -103,19 +109,22 @@ func begin(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engi
 	if err != nil {
 		return 0, err
 	}
-	here, err := catchUp(ctx, dir, s)
+	here, era, err := catchUp(ctx, dir, s)
+	if err == nil {
+		err = RememberEra(dir.Path(), era)
+	}
 	return here.Number, err
 }
 
 // catchUp begins an era, and brings the database and the ledger to the same group.
-func catchUp(ctx context.Context, dir *state.Dir, s ledger.Settings) (store.Place, error) {
+func catchUp(ctx context.Context, dir *state.Dir, s ledger.Settings) (store.Place, uint64, error) {
 	k := ledger.New(s)
 	opened, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Keeper: k, Local: ledger.LocalNames()})
 	if err != nil {
-		return store.Place{}, cannotOpen(ctx, dir.Database(), err)
+		return store.Place{}, 0, cannotOpen(ctx, dir.Database(), err)
 	}
 	here, err := opened.Place(ctx)
-	return here, errors.Join(err, opened.Close(), rememberEra(dir.Path(), k.Era()))
+	return here, k.Era(), errors.Join(err, opened.Close())
 }
 
 // ToSQLite takes a gate out of its ledger: it goes on in the database of this member alone, with the same id. The ledger is
@@ -178,19 +187,50 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 	if err != nil {
 		return 0, err
 	}
-	here, err := catchUp(ctx, dir, s)
+	here, era, err := catchUp(ctx, dir, s)
 	if err != nil {
 		return 0, err
 	}
 	if !mine { // another member may be at something, and not know of the era yet
+		before, err := lookBehind(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		c.Lease = max(c.Lease, time.Duration(before.Lease)*time.Second)
 		if o.Waiting != nil {
 			o.Waiting(c)
 		}
-		if err := errors.Join(held.Wait(ctx), ctx.Err()); err != nil {
+		if err := errors.Join(held.Wait(ctx, c.Lease), ctx.Err()); err != nil {
 			return 0, ledgerSays(dir, err)
 		}
 	}
-	return here.Number, ledgerSays(dir, held.End(ctx, held.Era()))
+	if err := RememberEra(dir.Path(), era); err != nil {
+		return 0, err
+	}
+	return here.Number, ledgerSays(dir, held.End(ctx, era))
+}
+
+// lookBehind returns the member that decided last. It refuses while a step is dispatched: the gate of one host would take it
+// for a step of its own, and another host may still be at it.
+func lookBehind(ctx context.Context, dir *state.Dir) (m audit.Member, err error) {
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
+	if err != nil {
+		return m, cannotOpen(ctx, dir.Database(), err)
+	}
+	var steps []op.Step
+	err = s.View(ctx, func(tx *store.Tx) (err error) {
+		if steps, err = journal.InState(tx, op.StateDispatched); err != nil {
+			return err
+		}
+		started, err := audit.Newest(tx, audit.Started)
+		m = started.Member
+		return err
+	})
+	if err = errors.Join(err, s.Close()); err == nil && len(steps) > 0 {
+		err = refusal.New(refusal.Conflict, "the step %s on %s is under way, and another member began it", steps[0].ID, steps[0].Target).
+			WithHint("start the daemon on this member, wait until gated status says that it decides and opsign list shows the end of the step, and stop it")
+	}
+	return m, err
 }
 
 // endedHere goes on with a call that was cut off after it ended the ledger, and refuses on every other member.

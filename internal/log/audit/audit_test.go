@@ -112,7 +112,7 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 		Target: "guest/web", Incarnation: "i1", Class: op.Benign, Rule: "create-new", Code: refusal.Conflict, Stage: refusal.StageNonce,
 		Detail: "π \u2028 <&>", Payload: op.SHA256(nil), Signers: []string{"alice operational SHA256:x"}, Count: 3,
 		Made: &audit.Made{Creator: "agent:x", Scratch: true, ScratchUntil: when.UTC(), Storage: []op.StorageID{"data:1"}}, Gate: "g",
-		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 3, SHA256: "s", How: "j1.1"}, Edited: true, HeadKey: "k", Member: audit.Member{Name: "node1", Era: 7}, ShownSHA256: "f",
+		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 3, SHA256: "s", How: "j1.1"}, Edited: true, HeadKey: "k", Member: audit.Member{Name: "node1", Era: 7, Lease: 15}, ShownSHA256: "f",
 			OutputSHA256: "o", Undoes: "j1.1", Set: audit.Set{Name: "web", SHA256: "d"},
 			Ended:        audit.Ended{Registrations: 2, Reservations: 1},
 			Registration: audit.Registration{ID: 7, Name: "builder", PID: 4711, Token: true, SHA256: "b"}}}
