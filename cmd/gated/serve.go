@@ -103,7 +103,7 @@ one second after its last change. It logs to standard error.`,
 				_ = t.Emit(listening{url, config.Dir, hosts}) // nobody reads it, then
 				return
 			}
-			t.Print("listening on %s, serving %s from %s\n", url, count(hosts, "host"), op.Shown(config.Dir))
+			t.Print("listening on %s, serving %s from %s\n", url, cli.Count(hosts, "host"), op.Shown(config.Dir))
 		}
 		h, err := hubserver.New(config)
 		if err != nil {

@@ -124,14 +124,5 @@ func (tx *Tx) Rows(local []string) ([]byte, error) {
 	if tx.done {
 		return nil, errTxDone
 	}
-	return tx.s.dump(stays(local), unbounded)
-}
-
-// stays are the tables whose rows do not travel.
-func stays(local []string) map[string]bool {
-	all := map[string]bool{storeTable: true}
-	for _, name := range local {
-		all[name] = true
-	}
-	return all
+	return tx.s.dump(staying(local), unbounded)
 }

@@ -22,7 +22,7 @@ func (tx *Tx) Image(local []string, most int) (k Kept, err error) {
 	if err := tx.s.one(noDeadline, `SELECT user_version FROM pragma_user_version`, &k.Schema); err != nil {
 		return k, err
 	}
-	k.Changes, err = tx.s.dump(stays(local), most)
+	k.Changes, err = tx.s.dump(staying(local), most)
 	return k, err
 }
 
@@ -44,7 +44,7 @@ func (tx *Tx) Sums(local []string) (here Place, sums []TableSum, err error) {
 	}
 	var h hash.Hash
 	var row []byte
-	err = tx.s.eachTable(stays(local), func(table, query string) error {
+	err = tx.s.eachTable(staying(local), func(table, query string) error {
 		h = sha256.New()
 		t := TableSum{Table: table}
 		err := tx.s.eachRow(table, query, func(c Change) error {

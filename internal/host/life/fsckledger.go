@@ -12,7 +12,7 @@ import (
 // member's database. It replays the ledger into a database of its own, and works beside a running daemon.
 func FsckLedger(ctx context.Context, o LedgerOptions, report *FsckReport) error {
 	return withLedger(ctx, o, func(l opened) error {
-		key, err := l.key(ctx)
+		key, err := publicKey(ctx, l.Store, l.ID.Gate, "start the daemon once")
 		if err != nil {
 			return err
 		}
