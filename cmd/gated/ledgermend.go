@@ -21,12 +21,12 @@ func (t *tool) ledgerCompactCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "compact",
 		Short: "Make the ledger shorter: all rows of now take the place of the groups before",
-		Long: `Signs all rows of this member's database with the gate's key, puts them into the ledger, and drops the groups before
-them. It works beside a running daemon, on each member. A member that has not read those groups yet has to join anew. To
-compare this member's rows with the ledger first: gated fsck --ledger.`,
+		Long: `Replays the ledger and compares it with this member's database. Then it signs all rows with the gate's key, puts them
+into the ledger, and drops the groups before them. It works beside a running daemon, on each member. A member that has
+not read those groups yet has to join anew. If a table differs, nothing is changed; gated fsck --ledger names each.`,
 		Example: "  gated ledger compact --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		r, err := life.Compact(c.Context(), life.LedgerOptions{StateDir: stateDir(dir)})
+		r, err := life.Compact(c.Context(), life.LedgerOptions{StateDir: stateDir(dir), Progress: t.replaying("compared")})
 		if err != nil {
 			return err
 		}

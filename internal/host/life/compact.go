@@ -16,17 +16,26 @@ type Compacted struct {
 }
 
 // Compact makes all rows of this member's database the base of the ledger. The groups before it are dropped, so that the
-// ledger is shorter and a new member replays less. It works beside a running daemon, on each member. Cut off at any moment,
-// the ledger has the groups or the base, and it can be called again.
+// ledger is shorter and a new member replays less. First it replays them and compares, because a wrong row would be in each
+// member's database for ever. It works beside a running daemon, on each member. Cut off at any moment, the ledger has the
+// groups or the base, and it can be called again.
 func Compact(ctx context.Context, o LedgerOptions) (c Compacted, err error) {
 	err = withLedger(ctx, o, func(l opened) error {
 		s, err := memberSettings(l.Dir, l.ID, l.engine)
 		if err != nil {
 			return err
 		}
-		image, err := imageOf(ctx, l.Store)
+		image, sums, err := imageOf(ctx, l.Store)
 		if err != nil {
 			return err
+		}
+		others, err := sums.differ(ctx, s, o.Progress)
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			return refusal.New(refusal.Conflict, "the table %s has %d rows that are not those of the ledger, so they are no base, and nothing was dropped",
+				others[0].table, others[0].here).WithHint("gated fsck --ledger names every table; compact on another member, and join this one again")
 		}
 		if _, c.Dropped, err = ledger.Compact(ctx, s, image); errors.Is(err, ledger.ErrFenced) {
 			return refusal.New(refusal.Unavailable, "another member took over meanwhile, and the ledger is as it was").WithHint("say it again")
@@ -40,18 +49,20 @@ func Compact(ctx context.Context, o LedgerOptions) (c Compacted, err error) {
 	return c, err
 }
 
-// imageOf is all rows that travel, of one moment, and the place of that moment.
-func imageOf(ctx context.Context, s *store.Store) (image store.Kept, err error) {
+// imageOf is all rows that travel, of one moment, with the place of that moment and the sums of the tables.
+func imageOf(ctx context.Context, s *store.Store) (image store.Kept, sums replayable, err error) {
 	err = s.View(ctx, func(tx *store.Tx) (err error) {
-		image, err = tx.Image(ledger.LocalNames(), ledger.MaxRows)
-		return err
+		if image, err = tx.Image(ledger.LocalNames(), ledger.MaxRows); err != nil {
+			return err
+		}
+		return sums.read(tx)
 	})
 	switch {
 	case errors.Is(err, store.ErrTooLarge):
-		return image, refusal.New(refusal.Unavailable, "this gate has more than %d MiB of rows, and a base has no more", ledger.MaxRows>>20).
+		err = refusal.New(refusal.Unavailable, "this gate has more than %d MiB of rows, and a base has no more", ledger.MaxRows>>20).
 			WithHint("the ledger goes on as it is, and grows")
 	case err == nil && image.Number == 0:
-		return image, refusal.New(refusal.Conflict, "this gate is in no ledger yet").WithHint("gated migrate --to postgres begins one")
+		err = refusal.New(refusal.Conflict, "this gate is in no ledger yet").WithHint("gated migrate --to postgres begins one")
 	}
-	return image, err
+	return image, sums, err
 }

@@ -127,7 +127,7 @@ func (l opened) all(ctx context.Context, key ledger.Verifier, s LedgerState, pro
 	for {
 		kept, err := ledger.Read(ctx, l.engine, string(l.ID.Gate), key, at)
 		if errors.Is(err, ledger.ErrBehind) {
-			return refusal.New(refusal.Unavailable, "the ledger got a new base meanwhile").WithHint("say it again")
+			return newBase()
 		}
 		if err != nil {
 			return err

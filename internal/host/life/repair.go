@@ -48,22 +48,19 @@ func RepairLedger(ctx context.Context, o RepairOptions) (r Repair, err error) {
 	if err != nil {
 		return r, err
 	}
-	here, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return r, cannotOpen(ctx, dir.Database(), err)
-	}
-	defer func() { err = errors.Join(err, here.Close()) }()
-	if err := current(ctx, here); err != nil {
-		return r, err
-	}
-	e, err := o.Engines(ctx, c, id.Gate)
-	if err != nil {
-		return r, ledgerSays(dir, err)
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	l := opened{&Opened{Dir: dir, Store: here, ID: id}, c, e}
-	r, err = l.repair(ctx, o)
-	return r, ledgerSays(dir, err)
+	err = reading(ctx, dir, func(here *store.Store) (err error) {
+		if err := current(ctx, here); err != nil {
+			return err
+		}
+		e, err := o.Engines(ctx, c, id.Gate)
+		if err != nil {
+			return ledgerSays(dir, err)
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		r, err = opened{&Opened{Dir: dir, Store: here, ID: id}, c, e}.repair(ctx, o)
+		return ledgerSays(dir, err)
+	})
+	return r, err
 }
 
 // elsewhere is what to do if this member does not have every decision.
@@ -77,7 +74,7 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 	if err != nil {
 		return r, err
 	}
-	image, err := imageOf(ctx, l.Store)
+	image, _, err := imageOf(ctx, l.Store)
 	if err != nil {
 		return r, err
 	}
@@ -111,11 +108,12 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 func (l opened) goesOn(ctx context.Context, s ledger.Settings, here store.Place, r *Repair, progress func(groups, of uint64)) error {
 	var there audit.Head
 	var at store.Place
-	err := replayed(ctx, s, r.There.Last, told(progress, r.There.Last), func(replay *store.Store) error {
+	err := replayed(ctx, s, r.There.Last, told(progress, r.There.Last), func(replay *store.Store) (err error) {
+		if at, err = replay.Place(ctx); err != nil {
+			return err
+		}
 		return replay.View(ctx, func(tx *store.Tx) (err error) {
-			if there, err = audit.ReadHead(tx); err == nil {
-				at, _, err = tx.Sums(nil)
-			}
+			there, err = audit.ReadHead(tx)
 			return err
 		})
 	})
