@@ -28,7 +28,8 @@ that only the daemon says so.
 With --ledger it also replays the ledger, up to the place of this member's database, and compares all rows that
 travel.`,
 		Example: "  gated fsck --state /var/lib/gated\n" +
-			"  gated fsck --quick",
+			"  gated fsck --quick\n" +
+			"  gated fsck --ledger --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if quick && ledger {
 			return cli.Usage("--ledger reads all, and --quick does not")
