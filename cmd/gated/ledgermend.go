@@ -64,8 +64,9 @@ decided after the loss.`,
 		o.StateDir = stateDir(o.StateDir)
 		o.Progress = t.replaying("applied")
 		o.Agree = func(r life.Repair) error {
-			t.Say("the ledger has %d groups and %d entries of the audit log; this member has %d groups and %d entries\n",
-				r.There.Last, r.EntriesThere, r.Here.Number, r.EntriesHere)
+			t.Say("the ledger has %d groups and %d entries of the audit log; this member has %d groups and %d entries\n"+
+				"if another member told a decision after group %d, that decision is lost\n",
+				r.There.Last, r.EntriesThere, r.Here.Number, r.EntriesHere, r.Here.Number)
 			return t.agree(yes, "did this member decide last, and does no other member run? (yes) ", refusal.New(refusal.Cancelled, "nothing was changed").
 				WithHint("compare gated ledger status on each member"))
 		}
