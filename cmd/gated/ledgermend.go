@@ -53,9 +53,9 @@ func (t *tool) ledgerRepairCommand() *cobra.Command {
 		Use:   "repair",
 		Short: "Give a ledger that lost groups all that this member has",
 		Long: `For the owner of the state directory, while no member runs, on the member that decided last. All rows of its database
-become all that the ledger has, in a later era. The gate's id stays, because no decision that a caller heard of is lost.
-Members at the same place go on; others join anew. It refuses on a member that did not decide last, and if another one
-decided after the loss.`,
+become all that the ledger has, in a later era. The gate's id stays. Members at the same place go on; others join anew.
+It refuses if this member, or what the ledger has left, shows that another one decided later. It cannot see a member
+that is lost, so it says what it goes on with, and asks.`,
 		Example: "  gated ledger repair --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {

@@ -142,7 +142,8 @@ func (w *world) run(guest string) error {
 }
 
 // TestRandomDecisionsAreReplayed has a gate decide, with faults of the ledger, restarts, bases, and other machines that
-// take over and join. At the end each member that goes on has the same rows, and an empty store, into which the ledger is replayed, has the same tables.
+// take over and join. At the end each member that goes on has the same rows, and an empty store, into which the ledger is
+// replayed, has the same tables.
 func TestRandomDecisionsAreReplayed(t *testing.T) {
 	groups, bases, followed := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

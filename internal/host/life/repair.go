@@ -28,9 +28,9 @@ type Repair struct {
 }
 
 // RepairLedger makes all rows of this member's database all that the ledger has, in a later era. It is for a ledger that
-// lost groups or was set back, on the member that decided last. So every decision that a caller heard of stays, and the
-// gate's id with it. Another member, and one whose ledger was written on meanwhile, are Conflict. Cut off at any moment, it
-// can be called again.
+// lost groups or was set back, on the member that decided last: then every decision that a caller heard of stays, and the
+// gate's id with it. Another member, as far as its files show that, and one whose ledger was written on meanwhile, are
+// Conflict. Agree hears how much both have. Cut off at any moment, it can be called again.
 func RepairLedger(ctx context.Context, o RepairOptions) (r Repair, err error) {
 	c, err := ledgerSettings(o.StateDir)
 	if err != nil {

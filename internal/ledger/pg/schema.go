@@ -9,7 +9,8 @@ import (
 // known is the version of the tables that this program makes and knows. Version 1 had no bases.
 const known = 2
 
-// tables makes the tables if they are missing, and brings those of version 1 to version 2, as one transaction. Everything of a gate is bytea, because text refuses NUL.
+// tables makes the tables if they are missing, and brings those of version 1 to version 2, as one transaction. Everything of a
+// gate is bytea, because text refuses NUL.
 const tables = `SELECT pg_advisory_xact_lock(7164526);
 CREATE SCHEMA IF NOT EXISTS gated;
 CREATE TABLE IF NOT EXISTS gated.version (version bigint NOT NULL);
