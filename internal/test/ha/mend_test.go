@@ -43,6 +43,7 @@ func TestALedgerIsMadeShorterAndRepaired(t *testing.T) {
 	w.run("gated", "fsck", "--ledger", "--state", two.state)
 	w.run("gated", "fsck", "--ledger", "--state", one.state)
 	told := len(one.entries())
+	require.Contains(t, w.refused(int(api.ExitRefused), "ledger", "repair", "--yes", "--state", one.state), "uses the state directory")
 	one.kill()
 
 	w.pair.First.Exec(t, `DELETE FROM gated.groups`)
