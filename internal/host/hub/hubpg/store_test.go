@@ -1,0 +1,69 @@
+package hubpg_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/host/hub/hubpg"
+	"gated/internal/host/hub/hubstate"
+	"gated/internal/host/hub/hubstate/statetest"
+	"gated/internal/test/must"
+	"gated/internal/test/postgres"
+)
+
+// know puts documents of a host into the database.
+func know(t testing.TB, s *hubpg.Store, host string) {
+	t.Helper()
+	d := hubstate.Document{Body: []byte("{}"), Tag: "tag", Revision: "r1"}
+	must.Get(s.Load(t.Context(), host, d, d))(t)
+}
+
+func open(t testing.TB, dsn string) *hubpg.Store {
+	t.Helper()
+	s := must.Get(hubpg.Open(t.Context(), dsn))(t)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// empty removes what a case left.
+func empty(t testing.TB, c *postgres.Cluster) {
+	c.Exec(t, `TRUNCATE gatedhub.documents, gatedhub.reports, gatedhub.requests, gatedhub.heads, gatedhub.evidence`)
+}
+
+func TestStore(t *testing.T) {
+	c := postgres.Primary(t)
+	require.NoError(t, hubpg.Create(t.Context(), c.DSN()))
+	require.NoError(t, hubpg.Create(t.Context(), c.DSN()), "it changes nothing")
+	for name, dsn := range map[string]string{"direct": c.DSN(), "PgBouncer": postgres.DSN(postgres.PgBouncer(t, c, "transaction"))} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, dsn)
+			statetest.Run(t, func(t *testing.T) statetest.World {
+				empty(t, c)
+				return statetest.World{Store: s, Know: func(t testing.TB, host string) { know(t, s, host) }}
+			})
+		})
+	}
+	t.Run("documents", func(t *testing.T) { empty(t, c); documents(t, open(t, c.DSN())) })
+}
+
+func documents(t *testing.T, s *hubpg.Store) {
+	for i := range 5 {
+		know(t, s, fmt.Sprintf("pve%d", i))
+	}
+	require.Equal(t, []string{"pve0", "pve1"}, must.Get(s.Hosts(t.Context(), "", 2))(t))
+	require.Equal(t, []string{"pve2", "pve3", "pve4"}, must.Get(s.Hosts(t.Context(), "pve1", 10))(t))
+	d := must.Get(s.Document(t.Context(), "pve1", "desired", ""))(t)
+	require.Equal(t, hubstate.Document{Body: []byte("{}"), Tag: "tag", Revision: "r1"}, d)
+	require.Nil(t, must.Get(s.Document(t.Context(), "pve1", "desired", "tag"))(t).Body)
+	must.Err(s.Document(t.Context(), "nobody", "desired", ""))(t)
+	require.False(t, must.Get(s.Load(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t), "nothing changed")
+	d.Tag, d.Body = "tag 2", []byte("{2}")
+	require.True(t, must.Get(s.Load(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t))
+	require.Equal(t, d, must.Get(s.Document(t.Context(), "pve1", "desired", "tag"))(t))
+	require.True(t, must.Get(s.Forget(t.Context(), "pve1"))(t))
+	require.False(t, must.Get(s.Forget(t.Context(), "pve1"))(t))
+	require.Error(t, s.Has(t.Context(), "pve1"))
+	require.NoError(t, s.Has(t.Context(), "pve2"))
+}
