@@ -12,6 +12,9 @@ import (
 	"gated/internal/base/refusal"
 )
 
+// Schema is the name of the tables' schema.
+const Schema = "gatedhub"
+
 // version is that of the tables which this program makes and knows.
 const version = 1
 

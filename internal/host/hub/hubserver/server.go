@@ -19,6 +19,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubstate"
@@ -107,7 +108,7 @@ func tokenOf(file string) (*[sha256.Size]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	token, err := hub.ReadTokenFile(file)
+	token, err := ownfile.ReadToken(file)
 	if err != nil {
 		return nil, refusal.New(refusal.BadParams, "%s", refusal.As(err).Detail).
 			WithHint("a token file is one line, and its owner's alone: chmod 600 %s", file)
