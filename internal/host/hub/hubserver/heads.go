@@ -1,6 +1,7 @@
 package hubserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -58,6 +59,11 @@ func (h *Hub) head(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	first, err := hubstate.TakeHead(r.Context(), h.Store, head, h.Now())
+	var odd *hubstate.Contradiction
+	if errors.As(err, &odd) {
+		h.Logger.Warn("a gate's audit log does not go on", "gate", head.Gate, "host", op.Shown(host), "why", odd.Evidence.Why.String(),
+			"kept", headWords(odd.Was), "now", headWords(odd.Evidence))
+	}
 	if err != nil {
 		return err
 	}
