@@ -141,7 +141,7 @@ func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, k
 	}
 	for _, r := range rows {
 		if r.Detail != "" {
-			t.Say("%s %s: %s\n", cli.Inline(r.Host), cli.Inline(r.Request), cli.Inline(r.Detail))
+			t.Say("%s %s: %s\n", cli.Inline(r.Host), cli.Inline(r.Request), cli.Lines(r.Detail))
 		}
 	}
 	return worst, nil
