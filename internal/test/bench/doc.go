@@ -66,6 +66,7 @@ var parts = []part{
 	{"hook", 6, (*bench).hook, false},
 	{"mcp", 2, (*bench).mcp, false},
 	{"growth", 6, (*bench).growth, true},
+	{"fleet", 7, (*bench).fleet, true},
 }
 
 // Parts returns the names of the parts in the order in which they are measured.
