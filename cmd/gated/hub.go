@@ -81,7 +81,7 @@ func (t *tool) hub(ctx context.Context, l hubLine) error {
 	}
 	from := op.Shown(l.Dir)
 	if l.postgres != "" {
-		s, err := hubpg.Open(ctx, l.postgres)
+		s, err := hubpg.Open(ctx, hubpg.Settings{Connection: l.postgres})
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (t *tool) hubCreateCommand() *cobra.Command {
 		if err := needPostgres(postgres); err != nil {
 			return err
 		}
-		if err := hubpg.Create(c.Context(), postgres); err != nil {
+		if err := hubpg.Create(c.Context(), hubpg.Settings{Connection: postgres}); err != nil {
 			return err
 		}
 		if t.JSON {
@@ -159,7 +159,7 @@ forget removes it.`,
 		if err := needPostgres(postgres); err != nil {
 			return err
 		}
-		s, err := hubpg.Open(c.Context(), postgres)
+		s, err := hubpg.Open(c.Context(), hubpg.Settings{Connection: postgres})
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ signed heads of its gate stay, as evidence.`,
 		if err := needPostgres(postgres); err != nil {
 			return err
 		}
-		s, err := hubpg.Open(c.Context(), postgres)
+		s, err := hubpg.Open(c.Context(), hubpg.Settings{Connection: postgres})
 		if err != nil {
 			return err
 		}

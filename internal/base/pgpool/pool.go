@@ -27,7 +27,7 @@ type Settings struct {
 	// Limit is how long one call may take, with the wait for a connection.
 	Limit time.Duration
 	// Accept checks the server behind a new connection. A refusal of it is final; nil accepts each.
-	Accept func(*Conn) error
+	Accept func(context.Context, *Conn) error
 }
 
 // Pool is some connections. It is safe for concurrent use.
@@ -57,12 +57,27 @@ func New(s Settings) (*Pool, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = s.Limit / 3 // so that a second host has its turn
 	}
-	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	config.ValidateConnect = takesWrites
 	p := &Pool{Settings: s, config: config, free: make(chan *Conn, s.Size)}
 	for range s.Size {
 		p.free <- nil
 	}
 	return p, nil
+}
+
+// errReadOnly is the error for a server that takes no writes.
+var errReadOnly = errors.New("it is read-only")
+
+// takesWrites makes pgconn go on to the next host if a server takes no writes.
+func takesWrites(ctx context.Context, conn *pgconn.PgConn) error {
+	r := conn.ExecParams(ctx, "SELECT current_setting('transaction_read_only')", nil, nil, nil, nil).Read()
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case len(r.Rows) != 1 || string(r.Rows[0][0]) != "off":
+		return errReadOnly
+	}
+	return nil
 }
 
 // Close closes each connection once its call has ended.
@@ -134,7 +149,7 @@ func (p *Pool) connect(ctx context.Context) (*Conn, error) {
 	}
 	c.PgConn = conn
 	if p.Accept != nil {
-		if err := p.Accept(c); err != nil {
+		if err := p.Accept(ctx, c); err != nil {
 			c.close()
 			return nil, p.refused(err)
 		}

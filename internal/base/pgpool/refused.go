@@ -38,7 +38,10 @@ func (p *Pool) refused(err error) error {
 		return own
 	}
 	var from *pgconn.PgError
-	if errors.As(err, &from) {
+	if errors.Is(err, errReadOnly) {
+		from = &pgconn.PgError{Code: readOnly}
+	}
+	if from != nil || errors.As(err, &from) {
 		if known, ok := answersOf[from.Code]; ok {
 			return refusal.New(refusal.Unavailable, "%s %s", p.What, known[0]).WithHint("%s", cmp.Or(known[1], p.Made))
 		}

@@ -92,7 +92,7 @@ func (h *simulated) report() hub.Report {
 func TestFleet(t *testing.T) {
 	f := &fleet{t: t, size: sizeOf(t)}
 	c := postgres.Primary(t, "shared_buffers = 128MB", "autovacuum = on")
-	require.NoError(t, hubpg.Create(t.Context(), c.DSN()))
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
 	s := open(t, c.DSN())
 	for i := range f.size.hosts {
 		f.hosts = append(f.hosts, &simulated{name: fmt.Sprintf("host%05d", i), gate: op.GateID(fmt.Sprintf("%032x", i)), tags: map[string]string{}})

@@ -32,7 +32,7 @@ func (s *Store) Queue(ctx context.Context, q hubstate.Query) (api.FleetQueue, er
 			where = append(where, f[0])
 		}
 	}
-	rows, err := s.pool.Transaction(ctx,
+	rows, err := s.people.Transaction(ctx,
 		pgpool.Say(`SELECT q.host, q.request, q.row, r.gate, r.at FROM
 			(SELECT at, host, request, row FROM gatedhub.requests WHERE (at, host, request) > ($1, $2, $3)`+equal(where, 5, " AND ")+`
 			ORDER BY at, host, request LIMIT $4) AS q JOIN gatedhub.reports AS r USING (host) ORDER BY q.at, q.host, q.request`, values...),

@@ -3,6 +3,7 @@
 package hubpg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -46,22 +47,30 @@ var tables = []string{
 	`CREATE INDEX IF NOT EXISTS evidence_seen ON gatedhub.evidence (seen)`,
 }
 
-// connections is how many a hub has to its database, and limit how long one call may take.
+// The connections of a hub to its database, and how long one call may take.
 const (
-	connections = 8
-	limit       = 15 * time.Second
+	connections        = 8
+	peoplesConnections = 2
+	limit              = 15 * time.Second
 )
 
-func settings(connection string) pgpool.Settings {
-	return pgpool.Settings{Connection: connection, What: "the hub's database", Made: "gated hub create makes them", Size: connections, Limit: limit}
+// Settings say where a hub's database is.
+type Settings struct {
+	// Connection is a connection string or URL of libpq, as pgpool.Settings has it.
+	Connection string
+	// Limit is how long one call may take; zero for 15 s.
+	Limit time.Duration
+}
+
+func (s Settings) pool(made bool) pgpool.Settings {
+	return pgpool.Settings{Connection: s.Connection, What: "the hub's database", Made: "gated hub create makes them", Size: connections,
+		Limit: cmp.Or(s.Limit, limit), Accept: func(ctx context.Context, c *pgpool.Conn) error { return acceptable(ctx, c, made) }}
 }
 
 // Create makes the tables in a database, if they are missing. The role needs the right to create a schema. Calling it
 // again changes nothing.
-func Create(ctx context.Context, connection string) error {
-	s := settings(connection)
-	s.Accept = func(c *pgpool.Conn) error { return acceptable(c, false) }
-	p, err := pgpool.New(s)
+func Create(ctx context.Context, s Settings) error {
+	p, err := pgpool.New(s.pool(false))
 	if err != nil {
 		return err
 	}
@@ -78,9 +87,7 @@ const about = `SELECT current_setting('server_version_num'), current_setting('fs
 	to_regclass('gatedhub.version') IS NOT NULL`
 
 // acceptable checks the server behind a new connection, and its tables if they must be there.
-func acceptable(c *pgpool.Conn, made bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+func acceptable(ctx context.Context, c *pgpool.Conn, made bool) error {
 	rows, err := c.Transaction(ctx, pgpool.Say(about))
 	if err != nil {
 		return err

@@ -14,25 +14,36 @@ import (
 
 // Store keeps what a hub knows in PostgreSQL. It implements hubstate.Store and hubstate.Documents, and is safe for
 // concurrent use.
-type Store struct{ pool *pgpool.Pool }
+type Store struct {
+	pool   *pgpool.Pool
+	people *pgpool.Pool // for the queue, so that a page does not wait behind the reports of a fleet
+}
 
 // Open connects to a database with tables that Create made, and checks what its server promises.
-func Open(ctx context.Context, connection string) (*Store, error) {
-	s := settings(connection)
-	s.Accept = func(c *pgpool.Conn) error { return acceptable(c, true) }
-	p, err := pgpool.New(s)
+func Open(ctx context.Context, of Settings) (*Store, error) {
+	c := of.pool(true)
+	pool, err := pgpool.New(c)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.Ask(ctx, `SELECT 1`); err != nil {
-		p.Close()
+	c.Size = peoplesConnections
+	people, err := pgpool.New(c)
+	if err != nil {
 		return nil, err
 	}
-	return &Store{p}, nil
+	s := &Store{pool, people}
+	if _, err := pool.Ask(ctx, `SELECT 1`); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close closes each connection once its call has ended.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.pool.Close()
+	s.people.Close()
+}
 
 // The statements of Put. later refuses what hubstate.Last.Judge does not keep. The rows of requests change only if the
 // kept report is this one: another hub may have kept a later one since.

@@ -22,7 +22,7 @@ func know(t testing.TB, s *hubpg.Store, host string) {
 
 func open(t testing.TB, dsn string) *hubpg.Store {
 	t.Helper()
-	s := must.Get(hubpg.Open(t.Context(), dsn))(t)
+	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: dsn}))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -34,8 +34,8 @@ func empty(t testing.TB, c *postgres.Cluster) {
 
 func TestStore(t *testing.T) {
 	c := postgres.Primary(t)
-	require.NoError(t, hubpg.Create(t.Context(), c.DSN()))
-	require.NoError(t, hubpg.Create(t.Context(), c.DSN()), "it changes nothing")
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}), "it changes nothing")
 	for name, dsn := range map[string]string{"direct": c.DSN(), "PgBouncer": postgres.DSN(postgres.PgBouncer(t, c, "transaction"))} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, dsn)
