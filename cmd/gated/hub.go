@@ -176,7 +176,7 @@ forget removes it.`,
 func (t *tool) hubLoad(ctx context.Context, s *hubpg.Store, dir string) error {
 	hosts, changed := 0, 0
 	var first error
-	err := hubserver.Load(ctx, dir, time.Now, s.Load, func(host string, new bool, err error) error {
+	err := hubserver.Publish(ctx, dir, time.Now, s.Publish, func(host string, new bool, err error) error {
 		hosts++
 		if new {
 			changed++

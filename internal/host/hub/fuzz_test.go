@@ -65,7 +65,7 @@ func FuzzOperations(f *testing.F) {
 // FuzzReport: a report that a hub takes is one that it can show and write again.
 func FuzzReport(f *testing.F) {
 	f.Add([]byte(`{"host":"pve1","gate":"0123","version":"v","started_at":"2026-03-01T12:00:00Z","seq":1,"at":"2026-03-01T12:00:00Z","revision":"r",` +
-		`"error":{"code":"unavailable","detail":"d"},"sets":[{"name":"a","guests":1}],"guests":[{"since":"2026-03-01T12:00:00Z"}],"operations":[{"digest":"x"}]}`))
+		`"error":{"code":"unavailable","detail":"d"},"sets":[{"name":"a","guests":1}],"guests":[{"since":"2026-03-01T12:00:00Z"}],"operations":[{"digest":"x"}],"requests":[{"request":"j1.1","created_at":"2026-03-01T12:00:00Z","expires_at":"2026-03-01T12:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeReport(b, "pve1")
 		if err != nil {
@@ -79,6 +79,42 @@ func FuzzReport(f *testing.F) {
 		same := must.Get(DecodeReport(again, "pve1"))(t)
 		twice := must.Get(api.Encode(same))(t)
 		require.True(t, bytes.Equal(again, twice))
+	})
+}
+
+// FuzzHead: a head that a hub takes is for this host, and the same when it is written and read again.
+func FuzzHead(f *testing.F) {
+	f.Add([]byte(`{"host":"pve1","gate":"0123456789abcdef0123456789abcdef","key":"k","note":"n","from":0,"proof":[]}`))
+	f.Add([]byte(`{"host":"pve1","gate":"x","key":"k","note":"n","from":-1,"proof":["a"]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := DecodeHead(b, "pve1")
+		if err != nil {
+			refusedWell(t, err)
+			return
+		}
+		require.True(t, h.Gate.Valid())
+		require.GreaterOrEqual(t, h.From, int64(0))
+		require.LessOrEqual(t, len(h.Proof), 128)
+		if h.Proof == nil {
+			h.Proof = []string{} // a gate writes no null
+		}
+		require.Equal(t, h, must.Get(DecodeHead(must.Get(api.Encode(h))(t), "pve1"))(t))
+	})
+}
+
+// FuzzKept: a size that a gate believes is about its own head.
+func FuzzKept(f *testing.F) {
+	const gate = "0123456789abcdef0123456789abcdef"
+	f.Add([]byte(`{"gate":"` + gate + `","size":3}`))
+	f.Add([]byte(`{"gate":"","size":-3}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		size, err := DecodeKept(b, gate)
+		if err != nil {
+			refusedWell(t, err)
+			return
+		}
+		require.GreaterOrEqual(t, size, int64(0))
+		require.Equal(t, size, must.Get(DecodeKept(must.Get(api.Encode(Kept{gate, size}))(t), gate))(t))
 	})
 }
 

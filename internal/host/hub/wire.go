@@ -197,6 +197,13 @@ func DecodeReport(b []byte, host string) (Report, error) {
 	if err := api.DecodeAnswer(b, &r); err != nil {
 		return Report{}, err
 	}
+	for _, q := range r.Requests {
+		for _, at := range []time.Time{q.CreatedAt, q.ExpiresAt} {
+			if _, err := at.MarshalText(); err != nil { // else no page of the queue could be written
+				return Report{}, refusal.New(refusal.Malformed, "request %s has a time of no calendar year", op.Shown(clip(q.Request)))
+			}
+		}
+	}
 	return r, forHost(r.Host, host)
 }
 

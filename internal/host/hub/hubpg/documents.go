@@ -44,13 +44,13 @@ func (s *Store) Hosts(ctx context.Context, after string, limit int) ([]string, e
 	return out, nil
 }
 
-const load = `INSERT INTO gatedhub.documents AS d (host, what, tag, revision, body) VALUES ($1, $2, $3, $4, $5)
+const publish = `INSERT INTO gatedhub.documents AS d (host, what, tag, revision, body) VALUES ($1, $2, $3, $4, $5)
 	ON CONFLICT (host, what) DO UPDATE SET tag = $3, revision = $4, body = $5 WHERE d.tag <> $3 RETURNING 1`
 
-// Load puts both documents of a host into the database as one transaction, and reports whether they changed.
-func (s *Store) Load(ctx context.Context, host string, desired, operations hubstate.Document) (changed bool, err error) {
+// Publish puts both documents of a host into the database as one transaction, and reports whether they changed.
+func (s *Store) Publish(ctx context.Context, host string, desired, operations hubstate.Document) (changed bool, err error) {
 	say := func(what string, d hubstate.Document) pgpool.Statement {
-		return pgpool.Say(load, pgpool.Text(host), pgpool.Text(what), pgpool.Text(d.Tag), pgpool.Text(d.Revision), pgpool.Bytes(d.Body))
+		return pgpool.Say(publish, pgpool.Text(host), pgpool.Text(what), pgpool.Text(d.Tag), pgpool.Text(d.Revision), pgpool.Bytes(d.Body))
 	}
 	rows, err := s.pool.Transaction(ctx, say(hub.PathDesired, desired), say(hub.PathOperations, operations))
 	return err == nil && len(rows[0])+len(rows[1]) > 0, err

@@ -99,7 +99,7 @@ func TestFleet(t *testing.T) {
 	}
 	f.share(8, func(h *simulated) {
 		d := hubstate.Document{Body: []byte(strings.Repeat("x", 500)), Tag: h.name, Revision: "r1"}
-		must.Get(s.Load(t.Context(), h.name, d, d))(t)
+		must.Get(s.Publish(t.Context(), h.name, d, d))(t)
 	})
 	program := buildGated(t)
 	for range 2 {

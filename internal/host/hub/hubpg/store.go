@@ -118,7 +118,7 @@ func columnsOf(list []api.FleetRequest) (columns, error) {
 		seen[r.Request] = true
 		row, err := api.Encode(r)
 		if err != nil {
-			return columns{}, err
+			return columns{}, refusal.New(refusal.Malformed, "request %s cannot be written: %v", op.Shown(r.Request), err)
 		}
 		ids, ops, rows, at = append(ids, r.Request), append(ops, r.Op), append(rows, string(row)), append(at, r.CreatedAt.UnixMicro())
 	}

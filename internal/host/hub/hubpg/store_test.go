@@ -17,7 +17,7 @@ import (
 func know(t testing.TB, s *hubpg.Store, host string) {
 	t.Helper()
 	d := hubstate.Document{Body: []byte("{}"), Tag: "tag", Revision: "r1"}
-	must.Get(s.Load(t.Context(), host, d, d))(t)
+	must.Get(s.Publish(t.Context(), host, d, d))(t)
 }
 
 func open(t testing.TB, dsn string) *hubpg.Store {
@@ -58,9 +58,9 @@ func documents(t *testing.T, s *hubpg.Store) {
 	require.Equal(t, hubstate.Document{Body: []byte("{}"), Tag: "tag", Revision: "r1"}, d)
 	require.Nil(t, must.Get(s.Document(t.Context(), "pve1", "desired", "tag"))(t).Body)
 	must.Err(s.Document(t.Context(), "nobody", "desired", ""))(t)
-	require.False(t, must.Get(s.Load(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t), "nothing changed")
+	require.False(t, must.Get(s.Publish(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t), "nothing changed")
 	d.Tag, d.Body = "tag 2", []byte("{2}")
-	require.True(t, must.Get(s.Load(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t))
+	require.True(t, must.Get(s.Publish(t.Context(), "pve1", d, hubstate.Document{Tag: "tag"}))(t))
 	require.Equal(t, d, must.Get(s.Document(t.Context(), "pve1", "desired", "tag"))(t))
 	require.True(t, must.Get(s.Forget(t.Context(), "pve1"))(t))
 	require.False(t, must.Get(s.Forget(t.Context(), "pve1"))(t))

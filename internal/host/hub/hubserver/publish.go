@@ -10,12 +10,12 @@ import (
 	"gated/internal/host/hub/hubstate"
 )
 
-// loadTries is how often Load looks at a host whose files are being written.
-const loadTries = 5
+// publishTries is how often Publish looks at a host whose files are being written.
+const publishTries = 5
 
-// Load reads each host of a directory as a hub over it would serve it, and calls put with both documents, then told with
+// Publish reads each host of a directory as a hub over it would serve it, and calls put with both documents, then told with
 // what became of it. An error of told ends it. now is the clock against which files' times are compared.
-func Load(ctx context.Context, dir string, now func() time.Time,
+func Publish(ctx context.Context, dir string, now func() time.Time,
 	put func(ctx context.Context, host string, desired, operations hubstate.Document) (changed bool, err error),
 	told func(host string, changed bool, err error) error) error {
 	s, root, err := openSite(dir, now)
@@ -49,7 +49,7 @@ func (s *site) both(ctx context.Context, host string) (desired, operations hubst
 		if desired, err = s.Document(ctx, host, hub.PathDesired, ""); err == nil {
 			operations, err = s.Document(ctx, host, hub.PathOperations, "")
 		}
-		if !errors.Is(err, refusal.Unavailable) || try == loadTries {
+		if !errors.Is(err, refusal.Unavailable) || try == publishTries {
 			return desired, operations, err
 		}
 		rest := time.NewTimer(settle)
