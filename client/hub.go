@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -140,16 +139,21 @@ func readQueue(resp *http.Response) (out api.FleetQueue, err error) {
 	return out, err
 }
 
-// Compare says how the word of a hub about a request differs from that of the gate which answered; empty if it does not.
-// The status and the request are the gate's own.
-func Compare(row api.FleetRow, s api.Status, r api.Request) string {
+// Compare refuses, as BindingMismatch, a hub's word about a request that differs from that of the gate which answered. The
+// status and the request are the gate's own. That a request is open no more is UnknownTarget: it may have ended since the
+// report.
+func Compare(row api.FleetRow, s api.Status, r api.Request) error {
 	for _, c := range [][3]string{
-		{"gate", string(row.Gate), string(s.Gate)}, {"host", row.Host, s.Host}, {"request", row.Request, r.ID}, {"op", row.Op, r.Op},
-		{"target", row.Target, r.Target}, {"payload", row.PayloadSHA256, r.PayloadSHA256}, {"state", string(op.StatePending), string(r.State)},
+		{"gate", string(row.Gate), string(s.Gate)}, {"host", row.Host, s.Host}, {"request", row.Request, r.ID}, {"operation", row.Op, r.Op},
+		{"target", row.Target, r.Target}, {"payload", row.PayloadSHA256, r.PayloadSHA256},
 	} {
 		if c[1] != c[2] {
-			return fmt.Sprintf("%s: the hub says %s, the gate says %s", c[0], op.Shown(c[1]), op.Shown(c[2]))
+			return refusal.New(refusal.BindingMismatch, "%s: the hub says %s, the gate says %s", c[0], op.Shown(c[1]), op.Shown(c[2])).
+				WithHint("believe the gate: opsign show. A payload may be newer than the report; anything else is a lie of the hub or of a program with its token")
 		}
 	}
-	return ""
+	if r.State != op.StatePending {
+		return refusal.New(refusal.UnknownTarget, "it waits no more, it is %s", r.State)
+	}
+	return nil
 }

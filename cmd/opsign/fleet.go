@@ -221,16 +221,24 @@ func (t *tool) verifyAt(ctx context.Context, where client.Options, at client.Add
 			}
 			continue
 		}
-		i := slices.IndexFunc(requests, func(r api.Request) bool { return r.ID == row.Request })
-		if i < 0 {
-			row.Checked, row.Detail = checkedGone, "gate "+string(s.Gate)+" has no such request open: it ended, or the hub made it up"
-			continue
-		}
-		if row.Detail = client.Compare(row.FleetRow, s, requests[i]); row.Detail == "" {
-			row.Checked = checkedSame
-		} else {
-			row.Checked, row.code = checkedDiffers, api.ExitRefused
-		}
+		row.compare(s, requests)
+	}
+}
+
+// compare holds a row against what its gate says is open.
+func (r *fleetRow) compare(s api.Status, open []api.Request) {
+	i := slices.IndexFunc(open, func(q api.Request) bool { return q.ID == r.Request })
+	if i < 0 {
+		r.Checked, r.Detail = checkedGone, "gate "+string(s.Gate)+" has no such request open: it ended, or the hub made it up"
+		return
+	}
+	switch err := client.Compare(r.FleetRow, s, open[i]); {
+	case err == nil:
+		r.Checked = checkedSame
+	case errors.Is(err, refusal.UnknownTarget):
+		r.Checked, r.Detail = checkedGone, refusal.As(err).Detail
+	default:
+		r.Checked, r.code, r.Detail = checkedDiffers, api.ExitRefused, refusal.As(err).Detail
 	}
 }
 
