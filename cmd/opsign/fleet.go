@@ -44,6 +44,9 @@ const (
 	checkedNone    = "no-answer"
 )
 
+// maxFleetRows is how many rows of all pages are listed. No fleet has so many.
+const maxFleetRows = 10_000_000
+
 const wordsHubsWord = "this is the hub's word. What you sign is fetched from the gate itself: opsign -H ADDRESS show ID\n"
 
 // fleetOptions completes the options from the environment.
@@ -77,8 +80,8 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 		if err != nil {
 			return err
 		}
-		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After) {
-			return refusal.New(refusal.Malformed, "the hub's pages do not end: one of them goes on from itself")
+		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || rows > maxFleetRows) {
+			return refusal.New(refusal.Malformed, "the hub's pages do not end")
 		}
 		code, err := t.sayFleet(ctx, l, page, known, rows == 0)
 		if err != nil {
