@@ -45,21 +45,24 @@ func (s *Store) Close() {
 	s.people.Close()
 }
 
-// The statements of Put. later refuses what hubstate.Last.Judge does not keep. The rows of requests change only if the
-// kept report is this one: another hub may have kept a later one since.
+// The statements of Put. keep does not keep what hubstate.Last.Judge refuses; it answers whether it did, and with the
+// report before. Then the rows of requests change, with a snapshot of their own, if the kept report is this one: another
+// hub may have kept a later one since.
 const (
-	before = `SELECT gate, started_at, seq, operations FROM gatedhub.reports WHERE host = $1`
-	keep   = `INSERT INTO gatedhub.reports AS r (host, gate, started_at, seq, at, since, converged, left_out, operations, body)
+	keep = `WITH b AS MATERIALIZED (SELECT gate, started_at, seq, operations FROM gatedhub.reports WHERE host = $1),
+		k AS (INSERT INTO gatedhub.reports AS r (host, gate, started_at, seq, at, since, converged, left_out, operations, body)
 		SELECT $1, $2, $3, $4, $5, $5, $6, $7, $8, $9 WHERE EXISTS (SELECT FROM gatedhub.documents WHERE host = $1)
 		ON CONFLICT (host) DO UPDATE SET gate = $2, started_at = $3, seq = $4, at = $5,
 			since = CASE WHEN r.converged = $6 THEN r.since ELSE $5 END, converged = $6, left_out = $7, operations = $8, body = $9
 		WHERE r.gate <> $2 OR NOT ($3 < r.started_at AND r.started_at <= $5) AND NOT ($3 = r.started_at AND $4 < r.seq)
-		RETURNING at`
-	ours = ` EXISTS (SELECT FROM gatedhub.reports WHERE host = $1 AND gate = $2 AND started_at = $3 AND seq = $4)`
-	gone = `DELETE FROM gatedhub.requests WHERE host = $1 AND request <> ALL ($5) AND` + ours
-	come = `INSERT INTO gatedhub.requests AS q (host, request, at, op, row)
-		SELECT $1, u.request, u.at, u.op, u.row FROM unnest($5, $6, $7, $8) AS u (request, at, op, row) WHERE` + ours + `
-		ON CONFLICT (host, request) DO UPDATE SET at = excluded.at, op = excluded.op, row = excluded.row WHERE q.row <> excluded.row`
+		RETURNING 1)
+		SELECT EXISTS (SELECT FROM k), b.* FROM (VALUES (1)) AS one LEFT JOIN b ON true`
+	wait = `WITH o AS MATERIALIZED (SELECT 1 FROM gatedhub.reports WHERE host = $1 AND gate = $2 AND started_at = $3 AND seq = $4),
+		gone AS (DELETE FROM gatedhub.requests WHERE host = $1 AND request <> ALL ($5) AND EXISTS (SELECT FROM o))
+		INSERT INTO gatedhub.requests AS q (host, request, at, op, row)
+		SELECT $1, u.request, u.at, u.op, u.row FROM o, unnest($5, $6, $7, $8) AS u (request, at, op, row)
+		WHERE NOT EXISTS (SELECT FROM gatedhub.requests AS was WHERE was.host = $1 AND was.request = u.request AND was.row = u.row)
+		ON CONFLICT (host, request) DO UPDATE SET at = excluded.at, op = excluded.op, row = excluded.row`
 	twin = `SELECT host FROM gatedhub.reports WHERE gate = $1 AND host <> $2 LIMIT 1`
 )
 
@@ -76,29 +79,27 @@ func (s *Store) Put(ctx context.Context, a hubstate.Arrived) (out hubstate.Outco
 	}
 	host, gate, started, seq := pgpool.Text(a.Host), pgpool.Text(string(r.Gate)), pgpool.Int(r.StartedAt.UnixMicro()), pgpool.Int(r.Seq)
 	rows, err := s.pool.Transaction(ctx,
-		pgpool.Say(before, host),
 		pgpool.Say(keep, host, gate, started, seq, pgpool.Int(a.At.UnixMicro()), pgpool.Bool(hubstate.Converged(r)),
 			pgpool.Int(int64(r.RequestsLeftOut)), pgpool.Bytes(operations), pgpool.Bytes(a.Body)),
-		pgpool.Say(gone, host, gate, started, seq, q.request),
-		pgpool.Say(come, host, gate, started, seq, q.request, q.at, q.op, q.row),
-		pgpool.Say(twin, gate, host))
+		pgpool.Say(wait, host, gate, started, seq, q.request, q.at, q.op, q.row))
 	if err != nil {
 		return out, err
 	}
-	if len(rows[1]) == 0 {
+	was := rows[0][0]
+	if !was.Bool(0) {
 		return out, s.whyNot(ctx, a)
 	}
-	out = hubstate.Outcome{News: true, Changed: r.Operations}
-	if len(rows[0]) > 0 {
-		was := rows[0][0]
-		out.News = was.Int(1) != r.StartedAt.UnixMicro() || was.Int(2) != r.Seq
-		var list []hub.OperationReport
-		if err := api.DecodeAnswer(was[3], &list); err == nil { // otherwise all are news
-			out.Changed = hubstate.Differing(list, r.Operations)
-		}
+	first := was[1] == nil
+	out = hubstate.Outcome{News: first || was.Int(2) != r.StartedAt.UnixMicro() || was.Int(3) != r.Seq, Changed: r.Operations}
+	var list []hub.OperationReport
+	if !first && api.DecodeAnswer(was[4], &list) == nil { // otherwise all are news
+		out.Changed = hubstate.Differing(list, r.Operations)
 	}
-	if len(rows[4]) > 0 && r.Gate != "" {
-		out.Twin = rows[4][0].Text(0)
+	if r.Gate != "" && (first || was.Text(1) != string(r.Gate)) {
+		// It is committed already, so that this is no more than a warning that is left out.
+		if rows, err := s.pool.Ask(ctx, twin, gate, host); err == nil && len(rows) > 0 {
+			out.Twin = rows[0].Text(0)
+		}
 	}
 	return out, nil
 }

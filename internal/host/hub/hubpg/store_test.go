@@ -2,6 +2,8 @@ package hubpg_test
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +68,29 @@ func documents(t *testing.T, s *hubpg.Store) {
 	require.False(t, must.Get(s.Forget(t.Context(), "pve1"))(t))
 	require.Error(t, s.Has(t.Context(), "pve1"))
 	require.NoError(t, s.Has(t.Context(), "pve2"))
+}
+
+// TestRights: a hub needs no more than what the tables' page grants.
+func TestRights(t *testing.T) {
+	c := postgres.Primary(t)
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
+	page := string(must.Get(os.ReadFile("../../../../docs/formats/hub-tables.md"))(t))
+	c.Exec(t, "CREATE ROLE hub LOGIN")
+	n := 0
+	for line := range strings.Lines(page) {
+		if grant, ok := strings.CutPrefix(line, "    GRANT "); ok {
+			c.Exec(t, "GRANT "+grant)
+			n++
+		}
+	}
+	require.Equal(t, 5, n)
+	owner, s := open(t, c.DSN()), open(t, c.DSN()+" user=hub")
+	statetest.Run(t, func(t *testing.T) statetest.World {
+		empty(t, c)
+		return statetest.World{Store: s, Know: func(t testing.TB, host string) { know(t, owner, host) }}
+	})
+	_, err := s.Publish(t.Context(), "pve1", hubstate.Document{}, hubstate.Document{})
+	refused(t, err, "refuses this to the role", "grant the role")
+	_, err = s.Forget(t.Context(), "pve1")
+	refused(t, err, "refuses this to the role", "grant the role")
 }
