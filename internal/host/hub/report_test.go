@@ -150,6 +150,16 @@ func TestTheLargestReport(t *testing.T) {
 	require.Len(t, r.Operations, 500)
 	require.Equal(t, 100, r.OpsLeftOut)
 	require.False(t, bytes.Contains(b, []byte(long)))
+	for range 500 {
+		odd := strings.Repeat("\x01", 200) + "…" // as long as what is cut becomes
+		r.Requests = append(r.Requests, api.FleetRequest{Request: "j9223372036854775807.64", Op: strings.Repeat("o", 64), Target: strings.Repeat("\"", 400),
+			Reason: odd, RequestedBy: odd, CreatedAt: w.now(), ExpiresAt: w.now(), Missing: 64, PayloadSHA256: op.SHA256(nil)})
+	}
+	b = must.Get(api.Encode(r))(t)
+	require.Less(t, len(b), hub.MaxReport)
+	must.Get(hub.DecodeReport(b, testHost))(t)
+	r.Requests = append(r.Requests, r.Requests[0])
+	must.Fail(hub.DecodeReport(must.Get(api.Encode(r))(t), testHost))(t, refusal.Oversized)
 }
 
 // TestAReportIsTriedAtOnceWhenTheHubIsBack, and not sooner: a token that was put
