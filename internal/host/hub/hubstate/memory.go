@@ -83,12 +83,20 @@ func (m *Memory) Put(ctx context.Context, a Arrived) (out Outcome, err error) {
 		out.News = before.Report.Seq != a.Report.Seq || !before.Report.StartedAt.Equal(a.Report.StartedAt)
 		out.Changed = Differing(before.Report.Operations, a.Report.Operations)
 	}
-	for host, t := range m.of {
-		if host != a.Host && t.Report.Gate == a.Report.Gate && a.Report.Gate != "" && (out.Twin == "" || host < out.Twin) {
-			out.Twin = host
-		}
+	if before == nil || before.Report.Gate != a.Report.Gate {
+		out.Twin = m.twin(a.Host, a.Report.Gate)
 	}
 	return out, nil
+}
+
+// twin returns another host of a gate, the first by name; empty for none.
+func (m *Memory) twin(of string, gate op.GateID) (first string) {
+	for host, t := range m.of {
+		if host != of && t.Report.Gate == gate && gate != "" && (first == "" || host < first) {
+			first = host
+		}
+	}
+	return first
 }
 
 // Report implements Reports.

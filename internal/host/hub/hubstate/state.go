@@ -50,7 +50,7 @@ type Told struct {
 type Outcome struct {
 	News    bool                  // it differs from the one before
 	Changed []hub.OperationReport // operations that differ
-	Twin    string                // another host whose last report is of the same gate; empty for none
+	Twin    string                // if the host's gate is new: another host whose last report is of that gate; empty for none
 }
 
 // Reports are the last reports of all hosts, and what waits at them.
