@@ -105,6 +105,7 @@ const (
 	StageNamespace = refusal.StageNamespace
 	StageAllowList = refusal.StageAllowList
 	StageCrypto    = refusal.StageCrypto
+	StageInclusion = refusal.StageInclusion
 	StageTarget    = refusal.StageTarget
 	StageTime      = refusal.StageTime
 	StageNonce     = refusal.StageNonce

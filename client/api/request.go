@@ -31,6 +31,7 @@ type Request struct {
 	FactsAt          time.Time         `json:"facts_at"` // when the facts were observed
 	Labels           map[string]string `json:"labels"`   // of the target
 	Roles            []Role            `json:"roles"`    // each of them may sign
+	Batch            []Role            `json:"batch"`    // those of them in which a batch's signature may count
 	Signatures       []Signature       `json:"signatures"`
 	Needed           int               `json:"needed"`         // the least number of distinct people
 	Missing          int               `json:"missing"`        // how many of them still have to sign
@@ -71,6 +72,7 @@ type Signature struct {
 	Counter     *uint32   `json:"counter"`     // of a security key, else null
 	Armor       string    `json:"signature"`
 	SignedAt    time.Time `json:"signed_at"` // when the gate counted it
+	Batch       *Batched  `json:"batch"`     // that the signature is over; null: it is over the request's payload
 }
 
 // Demand is one condition on the signatures.

@@ -39,6 +39,7 @@ func SubmitOf(reason string, steps ...Ask) Submit {
 type Envelope struct {
 	Payload    string   `json:"payload"` // base64 (RFC 4648, section 4) with padding
 	Signatures []string `json:"signatures"`
+	Batch      *Batched `json:"batch,omitzero"` // the signatures are over it, and the payload is in it; nil: over the payload
 }
 
 // EnvelopeOf puts payload bytes and armored signatures on the wire.
@@ -47,9 +48,13 @@ func EnvelopeOf(payload []byte, signatures ...string) Envelope {
 }
 
 // Open returns the payload's bytes, without checking their content. Malformed: text that is not the one base64 spelling
-// of its bytes, and an envelope without signatures. Oversized: a payload above 64 KiB, and more than 16
-// signatures.
+// of its bytes, an envelope without signatures, and one with a batch. Oversized: a payload above 64 KiB, and more than
+// 16 signatures.
 func (e Envelope) Open() ([]byte, error) {
+	if e.Batch != nil {
+		return nil, refusal.New(refusal.Malformed, "a batch is accepted only as the approval of a request, by its id").
+			At(refusal.StageDecode)
+	}
 	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
 		return nil, refusal.New(refusal.Oversized, "the payload has more than %d bytes", op.MaxPayload).
 			At(refusal.StageDecode)

@@ -21,6 +21,7 @@ type Signer struct {
 	Fingerprint string     `json:"fingerprint"`
 	KeyType     string     `json:"key_type"`
 	Roles       []Role     `json:"roles"`
+	Batches     []Role     `json:"batches"` // those of them in which it may sign batches
 	CA          bool       `json:"cert_authority"`
 	Software    bool       `json:"software"` // it may sign without a person's touch
 	ValidAfter  *time.Time `json:"valid_after"`

@@ -46,6 +46,7 @@ type signer struct {
 	Fingerprint string     `json:"fingerprint"`
 	KeyType     string     `json:"key_type"`
 	Roles       []op.Role  `json:"roles"`
+	Batches     []op.Role  `json:"batches"`
 	CA          bool       `json:"cert_authority"`
 	Software    bool       `json:"software"`
 	ValidAfter  *time.Time `json:"valid_after"`
@@ -56,7 +57,7 @@ func trustVersionOf(v life.TrustVersion) trustVersion {
 	out := trustVersion{Epoch: v.Epoch, Digest: v.Digest, How: v.How, At: v.At.UTC(), Signers: []signer{}}
 	for _, l := range v.Listed {
 		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key,
-			KeyType: l.KeyType, Roles: l.Roles,
+			KeyType: l.KeyType, Roles: l.Roles, Batches: append([]op.Role{}, l.Batches...),
 			CA: l.CA, Software: l.Software, ValidAfter: orNull(l.ValidAfter), ValidBefore: orNull(l.ValidBefore)})
 	}
 	return out

@@ -216,6 +216,11 @@ func (t *tool) again(ctx context.Context, cl *client.Client, shown question) err
 	if err != nil {
 		return err
 	}
+	return unchanged(shown, now)
+}
+
+// unchanged refuses as again does, given the second look.
+func unchanged(shown, now question) error {
 	if err := answered(now.request); err != nil {
 		return err
 	}

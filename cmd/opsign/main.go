@@ -39,7 +39,7 @@ system's ssh reaches it, and gated has to be installed there.`,
 			"  opsign approve j12.1\n" +
 			"  opsign -H ssh://alice@pve1 list",
 	},
-		t.listCommand(), t.showCommand(), t.approveCommand(), t.reviewCommand(), t.rejectCommand(), t.submitCommand(),
+		t.listCommand(), t.showCommand(), t.approveCommand(), t.batchCommand(), t.reviewCommand(), t.rejectCommand(), t.submitCommand(),
 		t.signCommand(), t.verifyCommand(), t.keysCommand(), t.knownCommand(), t.forgetCommand(),
 		t.witnessCommand(),
 	)

@@ -212,10 +212,14 @@ func (t *tool) question(ctx context.Context, cl *client.Client, id string) (ques
 	if err != nil {
 		return question{}, err
 	}
+	return questionAt(ctx, cl, status, id)
+}
+
+// questionAt is question at a gate that knownGate accepted.
+func questionAt(ctx context.Context, cl *client.Client, status api.Status, id string) (q question, err error) {
 	if _, err := op.ParseJobID(id); err == nil {
 		return question{}, jobGiven(ctx, cl, id)
 	}
-	var q question
 	for range looks {
 		if q, err = questionOnce(ctx, cl, id); err != nil {
 			return question{}, err

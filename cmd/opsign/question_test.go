@@ -36,10 +36,11 @@ func payload(t *testing.T, change func(*op.Payload)) []byte {
 // gateWith answers as a gate whose request j1.1 has these bytes, whatever else
 // it says of the request.
 func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
-	dir := must.Get(os.MkdirTemp("/tmp", "gq"))(t)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	path := filepath.Join(dir, "s")
-	l := must.Get(net.Listen("unix", path))(t)
+	return gateOf(t, answersOf(payload, r))
+}
+
+// answersOf are the answers of such a gate.
+func answersOf(payload []byte, r api.Request) *http.ServeMux {
 	mux := http.NewServeMux()
 	answer := func(path string, v any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +58,16 @@ func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
 	answer("/v1/audit/head", api.Head{Seq: 3})
 	answer("/v1/requests/j1.1", r)
 	answer("/v1/requests/j1.1/payload", payload)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	return mux
+}
+
+// gateOf is a tool whose gate answers so.
+func gateOf(t *testing.T, answers http.Handler) *tool {
+	dir := must.Get(os.MkdirTemp("/tmp", "gq"))(t)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	path := filepath.Join(dir, "s")
+	l := must.Get(net.Listen("unix", path))(t)
+	srv := &http.Server{Handler: answers, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { require.NoError(t, srv.Close()) })
 	return &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Socket: path, Getenv: func(string) string { return "" }},

@@ -138,7 +138,7 @@ func (q question) detailsText(v view, others []op.Fact) string {
 		if len(others) > 0 {
 			text += "  of other operations on this target:\n" + cli.Facts("    ", others)
 		}
-		return text
+		return text + takesBatchText(q.request)
 	}
 	var names []string
 	for _, f := range slices.Concat(q.behind(), others) {
@@ -149,6 +149,18 @@ func (q question) detailsText(v view, others []op.Fact) string {
 		more = "opsign show " + cli.Inline(q.request.ID) + " --details"
 	}
 	return fmt.Sprintf("  %s: %s (%s)\n", more, moreFacts(len(names)), strings.Join(names, "; "))
+}
+
+// takesBatchText says in which roles a batch counts for a request that waits. An older gate says nothing, and takes none.
+func takesBatchText(r api.Request) string {
+	switch {
+	case r.State != op.StatePending:
+		return ""
+	case len(r.Batch) == 0:
+		return "  no batch counts: each signature is over this request alone\n"
+	default:
+		return fmt.Sprintf("  a batch counts as %s, by keys that may sign one\n", cli.Inline(roles(r.Batch)))
+	}
 }
 
 func moreFacts(n int) string {

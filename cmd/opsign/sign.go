@@ -260,8 +260,12 @@ func (t *tool) verifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
 		}
-		t.Print("good %s signature by %s with %s %s\n",
-			op.Shown(string(who.Role)), cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		over := ""
+		if _, err := op.DecodeBatch(payload); err == nil {
+			over = " of a batch"
+		}
+		t.Print("good %s signature%s by %s with %s %s\n",
+			op.Shown(string(who.Role)), over, cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
 		return nil
 	})
 	c.ValidArgsFunction = nil // files

@@ -165,6 +165,7 @@ func (e *entry) set(name, value string) (err error) {
 	case "namespaces":
 		e.namespaces, err = parseNamespaces(value)
 		e.Roles = rolesOf(e.namespaces)
+		e.Batches = batchesOf(e.Roles, e.namespaces)
 	case "valid-after":
 		e.ValidAfter, err = parseTime(name, value)
 	case "valid-before":
@@ -209,6 +210,14 @@ func rolesOf(namespaces []string) []op.Role {
 		return cmp.Compare(uint(i), uint(j)) // as uint, -1 is the greatest
 	})
 	return out
+}
+
+// batchesOf returns the roles of a line in which it may sign batches too: those with both
+// namespaces.
+func batchesOf(roles []op.Role, namespaces []string) []op.Role {
+	return slices.DeleteFunc(slices.Clone(roles), func(r op.Role) bool {
+		return !r.SignsBatches() || !slices.Contains(namespaces, r.BatchNamespace())
+	})
 }
 
 // parseTime reads YYYYMMDD[HHMM[SS]]Z. Without the Z, ssh-keygen would use the local

@@ -60,8 +60,8 @@ func (a *additions) parse() {
 	}
 }
 
-// VerifyStored returns nil if a stored signature is a signature over the payload and
-// the stored facts beside it are true. These are the role, the key, what a security
+// VerifyStored returns nil if a stored signature is a signature over the payload, or
+// over a batch with the payload in it, and the stored facts beside it are true. These are the role, the key, what a security
 // key attested, and of a certificate the CA and the person. It refuses with the
 // failing stage, as an approval would be refused.
 //
@@ -71,19 +71,27 @@ func (a *additions) parse() {
 // an attestation passes too. Proofs of possession are stored without it, and so were
 // older signatures.
 func VerifyStored(payload []byte, stored op.Signed) error {
-	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{stored.Armor}})
+	e := Envelope{Payload: payload, Signatures: []string{stored.Armor}, Batch: stored.Batch}
+	sigs, err := decode(e)
+	if err != nil {
+		return atStage(refusal.StageDecode, err)
+	}
+	over, err := stated(e)
 	if err != nil {
 		return atStage(refusal.StageDecode, err)
 	}
 	s := sigs[0]
-	if _, err := checkNamespaces(sigs, func(r op.Role) bool { return r == stored.Role }); err != nil {
+	if _, err := checkNamespaces(sigs, over, func(r op.Role) bool { return r == stored.Role }); err != nil {
 		return atStage(refusal.StageNamespace, err)
 	}
 	if err := s.isOf(stored); err != nil {
 		return atStage(refusal.StageAllowList, err)
 	}
-	if err := s.checkCrypto(payload); err != nil {
+	if err := s.checkCrypto(over.signed); err != nil {
 		return atStage(refusal.StageCrypto, err)
+	}
+	if err := over.checkInclusion(e); err != nil {
+		return atStage(refusal.StageInclusion, err)
 	}
 	// Only a verified signature tells what its key attested.
 	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {

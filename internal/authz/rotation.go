@@ -201,6 +201,7 @@ type Effect struct {
 	Added  bool
 	New    bool      // no line names the principal before the rotation
 	Before []op.Role // of an added line: the roles of the key under that principal before the rotation
+	Batch  []op.Role // the same: in which of them it might sign batches
 	Others int       // how many other keys of the principal count after the rotation
 	Like   string    // another principal whose name looks like this new one, or ""
 }
@@ -215,6 +216,7 @@ func (t *Trust) Effects(r Rotation, at time.Time) []Effect {
 		for _, old := range r.Removed {
 			if sameHolder(old, l) {
 				e.Before = append(e.Before, old.Roles...)
+				e.Batch = append(e.Batch, old.Batches...)
 			}
 		}
 		e.Others = r.Trust.others(l, at)
@@ -265,11 +267,11 @@ func outline(name string) string {
 
 // Fact returns what people should see of the effect before they sign.
 func (e Effect) Fact() op.Fact {
-	who, could := op.ShownName(e.Principal), e.roles("sign as "+roleList(e.Roles))
+	who, could := op.ShownName(e.Principal), e.roles("sign as "+able(e.Roles, e.Batches))
 	switch {
 	case e.CA && e.Added && len(e.Before) > 0:
 		return op.Fact{Name: "changed authority", Text: fmt.Sprintf("%s for %s: it could certify who signs as %s, until now as %s", e.Key, who,
-			roleList(e.Roles), roleList(e.Before))}
+			able(e.Roles, e.Batches), able(e.Before, e.Batch))}
 	case e.CA && e.Added:
 		return op.Fact{Name: "NEW authority", Text: fmt.Sprintf("%s: people that it certifies as %s could %s", e.Key, who, could)}
 	case e.CA:
@@ -279,7 +281,7 @@ func (e Effect) Fact() op.Fact {
 	case e.Added && e.New:
 		return op.Fact{Name: "NEW person", Text: fmt.Sprintf("%s: no line names them now, and they could %s", who, could)}
 	case e.Added && len(e.Before) > 0:
-		return op.Fact{Name: "changed key", Text: fmt.Sprintf("%s of %s could %s, until now as %s", e.Key, who, could, roleList(e.Before))}
+		return op.Fact{Name: "changed key", Text: fmt.Sprintf("%s of %s could %s, until now as %s", e.Key, who, could, able(e.Before, e.Batch))}
 	case e.Added && e.Others == 0:
 		return op.Fact{Name: "only key", Text: fmt.Sprintf("of %s, who keeps no other: %s could %s", who, e.Key, could)}
 	case e.Added:
@@ -312,6 +314,14 @@ func roleList(roles []op.Role) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
+}
+
+// able says in which roles a line may sign, and in which of them many requests at once.
+func able(roles, batches []op.Role) string {
+	if len(batches) == 0 {
+		return roleList(roles)
+	}
+	return roleList(roles) + ", and a BATCH of requests at once as " + roleList(batches)
 }
 
 // nth names a key's place among the keys of its owner.

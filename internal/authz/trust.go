@@ -41,6 +41,7 @@ type Listed struct {
 	CA        bool      // the line is a CA's
 	Key       string    // SHA256 fingerprint
 	Roles     []op.Role // built-in ones in op.Roles' order, then others by name; empty if no namespace is a role's
+	Batches   []op.Role // those of Roles in which the line may sign batches too, in the same order
 	KeyType   string
 	// Software says that a process which can read the key's file, or reach its
 	// agent, can sign without a person's touch. It is true for every CA, because a
@@ -55,15 +56,22 @@ type Listed struct {
 // all but ASCII in the owner's name, because letters of other scripts look like
 // ASCII.
 func (l Listed) String() string {
-	names := make([]string, len(l.Roles))
-	for i, r := range l.Roles {
-		names[i] = string(r)
+	out := op.ShownName(l.Principal) + " " + joined(l.Roles) + " " + l.Key
+	if len(l.Batches) > 0 {
+		out += " batch=" + joined(l.Batches)
 	}
-	out := op.ShownName(l.Principal) + " " + strings.Join(names, ",") + " " + l.Key
 	if l.CA {
 		out += " cert-authority"
 	}
 	return out
+}
+
+func joined(roles []op.Role) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ",")
 }
 
 // LoadTrust parses an allowed_signers file (protocol section 3). If it would have to
@@ -120,6 +128,7 @@ func (t *Trust) Signers() []Listed {
 	for i, e := range t.entries {
 		out[i] = e.Listed
 		out[i].Roles = append([]op.Role(nil), e.Roles...)
+		out[i].Batches = append([]op.Role(nil), e.Batches...)
 	}
 	return out
 }
@@ -172,27 +181,27 @@ func printTime(at time.Time) string {
 	}
 }
 
-// find returns the first line that accepts a plain key for the role at that time. It
+// find returns the first line that accepts a plain key for the use at that time. It
 // refuses a revoked key before it looks for lines.
-func (t *Trust) find(key ssh.PublicKey, role op.Role, at time.Time) (entry, error) {
-	return t.findKey(key.Marshal(), ssh.FingerprintSHA256(key), role, at)
+func (t *Trust) find(key ssh.PublicKey, u use, at time.Time) (entry, error) {
+	return t.findKey(key.Marshal(), ssh.FingerprintSHA256(key), u, at)
 }
 
-func (t *Trust) findKey(blob []byte, key string, role op.Role, at time.Time) (entry, error) {
+func (t *Trust) findKey(blob []byte, key string, u use, at time.Time) (entry, error) {
 	if t == nil {
-		return firstAccepting(nil, "key "+key, role, at)
+		return firstAccepting(nil, "key "+key, u, at)
 	}
 	if err := t.checkRevoked(key, ""); err != nil {
 		return entry{}, err
 	}
-	return firstAccepting(t.pick(t.byKey[string(blob)], ""), "key "+key, role, at)
+	return firstAccepting(t.pick(t.byKey[string(blob)], ""), "key "+key, u, at)
 }
 
-// findCertificate returns the first line that accepts a certificate for the role at
+// findCertificate returns the first line that accepts a certificate for the use at
 // that time. The returned line has the certified key and the one principal.
-func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (entry, error) {
+func (t *Trust) findCertificate(c *certificate, u use, at time.Time) (entry, error) {
 	if t == nil {
-		return firstAccepting(nil, "the CA "+c.caPrint, role, at)
+		return firstAccepting(nil, "the CA "+c.caPrint, u, at)
 	}
 	if err := t.checkRevoked(c.keyPrint, c.caPrint); err != nil {
 		return entry{}, err
@@ -208,7 +217,7 @@ func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (ent
 			c.caPrint, quotedName(principal)).
 			WithHint("the certificate's principal has to match the patterns of the CA's line")
 	}
-	e, err := firstAccepting(lines, "the CA "+c.caPrint, role, at)
+	e, err := firstAccepting(lines, "the CA "+c.caPrint, u, at)
 	if err != nil {
 		return entry{}, err
 	}
@@ -234,11 +243,11 @@ func (t *Trust) pick(indexes []int, principal string) []entry {
 // firstAccepting goes through the lines of one key as ssh-keygen does: it returns
 // the first line whose namespaces and times both fit. The refusal names the key by
 // what.
-func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (entry, error) {
+func firstAccepting(lines []entry, what string, u use, at time.Time) (entry, error) {
 	var expired *refusal.Refusal
 	var others, flags []string
 	for _, e := range lines {
-		if !e.lists(role) {
+		if !e.allows(u) {
 			for _, r := range e.Roles {
 				others, flags = append(others, r.Namespace()), append(flags, "--role "+string(r))
 			}
@@ -253,12 +262,15 @@ func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (ent
 	switch {
 	case expired != nil:
 		return entry{}, expired
+	case u.batch && len(others) > 0:
+		return entry{}, refusal.New(refusal.UnknownSigner, "no line lists %s for both %s and %s, so it signs no batch", what, u.role.Namespace(),
+			u.namespace()).WithHint("sign each request alone; or have a rotation add the namespace %s to the line", u.namespace())
 	case len(others) > 0:
 		return entry{}, refusal.New(refusal.UnknownSigner, "%s is not listed for %s, only for %s",
-			what, role.Namespace(), strings.Join(others, ", ")).
+			what, u.namespace(), strings.Join(others, ", ")).
 			WithHint("sign as what the key is listed for, if that may sign this: %s; or with another key", strings.Join(flags, " or "))
 	default:
-		return entry{}, refusal.New(refusal.UnknownSigner, "%s is not in allowed_signers for %s", what, role.Namespace()).
+		return entry{}, refusal.New(refusal.UnknownSigner, "%s is not in allowed_signers for %s", what, u.namespace()).
 			WithHint("sign with a listed key; opsign keys shows yours")
 	}
 }
@@ -275,8 +287,9 @@ func (t *Trust) Still(s op.Signed, at time.Time) error {
 	if s.CA != "" {
 		return t.stillCertified(s, at)
 	}
+	u := use{s.Role, s.Batch != nil}
 	if t == nil {
-		_, err := firstAccepting(nil, "key "+s.Key, s.Role, at)
+		_, err := firstAccepting(nil, "key "+s.Key, u, at)
 		return err
 	}
 	if err := t.checkRevoked(s.Key, ""); err != nil {
@@ -288,7 +301,7 @@ func (t *Trust) Still(s op.Signed, at time.Time) error {
 			same = append(same, e)
 		}
 	}
-	_, err := firstAccepting(same, "key "+s.Key, s.Role, at)
+	_, err := firstAccepting(same, "key "+s.Key, u, at)
 	return err
 }
 
@@ -302,7 +315,7 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	if err := parsed.cert.authentic(); err != nil {
 		return err
 	}
-	e, err := t.findCertificate(parsed.cert, s.Role, at)
+	e, err := t.findCertificate(parsed.cert, use{s.Role, s.Batch != nil}, at)
 	if err == nil && e.Principal != s.Principal {
 		return refusal.New(refusal.UnknownSigner, "the certificate of key %s is not for %s", s.Key, quotedName(s.Principal))
 	}
@@ -339,6 +352,11 @@ func quotedName(name string) string { return strconv.QuoteToASCII(name) }
 
 func (l Listed) lists(role op.Role) bool { return slices.Contains(l.Roles, role) }
 
+// allows reports whether the line's namespaces have the use. A batch needs two of them.
+func (l Listed) allows(u use) bool {
+	return l.lists(u.role) && (!u.batch || slices.Contains(l.Batches, u.role))
+}
+
 // validAt compares whole seconds as ssh-keygen does. Both ends are valid.
 func (l Listed) validAt(at time.Time) *refusal.Refusal {
 	const layout = "2006-01-02T15:04:05Z"
@@ -368,9 +386,9 @@ func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error)
 		return "", err
 	}
 	if s.cert != nil {
-		e, err := t.findCertificate(s.cert, role, at)
+		e, err := t.findCertificate(s.cert, use{role: role}, at)
 		return e.Principal, err
 	}
-	e, err := t.find(s.key, role, at)
+	e, err := t.find(s.key, use{role: role}, at)
 	return e.Principal, err
 }

@@ -262,14 +262,14 @@ func TestFirstAcceptingLineWins(t *testing.T) {
 		trustLine("first", `namespaces="operational@gated",valid-before="20320101Z"`, bob),
 		trustLine("second", `namespaces="operational@gated"`, bob))
 	find := func(year int) string {
-		e := must.Get(trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
+		e := must.Get(trust.find(bob, use{role: op.Operational}, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 		return e.Principal
 	}
 	require.Equal(t, "old", find(2030))
 	require.Equal(t, "old", find(2031))
 	require.Equal(t, "first", find(2032))
 	require.Equal(t, "second", find(2033))
-	must.Fail(trust.find(bob, op.Coordination, issued))(t, refusal.UnknownSigner)
+	must.Fail(trust.find(bob, use{role: op.Coordination}, issued))(t, refusal.UnknownSigner)
 }
 
 func TestStill(t *testing.T) {

@@ -14,10 +14,12 @@ import (
 )
 
 // Envelope is payload bytes and the armored signatures over them, 1 to
-// op.MaxSignatures. Nothing in it is checked yet.
+// op.MaxSignatures. With a batch, the signatures are over the batch, and the payload is
+// a leaf of it. Nothing in it is checked yet.
 type Envelope struct {
 	Payload    []byte
 	Signatures []string
+	Batch      *op.Inclusion // nil: the payload itself is signed
 }
 
 // Signer is the person and the key of one verified signature.
@@ -26,10 +28,11 @@ type Signer struct {
 	Role      op.Role
 	Key       string // SHA256 fingerprint of the key that signed, certified or not
 	KeyType   string
-	CA        string       // fingerprint of the key that signed the certificate; empty for a plain key
-	Serial    uint64       // of the certificate
-	Attested  *op.Attested // what a security key attests; nil for another key
-	Armor     string       // as it was sent; it can be changed and stay valid, so it identifies nothing
+	CA        string        // fingerprint of the key that signed the certificate; empty for a plain key
+	Serial    uint64        // of the certificate
+	Attested  *op.Attested  // what a security key attests; nil for another key
+	Armor     string        // as it was sent; it can be changed and stay valid, so it identifies nothing
+	Batch     *op.Inclusion // the batch that was signed; nil if it was the payload
 }
 
 // Approval is a verified approval. Signers has one element for each signature that
@@ -41,6 +44,7 @@ type Approval struct {
 	// Proofs are the signatures over a rotation by keys that it adds. They are
 	// verified, and count for no demand.
 	Proofs []Signer
+	Batch  *op.Batch // that the signatures are over; nil if they are over the payload
 }
 
 // Rejection is a verified rejection; Signers is as in Approval.
@@ -71,11 +75,19 @@ func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 	if err != nil {
 		return Approval{}, atStage(refusal.StageDecode, err)
 	}
-	parties, err := v.verify(e.Payload, sigs, claims{p.Gate, p.Host, p.IssuedAt, p.ExpiresAt}, additionsOf(p), now)
+	over, err := stated(e)
+	if err != nil {
+		return Approval{}, atStage(refusal.StageDecode, err)
+	}
+	adds := additionsOf(p)
+	if over.batch != nil {
+		adds = nil // a batch proves no possession of a key
+	}
+	parties, err := v.verify(e, over, sigs, claims{p.Gate, p.Host, p.IssuedAt, p.ExpiresAt}, adds, now)
 	if err != nil {
 		return Approval{}, err
 	}
-	out := Approval{Payload: p, Bytes: e.Payload}
+	out := Approval{Payload: p, Bytes: e.Payload, Batch: over.batch}
 	for _, by := range parties {
 		if by.proof {
 			out.Proofs = append(out.Proofs, by.Signer)
@@ -87,9 +99,12 @@ func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 }
 
 // Rejection verifies a rejection as Approval does an approval. Each refuses the
-// other's bytes as Malformed.
+// other's bytes as Malformed, and Rejection refuses a batch so.
 func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	sigs, err := decode(e)
+	if err == nil && e.Batch != nil {
+		err = refusal.New(refusal.Malformed, "a batch approves and never rejects")
+	}
 	if err != nil {
 		return Rejection{}, atStage(refusal.StageDecode, err)
 	}
@@ -97,7 +112,7 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	if err != nil {
 		return Rejection{}, atStage(refusal.StageDecode, err)
 	}
-	parties, err := v.verify(e.Payload, sigs, claims{r.Gate, r.Host, r.IssuedAt, r.ExpiresAt}, nil, now)
+	parties, err := v.verify(e, statement{signed: e.Payload}, sigs, claims{r.Gate, r.Host, r.IssuedAt, r.ExpiresAt}, nil, now)
 	if err != nil {
 		return Rejection{}, err
 	}
@@ -108,28 +123,39 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	return out, nil
 }
 
-// VerifyFile verifies one signature over an approval or a rejection, for opsign
-// verify. The key must be valid at now. VerifyFile does not check the payload's
+// VerifyFile verifies one signature over an approval, a rejection or a batch, for
+// opsign verify. The key must be valid at now. VerifyFile does not check the payload's
 // gate, the gate's roles or the payload's own time.
 func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Signer, error) {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{armored}})
 	if err != nil {
 		return Signer{}, atStage(refusal.StageDecode, err)
 	}
-	// "type" sorts last, so the canonical form of a rejection ends like this.
-	if bytes.HasSuffix(payload, []byte(`"type":"`+op.TypeRejection+`"}`)) {
+	over := statement{signed: payload}
+	switch {
+	case isOfType(payload, op.TypeRejection):
 		_, err = op.DecodeRejection(payload)
-	} else {
+	case isOfType(payload, op.TypeBatch):
+		var b op.Batch
+		b, err = op.DecodeBatch(payload)
+		over.batch = &b
+	default:
 		_, err = op.DecodePayload(payload)
 	}
 	if err != nil {
 		return Signer{}, atStage(refusal.StageDecode, err)
 	}
-	parties, err := authenticate(payload, sigs, trust, op.Role.Valid, nil, now)
+	parties, err := authenticate(over, sigs, trust, op.Role.Valid, nil, now)
 	if err != nil {
 		return Signer{}, err
 	}
 	return parties[0].Signer, nil
+}
+
+// isOfType reports how the bytes end. "type" sorts last, so the canonical form of a
+// payload of that type ends so.
+func isOfType(payload []byte, typ string) bool {
+	return bytes.HasSuffix(payload, []byte(`"type":"`+typ+`"}`))
 }
 
 // claims is what approvals and rejections both say about gate, host and time.
@@ -147,16 +173,26 @@ type party struct {
 
 // verify runs the stages after decode, each over all signatures before the next, so
 // that cheap stages come first.
-func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *additions, now time.Time) ([]party, error) {
-	parties, err := authenticate(payload, sigs, v.Trust, v.has, adds, now)
+func (v Verifier) verify(e Envelope, over statement, sigs []signature, c claims, adds *additions, now time.Time) ([]party, error) {
+	parties, err := authenticate(over, sigs, v.Trust, v.has, adds, now)
 	if err != nil {
 		return nil, err
+	}
+	if err := over.checkInclusion(e); err != nil {
+		return nil, atStage(refusal.StageInclusion, err)
 	}
 	if err := v.checkTarget(c); err != nil {
 		return nil, atStage(refusal.StageTarget, err)
 	}
-	if err := v.checkTime(c, now); err != nil {
+	err = over.checkTime(v, now)
+	if err == nil {
+		err = v.checkTime("the payload", c, now)
+	}
+	if err != nil {
 		return nil, atStage(refusal.StageTime, err)
+	}
+	for i := range parties {
+		parties[i].Batch = e.Batch
 	}
 	return parties, nil
 }
@@ -164,21 +200,21 @@ func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *addit
 func (v Verifier) has(role op.Role) bool { return role.BuiltIn() || slices.Contains(v.Roles, role) }
 
 // authenticate finds out which person signed: namespace, allow-list, crypto.
-func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Role) bool, adds *additions, now time.Time) ([]party, error) {
-	roles, err := checkNamespaces(sigs, has)
+func authenticate(over statement, sigs []signature, trust *Trust, has func(op.Role) bool, adds *additions, now time.Time) ([]party, error) {
+	uses, err := checkNamespaces(sigs, over, has)
 	if err != nil {
 		return nil, atStage(refusal.StageNamespace, err)
 	}
-	parties, err := checkListed(sigs, roles, trust, adds, now)
+	parties, err := checkListed(sigs, uses, trust, adds, now)
 	if err != nil {
 		return nil, atStage(refusal.StageAllowList, err)
 	}
 	for i, s := range sigs {
-		if err := s.checkCrypto(payload); err != nil {
+		if err := s.checkCrypto(over.signed); err != nil {
 			return nil, atStage(refusal.StageCrypto, ofSignature(i, len(sigs), err))
 		}
 		by := &parties[i]
-		by.Role, by.Armor, by.Attested = roles[i], s.armor, attestedBy(s.key, s.inner)
+		by.Role, by.Armor, by.Attested = uses[i].role, s.armor, attestedBy(s.key, s.inner)
 		if s.cert != nil {
 			by.CA, by.Serial = s.cert.caPrint, s.cert.serial
 		}
@@ -208,32 +244,42 @@ func decode(e Envelope) ([]signature, error) {
 	return sigs, nil
 }
 
-// checkNamespaces is the second stage: it returns each signature's role, and refuses
-// a role that the gate does not have.
-func checkNamespaces(sigs []signature, has func(op.Role) bool) ([]op.Role, error) {
-	roles := make([]op.Role, len(sigs))
+// checkNamespaces is the second stage: it returns what each signature is for. It refuses a
+// role that the gate does not have. A batch's namespace serves for a batch alone, and a
+// batch names its role itself.
+func checkNamespaces(sigs []signature, over statement, has func(op.Role) bool) ([]use, error) {
+	uses := make([]use, len(sigs))
 	for i, s := range sigs {
-		role, ok := op.RoleOfNamespace(s.namespace)
-		if !ok || !has(role) {
-			err := refusal.New(refusal.NamespaceMismatch, "the signature's namespace %.64q is not that of a role here",
-				s.namespace).
+		u, ok := useOf(s.namespace, over.batch != nil)
+		var err *refusal.Refusal
+		switch {
+		case (!ok || !has(u.role)) && over.batch != nil:
+			err = refusal.New(refusal.NamespaceMismatch, "the signature's namespace %.64q is not that of batches of a role here", s.namespace).
+				WithHint("sign with ssh-keygen -Y sign -n %s", over.batch.Role.BatchNamespace())
+		case !ok || !has(u.role):
+			err = refusal.New(refusal.NamespaceMismatch, "the signature's namespace %.64q is not that of a role here", s.namespace).
 				WithHint("sign with ssh-keygen -Y sign -n %s", op.Operational.Namespace())
-			return nil, ofSignature(i, len(sigs), err)
+		case over.batch != nil && over.batch.Role != u.role:
+			err = refusal.New(refusal.NamespaceMismatch, "the batch is for the role %s, and the signature's namespace is %.64q", over.batch.Role,
+				s.namespace).WithHint("sign with ssh-keygen -Y sign -n %s", over.batch.Role.BatchNamespace())
+		default:
+			uses[i] = u
+			continue
 		}
-		roles[i] = role
+		return nil, ofSignature(i, len(sigs), err)
 	}
-	return roles, nil
+	return uses, nil
 }
 
 // checkListed is the third stage: it returns the party that the lines allow to sign
 // so, now. It exempts a signature that proves possession of a key in adds.
-func checkListed(sigs []signature, roles []op.Role, trust *Trust, adds *additions, now time.Time) ([]party, error) {
+func checkListed(sigs []signature, uses []use, trust *Trust, adds *additions, now time.Time) ([]party, error) {
 	parties := make([]party, len(sigs))
 	for i, s := range sigs {
-		line, err := s.listed(trust, roles[i], now)
+		line, err := s.listed(trust, uses[i], now)
 		proof := false
 		if err != nil {
-			if line, proof = adds.proves(s, roles[i], err); !proof {
+			if line, proof = adds.proves(s, uses[i].role, err); !proof {
 				return nil, ofSignature(i, len(sigs), err)
 			}
 		}
@@ -242,14 +288,14 @@ func checkListed(sigs []signature, roles []op.Role, trust *Trust, adds *addition
 	return parties, nil
 }
 
-func (s signature) listed(trust *Trust, role op.Role, now time.Time) (entry, error) {
+func (s signature) listed(trust *Trust, u use, now time.Time) (entry, error) {
 	switch {
 	case s.barred != nil:
 		return entry{}, s.barred
 	case s.cert != nil:
-		return trust.findCertificate(s.cert, role, now)
+		return trust.findCertificate(s.cert, u, now)
 	default:
-		return trust.find(s.key, role, now)
+		return trust.find(s.key, u, now)
 	}
 }
 
@@ -291,16 +337,16 @@ func (v Verifier) checkTarget(c claims) error {
 }
 
 // checkTime is the sixth stage. Both ends are valid, with the skew added.
-func (v Verifier) checkTime(c claims, now time.Time) error {
+func (v Verifier) checkTime(what string, c claims, now time.Time) error {
 	switch validity := c.expires.Sub(c.issued); {
 	case validity > v.MaxValidity:
-		return refusal.New(refusal.ValidityTooLong, "the payload is valid for %s, more than %s", validity, v.MaxValidity).
+		return refusal.New(refusal.ValidityTooLong, "%s is valid for %s, more than %s", what, validity, v.MaxValidity).
 			WithHint("sign one with an earlier expires_at")
 	case now.Before(c.issued.Add(-v.Skew)):
-		return refusal.New(refusal.NotYetValid, "the payload is issued at %s", c.issued.Format(time.RFC3339)).
+		return refusal.New(refusal.NotYetValid, "%s is issued at %s", what, c.issued.Format(time.RFC3339)).
 			WithHint("compare the clocks of the signer and of this host")
 	case now.After(c.expires.Add(v.Skew)):
-		return refusal.New(refusal.Expired, "the payload expired at %s", c.expires.Format(time.RFC3339)).
+		return refusal.New(refusal.Expired, "%s expired at %s", what, c.expires.Format(time.RFC3339)).
 			WithHint("sign the request as it is now")
 	default:
 		return nil

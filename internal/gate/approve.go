@@ -38,7 +38,12 @@ func (g *Gate) Approve(ctx context.Context, by op.Requester, id op.RequestID, e 
 // ApproveOffline takes an operation that an operator signed before the gate saw it.
 // The payload becomes a request, and the signatures approve it. A payload that the
 // gate issued itself approves the request that it was issued for.
+// A batch approves only what the gate issued, so it is Malformed here.
 func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error) {
+	if e.Batch != nil {
+		err := refusal.New(refusal.Malformed, "a batch approves requests that the gate issued, by their ids").At(refusal.StageDecode)
+		return op.Request{}, g.refuse(ctx, by, audit.Entry{}, err)
+	}
 	return g.verified(ctx, by, e, audit.Entry{}, func(a approval) (op.Request, error) {
 		var rec nonce.Record
 		var known bool
@@ -141,11 +146,11 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 			At(refusal.StageBinding).
 			About(id, r.Step.State)
 	}
-	if err := each(a.Signers, need, touched); err != nil {
+	if err := errors.Join(each(a.Signers, need, single), each(a.Signers, need, touched)); err != nil {
 		return r, err
 	}
 	now := g.clock.Now()
-	if err := errors.Join(g.timely(a), inTime(expiry(need, r), now)); err != nil {
+	if err := errors.Join(g.timely(a), inTime("the payload", expiry(need, r), now), brief(a, need)); err != nil {
 		return r, err
 	}
 	if r.Step.State != op.StatePending {
@@ -162,13 +167,30 @@ func (g *Gate) timely(a approval) error {
 	if !moment.Trusted {
 		return clockDoubted(moment)
 	}
-	return inTime(a.Payload.ExpiresAt, moment)
+	if a.Batch != nil {
+		if err := inTime("the batch", a.Batch.ExpiresAt, moment); err != nil {
+			return err
+		}
+	}
+	return inTime("the payload", a.Payload.ExpiresAt, moment)
 }
 
-func inTime(expires time.Time, m nonce.Moment) error {
+func inTime(what string, expires time.Time, m nonce.Moment) error {
 	if m.Now.After(expires.Add(Skew)) {
-		return refusal.New(refusal.Expired, "the payload expired at %s", expires.Format(time.RFC3339)).At(refusal.StageTime).
+		return refusal.New(refusal.Expired, "%s expired at %s", what, expires.Format(time.RFC3339)).At(refusal.StageTime).
 			WithHint("sign the request as it is now")
+	}
+	return nil
+}
+
+// brief refuses, as ValidityTooLong, a batch that lives for longer than a payload of the request may.
+func brief(a approval, need op.Requirement) error {
+	if a.Batch == nil {
+		return nil
+	}
+	if life := a.Batch.ExpiresAt.Sub(a.Batch.IssuedAt); life > need.MaxValidity {
+		return refusal.New(refusal.ValidityTooLong, "the batch is valid for %s, and for this at most %s is allowed", life, need.MaxValidity).
+			At(refusal.StageTime).WithHint("sign a batch with an earlier expires_at")
 	}
 	return nil
 }

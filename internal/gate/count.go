@@ -20,7 +20,19 @@ func counts(need op.Requirement, s op.Signed) error {
 	if err := inRole(need, s); err != nil {
 		return err
 	}
+	if err := single(need, s); err != nil {
+		return err
+	}
 	return touched(need, s)
+}
+
+// single refuses, as NotAllowed, a batch's signature where each request is signed alone.
+func single(need op.Requirement, s op.Signed) error {
+	if s.Batch != nil && !need.TakesBatch(s.Role) {
+		return refusal.New(refusal.NotAllowed, "%s signed a batch, and this request takes no batch", op.ShownName(s.Principal)).
+			At(refusal.StagePolicy).WithHint("sign it alone: opsign approve")
+	}
+	return nil
 }
 
 // inRole refuses, as RoleDenied, a signature in a role that no demand names.
@@ -56,7 +68,7 @@ func each(signers []authz.Signer, need op.Requirement, check func(op.Requirement
 }
 
 func signedBy(s authz.Signer, at time.Time) op.Signed {
-	return op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor, Attested: s.Attested, At: at}
+	return op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor, Attested: s.Attested, Batch: s.Batch, At: at}
 }
 
 // stillCounted checks the stored signatures against the trust and policy in force.

@@ -104,6 +104,7 @@ func Migrations() []store.Migration {
 			SQL: audit.SchemaParts + journal.SchemaOvertaken},
 		{Version: 10, Name: "rejections, and the reason of each requester", SQL: journal.SchemaRejections},
 		{Version: 11, Name: "copies of the database that were handed out", SQL: journal.SchemaBackups},
+		{Version: 12, Name: "batches in the place of payloads", SQL: journal.SchemaBatches},
 	}
 }
 

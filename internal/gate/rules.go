@@ -180,7 +180,9 @@ func (inForce *rules) requirement(r op.Request, now time.Time) (op.Requirement, 
 	if err != nil {
 		return op.Requirement{}, err
 	}
-	return r.Need.Stricter(need), nil
+	need = r.Need.Stricter(need)
+	need.Single = need.Single || spec.Kind == op.KindTrust // who may sign is decided for itself
+	return need, nil
 }
 
 // rotation checks the parameters of a trust.rotate against the file in force.

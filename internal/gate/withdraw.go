@@ -79,7 +79,7 @@ func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection,
 	if err != nil {
 		return r, err
 	}
-	if err := inTime(rej.Rejection.ExpiresAt, g.clock.Now()); err != nil {
+	if err := inTime("the payload", rej.Rejection.ExpiresAt, g.clock.Now()); err != nil {
 		return r, err
 	}
 	switch {

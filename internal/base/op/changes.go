@@ -255,6 +255,9 @@ func (r Request) Weight() int {
 	}
 	for _, s := range append(r.Signatures[:len(r.Signatures):len(r.Signatures)], r.Proofs...) {
 		n += len(s.Armor) + rowWeight
+		if s.Batch != nil {
+			n += len(s.Batch.Batch) + 2*len(Digest{})*len(s.Batch.Path)
+		}
 	}
 	return n
 }

@@ -294,12 +294,13 @@ type Signed struct {
 	Key       string // SHA256 fingerprint of the underlying public key, certificate or not
 	CA        string // SHA256 fingerprint of the CA key that signed the certificate; empty for a plain key
 	Armor     string
-	Attested  *Attested // nil if the key is not a security key
+	Attested  *Attested  // nil if the key is not a security key
+	Batch     *Inclusion // the batch that was signed in place of the payload; nil if it was the payload
 	At        time.Time
 }
 
-// String names the signer, the role, the key, and what a security key attested, as
-// the audit log has it.
+// String names the signer, the role, the key, what a security key attested, and the
+// digest of a batch, as the audit log has it.
 func (s Signed) String() string {
 	out := s.Principal + " " + string(s.Role) + " " + s.Key
 	if s.CA != "" {
@@ -307,6 +308,9 @@ func (s Signed) String() string {
 	}
 	if s.Attested != nil {
 		out += fmt.Sprintf(" flags=0x%02x counter=%d", s.Attested.Flags, s.Attested.Counter)
+	}
+	if s.Batch != nil {
+		out += " batch=" + SHA256(s.Batch.Batch)
 	}
 	return out
 }

@@ -195,7 +195,7 @@ func DecodeRejection(b []byte) (Rejection, error) {
 
 type member struct {
 	name  string
-	value any // string or Params
+	value any // string, int or Params
 }
 
 func encodeObject(members []member) ([]byte, error) {
@@ -209,6 +209,8 @@ func encodeObject(members []member) ([]byte, error) {
 		switch v := m.value.(type) {
 		case Params:
 			b = append(b, v.Canonical()...)
+		case int:
+			b = strconv.AppendInt(b, int64(v), 10)
 		case string:
 			q, err := jsontext.AppendQuote(b, v)
 			if err != nil {

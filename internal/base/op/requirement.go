@@ -78,6 +78,7 @@ type Requirement struct {
 	CoolOff     time.Duration
 	Windows     []Window // the step may run only while all of them are open
 	MaxValidity time.Duration
+	Single      bool // each signature is over the payload alone: no batch counts
 }
 
 // Unmet is a demand that the signatures do not meet yet.
@@ -112,6 +113,17 @@ func (r Requirement) Touch(role Role) Touch {
 		}
 	}
 	return need
+}
+
+// TakesBatch reports whether a batch's signature in that role may count. A security key's verification is of a person
+// who means one step, so a demand for it takes no batch.
+func (r Requirement) TakesBatch(role Role) bool {
+	return !r.Single && role.SignsBatches() && r.Accepts(role) && r.Touch(role) != TouchVerified
+}
+
+// BatchRoles returns the roles in which a batch's signature may count.
+func (r Requirement) BatchRoles() []Role {
+	return slices.DeleteFunc(r.Roles(), func(role Role) bool { return !r.TakesBatch(role) })
 }
 
 func (r Requirement) demands() []Demand {
@@ -203,10 +215,10 @@ func people(unmet []Unmet) int {
 }
 
 // Stricter returns what satisfies both requirements: the ways that both have, the
-// demands of both, the longer delay, all windows, the shorter life.
+// demands of both, the longer delay, all windows, the shorter life, no batch if one refuses them.
 func (r Requirement) Stricter(s Requirement) Requirement {
 	out := Requirement{CoolOff: max(r.CoolOff, s.CoolOff), MaxValidity: min(r.MaxValidity, s.MaxValidity),
-		Windows: slices.Clone(r.Windows)}
+		Windows: slices.Clone(r.Windows), Single: r.Single || s.Single}
 	for _, w := range s.Windows {
 		if !slices.Contains(out.Windows, w) {
 			out.Windows = append(out.Windows, w)
@@ -273,6 +285,14 @@ var Roles = []Role{Operational, Coordination, Recovery}
 // Namespace returns the SSHSIG namespace of the role, "<role>@gated".
 func (r Role) Namespace() string { return string(r) + "@gated" }
 
+// BatchNamespace returns the SSHSIG namespace of the role's batches, "<role>@batch.gated". It is no role's namespace,
+// because a role's name has no @.
+func (r Role) BatchNamespace() string { return string(r) + "@batch.gated" }
+
+// SignsBatches reports whether r has the form of a role that may sign batches. Recovery signs rotations alone, and no
+// batch approves one.
+func (r Role) SignsBatches() bool { return r.Valid() && r != Recovery }
+
 // BuiltIn reports whether every gate has the role.
 func (r Role) BuiltIn() bool { return slices.Contains(Roles, r) }
 
@@ -292,6 +312,15 @@ func (r Role) Valid() bool {
 func RoleOfNamespace(ns string) (Role, bool) {
 	name, ok := strings.CutSuffix(ns, "@gated")
 	if !ok || !Role(name).Valid() {
+		return "", false
+	}
+	return Role(name), true
+}
+
+// RoleOfBatchNamespace is RoleOfNamespace for the namespaces of batches.
+func RoleOfBatchNamespace(ns string) (Role, bool) {
+	name, ok := strings.CutSuffix(ns, "@batch.gated")
+	if !ok || !Role(name).SignsBatches() {
 		return "", false
 	}
 	return Role(name), true

@@ -59,7 +59,7 @@ const (
 	PendingSignature Code = "pending_signature"
 )
 
-// Stage names the check that refused. The first seven stages are those of the
+// Stage names the check that refused. The first eight stages are those of the
 // verification pipeline in their fixed order. The next three are the gate's.
 type Stage string
 
@@ -69,6 +69,7 @@ const (
 	StageNamespace Stage = "namespace"
 	StageAllowList Stage = "allow-list"
 	StageCrypto    Stage = "crypto"
+	StageInclusion Stage = "inclusion" // of a batch alone
 	StageTarget    Stage = "target"
 	StageTime      Stage = "time"
 	StageNonce     Stage = "nonce"

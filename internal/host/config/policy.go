@@ -80,6 +80,9 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 			r.Touch = op.Touch(s)
 		}
 	}
+	if v := m.Get("batch"); v.Present() {
+		r.Single = v.OneOf("allow", "refuse") == "refuse"
+	}
 	if v := m.Get("window"); v.Present() {
 		w, err := op.ParseWindow(v.Text())
 		if err != nil {

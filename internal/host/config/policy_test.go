@@ -137,6 +137,8 @@ func TestParseOfRulesThatLoosen(t *testing.T) {
 		`rules: [{threshold: 1, role: ^recovery, op: guest.destroy}]`:                                      "the role recovery may not sign guest.destroy",
 		`rules: [{threshold: 1, role: ^Operational}]`:                                                      `there is no role "Operational"`,
 		`rules: [{threshold: 1, touch: ^true}]`:                                                            "touch is not text",
+		`rules: [{threshold: 1, batch: ^never}]`:                                                           `"never" is none of allow, refuse`,
+		`rules: [{threshold: 1, batch: ^false}]`:                                                           "batch is not text",
 		`rules: [{threshold: 1, touch: ^required}]`:                                                        `"required" is none of none, touch, verification`,
 		`rules: [{threshold: 1, touch: ^""}]`:                                                              `"" is none of`,
 		`rules: [{threshold: 1, window: ^always}]`:                                                         `"always" is not a window`,

@@ -28,11 +28,14 @@ type crowd struct {
 	bob, frank, carol, dave, erin, ca mint.Key
 }
 
+// asBatcher lets a key sign as an operator, also batches.
+const asBatcher = `namespaces="operational@gated,operational@batch.gated"`
+
 func newCrowd(t testing.TB) crowd {
 	said := mint.Authenticator{Application: mint.Application, Flags: mint.UserPresent, Counter: 42}
 	c := crowd{world: newWorld(t), bob: mint.Ed25519(t, "bob"), frank: mint.SKECDSA(t, "frank", said), carol: mint.ECDSA(t, "carol", 256),
 		dave: mint.SKEd25519(t, "dave", said), erin: mint.Ed25519(t, "erin"), ca: mint.Ed25519(t, "ca")}
-	text := string(c.trust.Text()) + c.bob.Line("bob", asOperator) + c.frank.Line("frank", asOperator) +
+	text := string(c.trust.Text()) + c.bob.Line("bob", asBatcher) + c.frank.Line("frank", asOperator) +
 		c.ca.Line("*@example.com", "cert-authority,"+asOperator)
 	c.trust = must.Get(authz.LoadTrust([]byte(text)))(t)
 	require.NoError(t, c.store.Update(t.Context(), func(tx *store.Tx) error {

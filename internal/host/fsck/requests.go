@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"sync"
@@ -45,7 +43,7 @@ const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r
 		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source IN ('offline', 'hub')),
 		s.op, s.kind, s.name, s.incarnation, s.fingerprint, s.params, s.state,
 		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', ca, 'armor', armor,
-			'flags', flags, 'counter', counter)) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
+			'flags', flags, 'counter', counter, 'batch', hex(batch), 'leaf', leaf, 'path', hex(path))) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
 		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', '', 'armor', armor,
 			'flags', -1, 'counter', 0)) FROM proofs g WHERE g.job = r.job AND g.idx = r.idx)
 	FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`
@@ -169,6 +167,9 @@ func demands(name string, need op.Requirement) bool {
 func (c *check) signed(r request, need op.Requirement, step string) {
 	was, approved := c.log.approved[r.step.ID]
 	stored := words(r.signatures, r.proofs)
+	if !taken(r.step.Op, need, r.signatures) {
+		c.found(signaturesNotMet, step, "a signature is over a batch, and the step takes none in that role")
+	}
 	switch {
 	case !approved && !slices.Equal(stored, c.log.counted[r.step.ID].words):
 		c.found(signaturesUncounted, step, "its signatures are not those that count by the log")
@@ -180,39 +181,6 @@ func (c *check) signed(r request, need op.Requirement, step string) {
 	case digestWords(stored) != was.signers:
 		c.found(signaturesOther, step, "its signatures are not those that the log names")
 	}
-}
-
-// storedSignature is a row of signatures or proofs, in the JSON that the query of
-// requests makes.
-type storedSignature struct {
-	Principal string  `json:"principal"`
-	Role      op.Role `json:"role"`
-	Key       string  `json:"key"`
-	CA        string  `json:"ca"`
-	Armor     string  `json:"armor"`
-	Flags     int64   `json:"flags"` // -1: none are stored
-	Counter   int64   `json:"counter"`
-}
-
-// signed reads the signature rows of one request. A number that no security key can
-// attest is an error, because the gate would read another number.
-func signed(rows []byte) ([]op.Signed, error) {
-	var stored []storedSignature
-	if err := json.Unmarshal(rows, &stored); err != nil {
-		return nil, err
-	}
-	out := make([]op.Signed, len(stored))
-	for i, s := range stored {
-		out[i] = op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor}
-		switch {
-		case s.Flags == -1 && s.Counter == 0:
-		case s.Flags < 0 || s.Flags > math.MaxUint8 || s.Counter < 0 || s.Counter > math.MaxUint32:
-			return nil, errors.New("flags or counter are out of range")
-		default:
-			out[i].Attested = &op.Attested{Flags: byte(s.Flags), Counter: uint32(s.Counter)}
-		}
-	}
-	return out, nil
 }
 
 // proven begins the log's words about a proof of possession.

@@ -47,6 +47,7 @@ func Migrations() []store.Migration {
 		g[8],
 		g[9],
 		g[10],
+		g[11],
 	}
 	for i := range all {
 		all[i].Version = i + 1

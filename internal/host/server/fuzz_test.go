@@ -11,6 +11,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/wire/convert"
 )
 
 const tokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
@@ -127,8 +128,17 @@ func FuzzHeaders(f *testing.F) {
 func FuzzEnvelopeBody(f *testing.F) {
 	f.Add([]byte(goodEnvelope))
 	f.Add([]byte(`{"payload":"","signatures":[""]}`))
+	f.Add([]byte(`{"payload":"e30=","signatures":["x"],"batch":{"payload":"e30=","index":1,"path":["` + strings.Repeat("0f", 32) + `"]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		e, err := openEnvelope(body)
+		e, err := openEnvelope(body, convert.Envelope)
+		if alone, alike := openEnvelope(body, plain); (alike == nil) != (err == nil && e.Batch == nil) || alone.Batch != nil {
+			t.Fatalf("an envelope without a batch: %v, and with one: %v", alike, err)
+		}
+		if err == nil && e.Batch != nil {
+			if n := len(e.Batch.Batch); n == 0 || n > op.MaxBatchPayload+3 || len(e.Batch.Path) > op.MaxBatchPath {
+				t.Fatalf("a batch of %d bytes with %d hashes", n, len(e.Batch.Path))
+			}
+		}
 		if err == nil {
 			if len(e.Payload) == 0 || len(e.Payload) > op.MaxPayload || len(e.Signatures) == 0 {
 				t.Fatalf("%d bytes, %d signatures", len(e.Payload), len(e.Signatures))

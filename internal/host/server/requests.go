@@ -75,7 +75,7 @@ func (s *Server) payload(c *call) (answer, error) {
 }
 
 func (s *Server) approve(c *call) (answer, error) {
-	id, e, err := c.envelope()
+	id, e, err := c.envelope(convert.Envelope)
 	if err != nil {
 		return answer{}, err
 	}
@@ -84,7 +84,7 @@ func (s *Server) approve(c *call) (answer, error) {
 }
 
 func (s *Server) reject(c *call) (answer, error) {
-	id, e, err := c.envelope()
+	id, e, err := c.envelope(plain)
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,7 +94,7 @@ func (s *Server) reject(c *call) (answer, error) {
 
 // approveOffline takes an operation that was signed before the gate issued a payload.
 func (s *Server) approveOffline(c *call) (answer, error) {
-	e, err := openEnvelope(c.body)
+	e, err := openEnvelope(c.body, plain)
 	if err != nil {
 		return answer{}, err
 	}
@@ -124,17 +124,26 @@ func (c *call) requestID() (op.RequestID, error) {
 	return id, nil
 }
 
+// opener opens an envelope: convert.Envelope, or plain.
+type opener func(api.Envelope) ([]byte, *op.Inclusion, error)
+
+// plain opens an envelope that may have no batch.
+func plain(e api.Envelope) ([]byte, *op.Inclusion, error) {
+	payload, err := e.Open()
+	return payload, nil, err
+}
+
 // envelope reads the path's request id and the body.
-func (c *call) envelope() (op.RequestID, authz.Envelope, error) {
+func (c *call) envelope(open opener) (op.RequestID, authz.Envelope, error) {
 	id, err := c.requestID()
 	if err != nil {
 		return id, authz.Envelope{}, err
 	}
-	e, err := openEnvelope(c.body)
+	e, err := openEnvelope(c.body, open)
 	return id, e, err
 }
 
-func openEnvelope(body []byte) (authz.Envelope, error) {
+func openEnvelope(body []byte, open opener) (authz.Envelope, error) {
 	var in api.Envelope
 	_, err := api.Weigh(body)
 	if err == nil {
@@ -143,11 +152,11 @@ func openEnvelope(body []byte) (authz.Envelope, error) {
 	if err != nil {
 		return authz.Envelope{}, ownRefusal(refusal.As(err).At(refusal.StageDecode))
 	}
-	payload, err := in.Open()
+	payload, batch, err := open(in)
 	if err != nil {
 		return authz.Envelope{}, ownRefusal(err)
 	}
-	return authz.Envelope{Payload: payload, Signatures: in.Signatures}, nil
+	return authz.Envelope{Payload: payload, Signatures: in.Signatures, Batch: batch}, nil
 }
 
 // wireRequest converts a request for the wire. If its payload does not decode, the fault is the gate's, not the

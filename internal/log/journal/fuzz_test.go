@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/test/must"
 )
 
@@ -15,6 +16,7 @@ func FuzzNeed(f *testing.F) {
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036854775807,"max_validity":-1}`)
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036,"max_validity":1}`)
 	f.Add(`{"ways":[],"cool_off":18446744078}`)
+	f.Add(`{"ways":[],"windows":[],"cool_off":0,"max_validity":1,"single":true}`)
 	f.Add(`{"ways":null,"threshold":0}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -27,5 +29,24 @@ func FuzzNeed(f *testing.F) {
 		require.Equal(t, len(r.Ways), len(again.Ways))
 		require.Equal(t, r.CoolOff, again.CoolOff)
 		require.Equal(t, r.MaxValidity, again.MaxValidity)
+		require.Equal(t, r.Single, again.Single)
+		require.False(t, r.Single && EncodeExtra(r) == "", "the log has it")
+	})
+}
+
+// FuzzInclusion: a stored batch is refused, or it is stored again as the same bytes.
+func FuzzInclusion(f *testing.F) {
+	f.Add([]byte("{}"), 3, make([]byte, 96))
+	f.Add([]byte{}, 0, []byte{})
+	f.Add([]byte{}, 1, make([]byte, 31))
+	f.Fuzz(func(t *testing.T, batch []byte, leaf int, path []byte) {
+		in, err := DecodeInclusion(batch, leaf, path)
+		if err != nil {
+			return
+		}
+		b, i, p := batched(op.Signed{Batch: in})
+		require.Equal(t, string(batch), string(b))
+		require.Equal(t, leaf, i)
+		require.Equal(t, string(path), string(p))
 	})
 }

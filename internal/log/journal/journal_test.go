@@ -32,7 +32,8 @@ func newStore(t testing.TB) *store.Store {
 			{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
 			{Version: 6, Name: "before", SQL: journal.SchemaBefore},
 			{Version: 7, Name: "rejections", SQL: journal.SchemaRejections},
-			{Version: 8, Name: "backups", SQL: journal.SchemaBackups}}})
+			{Version: 8, Name: "backups", SQL: journal.SchemaBackups},
+			{Version: 9, Name: "batches", SQL: journal.SchemaBatches}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {

@@ -51,6 +51,7 @@ type need struct {
 	Windows     []op.Window `json:"windows"`
 	CoolOff     int64       `json:"cool_off"`
 	MaxValidity int64       `json:"max_validity"`
+	Single      bool        `json:"single,omitzero"`
 }
 
 type way struct {
@@ -67,7 +68,8 @@ type demand struct {
 
 // EncodeNeed returns the stored form of a requirement.
 func EncodeNeed(r op.Requirement) string {
-	n := need{Windows: append([]op.Window{}, r.Windows...), CoolOff: int64(r.CoolOff / time.Second), MaxValidity: int64(r.MaxValidity / time.Second)}
+	n := need{Windows: append([]op.Window{}, r.Windows...), CoolOff: int64(r.CoolOff / time.Second), MaxValidity: int64(r.MaxValidity / time.Second),
+		Single: r.Single}
 	for _, w := range r.Ways {
 		stored := way{Name: w.Name}
 		for _, d := range w.Demands {
@@ -85,7 +87,7 @@ func EncodeNeed(r op.Requirement) string {
 // EncodeExtra is EncodeNeed for the audit log. It is empty if only the catalogue
 // asks for signatures.
 func EncodeExtra(r op.Requirement) string {
-	plain := r.CoolOff == 0 && len(r.Windows) == 0
+	plain := r.CoolOff == 0 && len(r.Windows) == 0 && !r.Single
 	for _, w := range r.Ways {
 		for _, d := range w.Demands {
 			plain = plain && d.Rule == op.BuiltIn && d.Threshold == 1 && d.Touch == op.TouchNone
@@ -111,7 +113,7 @@ func DecodeNeed(text string) (op.Requirement, error) {
 		}
 	}
 	r := op.Requirement{Windows: n.Windows, CoolOff: time.Duration(n.CoolOff) * time.Second,
-		MaxValidity: time.Duration(n.MaxValidity) * time.Second}
+		MaxValidity: time.Duration(n.MaxValidity) * time.Second, Single: n.Single}
 	for _, w := range n.Ways {
 		out := op.Way{Name: w.Name}
 		for _, d := range w.Demands {

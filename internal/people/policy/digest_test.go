@@ -21,7 +21,7 @@ func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},
 		"Op": "guest.*", "Signed": []string{"guest.stop"}, "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,
-		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window}
+		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window, "Single": true}
 	seen := map[string]string{}
 	note := func(name string, p policy.Policy) {
 		d := p.Digest()

@@ -147,6 +147,10 @@ func (r Rule) text() string {
 	if r.Window != nil {
 		window = r.Window.String()
 	}
-	fmt.Fprintf(&b, ": %q %d %q %s %q %s\n", r.Role, r.Threshold, r.Touch, r.CoolOff, window, r.MaxValidity)
+	single := ""
+	if r.Single {
+		single = " single" // absent otherwise, so that digests of earlier programs stay
+	}
+	fmt.Fprintf(&b, ": %q %d %q %s %q %s%s\n", r.Role, r.Threshold, r.Touch, r.CoolOff, window, r.MaxValidity, single)
 	return b.String()
 }

@@ -63,7 +63,7 @@ func signers(spec op.Spec, way string) []op.Role {
 // asks adds the rule's demand to each way that it is about. A role of the
 // configuration is no part of recovery.
 func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
-	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity}
+	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity, Single: r.Single}
 	if r.MaxValidity > 0 {
 		out.MaxValidity = r.MaxValidity
 	}

@@ -40,6 +40,7 @@ type Rule struct {
 	CoolOff     time.Duration // between the last signature and the step, in whole seconds
 	Window      *op.Window    // when the step may run; nil: always
 	MaxValidity time.Duration // of the payload; 0: the policy's
+	Single      bool          // no batch counts; each request is signed alone
 }
 
 // matches reports whether a rule applies to a step. The step is one that the rule

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
@@ -62,6 +64,20 @@ func TestSignsNothingElse(t *testing.T) {
 	for _, role := range []op.Role{"", "Operational", "operational@gated", "two words", "-x", op.Role(strings.Repeat("a", 33))} {
 		must.Fail(s.Sign(t.Context(), role, payload(t)))(t, refusal.NamespaceMismatch)
 	}
+}
+
+// TestSignsBatches: a batch is signed in the namespace of the batches of its own role.
+func TestSignsBatches(t *testing.T) {
+	t.Parallel()
+	s := must.Get(KeyFile(privateCopy(t, "alice"), nil))(t)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := must.Get(op.Batch{Role: op.Operational, Count: 1, IssuedAt: at, ExpiresAt: at.Add(time.Minute)}.Encode())(t)
+	armored := must.Get(s.Sign(t.Context(), op.Operational, b))(t)
+	parsed := must.Get(sshsig.Unarmor([]byte(armored)))(t)
+	require.Equal(t, "operational@batch.gated", parsed.Namespace)
+	require.NoError(t, sshsig.Verify(bytes.NewReader(b), parsed, s.PublicKey(), parsed.HashAlgorithm, parsed.Namespace))
+	must.Fail(s.Sign(t.Context(), op.Coordination, b))(t, refusal.NamespaceMismatch)
+	must.Fail(s.Sign(t.Context(), op.Operational, append(b, '\n')))(t, refusal.Malformed)
 }
 
 func TestKeyFilePassphrase(t *testing.T) {

@@ -26,8 +26,8 @@ type Signer interface {
 	PublicKey() ssh.PublicKey
 	// SecurityKey reports whether each signature needs a touch.
 	SecurityKey() bool
-	// Sign returns an armored SSHSIG over the payload in the role's namespace, as ssh-keygen -Y sign writes it. It
-	// refuses, as Malformed, a payload that no gate would decode, so that a key signs nothing else. ctx bounds the wait
+	// Sign returns an armored SSHSIG over the payload in the role's namespace, as ssh-keygen -Y sign writes it. A batch
+	// has to be for that role, and is signed in the namespace of the role's batches. Sign refuses, as Malformed, a payload that no gate would decode, so that a key signs nothing else. ctx bounds the wait
 	// for an agent.
 	Sign(ctx context.Context, role op.Role, payload []byte) (armored string, err error)
 }
@@ -63,10 +63,11 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 		return "", refusal.New(refusal.NamespaceMismatch, "%.64q is not the name of a role", string(role)).
 			WithHint("every gate has operational, coordination and recovery; its configuration may name others")
 	}
-	if err := checkPayload(payload); err != nil {
+	namespace, err := namespaceOf(role, payload)
+	if err != nil {
 		return "", err
 	}
-	made, err := sshsig.Sign(bytes.NewReader(payload), s.raw.with(ctx), sshsig.HashSHA512, role.Namespace())
+	made, err := sshsig.Sign(bytes.NewReader(payload), s.raw.with(ctx), sshsig.HashSHA512, namespace)
 	if err != nil {
 		if ctx.Err() != nil {
 			return "", refusal.New(refusal.Unavailable, "the signing was given up: %v", ctx.Err())
@@ -83,15 +84,22 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 	return armor(made.Marshal()), nil
 }
 
-func checkPayload(payload []byte) error {
+// namespaceOf returns the namespace in which a payload is signed. It refuses what no gate would decode.
+func namespaceOf(role op.Role, payload []byte) (string, error) {
+	if b, err := op.DecodeBatch(payload); err == nil {
+		if b.Role != role {
+			return "", refusal.New(refusal.NamespaceMismatch, "the batch is for the role %s, not %s", b.Role, role)
+		}
+		return role.BatchNamespace(), nil
+	}
 	_, err := op.DecodePayload(payload)
 	if err == nil {
-		return nil
+		return role.Namespace(), nil
 	}
 	if _, rejErr := op.DecodeRejection(payload); rejErr == nil {
-		return nil
+		return role.Namespace(), nil
 	}
-	return err
+	return "", err
 }
 
 // armor writes a blob as ssh-keygen does, in lines of 70 characters.

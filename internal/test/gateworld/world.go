@@ -78,6 +78,34 @@ func Signed(t testing.TB, payload []byte, keys ...mint.Key) authz.Envelope {
 	return e
 }
 
+// Batch is the operational batch over payloads, valid from now for a quarter of an hour, and the place of each in it.
+func Batch(t testing.TB, now time.Time, payloads ...[]byte) (b op.Batch, places []op.Inclusion) {
+	t.Helper()
+	tree := must.Get(authz.NewBatchTree(payloads))(t)
+	now = now.UTC().Truncate(time.Second)
+	b = op.Batch{Role: op.Operational, Count: tree.Size(), Root: must.Get(tree.Root())(t), IssuedAt: now, ExpiresAt: now.Add(15 * time.Minute)}
+	encoded := must.Get(b.Encode())(t)
+	for i := range payloads {
+		places = append(places, op.Inclusion{Batch: encoded, Index: i, Path: must.Get(tree.Path(i))(t)})
+	}
+	return b, places
+}
+
+// BatchSigned is the envelope of each payload of a batch, with operational signatures by keys.
+func BatchSigned(t testing.TB, now time.Time, payloads [][]byte, keys ...mint.Key) []authz.Envelope {
+	t.Helper()
+	_, places := Batch(t, now, payloads...)
+	var out []authz.Envelope
+	for i, p := range payloads {
+		e := authz.Envelope{Payload: p, Batch: &places[i]}
+		for _, k := range keys {
+			e.Signatures = append(e.Signatures, mint.Sign(t, k, op.Operational.BatchNamespace(), places[i].Batch).Armored())
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
 // Rejection is a rejection of a request, signed by a key. It is valid for an hour.
 func Rejection(t testing.TB, g *gate.Gate, r op.Request, now time.Time, k mint.Key) authz.Envelope {
 	t.Helper()

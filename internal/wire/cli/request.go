@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,11 +30,27 @@ func Signed(r api.Request) string {
 		if s.CA != "" {
 			ca = fmt.Sprintf(", certified by %s", Inline(s.CA))
 		}
-		text += fmt.Sprintf("signed: %s as %s (%s%s)%s\n",
+		text += fmt.Sprintf("signed: %s as %s (%s%s)%s%s\n",
 			Person(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
-			touchWords[s.Touch])
+			touchWords[s.Touch], ofBatch(s.Batch))
 	}
 	return text
+}
+
+// ofBatch says of a signature that it is over a batch, and over how many requests at once.
+func ofBatch(in *api.Batched) string {
+	if in == nil {
+		return ""
+	}
+	var batch op.Batch
+	b, err := base64.StdEncoding.DecodeString(in.Payload)
+	if err == nil {
+		batch, err = op.DecodeBatch(b)
+	}
+	if err != nil {
+		return ", in a batch that cannot be read"
+	}
+	return fmt.Sprintf(", in a batch of %d", batch.Count)
 }
 
 // Needed says who is still needed for a request that waits, and who could sign:

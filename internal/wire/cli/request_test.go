@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,14 @@ func two() api.Request {
 func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	require.Equal(t, "signed: alice@example.com as operational (SHA256:a), touched\n"+
 		"signed: \"x\\x1b[2J\" as manager (SHA256:b, certified by SHA256:c), touched and verified\n", Signed(two()))
+	require.Equal(t, "", ofBatch(nil))
+	b := must.Get(op.Batch{Role: op.Operational, Count: 7, IssuedAt: tuesday, ExpiresAt: tuesday.Add(time.Minute)}.Encode())(t)
+	over := api.Request{Signatures: two().Signatures[:1]}
+	over.Signatures[0].Batch = &api.Batched{Payload: base64.StdEncoding.EncodeToString(b)}
+	require.Equal(t, "signed: alice@example.com as operational (SHA256:a), touched, in a batch of 7\n", Signed(over))
+	for _, bad := range []string{"", "e30=", "?"} {
+		require.Equal(t, ", in a batch that cannot be read", ofBatch(&api.Batched{Payload: bad}))
+	}
 	require.Equal(t, "needs 1 more as operational: bob@example.com, carol@example.com (rule gated.yaml:14, security key with a touch)\n"+
 		"needs 1 more as manager or coordination: no listed signer could (rule gated.yaml:20, security key with a touch and a PIN or fingerprint)\n"+
 		"or recovery alone: 1 more as recovery: dave@example.com (built-in rule)\n", Needed(two()))

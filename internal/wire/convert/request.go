@@ -19,7 +19,7 @@ func RequestOf(r op.Request) (api.Request, error) {
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
 		Reasons: reasons(r.Reasons), TimesRejected: r.TimesRejected, Rejections: rejections(r.Rejections),
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
-		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Roles: r.Need.Roles(),
+		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Roles: r.Need.Roles(), Batch: append([]op.Role{}, r.Need.BatchRoles()...),
 		Signatures: make([]api.Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
 		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.CoolOff / time.Second),
 		Windows:       append([]op.Window{}, r.Need.Windows...),
@@ -53,7 +53,7 @@ func rejections(rs []op.Rejected) []api.Rejection {
 
 func signatureOf(s op.Signed) api.Signature {
 	out := api.Signature{Principal: s.Principal, Role: s.Role, Fingerprint: s.Key, CA: s.CA, Touch: s.Attested.Touch(),
-		Armor: s.Armor, SignedAt: s.At.UTC()}
+		Armor: s.Armor, SignedAt: s.At.UTC(), Batch: BatchedOf(s.Batch)}
 	if s.Attested != nil {
 		out.Counter = &s.Attested.Counter
 	}
