@@ -39,8 +39,7 @@ hub load reads a directory into them, and any number of hubs serve them. An addr
 certificate and a token. The hub serves a file one second after its last change. It logs to standard error.`,
 		Example: "  gated hub --dir hub.d\n" +
 			"  gated hub --dir hub.d --listen 192.0.2.7:8442 --cert hub.crt --key hub.key --token-file token\n" +
-			"  gated hub --postgres 'host=db1,db2 user=gatedhub dbname=gatedhub' --listen 192.0.2.7:8442 --cert hub.crt " +
-			"--key hub.key --token-file token --reader-token-file readers",
+			"  gated hub --postgres 'host=db1,db2 user=hub dbname=gatedhub' --token-file token --reader-token-file readers",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		switch {
 		case (l.Dir == "") == (l.postgres == ""):

@@ -22,10 +22,10 @@ func (t *tool) listCommand() *cobra.Command {
 		Short: "List what waits for signatures, and what cools off or waits for its window",
 		Long: `With --follow it goes on: it prints each request that begins to wait, and what became of those that it printed,
 until Ctrl-C. With --all-gates it asks every gate that opsign known lists, several at a time. A gate that does not
-answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile. With --hub or --fleet it lists what
-waits at all gates of a hub, a page of the oldest requests, or with --all every page. That is the hub's word, and nothing
-of it is signed: opsign -H ADDRESS approve fetches the request from the gate. With --verify, opsign asks the known gates
-at once, and exits 1 if one says something else.`,
+answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile. With --hub or --fleet it lists
+what waits at all gates of a hub, a page of the oldest requests, or with --all every page. That is the hub's word,
+and nothing of it is signed: opsign -H ADDRESS approve fetches the request from the gate. With --verify, opsign asks
+the known gates at once, and exits 1 if one says something else.`,
 		Example: "  opsign list\n" +
 			"  opsign list --follow --json\n" +
 			"  opsign list --all-gates\n" +

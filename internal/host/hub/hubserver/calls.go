@@ -84,7 +84,8 @@ func (h *Hub) body(w http.ResponseWriter, r *http.Request, what string, most int
 }
 
 func oversized(what string, most int64) error {
-	return refusal.New(refusal.Oversized, "the %s has more than %d bytes", what, most)
+	return refusal.New(refusal.Oversized, "the %s has more than %d bytes", what, most).
+		WithHint("what a gate sends is smaller: another program has the gates' token, or the gate is newer than this hub")
 }
 
 // report takes a host's report. It answers when the store has committed it.
