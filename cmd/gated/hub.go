@@ -209,8 +209,8 @@ func (t *tool) hubForgetCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "forget HOST --postgres CONNECTION",
 		Short: "Remove a host from a hub's database",
-		Long: `Removes its documents, its last report and what waits there. Its gate gets nothing from the hub then: its wishes rest. The
-signed heads of its gate stay, as evidence.`,
+		Long: `Removes its documents, its last report and what waits there. Its gate gets nothing from the hub then, and its wishes
+rest. The signed heads of its gate stay, as evidence.`,
 		Example: "  gated hub forget pve9 --postgres 'host=db1,db2 user=gatedhub dbname=gatedhub'",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if err := needPostgres(postgres); err != nil {
