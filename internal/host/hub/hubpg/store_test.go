@@ -70,12 +70,12 @@ func documents(t *testing.T, s *hubpg.Store) {
 	require.NoError(t, s.Has(t.Context(), "pve2"))
 }
 
-// TestRights: a hub needs no more than what the tables' page grants.
+// TestRights: a hub, and what loads its documents, need no more than what the tables' page grants.
 func TestRights(t *testing.T) {
 	c := postgres.Primary(t)
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
 	page := string(must.Get(os.ReadFile("../../../../docs/formats/hub-tables.md"))(t))
-	c.Exec(t, "CREATE ROLE hub LOGIN")
+	c.Exec(t, "CREATE ROLE hub LOGIN; CREATE ROLE loader LOGIN")
 	n := 0
 	for line := range strings.Lines(page) {
 		if grant, ok := strings.CutPrefix(line, "    GRANT "); ok {
@@ -83,14 +83,19 @@ func TestRights(t *testing.T) {
 			n++
 		}
 	}
-	require.Equal(t, 5, n)
-	owner, s := open(t, c.DSN()), open(t, c.DSN()+" user=hub")
+	require.Equal(t, 9, n)
+	loader, s := open(t, c.DSN()+" user=loader"), open(t, c.DSN()+" user=hub")
 	statetest.Run(t, func(t *testing.T) statetest.World {
 		empty(t, c)
-		return statetest.World{Store: s, Know: func(t testing.TB, host string) { know(t, owner, host) }}
+		return statetest.World{Store: s, Know: func(t testing.TB, host string) { know(t, loader, host) }}
 	})
 	_, err := s.Publish(t.Context(), "pve1", hubstate.Document{}, hubstate.Document{})
 	refused(t, err, "refuses this to the role", "grant the role")
 	_, err = s.Forget(t.Context(), "pve1")
 	refused(t, err, "refuses this to the role", "grant the role")
+	know(t, loader, "pve1")
+	_, err = Put(t, loader, 1)
+	refused(t, err, "refuses this to the role", "grant the role")
+	must.Get(Put(t, s, 1))(t)
+	require.True(t, must.Get(loader.Forget(t.Context(), "pve1"))(t))
 }

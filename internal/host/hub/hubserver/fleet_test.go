@@ -144,6 +144,9 @@ func TestReaders(t *testing.T) {
 	for _, what := range []string{hub.PathReport, hub.PathHead} {
 		require.Equal(t, 403, do(h, "POST", hub.Path("pve1", what), `{"host":"pve1"}`, "Authorization", "Bearer "+readers, "Content-Type", "application/json").StatusCode)
 	}
+	for _, path := range []string{"/v1/heads/../hosts/pve1/desired", "/v1/heads/%2e%2e/hosts/pve1/desired", "/v1/queue/../hosts/pve1/desired"} {
+		require.Contains(t, []int{403, 404}, do(h, "GET", path, "", "Authorization", "Bearer "+readers).StatusCode, path)
+	}
 	require.Equal(t, 401, do(h, "GET", "/", "", "Authorization", "Bearer "+readers+"x").StatusCode)
 	c.ReaderFile = c.TokenFile
 	must.Err(New(c))(t, "one token for both")
