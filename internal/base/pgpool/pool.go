@@ -80,11 +80,15 @@ func takesWrites(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// Close closes each connection once its call has ended.
+// Close closes each connection once its call has ended. Calling it again does nothing.
 func (p *Pool) Close() {
 	p.mu.Lock()
+	again := p.ended
 	p.ended = true
 	p.mu.Unlock()
+	if again {
+		return
+	}
 	for range p.Size {
 		if c := <-p.free; c != nil {
 			c.close()
