@@ -249,14 +249,25 @@ func (w *world) step() {
 
 func (w *world) deliver() {
 	w.t.Helper()
-	for name := range w.sinks {
-		for {
-			next := must.Get(w.n.Try(w.t.Context(), name))(w.t)
-			if next.IsZero() || next.After(w.now) {
-				break
+	for before := -1; before != w.taken(); {
+		before = w.taken() // what a sink takes may make a message for another one
+		for name := range w.sinks {
+			for {
+				next := must.Get(w.n.Try(w.t.Context(), name))(w.t)
+				if next.IsZero() || next.After(w.now) {
+					break
+				}
 			}
 		}
 	}
+}
+
+// taken counts what all sinks have taken.
+func (w *world) taken() (n int) {
+	for _, s := range w.sinks {
+		n += len(s.got)
+	}
+	return n
 }
 
 // pass lets time go by: every ten seconds, or every five minutes of a long time, it does what the loops do.
