@@ -28,7 +28,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian needs test matrix lint fuzz linear ledger loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test matrix lint fuzz linear ledger loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -59,6 +59,10 @@ demo-libvirt: build
 PARTS ?=
 demo-debian: build
 	GO='$(GO)' ./scripts/demo-debian.sh $(PARTS)
+
+# A gate that outlives its host: two daemons, two PostgreSQL servers, and a simulated Proxmox VE. The active ones are killed.
+demo-ha: go needs
+	$(GO) test -count=1 -timeout 10m -v -run 'TestDemo$$' ./internal/test/ha
 
 # The race detector looks at everything but SQLite's library, which is C that was
 # turned into Go, with locks of its own; half of a run would be spent there. No

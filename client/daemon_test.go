@@ -53,6 +53,10 @@ func behind(t *testing.T, change ...func(*server.Config)) (*daemon, *Client) {
 			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
 			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
 		},
+		TakeOver: func(ctx context.Context) error {
+			_, err := w.Gate.AuditHead(ctx) // a takeover needs the database
+			return err
+		},
 		Status: func(context.Context) (api.Status, error) { return api.Status{Host: servicetest.Host}, nil },
 		UID:    uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	for _, fn := range change {

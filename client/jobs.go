@@ -250,3 +250,9 @@ func (c *Client) Reload(ctx context.Context) (r api.Reloaded, err error) {
 	err = c.json(ctx, call{method: http.MethodPost, path: "/v1/reload"}, nil, &r)
 	return r, err
 }
+
+// TakeOver has a standby become the gate's active member, for an operator. It returns before that is done: Status says when
+// the member decides. It is Conflict for a gate of one host, and for a member that decides already.
+func (c *Client) TakeOver(ctx context.Context) error {
+	return c.json(ctx, call{method: http.MethodPost, path: "/v1/takeover"}, nil, nil)
+}

@@ -122,6 +122,8 @@ var methods = append([]method{
 		"POST /v1/canary/14/accept"},
 	{"Reload", func(ctx context.Context, c *Client) error { _, err := c.Reload(ctx); return err },
 		"POST /v1/reload"},
+	{"TakeOver", func(ctx context.Context, c *Client) error { return c.TakeOver(ctx) },
+		"POST /v1/takeover"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
 	}, "GET /v1/events?after=4&follow=false"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may
 
 func (t *tool) initCommand() *cobra.Command {
 	var dir, host, group, libvirt string
+	var ledger life.Store
 	var operators, recovery, coordinators []string
 	c := t.Command(cli.Words{
 		Use:   "init --operator KEY.pub[:PRINCIPAL]...",
@@ -39,8 +41,14 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 			t.Say("%s", noOperator(publicKeys(t.Getenv("HOME"))))
 			return cli.Ended(api.ExitUsage)
 		}
-		r, err := life.Init(c.Context(), life.InitOptions{StateDir: stateDir(dir), Host: host, Group: group, Libvirt: libvirt,
-			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)})
+		o := life.InitOptions{StateDir: stateDir(dir), Host: host, Group: group, Libvirt: libvirt,
+			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)}
+		if ledger.Postgres != "" {
+			o.Store = &ledger
+		} else if ledger.Member != "" {
+			return cli.Usage("--member goes with --store")
+		}
+		r, err := life.Init(c.Context(), o)
 		if err != nil {
 			return err
 		}
@@ -61,10 +69,20 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 	c.Flags().StringArrayVar(&coordinators, "coordinator", nil, flagCoordinator)
 	c.Flags().StringVar(&group, "socket-group", "", "members of this `GROUP` may connect (default: see socket_group in gated.yaml)")
 	c.Flags().StringVar(&libvirt, "libvirt", "", "guests are those of the libvirtd at this `SOCKET` (default: directories and processes)")
+	storeFlags(c, &ledger)
 	for _, name := range []string{"operator", "recovery", "coordinator"} {
 		_ = c.MarkFlagFilename(name, "pub") // the flag was just added
 	}
 	return c
+}
+
+// storeFlags are the flags of a gate with a ledger.
+func storeFlags(c *cobra.Command, s *life.Store) {
+	c.Flags().StringVar(&s.Postgres, "store", "", "the gate's ledger is in the PostgreSQL of this `CONNECTION` string (gated docs guides/high-availability)")
+	c.Flags().StringVar(&s.Member, "member", "", "with --store: the `NAME` of this daemon among those of the gate")
+	c.Flags().StringVar(&s.Durability, "durability", "replicated", "with --store: `WHAT` is replicated, or single for a server without a synchronous standby")
+	c.Flags().DurationVar(&s.Lease, "lease", 15*time.Second, "with --store: a standby takes over after `TIME` without a sign of life")
+	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"replicated", "single"}, cli.NoFiles)) // the flag was just added
 }
 
 // keyArgs splits KEY.pub[:PRINCIPAL]. A file of that whole name is the key, so
@@ -116,11 +134,14 @@ type listed struct {
 }
 
 func initializedOf(r life.InitResult) initialized {
-	out := initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
-		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}}
-	for _, k := range r.Listed {
-		out.Keys = append(out.Keys, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles,
-			Software: k.Software})
+	return initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
+		Gate: r.GateID, SingleUser: r.SingleUser, Keys: listedOf(r.Listed)}
+}
+
+func listedOf(all []life.Listed) []listed {
+	out := []listed{}
+	for _, k := range all {
+		out = append(out, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles, Software: k.Software})
 	}
 	return out
 }

@@ -109,6 +109,7 @@ func (t *tool) all() []command {
 		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
 		{"canary", t.canaryCommand},
 		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
+		{"join", t.joinCommand}, {"takeover", t.takeoverCommand}, {"ledger", t.ledgerCommand}, {"migrate", t.migrateCommand},
 		{"docs", t.docsCommand}, {"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"dial", t.dialCommand},
 	}
 }

@@ -98,8 +98,9 @@ func (f files) Read(_ context.Context, after uint64, most int) (out []ledger.Gro
 	return out, nil
 }
 
-func (f files) Beat(uint64) error { return nil }
-func (f files) Close() error      { return nil }
+func (f files) Beat(uint64) error                 { return nil }
+func (f files) End(context.Context, uint64) error { return ledger.ErrUnavailable }
+func (f files) Close() error                      { return nil }
 
 func openCounted(ctx context.Context, dir string) (*store.Store, error) {
 	//fsck:none it has no table of a gate

@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -26,6 +27,9 @@ type Position struct {
 	Beat uint64 // how often an active daemon said that it lives
 	Last uint64 // the number of the newest group, 0 for none
 }
+
+// Ended is the era of a ledger that its gate left: no daemon takes a later one.
+const Ended uint64 = math.MaxInt64
 
 // What an engine answers, besides errors of its own that say why it is away.
 var (
@@ -53,6 +57,8 @@ type Engine interface {
 	Read(ctx context.Context, after uint64, max int) ([]Group, error)
 	// Beat says that the active daemon of an era lives. ErrFenced like Append.
 	Beat(era uint64) error
+	// End ends the ledger: its era is Ended from now on, and its beat is from. ErrFenced if from is not the newest era.
+	End(ctx context.Context, from uint64) error
 	// Close ends calls that are under way.
 	Close() error
 }

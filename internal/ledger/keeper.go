@@ -18,6 +18,8 @@ var (
 	ErrLost = errors.New("the ledger lost groups that are in the database here")
 	// ErrForked: the ledger has another group under a number that is in the database here.
 	ErrForked = errors.New("the ledger has another group than the database here")
+	// ErrEnded: the gate left the ledger.
+	ErrEnded = errors.New("the gate left this ledger, and lives in the database of one member")
 	// ErrRolledBack: the ledger's era is lower than the one of the database here, or of one of its groups.
 	ErrRolledBack = errors.New("the ledger went back to an earlier era")
 )
@@ -62,12 +64,17 @@ func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
 	return nil
 }
 
+// Era returns the era that Begin took, 0 before.
+func (k *Keeper) Era() uint64 { return k.era }
+
 // known checks that the ledger goes on from the database here.
 func (s Settings) known(ctx context.Context, here store.Place) (p Position, err error) {
 	if p, err = s.Engine.Position(ctx); err != nil {
 		return p, fmt.Errorf("read how far the ledger is: %w", err)
 	}
 	switch {
+	case p.Era == Ended:
+		return p, ErrEnded
 	case p.Last < here.Number:
 		return p, fmt.Errorf("%w: it has %d groups, and %d are here, so the decisions of %d groups would be lost", ErrLost, p.Last, here.Number, here.Number-p.Last)
 	case p.Era < here.Era:
@@ -189,7 +196,8 @@ func (k *Keeper) settled(kept bool) error {
 	if !kept {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	// A large group has a second more for each MiB.
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit+time.Duration(len(k.sealed.Body)>>20)*time.Second)
 	defer cancel()
 	if err := k.same(ctx, k.after.place()); err != nil {
 		return err

@@ -28,6 +28,18 @@ func (r *Reconciler) attach(step op.Step, a *attached) {
 	r.target(step.Target).attached = a
 }
 
+// Elsewhere reports whether the end of a step is not known that another host dispatched (Config.Moved).
+func (r *Reconciler) Elsewhere() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.targets {
+		if m.attached != nil && m.attached.elsewhere {
+			return true
+		}
+	}
+	return false
+}
+
 // attend ends what is attached to a target if it can. It reports whether nothing is left.
 func (r *Reconciler) attend(ctx context.Context, d driver.Driver, t op.Target) bool {
 	ctx = context.WithoutCancel(ctx)

@@ -22,9 +22,14 @@ type capture struct {
 	rowids  map[string]bool // the tables, and whether they have rowids
 	local   map[string]bool // the tables that stay on this machine
 	value   uintptr         // memory of SQLite for the address of a value
+	conn    *conn
 	changes []byte
+	stays   int   // how many rows of local tables callers changed
 	err     error // why changes lacks something
 }
+
+// captured is how much a capture has: the bytes of the changes, and the rows that stay.
+type captured struct{ bytes, stays int }
 
 // startCapture has the connection collect changes. It comes before the first statement that writes is prepared, because
 // SQLite decides about the short cut when it prepares one.
@@ -35,7 +40,7 @@ func (s *session) startCapture(local []string) error {
 	if !ok {
 		return errors.New("the sqlite driver has no preupdate hook")
 	}
-	k := &capture{engine: s.conn.engine, local: map[string]bool{storeTable: true}}
+	k := &capture{engine: s.conn.engine, conn: s.conn, local: map[string]bool{storeTable: true}}
 	var err error
 	if k.rowids, err = s.tables(); err != nil {
 		return err
@@ -47,7 +52,28 @@ func (s *session) startCapture(local []string) error {
 		return errNoMemory
 	}
 	s.conn.capture = k
+	if err := s.noRawCopies(); err != nil {
+		return err
+	}
 	hooks.RegisterPreUpdateHook(k.onChange)
+	return nil
+}
+
+// noRawCopies has SQLite copy rows value by value. Otherwise INSERT INTO a SELECT * FROM b copies records as they are on
+// disk. A record from before an ALTER TABLE ADD COLUMN lacks the column's default, and the hook shows NULL in its place.
+//
+// SQLite does not copy records if each statement answers how many rows it changed. Nothing reads that answer here.
+func (s *session) noRawCopies() error {
+	if err := s.control(`PRAGMA count_changes = 1`); err != nil {
+		return err
+	}
+	var on bool
+	if err := s.one(noDeadline, `PRAGMA count_changes`, &on); err != nil {
+		return fmt.Errorf("read the pragma count_changes back: %w", err)
+	}
+	if !on {
+		return errors.New("SQLite does not take the pragma count_changes")
+	}
 	return nil
 }
 
@@ -55,13 +81,17 @@ func (s *session) startCapture(local []string) error {
 const storeTable = "store_meta"
 
 // tables returns the tables of the database, and whether each has rowids. A trigger would run a second time where its
-// effects are applied, so a database with one is refused.
+// effects are applied, so a database with one is refused. So is a generated column, which the hook and a query number
+// differently, and a column that hides the rowid.
 func (s *session) tables() (rowids map[string]bool, err error) {
 	rowids = map[string]bool{}
 	err = s.internal(func() error {
 		var rows Rows
 		s.conn.query(`SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main'
-			UNION ALL SELECT name, 0, type FROM sqlite_schema WHERE type = 'trigger'`, nil, &rows)
+			UNION ALL SELECT name, 0, type FROM sqlite_schema WHERE type = 'trigger'
+			UNION ALL SELECT t.name || '.' || c.name, 0, iif(c.hidden, 'generated column', 'column with the name of the rowid')
+				FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c
+				WHERE t.schema = 'main' AND t.type = 'table' AND (c.hidden OR lower(c.name) IN ('rowid', 'oid', '_rowid_'))`, nil, &rows)
 		defer rows.Close()
 		for rows.Next() {
 			var name, kind string
@@ -72,7 +102,7 @@ func (s *session) tables() (rowids map[string]bool, err error) {
 			switch kind {
 			case "table":
 				rowids[name] = !without
-			case "trigger", "virtual":
+			case "trigger", "virtual", "generated column", "column with the name of the rowid":
 				return fmt.Errorf("store: %s is a %s, whose changes cannot be kept elsewhere", name, kind)
 			}
 		}
@@ -92,7 +122,7 @@ func (k *capture) free() {
 // begin forgets the transaction before.
 func (k *capture) begin() {
 	if k != nil {
-		k.changes, k.err = k.changes[:0], nil
+		k.changes, k.stays, k.err = k.changes[:0], 0, nil
 		if cap(k.changes) > maxKeptChanges {
 			k.changes = nil
 		}
@@ -103,30 +133,40 @@ func (k *capture) begin() {
 const maxKeptChanges = 4 << 20
 
 // length is where the changes end now. If a statement fails, SQLite undoes all of it, and cut undoes what it changed.
-func (k *capture) length() int {
+func (k *capture) length() captured {
 	if k == nil {
-		return 0
+		return captured{}
 	}
-	return len(k.changes)
+	return captured{len(k.changes), k.stays}
 }
 
-func (k *capture) cut(to int) {
+func (k *capture) cut(to captured) {
 	if k != nil {
-		k.changes = k.changes[:to]
+		k.changes, k.stays = k.changes[:to.bytes], to.stays
 	}
 }
 
 // mark and back make the changes a part of what a group remembers, so that a savepoint takes them back too.
-func (k *capture) mark() any { return len(k.changes) }
+func (k *capture) mark() any { return k.length() }
 
 func (k *capture) back(to any) {
-	n, _ := to.(int) // without a mark, the changes begin again
+	n, _ := to.(captured) // without a mark, the changes begin again
 	k.cut(n)
 }
 
 // onChange is SQLite's preupdate hook.
 func (k *capture) onChange(d sqlite.SQLitePreUpdateData) {
-	if k.local[d.TableName] || k.err != nil {
+	if k.local[d.TableName] {
+		if !k.conn.internal {
+			k.stays++
+		}
+		return
+	}
+	if k.err != nil {
+		return
+	}
+	if d.TableName == sequenceTable {
+		k.err = errSequence
 		return
 	}
 	rowid, known := k.rowids[d.TableName]

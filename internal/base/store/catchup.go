@@ -9,7 +9,7 @@ import (
 
 // mayOpen refuses to open a database without a Keeper that has met one.
 func (s *Store) mayOpen(with *session) error {
-	if s.keeper != nil {
+	if s.keeper != nil || s.leaves {
 		return nil
 	}
 	here, err := with.place()

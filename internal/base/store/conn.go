@@ -155,6 +155,11 @@ func (c *conn) take(query string) (*stmt, error) {
 		if err := vet(query); err != nil {
 			return nil, err
 		}
+		if c.capture != nil {
+			if err := vetCaptured(query); err != nil {
+				return nil, err
+			}
+		}
 	}
 	st, err := c.prepare(query)
 	if err != nil {

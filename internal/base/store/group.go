@@ -17,7 +17,23 @@ const carefulGroups = 16
 //
 // In most groups no call fails. So no call has a savepoint at first: savepoints cost a quarter of what a small function
 // does. If a call fails, the group is rolled back and runs again, each call in a savepoint of its own.
+//
+// With a Keeper, a call that changes rows that stay on this machine has a group of its own.
 func (w *writer) group(batch []*call) error {
+	err := w.together(batch)
+	if !errors.Is(err, errMixed) || len(batch) == 1 {
+		return err
+	}
+	for _, c := range batch {
+		if err := w.together([]*call{c}); err != nil {
+			c.err = unavailable(err)
+		}
+	}
+	return nil
+}
+
+// together is group for calls that may share a group.
+func (w *writer) together(batch []*call) error {
 	if w.store.rehearse {
 		if err := w.transaction(batch, w.rehearseCall); err != nil && !errors.Is(err, errAgain) {
 			return err

@@ -57,6 +57,9 @@ func (w *writer) seal() error {
 	if len(k.changes) == 0 {
 		return nil // no row of another machine's would change
 	}
+	if k.stays > 0 {
+		return errMixed
+	}
 	crashpoint.Here(crashpoint.LedgerCaptured)
 	place, err := w.store.keeper.Seal(w.store.schema, k.changes)
 	if err != nil {
@@ -68,6 +71,13 @@ func (w *writer) seal() error {
 	w.sealed = &Kept{place, w.store.schema, k.changes}
 	return nil
 }
+
+// errMixed is why a group is refused that changes rows that travel and rows that stay. If it is kept and not committed
+// here, only the first can be brought into this database again.
+var errMixed = errors.New("store: one call changes rows of this machine and rows that are kept elsewhere")
+
+// errNotKept is what callers hear after a doubt that ended.
+var errNotKept = errors.New("the ledger did not keep the group, and nothing happened")
 
 // keep has the sealed group kept elsewhere. After an error the transaction is rolled back.
 func (w *writer) keep() error {
@@ -84,6 +94,9 @@ func (w *writer) keep() error {
 			return fmt.Errorf("%w: %w", err, unknown)
 		case kept:
 			err = nil
+		default:
+			w.store.log.Warn("it was not known for a time whether a group was kept, and it was not", "error", err)
+			err = errNotKept
 		}
 	}
 	if err != nil {

@@ -220,6 +220,7 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, ErrUnavailable)
+				require.Equal(t, c.stopped, errors.Is(err, ErrKeepInDoubt), err)
 			}
 			k.answer, k.settles = nil, nil
 			if c.stopped {

@@ -26,6 +26,9 @@ type Options struct {
 	// no newer than theirs. What would change a row that travels gets the error of the Keeper's Seal.
 	Follows bool
 
+	// Leaves opens a database that has met a Keeper without one, for Tx.Leave.
+	Leaves bool
+
 	// Local names the tables whose rows a Keeper does not get, because they describe this machine.
 	Local []string
 
@@ -51,6 +54,7 @@ type Store struct {
 	keeper     Keeper // or nil
 	local      []string
 	migrations []Migration
+	leaves     bool
 	schema     int // with a Keeper: the version of the schema
 	rehearse   bool
 
@@ -131,7 +135,7 @@ func newStore(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
 	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
-		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
+		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, leaves: o.Leaves, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

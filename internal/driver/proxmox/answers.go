@@ -177,9 +177,15 @@ const (
 	brokenOff    = 596
 )
 
+// unsentError is why a request was not sent: this daemon may not act now.
+type unsentError struct{ error }
+
 // untouched reports if the error means that nothing was done. Either the request was not sent,
 // or the server says that it refused it.
 func untouched(err error) bool {
+	if unsent := new(unsentError); errors.As(err, &unsent) {
+		return true
+	}
 	var e *answered
 	if errors.As(err, &e) {
 		return e.status < 596 && e.status != http.StatusBadGateway && e.status != http.StatusGatewayTimeout

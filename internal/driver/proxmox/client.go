@@ -37,6 +37,7 @@ type client struct {
 	token   string // the token's id, without the secret
 	signed  string // the header Authorization, with the secret
 	timeout time.Duration
+	held    func() error // Config.Held
 }
 
 // newClient reads the token and the certificates to trust. It does not connect.
@@ -54,12 +55,17 @@ func newClient(cfg Config) (*client, error) {
 		return http.ErrUseLastResponse
 	}}
 	return &client{through: own, base: strings.TrimSuffix(cfg.URL, "/") + "/api2/json", token: id,
-		signed: "PVEAPIToken=" + id + "=" + secret, timeout: cfg.Timeout}, nil
+		signed: "PVEAPIToken=" + id + "=" + secret, timeout: cfg.Timeout, held: cfg.Held}, nil
 }
 
 // send does one request and returns the answer's data. The data is empty for null. Every status
 // but 2xx is an error. The whole body is read within the request's deadline.
 func (c *client) send(ctx context.Context, method, path string, v values) ([]byte, error) {
+	if method != http.MethodGet && c.held != nil {
+		if err := c.held(); err != nil {
+			return nil, &unsentError{err}
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := c.request(ctx, method, path, v)

@@ -37,6 +37,10 @@ type Config struct {
 	Timeout       time.Duration // of one request
 
 	Templates map[string]Template
+
+	// Held is asked before each request that changes something: a step may take several, and this daemon may have lost its
+	// part in between. Its error ends the request, which is not sent. Nil always sends.
+	Held func() error
 }
 
 // Template has the properties of a new guest. Only one of Clone, OSTemplate and Disk may be

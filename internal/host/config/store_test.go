@@ -50,3 +50,20 @@ func TestRenderWritesAStore(t *testing.T) {
 	c := must.Get(config.Parse("f", append(b, "proxmox: {url: \"https://h\", token_file: /t, ca_file: /c}\n"...)))(t, string(b))
 	require.Equal(t, want, c.Store)
 }
+
+func TestStoreChecksWhatInitWrites(t *testing.T) {
+	good := config.Store{Postgres: "host=db", Member: "node1", Durability: "replicated", Lease: 15 * time.Second}
+	require.NoError(t, good.Check())
+	for name, change := range map[string]func(*config.Store){
+		"no connection": func(s *config.Store) { s.Postgres = "" },
+		"a password":    func(s *config.Store) { s.Postgres = "host=db password=x" },
+		"no member":     func(s *config.Store) { s.Member = "" },
+		"durability":    func(s *config.Store) { s.Durability = "async" },
+		"short lease":   func(s *config.Store) { s.Lease = time.Second },
+		"long lease":    func(s *config.Store) { s.Lease = time.Hour },
+	} {
+		s := good
+		change(&s)
+		require.ErrorIs(t, s.Check(), refusal.BadParams, name)
+	}
+}

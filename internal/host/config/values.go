@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
 )
 
@@ -123,14 +124,39 @@ var fingerprints = sync.OnceValue(func() *regexp.Regexp {
 // whatever shows the file.
 func postgres(v strictyaml.Value) string {
 	s := v.Text()
+	if !connects(s) {
+		v.Fail("postgres is %s", wordsConnection)
+	}
+	return s
+}
+
+const wordsConnection = "a connection string of libpq without a password in it: name a file with passfile=, or use peer or certificates"
+
+// connects reports whether a text may be a connection string, and has no password.
+func connects(s string) bool {
 	inURL := false
 	if u, err := url.Parse(s); err == nil {
 		_, inURL = u.User.Password()
 	}
-	if s == "" || inURL || passwords().MatchString(s) {
-		v.Fail("postgres is a connection string of libpq without a password in it: name a file with passfile=, or use peer or certificates")
+	return s != "" && !inURL && !passwords().MatchString(s)
+}
+
+// Check refuses, as BadParams, a store that gated.yaml would not take.
+func (s Store) Check() error {
+	what := ""
+	switch {
+	case !connects(s.Postgres):
+		what = "the store is " + wordsConnection
+	case op.CheckName(s.Member) != nil:
+		what = "a gate with a store needs a name for this member"
+	case s.Durability != "replicated" && s.Durability != "single":
+		what = "the durability is replicated or single"
+	case s.Lease < 3*time.Second || s.Lease > 10*time.Minute:
+		what = "the lease is from 3s to 10m"
+	default:
+		return nil
 	}
-	return s
+	return refusal.New(refusal.BadParams, "%s", what).WithHint("gated init --help")
 }
 
 var passwords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[\s?&])password\s*=`) })

@@ -145,7 +145,7 @@ func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, er
 	}
 	p, err := proxmox.New(proxmox.Config{URL: c.URL, TokenFile: c.TokenFile, Fingerprint: c.Fingerprint, CAFile: c.CAFile, Node: c.Node,
 		Pool: c.Pool, Storage: c.Storage, BackupStorage: c.BackupStorage, First: c.First, Last: c.Last, StopGrace: c.StopGrace,
-		Timeout: c.Timeout, Templates: templates})
+		Timeout: c.Timeout, Templates: templates, Held: d.member.held()})
 	if err != nil {
 		return nil, nil, err
 	}

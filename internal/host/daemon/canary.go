@@ -20,7 +20,8 @@ func (d *daemon) startedEntry() audit.Entry {
 	e := d.gate.InForceEntry(audit.Started)
 	e.Version, e.Schema, e.Detail = version.String(), len(life.Migrations()), fmt.Sprintf("gated %s; revoked keys: %s", version.String(), *d.revokedSays.Load())
 	if d.member != nil {
-		e.Member = audit.Member{Name: d.member.Member, Era: int64(d.member.lease.Era())}
+		e.Member = audit.Member{Name: d.member.Member, Era: int64(d.member.lease.Era()),
+			Lease: int64((d.member.Lease + time.Second - 1) / time.Second)}
 		e.Detail += fmt.Sprintf("; member %s decides from era %d on", e.Member.Name, e.Member.Era)
 	}
 	return e

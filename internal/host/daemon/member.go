@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +14,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
-	"gated/internal/host/state"
+	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 	"gated/internal/log/audit"
@@ -30,11 +27,14 @@ const maxApart = time.Minute
 // member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
 type member struct {
 	config.Store
-	dir    string
-	engine ledger.Engine
-	lease  *lease.Lease // of the active one; nil on a standby
-	mine   bool         // this state directory began the era before, so no other host is at anything
-	log    *slog.Logger
+	dir       string
+	engine    ledger.Engine
+	lease     *lease.Lease // of the active one; nil on a standby
+	mine      bool         // this state directory began the era before, so no other host is at anything
+	forced    bool         // an operator had it take over while another member may have been alive
+	stopPings func()       // of the time in which it becomes the active one; nil before
+	own       bool         // that its era is its own is written down
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	at     ledger.Position // as the ledger answered last
@@ -44,7 +44,7 @@ type member struct {
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
 
-	asked chan struct{} // holds one: an operator wants this member to take over
+	asked chan chan<- error // of an operator who wants this member to take over; each has room for the answer
 }
 
 // boot reads the time since boot, which also goes on while the machine sleeps.
@@ -66,7 +66,7 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 		return false, err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan struct{}, 1)}
+	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan chan<- error)}
 	opened, err := life.OpenStandby(ctx, o.StateDir, o.Logger, engine)
 	if err != nil {
 		return false, err
@@ -80,32 +80,83 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 
 // decide serves as the active member.
 func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	m.pings(ctx)
+	defer m.serves()
 	m.lease = lease.New(m.engine, m.Lease, boot)
 	opened, err := life.OpenActive(ctx, m.dir, o.Logger, m.lease)
 	if err != nil {
 		return false, err
 	}
-	if err := m.remember(m.lease.Era()); err != nil {
-		return false, errors.Join(err, opened.Close())
-	}
 	m.log.Info("this member decides", "member", m.Member, "era", m.lease.Era())
+	if m.forced || !m.mine && m.cameBack() {
+		// The member before was alive, and does not know yet that it is not the active one.
+		m.log.Info("this member waits for the one before", "longest", m.longest())
+		if err := m.lease.Wait(ctx, m.longest()); err != nil || ctx.Err() != nil {
+			return false, errors.Join(err, opened.Close())
+		}
+	}
 	served, err = serve(ctx, opened, m, o, hup)
 	return served, errors.Join(err, opened.Close())
 }
 
-// eraName is the file that says which era this state directory began last. It is of this host alone.
-const eraName = "ledger.era"
+// changing is how long the service manager hears that a member lives that becomes the active one. A start may take as long.
+const changing = 10 * time.Minute
 
-// remember writes which era this member began.
-func (m *member) remember(era uint64) error {
-	return state.ReplaceFile(filepath.Join(m.dir, eraName), []byte(strconv.FormatUint(era, 10)+"\n"))
+// pings tells the service manager that this daemon lives while it becomes the active member: it heard that the standby is
+// ready, and would end a daemon that is silent. It ends with serves, which the active member's own watchdog follows.
+func (m *member) pings(ctx context.Context) {
+	interval := systemd.Watchdog()
+	if interval <= 0 {
+		return
+	}
+	ctx, m.stopPings = context.WithTimeout(ctx, changing+m.longest())
+	go func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			if err := systemd.Notify(systemd.Alive); err != nil {
+				m.log.Warn("the service manager was not told", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
 }
 
-// began reports whether this state directory began that era. Its lock says that no other process has it now, so nothing
-// of that era runs.
-func (m *member) began(era uint64) bool {
-	text, err := os.ReadFile(filepath.Join(m.dir, eraName))
-	return err == nil && era > 0 && strings.TrimSpace(string(text)) == strconv.FormatUint(era, 10)
+// serves ends pings.
+func (m *member) serves() {
+	if m != nil && m.stopPings != nil {
+		m.stopPings()
+	}
+}
+
+// cameBack reports whether the member before gave a sign of life after the last look of the standby, and before this era.
+func (m *member) cameBack() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, taken := m.at, m.lease.Taken()
+	return taken.Beat != was.Beat || taken.Last != was.Last || taken.Era != was.Era+1
+}
+
+// longest is for how long a member before may act without a sign of life: gated.yaml of each member says its own.
+func (m *member) longest() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.Lease, time.Duration(m.active.Lease)*time.Second)
+}
+
+// remember writes down that the era is this member's own, once nothing is left that another host began. Until then a start
+// waits, and takes no step that is under way for one of its own.
+func (m *member) remember(elsewhere func() bool) error {
+	if m == nil || m.own || !m.mine && elsewhere() {
+		return nil
+	}
+	err := life.RememberEra(m.dir, m.lease.Era())
+	m.own = err == nil
+	return err
 }
 
 // standsBy reports whether another member decides.
@@ -146,6 +197,24 @@ func (m *member) refusal() error {
 
 func (d *daemon) refuseStandby() error { return d.member.refusal() }
 
+// takeOver has a standby become the active member, for an operator. It returns before that is done.
+func (m *member) takeOver(ctx context.Context) error {
+	switch {
+	case m == nil:
+		return refusal.New(refusal.Conflict, "this gate is of this host alone, so no other member can decide").
+			WithHint("gated docs guides/high-availability says how a gate gets members")
+	case m.lease != nil:
+		return refusal.New(refusal.Conflict, "member %s decides already", m.Member)
+	}
+	answer := make(chan error, 1)
+	select {
+	case m.asked <- answer:
+		return <-answer
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // status says how the member is, nil for a gate of this host alone.
 func (m *member) status(ctx context.Context, d *daemon) *api.Member {
 	if m == nil {
@@ -182,9 +251,23 @@ func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
 }
 
-// look reads who decides, from the entries of the log since the last look.
+// look reads who decides: the first time from the end of the log, then from the entries since the last look.
 func (m *member) look(ctx context.Context, s *store.Store) error {
 	return s.View(ctx, func(tx *store.Tx) error {
+		if m.read == 0 {
+			head, err := audit.ReadHead(tx)
+			if err != nil {
+				return err
+			}
+			started, err := audit.Newest(tx, audit.Started)
+			if err != nil {
+				return err
+			}
+			m.mu.Lock()
+			m.active = started.Member
+			m.mu.Unlock()
+			m.read = head.Seq
+		}
 		for {
 			entries, err := audit.After(tx, m.read, 512)
 			if err != nil || len(entries) == 0 {

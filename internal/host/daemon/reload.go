@@ -234,6 +234,9 @@ func (d *daemon) showSigners(ctx context.Context) error {
 			return signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
 		},
 		Edited: func(v journal.TrustVersion) error {
+			if d.member.standsBy() {
+				return refusal.New(refusal.Standby, "%s was edited by hand, which decides nothing; it is kept aside when this member takes over", d.signers.Path())
+			}
 			kept, _ := d.signers.Edited()
 			d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
 			return d.gate.Log(ctx, signers.EditedEntry(v))

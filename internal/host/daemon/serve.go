@@ -140,6 +140,9 @@ func serve(ctx context.Context, opened *life.Opened, m *member, o ServeOptions, 
 	if err := d.reconciler().Recover(ctx); err != nil {
 		return false, err
 	}
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		return false, err
+	}
 	// What nobody holds any more is free before anybody is answered.
 	if err := d.agents.Restore(ctx); err != nil {
 		return false, err
@@ -196,6 +199,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
+		d.member.serves()
 		d.tell(systemd.Ready)
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() {
@@ -266,6 +270,9 @@ var errNoReason = errors.New("it gave no reason")
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
 	d.checkSigners(ctx)
+	if err := d.member.remember(d.reconciler().Elsewhere); err != nil {
+		d.log.Warn("the era of this member was not written down", "error", err)
+	}
 	if err := d.opened.Room.Refill(); err != nil {
 		d.log.Warn("the reserve of disk space is not whole", "error", err)
 	}
@@ -340,7 +347,7 @@ func (d *daemon) server() *server.Server {
 		Waits:  service.NewWaits(g),
 		Status: d.Status,
 		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
-		Reload: d.Reload,
+		Reload: d.Reload, TakeOver: d.member.takeOver,
 		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
 			d.reconciler().Reread),
 		Canary: d.canary, Verified: d.whole.verified,

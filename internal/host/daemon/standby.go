@@ -1,15 +1,19 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
 	"gated/internal/host/systemd"
+	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
 )
 
@@ -76,6 +80,7 @@ type standbyWatch struct {
 	opened *life.Opened
 	d      *daemon // nil before it serves
 	watch  lease.Watch
+	looked bool // there was a look before
 }
 
 // run follows until ctx ends or this member takes over.
@@ -83,29 +88,37 @@ func (w *standbyWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(follows)
 	defer tick.Stop()
 	for {
-		asked := false
+		var asked chan<- error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.asked:
-			asked = true
+		case asked = <-w.asked:
 		case <-tick.C:
 		}
 		due, err := w.step(ctx)
+		if asked != nil {
+			why := cmp.Or(err, w.mayDecide())
+			asked <- why
+			w.forced = !due && why == nil
+			due = due || w.forced
+		}
 		if err != nil {
 			return err
 		}
-		if due || asked && w.agrees(ctx) {
+		if due {
 			return errTakeOver
 		}
 	}
 }
 
-// agrees reports whether this member could decide, for an operator who asked it to take over.
-func (w *standbyWatch) agrees(ctx context.Context) bool {
-	err := w.sameTime(ctx)
-	w.say(err)
-	return err == nil
+// mayDecide returns why this member cannot take over, as of its last look at the ledger.
+func (w *standbyWatch) mayDecide() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := new(refusal.Refusal); w.fault == nil || errors.As(w.fault, &r) {
+		return w.fault
+	}
+	return refusal.New(refusal.Unavailable, "this member cannot take over: %v", w.fault).WithHint("see gated ledger status on both hosts")
 }
 
 // step brings the database up to date, and reports whether this member takes over. An error is of a ledger that must not
@@ -117,9 +130,12 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 		w.say(err)
 		return false, nil
 	}
+	if err := w.whole(at); err != nil {
+		return false, life.CannotFollow(ctx, w.opened, err)
+	}
 	quiet := w.watch.Look(at, asked, boot())
 	here, err := w.opened.Store.Follow(ctx)
-	if errors.Is(err, refusal.Unavailable) || ctx.Err() != nil {
+	if errors.Is(err, refusal.Unavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil {
 		w.say(err)
 		return false, nil
 	}
@@ -137,15 +153,40 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	w.mu.Lock()
 	w.at, w.group, w.silent = at, here.Number, quiet
 	w.mu.Unlock()
-	if mine := w.began(at.Era); !mine && quiet < w.Lease {
-		w.say(nil)
-		return false, nil
-	} else {
-		w.mine = mine
+	w.mine = life.Began(w.dir, at.Era)
+	if err := w.namesake(at, quiet); err != nil {
+		return false, err
 	}
 	err = w.sameTime(ctx)
 	w.say(err)
-	return err == nil, nil
+	return err == nil && (w.mine || quiet >= w.longest()), nil
+}
+
+// namesake refuses to go on beside a daemon of the same name that lives. Both would be the same one in the log, and for
+// people.
+func (w *standbyWatch) namesake(at ledger.Position, quiet time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	same := w.active.Name == w.Member && w.active.Era == int64(at.Era) && !w.mine
+	if w.looked && same && quiet == 0 {
+		return refusal.New(refusal.Conflict, "another daemon that decides has the name %s, too", w.Member).
+			WithHint("give this member another name in gated.yaml, under store: member")
+	}
+	w.looked = true
+	return nil
+}
+
+// whole returns an error if the ledger is not one that this database can go on from.
+func (w *standbyWatch) whole(at ledger.Position) error {
+	switch {
+	case at.Era == ledger.Ended:
+		return ledger.ErrEnded
+	case at.Last < w.group:
+		return fmt.Errorf("%w: it has %d groups, and %d are here", ledger.ErrLost, at.Last, w.group)
+	case at.Era < w.at.Era:
+		return fmt.Errorf("%w: era %d, and it was %d", ledger.ErrRolledBack, at.Era, w.at.Era)
+	}
+	return nil
 }
 
 // say keeps why the standby does not do its part, for status. It logs each change.
@@ -173,7 +214,8 @@ func (d *daemon) trustAsWritten(ctx context.Context) error {
 		return err
 	}
 	d.gate.Follow(list.Trust, list.Version.Epoch)
-	return d.showSigners(ctx)
+	d.checkSigners(ctx)
+	return nil
 }
 
 // reloadsLater answers what asks for a reload: this member reads its settings when it takes over.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,6 +252,23 @@ func (w *world) halt() {
 	case <-time.After(patience):
 		w.t.Fatal("the daemon does not stop")
 	}
+	w.forget()
+}
+
+// forget takes what an ended daemon told after STOPPING=1: a reload that ended meanwhile says READY=1, and the next daemon
+// is not meant.
+func (w *world) forget() {
+	w.t.Helper()
+	raw := must.Get(w.notify.SyscallConn())(w.t)
+	require.NoError(w.t, w.notify.SetReadDeadline(time.Time{}))
+	require.NoError(w.t, raw.Read(func(fd uintptr) bool {
+		buf := make([]byte, 512)
+		for {
+			if _, _, err := syscall.Recvfrom(int(fd), buf, syscall.MSG_DONTWAIT); err != nil {
+				return true
+			}
+		}
+	}))
 }
 
 func ask(name, target string, kv ...any) api.Submit {

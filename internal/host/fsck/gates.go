@@ -13,7 +13,7 @@ import (
 
 // begins lists the entries that begin a gate id after the log's first one. Older
 // signatures no longer count then, so no other entry may change the id.
-var begins = map[audit.Kind]bool{audit.Restored: true, audit.TimeAccepted: true}
+var begins = map[audit.Kind]bool{audit.Restored: true, audit.TimeAccepted: true, audit.LedgerLost: true}
 
 // live follows the gate ids of the log. An entry without one does not depend on the
 // id.
@@ -136,7 +136,7 @@ const maxAhead = time.Hour + time.Second
 func (h *history) believe(e audit.Entry) {
 	taking := e.Kind == audit.Dispatched && (e.Class == op.Destructive || e.Op == "guest.destroy")
 	switch {
-	case e.Kind == audit.Restored, e.Kind == audit.TimeAccepted:
+	case begins[e.Kind]:
 		h.trusted = time.Time{}
 	case (e.Kind == audit.Approved || taking) && e.Time.After(h.trusted):
 		h.trusted = e.Time

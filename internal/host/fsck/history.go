@@ -155,7 +155,7 @@ func (c *check) learn(e audit.Entry) {
 	switch e.Kind {
 	case audit.Started:
 		c.log.schema = e.Schema
-	case audit.Restored, audit.TimeAccepted: // ends all registrations and reservations
+	case audit.Restored, audit.TimeAccepted, audit.LedgerLost: // ends all registrations and reservations
 		c.log.reborn = e.Seq
 		c.log.roll.clear()
 		clear(c.log.held)

@@ -118,7 +118,7 @@ func checkCopy(ctx context.Context, file, path string, r BackupReport, long func
 	if path != file {
 		open = store.Open // to bring it to this schema
 	}
-	s, err := open(ctx, path, store.Options{Migrations: Migrations()})
+	s, err := open(ctx, path, store.Options{Migrations: Migrations(), Leaves: true})
 	if err == nil {
 		err = s.Check(ctx)
 		if err == nil {

@@ -38,11 +38,14 @@ type InitOptions struct {
 	Group   string // whose members may connect; empty means the default
 	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
 
-	Store   *config.Store // the ledger that the gate gets; nil for a gate of this host alone
-	Engines Engines       // make the ledger; nil is CreatePostgres
+	Store   *Store  // the ledger that the gate gets; nil for a gate of this host alone
+	Engines Engines // make the ledger; nil is CreatePostgres
 
 	Before func(path string) // is told each path before it is made; nil tells nobody
 }
+
+// Listed is a key that may sign.
+type Listed = authz.Listed
 
 // InitResult says what was made.
 type InitResult struct {
@@ -76,6 +79,11 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err := op.CheckName(o.Host); err != nil {
 		return InitResult{}, refusal.New(refusal.BadParams, "the host %q is not a name", o.Host).
 			WithHint("name it with --host")
+	}
+	if o.Store != nil {
+		if err := o.Store.Check(); err != nil {
+			return InitResult{}, err
+		}
 	}
 	if len(o.Operators) == 0 {
 		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
@@ -140,7 +148,7 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 		}
 		made = append(made, f.name)
 	}
-	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm")
+	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm", eraName)
 	first.Version.At = now()
 	if err = dir.Still(); err == nil { // the store opens it by its path
 		err = createDatabase(ctx, dir, r, first, o, key)
@@ -158,7 +166,7 @@ type file struct {
 }
 
 // firstLedger returns the options of a new gate's store, and what closes its ledger.
-func firstLedger(ctx context.Context, o InitOptions, key checkpoint.Key, gate op.GateID) (store.Options, func() error, error) {
+func firstLedger(ctx context.Context, dir *state.Dir, o InitOptions, key checkpoint.Key, gate op.GateID) (store.Options, func() error, error) {
 	if o.Store == nil {
 		return store.Options{}, func() error { return nil }, nil
 	}
@@ -174,11 +182,14 @@ func firstLedger(ctx context.Context, o InitOptions, key checkpoint.Key, gate op
 	if err != nil {
 		return store.Options{}, nil, errors.Join(err, e.Close())
 	}
-	return store.Options{Keeper: ledger.New(s), Local: ledger.LocalNames()}, e.Close, nil
+	k := ledger.New(s)
+	return store.Options{Keeper: k, Local: ledger.LocalNames()}, func() error {
+		return errors.Join(e.Close(), RememberEra(dir.Path(), k.Era()))
+	}, nil
 }
 
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first signers.List, o InitOptions, key checkpoint.Key) error {
-	options, closes, err := firstLedger(ctx, o, key, r.GateID)
+	options, closes, err := firstLedger(ctx, dir, o, key, r.GateID)
 	if err != nil {
 		return err
 	}

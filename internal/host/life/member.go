@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -18,18 +16,33 @@ import (
 	"gated/internal/log/checkpoint"
 )
 
+// Store says where a gate's ledger is, as in gated.yaml.
+type Store = config.Store
+
 // Engines opens the ledger of a gate. Tests have their own.
 type Engines func(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error)
 
 // Postgres opens the ledger that gated.yaml names.
 func Postgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
-	return pg.Open(ctx, pgSettings(c, gate))
+	e, err := pg.Open(ctx, pgSettings(c, gate))
+	if err != nil {
+		return nil, away(err)
+	}
+	return e, nil
+}
+
+// away is what is said of a ledger that cannot be opened.
+func away(err error) error {
+	if r := new(refusal.Refusal); errors.As(err, &r) {
+		return err
+	}
+	return refusal.New(refusal.Unavailable, "%v", err).WithHint("nothing is decided: see whether PostgreSQL answers, and store.postgres in gated.yaml")
 }
 
 // CreatePostgres is Postgres for a gate that has no ledger yet.
 func CreatePostgres(ctx context.Context, c config.Store, gate op.GateID) (ledger.Engine, error) {
 	if err := pg.Create(ctx, pgSettings(c, gate)); err != nil {
-		return nil, err
+		return nil, away(err)
 	}
 	return Postgres(ctx, c, gate)
 }
@@ -58,7 +71,7 @@ func OpenStandby(ctx context.Context, path string, log *slog.Logger, e ledger.En
 }
 
 // OpenActive is Open for the member that decides from now on: it begins an era of the ledger, so an earlier active member
-// decides nothing more.
+// decides nothing more. RememberEra is the caller's.
 func OpenActive(ctx context.Context, path string, log *slog.Logger, e ledger.Engine) (*Opened, error) {
 	return open(ctx, path, log, func(dir *state.Dir, id state.Identity) (store.Options, error) {
 		s, err := ledgerOf(ctx, dir, id, e)
@@ -75,6 +88,11 @@ func ledgerOf(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.E
 		return ledger.Settings{}, refusal.New(refusal.Conflict, "gated.yaml has a store, and this gate is in no ledger yet").
 			WithHint("gated migrate --to postgres --state %s begins one; or take store out of gated.yaml", dir.Path())
 	}
+	return memberSettings(dir, id, e)
+}
+
+// memberSettings are ledger settings with the key of a state directory.
+func memberSettings(dir *state.Dir, id state.Identity, e ledger.Engine) (ledger.Settings, error) {
 	key, err := ReadKey(filepath.Join(dir.Path(), state.KeyName))
 	if err != nil {
 		return ledger.Settings{}, refusal.New(refusal.Unavailable, "the gate's own key cannot be used: %v", err).
@@ -98,7 +116,7 @@ func settingsWith(key checkpoint.Key, id state.Identity, e ledger.Engine) (ledge
 		return ledger.Settings{}, refusal.New(refusal.Conflict, "gate.key is of another gate than %s", id.Gate).
 			WithHint("copy gate.key from another member of this gate, with mode 0600")
 	}
-	public, err := note.NewVerifier(key.Public)
+	public, err := checkpoint.NewVerifier(key.Public)
 	return ledger.Settings{Engine: e, Gate: string(id.Gate), Signer: key.Signer, Verifier: public}, err
 }
 
@@ -114,6 +132,7 @@ func inLedger(path string, err error) error {
 		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, see Lost groups in gated docs guides/high-availability"},
 		{ledger.ErrForked, refusal.Conflict, "nothing is decided: two databases have decided under one name; see Lost groups in gated docs guides/high-availability"},
 		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrEnded, refusal.Conflict, "nothing is decided: gated migrate --to sqlite was run on a member, and that one goes on alone; make this one anew if the gate got another ledger: gated join"},
 		{ledger.ErrSignature, refusal.Conflict, "nothing is decided: the ledger was written by another program; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrLink, refusal.Conflict, "nothing is decided: the ledger was changed; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrNumber, refusal.Conflict, "nothing is decided: a group of the ledger is missing; see Suspected tampering in gated docs runbook"},

@@ -91,6 +91,9 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 	if err != nil {
 		return r, err
 	}
+	if err := leftLedger(ctx, dir); err != nil {
+		return r, err
+	}
 	was, err := lookBack(ctx, dir.Database())
 	if err == nil {
 		err = was.ReadFile(signers.NewFile(dir.Path()))
@@ -193,6 +196,9 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 			if r.Trust, err = was.Carry(tx, id.Gate, at.Wall, o.signers); err != nil {
 				return err
 			}
+			if err := tx.Leave(); err != nil { // it is a gate of its own, with an id that no ledger has
+				return err
+			}
 			return state.Unbind(tx)
 		})
 	}
@@ -221,7 +227,7 @@ func folded(path string) error {
 
 // openCopy opens a copy of the backup file and brings it to this schema.
 func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
-	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
+	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations(), Leaves: true})
 	if errors.Is(err, store.ErrCorrupt) {
 		return nil, notRestored(refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
 	}

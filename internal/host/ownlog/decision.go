@@ -43,6 +43,7 @@ var says = map[audit.Kind]string{
 	audit.Canary:       "the canary has a result",
 	audit.Keyed:        "the gate has a new key",
 	audit.TimeAccepted: "the clock was accepted",
+	audit.LedgerLost:   "the ledger was lost",
 }
 
 // maxWords bounds what one attribute repeats of others' words, in bytes.

@@ -85,6 +85,7 @@ var reaching = []struct {
 	{"GET", "/v1/audit/inclusion?seq=3", "", 200, `"proof":["`},
 	{"POST", "/v1/canary/14/accept", "", 204, ""},
 	{"POST", "/v1/reload", "", 200, `"changed":["policy"]`},
+	{"POST", "/v1/takeover", "", 204, ""},
 	{"GET", "/v1/backup", "", 200, "SQLite format 3"},
 	{"POST", "/v1/backup/verified", `{"sha256":"@copy@"}`, 204, ""},
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net/http"
+
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -16,6 +18,10 @@ func (s *Server) status(c *call) (answer, error) {
 func (s *Server) reload(c *call) (answer, error) {
 	r, err := s.Reload(c.ctx)
 	return ok(r), err
+}
+
+func (s *Server) takeover(c *call) (answer, error) {
+	return answer{status: http.StatusNoContent}, s.TakeOver(c.ctx)
 }
 
 func (s *Server) catalogue(*call) (answer, error) {

@@ -25,13 +25,16 @@ type route struct {
 	answer func(*call) (answer, error)
 }
 
+// takeoverPath has a standby become the active member.
+const takeoverPath = "/v1/takeover"
+
 // onStandby reports whether a standby answers: what it can read, and what does not rest on the processes of its host.
 func (r route) onStandby() bool {
 	switch r.path {
 	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/events", "/v1/backup":
 		return false
 	}
-	return r.method == http.MethodGet
+	return r.method == http.MethodGet || r.path == takeoverPath
 }
 
 // table is every end point (protocol section 4).
@@ -86,6 +89,7 @@ func (s *Server) table() []route {
 		{get, "/v1/audit/inclusion", anyone, 0, []string{"seq"}, s.inTurn(s.inclusion)},
 		{post, "/v1/canary/{change}/accept", operators, 0, nil, s.acceptAlert},
 		{post, "/v1/reload", operators, 0, nil, s.reload},
+		{post, takeoverPath, operators, 0, nil, s.takeover},
 		{get, "/v1/backup", operators, 0, nil, s.backup},
 		{post, "/v1/backup/verified", operators, MaxBody, nil, s.backupVerified},
 	}

@@ -74,6 +74,9 @@ type Config struct {
 	// the method and path. It must not block for long.
 	Refused func(ctx context.Context, by op.Requester, what string, r *refusal.Refusal)
 
+	// TakeOver has a standby become the active member; it returns before that is done.
+	TakeOver func(context.Context) error
+
 	// Standby, if not nil, returns the refusal of all that only the gate's active member answers.
 	Standby func() error
 

@@ -61,6 +61,10 @@ func configOf(w *servicetest.World) Config {
 			_, err := w.Gate.AuditHead(ctx) // a reload needs the database
 			return api.Reloaded{Changed: []string{"policy"}, Waits: []string{"local"}}, err
 		},
+		TakeOver: func(ctx context.Context) error {
+			_, err := w.Gate.AuditHead(ctx) // a takeover needs the database
+			return err
+		},
 		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 }
 

@@ -23,7 +23,7 @@ type Lease struct {
 	clock  func() time.Duration
 
 	mu    sync.Mutex
-	era   uint64
+	taken ledger.Position // the era that this daemon began
 	begun bool
 	sent  time.Duration // of the newest call that was acknowledged
 	lost  chan struct{} // closed if another daemon took over
@@ -44,7 +44,7 @@ func (l *Lease) Take(ctx context.Context, from uint64) (ledger.Position, error) 
 	p, err := l.Engine.Take(ctx, from)
 	if err == nil {
 		l.mu.Lock()
-		l.era, l.begun, l.sent = p.Era, true, sent
+		l.taken, l.begun, l.sent = p, true, sent
 		l.mu.Unlock()
 	}
 	return p, err
@@ -94,7 +94,14 @@ func (l *Lease) end() {
 func (l *Lease) Era() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.era
+	return l.taken.Era
+}
+
+// Taken returns how far the ledger was when this daemon began its era.
+func (l *Lease) Taken() ledger.Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken
 }
 
 // Held returns nil if an effect may start now, and Unavailable with the reason if not.
@@ -128,4 +135,12 @@ func (l *Lease) Run(ctx context.Context) error {
 			_ = l.heard(sent, l.Beat(l.Era())) // what failed, Held says after a while
 		}
 	}
+}
+
+// Wait beats for as long as the lease of the member before is, or until ctx ends. After that a member from before the era
+// starts no effect, even if it has not heard of the era yet. It returns an error if another daemon took over.
+func (l *Lease) Wait(ctx context.Context, before time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, before)
+	defer cancel()
+	return l.Run(ctx)
 }

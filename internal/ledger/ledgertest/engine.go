@@ -32,6 +32,7 @@ func Engines(t *testing.T, world func(t *testing.T) World) {
 		{"a gap and a number that is there are not kept", refusesNumbers},
 		{"a group in doubt that was kept is settled as kept", func(t *testing.T, w World) { settles(t, w, true) }},
 		{"a group in doubt that was not kept never appears", func(t *testing.T, w World) { settles(t, w, false) }},
+		{"a ledger that its gate left keeps nothing more", ends},
 		{"beats are counted, and not those of an earlier era", beats},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, world(t)) })
@@ -181,4 +182,19 @@ func beats(t *testing.T, w World) {
 	}
 	begin(t, w.Member(t))
 	want(t, e.Beat(era), ledger.ErrFenced)
+}
+
+func ends(t *testing.T, w World) {
+	a, b := w.Member(t), w.Member(t)
+	old := begin(t, a)
+	era := begin(t, b)
+	want(t, a.End(context.Background(), old), ledger.ErrFenced)
+	want(t, b.End(context.Background(), era), nil)
+	want(t, b.Append(group(era, 1, "a")), ledger.ErrFenced)
+	want(t, b.Beat(era), ledger.ErrFenced)
+	p, err := a.Position(context.Background())
+	want(t, err, nil)
+	if p.Era != ledger.Ended || p.Beat != era || p.Last != 0 {
+		t.Fatalf("the position is %+v", p)
+	}
 }

@@ -192,6 +192,22 @@ func (m *Member) Beat(era uint64) error {
 	return nil
 }
 
+// End implements ledger.Engine.
+func (m *Member) End(ctx context.Context, from uint64) error {
+	if m.fault(false) != None || ctx.Err() != nil {
+		return ledger.ErrUnavailable
+	}
+	l := m.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.era != from {
+		return ledger.ErrFenced
+	}
+	l.arrive()
+	l.era, l.beat = ledger.Ended, from
+	return nil
+}
+
 // Close implements ledger.Engine.
 func (m *Member) Close() error {
 	m.mu.Lock()

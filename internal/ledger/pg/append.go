@@ -44,9 +44,12 @@ func (e *Engine) append(n, era int64, g ledger.Group) (again bool, err error) {
 		return false, fmt.Errorf("%w: the group before is not settled", ledger.ErrUnavailable)
 	}
 	var row []string
-	sent, err := e.groups.do(context.Background(), func(c *connection) (err error) {
-		row, err = c.change(e.single, func(row []string) bool { return row[6] == "1" }, fmt.Sprintf(insert, e.kept()),
+	sent, err := e.groups.carry(context.Background(), len(g.Body), func(c *connection) (err error) {
+		row, err = c.change(e.single, 7, func(row []string) bool { return row[6] == "1" }, fmt.Sprintf(insert, e.kept()),
 			bytes(e.gate), integer(n), integer(era), bytes(g.Previous[:]), bytes(g.Body), bytes(g.Signature), integer(settled))
+		if err == nil && row != nil {
+			_, err = naturals(row[3:])
+		}
 		return err
 	})
 	var nothing errStatement
@@ -84,18 +87,19 @@ const settle = `UPDATE gated.gates SET settled = settled + (era = $2)::int FROM 
 func (e *Engine) Settle(era, number uint64) (kept bool, err error) {
 	var row []string
 	_, err = e.groups.do(context.Background(), func(c *connection) error {
-		row, err = c.change(e.single, func([]string) bool { return true }, fmt.Sprintf(settle, e.kept()), bytes(e.gate), integer(int64(era)))
+		row, err = c.change(e.single, 2, func([]string) bool { return true }, fmt.Sprintf(settle, e.kept()), bytes(e.gate), integer(int64(era)))
 		if err != nil {
 			return err
 		}
 		if row == nil {
 			return errors.New("its server does not promise what it must, or does not know this gate")
 		}
-		rows, err := c.ask(`SELECT count(*) FROM gated.groups WHERE gate = $1 AND n = $2 AND era = $3`,
+		found, err := c.must(1, `SELECT count(*) FROM gated.groups WHERE gate = $1 AND n = $2 AND era = $3`,
 			bytes(e.gate), integer(int64(number)), integer(int64(era)))
-		if err == nil {
-			kept = rows[0][0] == "1"
+		if err == nil && found[0] != "0" && found[0] != "1" {
+			err = errors.New("the server counts groups of one number otherwise than 0 or 1")
 		}
+		kept = err == nil && found[0] == "1"
 		return err
 	})
 	if err != nil {
@@ -114,27 +118,37 @@ const beat = `UPDATE gated.gates SET beat = beat + 1 FROM ` + settings + ` WHERE
 // Beat implements ledger.Engine. A beat that may not be on a standby is none.
 func (e *Engine) Beat(era uint64) error {
 	_, err := e.beats.do(context.Background(), func(c *connection) error {
-		row, err := c.change(e.single, func([]string) bool { return true }, fmt.Sprintf(beat, e.kept()), bytes(e.gate), integer(int64(era)))
-		if err != nil || row != nil {
+		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(beat, e.kept()), bytes(e.gate), integer(int64(era)))
+		switch {
+		case err != nil:
 			return err
+		case row == nil:
+			return e.why(c, int64(era))
+		case row[0] != string(integer(int64(era)).value):
+			return errors.New("the server answers with another era")
 		}
-		return e.why(c, int64(era))
+		return nil
 	})
 	return e.unavailable(err)
 }
 
 // why says after a statement that changed no row which of its conditions was false.
 func (e *Engine) why(c *connection, era int64) error {
-	rows, err := c.ask(`SELECT `+promises+`, era FROM gated.gates, `+settings+` WHERE gate = $1`, bytes(e.gate))
+	row, err := c.ask(4, `SELECT `+promises+`, era FROM gated.gates, `+settings+` WHERE gate = $1`, bytes(e.gate))
 	switch {
 	case err != nil:
 		return err
-	case len(rows) == 0:
+	case row == nil:
 		return errors.New("it does not know this gate")
-	case rows[0][3] != string(integer(era).value):
-		return fenced(rows[0][3])
 	}
-	if err := e.promised(rows[0][:3]); err != nil {
+	now, err := natural(row[3])
+	if err != nil {
+		return err
+	}
+	if now != era {
+		return fenced(row[3])
+	}
+	if err := e.promised(row[:3]); err != nil {
 		return err
 	}
 	return errors.New("it changed nothing, and now it would")

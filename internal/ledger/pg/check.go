@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,6 +19,23 @@ const oldest = 150000
 // refused is an answer of a server that asking again does not change.
 func refused(sentence, hint string) error {
 	return refusal.New(refusal.Unavailable, "%s", sentence).WithHint("%s", hint)
+}
+
+var errPooler = refused("between gated and PostgreSQL is a pooler such as PgBouncer, which would hide what became of a commit",
+	"name the PostgreSQL servers themselves in the connection string")
+
+// session is what each session sets for itself, because the role or the database may have set something else. A cancelled
+// wait for the standby is a warning, which the server has to send. Under another isolation, an append that waited for the
+// gate's row would fail where it should read who took over.
+var session = map[string]string{"client_min_messages": "warning", "default_transaction_isolation": "read committed"}
+
+// poolers is how PgBouncer refuses a setting of a session that it does not pass on.
+func poolers(err error) error {
+	var from *pgconn.PgError
+	if errors.As(err, &from) && from.Code == "08P01" && strings.Contains(from.Message, "startup parameter") {
+		return errPooler
+	}
+	return err
 }
 
 // final reports that another try would be answered in the same way.
@@ -37,15 +55,14 @@ func final(err error) bool {
 }
 
 const about = `SELECT current_setting('server_version_num'), pg_backend_pid(), to_regclass('gated.version') IS NOT NULL,
-pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`
+pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_setting('client_min_messages'), current_setting('transaction_isolation')`
 
 // acceptable checks a new connection's server.
 func (c *connection) acceptable(made bool) error {
-	rows, err := c.ask(about)
+	row, err := c.must(6, about)
 	if err != nil {
 		return err
 	}
-	row := rows[0]
 	version, err := strconv.Atoi(row[0])
 	switch {
 	case err != nil:
@@ -53,7 +70,9 @@ func (c *connection) acceptable(made bool) error {
 	case version < oldest:
 		return refused(fmt.Sprintf("the ledger's PostgreSQL is of version %d, and %d is the oldest that keeps a ledger", version/10000, oldest/10000), "upgrade the server")
 	case row[1] != strconv.FormatUint(uint64(c.PID()), 10):
-		return refused("between gated and PostgreSQL is a pooler such as PgBouncer, which would hide what became of a commit",
+		return errPooler
+	case row[4] != session["client_min_messages"] || row[5] != session["default_transaction_isolation"]:
+		return refused(fmt.Sprintf("the server did not take the session's settings: client_min_messages=%s, transaction_isolation=%s", row[4], row[5]),
 			"name the PostgreSQL servers themselves in the connection string")
 	case row[3] != "t":
 		return refused("the ledger's role cannot see how far the standbys are", "as a superuser: GRANT pg_read_all_stats TO the role")
@@ -63,27 +82,27 @@ func (c *connection) acceptable(made bool) error {
 	if !made {
 		return nil
 	}
-	rows, err = c.ask(`SELECT version FROM gated.version`)
+	row, err = c.must(1, `SELECT version FROM gated.version`)
 	if err != nil {
 		return err
 	}
-	if len(rows) != 1 || rows[0][0] != strconv.Itoa(version1) {
-		return refused(fmt.Sprintf("the ledger's tables are of version %v, and this program knows %d", rows, version1), "use the version of gated that made them, or a newer one")
+	if row[0] != strconv.Itoa(version1) {
+		return refused(fmt.Sprintf("the ledger's tables are of version %.20q, and this program knows %d", row[0], version1), "use the version of gated that made them, or a newer one")
 	}
 	return nil
 }
 
 // check refuses a server that does not promise what the settings ask for, and one that does not know the gate.
 func (e *Engine) check(ctx context.Context) error {
-	err := e.others.again(ctx, func(c *connection) error {
-		rows, err := c.ask(`SELECT `+promises+`, EXISTS (SELECT FROM gated.gates WHERE gate = $1) FROM `+settings, bytes(e.gate))
+	err := e.others.again(ctx, 0, func(c *connection) error {
+		row, err := c.must(4, `SELECT `+promises+`, EXISTS (SELECT FROM gated.gates WHERE gate = $1) FROM `+settings, bytes(e.gate))
 		if err != nil {
 			return err
 		}
-		if rows[0][3] != "t" {
+		if row[3] != "t" {
 			return refused("the ledger does not know this gate", "create the gate's ledger in it, or check gate and database")
 		}
-		return e.promised(rows[0][:3])
+		return e.promised(row[:3])
 	})
 	return e.unavailable(err)
 }

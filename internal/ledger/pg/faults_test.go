@@ -124,7 +124,7 @@ func TestAnAppendThatIsLateFindsItsFence(t *testing.T) {
 	pair.First.Until(t, `SELECT count(*) = 1 FROM gated.groups`)
 	w.never[2]++
 	require.NoError(t, w.engine.Append(w.attempt(2)))
-	w.told[2] = true
+	w.told[2] = string(w.attempt(2).Body)
 	caughtUp(t, pair)
 	_, lost := lost(t, pair.Second, []*writer{w})
 	require.Zero(t, lost)

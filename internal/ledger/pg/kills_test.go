@@ -10,6 +10,8 @@ import (
 
 var (
 	restarts   = flag.Int("restarts", 2, "how often TestKilledAndRestarted kills the primary")
+	baseMiB    = flag.Int("base", 32, "MiB of the group that TestALargeGroupIsReadInPieces begins with")
+	rounds     = flag.Int("rounds", 1, "how often TestNoFaultLosesWhatWasTold has each fault")
 	promotions = flag.Int("promotions", 1, "how often TestKilledAndPromoted kills a primary")
 )
 

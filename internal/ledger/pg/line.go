@@ -45,12 +45,22 @@ func newLine(config *pgconn.Config, limit time.Duration, made bool) *line {
 // do makes a call on a connection. When the limit or ctx is over, it closes the socket, so that the call fails without a
 // cancelled statement. Sent tells whether the call began.
 func (l *line) do(ctx context.Context, call func(c *connection) error) (sent bool, err error) {
+	return l.carry(ctx, 0, call)
+}
+
+// slowest is how many bytes of a large call travel in a second at least.
+const slowest = 1 << 20
+
+// carry is do for a call with so many bytes, which have time of their own.
+func (l *line) carry(ctx context.Context, bytes int, call func(c *connection) error) (sent bool, err error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	ctx, cancel := context.WithTimeout(ctx, l.limit+time.Duration(bytes)*time.Second/slowest)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	c, err := l.connected(ctx)
+	connecting, connected := context.WithTimeout(ctx, l.limit)
+	c, err := l.connected(connecting)
+	connected()
 	if err != nil {
 		return false, err
 	}
@@ -63,11 +73,11 @@ func (l *line) do(ctx context.Context, call func(c *connection) error) (sent boo
 	return true, err
 }
 
-// again makes a call that only reads. If the connection was of earlier, it may have broken since, and a new one is tried.
-func (l *line) again(ctx context.Context, call func(c *connection) error) error {
-	sent, err := l.do(ctx, call)
+// again makes a call that only reads, with so many bytes. If the connection was of earlier, it may have broken since, and a new one is tried.
+func (l *line) again(ctx context.Context, bytes int, call func(c *connection) error) error {
+	sent, err := l.carry(ctx, bytes, call)
 	if sent && err != nil && ctx.Err() == nil && !final(err) {
-		_, err = l.do(ctx, call)
+		_, err = l.carry(ctx, bytes, call)
 	}
 	return err
 }
@@ -125,6 +135,34 @@ func (l *line) connected(ctx context.Context) (*connection, error) {
 	}
 }
 
+// longest bounds the memory, in bytes, for one message of a server, which says its length first.
+const longest = 2 * pageSize
+
+// hosts is how many hosts a connection string names.
+func hosts(config *pgconn.Config) int {
+	type host struct {
+		name string
+		port uint16
+	}
+	named := map[host]bool{{config.Host, config.Port}: true}
+	for _, f := range config.Fallbacks { // a host that may be tried with and without TLS is there twice
+		named[host{f.Host, f.Port}] = true
+	}
+	return len(named)
+}
+
+// takesWrites is for pgconn, which then tries the next host. Its own function of this kind believes each answer.
+func takesWrites(ctx context.Context, conn *pgconn.PgConn) error {
+	rows, err := oneRow(1).read(conn.ExecParams(ctx, `SHOW transaction_read_only`, nil, nil, nil, nil))
+	if err != nil {
+		return err
+	}
+	if len(rows) != 1 || string(rows[0][0]) != "off" {
+		return errors.New("read only connection")
+	}
+	return nil
+}
+
 // connect makes one connection to the first host that takes writes.
 func (l *line) connect(ctx context.Context) (*connection, error) {
 	c := &connection{}
@@ -136,12 +174,17 @@ func (l *line) connect(ctx context.Context) (*connection, error) {
 		}
 		return dial(ctx, network, address)
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = l.limit / 3 // so that a second host has its turn
+	// Each host has its turn within the limit, also if the connection string allows one of them more.
+	if turn := l.limit / time.Duration(1+max(2, hosts(config))); config.ConnectTimeout == 0 || config.ConnectTimeout > turn {
+		config.ConnectTimeout = turn
+	}
+	config.MaxProtocolMessageBodyLen = longest
+	for name, value := range session {
+		config.RuntimeParams[name] = value
 	}
 	// What waits for a row ends by itself. The limit does not bound the wait for a standby, and must not.
 	config.RuntimeParams["lock_timeout"] = strconv.FormatInt(l.limit.Milliseconds(), 10)
-	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	config.ValidateConnect = takesWrites
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {
 			c.warning = n.Message
@@ -149,7 +192,7 @@ func (l *line) connect(ctx context.Context) (*connection, error) {
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, poolers(err)
 	}
 	c.PgConn = conn
 	c.live.Store(true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,31 +19,72 @@ type writer struct {
 	settings pg.Settings
 	engine   *pg.Engine
 	era      uint64
-	last     uint64          // newest number that was acknowledged or settled as kept
-	told     map[uint64]bool // acknowledged, or settled as kept
-	never    map[uint64]int  // how often a number was settled as not kept
-	err      error           // what must not happen
+	last     uint64            // newest number that was acknowledged or settled as kept
+	told     map[uint64]string // acknowledged, or settled as kept: the group's body
+	never    map[uint64]int    // how often a number was settled as not kept
+	err      error             // what must not happen
+	turn     chan struct{}     // a fenced writer with a rival waits for its turn, and takes over
+	takes    int               // how often it took over
+	size     int               // of a body, in bytes, at least
 }
 
 func newWriter(t testing.TB, s pg.Settings) *writer {
 	t.Helper()
 	e := open(t, s)
 	p := must.Get(e.Take(context.Background(), 0))(t)
-	return &writer{settings: s, engine: e, era: p.Era, told: map[uint64]bool{}, never: map[uint64]int{}}
+	return &writer{settings: s, engine: e, era: p.Era, told: map[uint64]string{}, never: map[uint64]int{}}
 }
 
 // attempt names one try of a number, so that a group that was settled as not kept is told from its successor.
 func (w *writer) attempt(n uint64) ledger.Group {
-	return ledger.Group{Number: n, Era: w.era, Body: fmt.Appendf(nil, "%d, attempt %d", n, w.never[n]), Signature: []byte{1}}
+	body := fmt.Appendf(nil, "%d of era %d, attempt %d", n, w.era, w.never[n])
+	body = append(body, strings.Repeat(".", w.size)...)
+	return ledger.Group{Number: n, Era: w.era, Body: body, Signature: []byte{1}}
+}
+
+// newRival is a second daemon of a writer's gate. Both wait when they are fenced.
+func newRival(t testing.TB, of *writer) *writer {
+	t.Helper()
+	of.turn = make(chan struct{}, 1)
+	return &writer{settings: of.settings, engine: open(t, of.settings), told: map[uint64]string{}, never: map[uint64]int{}, turn: make(chan struct{}, 1)}
+}
+
+// takesOver waits for the writer's turn, and takes the next era. It is false at the end.
+func (w *writer) takesOver(stop <-chan struct{}) bool {
+	select {
+	case <-w.turn:
+	case <-stop:
+		return false
+	}
+	for !ended(stop) {
+		p, err := w.engine.Position(context.Background())
+		if err == nil {
+			p, err = w.engine.Take(context.Background(), p.Era)
+		}
+		if err == nil {
+			w.era, w.last = p.Era, p.Last
+			w.takes++
+			return true
+		}
+	}
+	return false
 }
 
 // write appends until stop is closed. It settles for as long as it takes, until stop.
 func (w *writer) write(stop <-chan struct{}, wrote func()) {
 	for {
+		if w.era == 0 && !w.takesOver(stop) {
+			return
+		}
 		n := w.last + 1
-		err := w.engine.Append(w.attempt(n))
+		g := w.attempt(n)
+		err := w.engine.Append(g)
 		for errors.Is(err, ledger.ErrInDoubt) {
 			kept, settled := w.engine.Settle(w.era, n)
+			if w.turn != nil && errors.Is(settled, ledger.ErrFenced) {
+				err = settled
+				break
+			}
 			if settled == nil {
 				if err = nil; !kept {
 					w.never[n]++
@@ -54,8 +96,10 @@ func (w *writer) write(stop <-chan struct{}, wrote func()) {
 			}
 		}
 		if err == nil {
-			w.last, w.told[n] = n, true
+			w.last, w.told[n] = n, string(g.Body)
 			wrote()
+		} else if w.turn != nil && errors.Is(err, ledger.ErrFenced) {
+			w.era = 0
 		} else if !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, ledger.ErrInDoubt) {
 			w.err = err
 			return
@@ -130,9 +174,9 @@ func lost(t testing.TB, c *postgres.Cluster, writers []*writer) (told, lost int)
 		for _, row := range c.Exec(t, fmt.Sprintf(`SELECT n, convert_from(body, 'UTF8') FROM gated.groups WHERE gate = convert_to('%s', 'UTF8')`, w.settings.Gate)) {
 			have[row[0]] = row[1]
 		}
-		for n := range w.told {
+		for n, body := range w.told {
 			told++
-			if have[fmt.Sprint(n)] != string(w.attempt(n).Body) {
+			if have[fmt.Sprint(n)] != body {
 				lost++
 				t.Errorf("%s lost group %d: it has %q", w.settings.Gate, n, have[fmt.Sprint(n)])
 			}

@@ -2,7 +2,10 @@ package pg_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -78,9 +81,11 @@ func TestAStandbyAloneIsRefused(t *testing.T) {
 
 func TestPoolersAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
-	for _, mode := range []string{"transaction", "session"} {
-		s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode)), Gate: "one", Single: true, Limit: 5 * time.Second}
-		require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer")
+	for _, mode := range []string{"transaction", "session", "statement"} {
+		for _, ignores := range []string{"lock_timeout, client_min_messages, default_transaction_isolation", "extra_float_digits"} {
+			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: 5 * time.Second}
+			require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer", "%s, ignores %s", mode, ignores)
+		}
 	}
 }
 
@@ -119,4 +124,51 @@ func TestAFullDiskKeepsNothing(t *testing.T) {
 	p, err := w.engine.Position(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, kept, p.Last)
+}
+
+// TestAFullDiskOfAPair fills the primary's disk, and gives it room again.
+func TestAFullDiskOfAPair(t *testing.T) {
+	dir := postgres.SmallDisk(t, 260)
+	ballast := filepath.Join(dir, "ballast")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 64<<20), 0o600))
+	first := postgres.PrimaryOn(t, dir)
+	second := first.Standby(t, "second", first.Port)
+	first.Set(t, "synchronous_standby_names", "second")
+	first.Synchronous(t)
+	s := newGate(t, first.DSN())
+	w := newWriter(t, s)
+	w.size = 2 << 20
+	var err error
+	for n := uint64(1); n < 100 && err == nil; n++ {
+		g := w.attempt(n)
+		if err = w.engine.Append(g); err == nil {
+			w.last, w.told[n] = n, string(g.Body)
+		}
+	}
+	require.Error(t, err)
+	require.NoError(t, os.Remove(ballast))
+	first.Up(t)
+	first.Synchronous(t)
+	if errors.Is(err, ledger.ErrInDoubt) { // the log's disk was full, and the server ended
+		var kept bool
+		for range 30 { // the first connections may be ones that the crash ended
+			if kept, err = w.engine.Settle(w.era, w.last+1); err == nil {
+				break
+			}
+		}
+		require.NoError(t, err)
+		if kept {
+			w.last++
+			w.told[w.last] = string(w.attempt(w.last).Body)
+		} else {
+			w.never[w.last+1]++
+		}
+	}
+	load(t, []*writer{w}, func(more func(int)) { more(3) })
+	end := first.Exec(t, `SELECT pg_current_wal_flush_lsn()`)[0][0]
+	second.Until(t, `SELECT pg_last_wal_replay_lsn() >= '`+end+`'::pg_lsn`)
+	first.Kill(t)
+	second.Promote(t)
+	told, lost := lost(t, second, []*writer{w})
+	t.Logf("%d groups acknowledged, %d of them lost", told, lost)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,21 +38,62 @@ func split(args []argument) (values [][]byte, oids []uint32, formats []int16) {
 	return values, oids, formats
 }
 
-// ask runs one statement, and returns its rows as text. Its context never ends, because pgconn would cancel the statement.
-func (c *connection) ask(sql string, args ...argument) ([][]string, error) {
-	values, oids, formats := split(args)
-	r := c.ExecParams(context.Background(), sql, values, oids, formats, nil).Read()
-	return texts(r), r.Err
+// shape is what an answer has: columns in each row, and at most so many rows and bytes in all of them. The server may lie,
+// so what has another shape is an error.
+type shape struct{ columns, rows, bytes int }
+
+// oneRow is the shape of most answers.
+func oneRow(columns int) shape { return shape{columns, 1, 1 << 20} }
+
+// read reads an answer. After an error the connection is of no use.
+func (s shape) read(r *pgconn.ResultReader) (rows [][][]byte, err error) {
+	size := 0
+	for r.NextRow() {
+		values := r.Values()
+		row := make([][]byte, len(values))
+		for i, v := range values {
+			size += len(v)
+			row[i] = slices.Clone(v)
+		}
+		if len(values) != s.columns || len(rows) == s.rows || size > s.bytes {
+			return nil, fmt.Errorf("the server's answer has another form than its statement: row %d has %d columns, and with it are %d bytes",
+				len(rows)+1, len(values), size)
+		}
+		rows = append(rows, row)
+	}
+	_, err = r.Close()
+	return rows, err
 }
 
-func texts(r *pgconn.Result) [][]string {
-	var out [][]string
-	for _, row := range r.Rows {
-		var line []string
-		for _, value := range row {
-			line = append(line, string(value))
-		}
-		out = append(out, line)
+// ask runs one statement, and returns its one row as text, or nil if it has none. Its context never ends, because pgconn
+// would cancel the statement.
+func (c *connection) ask(columns int, sql string, args ...argument) ([]string, error) {
+	rows, err := c.rows(oneRow(columns), nil, sql, args...)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return texts(rows[0]), nil
+}
+
+// must is ask for a statement that always has a row.
+func (c *connection) must(columns int, sql string, args ...argument) ([]string, error) {
+	row, err := c.ask(columns, sql, args...)
+	if err == nil && row == nil {
+		err = errors.New("the server's answer has no row, and its statement always has one")
+	}
+	return row, err
+}
+
+// rows runs one statement whose answer has a shape, with the formats of its columns; nil is text.
+func (c *connection) rows(s shape, results []int16, sql string, args ...argument) ([][][]byte, error) {
+	values, oids, formats := split(args)
+	return s.read(c.ExecParams(context.Background(), sql, values, oids, formats, results))
+}
+
+// texts is a row as text; NULL is empty.
+func texts(row [][]byte) (out []string) {
+	for _, value := range row {
+		out = append(out, string(value))
 	}
 	return out
 }
@@ -72,7 +114,7 @@ const reachedSince = `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_
 //
 // A row alone is no proof: an administrator can cancel the wait for the standby (a warning), end the session in it, or
 // empty synchronous_standby_names (no warning). So the warning and the standby's place are both asked.
-func (c *connection) change(single bool, done func(row []string) bool, sql string, args ...argument) ([]string, error) {
+func (c *connection) change(single bool, columns int, done func(row []string) bool, sql string, args ...argument) ([]string, error) {
 	p := c.StartPipeline(context.Background())
 	values, oids, formats := split(args)
 	p.SendQueryParams(sql, values, oids, formats, nil)
@@ -81,59 +123,70 @@ func (c *connection) change(single bool, done func(row []string) bool, sql strin
 	if err := p.Sync(); err != nil {
 		return nil, err
 	}
-	rows, err := transaction(p)
-	var from *pgconn.PgError
-	if errors.As(err, &from) && from.SeverityUnlocalized == "ERROR" {
+	row, err := transaction(p, columns)
+	if isError(err) {
 		return nil, errStatement{err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	warning := c.warning
-	place, err := transaction(p)
-	if err = errors.Join(err, p.Close()); err != nil {
+	place, err := transaction(p, 2)
+	if err != nil { // it may still send, so its end is not waited for
 		return nil, err
 	}
-	if len(rows) == 0 {
+	if err := p.Close(); err != nil {
+		return nil, err
+	}
+	if row == nil {
 		return nil, nil
 	}
-	if len(place) != 1 {
+	if place == nil {
 		return nil, errors.New("the server does not say how far its log is")
 	}
 	switch {
-	case !done(rows[0]):
-		return rows[0], nil
+	case !done(row):
+		return row, nil
 	case warning != "":
 		return nil, fmt.Errorf("the server warned: %s", warning)
-	case single || place[0][1] == "t":
-		return rows[0], nil
+	case single || place[1] == "t":
+		return row, nil
 	}
-	return rows[0], c.replicated(place[0][0])
+	return row, c.replicated(place[0])
 }
 
-// transaction reads the answers to one statement and its sync. Only after the sync it is committed.
-func transaction(p *pgconn.Pipeline) ([][]string, error) {
-	var rows [][]string
-	var first error
+// transaction reads the answers to one statement and its sync: one row or, as nil, none. Only after the sync it is
+// committed.
+func transaction(p *pgconn.Pipeline, columns int) (row []string, first error) {
+	answered := false
 	for {
 		got, err := p.GetResults()
 		switch got := got.(type) {
 		case *pgconn.ResultReader:
-			r := got.Read()
-			rows = texts(r)
-			if first == nil {
-				first = r.Err
+			if answered {
+				return nil, errors.New("the server answers one statement twice")
+			}
+			answered = true
+			var rows [][][]byte
+			if rows, first = oneRow(columns).read(got); first != nil && !isError(first) {
+				return nil, first
+			}
+			if len(rows) > 0 {
+				row = texts(rows[0])
 			}
 		case *pgconn.PipelineSync:
-			return rows, first
-		case nil:
+			if !answered && first == nil {
+				first = errors.New("the server commits a statement without an answer to it")
+			}
+			return row, first
+		default:
 			if err == nil {
 				err = errors.New("the server's answer ended before its commit")
 			}
-			var from *pgconn.PgError
-			if !errors.As(err, &from) || from.SeverityUnlocalized != "ERROR" {
+			if !isError(err) {
 				return nil, err
 			}
+			answered = true
 			if first == nil {
 				first = err // the sync follows
 			}
@@ -141,18 +194,36 @@ func transaction(p *pgconn.Pipeline) ([][]string, error) {
 	}
 }
 
+// isError reports that the server refused a statement, and goes on.
+func isError(err error) bool {
+	var from *pgconn.PgError
+	return errors.As(err, &from) && from.SeverityUnlocalized == "ERROR"
+}
+
 // replicated waits until a synchronous standby has the log up to a place. The caller's limit closes the socket.
 func (c *connection) replicated(place string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		rows, err := c.ask(reachedSince, words(place))
+		row, err := c.must(1, reachedSince, words(place))
 		if err != nil {
 			return fmt.Errorf("no synchronous standby has the group: %w", err)
 		}
-		if rows[0][0] == "t" {
+		if row[0] == "t" {
 			return nil
 		}
 		<-time.After(pause)
 	}
+}
+
+// naturals reads numbers of a row.
+func naturals(texts []string) (out []int64, err error) {
+	for _, s := range texts {
+		n, err := natural(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 // natural reads a number of a row.

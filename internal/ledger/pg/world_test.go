@@ -24,6 +24,14 @@ func newGate(t testing.TB, dsn string) pg.Settings {
 	return s
 }
 
+// newSingle is newGate for a server without a standby.
+func newSingle(t testing.TB, dsn string) pg.Settings {
+	t.Helper()
+	s := pg.Settings{Connection: dsn, Gate: fmt.Sprintf("gate %d", gates.Add(1)), Single: true, Limit: 10 * time.Second}
+	must.Get(true, pg.Create(t.Context(), s))(t)
+	return s
+}
+
 func open(t testing.TB, s pg.Settings) *pg.Engine {
 	t.Helper()
 	e := must.Get(pg.Open(context.Background(), s))(t)

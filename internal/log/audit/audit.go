@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -70,6 +71,8 @@ const (
 	Keyed       Kind = "keyed"    // the gate made a key for the heads of this log
 
 	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right; the gate id is new
+
+	LedgerLost Kind = "ledger-lost" // the ledger is lost, and the gate goes on from one member's database; its id is new
 
 	AgentRegistered Kind = "agent-registered" // a name is now bound to a process or a token
 	AgentEnded      Kind = "agent-ended"      // its process ended, or the agent gave the name up
@@ -228,6 +231,25 @@ func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
 		}
 	}
 	return out, nil
+}
+
+// Newest returns the newest entry of a kind, the zero entry if there is none. It reads from the end.
+func Newest(tx *store.Tx, k Kind) (Entry, error) {
+	const page = 512
+	head, err := last(tx)
+	for end := head.Seq; err == nil && end > 0; end -= page {
+		after := max(end-page, 0)
+		var entries []Entry
+		if entries, err = After(tx, after, int(end-after)); err != nil {
+			break
+		}
+		for _, e := range slices.Backward(entries) {
+			if e.Kind == k {
+				return e, nil
+			}
+		}
+	}
+	return Entry{}, err
 }
 
 // Bodies is After with the stored text of each entry, which its hash covers.

@@ -112,7 +112,7 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 		Target: "guest/web", Incarnation: "i1", Class: op.Benign, Rule: "create-new", Code: refusal.Conflict, Stage: refusal.StageNonce,
 		Detail: "π \u2028 <&>", Payload: op.SHA256(nil), Signers: []string{"alice operational SHA256:x"}, Count: 3,
 		Made: &audit.Made{Creator: "agent:x", Scratch: true, ScratchUntil: when.UTC(), Storage: []op.StorageID{"data:1"}}, Gate: "g",
-		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 3, SHA256: "s", How: "j1.1"}, Edited: true, HeadKey: "k", Member: audit.Member{Name: "node1", Era: 7}, ShownSHA256: "f",
+		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: 3, SHA256: "s", How: "j1.1"}, Edited: true, HeadKey: "k", Member: audit.Member{Name: "node1", Era: 7, Lease: 15}, ShownSHA256: "f",
 			OutputSHA256: "o", Undoes: "j1.1", Set: audit.Set{Name: "web", SHA256: "d"},
 			Ended:        audit.Ended{Registrations: 2, Reservations: 1},
 			Registration: audit.Registration{ID: 7, Name: "builder", PID: 4711, Token: true, SHA256: "b"}}}
@@ -274,10 +274,14 @@ func TestTampering(t *testing.T) { // H07
 			l.exec(`INSERT INTO audit(seq, body, hash) SELECT 6, body, hash FROM audit WHERE seq = 5`)
 		}, 6},
 		"a well-formed one behind": {func(l *log) {
-			l.exec(`CREATE TABLE head_before AS SELECT * FROM audit_head`)
+			var seq int64
+			var hash []byte
+			l.update(func(tx *store.Tx) error { return tx.QueryRow(`SELECT seq, hash FROM audit_head`).Scan(&seq, &hash) })
 			l.append(audit.Entry{Time: when, Kind: audit.Approved})
-			l.exec(`UPDATE audit_head SET seq = (SELECT seq FROM head_before), hash = (SELECT hash FROM head_before)`)
-			l.exec(`DROP TABLE head_before`)
+			l.update(func(tx *store.Tx) error {
+				_, err := tx.Exec(`UPDATE audit_head SET seq = ?, hash = ?`, seq, hash)
+				return err
+			})
 		}, 6},
 		"no text":          {func(l *log) { l.exec(`UPDATE audit SET body = x'' WHERE seq = 4`) }, 4},
 		"head removed":     {func(l *log) { l.exec(`DELETE FROM audit_head`) }, 5},

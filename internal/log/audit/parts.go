@@ -44,6 +44,8 @@ type Parts struct {
 type Member struct {
 	Name string `json:"name,omitempty"` // store.member of its gated.yaml
 	Era  int64  `json:"era,omitzero"`   // of the ledger, from which on it decides
+	// Lease is how many seconds others have to wait for it without a sign of life: store.lease of its gated.yaml, rounded up.
+	Lease int64 `json:"lease,omitzero"`
 }
 
 // SignersFile is a version of allowed_signers.

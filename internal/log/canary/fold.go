@@ -23,7 +23,7 @@ func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	switch e.Kind {
 	case audit.Started, audit.Trusted, audit.Rotated:
 		return append(out, s.learn(r, e)...)
-	case audit.TimeAccepted:
+	case audit.TimeAccepted, audit.LedgerLost:
 		s.takenBack(e.Time)
 		return out
 	}

@@ -69,3 +69,6 @@ func (k Key) Gate() op.GateID {
 	}
 	return op.GateID(strings.TrimPrefix(k.Name(), originPrefix))
 }
+
+// NewVerifier returns what checks signatures of a key, of which it has the public half as Key.Public does.
+func NewVerifier(public string) (note.Verifier, error) { return note.NewVerifier(public) }

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// PgBouncer starts a pooler in front of a cluster, with the pool mode, and returns its port. It ends with the test.
-func PgBouncer(t testing.TB, c *Cluster, mode string) int {
+// PgBouncer starts a pooler in front of a cluster, with the pool mode, and returns its port. It drops the settings of a
+// session that ignores names, with commas between, and refuses others. It ends with the test.
+func PgBouncer(t testing.TB, c *Cluster, mode, ignores string) int {
 	t.Helper()
 	program := "/usr/sbin/pgbouncer"
 	if _, err := os.Stat(program); err != nil {
@@ -27,8 +28,8 @@ listen_port = %d
 unix_socket_dir =
 auth_type = any
 pool_mode = %s
-ignore_startup_parameters = lock_timeout
-`, c.Port, owner, port, mode), 0o644))
+ignore_startup_parameters = %s
+`, c.Port, owner, port, mode, ignores), 0o644))
 	own(t, settings)
 	cmd := exec.Command(program, settings)
 	cmd.Dir = "/"

@@ -52,6 +52,26 @@ func (c *Cluster) Start(t testing.TB) {
 	}
 }
 
+// Up waits until a server answers after a crash of its own. If it did not survive that, Up starts it.
+func (c *Cluster) Up(t testing.TB) {
+	t.Helper()
+	ended, last := false, "no answer"
+	until(t, "the server after its crash", &last, func() bool {
+		select {
+		case <-c.server.done:
+			ended = true
+		default:
+		}
+		_, err := c.Try("SELECT 1")
+		last = fmt.Sprint(err)
+		return ended || err == nil
+	})
+	if ended {
+		c.server = nil
+		c.Start(t)
+	}
+}
+
 // Stop stops a server as an operator does: its sessions end.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()

@@ -118,13 +118,14 @@ func (t *Tool) Where() (client.Options, error) {
 
 func (t *Tool) given(flag string) bool { return t.named != nil && t.named(flag) }
 
-// Client returns a client of the daemon that the flags and the environment
-// name. Errors are those of Where and of client.New.
+// Client returns a client of the daemon that the flags and the environment name. If they name several, with commas
+// between them, it is the member that decides. Errors are those of Where and of client.New.
 func (t *Tool) Client() (*client.Client, error) {
 	o, err := t.Where()
 	if err != nil {
 		return nil, err
 	}
+	o = active(context.Background(), members(o))
 	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
 	o.Back = func() { t.Say("note: the daemon is back\n") }
 	return client.New(o)

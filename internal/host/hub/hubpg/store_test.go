@@ -38,7 +38,7 @@ func TestStore(t *testing.T) {
 	c := postgres.Primary(t)
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}), "it changes nothing")
-	for name, dsn := range map[string]string{"direct": c.DSN(), "PgBouncer": postgres.DSN(postgres.PgBouncer(t, c, "transaction"))} {
+	for name, dsn := range map[string]string{"direct": c.DSN(), "PgBouncer": postgres.DSN(postgres.PgBouncer(t, c, "transaction", ""))} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, dsn)
 			statetest.Run(t, func(t *testing.T) statetest.World {

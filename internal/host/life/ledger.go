@@ -1,0 +1,145 @@
+package life
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/base/store"
+	"gated/internal/host/config"
+	"gated/internal/ledger"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+)
+
+// LedgerState is a gate's ledger beside the database of one member.
+type LedgerState struct {
+	Gate   op.GateID
+	Member string
+	There  ledger.Position
+	Here   store.Place
+	Mine   bool // this state directory began the newest era
+	Ended  bool // the gate left the ledger
+}
+
+// LedgerOptions say whose ledger is looked at.
+type LedgerOptions struct {
+	StateDir string
+	Engines  Engines                 // open the ledger; nil is Postgres
+	Progress func(groups, of uint64) // is told of a look at all groups; nil is not
+}
+
+// LookAtLedger asks the ledger how far it is. It reads, and works beside a running daemon.
+func LookAtLedger(ctx context.Context, o LedgerOptions) (LedgerState, error) {
+	var s LedgerState
+	err := withLedger(ctx, o, func(l opened) (err error) {
+		s, err = l.state(ctx)
+		return err
+	})
+	return s, err
+}
+
+// VerifyLedger checks every group of the ledger: its number, era, link and signature, and that the database here has the
+// group of its place. It reads, and works beside a running daemon.
+func VerifyLedger(ctx context.Context, o LedgerOptions) (LedgerState, error) {
+	var s LedgerState
+	err := withLedger(ctx, o, func(l opened) (err error) {
+		if s, err = l.state(ctx); err != nil {
+			return err
+		}
+		key, err := l.key(ctx)
+		if err != nil {
+			return err
+		}
+		return l.all(ctx, key, s, o.Progress)
+	})
+	return s, err
+}
+
+// opened is a ledger beside the state directory of a member.
+type opened struct {
+	*Opened
+	config config.Store
+	engine ledger.Engine
+}
+
+func withLedger(ctx context.Context, o LedgerOptions, do func(opened) error) error {
+	c, err := ledgerSettings(o.StateDir)
+	if err != nil {
+		return err
+	}
+	if o.Engines == nil {
+		o.Engines = Postgres
+	}
+	id, err := Identity(ctx, o.StateDir)
+	if err != nil {
+		return err
+	}
+	here, err := look(ctx, o.StateDir)
+	if err != nil {
+		return err
+	}
+	here.ID = id
+	e, err := o.Engines(ctx, c, id.Gate)
+	if err != nil {
+		return errors.Join(ledgerSays(here.Dir, err), here.Close())
+	}
+	return errors.Join(ledgerSays(here.Dir, do(opened{here, c, e})), e.Close(), here.Close())
+}
+
+func (l opened) state(ctx context.Context) (s LedgerState, err error) {
+	s = LedgerState{Gate: l.ID.Gate, Member: l.config.Member}
+	if s.There, err = l.engine.Position(ctx); err != nil {
+		return s, err
+	}
+	if s.Here, err = l.Store.Place(ctx); err != nil {
+		return s, err
+	}
+	s.Ended = s.There.Era == ledger.Ended
+	s.Mine = Began(l.Dir.Path(), s.There.Era) || s.Ended && Began(l.Dir.Path(), s.There.Beat)
+	return s, nil
+}
+
+// key is the gate's public key as the audit log here has it.
+func (l opened) key(ctx context.Context) (ledger.Verifier, error) {
+	var public string
+	err := l.Store.View(ctx, func(tx *store.Tx) (err error) {
+		public, err = audit.PublicKey(tx, l.ID.Gate)
+		return err
+	})
+	if err == nil && public == "" {
+		err = refusal.New(refusal.Conflict, "the audit log does not name the gate's key yet").WithHint("start the daemon once")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.NewVerifier(public)
+}
+
+// all reads and checks all groups, at least up to the one that is here.
+func (l opened) all(ctx context.Context, key ledger.Verifier, s LedgerState, progress func(groups, of uint64)) error {
+	var at store.Place
+	for {
+		kept, err := ledger.Read(ctx, l.engine, string(l.ID.Gate), key, at)
+		if err != nil {
+			return err
+		}
+		for _, k := range kept {
+			if at = k.Place; at.Number == s.Here.Number && at != s.Here {
+				return ledger.ErrForked
+			}
+		}
+		if len(kept) == 0 {
+			break
+		}
+		if progress != nil {
+			progress(at.Number, s.There.Last)
+		}
+	}
+	if most := max(s.There.Last, s.Here.Number); at.Number < most {
+		return refusal.New(refusal.Conflict, "the ledger shows %d groups, and it had %d", at.Number, most).
+			WithHint("groups are lost: see Lost groups in gated docs guides/high-availability")
+	}
+	return nil
+}
