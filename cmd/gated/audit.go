@@ -65,10 +65,10 @@ that check after each start. Exits 1 if it found something wrong, or has not end
 		}
 		t.Print("the audit log is whole: %d entries, head %s\n", r.Seq, op.Shown(r.Hash))
 		if len(files) > 0 {
-			t.Print("it continues from what witnesses saw: %s\n", count(r.Heads, "head"))
+			t.Print("it continues from what witnesses saw: %s\n", cli.Count(r.Heads, "head"))
 		}
 		if r.Others > 0 {
-			t.Say("note: %s of another gate id, which a gate has until it is restored, not compared\n", count(r.Others, "head"))
+			t.Say("note: %s of another gate id, which a gate has until it is restored, not compared\n", cli.Count(r.Others, "head"))
 		}
 		return nil
 	})
@@ -103,7 +103,7 @@ func (t *tool) keptHeads(files []string) ([]life.KeptHead, error) {
 		}
 		if contradictions > 0 {
 			t.Say("note: in %s is evidence of another log that the gate showed: %s\n",
-				op.Shown(name), count(contradictions, "head"))
+				op.Shown(name), cli.Count(contradictions, "head"))
 		}
 	}
 	return out, nil

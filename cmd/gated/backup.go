@@ -305,11 +305,7 @@ func (t *tool) showRestored(r life.RestoreResult) {
 	for _, line := range r.Trust.Changes {
 		t.Print("    %s\n", op.Shown(line))
 	}
-	for _, k := range r.Listed {
-		for _, role := range k.Roles {
-			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
-		}
-	}
+	t.Print("%s", maySign(r.Listed))
 	if r.Trust.Revoked {
 		t.Print("  keys were revoked: no signature counts while the revocation file is missing\n")
 	}

@@ -54,6 +54,6 @@ func (t *tool) sayConfig(r life.CheckedSettings) error {
 		return t.Emit(r)
 	}
 	t.Print("%s: the daemon would take it: host %s, guests in %s, %s, %s\n", op.Shown(r.File), op.Shown(r.Host),
-		strings.Join(r.BackEnds, ", "), count(r.Rules, "rule"), count(r.Commands, "command"))
+		strings.Join(r.BackEnds, ", "), cli.Count(r.Rules, "rule"), cli.Count(r.Commands, "command"))
 	return nil
 }

@@ -85,7 +85,7 @@ func (t *tool) showFsck(r life.FsckReport) error {
 	case r.Sound:
 		t.Print("sound\n")
 	default:
-		t.Print("NOT sound: %s\n", count(len(r.Problems), "problem"))
+		t.Print("NOT sound: %s\n", cli.Count(len(r.Problems), "problem"))
 	}
 	return nil
 }

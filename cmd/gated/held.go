@@ -345,13 +345,13 @@ func (t *tool) warned(list []string, text string) []string {
 func matchesMany(pattern string, n int, more bool) string {
 	switch {
 	case !more:
-		return fmt.Sprintf("%s matches %s", cli.Inline(pattern), count(n, "file"))
+		return fmt.Sprintf("%s matches %s", cli.Inline(pattern), cli.Count(n, "file"))
 	case n >= glob.MaxVisited:
 		return fmt.Sprintf("%s matches more than 20,000 files", cli.Inline(pattern))
 	default:
 		return fmt.Sprintf("%s matches %s, and may match more: no more than 20,000 entries were looked at, in "+
 			"directories that can be read",
-			cli.Inline(pattern), count(n, "file"))
+			cli.Inline(pattern), cli.Count(n, "file"))
 	}
 }
 

@@ -92,7 +92,7 @@ func (t *tool) hub(ctx context.Context, l hubLine) error {
 			_ = t.Emit(listening{url, l.Dir, hosts}) // nobody reads it, then
 			return
 		}
-		t.Print("listening on %s, serving %s from %s\n", url, count(hosts, "host"), from)
+		t.Print("listening on %s, serving %s from %s\n", url, cli.Count(hosts, "host"), from)
 	}
 	h, err := hubserver.New(l.Config)
 	if err != nil {
@@ -199,7 +199,7 @@ func (t *tool) hubLoad(ctx context.Context, s *hubpg.Store, dir string) error {
 		return err
 	}
 	if !t.JSON {
-		t.Print("%s read, %d changed\n", count(hosts, "host"), changed)
+		t.Print("%s read, %d changed\n", cli.Count(hosts, "host"), changed)
 	}
 	return first
 }

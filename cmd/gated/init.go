@@ -146,16 +146,20 @@ func listedOf(all []life.Listed) []listed {
 	return out
 }
 
-const wordsListed = "  %s may sign as %s with %s\n"
+// maySign has a line for each role of each key.
+func maySign(all []life.Listed) (text string) {
+	for _, k := range all {
+		for _, role := range k.Roles {
+			text += fmt.Sprintf("  %s may sign as %s with %s\n", cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+		}
+	}
+	return text
+}
 
 func (t *tool) showInit(r life.InitResult) {
 	t.Print("made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n",
 		op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
-	for _, k := range r.Listed {
-		for _, role := range k.Roles {
-			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
-		}
-	}
+	t.Print("%s", maySign(r.Listed))
 	t.next(r)
 }
 

@@ -98,7 +98,7 @@ func what(j api.Job) string {
 	}
 	text := cli.Inline(j.Steps[0].Op) + " " + cli.Asked(j.Steps[0].Target, j.Steps[0].Params)
 	if n := len(j.Steps) - 1; n > 0 {
-		text += " and " + count(n, "more step")
+		text += " and " + cli.Count(n, "more step")
 	}
 	return text
 }

@@ -91,11 +91,6 @@ func (t *tool) replaying(did string) func(groups, of uint64) {
 }
 
 func (t *tool) sayJoined(r life.Joined) {
-	t.Say("gate %s of host %s, from %d groups:\n  audit log: %d entries, head %s\n  signers:   epoch %d, sha256 %s\n",
-		op.Shown(string(r.Gate)), op.Shown(r.Host), r.Groups, r.Entries, op.Shown(r.Head), r.Epoch, op.Shown(r.Signers))
-	for _, k := range r.Listed {
-		for _, role := range k.Roles {
-			t.Say(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
-		}
-	}
+	t.Say("gate %s of host %s, from %d groups:\n  audit log: %d entries, head %s\n  signers:   epoch %d, sha256 %s\n%s",
+		op.Shown(string(r.Gate)), op.Shown(r.Host), r.Groups, r.Entries, op.Shown(r.Head), r.Epoch, op.Shown(r.Signers), maySign(r.Listed))
 }

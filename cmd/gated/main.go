@@ -224,13 +224,6 @@ both ways, and ends when either side ends.`,
 	})
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // list joins patterns.
 func list(patterns []string) string {
 	out := make([]string, len(patterns))

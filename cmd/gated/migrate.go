@@ -32,8 +32,9 @@ func (t *tool) migrateCommand() *cobra.Command {
 --to sqlite ends the ledger, so that no other member decides, and the gate goes on in the database of this member with
 the same id. Stop all members first. Then take the section store out of gated.yaml.
 
---to sqlite --lost is for a PostgreSQL server that is lost for good. It does not ask the ledger. The gate gets a new id,
-because approvals that only the ledger had could count twice: what waits is signed anew.`,
+--to sqlite --lost is for a PostgreSQL server that is lost for good. If it still answers, the ledger is ended, so that
+no other member decides. The gate gets a new id, because approvals that only the ledger had could count twice: what
+waits is signed anew.`,
 		Example: "  gated migrate --to postgres --state /var/lib/gated\n" +
 			"  gated migrate --to sqlite --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {

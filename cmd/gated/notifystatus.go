@@ -142,7 +142,7 @@ request of a letter still waits.`,
 		case t.JSON:
 			return t.Emit(replayed{n})
 		}
-		t.Print("%s queued again\n", op.Shown(count(int(n), "message")))
+		t.Print("%s queued again\n", op.Shown(cli.Count(int(n), "message")))
 		return nil
 	})
 	file.add(c)

@@ -286,7 +286,7 @@ func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wa
 			return err
 		}
 		if !t.JSON {
-			t.Print("set %s: %s\n", op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
+			t.Print("set %s: %s\n", op.Shown(out[i].Set.Name), cli.Count(len(d.Guests), "guest"))
 		}
 	}
 	code := api.ExitDone

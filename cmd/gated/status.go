@@ -114,9 +114,9 @@ func statusText(s api.Status) string {
 		rows = append(rows, cli.Row("guests' "+l.Name, standsOrNot(l.Stands), l.Detail))
 	}
 	text += cli.Columns(rows...) +
-		fmt.Sprintf("%s, %s running; limits: %s; audit log at %d %s\n", count(s.Guests, "guest"), count(s.Running, "step"),
+		fmt.Sprintf("%s, %s running; limits: %s; audit log at %d %s\n", cli.Count(s.Guests, "guest"), cli.Count(s.Running, "step"),
 			enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash)) +
-		fmt.Sprintf("%s, %s in force\n", count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
+		fmt.Sprintf("%s, %s in force\n", cli.Count(s.Agents, "registered agent"), cli.Count(s.Reserved, "reservation"))
 	if s.Hub != nil {
 		text += hubText(*s.Hub)
 	}
@@ -176,12 +176,12 @@ func momentOr(at *time.Time) string {
 
 // sourceState says how the last read of a source of desired state went.
 func sourceState(s api.SourceStatus) string {
-	text := count(s.Sets, "set") + ", not read yet"
+	text := cli.Count(s.Sets, "set") + ", not read yet"
 	switch {
 	case s.Error != nil:
 		text = s.Error.Detail
 	case s.ReadAt != nil:
-		text = count(s.Sets, "set") + ", read " + cli.Moment(*s.ReadAt)
+		text = cli.Count(s.Sets, "set") + ", read " + cli.Moment(*s.ReadAt)
 	}
 	return text
 }

@@ -226,6 +226,19 @@ func decided(code refusal.Code, r api.Request) error {
 // longest signature that a gate takes has less.
 const maxSignatureFile = 64 << 10
 
+// readSignatures reads files with a signature each.
+func readSignatures(files []string) ([]string, error) {
+	var signatures []string
+	for _, f := range files {
+		s, err := cli.ReadFile(f, maxSignatureFile)
+		if err != nil {
+			return nil, err
+		}
+		signatures = append(signatures, string(s))
+	}
+	return signatures, nil
+}
+
 const flagSig = "the `FILE` with the armored signature"
 
 func (t *tool) submitCommand() *cobra.Command {
@@ -243,13 +256,9 @@ func (t *tool) submitCommand() *cobra.Command {
 		if len(files) == 0 {
 			return cli.Usage("say with --sig which file has the signature")
 		}
-		var signatures []string
-		for _, f := range files {
-			s, err := cli.ReadFile(f, maxSignatureFile)
-			if err != nil {
-				return err
-			}
-			signatures = append(signatures, string(s))
+		signatures, err := readSignatures(files)
+		if err != nil {
+			return err
 		}
 		return t.submit(c, payload, signatures, !noWait)
 	})

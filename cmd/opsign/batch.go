@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/convert"
 )
 
 func (t *tool) batchCommand() *cobra.Command {
@@ -194,7 +194,7 @@ func (b *batch) approve(ctx context.Context) error {
 		if err := b.show(tally(b.open())); err != nil {
 			return err
 		}
-		if err := b.confirm(wordsConfirmBatch, counted(len(b.open()), "request"), counted(b.hosts(), "gate"), role); err != nil {
+		if err := b.confirm(wordsConfirmBatch, cli.Count(len(b.open()), "request"), cli.Count(b.hosts(), "gate"), role); err != nil {
 			return err
 		}
 		if err := b.sign(ctx, role); err != nil {
@@ -202,13 +202,6 @@ func (b *batch) approve(ctx context.Context) error {
 		}
 	}
 	return b.summary()
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // hosts counts the gates of the batch.
@@ -280,11 +273,7 @@ func (b *batch) tree(role op.Role, items []*batched) (payload []byte, places []a
 		if err != nil {
 			return nil, nil, err
 		}
-		place := api.Batched{Payload: base64.StdEncoding.EncodeToString(payload), Index: i, Path: []string{}}
-		for _, d := range path {
-			place.Path = append(place.Path, d.String())
-		}
-		places = append(places, place)
+		places = append(places, *convert.BatchedOf(&op.Inclusion{Batch: payload, Index: i, Path: path}))
 	}
 	return payload, places, nil
 }

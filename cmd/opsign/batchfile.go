@@ -13,6 +13,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/convert"
 )
 
 // placesSuffix ends the name of the file that says where each request of a batch goes.
@@ -66,8 +67,7 @@ func parsePlaces(payload, text []byte) ([]api.Envelope, places, error) {
 		if err := authz.Included(b, at, bytes); err != nil {
 			return nil, in, err
 		}
-		out = append(out, api.Envelope{Payload: p.Payload,
-			Batch: &api.Batched{Payload: base64.StdEncoding.EncodeToString(payload), Index: i, Path: append([]string{}, p.Path...)}})
+		out = append(out, api.Envelope{Payload: p.Payload, Batch: convert.BatchedOf(&at)})
 	}
 	return out, in, nil
 }
@@ -182,13 +182,9 @@ may run again: what a gate has counted is replayed then.`,
 		if err != nil {
 			return err
 		}
-		var signatures []string
-		for _, f := range files {
-			s, err := cli.ReadFile(f, maxSignatureFile)
-			if err != nil {
-				return err
-			}
-			signatures = append(signatures, string(s))
+		signatures, err := readSignatures(files)
+		if err != nil {
+			return err
 		}
 		b := &batch{asker: &asker{tool: t}}
 		defer b.end()

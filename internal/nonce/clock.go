@@ -250,6 +250,9 @@ func System() Reading {
 	return r
 }
 
+// SinceBoot reads CLOCK_BOOTTIME, which also goes on while the machine sleeps.
+func SinceBoot() time.Duration { return System().Elapsed }
+
 // at returns what the wall clock shows at another time since boot if it is not set.
 func (r Reading) at(elapsed time.Duration) time.Time { return r.Wall.Add(elapsed - r.Elapsed) }
 

@@ -23,6 +23,8 @@ type Applier struct {
 	place Place
 	local map[string]bool
 	into  map[string]*target
+
+	rowids map[string]bool // as session.tables has it; nil before the first change
 }
 
 // target is how one table's rows are written.
@@ -40,10 +42,7 @@ func openApplier(path string, local []string) (*Applier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	a := &Applier{s: s, local: map[string]bool{storeTable: true}, into: map[string]*target{}}
-	for _, name := range local {
-		a.local[name] = true
-	}
+	a := &Applier{s: s, local: staying(local), into: map[string]*target{}}
 	if a.place, err = s.place(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -218,11 +217,12 @@ func (a *Applier) target(table string) (*target, error) {
 		return nil, err
 	}
 	t := &target{columns: columns}
-	rowids, err := a.s.tables()
-	if err != nil {
-		return nil, err
+	if a.rowids == nil {
+		if a.rowids, err = a.s.tables(); err != nil {
+			return nil, err
+		}
 	}
-	rowid, known := rowids[table]
+	rowid, known := a.rowids[table]
 	if !known || strings.HasPrefix(table, "sqlite_") || len(columns) == 0 {
 		return nil, fmt.Errorf("%w: there is no such table", ErrDiverged)
 	}

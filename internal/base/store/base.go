@@ -97,12 +97,8 @@ func (s *session) dumpRows(out []byte, table, query string) (_ []byte, err error
 // Rows returns all rows of the tables that are not named as local, as row changes: two databases with the same are the
 // same but for what is local.
 func (tx *Tx) Rows(local []string) ([]byte, error) {
-	but := map[string]bool{storeTable: true}
-	for _, name := range local {
-		but[name] = true
-	}
 	if tx.done {
 		return nil, errTxDone
 	}
-	return tx.s.dump(but)
+	return tx.s.dump(staying(local))
 }

@@ -40,13 +40,10 @@ func (s *session) startCapture(local []string) error {
 	if !ok {
 		return errors.New("the sqlite driver has no preupdate hook")
 	}
-	k := &capture{engine: s.conn.engine, conn: s.conn, local: map[string]bool{storeTable: true}}
+	k := &capture{engine: s.conn.engine, conn: s.conn, local: staying(local)}
 	var err error
 	if k.rowids, err = s.tables(); err != nil {
 		return err
-	}
-	for _, name := range local {
-		k.local[name] = true
 	}
 	if k.value = libc.Xmalloc(k.tls, 8); k.value == 0 {
 		return errNoMemory
@@ -79,6 +76,15 @@ func (s *session) noRawCopies() error {
 
 // storeTable is the store's own table, which describes this file.
 const storeTable = "store_meta"
+
+// staying is the set of tables whose rows stay on this machine: those that are named as local, and the store's own.
+func staying(local []string) map[string]bool {
+	all := map[string]bool{storeTable: true}
+	for _, name := range local {
+		all[name] = true
+	}
+	return all
+}
 
 // tables returns the tables of the database, and whether each has rowids. A trigger would run a second time where its
 // effects are applied, so a database with one is refused. So is a generated column, which the hook and a query number

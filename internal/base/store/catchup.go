@@ -110,4 +110,10 @@ func placeOf(ctx context.Context, path string) (_ Place, err error) {
 }
 
 // Place returns how far the database is in the groups of a Keeper, the zero Place if it is in none.
-func (s *Store) Place(ctx context.Context) (Place, error) { return placeOf(ctx, s.path) }
+func (s *Store) Place(ctx context.Context) (p Place, err error) {
+	err = s.View(ctx, func(tx *Tx) error {
+		p, err = tx.s.place()
+		return err
+	})
+	return p, err
+}

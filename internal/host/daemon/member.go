@@ -47,9 +47,6 @@ type member struct {
 	asked chan chan<- error // of an operator who wants this member to take over; each has room for the answer
 }
 
-// boot reads the time since boot, which also goes on while the machine sleeps.
-func boot() time.Duration { return nonce.System().Elapsed }
-
 // serveMember serves as a standby until no other member decides, and then as the active one. A member that is taken over
 // ends with an error, so that its service manager starts it anew, with nothing in its memory.
 func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
@@ -82,7 +79,7 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 func (m *member) decide(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
 	m.pings(ctx)
 	defer m.serves()
-	m.lease = lease.New(m.engine, m.Lease, boot)
+	m.lease = lease.New(m.engine, m.Lease, nonce.SinceBoot)
 	opened, err := life.OpenActive(ctx, m.dir, o.Logger, m.lease)
 	if err != nil {
 		return false, err
@@ -194,8 +191,6 @@ func (m *member) refusal() error {
 	}
 	return refusal.New(refusal.Standby, "member %s is a standby: member %s decides", m.Member, name)
 }
-
-func (d *daemon) refuseStandby() error { return d.member.refusal() }
 
 // takeOver has a standby become the active member, for an operator. It returns before that is done.
 func (m *member) takeOver(ctx context.Context) error {

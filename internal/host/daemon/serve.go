@@ -111,23 +111,36 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 	return err
 }
 
-// serve reports whether it came to answer anybody, and why it ended.
-func serve(ctx context.Context, opened *life.Opened, m *member, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+// prepare puts a daemon together up to what it needs before it listens. Its caller ends it with stopped.
+func prepare(ctx context.Context, opened *life.Opened, m *member, o ServeOptions) (*daemon, error) {
 	o.configureLog(opened.Dir.Path())
 	d, err := assemble(ctx, opened, o.unit, m, o.Logger)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	defer func() {
-		if err := d.close(); err != nil {
-			d.log.Warn("stopping", "error", err)
-		}
-	}()
 	d.ownLog = o.Log
 	d.whole = newWholeLog(opened.Store, o.Logger)
 	if err := d.follow(ctx); err != nil {
+		d.stopped()
+		return nil, err
+	}
+	return d, nil
+}
+
+// stopped closes what the daemon opened.
+func (d *daemon) stopped() {
+	if err := d.close(); err != nil {
+		d.log.Warn("stopping", "error", err)
+	}
+}
+
+// serve reports whether it came to answer anybody, and why it ended.
+func serve(ctx context.Context, opened *life.Opened, m *member, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	d, err := prepare(ctx, opened, m, o)
+	if err != nil {
 		return false, err
 	}
+	defer d.stopped()
 	socket, err := d.listen(o.Socket, o.passed)
 	if err != nil {
 		return false, err
@@ -370,7 +383,7 @@ func (d *daemon) server() *server.Server {
 		}
 	}
 	if d.member.standsBy() {
-		c.Standby, c.Refused = d.refuseStandby, nil // it writes no entry
+		c.Standby, c.Refused = d.member.refusal, nil // it writes no entry
 	}
 	return server.New(c)
 }

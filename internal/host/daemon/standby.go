@@ -15,6 +15,7 @@ import (
 	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
+	"gated/internal/nonce"
 )
 
 // follows is how often a standby asks the ledger for what is new.
@@ -30,20 +31,11 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 	if due, err := w.step(ctx); err != nil || due {
 		return false, err
 	}
-	o.configureLog(opened.Dir.Path())
-	d, err := assemble(ctx, opened, o.unit, m, o.Logger)
+	d, err := prepare(ctx, opened, m, o)
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if err := d.close(); err != nil {
-			d.log.Warn("stopping", "error", err)
-		}
-	}()
-	d.whole = newWholeLog(opened.Store, o.Logger)
-	if err := d.follow(ctx); err != nil {
-		return false, err
-	}
+	defer d.stopped()
 	passed, err := duplicates(o.passed)
 	if err != nil {
 		return false, err
@@ -124,7 +116,7 @@ func (w *standbyWatch) mayDecide() error {
 // step brings the database up to date, and reports whether this member takes over. An error is of a ledger that must not
 // be followed: an operator has to look. A ledger that does not answer is asked again.
 func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
-	asked := boot()
+	asked := nonce.SinceBoot()
 	at, err := w.engine.Position(ctx)
 	if err != nil {
 		w.say(err)
@@ -133,7 +125,7 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	if err := w.whole(at); err != nil {
 		return false, life.CannotFollow(ctx, w.opened, err)
 	}
-	quiet := w.watch.Look(at, asked, boot())
+	quiet := w.watch.Look(at, asked, nonce.SinceBoot())
 	here, err := w.opened.Store.Follow(ctx)
 	if errors.Is(err, refusal.Unavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil {
 		w.say(err)

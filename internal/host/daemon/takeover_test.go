@@ -182,15 +182,7 @@ func TestAStepSendsNoFurtherCallWithoutTheLease(t *testing.T) {
 // What another host began is unresolved until its end is known. So a restart of the new member goes by that, too.
 func TestAnEraIsAMembersOwnOnlyWhenNothingOfTheOneBeforeIsLeft(t *testing.T) {
 	g := newGroup(t)
-	g.first.start(api.RoleActive)
-	g.second.start(api.RoleStandby)
-	request := g.first.waiting("web")
-	held := g.cluster.Hold("qmdestroy")
-	require.NoError(t, g.first.approve(request))
-	<-held.Came()
-	g.second.follows()
-	g.first.engine.Partition(true)
-	g.second.becomes(api.RoleActive)
+	_, held := g.takenOver()
 	require.False(t, life.Began(g.second.state, g.era()))
 	_, err := life.ToSQLite(t.Context(), g.second.migrate())
 	require.Error(t, err, "it runs")
@@ -285,4 +277,29 @@ func TestAGateDoesNotGoBackToALedgerThatEnded(t *testing.T) {
 	require.ErrorIs(t, err, refusal.Conflict)
 	require.Contains(t, refusal.As(err).Detail, "left this ledger")
 	require.Contains(t, refusal.As(err).Hint, "another PostgreSQL database")
+}
+
+// An operator may call a ledger lost that another member still decides with. Then that member is fenced.
+func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
+	for name, breaks := range map[string]func(g *group){
+		"whole": func(*group) {},
+		"set back": func(g *group) {
+			g.ledger.Change(func(groups []ledger.Group, era uint64) ([]ledger.Group, uint64) { return groups[:len(groups)-1], era })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t)
+			g.first.start(api.RoleActive)
+			id := g.first.status().Gate
+			g.second.start(api.RoleStandby)
+			g.second.follows()
+			g.second.end()
+			breaks(g)
+			o := g.second.migrate()
+			o.Lost = true
+			require.NotEqual(t, id, must.Get(life.ToSQLite(t.Context(), o))(t).Gate)
+			require.Equal(t, ledger.Ended, g.era())
+			g.first.fenced()
+		})
+	}
 }

@@ -18,9 +18,6 @@ func Backup(ctx context.Context, stateDir, file string) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
-	}
-	return errors.Join(s.Snapshot(ctx, file), s.Close(), dir.Close())
+	err = reading(ctx, dir, func(s *store.Store) error { return s.Snapshot(ctx, file) })
+	return errors.Join(err, dir.Close())
 }

@@ -66,9 +66,6 @@ const ServiceUser = "gated"
 // Init makes the state directory of a new gate: configuration, allowed signers
 // and database. Nothing is left behind if a part of it is refused.
 func Init(ctx context.Context, o InitOptions) (InitResult, error) {
-	if o.StateDir == "" {
-		o.StateDir = DefaultStateDir()
-	}
 	if o.Host == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -94,16 +91,8 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err != nil {
 		return InitResult{}, err
 	}
-	made, err := filepath.Abs(o.StateDir)
+	dir, err := newDir(o.StateDir, o.Before)
 	if err != nil {
-		return InitResult{}, err
-	}
-	dir, err := state.Init(made, state.Options{Before: o.Before})
-	if err != nil {
-		if r := (*refusal.Refusal)(nil); !errors.As(err, &r) {
-			err = refusal.New(refusal.BadParams, "the state directory cannot be made: %v", err).
-				WithHint("choose another one with --state")
-		}
 		return InitResult{}, err
 	}
 	r, err := fill(ctx, dir, o, first)
@@ -130,39 +119,14 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List
 			return r, err
 		}
 	}
-	var made []string
-	defer func() {
-		if err != nil {
-			for _, name := range made {
-				_ = dir.Remove(name)
-			}
-		}
-	}()
 	files := []file{{state.SettingsName, text}, {state.SignersName, first.Version.Text}, {state.DatabaseName, nil}} // of an empty file the store makes a database
 	if o.Store != nil {
 		files = append(files, file{state.KeyName, []byte(key.Text())})
 	}
-	for _, f := range files {
-		if err = create(dir, f.name, f.text); err != nil {
-			return r, err
-		}
-		made = append(made, f.name)
-	}
-	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm", eraName)
 	first.Version.At = now()
-	if err = dir.Still(); err == nil { // the store opens it by its path
-		err = createDatabase(ctx, dir, r, first, o, key)
-	}
-	if err == nil {
-		err = dir.Still()
-	}
-	return r, err
-}
-
-// file is one of a new state directory.
-type file struct {
-	name string
-	text []byte
+	return r, fillNew(dir, files, []string{state.DatabaseName + "-wal", state.DatabaseName + "-shm", eraName}, func() error {
+		return createDatabase(ctx, dir, r, first, o, key)
+	})
 }
 
 // firstLedger returns the options of a new gate's store, and what closes its ledger.
@@ -206,18 +170,6 @@ func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first sig
 		err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
 	}
 	return errors.Join(err, s.Close(), closes())
-}
-
-// create writes a file of a new state directory, on disk, or leaves none.
-func create(dir *state.Dir, name string, text []byte) error {
-	f, err := dir.Create(name)
-	if err := state.Written(filepath.Join(dir.Path(), name), f, text, err); err != nil {
-		if f != nil {
-			_ = dir.Remove(name)
-		}
-		return err
-	}
-	return nil
 }
 
 // runsAsService reports whether this process has the uid of the account that is

@@ -68,14 +68,7 @@ func Join(ctx context.Context, o JoinOptions) (Joined, error) {
 		return Joined{}, refusal.New(refusal.BadParams, "the gate's key cannot be used: %v", err).
 			WithHint("--key names a copy of another member's gate.key, of mode 0600")
 	}
-	if o.StateDir == "" {
-		o.StateDir = DefaultStateDir()
-	}
-	made, err := filepath.Abs(o.StateDir)
-	if err != nil {
-		return Joined{}, err
-	}
-	dir, err := state.Init(made, state.Options{})
+	dir, err := newDir(o.StateDir, nil)
 	if err != nil {
 		return Joined{}, err
 	}
@@ -97,33 +90,19 @@ type joining struct {
 }
 
 func (j joining) fill(ctx context.Context, settings []byte) (r Joined, err error) {
-	var made []string
-	defer func() {
+	files := []file{{state.SettingsName, settings}, {state.KeyName, []byte(j.key.Text())}, {state.DatabaseName, nil}}
+	err = fillNew(j.dir, files, []string{state.DatabaseName + "-wal", state.DatabaseName + "-shm", state.SignersName}, func() error {
+		engines := j.Engines
+		if engines == nil {
+			engines = Postgres
+		}
+		e, err := engines(ctx, *j.config.Store, j.id.Gate)
 		if err != nil {
-			for _, name := range made {
-				_ = j.dir.Remove(name)
-			}
+			return err
 		}
-	}()
-	for _, f := range []file{{state.SettingsName, settings}, {state.KeyName, []byte(j.key.Text())}, {state.DatabaseName, nil}} {
-		if err = create(j.dir, f.name, f.text); err != nil {
-			return r, err
-		}
-		made = append(made, f.name)
-	}
-	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm", state.SignersName)
-	engines := j.Engines
-	if engines == nil {
-		engines = Postgres
-	}
-	e, err := engines(ctx, *j.config.Store, j.id.Gate)
-	if err != nil {
-		return r, err
-	}
-	r, err = j.replay(ctx, e)
-	if err = errors.Join(err, e.Close()); err == nil {
-		err = j.dir.Still()
-	}
+		r, err = j.replay(ctx, e)
+		return errors.Join(err, e.Close())
+	})
 	return r, err
 }
 

@@ -48,7 +48,7 @@ func VerifyLedger(ctx context.Context, o LedgerOptions) (LedgerState, error) {
 		if s, err = l.state(ctx); err != nil {
 			return err
 		}
-		key, err := l.key(ctx)
+		key, err := publicKey(ctx, l.Store, l.ID.Gate, "start the daemon once")
 		if err != nil {
 			return err
 		}
@@ -72,16 +72,14 @@ func withLedger(ctx context.Context, o LedgerOptions, do func(opened) error) err
 	if o.Engines == nil {
 		o.Engines = Postgres
 	}
-	id, err := Identity(ctx, o.StateDir)
-	if err != nil {
-		return err
-	}
 	here, err := look(ctx, o.StateDir)
 	if err != nil {
 		return err
 	}
-	here.ID = id
-	e, err := o.Engines(ctx, c, id.Gate)
+	if here.ID, err = here.Dir.Check(ctx, here.Store); err != nil {
+		return errors.Join(err, here.Close())
+	}
+	e, err := o.Engines(ctx, c, here.ID.Gate)
 	if err != nil {
 		return errors.Join(ledgerSays(here.Dir, err), here.Close())
 	}
@@ -101,15 +99,15 @@ func (l opened) state(ctx context.Context) (s LedgerState, err error) {
 	return s, nil
 }
 
-// key is the gate's public key as the audit log here has it.
-func (l opened) key(ctx context.Context) (ledger.Verifier, error) {
+// publicKey is the gate's public key as the audit log has it. Without one it is Conflict, with the hint.
+func publicKey(ctx context.Context, s *store.Store, gate op.GateID, hint string) (key ledger.Verifier, err error) {
 	var public string
-	err := l.Store.View(ctx, func(tx *store.Tx) (err error) {
-		public, err = audit.PublicKey(tx, l.ID.Gate)
+	err = s.View(ctx, func(tx *store.Tx) (err error) {
+		public, err = audit.PublicKey(tx, gate)
 		return err
 	})
 	if err == nil && public == "" {
-		err = refusal.New(refusal.Conflict, "the audit log does not name the gate's key yet").WithHint("start the daemon once")
+		err = refusal.New(refusal.Conflict, "the audit log does not name the gate's key yet").WithHint("%s", hint)
 	}
 	if err != nil {
 		return nil, err

@@ -103,12 +103,17 @@ func memberSettings(dir *state.Dir, id state.Identity, e ledger.Engine) (ledger.
 
 // inAny reports whether a directory's database is in a ledger.
 func inAny(ctx context.Context, dir *state.Dir) (bool, error) {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return false, cannotOpen(ctx, dir.Database(), err)
-	}
-	here, err := s.Place(ctx)
-	return here.Number > 0, errors.Join(err, s.Close())
+	here, err := placeOf(ctx, dir)
+	return here.Number > 0, err
+}
+
+// placeOf reads how far a directory's database is in a ledger.
+func placeOf(ctx context.Context, dir *state.Dir) (here store.Place, err error) {
+	err = reading(ctx, dir, func(s *store.Store) error {
+		here, err = s.Place(ctx)
+		return err
+	})
+	return here, err
 }
 
 func settingsWith(key checkpoint.Key, id state.Identity, e ledger.Engine) (ledger.Settings, error) {

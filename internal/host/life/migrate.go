@@ -48,8 +48,12 @@ func ToLedger(ctx context.Context, o MigrateOptions) (m Migrated, err error) {
 	}
 	return withState(ctx, o.StateDir, func(dir *state.Dir, id state.Identity) (m Migrated, err error) {
 		m = Migrated{StateDir: dir.Path(), Identity: id, Was: id}
-		if in, err := inAny(ctx, dir); err != nil || in {
-			return m, errors.Join(err, alreadyIn(in))
+		in, err := inAny(ctx, dir)
+		if err == nil && in {
+			err = refusal.New(refusal.Conflict, "this gate is in a ledger already").WithHint("gated ledger status says how it is")
+		}
+		if err != nil {
+			return m, err
 		}
 		if err := enrolled(ctx, dir, id); err != nil {
 			return m, err
@@ -63,32 +67,12 @@ func ToLedger(ctx context.Context, o MigrateOptions) (m Migrated, err error) {
 	})
 }
 
-func alreadyIn(in bool) error {
-	if !in {
-		return nil
-	}
-	return refusal.New(refusal.Conflict, "this gate is in a ledger already").WithHint("gated ledger status says how it is")
-}
-
 // enrolled refuses a gate whose key its log does not name yet: other members check each group with it.
 func enrolled(ctx context.Context, dir *state.Dir, id state.Identity) error {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return cannotOpen(ctx, dir.Database(), err)
-	}
-	var public string
-	err = s.View(ctx, func(tx *store.Tx) (err error) {
-		public, err = audit.PublicKey(tx, id.Gate)
+	return reading(ctx, dir, func(s *store.Store) error {
+		_, err := publicKey(ctx, s, id.Gate, "start the daemon once without the section store, stop it, and say this again")
 		return err
 	})
-	if err = errors.Join(err, s.Close()); err != nil {
-		return err
-	}
-	if public == "" {
-		return refusal.New(refusal.Conflict, "the audit log does not name the gate's key yet").
-			WithHint("start the daemon once without the section store, stop it, and say this again")
-	}
-	return nil
 }
 
 // begin makes the rows of a database the first group of an empty ledger.
@@ -128,7 +112,7 @@ func catchUp(ctx context.Context, dir *state.Dir, s ledger.Settings) (store.Plac
 }
 
 // ToSQLite takes a gate out of its ledger: it goes on in the database of this member alone, with the same id. The ledger is
-// ended first, so that no other member decides. With Lost it does not ask the ledger, and the gate gets a new id, because
+// ended first, so that no other member decides. With Lost it does that if the ledger answers, and the gate gets a new id, because
 // approvals that only the ledger had would count a second time. Cut off at any moment, it can be called again.
 func ToSQLite(ctx context.Context, o MigrateOptions) (Migrated, error) {
 	c, err := ledgerSettings(o.StateDir)
@@ -152,6 +136,9 @@ func ToSQLite(ctx context.Context, o MigrateOptions) (Migrated, error) {
 				return m, err
 			}
 			return m, alone(ctx, dir, (*store.Tx).Leave)
+		}
+		if m.Groups, err = endWhatIsLeft(ctx, dir, id, c, o); err != nil {
+			return m, err
 		}
 		m.Gate = state.NewGateID()
 		return m, alone(ctx, dir, func(tx *store.Tx) error {
@@ -182,7 +169,7 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 		return at.Last, endedHere(dir, at)
 	}
 	mine := Began(dir.Path(), at.Era)
-	held := lease.New(e, c.Lease, func() time.Duration { return nonce.System().Elapsed })
+	held := lease.New(e, c.Lease, nonce.SinceBoot)
 	s, err := memberSettings(dir, id, held)
 	if err != nil {
 		return 0, err
@@ -210,23 +197,55 @@ func leave(ctx context.Context, dir *state.Dir, id state.Identity, c config.Stor
 	return here.Number, ledgerSays(dir, held.End(ctx, era))
 }
 
+// endWhatIsLeft ends a ledger that an operator calls lost and that still answers: another member may decide with it. If it is
+// whole, the gate leaves it as ever.
+func endWhatIsLeft(ctx context.Context, dir *state.Dir, id state.Identity, c config.Store, o MigrateOptions) (groups uint64, err error) {
+	e, err := o.Engines(ctx, c, id.Gate)
+	if err != nil {
+		return 0, ctx.Err() // it is lost
+	}
+	whole, at, err := isWhole(ctx, dir, id, e)
+	if err == nil && !whole && at.Era != ledger.Ended {
+		_ = e.End(ctx, at.Era) // one that keeps nothing any more serves no other member, either
+	}
+	if err = errors.Join(err, e.Close()); err != nil || !whole {
+		return 0, err
+	}
+	return leave(ctx, dir, id, c, o)
+}
+
+// isWhole reports whether a ledger answers, and has all that is here.
+func isWhole(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engine) (bool, ledger.Position, error) {
+	at, err := e.Position(ctx)
+	if err != nil {
+		return false, ledger.Position{Era: ledger.Ended}, ctx.Err()
+	}
+	s, err := memberSettings(dir, id, e)
+	if err != nil {
+		return false, at, err
+	}
+	here, err := placeOf(ctx, dir)
+	if err != nil {
+		return false, at, err
+	}
+	return (&ledger.Follower{Settings: s}).Begin(ctx, here) == nil, at, ctx.Err()
+}
+
 // lookBehind returns the member that decided last. It refuses while a step is dispatched: the gate of one host would take it
 // for a step of its own, and another host may still be at it.
 func lookBehind(ctx context.Context, dir *state.Dir) (m audit.Member, err error) {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return m, cannotOpen(ctx, dir.Database(), err)
-	}
 	var steps []op.Step
-	err = s.View(ctx, func(tx *store.Tx) (err error) {
-		if steps, err = journal.InState(tx, op.StateDispatched); err != nil {
+	err = reading(ctx, dir, func(s *store.Store) error {
+		return s.View(ctx, func(tx *store.Tx) (err error) {
+			if steps, err = journal.InState(tx, op.StateDispatched); err != nil {
+				return err
+			}
+			started, err := audit.Newest(tx, audit.Started)
+			m = started.Member
 			return err
-		}
-		started, err := audit.Newest(tx, audit.Started)
-		m = started.Member
-		return err
+		})
 	})
-	if err = errors.Join(err, s.Close()); err == nil && len(steps) > 0 {
+	if err == nil && len(steps) > 0 {
 		err = refusal.New(refusal.Conflict, "the step %s on %s is under way, and another member began it", steps[0].ID, steps[0].Target).
 			WithHint("start the daemon on this member, wait until gated status says that it decides and opsign list shows the end of the step, and stop it")
 	}
@@ -291,12 +310,7 @@ func withState(ctx context.Context, path string, do func(*state.Dir, state.Ident
 // leftLedger refuses a restore over a database that is in a ledger: other members would go on with the gate that it was. A
 // database that is lost or damaged says nothing of a ledger.
 func leftLedger(ctx context.Context, dir *state.Dir) error {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
-	if err != nil {
-		return nil
-	}
-	here, err := s.Place(ctx)
-	if err = errors.Join(err, s.Close()); err == nil && here.Number > 0 {
+	if in, err := inAny(ctx, dir); err == nil && in {
 		return refusal.New(refusal.Conflict, "this gate is in a ledger, and its other members would go on with it beside the restored one").
 			WithHint("stop all members; gated migrate --to sqlite, with --lost if PostgreSQL is lost; then restore")
 	}

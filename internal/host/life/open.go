@@ -63,7 +63,7 @@ type Opened struct {
 	Room  *headroom.Room // nil if it was only looked at
 }
 
-// Open locks and checks a state directory for a daemon. A gate that has a ledger is Conflict; see OpenMember.
+// Open locks and checks a state directory for a daemon. A gate that has a ledger is Conflict; see OpenStandby and OpenActive.
 func Open(ctx context.Context, path string, log *slog.Logger) (*Opened, error) {
 	return open(ctx, path, log, func(*state.Dir, state.Identity) (store.Options, error) { return store.Options{}, nil })
 }
@@ -117,13 +117,21 @@ func dropCopies(dir *state.Dir) error {
 
 // identity checks whose database it is before anything of it may change: one
 // that was copied here is refused as it is, not migrated first.
-func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
+func identity(ctx context.Context, dir *state.Dir) (id state.Identity, err error) {
+	err = reading(ctx, dir, func(s *store.Store) error {
+		id, err = dir.Check(ctx, s)
+		return err
+	})
+	return id, err
+}
+
+// reading calls do with a directory's database, which is opened to read.
+func reading(ctx context.Context, dir *state.Dir, do func(*store.Store) error) error {
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return state.Identity{}, cannotOpen(ctx, dir.Database(), err)
+		return cannotOpen(ctx, dir.Database(), err)
 	}
-	id, err := dir.Check(ctx, s)
-	return id, errors.Join(err, s.Close())
+	return errors.Join(do(s), s.Close())
 }
 
 // look opens a state directory to read, beside a running daemon.

@@ -87,7 +87,7 @@ const settle = `UPDATE gated.gates SET settled = settled + (era = $2)::int FROM 
 func (e *Engine) Settle(era, number uint64) (kept bool, err error) {
 	var row []string
 	_, err = e.groups.do(context.Background(), func(c *connection) error {
-		row, err = c.change(e.single, 2, func([]string) bool { return true }, fmt.Sprintf(settle, e.kept()), bytes(e.gate), integer(int64(era)))
+		row, err = c.change(e.single, 2, always, fmt.Sprintf(settle, e.kept()), bytes(e.gate), integer(int64(era)))
 		if err != nil {
 			return err
 		}
@@ -117,19 +117,22 @@ const beat = `UPDATE gated.gates SET beat = beat + 1 FROM ` + settings + ` WHERE
 
 // Beat implements ledger.Engine. A beat that may not be on a standby is none.
 func (e *Engine) Beat(era uint64) error {
-	_, err := e.beats.do(context.Background(), func(c *connection) error {
-		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(beat, e.kept()), bytes(e.gate), integer(int64(era)))
-		switch {
-		case err != nil:
-			return err
-		case row == nil:
-			return e.why(c, int64(era))
-		case row[0] != string(integer(int64(era)).value):
-			return errors.New("the server answers with another era")
-		}
-		return nil
-	})
+	_, err := e.beats.do(context.Background(), func(c *connection) error { return e.fence(c, beat, int64(era), int64(era)) })
 	return e.unavailable(err)
+}
+
+// fence runs a statement that changes the gate's row in an era, and answers the era after it.
+func (e *Engine) fence(c *connection, sql string, era, after int64, more ...argument) error {
+	row, err := c.change(e.single, 1, always, fmt.Sprintf(sql, e.kept()), append([]argument{bytes(e.gate), integer(era)}, more...)...)
+	switch {
+	case err != nil:
+		return err
+	case row == nil:
+		return e.why(c, era)
+	case row[0] != string(integer(after).value):
+		return errors.New("the server answers with another era")
+	}
+	return nil
 }
 
 // why says after a statement that changed no row which of its conditions was false.

@@ -2,8 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"gated/internal/ledger"
 )
@@ -17,16 +15,7 @@ func (e *Engine) End(ctx context.Context, from uint64) error {
 		return err
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(end, e.kept()), bytes(e.gate), integer(n), integer(int64(ledger.Ended)))
-		switch {
-		case err != nil:
-			return err
-		case row == nil:
-			return e.why(c, n)
-		case row[0] != string(integer(int64(ledger.Ended)).value):
-			return errors.New("the server answers with another era")
-		}
-		return nil
+		return e.fence(c, end, n, int64(ledger.Ended), integer(int64(ledger.Ended)))
 	})
 	return e.unavailable(err)
 }

@@ -42,7 +42,7 @@ func (e *Engine) Take(ctx context.Context, from uint64) (p ledger.Position, err 
 	}
 	var settled int64
 	_, err = e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, 2, func([]string) bool { return true }, fmt.Sprintf(take, e.kept()), bytes(e.gate), integer(n))
+		row, err := c.change(e.single, 2, always, fmt.Sprintf(take, e.kept()), bytes(e.gate), integer(n))
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func Create(ctx context.Context, s Settings) error {
 // register makes the gate's row. It needs what every later statement needs: so a ledger begins on a standby's disk too.
 func (e *Engine) register(ctx context.Context) error {
 	_, err := e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, 1, func([]string) bool { return true }, `INSERT INTO gated.gates (gate) SELECT $1 FROM `+settings+` WHERE `+e.kept()+
+		row, err := c.change(e.single, 1, always, `INSERT INTO gated.gates (gate) SELECT $1 FROM `+settings+` WHERE `+e.kept()+
 			` ON CONFLICT (gate) DO UPDATE SET beat = gated.gates.beat RETURNING era`, bytes(e.gate))
 		if err != nil || row != nil {
 			return err

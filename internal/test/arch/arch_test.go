@@ -259,3 +259,10 @@ func TestPathsOfContributing(t *testing.T) {
 		must.Get(fs.Stat(tree, m[1]))(t, m[1])
 	}
 }
+
+func TestAPageWithAMergesMarkerIsFound(t *testing.T) {
+	tree := fstest.MapFS{"a.md": &fstest.MapFile{Data: []byte("text\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> main\n")}}
+	problems := must.Get(arch.CheckLinks(tree))(t)
+	require.Len(t, problems, 2)
+	require.Equal(t, 2, problems[0].Line)
+}

@@ -40,6 +40,9 @@ func CheckLinks(tree fs.FS) ([]Problem, error) {
 func brokenLinks(tree fs.FS, name string, content []byte) []Problem {
 	var out []Problem
 	eachTextLine(content, func(n int, line string) {
+		if strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ") {
+			out = append(out, Problem{Path: name, Line: n, What: "a merge left its marker"})
+		}
 		for _, m := range mdLink.FindAllStringSubmatch(mdCode.ReplaceAllString(line, ""), -1) {
 			u, err := url.Parse(m[1])
 			if err != nil {

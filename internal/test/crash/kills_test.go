@@ -68,6 +68,7 @@ func (s *story) untilKilled(r *rand.Rand) (cut bool) {
 			}
 		}
 	}
+	cut = r.IntN(8) > 0 // before the actors draw their seeds
 	told := make(chan bool)
 	go func() { defer close(told); s.tell(ctx, r) }()
 	select {
@@ -75,7 +76,7 @@ func (s *story) untilKilled(r *rand.Rand) (cut bool) {
 	case <-ctx.Done():
 		s.t.Error("the moment for the kill did not come")
 	}
-	if cut = r.IntN(8) > 0; cut {
+	if cut {
 		s.kill()
 	} else {
 		s.finish()

@@ -204,3 +204,11 @@ func Safe(line string) string {
 
 // Moment shows a time in UTC to the second.
 func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+
+// Count says how many of a thing there are; the plural of the word ends with an s.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
