@@ -166,8 +166,8 @@ func Jitter(d time.Duration, random float64) time.Duration {
 	return d*3/4 + time.Duration(random*float64(d/2))
 }
 
-// Round asks once for desired state and for operations, hands new ones to the gate, reports, and sends the signed head. Failures are in
-// Status; the next round tries again.
+// Round asks once for desired state and for operations, hands new ones to the gate, reports, and sends the signed head.
+// Failures are in Status; the next round tries again.
 func (l *Link) Round(ctx context.Context) {
 	for _, part := range []struct {
 		what string

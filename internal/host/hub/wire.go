@@ -188,7 +188,7 @@ func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
 }
 
 // DecodeReport reads a report for that host. It is strict, but accepts nulls, and members that a newer gate may add. It
-// refuses lists that are longer than a gate's as Oversized.
+// refuses lists and texts that are longer than a gate's as Oversized.
 func DecodeReport(b []byte, host string) (Report, error) {
 	if err := reportLimits.check(b); err != nil {
 		return Report{}, err
@@ -197,12 +197,8 @@ func DecodeReport(b []byte, host string) (Report, error) {
 	if err := api.DecodeAnswer(b, &r); err != nil {
 		return Report{}, err
 	}
-	for _, q := range r.Requests {
-		for _, at := range []time.Time{q.CreatedAt, q.ExpiresAt} {
-			if _, err := at.MarshalText(); err != nil { // else no page of the queue could be written
-				return Report{}, refusal.New(refusal.Malformed, "request %s has a time of no calendar year", op.Shown(clip(q.Request)))
-			}
-		}
+	if err := r.check(); err != nil {
+		return Report{}, err
 	}
 	return r, forHost(r.Host, host)
 }

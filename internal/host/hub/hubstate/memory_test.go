@@ -18,7 +18,11 @@ func all(context.Context, string) error { return nil }
 
 // TestReportsAreBounded: all of them together, by what it takes to keep them.
 func TestReportsAreBounded(t *testing.T) {
-	short := `{"host":"pve1","guests":[` + strings.Repeat("{},", 499) + `{}],"operations":[` + strings.Repeat("{},", 499) + `{}],"requests":[` + strings.Repeat("{},", 499) + `{}]}`
+	short := `{"host":"pve1","guests":[` + strings.Repeat("{},", 499) + `{}],"operations":[` + strings.Repeat("{},", 499) + `{}],"requests":[{}`
+	for i := range 499 {
+		short += `,{"request":"` + strconv.Itoa(i) + `"}`
+	}
+	short += "]}"
 	for name, body := range map[string][]byte{"long": make([]byte, hub.MaxReport), "short": []byte(short)} {
 		report := hub.Report{}
 		if name == "short" {
