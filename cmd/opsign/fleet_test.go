@@ -49,7 +49,7 @@ func TestHubsThatLie(t *testing.T) {
 	row := api.FleetRow{Host: "pve1\npve2", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",
 		Target: "guest/\x1b[2Ja", Reason: "\u202eknown  same\tsame"}}
 	u := lyingHub(t, func(int) api.FleetQueue {
-		return api.FleetQueue{Requests: []api.FleetRow{row}, Next: "again", Waiting: 1 << 62}
+		return api.FleetQueue{Requests: []api.FleetRow{row}, Next: "1.70.6a", Waiting: 1 << 62}
 	})
 	code, out, said := runFleet(t, "--hub", u, "--all")
 	require.Equal(t, api.ExitRefused, code)
@@ -58,7 +58,7 @@ func TestHubsThatLie(t *testing.T) {
 	require.NotContains(t, out, "\x1b")
 	require.NotContains(t, out, "\u202e")
 
-	u = lyingHub(t, func(n int) api.FleetQueue { return api.FleetQueue{Next: fmt.Sprint(n)} })
+	u = lyingHub(t, func(n int) api.FleetQueue { return api.FleetQueue{Next: fmt.Sprint(n) + ".70.6a"} })
 	code, _, said = runFleet(t, "--hub", u, "--all")
 	require.Equal(t, api.ExitRefused, code)
 	require.Contains(t, said, "the hub's pages do not end")

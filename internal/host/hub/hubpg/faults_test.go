@@ -149,6 +149,27 @@ func TestACancelledWaitIsNoAcknowledgement(t *testing.T) {
 	eventually(t, func() bool { _, err := Put(t, s, 1); return err == nil })
 }
 
+// TestAHeadThatIsSeenIsNotYetKept: a head whose first sending was not acknowledged can be seen, and the standby may lack it.
+// Sent again, it is acknowledged only with the standby.
+func TestAHeadThatIsSeenIsNotYetKept(t *testing.T) {
+	pair := postgres.NewPair(t)
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: pair.First.DSN()}))
+	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.First.DSN(), Limit: 3 * time.Second}))(t)
+	t.Cleanup(s.Close)
+	l := statetest.NewLog(t, statetest.GateID)
+	l.Add(t, "one")
+	send := func() error {
+		_, err := hubstate.TakeHead(t.Context(), s, l.Head(t, "pve1", 0), statetest.Noon)
+		return err
+	}
+	pair.Link.Partition(true)
+	require.ErrorIs(t, send(), refusal.Unavailable)
+	require.NotNil(t, must.Get(s.Head(t.Context(), statetest.GateID))(t), "it can be seen")
+	require.ErrorIs(t, send(), refusal.Unavailable)
+	pair.Link.Partition(false)
+	eventually(t, func() bool { return send() == nil })
+}
+
 // TestAFullDisk: a report for which the database has no room is refused with a sentence, the old one stays, and the hub goes
 // on once there is room.
 func TestAFullDisk(t *testing.T) {

@@ -21,36 +21,51 @@ func (s *Store) Head(ctx context.Context, gate op.GateID) (*witness.Record, erro
 	return &list[0], nil
 }
 
-// Replace implements hubstate.Heads.
+// Replace implements hubstate.Heads. Two hubs at once may keep one gate more than hubstate.MaxGates.
 func (s *Store) Replace(ctx context.Context, was *witness.Record, is witness.Record) (bool, error) {
 	line, err := is.Line()
 	if err != nil {
 		return false, err
 	}
-	say := pgpool.Say(`INSERT INTO gatedhub.heads (gate, record) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1`,
-		pgpool.Text(string(is.Gate)), pgpool.Bytes(line))
+	gate, host := pgpool.Text(string(is.Gate)), pgpool.Text(is.Host)
+	say := pgpool.Say(`INSERT INTO gatedhub.heads (gate, host, record) SELECT $1, $2, $3
+		WHERE (SELECT count(*) FROM gatedhub.heads WHERE host = $2) < $4 ON CONFLICT DO NOTHING RETURNING 1`,
+		gate, host, pgpool.Bytes(line), pgpool.Int(hubstate.MaxGates))
 	if was != nil {
 		old, err := was.Line()
 		if err != nil {
 			return false, err
 		}
-		say = pgpool.Say(`UPDATE gatedhub.heads SET record = $2 WHERE gate = $1 AND record = $3 RETURNING 1`,
-			pgpool.Text(string(is.Gate)), pgpool.Bytes(line), pgpool.Bytes(old))
+		say = pgpool.Say(`UPDATE gatedhub.heads SET host = $2, record = $3 WHERE gate = $1 AND record = $4 RETURNING 1`,
+			gate, host, pgpool.Bytes(line), pgpool.Bytes(old))
 	}
 	rows, err := s.pool.Transaction(ctx, say)
-	return err == nil && len(rows[0]) == 1, err
+	if err != nil || len(rows[0]) == 1 || was != nil {
+		return err == nil && len(rows[0]) == 1, err
+	}
+	if now, err := s.Head(ctx, is.Gate); now != nil || err != nil {
+		return false, err
+	}
+	return false, hubstate.OverGates(is.Host)
 }
 
-// Contradicted implements hubstate.Heads. Two hubs at once may keep one more than MaxEvidence.
+// Contradicted implements hubstate.Heads. Two hubs at once may keep one more than the bounds say.
 func (s *Store) Contradicted(ctx context.Context, e witness.Record) error {
 	line, err := e.Line()
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256([]byte(e.Key + "\n" + e.Note))
-	_, err = s.pool.Transaction(ctx, pgpool.Say(`INSERT INTO gatedhub.evidence (gate, digest, seen, record)
-		SELECT $1, $2, $3, $4 WHERE (SELECT count(*) FROM gatedhub.evidence WHERE gate = $1) < $5 ON CONFLICT DO NOTHING`,
-		pgpool.Text(string(e.Gate)), pgpool.Bytes(digest[:]), pgpool.Int(e.Seen.UnixMicro()), pgpool.Bytes(line), pgpool.Int(hubstate.MaxEvidence)))
+	sum := sha256.Sum256([]byte(e.Key + "\n" + e.Note))
+	gate, host, digest := pgpool.Text(string(e.Gate)), pgpool.Text(e.Host), pgpool.Bytes(sum[:])
+	rows, err := s.pool.Transaction(ctx,
+		pgpool.Say(`INSERT INTO gatedhub.evidence (gate, digest, host, seen, record) SELECT $1, $2, $3, $4, $5
+			WHERE (SELECT count(*) FROM gatedhub.evidence WHERE host = $3 AND gate = $1) < $6
+			AND (SELECT count(*) FROM gatedhub.evidence WHERE host = $3) < $7 ON CONFLICT DO NOTHING`,
+			gate, digest, host, pgpool.Int(e.Seen.UnixMicro()), pgpool.Bytes(line), pgpool.Int(hubstate.MaxEvidence), pgpool.Int(hubstate.MaxHostEvidence)),
+		pgpool.Say(`SELECT 1 FROM gatedhub.evidence WHERE gate = $1 AND digest = $2`, gate, digest))
+	if err == nil && len(rows[1]) == 0 {
+		err = hubstate.OverEvidence(e.Host)
+	}
 	return err
 }
 
@@ -61,7 +76,8 @@ func (s *Store) Evidence(ctx context.Context, gate op.GateID) ([]witness.Record,
 
 // Contradictions implements hubstate.Heads.
 func (s *Store) Contradictions(ctx context.Context, limit int) ([]witness.Record, error) {
-	return s.records(ctx, `SELECT record FROM gatedhub.evidence ORDER BY seen DESC, digest LIMIT $1`, pgpool.Int(int64(limit)))
+	return s.records(ctx, `SELECT record FROM (SELECT DISTINCT ON (host) seen, digest, record
+		FROM gatedhub.evidence ORDER BY host, seen DESC, digest) AS newest ORDER BY seen DESC, digest LIMIT $1`, pgpool.Int(int64(limit)))
 }
 
 func (s *Store) records(ctx context.Context, sql string, value pgpool.Value) (out []witness.Record, err error) {

@@ -41,10 +41,11 @@ var tables = []string{
 	`CREATE INDEX IF NOT EXISTS requests_queue ON gatedhub.requests (at, host, request)`,
 	`CREATE INDEX IF NOT EXISTS requests_host ON gatedhub.requests (host, at, request)`,
 	`CREATE INDEX IF NOT EXISTS requests_op ON gatedhub.requests (op, at, host, request)`,
-	`CREATE TABLE IF NOT EXISTS gatedhub.heads (gate bytea PRIMARY KEY, record bytea NOT NULL)`,
-	`CREATE TABLE IF NOT EXISTS gatedhub.evidence (gate bytea NOT NULL, digest bytea NOT NULL, seen bigint NOT NULL,
+	`CREATE TABLE IF NOT EXISTS gatedhub.heads (gate bytea PRIMARY KEY, host bytea NOT NULL, record bytea NOT NULL)`,
+	`CREATE INDEX IF NOT EXISTS heads_host ON gatedhub.heads (host)`,
+	`CREATE TABLE IF NOT EXISTS gatedhub.evidence (gate bytea NOT NULL, digest bytea NOT NULL, host bytea NOT NULL, seen bigint NOT NULL,
 		record bytea NOT NULL, PRIMARY KEY (gate, digest))`,
-	`CREATE INDEX IF NOT EXISTS evidence_seen ON gatedhub.evidence (seen)`,
+	`CREATE INDEX IF NOT EXISTS evidence_host ON gatedhub.evidence (host, seen)`,
 }
 
 // The connections of a hub to its database, and how long one call may take.

@@ -95,6 +95,9 @@ func (s *Store) Put(ctx context.Context, a hubstate.Arrived) (out hubstate.Outco
 	if !first && api.DecodeAnswer(was[4], &list) == nil { // otherwise all are news
 		out.Changed = hubstate.Differing(list, r.Operations)
 	}
+	if !first && was.Text(1) != string(r.Gate) {
+		out.Was = op.GateID(was.Text(1))
+	}
 	if r.Gate != "" && (first || was.Text(1) != string(r.Gate)) {
 		// It is committed already, so that this is no more than a warning that is left out.
 		if rows, err := s.pool.Ask(ctx, twin, gate, host); err == nil && len(rows) > 0 {

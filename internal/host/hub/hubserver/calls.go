@@ -109,6 +109,10 @@ func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
 		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", hubstate.Converged(report),
 			"guests", guests, "waiting", waiting, "seq", report.Seq)
 	}
+	if out.Was != "" {
+		h.Logger.Warn("another gate reports as this host: it was restored or set up anew, or two gates have one name, or a program has the host's token",
+			"host", op.Shown(host), "gate", op.Shown(string(report.Gate)), "before", op.Shown(string(out.Was)))
+	}
 	if out.News && out.Twin != "" {
 		h.Logger.Warn("two hosts report as one gate: a state directory was copied, or a host has a new name and the old one is to be forgotten",
 			"gate", op.Shown(string(report.Gate)), "host", op.Shown(host), "other", op.Shown(out.Twin))

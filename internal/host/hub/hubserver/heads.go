@@ -76,9 +76,13 @@ func (h *Hub) head(w http.ResponseWriter, r *http.Request) error {
 
 // contradicts is the answer to a head that contradicts the kept one.
 func contradicts(c *hubstate.Contradiction) api.Problem {
+	both := "Both are kept"
+	if !c.Kept {
+		both = "The hub has no room for more evidence from that host"
+	}
 	r := refusal.New(refusal.BindingMismatch, "%s: kept %s, answers now %s", c.Error(), headWords(c.Was), headWords(c.Evidence)).
-		WithHint("both are kept: GET /v1/heads/%s has them. The gate's state was put back or copied, or another gate has its id. "+
-			"If it was put back on purpose: gated backup, then gated restore, which gives it a new id", c.Evidence.Gate)
+		WithHint("%s: GET /v1/heads/%s. The gate's state was put back or copied, or another gate has its id. "+
+			"If it was put back on purpose: gated backup, then gated restore, which gives it a new id", both, c.Evidence.Gate)
 	p := api.ProblemOf(r)
 	p.Status = hub.StatusContradicts
 	return p

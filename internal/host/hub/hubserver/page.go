@@ -43,7 +43,7 @@ var pages = sync.OnceValue(func() *template.Template {
 {{end}}</table>{{with .Next}}<p><a href="{{.}}">more hosts</a></p>{{end}}
 {{if .Odd}}<h2>audit logs that do not go on</h2><table><tr><th>gate</th><th>host</th><th>seen</th><th>why</th><th>head</th></tr>
 {{range .Odd}}<tr class="bad"><td>{{shown .Gate}}</td><td>{{shown .Host}}</td><td>{{moment .Seen}}</td><td>{{.Why}}</td><td>{{.Words}}</td></tr>
-{{end}}</table>{{end}}
+{{end}}</table>{{if .MoreOdd}}<p class="bad">and more hosts</p>{{end}}{{end}}
 {{range .Hosts}}{{if or .Sets .Guests .Operations .Error}}<h2>{{shown .Name}}</h2>
 {{with .Error}}<p class="bad">{{shown .}}</p>{{end}}
 {{if .Sets}}<table><tr><th>set</th><th>guests</th><th>converged</th><th>waiting</th><th>working</th><th>stopped</th><th>unknown</th><th>conflicting</th></tr>
@@ -96,10 +96,11 @@ func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := struct {
-		Now   time.Time
-		Hosts []hostRow
-		Odd   []oddRow
-		Next  string
+		Now     time.Time
+		Hosts   []hostRow
+		Odd     []oddRow // the newest of each host
+		MoreOdd bool
+		Next    string
 	}{Now: h.Now()}
 	if len(names) > pageHosts {
 		names = names[:pageHosts]
@@ -112,11 +113,12 @@ func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
 		}
 		data.Hosts = append(data.Hosts, row)
 	}
-	odd, err := h.Store.Contradictions(r.Context(), pageOdd)
+	odd, err := h.Store.Contradictions(r.Context(), pageOdd+1)
 	if err != nil {
 		return err
 	}
-	for _, o := range odd {
+	data.MoreOdd = len(odd) > pageOdd
+	for _, o := range odd[:min(len(odd), pageOdd)] {
 		data.Odd = append(data.Odd, oddRow{string(o.Gate), o.Host, o.Seen, o.Why.String(), headWords(o)})
 	}
 	var out bytes.Buffer

@@ -2,6 +2,7 @@ package hubstate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gated/internal/base/op"
@@ -65,10 +66,11 @@ func Differing(before, list []hub.OperationReport) (out []hub.OperationReport) {
 // tries bounds how often TakeHead judges one head anew because another one was kept meanwhile.
 const tries = 3
 
-// Contradiction is the error for a head that contradicts the kept one. The head is kept as evidence.
+// Contradiction is the error for a head that contradicts the kept one.
 type Contradiction struct {
 	Evidence witness.Record
 	Was      witness.Record
+	Kept     bool // the evidence is kept; false if there is no room for more of it
 }
 
 func (c *Contradiction) Error() string {
@@ -94,17 +96,18 @@ func TakeHead(ctx context.Context, in Heads, h hub.Head, now time.Time) (first b
 		}
 		switch {
 		case was != nil && was.Note == is.Note && was.Key == is.Key:
-			return false, nil // its acknowledgement was lost
+			is = *was // its acknowledgement was lost; it is kept anew, because the standby may lack it
 		case h.From != kept:
 			return false, refusal.New(refusal.Conflict, "the head goes on from %d entries, and the hub keeps a head of %d", h.From, kept).
 				WithHint("ask again which head the hub keeps")
 		case was != nil:
 			if why := was.Judge(is, h.Proof); why != "" {
 				evidence := is.Contradicting(*was, why)
-				if err := in.Contradicted(ctx, evidence); err != nil {
+				err := in.Contradicted(ctx, evidence)
+				if err != nil && !errors.Is(err, refusal.OverLimit) {
 					return false, err
 				}
-				return false, &Contradiction{evidence, *was}
+				return false, &Contradiction{evidence, *was, err == nil}
 			}
 		}
 		if ok, err := in.Replace(ctx, was, is); ok || err != nil {
@@ -112,4 +115,15 @@ func TakeHead(ctx context.Context, in Heads, h hub.Head, now time.Time) (first b
 		}
 	}
 	return false, refusal.New(refusal.Unavailable, "other heads of gate %s arrive all the time", h.Gate)
+}
+
+// OverGates refuses the head of one more gate from a host.
+func OverGates(host string) error {
+	return refusal.New(refusal.OverLimit, "the hub keeps the heads of %d gates from the host %q", MaxGates, op.Shown(host)).
+		WithHint("remove those of gates that are gone: gated docs formats/hub-tables")
+}
+
+// OverEvidence refuses more evidence from a host.
+func OverEvidence(host string) error {
+	return refusal.New(refusal.OverLimit, "the hub keeps no more heads that contradict others from the host %q", op.Shown(host))
 }

@@ -84,6 +84,9 @@ func (m *Memory) Put(ctx context.Context, a Arrived) (out Outcome, err error) {
 		out.Changed = Differing(before.Report.Operations, a.Report.Operations)
 	}
 	if before == nil || before.Report.Gate != a.Report.Gate {
+		if before != nil {
+			out.Was = before.Report.Gate
+		}
 		out.Twin = m.twin(a.Host, a.Report.Gate)
 	}
 	return out, nil
@@ -158,6 +161,9 @@ func (m *Memory) Replace(_ context.Context, was *witness.Record, is witness.Reco
 	if ok != (was != nil) || ok && (kept.Note != was.Note || kept.Key != was.Key) {
 		return false, nil
 	}
+	if !ok && m.gatesOf(is.Host) >= MaxGates {
+		return false, OverGates(is.Host)
+	}
 	if !ok && len(m.heads) >= maxHeads {
 		return false, refusal.New(refusal.OverLimit, "the hub keeps the heads of %d gates", maxHeads).
 			WithHint("gated hub --postgres keeps more of them")
@@ -166,20 +172,33 @@ func (m *Memory) Replace(_ context.Context, was *witness.Record, is witness.Reco
 	return true, nil
 }
 
+func (m *Memory) gatesOf(host string) (n int) {
+	for _, h := range m.heads {
+		if h.Host == host {
+			n++
+		}
+	}
+	return n
+}
+
 // Contradicted implements Heads.
 func (m *Memory) Contradicted(_ context.Context, evidence witness.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := 0
+	ofGate, ofHost := 0, 0
 	for _, e := range m.evidence {
-		if e.Gate == evidence.Gate {
-			if n++; n == MaxEvidence || e.Note == evidence.Note && e.Key == evidence.Key {
-				return nil
+		if e.Gate == evidence.Gate && e.Note == evidence.Note && e.Key == evidence.Key {
+			return nil
+		}
+		if e.Host == evidence.Host {
+			ofHost++
+			if e.Gate == evidence.Gate {
+				ofGate++
 			}
 		}
 	}
-	if len(m.evidence) >= maxOdd {
-		return refusal.New(refusal.OverLimit, "the hub keeps %d heads that contradict others", maxOdd)
+	if ofGate >= MaxEvidence || ofHost >= MaxHostEvidence || len(m.evidence) >= maxOdd {
+		return OverEvidence(evidence.Host)
 	}
 	m.evidence = append(m.evidence, evidence)
 	return nil
@@ -198,11 +217,15 @@ func (m *Memory) Evidence(_ context.Context, gate op.GateID) (out []witness.Reco
 }
 
 // Contradictions implements Heads.
-func (m *Memory) Contradictions(_ context.Context, limit int) ([]witness.Record, error) {
+func (m *Memory) Contradictions(_ context.Context, limit int) (out []witness.Record, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := slices.Clone(m.evidence[max(0, len(m.evidence)-limit):])
-	slices.Reverse(out)
+	shown := map[string]bool{}
+	for _, e := range slices.Backward(m.evidence) {
+		if !shown[e.Host] && len(out) < limit {
+			shown[e.Host], out = true, append(out, e)
+		}
+	}
 	return out, nil
 }
 

@@ -50,6 +50,7 @@ type Told struct {
 type Outcome struct {
 	News    bool                  // it differs from the one before
 	Changed []hub.OperationReport // operations that differ
+	Was     op.GateID             // of the report before, if another gate sent that; else empty
 	Twin    string                // if the host's gate is new: another host whose last report is of that gate; empty for none
 }
 
@@ -68,13 +69,16 @@ type Reports interface {
 type Heads interface {
 	// Head returns the kept head of a gate, nil before the first.
 	Head(ctx context.Context, gate op.GateID) (*witness.Record, error)
-	// Replace keeps a head if was is still the kept one, or if none is kept and was is nil. It reports whether it did.
+	// Replace keeps a head if was is still the kept one, or if none is kept and was is nil. It reports whether it did. A new
+	// gate of a host with MaxGates of them is OverLimit.
 	Replace(ctx context.Context, was *witness.Record, is witness.Record) (bool, error)
-	// Contradicted keeps a head as evidence, unless it is kept already or the gate has MaxEvidence of them.
+	// Contradicted keeps a head as evidence, unless it is kept already. It is OverLimit if the host sent MaxEvidence of the
+	// gate, or MaxHostEvidence of all gates.
 	Contradicted(ctx context.Context, evidence witness.Record) error
 	// Evidence returns what contradicted the heads of a gate, the oldest first.
 	Evidence(ctx context.Context, gate op.GateID) ([]witness.Record, error)
-	// Contradictions returns at most limit of what contradicted the heads of all gates, the newest first.
+	// Contradictions returns the newest evidence that each host sent, of at most limit hosts, the newest first. So no host
+	// pushes out what another one sent.
 	Contradictions(ctx context.Context, limit int) ([]witness.Record, error)
 }
 
@@ -84,5 +88,10 @@ type Store interface {
 	Heads
 }
 
-// MaxEvidence is how many contradicting heads are kept of one gate.
-const MaxEvidence = 16
+// What is kept of one host. A host is bounded and not a gate, because a program with the token of one host can make up any
+// number of gates.
+const (
+	MaxGates        = 64  // gates whose newest head came from the host
+	MaxEvidence     = 16  // contradicting heads of one gate
+	MaxHostEvidence = 256 // and of all gates
+)

@@ -34,7 +34,7 @@ var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func Run(t *testing.T, world func(t *testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
 		"reports": reports, "queue": queue, "pages": pages, "odd text": oddText, "twins": twins, "heads": heads,
-		"contradictions": contradictions, "evidence is bounded": bounded, "late heads": lateHeads, "together": together,
+		"contradictions": contradictions, "evidence is bounded": bounded, "many gates": manyGates, "late heads": lateHeads, "together": together,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, world(t)) })
 	}
@@ -199,8 +199,6 @@ func oddText(t *testing.T, w World) {
 	w.Know(t, odd)
 	q := Request(1, odd, odd)
 	q.Target, q.Reason = odd, odd
-	twice := q
-	twice.Reason = "the same id again"
 	r := hub.Report{Gate: odd, Seq: 1, StartedAt: Noon, Revision: odd, Requests: []api.FleetRequest{q},
 		Operations: []hub.OperationReport{{Digest: odd}}}
 	must.Get(Put(t, w.Store, odd, r))(t)
@@ -215,7 +213,11 @@ func twins(t *testing.T, w World) {
 	}
 	require.Empty(t, must.Get(Put(t, w.Store, "a", hub.Report{Gate: "g"}))(t).Twin)
 	require.Empty(t, must.Get(Put(t, w.Store, "b", hub.Report{Gate: "h"}))(t).Twin)
-	require.Equal(t, "a", must.Get(Put(t, w.Store, "c", hub.Report{Gate: "g"}))(t).Twin)
+	out := must.Get(Put(t, w.Store, "c", hub.Report{Gate: "g"}))(t)
+	require.Equal(t, "a", out.Twin)
+	require.Empty(t, out.Was)
+	require.Equal(t, op.GateID("g"), must.Get(Put(t, w.Store, "a", hub.Report{Gate: "i"}))(t).Was, "another gate in its place")
+	require.Empty(t, must.Get(Put(t, w.Store, "a", hub.Report{Gate: "i"}))(t).Was)
 }
 
 // Log is the audit log of a gate, as far as heads and proofs go. It implements tlog.HashReader.
@@ -332,17 +334,42 @@ func contradictions(t *testing.T, w World) {
 	require.False(t, must.Get(take(t, w, l.Head(t, "pve1", 4)))(t), "the true log goes on")
 }
 
+// bounded: evidence is bounded for each host, so that one host's evidence never takes the place of another's.
 func bounded(t *testing.T, w World) {
 	l := NewLog(t, GateID)
 	l.Add(t, "one")
 	must.Get(take(t, w, l.Head(t, "pve1", 0)))(t)
-	for range hubstate.MaxEvidence + 3 {
+	odd := func(host string) *hubstate.Contradiction {
 		other := NewLog(t, GateID)
 		other.Add(t, "one")
-		must.Err(take(t, w, other.Head(t, "pve1", 1)))(t)
+		_, err := take(t, w, other.Head(t, host, 1))
+		var odd *hubstate.Contradiction
+		require.ErrorAs(t, err, &odd)
+		return odd
+	}
+	for i := range hubstate.MaxEvidence + 3 {
+		require.Equal(t, i < hubstate.MaxEvidence, odd("hostile").Kept)
 	}
 	require.Len(t, must.Get(w.Store.Evidence(t.Context(), GateID))(t), hubstate.MaxEvidence)
-	require.Len(t, must.Get(w.Store.Contradictions(t.Context(), 3))(t), 3)
+	require.True(t, odd("pve1").Kept, "from another host")
+	list := must.Get(w.Store.Contradictions(t.Context(), 10))(t)
+	require.Len(t, list, 2, "one of each host")
+	require.ElementsMatch(t, []string{"hostile", "pve1"}, []string{list[0].Host, list[1].Host})
+	require.Len(t, must.Get(w.Store.Contradictions(t.Context(), 1))(t), 1)
+}
+
+// manyGates: a host that makes gates up does not fill the place.
+func manyGates(t *testing.T, w World) {
+	head := func(n int, host string) (bool, error) {
+		l := NewLog(t, op.GateID(fmt.Sprintf("%032x", n)))
+		l.Add(t, "one")
+		return take(t, w, l.Head(t, host, 0))
+	}
+	for n := range hubstate.MaxGates {
+		must.Get(head(n, "hostile"))(t)
+	}
+	must.Fail(head(hubstate.MaxGates, "hostile"))(t, refusal.OverLimit)
+	must.Get(head(hubstate.MaxGates, "pve1"))(t)
 }
 
 // lateHeads: heads that arrive in another order are no evidence against the gate.
