@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub/hubpg"
 	"gated/internal/host/hub/hubserver"
@@ -56,14 +57,14 @@ certificate and a token. The hub serves a file one second after its last change.
 	f.StringVar(&l.Cert, "cert", "", "a `FILE` with the hub's certificate, as PEM")
 	f.StringVar(&l.Key, "key", "", "a `FILE` with the key of that, as PEM")
 	f.StringVar(&l.TokenFile, "token-file", "",
-		"a `FILE`, readable by its owner alone, with what gates have to present")
+		"a `FILE`, readable by its owner alone, with what gates have to present, or their part of it: gated hub token")
 	f.StringVar(&l.ReaderFile, "reader-token-file", "",
 		"a `FILE` like it, with what people have to present: it reads the page, the queue and heads alone")
 	_ = c.MarkFlagDirname("dir") // the flags were just added
 	for _, name := range []string{"cert", "key", "token-file", "reader-token-file"} {
 		_ = c.MarkFlagFilename(name)
 	}
-	c.AddCommand(t.hubCreateCommand(), t.hubLoadCommand(), t.hubForgetCommand())
+	c.AddCommand(t.hubCreateCommand(), t.hubLoadCommand(), t.hubForgetCommand(), t.hubTokenCommand())
 	return c
 }
 
@@ -236,5 +237,36 @@ rest. The signed heads of its gate stay, as evidence.`,
 		return nil
 	})
 	postgresFlag(c, &postgres)
+	return c
+}
+
+func (t *tool) hubTokenCommand() *cobra.Command {
+	var file string
+	c := t.Command(cli.Words{
+		Use:   "token HOST --token-file FILE",
+		Short: "Print the token of one host",
+		Long: `The token of one host follows from the gates' token in FILE. A hub with that FILE takes it for the calls of that
+host alone. So a host that is broken into reads and reports for no other. Needs no hub.`,
+		Example: "  (umask 077; gated hub token pve1 --token-file token > pve1.token)",
+	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+		if file == "" {
+			return cli.Usage("--token-file is missing: the hub's file with the gates' token")
+		}
+		gates, err := ownfile.ReadToken(file)
+		if err != nil {
+			return err
+		}
+		token := hubserver.HostToken(gates, args[0])
+		if t.JSON {
+			return t.Emit(struct {
+				Host  string `json:"host"`
+				Token string `json:"token"`
+			}{args[0], token})
+		}
+		t.Print("%s\n", token)
+		return nil
+	})
+	c.Flags().StringVar(&file, "token-file", "", "the hub's `FILE` with the gates' token")
+	_ = c.MarkFlagFilename("token-file") // the flag was just added
 	return c
 }

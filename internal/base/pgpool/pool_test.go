@@ -90,7 +90,10 @@ func TestWaits(t *testing.T) {
 		return nil
 	}))
 	blocker.Close()
-	require.Eventually(t, func() bool { _, err := p.Transaction(t.Context(), pgpool.Say("INSERT INTO t VALUES (3)")); return err == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, err := p.Transaction(t.Context(), pgpool.Say("INSERT INTO t VALUES (3)"))
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 // TestConnectionsAreMadeAgain: after the server ended them, a question is asked again on a new one.

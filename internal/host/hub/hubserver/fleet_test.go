@@ -3,16 +3,20 @@ package hubserver
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/base/ownfile"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubstate"
 	"gated/internal/host/hub/hubstate/statetest"
@@ -152,6 +156,70 @@ func TestReaders(t *testing.T) {
 	must.Err(New(c))(t, "one token for both")
 	c.ReaderFile, c.TokenFile = file("readers", readers), ""
 	must.Err(New(c))(t, "readers alone")
+}
+
+// TestHostTokens: the token of one host is for the calls of that host alone.
+func TestHostTokens(t *testing.T) {
+	w := newWorld(t)
+	w.write(web, "pve1", "web.yaml")
+	w.write(strings.ReplaceAll(web, "pve1", "pve2"), "pve2", "web.yaml")
+	file := filepath.Join(t.TempDir(), "token")
+	const gates = "0123456789abcdef"
+	require.NoError(t, os.WriteFile(file, []byte(gates+"\n"), 0o600))
+	h := must.Get(New(Config{Dir: w.dir, Listen: "127.0.0.1:0", TokenFile: file, Now: w.now, Logger: w.hub.Logger}))(t)
+	defer h.root.Close()
+	own := HostToken(gates, "pve1")
+	require.NoError(t, os.WriteFile(file, []byte(own+"\n"), 0o600))
+	require.Equal(t, own, must.Get(ownfile.ReadToken(file))(t), "a gate can read it")
+	ask := func(token, method, path string) int {
+		return do(h, method, path, `{"host":"pve1"}`, "Authorization", "Bearer "+token, "Content-Type", "application/json").StatusCode
+	}
+	require.Equal(t, 204, ask(own, "POST", hub.Path("pve1", hub.PathReport)))
+	for _, what := range []string{hub.PathDesired, hub.PathOperations, hub.PathReport} {
+		require.Equal(t, 200, ask(own, "GET", hub.Path("pve1", what)), what)
+		require.Equal(t, 401, ask(own, "GET", hub.Path("pve2", what)), what)
+	}
+	for _, what := range []string{hub.PathReport, hub.PathHead} {
+		require.Equal(t, 401, ask(own, "POST", hub.Path("pve2", what)), what)
+	}
+	for _, path := range []string{"/", "/v1/queue", "/v1/heads/" + string(statetest.GateID), "/v1/hosts/pve1", "/v1/hosts/pve1/../pve2/desired",
+		"/v1/hosts/pve1%2f..%2fpve2/desired", "/v1/hosts/pve1/x/desired", "//v1/hosts/pve1/desired"} {
+		require.Equal(t, 401, ask(own, "GET", path), path)
+	}
+	require.Equal(t, 401, ask(HostToken(own, "pve1"), "GET", hub.Path("pve1", hub.PathDesired)), "no token makes others but the gates'")
+	require.Equal(t, 401, ask(HostToken(gates, ""), "GET", "/v1/hosts//desired"))
+	require.Equal(t, "OYMHo22DeQ-FP4LZswmPu4kVCkkFBgEU6KnQVEx-QkI", own, "as gates out there have it")
+}
+
+// TestCallsThatDoNotEnd: a host that holds its calls open takes no other host's place, and has its own back afterwards.
+func TestCallsThatDoNotEnd(t *testing.T) {
+	w := newWorld(t)
+	for _, host := range []string{"pve1", "pve2"} {
+		w.write(strings.ReplaceAll(web, "pve1", host), host, "web.yaml")
+	}
+	handler := w.hub.Handler()
+	var running sync.WaitGroup
+	var bodies []*io.PipeWriter
+	for range maxHostCalls {
+		read, write := io.Pipe()
+		r := httptest.NewRequest("POST", hub.Path("pve1", hub.PathReport), read)
+		r.Host = "127.0.0.1"
+		r.Header.Set("Content-Type", "application/json")
+		running.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), r) })
+		must.Get(write.Write([]byte("{")))(t) // it is read, so the call has its place
+		bodies = append(bodies, write)
+	}
+	require.Equal(t, 503, w.call("GET", hub.Path("pve1", hub.PathDesired), "").StatusCode)
+	require.Equal(t, 200, w.call("GET", hub.Path("pve2", hub.PathDesired), "").StatusCode)
+	require.Equal(t, 204, w.report("pve2", hub.Report{Revision: strings.Repeat("r", 1000), Guests: make([]hub.GuestReport, 500), Operations: make([]hub.OperationReport, 500)}).StatusCode,
+		"a large body of another host has its turn")
+	require.Equal(t, 200, w.call("GET", "/v1/queue", "").StatusCode)
+	for _, body := range bodies {
+		require.NoError(t, body.Close())
+	}
+	running.Wait()
+	require.Equal(t, 200, w.call("GET", hub.Path("pve1", hub.PathDesired), "").StatusCode)
+	require.Empty(t, w.hub.of)
 }
 
 // TestManyHostsOnSeveralPages: the page goes on after its last host.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,7 +170,7 @@ func (h *Hub) row(ctx context.Context, name string) (hostRow, error) {
 
 func cut[T any](list []T, left int) ([]T, int) {
 	if len(list) > maxRows {
-		return list[:maxRows], left + len(list) - maxRows
+		return slices.Clone(list[:maxRows]), left + len(list) - maxRows // a part of the list would keep all of it in memory
 	}
 	return list, left
 }

@@ -4,8 +4,6 @@ package hubserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -14,12 +12,11 @@ import (
 	"net/netip"
 	"os"
 	"path"
-	"strings"
+	"sync"
 	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubstate"
@@ -29,6 +26,9 @@ const (
 	maxHeader = 16 << 10
 	// maxCalls is how many calls are answered at a time; it refuses more.
 	maxCalls = 512
+	// maxHostCalls is how many calls of one host are answered at a time. A gate makes one after the other, and may have
+	// given up one that still goes on. It is less than maxLarge.
+	maxHostCalls = 3
 	// idle is how long a connection may be quiet. It is longer than between the calls of one poll, and shorter than between
 	// two polls: a fleet's connections would take more memory than its reports.
 	idle = 5 * time.Second
@@ -43,7 +43,7 @@ type Config struct {
 	Store     hubstate.Store // nil keeps everything in memory
 	Listen    string         // an address of this machine, and a port; port 0 is any
 	Cert, Key string         // files; both or neither
-	TokenFile string         // file with the token that callers must present; empty means none
+	TokenFile string         // file with the gates' token, which callers must present, or HostToken of it; empty means none
 	// ReaderFile has a second token, for people: it reads the page, the queue and heads, and nothing else. Empty means none.
 	ReaderFile string
 	Now        func() time.Time
@@ -58,10 +58,12 @@ type Hub struct {
 	Config
 	root   *os.Root // of Dir; nil without one
 	calls  chan struct{}
-	small  chan struct{}      // bodies of usual size that are read and kept at a time
-	large  chan struct{}      // others
-	token  *[sha256.Size]byte // of the token; nil for none
-	reader *[sha256.Size]byte // of the readers' token; nil for none
+	small  chan struct{} // bodies of usual size that are read and kept at a time
+	large  chan struct{} // others
+	mu     sync.Mutex
+	of     map[string]int // calls that are being answered, by host
+	token  token          // the gates'; empty for none
+	reader token          // the readers'; empty for none
 }
 
 // New opens the directory. It refuses, as BadParams, an address that other machines reach if there is no certificate or
@@ -80,14 +82,15 @@ func New(c Config) (*Hub, error) {
 			"%s is reached from other machines: that takes a certificate and a token", c.Listen).
 			WithHint("listen on 127.0.0.1, or give --cert, --key and --token-file")
 	}
-	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), small: make(chan struct{}, maxSmall), large: make(chan struct{}, maxLarge)}
+	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), small: make(chan struct{}, maxSmall), large: make(chan struct{}, maxLarge),
+		of: map[string]int{}}
 	if h.token, err = tokenOf(c.TokenFile); err != nil {
 		return nil, err
 	}
 	if h.reader, err = tokenOf(c.ReaderFile); err != nil {
 		return nil, err
 	}
-	if h.reader != nil && (h.token == nil || *h.token == *h.reader) {
+	if h.reader != "" && (h.token == "" || h.token == h.reader) {
 		return nil, refusal.New(refusal.BadParams, "the readers' token needs the gates' token beside it, and is another one")
 	}
 	if h.Documents == nil {
@@ -101,20 +104,6 @@ func New(c Config) (*Hub, error) {
 		h.Store = hubstate.NewMemory(h.Documents.Has)
 	}
 	return h, nil
-}
-
-// tokenOf returns the sum of the token in a file, nil without a file.
-func tokenOf(file string) (*[sha256.Size]byte, error) {
-	if file == "" {
-		return nil, nil
-	}
-	token, err := ownfile.ReadToken(file)
-	if err != nil {
-		return nil, refusal.New(refusal.BadParams, "%s", refusal.As(err).Detail).
-			WithHint("a token file is one line, and its owner's alone: chmod 600 %s", file)
-	}
-	sum := sha256.Sum256([]byte(token))
-	return &sum, nil
 }
 
 func openSite(dir string, now func() time.Time) (*site, *os.Root, error) {
@@ -210,6 +199,12 @@ func (h *Hub) Handler() http.Handler {
 		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // otherwise the mux redirects it
 			err = refusal.New(refusal.UnknownTarget, "there is no such path")
 		}
+		if err == nil {
+			var done func()
+			if done, err = h.enter(hostOf(r.URL.Path)); err == nil {
+				defer done()
+			}
+		}
 		if err != nil {
 			h.refuse(w, err)
 			return
@@ -218,36 +213,25 @@ func (h *Hub) Handler() http.Handler {
 	})
 }
 
-// admit lets a caller in that has the token: as a bearer, or as a browser's password. Without a token, the host name in
-// the request must be this machine's. Otherwise a web page elsewhere could read, through a browser here, what only this
-// machine may reach.
-func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
-	if h.token == nil {
-		name := r.Host
-		if host, _, err := net.SplitHostPort(r.Host); err == nil {
-			name = host
+// enter counts a call of a host until done. With calls that it does not end, a program with one host's token could
+// otherwise keep the places of all.
+func (h *Hub) enter(host string) (done func(), err error) {
+	if host == "" {
+		return func() {}, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[host] >= maxHostCalls {
+		return nil, refusal.New(refusal.Unavailable, "too many calls of the host %q at a time", op.Shown(host))
+	}
+	h.of[host]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.of[host]--; h.of[host] == 0 {
+			delete(h.of, host)
 		}
-		if !near(strings.Trim(name, "[]")) {
-			return refusal.New(refusal.NotAllowed, "%q is not a name of this machine", op.Shown(name))
-		}
-		return nil
-	}
-	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !found {
-		_, token, _ = r.BasicAuth()
-	}
-	sum := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1 {
-		return nil
-	}
-	if h.reader != nil && subtle.ConstantTimeCompare(sum[:], h.reader[:]) == 1 {
-		if r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == "/v1/queue" || strings.HasPrefix(r.URL.Path, "/v1/heads/")) {
-			return nil
-		}
-		return refusal.New(refusal.NotAllowed, "the readers' token reads the page, the queue and heads alone")
-	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="gated hub", charset="UTF-8"`)
-	return refusal.New(refusal.NotAllowed, "that is not this hub's token")
+	}, nil
 }
 
 // write answers with a body. An error means that the caller is gone.
