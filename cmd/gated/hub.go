@@ -247,7 +247,7 @@ func (t *tool) hubTokenCommand() *cobra.Command {
 		Short: "Print the token of one host",
 		Long: `The token of one host follows from the gates' token in FILE. A hub with that FILE takes it for the calls of that
 host alone. So a host that is broken into reads and reports for no other. Needs no hub.`,
-		Example: "  (umask 077; gated hub token pve1 --token-file token > pve1.token)",
+		Example: "  gated hub token pve1 --token-file token > pve1.token    # umask 077",
 	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		if file == "" {
 			return cli.Usage("--token-file is missing: the hub's file with the gates' token")
