@@ -53,12 +53,14 @@ func TestHubAnswersThatAreNone(t *testing.T) {
 		answer http.HandlerFunc
 		code   api.Code
 	}{
-		"a web page":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, api.CodeMalformed},
-		"nothing":       {func(http.ResponseWriter, *http.Request) {}, api.CodeMalformed},
-		"another type":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"requests":7}`) }, api.CodeMalformed},
-		"doubled":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"next":"a","next":"b"}`) }, api.CodeMalformed},
-		"a redirection": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) }, api.CodeUnavailable},
-		"500":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, api.CodeUnavailable},
+		"a web page":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, api.CodeMalformed},
+		"nothing":      {func(http.ResponseWriter, *http.Request) {}, api.CodeMalformed},
+		"another type": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"requests":7}`) }, api.CodeMalformed},
+		"doubled":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"next":"a","next":"b"}`) }, api.CodeMalformed},
+		"a redirection": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, api.CodeUnavailable},
+		"500": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, api.CodeUnavailable},
 		"a problem": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(403)
 			_, _ = io.WriteString(w, `{"code":"not_allowed","detail":"no","status":403}`)

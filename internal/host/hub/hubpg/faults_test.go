@@ -2,6 +2,7 @@ package hubpg_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubpg"
@@ -213,6 +215,45 @@ func noise(n int, seed int64) string {
 		fmt.Fprintf(&b, "%016x", x)
 	}
 	return b.String()
+}
+
+// TestSessionsThatEndInTheMiddle: the server ends sessions while reports arrive. What was acknowledged is kept, with the
+// rows of its requests, and none of a report that was not kept.
+func TestSessionsThatEndInTheMiddle(t *testing.T) {
+	c := postgres.Primary(t)
+	s := created(t, c)
+	stop, done := make(chan struct{}), make(chan [2]int64, 1)
+	go func() {
+		var seq, acknowledged int64
+		for {
+			select {
+			case <-stop:
+				done <- [2]int64{seq, acknowledged}
+				return
+			default:
+			}
+			seq++
+			r := at(seq)
+			r.Requests = []api.FleetRequest{statetest.Request(0, fmt.Sprintf("j%d.1", seq), "guest.destroy"), statetest.Request(1, fmt.Sprintf("j%d.2", seq), "guest.stop")}
+			if _, err := statetest.Put(t, s, "pve1", r); err == nil {
+				acknowledged = seq
+			} else if !errors.Is(err, refusal.Unavailable) {
+				t.Errorf("report %d: %v", seq, err)
+			}
+		}
+	}()
+	for range 60 {
+		c.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+	}
+	close(stop)
+	last := <-done
+	require.Positive(t, last[1])
+	is := must.Get(s.Report(t.Context(), "pve1"))(t).Report.Seq
+	require.GreaterOrEqual(t, is, last[1], "what was acknowledged is kept")
+	page := must.Get(s.Queue(t.Context(), hubstate.Query{Limit: 10}))(t)
+	require.Len(t, page.Requests, 2)
+	require.Equal(t, fmt.Sprintf("j%d.1", is), page.Requests[0].Request)
+	require.Equal(t, fmt.Sprintf("j%d.2", is), page.Requests[1].Request)
 }
 
 // TestACallerThatIsGone: its report is kept or not, and the connection stays usable.
