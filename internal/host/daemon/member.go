@@ -41,6 +41,8 @@ type member struct {
 	group  uint64          // the newest in the database here
 	silent time.Duration   // for how long the active one gave no sign of life
 	active audit.Member    // as the log says
+	policy string          // the digest of the one that the active member decides by, as the log says
+	told   bool            // the log told of revoked keys since it was asked last
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
 
@@ -243,10 +245,16 @@ func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	case s.Role == api.RoleActive:
 		return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s decides, era %d", s.Name, s.Era)}}
 	}
+	d.member.mu.Lock()
+	policy := d.member.policy
+	d.member.mu.Unlock()
+	if policy != "" && policy != d.gate.Policy().Digest() {
+		return []api.Health{{Name: "member", Detail: fmt.Sprintf("the policy in gated.yaml of %s is not the one that %s decides by: make them the same, and restart this member", s.Name, s.Active)}}
+	}
 	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
 }
 
-// look reads who decides: the first time from the end of the log, then from the entries since the last look.
+// look reads who decides, and by what: the first time from the end of the log, then from the entries since the last look.
 func (m *member) look(ctx context.Context, s *store.Store) error {
 	return s.View(ctx, func(tx *store.Tx) error {
 		if m.read == 0 {
@@ -258,9 +266,14 @@ func (m *member) look(ctx context.Context, s *store.Store) error {
 			if err != nil {
 				return err
 			}
-			m.mu.Lock()
-			m.active = started.Member
-			m.mu.Unlock()
+			trusted, err := audit.Newest(tx, audit.Trusted)
+			if err != nil {
+				return err
+			}
+			m.note(started)
+			if trusted.Seq > started.Seq {
+				m.note(trusted)
+			}
 			m.read = head.Seq
 		}
 		for {
@@ -269,15 +282,23 @@ func (m *member) look(ctx context.Context, s *store.Store) error {
 				return err
 			}
 			for _, e := range entries {
-				if e.Kind == audit.Started {
-					m.mu.Lock()
-					m.active = e.Member
-					m.mu.Unlock()
-				}
+				m.note(e)
 			}
 			m.read = entries[len(entries)-1].Seq
 		}
 	})
+}
+
+// note keeps what an entry tells of the active member.
+func (m *member) note(e audit.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case audit.Started:
+		m.active, m.policy, m.told = e.Member, e.Policy, true
+	case audit.Trusted:
+		m.policy, m.told = e.Policy, true
+	}
 }
 
 // sameTime refuses to decide by a clock that is far from the ledger's: what is signed has times, and rules have delays.

@@ -277,8 +277,11 @@ func (d *daemon) openRevocations(ctx context.Context) (err error) {
 			return err
 		})
 	}
+	if err != nil {
+		return err
+	}
 	d.revoked = signers.NewRevocations(path, required, needed, now)
-	return err
+	return d.revokedInOrder(ctx)
 }
 
 // signersHealth says whether the file of signers is what is in force, whether

@@ -11,7 +11,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
@@ -195,21 +194,6 @@ func (w *standbyWatch) say(err error) {
 	}
 }
 
-// trustAsWritten takes over the list of signers that the active member wrote since.
-func (d *daemon) trustAsWritten(ctx context.Context) error {
-	v, err := signers.Newest(ctx, d.opened.Store)
-	if err != nil || v.Epoch == d.gate.Epoch() {
-		return err
-	}
-	list, _, err := signers.Current(ctx, d.opened.Store, d.signers)
-	if err != nil {
-		return err
-	}
-	d.gate.Follow(list.Trust, list.Version.Epoch)
-	d.checkSigners(ctx)
-	return nil
-}
-
 // reloadsLater answers what asks for a reload: this member reads its settings when it takes over.
 func (d *daemon) reloadsLater(ctx context.Context, hup <-chan os.Signal) {
 	for {
@@ -217,7 +201,7 @@ func (d *daemon) reloadsLater(ctx context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			d.log.Info("a standby reads gated.yaml and the revoked keys when it takes over")
+			d.log.Info("a standby reads gated.yaml when it starts and when it takes over")
 		}
 	}
 }

@@ -65,6 +65,7 @@ var parts = []part{
 	{"killed", 1, (*bench).killed, false},
 	{"hook", 6, (*bench).hook, false},
 	{"mcp", 2, (*bench).mcp, false},
+	{"ledger", len(ledgerRows), (*bench).ledger, true},
 	{"growth", 6, (*bench).growth, true},
 	{"fleet", 7, (*bench).fleet, true},
 }

@@ -118,6 +118,30 @@ func (c *Cluster) Promote(t testing.TB) {
 	run(t, "pg_ctl", "promote", "-D", c.data(), "-w", "-t", strconv.Itoa(int(limit/time.Second)))
 }
 
+// CPU is what a server and its sessions that are still there have used.
+func (c *Cluster) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	pid := c.server.cmd.Process.Pid
+	sum := cpu(pid)
+	for _, child := range children(t, pid) {
+		sum += cpu(child)
+	}
+	return sum
+}
+
+// cpu is what a process has used, 0 if it is gone: utime and stime of proc(5), in hundredths of a second.
+func cpu(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
 func children(t testing.TB, pid int) []int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

@@ -111,7 +111,7 @@ func TestFleet(t *testing.T) {
 	f.poll()
 	f.busy()
 	for i, h := range f.hubs {
-		f.figure(fmt.Sprintf("memory of hub %d", i+1), float64(h.memory(t)), "KiB")
+		f.figure(fmt.Sprintf("memory of hub %d", i+1), float64(h.memory(t))/1024, "MiB")
 	}
 	f.kill(program, c.DSN())
 	f.whole(s)
