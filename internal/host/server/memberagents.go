@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
@@ -62,10 +61,9 @@ func (s *Server) enrol(c *call) (answer, error) {
 }
 
 // sighted compares the directory of a call with this host, before the active member decides. What this member saw goes with it.
-// It returns how long a claim may wait there.
-func (s *Server) sighted(c *call, rt route) (wait time.Duration, err error) {
+func (s *Server) sighted(c *call, rt route) error {
 	if s.Reservations == nil || !strings.HasPrefix(rt.path, "/v1/reservations") && rt.path != "/v1/scopes" {
-		return 0, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), s.Limits.Work)
 	defer cancel()
@@ -85,25 +83,21 @@ func (s *Server) sighted(c *call, rt route) (wait time.Duration, err error) {
 	switch rt.path {
 	case "/v1/reservations":
 		var in api.Reserve
-		if err := see(&in, &in.Scope, true, false); err != nil {
-			return 0, err
-		}
-		_, wait, err := in.Times()
-		return wait, ownRefusal(err)
+		return see(&in, &in.Scope, true, false)
 	case "/v1/reservations/check":
 		var in api.Check
-		return 0, see(&in, &in.Scope, false, false)
+		return see(&in, &in.Scope, false, false)
 	case "/v1/scopes":
 		var in api.Place
-		return 0, see(&in, &in, true, s.operator(c.by))
+		return see(&in, &in, true, s.operator(c.by))
 	case "/v1/reservations/{id}/renew":
 		id, err := op.ParseReservationID(c.r.PathValue("id"))
 		if err != nil {
-			return 0, ownRefusal(err)
+			return ownRefusal(err)
 		}
-		return 0, s.Reservations.MayRenew(ctx, c.by, from, id)
+		return s.Reservations.MayRenew(ctx, c.by, from, id)
 	}
-	return 0, nil
+	return nil
 }
 
 // isAgent refuses a name that is not a registration of the caller's account.
