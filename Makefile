@@ -28,7 +28,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test matrix lint fuzz linear ledger loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test matrix lint fuzz linear ledger ledger-faults loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -105,17 +105,30 @@ lint:
 fuzz:
 	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
-# Histories of reservations that have to have an order, in one process, and a
-# tenth as many across kills of the daemon.
+# Histories of reservations that have to have an order, in one process, over two members
+# that take over from each other, and a tenth as many across kills of the daemon.
 linear:
-	$(GO) test -count=1 -v ./internal/test/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
+	$(GO) test -count=1 -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
-# The suites of what decides, with a ledger in memory below their stores. Each test
-# ends with a replay in an empty store, which must have the same rows.
+# The suites of what decides, with a ledger below their stores: in memory, or with ENGINE=pg in PostgreSQL with a
+# synchronous standby, which the run starts. Each test ends with a replay in an empty store, which must have the same rows.
+ENGINE ?= memory
+LEDGER_SUITES = ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
+	./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
 ledger:
-	GATED_TEST_LEDGER=memory $(GO) test $(TESTFLAGS) ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
-		./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
+ifeq ($(ENGINE),pg)
+	$(GO) test -count=1 -v -timeout 30m ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
+else
+	GATED_TEST_LEDGER=$(ENGINE) $(GO) test $(TESTFLAGS) $(LEDGER_SUITES)
+endif
+
+# The primary of a real pair of PostgreSQL servers is killed COUNT times, and a tenth as often for good; then each other
+# fault, COUNT in all. A line for each says how many groups were acknowledged, and how many of them were lost.
+COUNT ?= 100
+ledger-faults: needs
+	$(GO) test -count=1 -v -timeout 0 ./internal/ledger/pg -run '^(TestKilledAndRestarted|TestKilledAndPromoted|TestNoFaultLosesWhatWasTold)$$' \
+		-restarts $(COUNT) -promotions $$(( ($(COUNT) + 9) / 10 )) -rounds $$(( ($(COUNT) + 11) / 12 ))
 
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.

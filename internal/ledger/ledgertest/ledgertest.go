@@ -1,5 +1,5 @@
-// Package ledgertest puts a ledger below the stores that tests open, if GATED_TEST_LEDGER=memory is in their
-// environment. When a test has ended, the groups are replayed in an empty store, whose tables must then be the same.
+// Package ledgertest puts a ledger below the stores that tests open, if GATED_TEST_LEDGER is in their environment: memory,
+// or pg: and how to connect to a PostgreSQL server with a synchronous standby. When a test has ended, the groups are replayed in an empty store, whose tables must then be the same.
 package ledgertest
 
 import (
@@ -23,12 +23,18 @@ import (
 const variable = "GATED_TEST_LEDGER"
 
 func init() {
-	switch kind := os.Getenv(variable); kind {
-	case "":
-	case "memory":
-		storetest.Below = below
+	kind := os.Getenv(variable)
+	connection, onPostgres := strings.CutPrefix(kind, "pg:")
+	switch {
+	case kind == "":
+	case kind == "memory":
+		storetest.Below = func(path string, o *store.Options) func() []storetest.Problem { return below(path, o, inMemory) }
+	case onPostgres:
+		storetest.Below = func(path string, o *store.Options) func() []storetest.Problem {
+			return below(path, o, inPostgres(connection))
+		}
 	default:
-		panic(variable + "=" + kind + ": there is only memory")
+		panic(variable + "=" + kind + ": there are memory, and pg: with a connection string")
 	}
 }
 
@@ -64,25 +70,43 @@ func thrice(try int, _ <-chan struct{}) error {
 	return nil
 }
 
-// ledgers has the ledger of each database.
+// opened is the ledger of a database.
+type opened struct {
+	open    func() ledger.Engine // for one more daemon
+	engines []ledger.Engine      // of each daemon so far
+}
+
 var ledgers = struct {
 	sync.Mutex
-	of map[string]*memory.Ledger
-}{of: map[string]*memory.Ledger{}}
+	of map[string]*opened
+}{of: map[string]*opened{}}
+
+// inMemory makes an empty ledger.
+func inMemory() func() ledger.Engine {
+	l := memory.New()
+	return func() ledger.Engine { return l.Member() }
+}
 
 // below gives a database its ledger.
-func below(path string, o *store.Options) func() []storetest.Problem {
+func below(path string, o *store.Options, empty func() func() ledger.Engine) func() []storetest.Problem {
 	ledgers.Lock()
 	defer ledgers.Unlock()
 	l := ledgers.of[path]
 	if l == nil {
-		l = memory.New()
+		l = &opened{open: empty()}
 		ledgers.of[path] = l
 	}
-	o.Keeper, o.Local = Keeper(l.Member()), ledger.LocalNames()
+	e := l.open()
+	l.engines = append(l.engines, e)
+	o.Keeper, o.Local = Keeper(e), ledger.LocalNames()
 	migrations := o.Migrations
 	return func() []storetest.Problem {
-		if err := Compare(context.Background(), l.Member(), path, migrations); err != nil {
+		again := l.open()
+		err := errors.Join(Compare(context.Background(), again, path, migrations), again.Close())
+		for _, e := range l.engines {
+			err = errors.Join(err, e.Close())
+		}
+		if err != nil {
 			return []storetest.Problem{{Rule: "ledger", Says: err.Error()}}
 		}
 		return nil

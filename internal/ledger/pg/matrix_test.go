@@ -113,9 +113,21 @@ func TestNoFaultLosesWhatWasTold(t *testing.T) {
 	caughtUp(t, pair)
 	told, _ := lost(t, pair.First, writers)
 	require.Positive(t, rivals[1].takes)
+	both := toldByBoth(rivals)
+	require.Empty(t, both, "two daemons were told of a group of one number")
 	pair.First.Kill(t)
 	pair.Second.Promote(t)
 	_, missing := lost(t, pair.Second, writers)
-	t.Logf("%d rounds of %d faults, %d takeovers, %d groups told, %d of them lost", *rounds, len(faults), rivals[0].takes+rivals[1].takes, told, missing)
+	t.Logf("%d rounds of %d faults, %d takeovers, %d groups told, %d of them lost, %d told by both daemons", *rounds, len(faults), rivals[0].takes+rivals[1].takes, told, missing, len(both))
 	require.Greater(t, told, 20*len(faults))
+}
+
+// toldByBoth returns the numbers of which both daemons of a gate were told that their own group is kept.
+func toldByBoth(rivals []*writer) (both []uint64) {
+	for n := range rivals[0].told {
+		if _, also := rivals[1].told[n]; also {
+			both = append(both, n)
+		}
+	}
+	return both
 }

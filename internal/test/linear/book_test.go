@@ -27,6 +27,8 @@ var histories = flag.Int("histories", 8, "how many histories of the real book ar
 // the transaction that ends what is bound to it.
 const registrations = `CREATE TABLE registrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE) STRICT;`
 
+var schema = []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + reserve.SchemaMembers + registrations}}
+
 // host is the real book on a real database, with a clock that goes on with what
 // is done.
 type host struct {
@@ -40,6 +42,8 @@ type host struct {
 	book  *reserve.Book
 	wg    sync.WaitGroup
 	stop  context.CancelFunc
+
+	of *keeping // what is below the store of a member; nil for a gate of one host
 }
 
 func newHost(t *testing.T, clock *ticking) *host {
@@ -50,11 +54,14 @@ func newHost(t *testing.T, clock *ticking) *host {
 }
 
 func (h *host) open() {
-	s := fscktest.Open(h.t, h.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + reserve.SchemaMembers + registrations}}})
-	s.OnGroup(audit.Seal)
-	h.store = s
-	h.book = reserve.New(reserve.Config{Store: s, Now: h.clock.now, Agent: h.agent,
+	o := store.Options{Migrations: schema}
+	if h.of == nil {
+		h.store = fscktest.Open(h.t, h.path, o)
+	} else {
+		h.store = h.of.open(h.t, h.path, o)
+	}
+	h.store.OnGroup(audit.Seal)
+	h.book = reserve.New(reserve.Config{Store: h.store, Now: h.clock.now, Agent: h.agent,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			for i := range entries {
 				entries[i].Time = h.clock.now()
@@ -147,7 +154,10 @@ func (h *host) Do(c Call) Answer {
 }
 
 func (h *host) end(ctx context.Context, name string) Answer {
-	r, _ := h.agent(name)
+	r, ok := h.agent(name)
+	if !ok { // a member that was taken over may not know it
+		return Answer{Refused: refusal.NotHolder}
+	}
 	var after func()
 	err := h.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if _, err = tx.Exec(`DELETE FROM registrations WHERE id = ?`, r.Registration); err == nil {
@@ -171,9 +181,12 @@ func (h *host) conflicts(in []reserve.Conflict, more bool, err error) Answer {
 }
 
 func (h *host) answer(err error, all ...reserve.Reservation) (a Answer) {
+	if h.of != nil && (errors.Is(err, store.ErrUnavailable) || errors.Is(err, refusal.Unavailable)) {
+		return h.of.unavailable()
+	}
 	if err != nil {
 		var r *refusal.Refusal
-		if !errors.As(err, &r) {
+		if !errors.As(err, &r) && h.of == nil { // a member that was taken over may not know who is registered
 			h.t.Errorf("no refusal: %v", err)
 		}
 		return Answer{Refused: refusal.CodeOf(err)}

@@ -31,6 +31,10 @@ type Op struct {
 func step(s state, o *Op) []state {
 	var out []state
 	for _, m := range s.moments(o.Since, o.Until) {
+		if o.Refused == refusal.Unavailable { // the gate said that nothing happened
+			out = append(out, m)
+			continue
+		}
 		if o.Kind == Check || o.Kind == List {
 			if _, ok := m.answered(o); ok || o.Lost || o.Late {
 				return []state{s.told(o)}

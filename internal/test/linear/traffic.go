@@ -118,9 +118,10 @@ func (a *agent) act() {
 }
 
 func (a *agent) end() {
-	if answer := a.do(Call{Kind: End}); answer.Lost || answer.Late {
+	switch answer := a.do(Call{Kind: End}); {
+	case answer.Lost || answer.Late:
 		a.forget()
-	} else {
+	case answer.Refused == "":
 		a.name, a.mine = "", nil
 	}
 }
