@@ -23,8 +23,9 @@ import (
 	"gated/internal/nonce"
 )
 
-// maxApart is how far this member's clock may be from the ledger's, before it decides nothing.
-const maxApart = time.Minute
+// maxApart is how far this member's clock may be from the ledger's, before it decides nothing. So two members are no further
+// apart than nonce.MaxBehind, and the next one believes its clock after a takeover.
+const maxApart = nonce.MaxBehind / 2
 
 // member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
 type member struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"gated/internal/base/refusal"
@@ -66,10 +67,19 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 			d.tell(systemd.Stopping)
 		}
 	})
-	if errors.Is(err, errTakeOver) {
+	if onlyTakeOver(err) {
 		err = nil
 	}
 	return true, err
+}
+
+// onlyTakeOver reports whether the standby ended for nothing but that it takes over. A part that failed or did not end
+// keeps it from that: the daemon ends, and is started anew.
+func onlyTakeOver(err error) bool {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !onlyTakeOver(e) })
+	}
+	return errors.Is(err, errTakeOver)
 }
 
 // standbyWatch follows the ledger, and finds out when no member decides.
