@@ -33,7 +33,9 @@ type Driver struct {
 var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver over a book. It looks at directories of this host, which is that of the member.
-func New(b Book, member string) *Driver { return &Driver{book: b, eyes: newEyes(lstat), member: member} }
+func New(b Book, member string) *Driver {
+	return &Driver{book: b, eyes: newEyes(lstat), member: member}
+}
 
 // Kind returns "scope".
 func (*Driver) Kind() string { return op.KindScope }

@@ -166,7 +166,8 @@ func TestAHeadThatIsSeenIsNotYetKept(t *testing.T) {
 	}
 	pair.Link.Partition(true)
 	require.ErrorIs(t, send(), refusal.Unavailable)
-	require.NotNil(t, must.Get(s.Head(t.Context(), statetest.GateID))(t), "it can be seen")
+	// It can be seen once the server has given the wait up.
+	eventually(t, func() bool { return must.Get(s.Head(t.Context(), statetest.GateID))(t) != nil })
 	require.ErrorIs(t, send(), refusal.Unavailable)
 	pair.Link.Partition(false)
 	eventually(t, func() bool { return send() == nil })
