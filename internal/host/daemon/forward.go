@@ -125,8 +125,8 @@ func (m *member) takesForwarded(answers *server.Server) []part {
 	}}}
 }
 
-// forward has the active member answer. Before the answer to a change is passed on, the reads of this member have it.
-func (m *member) forward(ctx context.Context, c members.Call, r *http.Request, body []byte) (*http.Response, error) {
+// forward has the active member answer, within so long. Before the answer to a change is passed on, the reads of this member have it.
+func (m *member) forward(ctx context.Context, within time.Duration, c members.Call, r *http.Request, body []byte) (*http.Response, error) {
 	m.mu.Lock()
 	active := m.active.Name
 	m.mu.Unlock()
@@ -138,7 +138,7 @@ func (m *member) forward(ctx context.Context, c members.Call, r *http.Request, b
 		return nil, refusal.New(refusal.Standby, "member %s decides, and store.members of %s lacks it", active, m.Member).
 			WithHint("add it to gated.yaml of each member, and start each again")
 	}
-	resp, err := m.sender.Send(ctx, active, c, r, body)
+	resp, err := m.sender.Send(ctx, within, active, c, r, body)
 	if err != nil || r.Method == http.MethodGet {
 		return resp, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
@@ -48,8 +49,12 @@ func checkScopes(c config.Store) error {
 	return nil
 }
 
-// maxAnswer is the longest answer about one agent, in bytes.
-const maxAnswer = 64 << 10
+const (
+	// maxAnswer is the longest answer about one agent, in bytes.
+	maxAnswer = 64 << 10
+	// askTime is how long an answer about one agent may take. Another member may decide by then.
+	askTime = 20 * time.Second
+)
 
 // activeMember asks the member that decides about agents of this host.
 type activeMember struct {
@@ -91,7 +96,9 @@ func (a *activeMember) ask(ctx context.Context, by op.Requester, method, path st
 		}
 	}
 	r := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{"Content-Type": {api.ContentType}}}
-	resp, err := a.m.forward(ctx, members.Call{Gate: a.gate, UID: by.UID, PID: by.PID, Agent: by.Agent}, r, body)
+	ctx, cancel := context.WithTimeout(ctx, 2*askTime) // with the body, and the group
+	defer cancel()
+	resp, err := a.m.forward(ctx, askTime, members.Call{Gate: a.gate, UID: by.UID, PID: by.PID, Agent: by.Agent}, r, body)
 	if err != nil {
 		return err
 	}

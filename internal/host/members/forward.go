@@ -2,6 +2,7 @@ package members
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,18 +14,25 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/refusal"
 )
 
 // Bounds of a connection to another member. A member that is gone is noticed within dialTime, or, while a call waits for its
-// answer, after the probes of keepAlive.
+// answer, after lostTime: by the probes of keepAlive, or because the call itself was not acknowledged.
 const (
 	dialTime  = 3 * time.Second
+	lostTime  = 11 * time.Second
 	idleConns = 64
 	idleTime  = 30 * time.Second // less than the server's
 )
+
+// errSilent ends a call whose answer took too long.
+var errSilent = errors.New("no answer came in time")
 
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
@@ -60,7 +68,7 @@ func (f *Forwarder) transport(member string) *http.Transport {
 	if t := f.to[member]; t != nil {
 		return t
 	}
-	dialer := &net.Dialer{Timeout: dialTime, KeepAliveConfig: keepAlive}
+	dialer := &net.Dialer{Timeout: dialTime, KeepAliveConfig: keepAlive, Control: soonLost}
 	t := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: f.id.Client(member), TLSHandshakeTimeout: dialTime,
 		MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleTime, MaxResponseHeaderBytes: 16 << 10, DisableCompression: true,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
@@ -68,13 +76,25 @@ func (f *Forwarder) transport(member string) *http.Transport {
 	return t
 }
 
-// Send has a member answer a call. An error is a refusal: Standby if nothing was sent, and Unavailable if the member may have
-// got it. The caller closes the answer's body.
-func (f *Forwarder) Send(ctx context.Context, member string, c Call, r *http.Request, body []byte) (*http.Response, error) {
+// soonLost has the kernel give up data that is not acknowledged. It sends no probes while such data is under way, and would
+// send that again for a quarter of an hour (tcp(7), TCP_USER_TIMEOUT).
+func soonLost(_, _ string, c syscall.RawConn) error {
+	var err error
+	return cmp.Or(c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lostTime.Milliseconds()))
+	}), err)
+}
+
+// Send has a member answer a call, and waits for the answer's head for so long: a program that is stopped still has a kernel
+// that acknowledges. An error is a refusal: Standby if nothing was sent, and Unavailable if the member may have got it. The
+// caller ends ctx and closes the answer's body.
+func (f *Forwarder) Send(ctx context.Context, within time.Duration, member string, c Call, r *http.Request, body []byte) (*http.Response, error) {
 	if err := f.id.Fault(); err != nil {
 		return nil, err
 	}
 	var sent atomic.Bool
+	ctx, silent := context.WithCancelCause(ctx)
+	defer time.AfterFunc(within, func() { silent(errSilent) }).Stop()
 	out, err := f.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), member, c, r, body)
 	if err != nil {
 		return nil, err
@@ -110,7 +130,7 @@ func (f *Forwarder) request(ctx context.Context, member string, c Call, r *http.
 func (f *Forwarder) broken(ctx context.Context, member string, err error, sent bool) error {
 	var refused *refusal.Refusal
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSilent):
 		return ctx.Err()
 	case errors.As(err, &refused):
 		return refusal.New(refused.Code, "member %s decides, and cannot be asked: %s", member, refused.Detail).WithHint("%s", refused.Hint)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
@@ -61,9 +62,10 @@ func (s *Server) enrol(c *call) (answer, error) {
 }
 
 // sighted compares the directory of a call with this host, before the active member decides. What this member saw goes with it.
-func (s *Server) sighted(c *call, rt route) error {
+// It returns how long a claim may wait there.
+func (s *Server) sighted(c *call, rt route) (wait time.Duration, err error) {
 	if s.Reservations == nil || !strings.HasPrefix(rt.path, "/v1/reservations") && rt.path != "/v1/scopes" {
-		return nil
+		return 0, nil
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), s.Limits.Work)
 	defer cancel()
@@ -83,21 +85,27 @@ func (s *Server) sighted(c *call, rt route) error {
 	switch rt.path {
 	case "/v1/reservations":
 		var in api.Reserve
-		return see(&in, &in.Scope, true, false)
+		if err := see(&in, &in.Scope, true, false); err != nil {
+			return 0, err
+		}
+		if _, wait, err = in.Times(); err != nil {
+			return 0, nil // the active member refuses it, and its log has that
+		}
+		return wait, nil
 	case "/v1/reservations/check":
 		var in api.Check
-		return see(&in, &in.Scope, false, false)
+		return 0, see(&in, &in.Scope, false, false)
 	case "/v1/scopes":
 		var in api.Place
-		return see(&in, &in, true, s.operator(c.by))
+		return 0, see(&in, &in, true, s.operator(c.by))
 	case "/v1/reservations/{id}/renew":
 		id, err := op.ParseReservationID(c.r.PathValue("id"))
 		if err != nil {
-			return ownRefusal(err)
+			return 0, ownRefusal(err)
 		}
-		return s.Reservations.MayRenew(ctx, c.by, from, id)
+		return 0, s.Reservations.MayRenew(ctx, c.by, from, id)
 	}
-	return nil
+	return 0, nil
 }
 
 // isAgent refuses a name that is not a registration of the caller's account.

@@ -33,8 +33,8 @@ type Members struct {
 	Decides func() error
 	// Group returns the newest group of the ledger here.
 	Group func(context.Context) (uint64, error)
-	// Forward has the active member answer a call. An error is a refusal.
-	Forward func(ctx context.Context, c members.Call, r *http.Request, body []byte) (*http.Response, error)
+	// Forward has the active member answer a call, whose answer begins within so long. An error is a refusal.
+	Forward func(ctx context.Context, within time.Duration, c members.Call, r *http.Request, body []byte) (*http.Response, error)
 }
 
 // ServeMembers answers on l what other members forward, until ctx ends. Serve has to run, too.
@@ -151,7 +151,8 @@ func (s *Server) place(p *peer, by op.Requester, rt route) (elsewhere bool, err 
 
 // forward has the active member answer a call of this host.
 func (s *Server) forward(c *call, rt route) error {
-	if err := s.sighted(c, rt); err != nil {
+	wait, err := s.sighted(c, rt)
+	if err != nil {
 		return err
 	}
 	call := members.Call{Gate: s.Members.Gate, UID: c.by.UID, PID: c.by.PID, Agent: c.by.Agent}
@@ -167,7 +168,7 @@ func (s *Server) forward(c *call, rt route) error {
 		}
 	}()
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // a claim may wait for a day; the active member bounds it
-	resp, err := s.Members.Forward(ctx, call, c.r, c.body)
+	resp, err := s.Members.Forward(ctx, wait+s.Limits.Body+s.Limits.Work, call, c.r, c.body)
 	if err != nil {
 		if c.r.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the caller has hung up
