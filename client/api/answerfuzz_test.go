@@ -18,6 +18,7 @@ var answers = []func() any{
 	func() any { return new(EntryList) }, func() any { return new(Consistency) }, func() any { return new(Inclusion) },
 	func() any { return new(Problem) }, func() any { return new(Command) }, func() any { return new(CommandList) },
 	func() any { return new(BackendList) }, func() any { return new(Trust) }, func() any { return new(Verified) }, func() any { return new(HealthReport) }, func() any { return new(Reloaded) },
+	func() any { return new(FleetQueue) },
 }
 
 // FuzzAnswer: what stands where a daemon's answer should is read in one way or

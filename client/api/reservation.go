@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
 
@@ -85,12 +86,13 @@ type Reservation struct {
 	ScopeID     string    `json:"scope_id"` // s3
 	Patterns    []string  `json:"patterns"` // as they were understood, sorted
 	Mode        string    `json:"mode"`
-	Agent       string    `json:"agent"` // the holder's name, or uid:1000
+	Agent       string    `json:"agent"` // the holder's name, uid:1000, or uid:1000@node2
 	UID         uint32    `json:"uid"`
-	HolderAlive bool      `json:"holder_alive"` // true also for a token and a bare uid, which have no process to check
-	Keep        bool      `json:"keep"`         // it outlives its holder's process, until its time is up
-	Mine        bool      `json:"mine"`         // the caller holds it
-	Reason      string    `json:"reason"`       // the holder's words: data, never an instruction
+	Member      string    `json:"member,omitzero"` // of the gate, on whose host the uid is; "" on a gate without callers of other members
+	HolderAlive bool      `json:"holder_alive"`    // true also for a token and a bare uid, which have no process to check
+	Keep        bool      `json:"keep"`            // it outlives its holder's process, until its time is up
+	Mine        bool      `json:"mine"`            // the caller holds it
+	Reason      string    `json:"reason"`          // the holder's words: data, never an instruction
 	CreatedAt   time.Time `json:"created_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	Renewed     bool      `json:"renewed,omitzero"` // in the answer to Reserve: the holder had it already
@@ -136,9 +138,10 @@ type Agent struct {
 	Name         string    `json:"name"`
 	ID           string    `json:"id"` // builder#7; each registration of the name has another number
 	UID          uint32    `json:"uid"`
-	PID          int       `json:"pid"`   // 0 with a token
-	Bound        string    `json:"bound"` // process or token
-	Alive        bool      `json:"alive"` // a token counts as alive
+	Member       string    `json:"member,omitzero"` // as in Reservation
+	PID          int       `json:"pid"`             // 0 with a token
+	Bound        string    `json:"bound"`           // process or token
+	Alive        bool      `json:"alive"`           // a token counts as alive
 	RegisteredAt time.Time `json:"registered_at"`
 }
 
@@ -150,11 +153,18 @@ type RegisteredAgent struct {
 
 // Caller answers GET /v1/agents/self: which agent the daemon takes the caller for.
 type Caller struct {
-	UID   uint32 `json:"uid"`
-	PID   int32  `json:"pid"`
-	Agent *Agent `json:"agent"` // null for a bare uid
-	Why   string `json:"why"`   // why there is no name, if there is a reason
+	UID    uint32 `json:"uid"`
+	Member string `json:"member,omitzero"` // as in Reservation
+	PID    int32  `json:"pid"`
+	Agent  *Agent `json:"agent"` // null for a bare uid
+	Why    string `json:"why"`   // why there is no name, if there is a reason
 }
+
+// Account returns "1000" or "1000@node2".
+func (c Caller) Account() string { return op.Account{UID: c.UID, Member: c.Member}.String() }
+
+// Account returns "1000" or "1000@node2".
+func (a Agent) Account() string { return op.Account{UID: a.UID, Member: a.Member}.String() }
 
 // AgentList answers GET /v1/agents, by name.
 type AgentList struct {

@@ -53,6 +53,9 @@ type Member struct {
 	Newest uint64 `json:"newest"` // the newest of the ledger, when it last answered
 	Silent int64  `json:"silent"` // for how many seconds the active member gave a standby no sign of life; 0 on the active one
 	Error  *Error `json:"error"`  // why the ledger does not answer, or why a standby does not follow; or null
+
+	// CertificateUntil is when the member's certificate ends; only if members forward calls.
+	CertificateUntil *time.Time `json:"certificate_until,omitempty"`
 }
 
 // LastBackup says when copies of the gate's state were handed out. A gate that was restored knows those of before the

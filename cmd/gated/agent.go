@@ -183,7 +183,7 @@ func (t *tool) agentListCommand() *cobra.Command {
 		rows := []string{"NAME\tBOUND TO\tUID\tSINCE"}
 		for _, a := range agents {
 			if !t.JSON {
-				rows = append(rows, cli.Row(a.Name, boundTo(a), strconv.FormatUint(uint64(a.UID), 10), cli.Moment(a.RegisteredAt)))
+				rows = append(rows, cli.Row(a.Name, boundTo(a), cli.Inline(a.Account()), cli.Moment(a.RegisteredAt)))
 			} else if err := t.Emit(a); err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func (t *tool) agentWhoamiCommand() *cobra.Command {
 			return t.Emit(me)
 		}
 		if me.Agent == nil {
-			t.Print("uid:%d, no registered agent\n", me.UID)
+			t.Print("uid:%s, no registered agent\n", cli.Inline(me.Account()))
 		} else {
 			t.Print("%s, by %s, since %s\n", cli.Inline(me.Agent.Name), boundTo(*me.Agent), cli.Moment(me.Agent.RegisteredAt))
 		}

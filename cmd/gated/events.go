@@ -43,7 +43,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 	})
 	c.Flags().Int64Var(&after, "after", 0, flagAfter)
 	c.Flags().BoolVar(&follow, "follow", false, flagFollow)
-	c.Flags().StringVar(&holder, "for", "", "only what concerns this `AGENT`, or uid:1000")
+	c.Flags().StringVar(&holder, "for", "", "only what concerns this `AGENT`, uid:1000 or uid:1000@node2")
 	_ = c.RegisterFlagCompletionFunc("for", t.completeAgent) // the flag was just added
 	return c
 }

@@ -191,7 +191,7 @@ func canBeTaken(ctx context.Context, cl *client.Client, r api.Reservation, to st
 	switch {
 	case i < 0:
 		return noAgent(to)
-	case to == r.Agent && agents[i].UID == r.UID:
+	case to == r.Agent && agents[i].UID == r.UID && agents[i].Member == r.Member:
 		return hasItAlready(r)
 	}
 	tied, err := inseparable(ctx, cl, r)
@@ -209,7 +209,7 @@ func inseparable(ctx context.Context, cl *client.Client, r api.Reservation) ([]a
 		return nil, err
 	}
 	others = slices.DeleteFunc(others, func(o api.Reservation) bool {
-		return o.ScopeID != r.ScopeID || o.ID == r.ID || o.UID != r.UID || o.Mode == api.Shared && r.Mode == api.Shared
+		return o.ScopeID != r.ScopeID || o.ID == r.ID || o.UID != r.UID || o.Member != r.Member || o.Mode == api.Shared && r.Mode == api.Shared
 	})
 	if len(others) == 0 {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 
 func (t *tool) fsckCommand() *cobra.Command {
 	var dir string
-	var quick bool
+	var quick, ledger bool
 	c := t.Command(cli.Words{
 		Use:   "fsck",
 		Short: "Check a gate's state for what must always hold",
@@ -23,16 +23,26 @@ problem. With --json it prints one report: rules and codes that programs may com
 With --quick it reads a bounded part, and names what it did not look at: the schema, the newest 10000 entries of the
 audit log against the signed head, the steps that they tell of, and the newest 1000 open steps with their nonces. If
 you may not read the state directory, --quick asks the daemon what its own checks of it found last, and a note says
-that only the daemon says so.`,
+that only the daemon says so.
+
+With --ledger it also replays the ledger, up to the place of this member's database, and compares all rows that
+travel.`,
 		Example: "  gated fsck --state /var/lib/gated\n" +
-			"  gated fsck --quick",
+			"  gated fsck --quick\n" +
+			"  gated fsck --ledger --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if quick && ledger {
+			return cli.Usage("--ledger reads all, and --quick does not")
+		}
 		if quick {
 			if done, err := instead(c.Context(), dir, t.fsckAsked); done || err != nil {
 				return err
 			}
 		}
 		r, err := t.fsck(c.Context(), stateDir(dir), quick)
+		if err == nil && ledger {
+			err = life.FsckLedger(c.Context(), life.LedgerOptions{StateDir: stateDir(dir), Progress: t.replaying("applied")}, &r)
+		}
 		if err != nil {
 			return err
 		}
@@ -48,6 +58,7 @@ that only the daemon says so.`,
 	})
 	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&quick, "quick", false, "check the newest part alone, in a bounded time")
+	c.Flags().BoolVar(&ledger, "ledger", false, "compare with what the ledger makes, too")
 	return c
 }
 

@@ -64,7 +64,7 @@ the daemon does not answer.`,
 	return c
 }
 
-// self names the caller: the agent's registration, builder#7, or uid:1000.
+// self names the caller: the agent's registration, builder#7, or uid:1000@node2.
 func self(ctx context.Context, cl *client.Client) (string, error) {
 	me, err := cl.Self(ctx)
 	switch {
@@ -73,6 +73,6 @@ func self(ctx context.Context, cl *client.Client) (string, error) {
 	case me.Agent != nil:
 		return me.Agent.ID, op.CheckName(op.AgentName(me.Agent.ID))
 	default:
-		return op.Requester{Source: op.SourceAPI, UID: me.UID}.String(), nil
+		return op.Requester{Source: op.SourceAPI, UID: me.UID, Set: me.Member}.String(), nil
 	}
 }

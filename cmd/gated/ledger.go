@@ -17,23 +17,24 @@ type ledgerState struct {
 	Era    uint64    `json:"era"`    // of the ledger
 	Beat   uint64    `json:"beat"`   // how often an active member said that it lives
 	Groups uint64    `json:"groups"` // of the ledger
+	Base   uint64    `json:"base"`   // the ledger has all rows as of this group, and the groups after it; 0 without a base
 	Here   uint64    `json:"here"`   // the newest that is in this member's database
 	Mine   bool      `json:"mine"`   // this state directory began the era
 	Ended  bool      `json:"ended"`  // the gate left the ledger
 }
 
 func ledgerStateOf(s life.LedgerState) ledgerState {
-	return ledgerState{Gate: s.Gate, Member: s.Member, Era: s.There.Era, Beat: s.There.Beat, Groups: s.There.Last, Here: s.Here.Number,
+	return ledgerState{Gate: s.Gate, Member: s.Member, Era: s.There.Era, Beat: s.There.Beat, Groups: s.There.Last, Base: s.Base, Here: s.Here.Number,
 		Mine: s.Mine, Ended: s.Ended}
 }
 
 func (t *tool) ledgerCommand() *cobra.Command {
 	return t.Group(cli.Words{
 		Use:     "ledger",
-		Short:   "Look at the ledger by which a gate outlives its host",
+		Short:   "Look at or mend the ledger by which a gate outlives its host",
 		Long:    `A gate has one if gated.yaml has the section store. gated docs guides/high-availability says how to set it up.`,
 		Example: "  gated ledger status\n  gated ledger verify",
-	}, "say status or verify", t.ledgerStatusCommand(), t.ledgerVerifyCommand())
+	}, "say status, verify, compact or repair", t.ledgerStatusCommand(), t.ledgerVerifyCommand(), t.ledgerCompactCommand(), t.ledgerRepairCommand())
 }
 
 func (t *tool) ledgerStatusCommand() *cobra.Command {
@@ -68,7 +69,11 @@ running daemon. Exits 1 if a group is missing, or if the gate's key did not sign
 		if err != nil {
 			return err
 		}
-		return t.showLedger(s, fmt.Sprintf("every one of %d groups follows on the one before and has the gate's signature\n", s.There.Last))
+		from := ""
+		if s.Base > 0 {
+			from = fmt.Sprintf("the base of group %d has the gate's signature, and ", s.Base)
+		}
+		return t.showLedger(s, fmt.Sprintf("%severy one of %d groups follows on the one before and has the gate's signature\n", from, s.There.Last-s.Base))
 	})
 	t.stateOf(c, &dir)
 	return c
@@ -88,7 +93,7 @@ func (t *tool) showLedger(s life.LedgerState, checked string) error {
 		era += ", which this member began"
 	}
 	if err := t.Table(cli.Row("gate", string(s.Gate)), cli.Row("member", s.Member), cli.Row("era", era),
-		cli.Row("groups of the ledger", fmt.Sprint(s.There.Last)), cli.Row("groups here", fmt.Sprint(s.Here.Number))); err != nil {
+		cli.Row("groups of the ledger", fmt.Sprint(s.There.Last)), cli.Row("base of the ledger", fmt.Sprint(s.Base)), cli.Row("groups here", fmt.Sprint(s.Here.Number))); err != nil {
 		return err
 	}
 	t.Print("%s", checked)

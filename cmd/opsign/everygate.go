@@ -72,27 +72,39 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 	return cli.Ended(worst)
 }
 
-// ask asks one gate, as a tool of its own: what it says is kept, and nobody is asked anything.
+// ask asks one gate, and keeps what it says.
 func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all bool) {
-	ctx, stop := context.WithTimeout(ctx, t.gateTime)
-	defer stop()
-	one := *t
-	one.Stderr, one.Stdout, one.said, one.unasked = &a.said, io.Discard, nil, true
-	where.Unattended = true
-	where, a.err = where.At(a.Address)
-	if a.err == nil {
-		var cl *client.Client
-		if cl, a.err = client.New(where); a.err == nil {
-			defer cl.Close()
-			var requests []api.Request
-			if requests, _, a.err = one.open(ctx, cl, all); len(requests) > 0 {
-				a.Requests = requests
-			}
+	a.err = t.asking(ctx, where, a.Address, &a.said, func(ctx context.Context, one *tool, cl *client.Client) error {
+		requests, _, err := one.open(ctx, cl, all)
+		if len(requests) > 0 {
+			a.Requests = requests
 		}
-	}
+		return err
+	})
 	if a.err != nil {
 		a.Error = cli.ProblemOf(a.err)
 	}
+}
+
+// asking calls the gate of an address, as a tool of its own: what it says beside the answer goes to said, and nobody is
+// asked anything.
+func (t *tool) asking(ctx context.Context, where client.Options, at client.Address, said io.Writer,
+	call func(ctx context.Context, one *tool, cl *client.Client) error) error {
+	ctx, stop := context.WithTimeout(ctx, t.gateTime)
+	defer stop()
+	one := *t
+	one.Stderr, one.Stdout, one.said, one.unasked = said, io.Discard, nil, true
+	where.Unattended = true
+	where, err := where.At(at)
+	if err != nil {
+		return err
+	}
+	cl, err := client.New(where)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return call(ctx, &one, cl)
 }
 
 // sayListed prints what one gate answered.

@@ -15,18 +15,31 @@ import (
 )
 
 func (t *tool) listCommand() *cobra.Command {
-	var all, follow, everywhere bool
+	var all, follow, everywhere, fleet bool
+	var hub fleetLine
 	c := t.Command(cli.Words{
 		Use:   "list",
 		Short: "List what waits for signatures, and what cools off or waits for its window",
 		Long: `With --follow it goes on: it prints each request that begins to wait, and what became of those that it printed,
 until Ctrl-C. With --all-gates it asks every gate that opsign known lists, several at a time. A gate that does not
-answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile.`,
+answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhile. With --hub or --fleet it lists
+what waits at all gates of a hub, a page of the oldest requests, or with --all every page. That is the hub's word,
+and nothing of it is signed: opsign -H ADDRESS approve fetches the request from the gate. With --verify, opsign asks
+the known gates at once, and exits 1 if one says something else.`,
 		Example: "  opsign list\n" +
 			"  opsign list --follow --json\n" +
-			"  opsign list --all-gates",
+			"  opsign list --all-gates\n" +
+			"  opsign list --hub https://hub.example.com:8442 --op guest.destroy --verify",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		fleet = fleet || hub.URL != ""
 		switch {
+		case fleet && (follow || everywhere):
+			return cli.Usage("--hub and --fleet list a hub's queue, --follow and --all-gates ask gates: say one")
+		case fleet:
+			hub.all = all
+			return t.listFleet(c.Context(), hub)
+		case slices.ContainsFunc(fleetFlags, c.Flags().Changed):
+			return cli.Usage("--" + strings.Join(fleetFlags, ", --") + " are of a hub's queue: say --hub URL or --fleet")
 		case everywhere && follow:
 			return cli.Usage("--follow is for one gate, --all-gates for all: say one")
 		case everywhere:
@@ -46,9 +59,10 @@ answer within 20 seconds is a line and exit code 4. ssh asks for nothing meanwhi
 		}
 		return t.listRequests(requests)
 	})
-	c.Flags().BoolVar(&all, "all", false, "also what is authorized or under way")
+	c.Flags().BoolVar(&all, "all", false, "also what is authorized or under way; of a hub's queue, every page")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "also print what comes, and what becomes of it")
 	c.Flags().BoolVar(&everywhere, "all-gates", false, "ask every known gate")
+	addFleetFlags(c, &hub, &fleet)
 	return c
 }
 

@@ -117,11 +117,14 @@ func (r *Revoked) Count() int {
 	return len(r.keys)
 }
 
+// RevokedUnreadable is the RevokedDigest of a revocation file that cannot be read.
+const RevokedUnreadable = "unreadable"
+
 // RevokedDigest returns the digest of the revocation file in force: "" if there
-// is none, "unreadable" if it cannot be read.
+// is none, RevokedUnreadable if it cannot be read.
 func (t *Trust) RevokedDigest() string {
 	if t.Blocked() != nil {
-		return "unreadable"
+		return RevokedUnreadable
 	}
 	if t == nil {
 		return ""

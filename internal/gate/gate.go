@@ -41,6 +41,11 @@ type Config struct {
 	// no operator, whatever its uid.
 	Operators []uint32
 
+	// Member is the name under which callers of this host ask, if the gate has callers of other members; UID and
+	// Operators are of this host. Elsewhere are operators' uids on other members.
+	Member    string
+	Elsewhere []op.Account
+
 	// Key signs the heads of the audit log; nil leaves them unsigned.
 	Key checkpoint.Signer
 
@@ -66,26 +71,28 @@ type Config struct {
 
 // Gate is safe for concurrent use.
 type Gate struct {
-	store    *store.Store
-	observer op.Observer
-	wake     func(op.Target)
-	signed   func(op.Target) // in place of wake
-	clock    *nonce.Clock
-	host     string
-	id       op.GateID
-	uid      uint32
-	operates []uint32 // uids of operators beside uid and root
-	log      *slog.Logger
-	rules    atomic.Pointer[rules]
-	changing sync.Mutex // held while rules are replaced
-	refusals refusals
-	news     news
-	looks    *turns.Turns
-	claims   *claims
-	quotas   Quotas
-	room     Room
-	held     func() error
-	checked  atomic.Bool // no request of another gate or of an older policy waits
+	store     *store.Store
+	observer  op.Observer
+	wake      func(op.Target)
+	signed    func(op.Target) // in place of wake
+	clock     *nonce.Clock
+	host      string
+	id        op.GateID
+	uid       uint32
+	operates  []uint32 // uids of operators beside uid and root
+	member    string
+	elsewhere []op.Account
+	log       *slog.Logger
+	rules     atomic.Pointer[rules]
+	changing  sync.Mutex // held while rules are replaced
+	refusals  refusals
+	news      news
+	looks     *turns.Turns
+	claims    *claims
+	quotas    Quotas
+	room      Room
+	held      func() error
+	checked   atomic.Bool // no request of another gate or of an older policy waits
 }
 
 // Migrations returns the schema of everything that a gate writes, in order.
@@ -113,7 +120,7 @@ func New(c Config) (*Gate, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{store: c.Store, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators, log: c.Logger,
+	g := &Gate{store: c.Store, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators, member: c.Member, elsewhere: c.Elsewhere, log: c.Logger,
 		looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(), quotas: c.Quotas, room: c.Room, held: c.Held}
 	if g.room == nil {
 		g.room = endless{}

@@ -27,9 +27,9 @@ func (g *Gate) lookTurn(ctx context.Context, by op.Requester) (end func(), err e
 	if by.Source != op.SourceAPI {
 		return func() {}, nil
 	}
-	end, err = g.looks.Take(ctx, by.UID)
+	end, err = g.looks.Take(ctx, by.Account().Lane())
 	if err != nil {
-		return nil, refusal.New(refusal.OverLimit, "too many looks at targets at once for uid %d", by.UID).
+		return nil, refusal.New(refusal.OverLimit, "too many looks at targets at once for %s", by.Payer()).
 			WithHint("end some, or try again later")
 	}
 	return end, nil

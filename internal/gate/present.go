@@ -178,7 +178,7 @@ func (g *Gate) canGo(tx *store.Tx, o op.Observed) ([]op.Fact, error) {
 // offline makes a request from a payload that the gate did not issue, and approves
 // it with the signatures that came with the payload.
 func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
-	by := op.Requester{Source: op.SourceOffline, UID: a.by.UID, PID: a.by.PID}
+	by := op.Requester{Source: op.SourceOffline, UID: a.by.UID, PID: a.by.PID, Set: a.by.Set}
 	if a.by.Source == op.SourceHub {
 		by = a.by // a hub has no uid on this machine
 	}

@@ -84,12 +84,13 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	return g.replace(ctx, next)
 }
 
-// Follow takes over the list of signers that another member of the gate wrote, for the gate of a standby. It writes nothing.
+// Follow takes over the list of signers that another member of the gate wrote, with the revoked keys that are known here,
+// for the gate of a standby. It writes nothing.
 func (g *Gate) Follow(trust *authz.Trust, epoch int64) {
 	g.changing.Lock()
 	defer g.changing.Unlock()
 	inForce := g.rules.Load()
-	g.rules.Store(&rules{trust: inForce.trust.Succeeded(trust), epoch: epoch, policy: inForce.policy})
+	g.rules.Store(&rules{trust: trust, epoch: epoch, policy: inForce.policy})
 }
 
 // Rotate applies the step of a used permit to the trust file in force. One

@@ -26,6 +26,19 @@ func (g *Gate) OnJobs(fn func(jobs []string)) {
 	g.news.listeners = append(g.news.listeners, fn)
 }
 
+// Heard tells the functions of OnJobs of jobs about which another member of the gate wrote entries.
+func (g *Gate) Heard(jobs []string) {
+	if len(jobs) == 0 {
+		return
+	}
+	g.news.mu.Lock()
+	listeners := slices.Clone(g.news.listeners)
+	g.news.mu.Unlock()
+	for _, fn := range listeners {
+		fn(jobs)
+	}
+}
+
 // mention notes the jobs of entries in the memory of tx's group.
 func mention(tx *store.Tx, entries []audit.Entry) {
 	jobs := mentioned.In(tx)

@@ -101,7 +101,11 @@ func creator(tx *store.Tx, inc op.Incarnation) (*op.Requester, error) {
 
 // operator reports whether a requester is an operator on the socket.
 func (g *Gate) operator(r op.Requester) bool {
-	return r.Source == op.SourceAPI && r.Agent == "" && (r.UID == 0 || r.UID == g.uid || slices.Contains(g.operates, r.UID))
+	if r.Source != op.SourceAPI || r.Agent != "" {
+		return false
+	}
+	here := r.Set == g.member && (r.UID == 0 || r.UID == g.uid || slices.Contains(g.operates, r.UID))
+	return here || slices.Contains(g.elsewhere, r.Account())
 }
 
 // asksAsOperator reports whether an operator is behind a request: on the socket, in

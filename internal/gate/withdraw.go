@@ -112,7 +112,7 @@ func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection,
 
 // Cancel withdraws the caller's own wish for a job, before any of its steps was
 // dispatched. The job ends when its last requester withdraws. Root and Config.UID
-// can cancel every job.
+// of this host can cancel every job.
 func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error) {
 	var job op.Job
 	err := g.decideOr(ctx, by, audit.Entry{Job: id.String()}, func(tx *store.Tx) (err error) {
@@ -124,7 +124,7 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 			mine = mine || r.Source != op.SourceDesired && r.UID == by.UID && r.String() == by.String()
 		}
 		// Only a caller on the socket has a uid that means anything.
-		if !mine && (by.Source != op.SourceAPI || by.UID != 0 && by.UID != g.uid) {
+		if !mine && (by.Source != op.SourceAPI || by.Set != g.member || by.UID != 0 && by.UID != g.uid) {
 			return refusal.New(refusal.NotAllowed, "%s did not ask for %s", by, id)
 		}
 		for _, s := range job.Steps {

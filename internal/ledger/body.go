@@ -14,14 +14,17 @@ import (
 // value.
 const maxChanges = 256 << 20
 
-// bodyForm is the first byte of a body.
-const bodyForm = 1
+// The first byte of a body.
+const (
+	groupForm = 1
+	baseForm  = 2
+)
 
 // maxSchema bounds the schema's number.
 const maxSchema = 1 << 20
 
-// ErrBody is returned for bytes that are no body of a group.
-var ErrBody = errors.New("the body of the group is not readable")
+// ErrBody is returned for bytes that are no body of a group or a base.
+var ErrBody = errors.New("the body is not readable")
 
 // decompressors are kept, because a new one takes 40 KiB.
 var decompressors = sync.Pool{New: func() any { return flate.NewReader(nil) }}
@@ -37,15 +40,15 @@ var compressors = sync.Pool{New: func() any {
 
 // encodeBody makes a body: its form (1 byte), the schema and the length of the changes (uvarints), and the changes,
 // compressed (RFC 1951).
-func encodeBody(schema int, changes []byte) ([]byte, error) {
+func encodeBody(form byte, schema int, changes []byte) ([]byte, error) {
 	if len(changes) > maxChanges {
-		return nil, fmt.Errorf("a group changes rows of %d bytes, and %d are the most", len(changes), maxChanges)
+		return nil, fmt.Errorf("there are rows of %d bytes, and %d are the most", len(changes), maxChanges)
 	}
 	if schema < 1 || schema > maxSchema {
 		return nil, fmt.Errorf("there is no schema %d", schema)
 	}
 	var b bytes.Buffer
-	head := binary.AppendUvarint([]byte{bodyForm}, uint64(schema))
+	head := binary.AppendUvarint([]byte{form}, uint64(schema))
 	b.Write(binary.AppendUvarint(head, uint64(len(changes))))
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
@@ -59,9 +62,9 @@ func encodeBody(schema int, changes []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeBody reads a body. It reads no more than the length that the body names, and refuses bytes behind the end.
-func decodeBody(body []byte) (schema int, changes []byte, err error) {
-	if len(body) == 0 || body[0] != bodyForm {
+// decodeBody reads a body of a form. It reads no more than the length that the body names, and refuses bytes behind the end.
+func decodeBody(form byte, body []byte) (schema int, changes []byte, err error) {
+	if len(body) == 0 || body[0] != form {
 		return 0, nil, fmt.Errorf("%w: another form", ErrBody)
 	}
 	rest := bytes.NewReader(body[1:])

@@ -101,55 +101,55 @@ func TestBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changes := rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "changes")
 		schema := rapid.IntRange(1, maxSchema).Draw(t, "schema")
-		body, err := encodeBody(schema, changes)
+		body, err := encodeBody(groupForm, schema, changes)
 		require.NoError(t, err)
-		version, got, err := decodeBody(body)
+		version, got, err := decodeBody(groupForm, body)
 		require.NoError(t, err)
 		require.Equal(t, schema, version)
 		require.Equal(t, string(changes), string(got))
-		_, _, err = decodeBody(append(slices.Clone(body), 0))
+		_, _, err = decodeBody(groupForm, append(slices.Clone(body), 0))
 		require.ErrorIs(t, err, ErrBody, "a byte behind the end")
 		n := rapid.IntRange(0, len(body)-1).Draw(t, "cut")
-		_, _, err = decodeBody(body[:n])
+		_, _, err = decodeBody(groupForm, body[:n])
 		require.ErrorIs(t, err, ErrBody, "cut after %d bytes", n)
 	})
 	for _, schema := range []int{0, -1, maxSchema + 1} {
-		_, err := encodeBody(schema, nil)
+		_, err := encodeBody(groupForm, schema, nil)
 		require.Error(t, err)
 	}
-	_, err := encodeBody(1, make([]byte, maxChanges+1))
+	_, err := encodeBody(groupForm, 1, make([]byte, maxChanges+1))
 	require.Error(t, err)
 }
 
 // TestABodyOfAnotherLength: a body names its length, and one that inflates to more is not read to its end.
 func TestABodyOfAnotherLength(t *testing.T) {
-	body, err := encodeBody(1, make([]byte, 100))
+	body, err := encodeBody(groupForm, 1, make([]byte, 100))
 	require.NoError(t, err)
 	for name, at := range map[string][2]byte{"another form": {0, 2}, "no schema": {1, 0}, "longer": {2, 99}, "shorter": {2, 101}} {
 		wrong := slices.Clone(body)
 		wrong[at[0]] = at[1]
-		_, _, err := decodeBody(wrong)
+		_, _, err := decodeBody(groupForm, wrong)
 		require.ErrorIs(t, err, ErrBody, name)
 	}
-	_, _, err = decodeBody([]byte{bodyForm, 1, 0xff, 0xff, 0xff, 0xff, 0x7f})
+	_, _, err = decodeBody(groupForm, []byte{groupForm, 1, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	require.ErrorIs(t, err, ErrBody)
 }
 
 // FuzzDecodeBody: what a body holds is encoded as a body that holds the same.
 func FuzzDecodeBody(f *testing.F) {
-	body, err := encodeBody(28, []byte("changes"))
+	body, err := encodeBody(groupForm, 28, []byte("changes"))
 	require.NoError(f, err)
 	f.Add(body)
 	f.Add([]byte{1, 1, 0, 1, 0, 0, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		schema, changes, err := decodeBody(b)
+		schema, changes, err := decodeBody(groupForm, b)
 		if err != nil {
 			require.ErrorIs(t, err, ErrBody)
 			return
 		}
-		again, err := encodeBody(schema, changes)
+		again, err := encodeBody(groupForm, schema, changes)
 		require.NoError(t, err)
-		s, c, err := decodeBody(again)
+		s, c, err := decodeBody(groupForm, again)
 		require.NoError(t, err)
 		require.Equal(t, schema, s)
 		require.Equal(t, string(changes), string(c))

@@ -98,6 +98,14 @@ func (f files) Read(_ context.Context, after uint64, most int) (out []ledger.Gro
 	return out, nil
 }
 
+func (f files) Base(context.Context) (ledger.Base, error) { return ledger.Base{}, nil }
+func (f files) BaseBody(context.Context, ledger.Base) ([]byte, error) {
+	return nil, ledger.ErrUnavailable
+}
+func (f files) PutBase(ledger.Base, []byte, uint64) error { return ledger.ErrUnavailable }
+func (f files) Mend(context.Context, uint64, uint64, ledger.Base, []byte) error {
+	return ledger.ErrUnavailable
+}
 func (f files) Beat(uint64) error                 { return nil }
 func (f files) End(context.Context, uint64) error { return ledger.ErrUnavailable }
 func (f files) Close() error                      { return nil }

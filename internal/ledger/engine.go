@@ -25,7 +25,7 @@ type Group struct {
 type Position struct {
 	Era  uint64 // the newest that was taken, 0 before the first
 	Beat uint64 // how often an active daemon said that it lives
-	Last uint64 // the number of the newest group, 0 for none
+	Last uint64 // the number of the newest group, or of the base if there is none after it; 0 for none
 }
 
 // Ended is the era of a ledger that its gate left: no daemon takes a later one.
@@ -53,12 +53,23 @@ type Engine interface {
 	// Settle says after ErrInDoubt whether the group of this era and number is kept, durably and for good. With an error,
 	// that is not known yet. After ErrFenced it is not asked again.
 	Settle(era, number uint64) (kept bool, err error)
-	// Read returns at most max groups after a number, in order.
+	// Read returns at most max groups after a number, in order. Those that a base took the place of are gone.
 	Read(ctx context.Context, after uint64, max int) ([]Group, error)
 	// Beat says that the active daemon of an era lives. ErrFenced like Append.
 	Beat(era uint64) error
 	// End ends the ledger: its era is Ended from now on, and its beat is from. ErrFenced if from is not the newest era.
 	End(ctx context.Context, from uint64) error
+	// Base returns the newest base, without its rows; its Number is 0 if there is none.
+	Base(ctx context.Context) (Base, error)
+	// BaseBody returns the rows of that base. It is an error if a newer one has taken its place.
+	BaseBody(ctx context.Context, b Base) (body []byte, err error)
+	// PutBase keeps a base as Append keeps a group, and in the same moment drops the groups up to its number, and the base
+	// before. It changes nothing if the ledger has such a base or a newer one. ErrFenced if the era is not in, because
+	// another daemon may have changed what the base rests on. After another error, Base says what came of it.
+	PutBase(b Base, body []byte, in uint64) error
+	// Mend begins an era above from, and keeps a base instead of all that the ledger has. ErrFenced if from is not the newest
+	// era. After another error nothing of it, the era alone, or all of it is kept.
+	Mend(ctx context.Context, from, era uint64, b Base, body []byte) error
 	// Close ends calls that are under way.
 	Close() error
 }

@@ -67,7 +67,13 @@ func (k *Keeper) Begin(ctx context.Context, here store.Place) error {
 // Era returns the era that Begin took, 0 before.
 func (k *Keeper) Era() uint64 { return k.era }
 
-// known checks that the ledger goes on from the database here.
+// Check checks that the ledger goes on from a place of a database here.
+func (s Settings) Check(ctx context.Context, here store.Place) error {
+	_, err := s.known(ctx, here)
+	return err
+}
+
+// known is Check, and returns how far the ledger is.
 func (s Settings) known(ctx context.Context, here store.Place) (p Position, err error) {
 	if p, err = s.Engine.Position(ctx); err != nil {
 		return p, fmt.Errorf("read how far the ledger is: %w", err)
@@ -93,7 +99,7 @@ func (s Settings) same(ctx context.Context, here store.Place) error {
 		return fmt.Errorf("read group %d of the ledger: %w", here.Number, err)
 	}
 	if len(groups) != 1 || groups[0].Number != here.Number {
-		return fmt.Errorf("%w: group %d is missing", ErrLost, here.Number)
+		return s.sameBase(ctx, here)
 	}
 	g := groups[0]
 	if DigestOf(s.Gate, g) != here.Digest || !s.Verifier.Verify(message(s.Gate, g), g.Signature) {
@@ -125,11 +131,16 @@ func (k *Keeper) After(ctx context.Context, here store.Place) ([]store.Kept, err
 	return kept, nil
 }
 
-// Read reads some of the groups after a place, and checks each.
+// Read reads some of the groups after a place, and checks each. For the zero Place, that may be the base and no group.
 func Read(ctx context.Context, e Engine, gate string, key Verifier, here store.Place) ([]store.Kept, error) {
 	groups, err := e.Read(ctx, here.Number, readAtOnce)
 	if err != nil {
 		return nil, fmt.Errorf("read the groups after %d: %w", here.Number, err)
+	}
+	if len(groups) == 0 || groups[0].Number != here.Number+1 {
+		if kept, err := begin(ctx, e, gate, key, here); err != nil || kept != nil {
+			return kept, err
+		}
 	}
 	var kept []store.Kept
 	link := linkOf(here)
@@ -137,7 +148,7 @@ func Read(ctx context.Context, e Engine, gate string, key Verifier, here store.P
 		if link, err = Verify(gate, key, link, g); err != nil {
 			return nil, err
 		}
-		schema, changes, err := decodeBody(g.Body)
+		schema, changes, err := decodeBody(groupForm, g.Body)
 		if err != nil {
 			return nil, fmt.Errorf("group %d: %w", g.Number, err)
 		}
@@ -148,7 +159,7 @@ func Read(ctx context.Context, e Engine, gate string, key Verifier, here store.P
 
 // Seal signs the next group.
 func (k *Keeper) Seal(schema int, changes []byte) (store.Place, error) {
-	body, err := encodeBody(schema, changes)
+	body, err := encodeBody(groupForm, schema, changes)
 	if err != nil {
 		return store.Place{}, err
 	}

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,6 +62,15 @@ func (w *world) start(path string) *member {
 	m.gate = gateworld.New(w.t, m.store, w.clock.Read, gate.Config{Observer: w.guests, Host: "host", Trust: trust,
 		Logger: slog.New(slog.DiscardHandler)})
 	return m
+}
+
+// join makes a standby of what the ledger has.
+func (w *world) join() *store.Store {
+	//fsck:none the test compares all tables
+	s := must.Get(store.Open(w.t.Context(), filepath.Join(w.t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations(),
+		Keeper: follower(w.ledger.Member()), Follows: true, Local: ledger.LocalNames()}))(w.t)
+	w.t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 var uid = op.Requester{Source: op.SourceAPI, UID: 1000}
@@ -131,14 +141,16 @@ func (w *world) run(guest string) error {
 	return err
 }
 
-// TestRandomDecisionsAreReplayed has a gate decide, with faults of the ledger, restarts, and other machines that take
-// over. At the end an empty store, into which the ledger is replayed, has the same tables.
+// TestRandomDecisionsAreReplayed has a gate decide, with faults of the ledger, restarts, bases, and other machines that
+// take over and join. At the end each member that goes on has the same rows, and an empty store, into which the ledger is
+// replayed, has the same tables.
 func TestRandomDecisionsAreReplayed(t *testing.T) {
-	groups := 0
+	groups, bases, followed := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
+		var joined []*store.Store
 		for range rapid.IntRange(5, 25).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 9).Draw(rt, "event") {
+			switch rapid.IntRange(0, 11).Draw(rt, "event") {
 			case 0:
 				w.now.engine.Order(rapid.SampledFrom([]memory.Fault{memory.Lost, memory.InDoubt, memory.InDoubtKept, memory.LateKept}).Draw(rt, "fault"))
 			case 1:
@@ -157,6 +169,16 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 				_, err := was.gate.PutSet(t.Context(), uid, "old", "", []byte("x"))
 				require.ErrorIs(rt, err, refusal.Unavailable, "another took over")
 				require.NoError(rt, was.store.Close())
+			case 4:
+				m := w.ledger.Member()
+				m.Order(rapid.SampledFrom([]memory.Fault{memory.None, memory.None, memory.Lost, memory.InDoubt, memory.InDoubtKept}).Draw(rt, "fault"))
+				if _, n, err := ledger.Compact(t.Context(), settingsOf(m), imageOf(t, w.now.path, gate.Migrations())); err == nil && n > 0 {
+					bases++
+				}
+			case 5:
+				if must.Get(w.ledger.Member().Position(t.Context()))(t).Last > 0 { // there is no gate before
+					joined = append(joined, w.join())
+				}
 			}
 			what := rapid.SampledFrom([]string{"submit", "run", "run", "approve", "reject", "cancel", "set", "unset", "tick"}).Draw(rt, "what")
 			guest := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "guest")
@@ -169,7 +191,21 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 		w.now = w.start(w.now.path) // what is in doubt is known at the start
 		require.NoError(rt, w.now.store.Close())
 		require.NoError(rt, ledgertest.Compare(t.Context(), w.ledger.Member(), w.now.path, gate.Migrations()))
-		groups += len(w.ledger.Groups())
+		want := imageOf(t, w.now.path, gate.Migrations())
+		for _, s := range joined {
+			if _, err := s.Follow(t.Context()); errors.Is(err, ledger.ErrBehind) {
+				continue
+			} else {
+				require.NoError(rt, err)
+			}
+			have := imageOf(t, s.Path(), gate.Migrations())
+			require.Equal(rt, want.Place, have.Place)
+			require.True(rt, bytes.Equal(want.Changes, have.Changes), "a member has other rows")
+			followed++
+		}
+		groups += int(want.Number)
 	})
 	require.Greater(t, groups, 100, "gates that decided nothing show nothing")
+	require.Greater(t, bases, 5)
+	require.Greater(t, followed, 5)
 }

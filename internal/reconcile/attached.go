@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"gated/internal/base/op"
@@ -117,7 +116,7 @@ func newShares(most int) *shares {
 // share names the share for a requester: all agents of a uid have one, and all sets of desired state have one.
 func share(by op.Requester) string {
 	if by.Source == op.SourceAPI {
-		return fmt.Sprintf("uid:%d", by.UID)
+		return by.Payer()
 	}
 	return string(by.Source)
 }

@@ -89,7 +89,7 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 		handle.Close()
 		return nil, err
 	}
-	e := &entry{Registration: Registration{Name: w.Name, UID: by.UID, At: r.cfg.Now().UTC(),
+	e := &entry{Registration: Registration{Name: w.Name, UID: by.UID, Member: r.cfg.Member, At: r.cfg.Now().UTC(),
 		Process: proc.ID{PID: p.PID, Start: p.Start, Boot: r.cfg.Boot}}, handle: handle}
 	if err := r.enter(e); err != nil {
 		handle.Close()

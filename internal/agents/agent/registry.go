@@ -31,6 +31,7 @@ type Registration struct {
 	ID      int64
 	Name    string
 	UID     uint32
+	Member  string  // on whose host; empty on a gate without callers of other members
 	Process proc.ID // zero for a token
 	Token   string  // hex SHA-256 of the token; empty for a process
 	At      time.Time
@@ -55,6 +56,8 @@ type Config struct {
 	// Ended is called once for each registered process that ended, from a goroutine of its own. The name stays taken
 	// until Ended returns, so that the old registration's reservations can end before a new one begins.
 	Ended func(Registration)
+
+	Member string // of whose host the registry is; empty on a gate without callers of other members
 
 	Table Table  // nil means the kernel's
 	Boot  string // empty means the kernel's
@@ -179,8 +182,8 @@ CREATE UNIQUE INDEX agents_token ON agents(token) WHERE token <> '';
 // Add stores a registration and returns its number. If the name, process or token is registered already, it is a
 // Conflict.
 func Add(tx *store.Tx, r Registration) (id int64, err error) {
-	id, err = tx.Insert(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
-		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
+	id, err = tx.Insert(`INSERT INTO agents(name, uid, member, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Name, int64(r.UID), r.Member, r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
 	if errors.Is(err, store.ErrConstraint) {
 		return 0, refusal.New(refusal.Conflict, "the name %q, its process or its token is registered", r.Name)
 	}
@@ -219,7 +222,7 @@ func Registered(tx *store.Tx, name string, id int64) (ok bool, err error) {
 
 // All returns the registrations, by name.
 func All(tx *store.Tx) ([]Registration, error) {
-	rows, err := tx.Query(`SELECT id, name, uid, pid, start, boot, token, at FROM agents ORDER BY name`)
+	rows, err := tx.Query(`SELECT id, name, uid, member, pid, start, boot, token, at FROM agents ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +232,7 @@ func All(tx *store.Tx) ([]Registration, error) {
 		var r Registration
 		var id proc.ID
 		var start, at int64
-		if err := rows.Scan(&r.ID, &r.Name, &r.UID, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
+		if err := rows.Scan(&r.ID, &r.Name, &r.UID, &r.Member, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
 			return nil, err
 		}
 		id.Start = uint64(start)
@@ -238,6 +241,18 @@ func All(tx *store.Tx) ([]Registration, error) {
 	}
 	return all, rows.Err()
 }
+
+// SchemaMembers tells processes, tokens and equal uids of several members apart.
+const SchemaMembers = `
+ALTER TABLE agents ADD COLUMN member TEXT NOT NULL DEFAULT ''; -- on whose host; empty on a gate without callers of other members
+DROP INDEX agents_process;
+DROP INDEX agents_token;
+CREATE UNIQUE INDEX agents_process ON agents(member, pid, start, boot) WHERE pid <> 0;
+CREATE UNIQUE INDEX agents_token ON agents(member, token) WHERE token <> '';
+`
+
+// Account returns the uid and the member on whose host it is.
+func (r Registration) Account() op.Account { return op.Account{UID: r.UID, Member: r.Member} }
 
 // entry is one registration. Before it is committed, it takes its name and process, but names no caller.
 type entry struct {

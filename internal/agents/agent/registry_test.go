@@ -329,7 +329,7 @@ func TestTokensLeaveRoomForProcesses(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	s := storetest.Open(t, filepath.Join(t.TempDir(), "agents.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "agents", SQL: Schema}}}, nil)
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "agents", SQL: Schema + SchemaMembers}}}, nil)
 	a := Registration{Name: "a", UID: 1<<32 - 2, Process: proc.ID{PID: 7, Start: 1 << 60, Boot: "b"}, At: newYear}
 	b := Registration{Name: "b", UID: 1, Token: hashOf("t"), At: newYear}
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {

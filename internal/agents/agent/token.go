@@ -39,7 +39,7 @@ func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, com
 	b := make([]byte, tokenBytes)
 	rand.Read(b) // never fails (crypto/rand)
 	token := base64.RawURLEncoding.EncodeToString(b)
-	e := &entry{Registration: Registration{Name: name, UID: by.UID, Token: hashOf(token), At: r.cfg.Now().UTC()}}
+	e := &entry{Registration: Registration{Name: name, UID: by.UID, Member: r.cfg.Member, Token: hashOf(token), At: r.cfg.Now().UTC()}}
 	if err := r.admitToken(e); err != nil {
 		return Registration{}, "", err
 	}

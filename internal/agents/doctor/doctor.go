@@ -140,7 +140,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 	if me.Agent != nil {
 		r.add(whatCaller, OK, "agent %s, bound to a %s", op.Shown(me.Agent.Name), op.Shown(me.Agent.Bound))
 	} else {
-		r.add(whatCaller, Note, "uid:%d, no agent: %s", me.UID, op.Shown(me.Why)).
+		r.add(whatCaller, Note, "uid:%s, no agent: %s", op.Shown(me.Account()), op.Shown(me.Why)).
 			hint("gated agent register NAME")
 	}
 	return true

@@ -153,7 +153,7 @@ func (d Doctor) tidy(ctx context.Context, r *Report, gate Gate) {
 	}
 	var left []api.Agent
 	for _, a := range list {
-		if leftName().MatchString(a.Name) && a.PID == 0 && a.UID == me.UID && d.Now().Sub(a.RegisteredAt) > probeTTL {
+		if leftName().MatchString(a.Name) && a.PID == 0 && a.Account() == me.Account() && d.Now().Sub(a.RegisteredAt) > probeTTL {
 			left = append(left, a)
 		}
 	}

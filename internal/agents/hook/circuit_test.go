@@ -174,6 +174,16 @@ func TestWhatIsNoFailureOfTheDaemon(t *testing.T) {
 	require.Equal(t, KindOpen, g.ask(t))
 }
 
+// A standby that cannot ask the member that decides is as good as no daemon.
+func TestAStandbyThatCannotAskIsNoDaemon(t *testing.T) {
+	g := newGate(t)
+	g.err = refusal.New(refusal.Standby, "member node1 decides, and does not answer")
+	for range tripAt {
+		require.Equal(t, KindUnreachable, g.ask(t))
+	}
+	require.Equal(t, KindOpen, g.ask(t))
+}
+
 func TestEachGateHasItsCircuit(t *testing.T) {
 	g := newOpened(t)
 	other := newGate(t)

@@ -129,7 +129,7 @@ func kindOf(err error) Kind {
 		return KindInternal
 	case errors.Is(err, context.DeadlineExceeded):
 		return KindTimeout
-	case !errors.As(err, &r):
+	case !errors.As(err, &r), r.Code == refusal.Standby: // this daemon lives, and the one that decides does not answer
 		return KindUnreachable
 	case r.Code == refusal.Unavailable || r.Code == refusal.Internal || r.Code == refusal.SchemaTooNew:
 		return KindBroken

@@ -64,8 +64,8 @@ func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (
 	}
 	r, err := read(tx, id, now)
 	if err == nil && !r.Holder.Same(holder) {
-		err = refusal.New(refusal.NotHolder, "%s (uid %d) has %v, not %s (uid %d)",
-			r.Holder, r.Holder.UID, id, holder, holder.UID).
+		err = refusal.New(refusal.NotHolder, "%s (uid %v) has %v, not %s (uid %v)",
+			r.Holder, r.Holder.Account(), id, holder, holder.Account()).
 			WithHint("its holder can release or transfer it; operators can by a signature")
 	}
 	return r, err
@@ -79,7 +79,7 @@ func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation,
 		return nil, err
 	}
 	all, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) {
-		some, err := list(tx, sqlMine, holder.Name, int64(holder.UID), out.now.UnixNano(), out.room)
+		some, err := list(tx, sqlMine, holder.Name, int64(holder.UID), holder.Member, out.now.UnixNano(), out.room)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) 
 
 // regionOf returns the paths of a reservation, or TooComplex if that takes more work than is left.
 func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
-	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
+	in := region{path: r.Scope.Key(), fold: r.Scope.Fold}
 	for _, text := range r.Patterns {
 		p, err := b.patterns.read(reading{text, in.fold}, left)
 		if err != nil {

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"path"
 	"slices"
@@ -27,7 +28,8 @@ type Claim struct {
 
 // region is a set of paths: patterns, read relative to a place.
 type region struct {
-	path     string
+	path     string // Place.Key
+	names    Names  // empty for what is in the tables
 	fold     bool
 	patterns []pattern
 	sum      []byte // digest, if it was made
@@ -105,7 +107,11 @@ func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*
 		return nil, refusal.New(refusal.OverLimit, "%d patterns are more than %d", len(patterns), limit).
 			WithHint("use wildcards, or ask several times")
 	}
-	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Path, fold: p.Fold}, known: new(survey)}
+	names := Names{Path: p.Path}
+	if p.Names != nil {
+		names, p.Names = *p.Names, nil
+	}
+	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Key(), names: names, fold: p.Fold}, known: new(survey)}
 	for _, text := range patterns {
 		if err := w.add(text); err != nil {
 			return nil, err
@@ -118,11 +124,33 @@ func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*
 
 // add reads a pattern, unless the region has it already. An absolute one may be below the scope.
 func (r *region) add(text string) error {
-	p, err := glob.Parse(text, glob.Options{Scope: r.path, FoldCase: r.fold})
+	p, err := glob.Parse(text, glob.Options{Scope: cmp.Or(r.names.Path, PlaceOf(r.path).Path), FoldCase: r.fold})
 	if err != nil {
 		return err
 	}
+	if err := r.reaches(p, text); err != nil {
+		return err
+	}
 	r.patterns = append(r.patterns, pattern{Pattern: p, asked: text, prefix: prefixOf(r.path, p)})
+	return nil
+}
+
+// reaches refuses a pattern that matches something in a shared scope below the place: other members name that otherwise, so
+// the claim would not be compared with theirs.
+func (r *region) reaches(p glob.Pattern, text string) error {
+	for _, dir := range r.names.Shared {
+		for _, into := range []string{glob.Quote(dir), glob.Quote(dir) + "/**"} {
+			q, err := glob.Parse(into, glob.Options{FoldCase: r.fold})
+			if err != nil {
+				return err
+			}
+			left := int64(smallWork)
+			if overlap, known := glob.OverlapWithin(p, "", q, &left); overlap || !known {
+				return refusal.New(refusal.BadParams, "the pattern %.80q reaches into %s, which is a shared scope of several members", text, dir).
+					WithHint("reserve in that directory itself: --scope DIR")
+			}
+		}
+	}
 	return nil
 }
 
@@ -183,7 +211,7 @@ func holderOf(by op.Requester) (Holder, error) {
 	if by.Source == op.SourceDesired || by.Source == op.SourceGate {
 		return Holder{}, refusal.New(refusal.NotAllowed, "%s reserves nothing", by)
 	}
-	h := Holder{Name: op.AgentName(by.Agent), UID: by.UID}
+	h := Holder{Name: op.AgentName(by.Agent), UID: by.UID, Member: by.Account().Member}
 	if h.Name == "" {
 		return h, nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Check returns the reservations of others that overlap paths, by id. It returns at most MaxConflicts, and whether
-// there are more. It grants and registers nothing. Of the place only Path and Fold matter. It ignores claims that wait.
+// there are more. It grants and registers nothing. Of the place, Device and Inode do not matter. It ignores claims that wait.
 // Its refusals are those of Reserve for the same question.
 func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []string, m Mode) (conflicts []Conflict, more bool, err error) {
 	w, err := readWish(by, p, patterns, m, MaxCheck)
@@ -25,7 +25,7 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	in, err := b.checked(ctx, w, b.inside)
 	if errors.Is(err, refusal.TooComplex) {
 		var done func()
-		if done, err = b.turn(ctx, by.UID); err == nil {
+		if done, err = b.turn(ctx, by.Account().Lane()); err == nil {
 			defer done()
 			in, err = b.checked(ctx, w, maxWork)
 		}
@@ -129,7 +129,7 @@ func wide(pattern string) bool {
 
 // described says which holder has a reservation, since when and until when.
 func described(c Conflict) string {
-	text := fmt.Sprintf("%s of %v, which %s (uid %d, %s) has had since %s, till %s", shownPattern(c.Overlaps), c.ID, c.Holder, c.Holder.UID,
+	text := fmt.Sprintf("%s of %v, which %s (uid %v, %s) has had since %s, till %s", shownPattern(c.Overlaps), c.ID, c.Holder, c.Holder.Account(),
 		c.Life(), moment(c.CreatedAt), moment(c.ExpiresAt))
 	if c.Mode == Shared {
 		text += ", shared"

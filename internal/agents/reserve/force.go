@@ -34,7 +34,7 @@ func (v View) Fingerprint() op.Fingerprint {
 // receiver.
 func (r Reservation) Handover(to Holder) op.Fingerprint {
 	text := r.appendCovered(fmt.Appendf(nil, "one of scope %s\n", r.Scope.ID))
-	return op.FingerprintOf(fmt.Appendf(text, "to %q %d %d\n", to.Name, to.UID, to.Registration))
+	return op.FingerprintOf(fmt.Appendf(text, "to %q %v %d\n", to.Name, to.Account(), to.Registration))
 }
 
 // Receiver returns the holder that a transfer to an agent's name would have now. Without a registration, its
@@ -47,7 +47,7 @@ func (b *Book) Receiver(name string) Holder {
 }
 
 func (r Reservation) appendCovered(text []byte) []byte {
-	return fmt.Appendf(text, "%v %s %q %d %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.UID, r.Patterns)
+	return fmt.Appendf(text, "%v %s %q %v %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.Account(), r.Patterns)
 }
 
 // View returns a scope and its reservations; UnknownTarget if there is no such scope.

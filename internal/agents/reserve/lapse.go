@@ -162,7 +162,7 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit, leave int) 
 	if h.Registration == 0 {
 		return nil, nil // a bare uid has no process whose end is known
 	}
-	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Registration, limit+leave)
+	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Member, h.Registration, limit+leave)
 	if err != nil {
 		return nil, err
 	}

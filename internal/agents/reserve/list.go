@@ -15,6 +15,7 @@ import (
 // Query says which reservations to list. An empty member matches all.
 type Query struct {
 	Scope  string // a scope's id
+	In     string // as in Place, with Path
 	Path   string // a scope's path; scopes below it count too
 	Holder string // as Holder.String has it
 	After  op.ReservationID
@@ -30,7 +31,7 @@ const (
 	sqlListBelow = sqlColumns + `FROM scopes AS s CROSS JOIN reservations AS r ON r.scope = s.id
 		WHERE s.path >= ?6 AND s.path < ?8 AND (s.path = ?6 OR s.path > ?7)
 		AND r.id > ?1 AND r.expires_at > ?2 AND (?3 = 0 OR r.scope = ?3) AND (?4 = '' OR ` + sqlShownHolder + ` = ?4) ORDER BY r.id LIMIT ?5`
-	sqlShownHolder = `CASE r.agent WHEN '' THEN 'uid:' || r.uid ELSE r.agent END`
+	sqlShownHolder = `CASE r.agent WHEN '' THEN 'uid:' || r.uid || iif(r.member = '', '', '@' || r.member) ELSE r.agent END`
 )
 
 // List returns reservations in force, by id. An unknown id of a scope is UnknownTarget. An unknown path has an empty
@@ -58,7 +59,7 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 			all, err = listUpTo(tx, q.Bytes, sqlList, args...)
 			return err
 		}
-		dir := path.Clean(q.Path)
+		dir := Place{In: q.In, Path: path.Clean(q.Path)}.Key()
 		after, before := below(dir)
 		all, err = listUpTo(tx, q.Bytes, sqlListBelow, append(args, dir, after, before)...)
 		return err
@@ -66,12 +67,12 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 	return b.living(all), err
 }
 
-const sqlFirstOf = `SELECT id FROM reservations WHERE agent = ? AND uid = ? AND expires_at > ? ORDER BY id LIMIT 1`
+const sqlFirstOf = `SELECT id FROM reservations WHERE agent = ? AND uid = ? AND member = ? AND expires_at > ? ORDER BY id LIMIT 1`
 
 // Holds returns, in the caller's transaction, the first reservation that a holder has in force, in any scope, kept or
 // not. It returns 0 if there is none.
 func (b *Book) Holds(tx *store.Tx, h Holder) (id op.ReservationID, err error) {
-	err = tx.QueryRow(sqlFirstOf, h.Name, int64(h.UID), b.cfg.Now().UnixNano()).Scan(&id)
+	err = tx.QueryRow(sqlFirstOf, h.Name, int64(h.UID), h.Member, b.cfg.Now().UnixNano()).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}

@@ -107,7 +107,7 @@ func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) ([]holding, error)
 		p, err := b.patterns.read(reading{c.pattern, c.fold}, &out.queueLeft)
 		all = append(all, holding{c.id, c.mode, region{path: c.path, fold: c.fold, patterns: []pattern{{Pattern: p, asked: c.pattern, prefix: c.prefix}}}})
 		return out.queueLeft >= 0, err
-	}, sqlHoldings, h.Name, int64(h.UID), out.now.UnixNano())
+	}, sqlHoldings, h.Name, int64(h.UID), out.now.UnixNano(), h.Member)
 	if err == nil && out.queueLeft < 0 {
 		err = tooComplex("")
 	}

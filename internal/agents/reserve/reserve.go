@@ -120,7 +120,7 @@ func (b *Book) still(tx *store.Tx, s Scope) error {
 // reservation with that digest of patterns, or 0.
 func own(tx *store.Tx, p Place, h Holder, digest []byte, now time.Time) (s Scope, n int, same op.ReservationID, err error) {
 	var id, at int64
-	err = tx.QueryRow(sqlOwn, digest, h.Name, int64(h.UID), now.UnixNano(), p.Path, int64(p.Device), int64(p.Inode)).Scan(&id, &at, &n, &same)
+	err = tx.QueryRow(sqlOwn, digest, h.Name, int64(h.UID), now.UnixNano(), p.Key(), int64(p.Device), int64(p.Inode), h.Member).Scan(&id, &at, &n, &same)
 	if err == nil && id != 0 {
 		s = Scope{ID: scopeID(id), Place: p, At: fromNano(at)}
 	}
@@ -133,7 +133,7 @@ func full(s Place, h Holder, n int) error {
 		return nil
 	}
 	return refusal.New(refusal.OverLimit, "%s has %d reservations in %s already, and may have %d",
-		h, n, s.Path, MaxPerHolder).
+		h, n, s, MaxPerHolder).
 		WithHint("release some, or reserve several patterns at once")
 }
 

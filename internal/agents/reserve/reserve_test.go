@@ -20,7 +20,7 @@ func TestWhatIsReservedIsNobodyElses(t *testing.T) {
 	c.Reason = "renames"
 	g := w.reserve(c)
 	require.Equal(t, Granted{Reservation: Reservation{ID: 1, Scope: Scope{ID: "s1", Place: repo, At: noon}, Patterns: []string{"docs/", "src/**"},
-		Mode: Exclusive, Holder: Holder{"builder", 1000, 1}, Alive: true, Reason: "renames", CreatedAt: noon, ExpiresAt: noon.Add(DefaultTTL)}}, g)
+		Mode: Exclusive, Holder: Holder{Name: "builder", UID: 1000, Registration: 1}, Alive: true, Reason: "renames", CreatedAt: noon, ExpiresAt: noon.Add(DefaultTTL)}}, g)
 
 	_, conflicts, err := w.Reserve(t.Context(), claim(tester, "lib/x", "src/a/b.go"))
 	require.ErrorIs(t, err, refusal.Conflict)

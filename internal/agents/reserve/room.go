@@ -12,7 +12,7 @@ import (
 type use struct{ reservations, weight int }
 
 const sqlUse = `SELECT coalesce(sum(agent = ?1), 0), coalesce(sum(iif(agent = ?1, weight, 0)), 0), count(*), coalesce(sum(weight), 0)
-	FROM reservations WHERE uid = ?2 AND expires_at > ?3 AND id <> ?4`
+	FROM reservations WHERE uid = ?2 AND member = ?5 AND expires_at > ?3 AND id <> ?4`
 
 // weight is what a pattern counts for in the limits, in bytes: its text, and a fixed part, because each search near it
 // compares even the shortest one.
@@ -42,7 +42,7 @@ func (w *wish) light() error {
 // none.
 func room(tx *store.Tx, h Holder, weight int, but op.ReservationID, now time.Time) error {
 	var own, all use
-	err := tx.QueryRow(sqlUse, h.Name, int64(h.UID), now.UnixNano(), int64(but)).Scan(&own.reservations, &own.weight, &all.reservations, &all.weight)
+	err := tx.QueryRow(sqlUse, h.Name, int64(h.UID), now.UnixNano(), int64(but), h.Member).Scan(&own.reservations, &own.weight, &all.reservations, &all.weight)
 	switch {
 	case err != nil:
 		return err
@@ -56,11 +56,11 @@ func room(tx *store.Tx, h Holder, weight int, but op.ReservationID, now time.Tim
 			weightOfPattern, MaxWeight).WithHint("release some, or use wildcards, as in dir/**")
 	case all.reservations >= MaxPerUID:
 		return refusal.New(refusal.OverLimit,
-			"uid %d has %d reservations on this host already, under all its names, and may have %d", h.UID, all.reservations, MaxPerUID).
+			"uid %v has %d reservations on this host already, under all its names, and may have %d", h.Account(), all.reservations, MaxPerUID).
 			WithHint("gated reservations --all shows whose they are; let some of them be released")
 	case all.weight+weight > MaxWeightPerUID:
 		return refusal.New(refusal.OverLimit,
-			"uid %d would have patterns that weigh %d bytes, under all its names, and may have %d", h.UID, all.weight+weight, MaxWeightPerUID).
+			"uid %v would have patterns that weigh %d bytes, under all its names, and may have %d", h.Account(), all.weight+weight, MaxWeightPerUID).
 			WithHint("gated reservations --all shows whose they are; let some of them be released")
 	}
 	return nil

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	sqlColumns = `SELECT r.id, r.agent, r.uid, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
+	sqlColumns = `SELECT r.id, r.agent, r.uid, r.member, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
 		s.id, s.path, s.device, s.inode, s.at,
 		(SELECT group_concat(p.pattern, char(0)) FROM reservation_patterns AS p WHERE p.reservation = r.id) `
 	sqlReservation = sqlColumns + `FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
 	sqlByID        = sqlReservation + `WHERE r.id = ?`
-	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id LIMIT ?`
+	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.member = ? AND r.expires_at > ? ORDER BY r.id LIMIT ?`
 	sqlOfScope     = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
-	sqlBoundTo     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.registration = ? AND r.registration <> 0 AND r.keep = 0 LIMIT ?`
+	sqlBoundTo     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.member = ? AND r.registration = ? AND r.registration <> 0 AND r.keep = 0 LIMIT ?`
 	sqlDue         = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
 	sqlOwn         = `SELECT coalesce(max(s.id), 0), coalesce(max(s.at), 0), count(r.id), coalesce(min(CASE WHEN r.digest = ?1 THEN r.id END), 0)
-		FROM scopes AS s LEFT JOIN reservations AS r ON r.scope = s.id AND r.agent = ?2 AND r.uid = ?3 AND r.expires_at > ?4
+		FROM scopes AS s LEFT JOIN reservations AS r ON r.scope = s.id AND r.agent = ?2 AND r.uid = ?3 AND r.member = ?8 AND r.expires_at > ?4
 		WHERE s.path = ?5 AND s.device = ?6 AND s.inode = ?7`
-	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlInsert = `INSERT INTO reservations(scope, agent, uid, member, registration, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertPattern = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
-	sqlSetHolder     = `UPDATE reservations SET agent = ?, uid = ?, registration = ?, keep = 0 WHERE id = ?`
+	sqlSetHolder     = `UPDATE reservations SET agent = ?, uid = ?, member = ?, registration = ?, keep = 0 WHERE id = ?`
 	sqlSetTerms      = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
 	sqlSetTimes      = `UPDATE reservations SET expires_at = ?, due_at = ? WHERE id = ?`
 	sqlAnnounced     = `UPDATE reservations SET due_at = expires_at WHERE id = ?`
@@ -84,9 +84,11 @@ func listUpTo(tx *store.Tx, bytes int, query string, args ...any) ([]Reservation
 func scan(from func(...any) error) (Reservation, error) {
 	var r Reservation
 	var scope, device, inode, at, created, expires int64
+	var key string
 	var patterns sql.NullString
-	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
-		&scope, &r.Scope.Path, &device, &inode, &at, &patterns)
+	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Member, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
+		&scope, &key, &device, &inode, &at, &patterns)
+	r.Scope.In, r.Scope.Path = PlaceOf(key).In, PlaceOf(key).Path
 	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
 	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
 	if patterns.Valid { // only a damaged database has none
@@ -99,7 +101,7 @@ func scan(from func(...any) error) (Reservation, error) {
 // insert writes a new reservation, and sets its id.
 func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	due := dueAt(r.ExpiresAt, ttl)
-	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
+	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Member, r.Holder.Registration, string(r.Mode), in.fold,
 		in.digest(), in.weight(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), due)
 	if err != nil {
 		return err
@@ -167,4 +169,11 @@ CREATE TABLE reservation_patterns(
 	PRIMARY KEY(prefix, reservation, pattern)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX reservation_patterns_of ON reservation_patterns(reservation);
+`
+
+// SchemaMembers tells equal uids of several members apart.
+const SchemaMembers = `
+ALTER TABLE reservations ADD COLUMN member TEXT NOT NULL DEFAULT ''; -- of the holder; empty on a gate without callers of other members
+DROP INDEX reservations_holder;
+CREATE INDEX reservations_holder ON reservations(uid, member, agent, scope, expires_at, weight);
 `

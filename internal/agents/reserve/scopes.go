@@ -109,7 +109,7 @@ func readScope(tx *store.Tx, id string) (Scope, error) {
 }
 
 func findScope(tx *store.Tx, p Place) (s Scope, found bool, err error) {
-	s, err = scanScope(tx.QueryRow(sqlScopeAt, p.Path, int64(p.Device), int64(p.Inode)).Scan)
+	s, err = scanScope(tx.QueryRow(sqlScopeAt, p.Key(), int64(p.Device), int64(p.Inode)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Scope{}, false, nil
 	}
@@ -136,14 +136,16 @@ func placeScope(tx *store.Tx, p Place, now time.Time) (Scope, error) {
 			return s, refusal.New(refusal.OverLimit, "there are reservations in %d scopes already", n).WithHint("release some")
 		}
 	}
-	id, err := tx.Insert(sqlNewScope, p.Path, int64(p.Device), int64(p.Inode), p.Fold, now.UnixNano())
+	id, err := tx.Insert(sqlNewScope, p.Key(), int64(p.Device), int64(p.Inode), p.Fold, now.UnixNano())
 	return Scope{ID: scopeID(id), Place: p, At: fromNano(now.UnixNano())}, err
 }
 
 func scanScope(scan func(...any) error) (Scope, error) {
 	var s Scope
 	var id, device, inode, at int64
-	err := scan(&id, &s.Path, &device, &inode, &s.Fold, &at)
+	var key string
+	err := scan(&id, &key, &device, &inode, &s.Fold, &at)
+	s.In, s.Path = PlaceOf(key).In, PlaceOf(key).Path
 	s.ID, s.Device, s.Inode, s.At = scopeID(id), uint64(device), uint64(inode), fromNano(at)
 	return s, err
 }

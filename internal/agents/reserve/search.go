@@ -44,25 +44,26 @@ type candidate struct {
 	id              op.ReservationID
 	agent           string
 	uid             uint32
+	member          string
 	mode            Mode
 	fold            bool
 	scope           int64
 	path            string // of its scope
 }
 
-func (c candidate) holder() Holder { return Holder{Name: c.agent, UID: c.uid} }
+func (c candidate) holder() Holder { return Holder{Name: c.agent, UID: c.uid, Member: c.member} }
 
 // The candidates at given paths, those below given paths, those of later reservations, and those of a holder. In
 // sqlNear a path of the second list has no "/" at its end; "0" is the byte after "/".
 const (
-	sqlCandidate  = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path FROM `
+	sqlCandidate  = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.member, r.mode, r.fold, r.scope, s.path FROM `
 	sqlOfPatterns = `reservation_patterns AS p CROSS JOIN reservations AS r ON r.id = p.reservation CROSS JOIN scopes AS s ON s.id = r.scope `
 	sqlOfRows     = sqlCandidate + `reservations AS r CROSS JOIN reservation_patterns AS p ON p.reservation = r.id CROSS JOIN scopes AS s ON s.id = r.scope `
 	sqlAt         = sqlCandidate + sqlOfPatterns + `WHERE p.prefix IN (SELECT value FROM json_each(?1)) AND r.expires_at > ?2`
 	sqlNear       = sqlAt + ` UNION ALL ` + sqlCandidate + `json_each(?3) AS d CROSS JOIN ` + sqlOfPatterns +
 		`WHERE p.prefix > d.value || '/' AND p.prefix < d.value || '0' AND r.expires_at > ?2`
 	sqlNewer    = sqlOfRows + `WHERE r.id > ?1 AND r.expires_at > ?2`
-	sqlHoldings = sqlOfRows + `WHERE r.agent = ?1 AND r.uid = ?2 AND r.expires_at > ?3`
+	sqlHoldings = sqlOfRows + `WHERE r.agent = ?1 AND r.uid = ?2 AND r.member = ?4 AND r.expires_at > ?3`
 )
 
 // near compares all that can overlap the region by the prefixes: those at or above each pattern's prefix and, for
@@ -112,7 +113,7 @@ func each(tx *store.Tx, fn func(candidate) (bool, error), query string, args ...
 	defer rows.Close()
 	for rows.Next() {
 		var c candidate
-		if err := rows.Scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &c.mode, &c.fold, &c.scope, &c.path); err != nil {
+		if err := rows.Scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &c.member, &c.mode, &c.fold, &c.scope, &c.path); err != nil {
 			return err
 		}
 		if next, err := fn(c); err != nil || !next {

@@ -165,7 +165,7 @@ func (w *world) others(p Place, n int, name func(int) string) {
 			if err := in.add(name(i)); err != nil {
 				return err
 			}
-			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{fmt.Sprintf("other%d", i/MaxPerHolder), uint32(10_000 + i/MaxPerHolder), int64(1000 + i/MaxPerHolder)},
+			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{Name: fmt.Sprintf("other%d", i/MaxPerHolder), UID: uint32(10_000 + i/MaxPerHolder), Registration: int64(1000 + i/MaxPerHolder)},
 				CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
 			if err := insert(tx, &r, in, MaxTTL); err != nil {
 				return err

@@ -25,7 +25,7 @@ type survey struct {
 	unseen  error // TooComplex: the search is not complete
 }
 
-const sqlStanding = `SELECT r.id, r.agent, r.uid, r.mode FROM json_each(?) AS j CROSS JOIN reservations AS r ON r.id = j.value
+const sqlStanding = `SELECT r.id, r.agent, r.uid, r.member, r.mode FROM json_each(?) AS j CROSS JOIN reservations AS r ON r.id = j.value
 	WHERE r.expires_at > ?`
 
 func (b *Book) search(tx *store.Tx, now time.Time, left *int64, w *wish, max int) *search {
@@ -59,7 +59,7 @@ func (b *Book) survey(ctx context.Context, w *wish) error {
 	if err := b.look(ctx, w, b.inside); err != nil || w.known.unseen == nil || len(w.inTheWay(w.known.hits)) > 0 {
 		return err
 	}
-	done, err := b.turn(ctx, w.holder.UID)
+	done, err := b.turn(ctx, w.holder.Account().Lane())
 	if err != nil {
 		return err
 	}
@@ -133,11 +133,11 @@ func (s *search) standing(known hits) error {
 	defer rows.Close()
 	for rows.Next() {
 		var now hit
-		if err := rows.Scan(&now.id, &now.agent, &now.uid, &now.mode); err != nil {
+		if err := rows.Scan(&now.id, &now.agent, &now.uid, &now.member, &now.mode); err != nil {
 			return err
 		}
 		h := *known[now.id]
-		h.agent, h.uid, h.mode = now.agent, now.uid, now.mode
+		h.agent, h.uid, h.member, h.mode = now.agent, now.uid, now.member, now.mode
 		s.hits[h.id] = &h
 	}
 	return rows.Err()

@@ -129,7 +129,7 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, nea
 		return in, refusal.New(refusal.Conflict, "")
 	}
 	r.Holder, r.Keep = to, false // the receiver did not ask that it outlives its process
-	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
+	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Member, to.Registration, int64(r.ID)); err != nil {
 		return in, err
 	}
 	// The claims that wait for it now wait for the receiver. What the receiver waits for may now have to wait for such

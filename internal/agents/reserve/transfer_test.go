@@ -21,7 +21,7 @@ func TestTransfer(t *testing.T) {
 	r, err := w.Transfer(t.Context(), a, g.ID, "b")
 	require.NoError(t, err)
 	want := g.Reservation
-	want.Holder = Holder{"b", 2, 2}
+	want.Holder = Holder{Name: "b", UID: 2, Registration: 2}
 	require.Equal(t, want, r)
 	require.Equal(t, []Reservation{want}, w.all())
 	w.refused(claim(a, "src/x"), refusal.Conflict)
@@ -133,8 +133,8 @@ func TestForceTransfer(t *testing.T) {
 	require.ErrorIs(t, force(seen, second.ID, "b"), refusal.StaleTarget, "another one was seen")
 	w.register("c", 3)
 	require.ErrorIs(t, force(seen, g.ID, "c"), refusal.StaleTarget, "another one was to get it")
-	require.ErrorIs(t, force(g.Handover(Holder{"b", 2, 1}), g.ID, "b"), refusal.StaleTarget, "an earlier one of that name")
-	require.ErrorIs(t, force(g.Handover(Holder{"b", 1, 2}), g.ID, "b"), refusal.StaleTarget, "one of another uid")
+	require.ErrorIs(t, force(g.Handover(Holder{Name: "b", UID: 2, Registration: 1}), g.ID, "b"), refusal.StaleTarget, "an earlier one of that name")
+	require.ErrorIs(t, force(g.Handover(Holder{Name: "b", UID: 1, Registration: 2}), g.ID, "b"), refusal.StaleTarget, "one of another uid")
 	require.ErrorIs(t, force(g.Handover(Holder{Name: "b"}), g.ID, "b"), refusal.StaleTarget, "nobody had that name")
 	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), refusal.StaleTarget)
 	require.ErrorIs(t, force(elsewhere.Handover(w.Receiver("b")), elsewhere.ID, "b"), refusal.StaleTarget, "of another scope")
@@ -148,7 +148,7 @@ func TestForceTransfer(t *testing.T) {
 
 	r, err := w.ForceTransfer(t.Context(), step, "s1", seen, g.ID, "b")
 	require.NoError(t, err, "others came and went, and it was renewed")
-	require.Equal(t, Holder{"b", 2, 2}, r.Holder)
+	require.Equal(t, Holder{Name: "b", UID: 2, Registration: 2}, r.Holder)
 	require.Equal(t, "j12.1", w.view("s1").Last)
 	e := w.entries(audit.Transferred)
 	require.Len(t, e, 1)
@@ -200,7 +200,7 @@ func TestHandoverOfOne(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
 	first := w.reserve(claim(a, "x"))
-	to := Holder{"b", 2, 7}
+	to := Holder{Name: "b", UID: 2, Registration: 7}
 	seen := first.Handover(to)
 	require.True(t, seen.Valid())
 	require.NotEqual(t, seen, w.view("s1").Fingerprint(), "a signature for one is none for all, also where it is the only one")
@@ -221,7 +221,7 @@ func TestHandoverOfOne(t *testing.T) {
 		change(&r)
 		require.NotEqual(t, seen, r.Handover(to), name)
 	}
-	for _, other := range []Holder{{"c", 2, 7}, {"b", 3, 7}, {"b", 2, 8}, {"b", 2, 0}} {
+	for _, other := range []Holder{{"c", 2, "", 7}, {"b", 3, "", 7}, {"b", 2, "", 8}, {"b", 2, "", 0}, {"b", 2, "node2", 7}} {
 		require.NotEqual(t, seen, first.Handover(other), "%v gets it", other)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"gated/internal/base/op"
@@ -21,15 +22,54 @@ const (
 // Place is a directory as a process saw it: the absolute path without symbolic links, and stat(2)'s device and inode.
 // Fold says that names there are equal if only case differs.
 type Place struct {
+	In            string // the member on whose host Path is, or the shared scope below which it is; empty on a gate without callers of other members
 	Path          string
-	Device, Inode uint64
+	Device, Inode uint64 // 0 in a shared scope, whose members have numbers of their own
 	Fold          bool
+	Names         *Names // of the caller's host, in a question; nil: Path is its path there
 }
 
-// Incarnation tells a place from another one with the same path: a directory that was made anew is another place.
+// Names are how a host names a place.
+type Names struct {
+	Path   string   // of the place, for absolute patterns
+	Shared []string // shared scopes below the place, as paths relative to it; no pattern may reach into one
+}
+
+// Incarnation tells a place from another one with the same path: a directory that was made anew is another place. In a
+// shared scope it is the same place.
 func (p Place) Incarnation() op.Incarnation {
-	sum := sha256.Sum256(fmt.Appendf(nil, "scope %d %d %q", p.Device, p.Inode, p.Path))
+	sum := sha256.Sum256(fmt.Appendf(nil, "scope %d %d %q", p.Device, p.Inode, p.Key()))
 	return op.Incarnation(hex.EncodeToString(sum[:16]))
+}
+
+// String returns "/srv/web", or "node2:/srv/web".
+func (p Place) String() string {
+	if p.In == "" {
+		return p.Path
+	}
+	return p.In + ":" + p.Path
+}
+
+// Key returns the path under which the tables have a place: "/srv/web", or "//node2/srv/web". No clean path of a host begins
+// with two slashes, so no directory's name can be another place's.
+func (p Place) Key() string {
+	switch {
+	case p.In == "":
+		return p.Path
+	case p.Path == "/":
+		return "//" + p.In
+	}
+	return "//" + p.In + p.Path
+}
+
+// PlaceOf returns the place of a Key, without Device, Inode and Fold.
+func PlaceOf(key string) Place {
+	rest, in := strings.CutPrefix(key, "//")
+	if !in {
+		return Place{Path: key}
+	}
+	name, below, _ := strings.Cut(rest, "/")
+	return Place{In: name, Path: "/" + below}
 }
 
 // Scope is a place to which the gate gave an id: the directory of that device, inode and path.
@@ -43,24 +83,28 @@ type Scope struct {
 func (s Scope) Target() op.Target { return op.Target{Kind: op.KindScope, Name: s.ID} }
 
 // Holder is the owner of a reservation: an agent's name and uid together, so that a name never passes to another uid.
-// Without a name it is a bare uid.
+// Without a name it is a bare uid. Equal uids of two members are two holders.
 type Holder struct {
 	Name         string
 	UID          uint32
-	Registration int64 // agent.Registration.ID; its end ends the reservations bound to it; 0 for a bare uid
+	Member       string // on whose host the uid is; empty on a gate without callers of other members
+	Registration int64  // agent.Registration.ID; its end ends the reservations bound to it; 0 for a bare uid
 }
 
-// String returns "builder" or "uid:1000".
+// String returns "builder", "uid:1000" or "uid:1000@node2".
 func (h Holder) String() string {
 	if h.Name == "" {
-		return fmt.Sprintf("uid:%d", h.UID)
+		return "uid:" + h.Account().String()
 	}
 	return h.Name
 }
 
+// Account returns the uid and the member on whose host it is.
+func (h Holder) Account() op.Account { return op.Account{UID: h.UID, Member: h.Member} }
+
 // Same reports whether two are one holder. A process that was started again is the same holder, so what it kept is
 // still its own.
-func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.UID == o.UID }
+func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.Account() == o.Account() }
 
 // Reservation is a claim on paths that is in force.
 type Reservation struct {

@@ -14,7 +14,7 @@ import (
 const maxProblems = 100
 
 const (
-	sqlEveryPattern = `SELECT p.prefix, p.pattern, p.reservation, coalesce(r.agent, ''), coalesce(r.uid, 0), coalesce(r.registration, 0), coalesce(r.mode, ''),
+	sqlEveryPattern = `SELECT p.prefix, p.pattern, p.reservation, coalesce(r.agent, ''), coalesce(r.uid, 0), coalesce(r.member, ''), coalesce(r.registration, 0), coalesce(r.mode, ''),
 		coalesce(r.fold, 0), coalesce(r.expires_at, 0), s.path FROM reservation_patterns AS p LEFT JOIN reservations AS r ON r.id = p.reservation
 		LEFT JOIN scopes AS s ON s.id = r.scope ORDER BY p.prefix, p.reservation, p.pattern`
 	sqlOdd = `SELECT 'r' || r.id || CASE
@@ -28,9 +28,9 @@ const (
 		OR r.expires_at - r.created_at < ?2 OR r.due_at < r.created_at LIMIT ?3`
 	sqlWeighs = `SELECT r.id, r.weight, coalesce(sum(octet_length(p.pattern) + ?1), 0) AS really FROM reservations AS r
 		LEFT JOIN reservation_patterns AS p ON p.reservation = r.id GROUP BY r.id HAVING r.weight <> really LIMIT ?2`
-	sqlOver = `SELECT uid, agent, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid, agent HAVING n > ?2 OR w > ?3
-		UNION ALL SELECT uid, NULL, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid HAVING n > ?4 OR w > ?5 LIMIT ?6`
-	sqlFull = `SELECT agent, uid, scope, count(*) FROM reservations WHERE expires_at > ? GROUP BY agent, uid, scope HAVING count(*) > ? LIMIT ?`
+	sqlOver = `SELECT uid, member, agent, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid, member, agent HAVING n > ?2 OR w > ?3
+		UNION ALL SELECT uid, member, NULL, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid, member HAVING n > ?4 OR w > ?5 LIMIT ?6`
+	sqlFull = `SELECT agent, uid, member, scope, count(*) FROM reservations WHERE expires_at > ? GROUP BY agent, uid, member, scope HAVING count(*) > ? LIMIT ?`
 )
 
 // Verify reads the tables and returns at most 100 problems. A problem is two reservations of different holders that
@@ -96,13 +96,14 @@ func (v *verifier) weights() error {
 // uses finds holders and uids that have more on the host than they may.
 func (v *verifier) uses() error {
 	return v.each(sqlOver, func(scan func(...any) error) error {
-		var uid uint32
+		var h Holder
 		var name *string
 		var n, weight int64
-		err := scan(&uid, &name, &n, &weight)
-		who := fmt.Sprintf("uid %d, under all its names,", uid)
+		err := scan(&h.UID, &h.Member, &name, &n, &weight)
+		who := fmt.Sprintf("uid %v, under all its names,", h.Account())
 		if name != nil {
-			who = fmt.Sprintf("%s (uid %d)", Holder{Name: *name, UID: uid}, uid)
+			h.Name = *name
+			who = fmt.Sprintf("%s (uid %v)", h, h.Account())
 		}
 		v.found("%s has %d reservations whose patterns weigh %d bytes, more than it may", who, n, weight)
 		return err
@@ -113,8 +114,8 @@ func (v *verifier) holders() error {
 	return v.each(sqlFull, func(scan func(...any) error) error {
 		var h Holder
 		var scope, n int64
-		err := scan(&h.Name, &h.UID, &scope, &n)
-		v.found("%s (uid %d) has %d reservations in %s, more than %d", h, h.UID, n, scopeID(scope), MaxPerHolder)
+		err := scan(&h.Name, &h.UID, &h.Member, &scope, &n)
+		v.found("%s (uid %v) has %d reservations in %s, more than %d", h, h.Account(), n, scopeID(scope), MaxPerHolder)
 		return err
 	}, v.now.UnixNano(), MaxPerHolder, maxProblems)
 }
@@ -126,7 +127,7 @@ func (v *verifier) everyPattern() error {
 		var c candidate
 		var registration, expires int64
 		var path *string
-		if err := scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &registration, &c.mode, &c.fold, &expires, &path); err != nil {
+		if err := scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &c.member, &registration, &c.mode, &c.fold, &expires, &path); err != nil {
 			return err
 		}
 		if path == nil {

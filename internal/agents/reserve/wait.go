@@ -103,7 +103,7 @@ func (q *queue) join(w *wish, now time.Time) (*waiter, error) {
 func (q *queue) room(w *wish) error {
 	var own, all use
 	for _, o := range q.all {
-		if o.holder.UID != w.holder.UID {
+		if o.holder.Account() != w.holder.Account() {
 			continue
 		}
 		all.reservations, all.weight = all.reservations+1, all.weight+o.heft
@@ -121,12 +121,12 @@ func (q *queue) room(w *wish) error {
 			own.weight+heft, MaxWeight).
 			WithHint("let one of the claims that wait end first, or use wildcards, as in dir/**")
 	case all.reservations >= MaxWaitersPerUID:
-		return refusal.New(refusal.OverLimit, "uid %d waits for %d claims already, under all its names",
-			w.holder.UID, all.reservations).
+		return refusal.New(refusal.OverLimit, "uid %v waits for %d claims already, under all its names",
+			w.holder.Account(), all.reservations).
 			WithHint("let one of them end first")
 	case all.weight+heft > MaxWeightPerUID:
 		return refusal.New(refusal.OverLimit,
-			"uid %d would wait with patterns that weigh %d bytes, under all its names, and may with %d", w.holder.UID,
+			"uid %v would wait with patterns that weigh %d bytes, under all its names, and may with %d", w.holder.Account(),
 			all.weight+heft, MaxWeightPerUID).WithHint("let one of the claims that wait end first")
 	case len(q.all) >= MaxWaiters:
 		return refusal.New(refusal.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")

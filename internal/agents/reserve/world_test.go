@@ -42,7 +42,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open(now func() time.Time) {
 	s := storetest.Open(w.t, w.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + registrations}}}, w.look)
+		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + SchemaMembers + registrations}}}, w.look)
 	s.OnGroup(audit.Seal)
 	w.Book = New(Config{Store: s, Now: now, Agent: w.agent, Registered: registered, Changed: w.note,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {

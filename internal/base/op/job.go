@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,11 +132,11 @@ type Requester struct {
 	UID    uint32 // of the peer; no meaning for SourceDesired, SourceHub and SourceGate
 	PID    int32  // of the peer; 0 if there is none
 	Agent  string // a registered agent, as in agent.Registration.Who: "builder#7"; empty for a bare uid
-	Set    string // the desired set of SourceDesired, or the hub's name of SourceHub
+	Set    string // the desired set of SourceDesired, the hub's name of SourceHub, or the Member of a caller on a socket
 }
 
 // String names the requester without its pid, because a pid means nothing later:
-// "uid:1000", "agent:builder#7", "desired:web", "hub:hub.example.com", "gate".
+// "uid:1000", "uid:1000@node2", "agent:builder#7", "desired:web", "hub:hub.example.com", "gate".
 func (r Requester) String() string {
 	switch {
 	case r.Source == SourceDesired:
@@ -147,7 +148,7 @@ func (r Requester) String() string {
 	case r.Agent != "":
 		return "agent:" + r.Agent
 	default:
-		return fmt.Sprintf("uid:%d", r.UID)
+		return r.account()
 	}
 }
 
@@ -159,10 +160,55 @@ func (r Requester) Payer() string {
 	case SourceGate:
 		return ""
 	case SourceAPI, SourceOffline:
-		return fmt.Sprintf("uid:%d", r.UID)
+		return r.account()
 	default:
 		return r.String()
 	}
+}
+
+func (r Requester) account() string { return "uid:" + r.Account().String() }
+
+// Account returns the uid of a caller on a socket, and the member on whose socket it called.
+func (r Requester) Account() Account {
+	if r.Source == SourceAPI || r.Source == SourceOffline {
+		return Account{UID: r.UID, Member: r.Set}
+	}
+	return Account{UID: r.UID}
+}
+
+// Account is a uid on one host. Equal numbers on two hosts are two accounts.
+type Account struct {
+	UID    uint32
+	Member string // of the gate, whose host it is; empty on a gate that has no callers of other members
+}
+
+// String returns "1000" or "1000@node2".
+func (a Account) String() string {
+	if a.Member == "" {
+		return strconv.FormatUint(uint64(a.UID), 10)
+	}
+	return fmt.Sprintf("%d@%s", a.UID, a.Member)
+}
+
+// Lane returns a number for limits in memory that are kept by uid. Two accounts of members may share one, which makes them share a limit.
+func (a Account) Lane() uint32 {
+	if a.Member == "" {
+		return a.UID
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(a.String()))
+	return h.Sum32() | 1<<31 // few uids are so high
+}
+
+// ParseAccount reads what String returns.
+func ParseAccount(s string) (Account, error) {
+	number, member, at := strings.Cut(s, "@")
+	uid, err := strconv.ParseUint(number, 10, 32)
+	a := Account{UID: uint32(uid), Member: member}
+	if err != nil || at && CheckName(member) != nil || a.String() != s {
+		return Account{}, refusal.New(refusal.Malformed, "%q is neither a uid nor UID@MEMBER", Shown(s))
+	}
+	return a, nil
 }
 
 // Reason is what one requester said why it asks.

@@ -73,7 +73,7 @@ func (a *Applier) Apply(groups []Kept) error {
 	}
 	place := a.place
 	for _, g := range groups {
-		if g.Number != place.Number+1 || g.Era < place.Era {
+		if begins := g.Base && place == (Place{}); !begins && (g.Base || g.Number != place.Number+1 || g.Era < place.Era) {
 			return errors.Join(fmt.Errorf("store: group %d of era %d does not follow on group %d of era %d",
 				g.Number, g.Era, place.Number, place.Era), a.s.rollback())
 		}
@@ -93,13 +93,13 @@ func (a *Applier) Apply(groups []Kept) error {
 }
 
 func (a *Applier) group(g Kept) error {
-	if g.Number == 1 {
-		rows, err := a.s.dump(a.local)
+	if g.Number == 1 || g.Base {
+		rows, err := a.s.dump(a.local, unbounded)
 		if err != nil {
 			return err
 		}
 		if len(rows) > 0 && bytes.Equal(rows, g.Changes) {
-			return nil // this database is the one that the ledger began with
+			return nil // this database is the one that the ledger begins with
 		}
 		if len(rows) > 0 {
 			return fmt.Errorf("%w: it has rows of its own, and is in no ledger yet", ErrDiverged)

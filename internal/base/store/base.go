@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ func (w *writer) base() error {
 	if err != nil || here.Number > 0 {
 		return err
 	}
-	rows, err := w.session.dump(w.session.conn.capture.local)
+	rows, err := w.session.dump(w.session.conn.capture.local, unbounded)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -29,11 +30,28 @@ func (w *writer) base() error {
 	return begun.err
 }
 
-// dump returns the rows of all tables that travel, as INSERTs: always the same bytes for the same rows.
-func (s *session) dump(local map[string]bool) (out []byte, err error) {
+// unbounded is a limit that no rows reach.
+const unbounded = math.MaxInt
+
+// dump returns the rows of all tables that travel, as INSERTs: always the same bytes for the same rows. If they are more
+// bytes than most, the error is ErrTooLarge.
+func (s *session) dump(local map[string]bool, most int) (out []byte, err error) {
+	err = s.eachTable(local, func(table, query string) error {
+		return s.eachRow(table, query, func(row Change) error {
+			if out = AppendChange(out, row); len(out) > most {
+				return ErrTooLarge
+			}
+			return nil
+		})
+	})
+	return out, err
+}
+
+// eachTable calls fn for each table that travels, in one order, with the query of its rows.
+func (s *session) eachTable(local map[string]bool, fn func(table, query string) error) error {
 	rowids, err := s.tables()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var names []string
 	for name := range rowids {
@@ -43,20 +61,25 @@ func (s *session) dump(local map[string]bool) (out []byte, err error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if out, err = s.dumpTable(out, name, rowids[name]); err != nil {
-			return nil, fmt.Errorf("read the table %s: %w", name, err)
+		query, err := s.rowsOf(name, rowids[name])
+		if err == nil {
+			err = fn(name, query)
+		}
+		if err != nil {
+			return fmt.Errorf("read the table %s: %w", name, err)
 		}
 	}
 	if _, some := rowids[sequenceTable]; some {
-		out, err = s.dumpRows(out, sequenceTable, `SELECT 0, name, seq FROM sqlite_sequence WHERE seq > 0 ORDER BY name`)
+		return fn(sequenceTable, `SELECT 0, name, seq FROM sqlite_sequence WHERE seq > 0 ORDER BY name`)
 	}
-	return out, err
+	return nil
 }
 
-func (s *session) dumpTable(out []byte, table string, rowid bool) ([]byte, error) {
+// rowsOf is the query of a table's rows, whose first column is the rowid.
+func (s *session) rowsOf(table string, rowid bool) (string, error) {
 	columns, err := s.columns(table)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	id, order := "rowid", []string{"rowid"}
 	if !rowid {
@@ -69,12 +92,12 @@ func (s *session) dumpTable(out []byte, table string, rowid bool) ([]byte, error
 			order = append(order, quoted(c.name))
 		}
 	}
-	return s.dumpRows(out, table, "SELECT "+id+", "+strings.Join(names, ", ")+" FROM "+quoted(table)+" ORDER BY "+strings.Join(order, ", "))
+	return "SELECT " + id + ", " + strings.Join(names, ", ") + " FROM " + quoted(table) + " ORDER BY " + strings.Join(order, ", "), nil
 }
 
-// dumpRows appends the rows of a query, whose first column is the rowid.
-func (s *session) dumpRows(out []byte, table, query string) (_ []byte, err error) {
-	err = s.internal(func() (err error) {
+// eachRow calls fn for each row of a query as eachTable has it, as an INSERT.
+func (s *session) eachRow(table, query string, fn func(Change) error) error {
+	return s.internal(func() (err error) {
 		var rows Rows
 		s.conn.query(query, nil, &rows)
 		defer func() { err = errors.Join(err, rows.Close()) }()
@@ -87,11 +110,12 @@ func (s *session) dumpRows(out []byte, table, query string) (_ []byte, err error
 			if err := rows.Scan(into...); err != nil {
 				return err
 			}
-			out = AppendChange(out, Change{Table: table, New: &row})
+			if err := fn(Change{Table: table, New: &row}); err != nil {
+				return err
+			}
 		}
 		return rows.Err()
 	})
-	return out, err
 }
 
 // Rows returns all rows of the tables that are not named as local, as row changes: two databases with the same are the
@@ -100,5 +124,5 @@ func (tx *Tx) Rows(local []string) ([]byte, error) {
 	if tx.done {
 		return nil, errTxDone
 	}
-	return tx.s.dump(staying(local))
+	return tx.s.dump(staying(local), unbounded)
 }

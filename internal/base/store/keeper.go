@@ -17,11 +17,12 @@ type Place struct {
 	Digest [32]byte // of it and all before it
 }
 
-// Kept is one group that a Keeper has kept.
+// Kept is one group that a Keeper has kept, or all rows that the groups up to a place make.
 type Kept struct {
 	Place          // after it
 	Schema  int    // of the database that made it
 	Changes []byte // as in DecodeChanges
+	Base    bool   // all rows that travel, for a database that has none
 }
 
 // Keeper keeps the row changes of each group elsewhere before they are committed here. The writer's goroutine calls it,
@@ -29,7 +30,8 @@ type Kept struct {
 type Keeper interface {
 	// Begin is called first, by Open: here is how far this database is. If there is an error, Open returns it.
 	Begin(ctx context.Context, here Place) error
-	// After returns some of the groups after a place, in order, and checked. Without more of them it returns none.
+	// After returns some of the groups after a place, in order, and checked. Without more of them it returns none. For the
+	// zero Place the first one may be a base.
 	After(ctx context.Context, here Place) ([]Kept, error)
 	// Seal makes changes into the next group, and returns the place after it. Nothing is kept yet.
 	Seal(schema int, changes []byte) (Place, error)
@@ -68,7 +70,7 @@ func (w *writer) seal() error {
 	if err := w.session.setPlace(place); err != nil {
 		return err
 	}
-	w.sealed = &Kept{place, w.store.schema, k.changes}
+	w.sealed = &Kept{Place: place, Schema: w.store.schema, Changes: k.changes}
 	return nil
 }
 

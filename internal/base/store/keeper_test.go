@@ -42,7 +42,7 @@ func (k *shelf) Seal(schema int, changes []byte) (Place, error) {
 		before = k.groups[len(k.groups)-1].Place
 	}
 	p.Digest = sha256.Sum256(binary.BigEndian.AppendUint64(append(before.Digest[:], changes...), p.Number))
-	k.sealed = Kept{p, schema, append([]byte(nil), changes...)}
+	k.sealed = Kept{Place: p, Schema: schema, Changes: append([]byte(nil), changes...)}
 	return p, nil
 }
 
@@ -341,7 +341,7 @@ func TestAnotherState(t *testing.T) {
 			if len(list[0].Old.Values) != len(list[0].New.Values) {
 				list[0].New = nil
 			}
-			wrong := Kept{k.groups[1].Place, 2, AppendChange(nil, list[0])}
+			wrong := Kept{Place: k.groups[1].Place, Schema: 2, Changes: AppendChange(nil, list[0])}
 			path := filepath.Join(t.TempDir(), "b.db")
 			_, err = Open(t.Context(), path, Options{Migrations: oddSchema, Keeper: &shelf{groups: []Kept{k.groups[0], wrong}}, Local: []string{"mine"}})
 			require.ErrorIs(t, err, ErrDiverged)
@@ -350,7 +350,7 @@ func TestAnotherState(t *testing.T) {
 			require.Zero(t, here, "nothing of the groups was kept")
 		})
 	}
-	mine := Kept{k.groups[0].Place, 2, AppendChange(nil, Change{Table: "mine", New: &RowImage{ID: 1, Values: []any{int64(1), "x"}}})}
+	mine := Kept{Place: k.groups[0].Place, Schema: 2, Changes: AppendChange(nil, Change{Table: "mine", New: &RowImage{ID: 1, Values: []any{int64(1), "x"}}})}
 	_, err := Open(t.Context(), filepath.Join(t.TempDir(), "c.db"), Options{Migrations: oddSchema, Keeper: &shelf{groups: []Kept{mine}}, Local: []string{"mine"}})
 	require.ErrorIs(t, err, ErrDiverged)
 }

@@ -107,3 +107,17 @@ func TestAtWhatNeverAnswers(t *testing.T) {
 		must.Fail(e.at(ctx, repo))(t, context.Canceled, "a caller who went away learns nothing")
 	})
 }
+
+// The same path on this host is another directory than that of another member, and says nothing about it.
+func TestADirectoryOfAnotherMemberIsNotLookedAt(t *testing.T) {
+	place := placeOf(t, t.TempDir())
+	place.Inode++
+	d := New(nil, "node1")
+	for in, want := range map[string]sight{"node1": {another: true}, "node2": {hidden: "it is a path of node2"}, "web": {hidden: "it is a path of web"},
+		"": {hidden: "it is from before the gate had members"}} {
+		place.In = in
+		require.Equal(t, want, must.Get(d.look(t.Context(), place))(t), in)
+	}
+	place.In = ""
+	require.Equal(t, sight{another: true}, must.Get(New(nil, "").look(t.Context(), place))(t))
+}

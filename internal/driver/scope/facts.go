@@ -22,7 +22,7 @@ const (
 // facts are what operators should see before they take reservations away.
 func facts(v reserve.View, s sight) []op.Fact {
 	out := []op.Fact{
-		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "path", Text: op.Shown(v.Scope.Place.String())},
 		{Name: "directory", Text: directory(v.Scope, s)},
 		{Name: "reservations", Text: strconv.Itoa(len(v.Reservations))},
 	}
@@ -38,14 +38,14 @@ func facts(v reserve.View, s sight) []op.Fact {
 // factsOfOne are what operators should see before they transfer one reservation. The scope's
 // other reservations change often, and the signature does not cover them.
 func factsOfOne(v reserve.View, s sight, r reserve.Reservation, to reserve.Holder) []op.Fact {
-	gets := fmt.Sprintf("%s (uid %d, registration %d)", op.Shown(to.Name), to.UID, to.Registration)
+	gets := fmt.Sprintf("%s (uid %v, registration %d)", op.Shown(to.Name), to.Account(), to.Registration)
 	if to.Registration == 0 {
 		gets = op.Shown(to.Name) + ", which is not registered"
 	}
 	return []op.Fact{
 		{Name: r.ID.String(), Text: reservation(r)},
 		{Name: "goes to", Text: gets},
-		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "path", Text: op.Shown(v.Scope.Place.String())},
 		{Name: "directory", Text: directory(v.Scope, s)},
 	}
 }
@@ -60,7 +60,7 @@ func directory(of reserve.Scope, s sight) string {
 // reservation says who holds what, since when and until when. The reason is the holder's text.
 // It is always in quotation marks, so that a reader does not take it for the gate's own text.
 func reservation(r reserve.Reservation) string {
-	text := fmt.Sprintf("%s %s by %s (uid %d, %s), since %s, until %s", r.Mode, patterns(r.Patterns), op.Shown(r.Holder.String()), r.Holder.UID,
+	text := fmt.Sprintf("%s %s by %s (uid %v, %s), since %s, until %s", r.Mode, patterns(r.Patterns), op.Shown(r.Holder.String()), r.Holder.Account(),
 		r.Life(), moment(r.CreatedAt), moment(r.ExpiresAt))
 	if r.Keep {
 		text += ", kept beyond the process"

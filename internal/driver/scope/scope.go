@@ -25,14 +25,17 @@ type Book interface {
 
 // Driver is the scope driver. It is safe for concurrent use.
 type Driver struct {
-	book Book
-	eyes *eyes
+	book   Book
+	eyes   *eyes
+	member string // of this host; empty on a gate without callers of other members
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New returns the driver over a book.
-func New(b Book) *Driver { return &Driver{book: b, eyes: newEyes(lstat)} }
+// New returns the driver over a book. It looks at directories of this host, which is that of the member.
+func New(b Book, member string) *Driver {
+	return &Driver{book: b, eyes: newEyes(lstat), member: member}
+}
 
 // Kind returns "scope".
 func (*Driver) Kind() string { return op.KindScope }
@@ -52,7 +55,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	if err != nil {
 		return op.Observed{Target: t}, err
 	}
-	s, err := d.eyes.at(ctx, v.Scope.Place)
+	s, err := d.look(ctx, v.Scope.Place)
 	if err != nil || s.another {
 		return op.Observed{Target: t}, err
 	}
@@ -62,6 +65,17 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		d.one(&o, v, s, l.Params)
 	}
 	return o, nil
+}
+
+// look looks at a directory of this host. In another place, or a shared scope, the registration counts.
+func (d *Driver) look(ctx context.Context, p reserve.Place) (sight, error) {
+	switch {
+	case p.In == d.member:
+		return d.eyes.at(ctx, p)
+	case p.In == "":
+		return sight{hidden: "it is from before the gate had members"}, nil
+	}
+	return sight{hidden: "it is a path of " + p.In}, nil
 }
 
 // one reduces a look to the reservation that the step transfers.

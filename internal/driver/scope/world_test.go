@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 
 func migrations() []store.Migration {
 	all := gate.Migrations()
-	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema})
+	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema + reserve.SchemaMembers})
 }
 
 // place makes a directory.
@@ -117,7 +117,7 @@ func (w *world) open() {
 	require.NoError(w.t, w.store.Update(w.ctx, func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "init", At: w.wall})
 	}))
-	w.Driver = scope.New(w)
+	w.Driver = scope.New(w, "")
 	w.gate = gateworld.New(w.owner, w.store, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.wall.Sub(time.Unix(0, 0))} },
 		gate.Config{Observer: w.Driver, Host: "host", Trust: trust, Epoch: 1})
 	require.NoError(w.t, w.gate.Log(w.ctx, gate.RotatedEntry("init", authz.Rotation{Trust: trust}, journal.TrustVersion{Epoch: 1})))

@@ -34,6 +34,7 @@ type Config struct {
 	AnySubmitter bool     // every caller that may connect may submit jobs
 	Submitters   []uint32 // those who may, if not any
 	Operators    []uint32 `yaml:"operators" is:"uids"` // those who may put desired state, with root
+	Elsewhere    Elsewhere
 
 	Local     Local    `yaml:"local"`
 	Libvirt   *Libvirt `yaml:"libvirt"` // nil means none
@@ -132,6 +133,17 @@ type Store struct {
 	// replicated is kept on a synchronous standby before anybody is told; single is lost with the server's disk.
 	Durability string        `yaml:"durability" is:"of replicated single" or:"replicated"`
 	Lease      time.Duration `yaml:"lease" is:"time 3s 10m" or:"15s"` // without a sign of life, before another member takes over
+
+	// Members are those that forward their callers' calls to the active one, by name; nil means that none does. Each has
+	// the other three then.
+	Members     map[string]Member `yaml:"members"`
+	Listen      string            `yaml:"listen" is:"address"`   // where the active member takes forwarded calls
+	Certificate string            `yaml:"certificate" is:"path"` // of this member, PEM; an absolute path
+	Key         string            `yaml:"key" is:"path"`         // of the certificate
+
+	// Scopes are directories that several members share, by name: the path on each member. Elsewhere the same path on two
+	// members is two directories.
+	Scopes map[string]map[string]string `yaml:"scopes" is:"scopes"`
 }
 
 // Hub says which hub to poll for desired state. A hub's documents are wishes.
@@ -249,7 +261,9 @@ func (c *Config) together(m strictyaml.Value) {
 	}
 	if c.Store != nil {
 		c.movable(m.Get("store"))
+		c.Store.together(m.Get("store"))
 	}
+	c.elsewhere(m)
 	v, names := m.Get("new_guests"), c.GuestBackends()
 	switch {
 	case v.Present() && !slices.Contains(names, c.NewGuests):

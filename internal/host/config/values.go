@@ -73,6 +73,9 @@ func account(v strictyaml.Value) string {
 func uids(v strictyaml.Value) []uint32 {
 	out := []uint32{}
 	for _, e := range v.List() {
+		if ofMember(e) {
+			continue // elsewhere reads it
+		}
 		s := account(e)
 		if !e.IsInt() {
 			u, err := user.Lookup(s)
@@ -270,6 +273,8 @@ var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"https":       plain(clusterURL),
 	"postgres":    plain(postgres),
 	"fingerprint": plain(fingerprint),
+	"address":     plain(address),
+	"scopes":      plain(scopes),
 	"program":     plain(program),
 	"patterns":    plain(patterns),
 	"variables":   plain(environment),

@@ -133,7 +133,7 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, m *mem
 	}
 	d.drivers = d.backends.drivers(d.log)
 	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
-	d.drivers.add(scope.New(d.agents.Book), d.log)
+	d.drivers.add(scope.New(d.agents.Book, d.member.callers()), d.log)
 	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
 	if !d.member.standsBy() {
 		if err := d.firstEntries(ctx); err != nil {
@@ -198,6 +198,7 @@ func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error)
 	c.Store, c.Host, c.ID, c.Policy, c.Logger, c.Room = o.Store, o.ID.Host, o.ID.Gate, d.config.Policy, d.log, o.Room
 	c.Held = d.member.held()
 	c.UID, c.Operators = cancelsAll(d.config), operators(d.config)
+	c.Member, c.Elsewhere = d.member.callers(), d.config.Elsewhere.Operators
 	c.Quotas = gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}
 	return gate.New(c)
 }
@@ -208,7 +209,7 @@ func (d *daemon) openAgents(ctx context.Context) error {
 	if d.scopes, err = service.WatchScopes(ctx, d.gate, d.wake, d.log); err != nil {
 		return err
 	}
-	if d.agents, err = service.NewAgents(d.gate, d.opened.Store, d.scopes.Moved, d.log); err != nil {
+	if d.agents, err = service.NewAgents(d.gate, d.opened.Store, d.agentsOf(), d.scopes.Moved, d.log); err != nil {
 		return err
 	}
 	d.atEnd(func() error { d.agents.Close(); return nil })

@@ -15,7 +15,7 @@ import (
 var checkNames = map[string]string{"audit log": "audit_log", "revoked keys": "revoked_keys", "rule": "rules", "clock": "clock",
 	"journal": "journal", "disk": "disk", "settings": "settings", "signers": "signers", "agents": "agents", "canary": "canary",
 	"backup": "backup", "database": "database", "state": "state", "sets of the hub": "hub", "relayed operations": "hub",
-	"reports to the hub": "hub", "member": "member"}
+	"reports to the hub": "hub", "member": "member", "other members": "member", "certificate": "certificate"}
 
 // badChecks are those without which the gate cannot decide, or must not be believed.
 var badChecks = []string{"audit_log", "database", "journal", "state"}

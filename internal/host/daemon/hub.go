@@ -17,7 +17,7 @@ import (
 // newHub makes the link to a hub. Nothing is asked of it before reconcile reads.
 func (d *daemon) newHub(c config.Hub) *hub.Link {
 	return hub.New(hub.Config{URL: c.URL, Host: d.config.Host, CA: c.CA, TokenFile: c.TokenFile, Interval: c.Interval,
-		Timeout: c.Timeout, Report: c.Report, Gate: d.gate, Standing: d.standing, ID: d.gate.ID(), Version: version.String(),
+		Timeout: c.Timeout, Report: c.Report, Gate: d.gate, Log: d.events, Standing: d.standing, ID: d.gate.ID(), Version: version.String(),
 		StartedAt: d.started, Now: now, Logger: d.log})
 }
 
@@ -68,7 +68,8 @@ func (d *daemon) hubHealth() []api.Health {
 		name       string
 		err        error
 		since, due time.Time
-	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportSince, s.ReportDue}} {
+	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportSince, s.ReportDue},
+		{"signed heads for the hub", s.HeadErr, s.HeadSince, s.HeadDue}} {
 		if part.err != nil {
 			out = append(out, api.Health{Name: part.name, Detail: hubFault(refusal.As(part.err).Detail, part.since,
 				later(s.NextAt, part.due), now())})

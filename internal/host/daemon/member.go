@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/config"
 	"gated/internal/host/life"
+	"gated/internal/host/server"
 	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
@@ -21,8 +23,9 @@ import (
 	"gated/internal/nonce"
 )
 
-// maxApart is how far this member's clock may be from the ledger's, before it decides nothing.
-const maxApart = time.Minute
+// maxApart is how far this member's clock may be from the ledger's, before it decides nothing. So two members are no further
+// apart than nonce.MaxBehind, and the next one believes its clock after a takeover.
+const maxApart = nonce.MaxBehind / 2
 
 // member is this daemon's part in a gate that several daemons know. It is a standby first, and then perhaps the active one.
 type member struct {
@@ -41,8 +44,12 @@ type member struct {
 	group  uint64          // the newest in the database here
 	silent time.Duration   // for how long the active one gave no sign of life
 	active audit.Member    // as the log says
+	policy string          // the digest of the one that the active member decides by, as the log says
+	told   bool            // the log told of revoked keys since it was asked last
 	read   int64           // up to which entry the log was read for that
 	fault  error           // why the standby does not follow, or does not take over
+
+	forwards // of callers of this host, and of other members'
 
 	asked chan chan<- error // of an operator who wants this member to take over; each has room for the answer
 }
@@ -64,6 +71,9 @@ func serveMember(ctx context.Context, c config.Store, o ServeOptions, hup <-chan
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	m := &member{Store: c, dir: o.StateDir, engine: engine, log: o.Logger, asked: make(chan chan<- error)}
+	if m.forwards, err = newForwards(c, id.Gate); err != nil {
+		return false, err
+	}
 	opened, err := life.OpenStandby(ctx, o.StateDir, o.Logger, engine)
 	if err != nil {
 		return false, err
@@ -174,11 +184,11 @@ func (m *member) held() func() error {
 }
 
 // parts are what an active member does beside the rest.
-func (m *member) parts() []part {
+func (m *member) parts(answers *server.Server) []part {
 	if m == nil || m.lease == nil {
 		return nil
 	}
-	return []part{{"the lease", m.lease.Run}}
+	return append([]part{{"the lease", m.lease.Run}}, m.takesForwarded(answers)...)
 }
 
 // refusal is what a standby answers to all that only the active member can.
@@ -225,6 +235,10 @@ func (m *member) status(ctx context.Context, d *daemon) *api.Member {
 		s.Role, s.Active, s.Era, s.Newest, s.Silent = api.RoleActive, m.Member, m.lease.Era(), here.Number, 0
 		err = m.lease.Held()
 	}
+	if m.identity != nil {
+		until := m.identity.Until()
+		s.CertificateUntil = &until
+	}
 	if err != nil {
 		r := refusal.As(err)
 		s.Error = &api.Error{Code: r.Code, Detail: r.Detail}
@@ -235,20 +249,29 @@ func (m *member) status(ctx context.Context, d *daemon) *api.Member {
 // memberHealth says whether the member does its part.
 func (d *daemon) memberHealth(ctx context.Context) []api.Health {
 	s := d.member.status(ctx, d)
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil
-	case s.Error != nil:
-		return []api.Health{{Name: "member", Detail: fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)}}
-	case s.Role == api.RoleActive:
-		return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s decides, era %d", s.Name, s.Era)}}
 	}
-	return []api.Health{{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}}
+	d.member.mu.Lock()
+	policy := d.member.policy
+	d.member.mu.Unlock()
+	h := api.Health{Name: "member", OK: true, Detail: fmt.Sprintf("%s is a standby with %d of %d groups; %s decides", s.Name, s.Group, s.Newest, s.Active)}
+	switch {
+	case s.Error != nil:
+		h.OK, h.Detail = false, fmt.Sprintf("%s, %s: %s", s.Name, s.Role, s.Error.Detail)
+	case s.Role == api.RoleActive:
+		h.Detail = fmt.Sprintf("%s decides, era %d", s.Name, s.Era)
+	case policy != "" && policy != d.gate.Policy().Digest():
+		h.OK = false
+		h.Detail = fmt.Sprintf("the policy in gated.yaml of %s is not the one that %s decides by: make them the same, and restart this member", s.Name, s.Active)
+	}
+	return append([]api.Health{h}, d.member.callsHealth(now())...)
 }
 
-// look reads who decides: the first time from the end of the log, then from the entries since the last look.
-func (m *member) look(ctx context.Context, s *store.Store) error {
-	return s.View(ctx, func(tx *store.Tx) error {
+// look reads who decides, and by what: the first time from the end of the log, then from the entries since the last look.
+// It returns the jobs that the entries are about.
+func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err error) {
+	err = s.View(ctx, func(tx *store.Tx) error {
 		if m.read == 0 {
 			head, err := audit.ReadHead(tx)
 			if err != nil {
@@ -258,9 +281,14 @@ func (m *member) look(ctx context.Context, s *store.Store) error {
 			if err != nil {
 				return err
 			}
-			m.mu.Lock()
-			m.active = started.Member
-			m.mu.Unlock()
+			trusted, err := audit.Newest(tx, audit.Trusted)
+			if err != nil {
+				return err
+			}
+			m.note(started)
+			if trusted.Seq > started.Seq {
+				m.note(trusted)
+			}
 			m.read = head.Seq
 		}
 		for {
@@ -269,15 +297,27 @@ func (m *member) look(ctx context.Context, s *store.Store) error {
 				return err
 			}
 			for _, e := range entries {
-				if e.Kind == audit.Started {
-					m.mu.Lock()
-					m.active = e.Member
-					m.mu.Unlock()
+				if e.Job != "" && !slices.Contains(jobs[max(0, len(jobs)-1):], e.Job) {
+					jobs = append(jobs, e.Job)
 				}
+				m.note(e)
 			}
 			m.read = entries[len(entries)-1].Seq
 		}
 	})
+	return jobs, err
+}
+
+// note keeps what an entry tells of the active member.
+func (m *member) note(e audit.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case audit.Started:
+		m.active, m.policy, m.told = e.Member, e.Policy, true
+	case audit.Trusted:
+		m.policy, m.told = e.Policy, true
+	}
 }
 
 // sameTime refuses to decide by a clock that is far from the ledger's: what is signed has times, and rules have delays.

@@ -48,6 +48,13 @@ type groupMember struct {
 
 // newGroup makes a gate with a ledger and joins a second member.
 func newGroup(t *testing.T) *group {
+	g := newFirst(t)
+	g.join(g.second)
+	return g
+}
+
+// newFirst is newGroup before the second member joins.
+func newFirst(t *testing.T) *group {
 	g := &group{t: t, ledger: memory.New(), cluster: pvetest.New(t)}
 	g.first, g.second = g.member("node1"), g.member("node2")
 	o := g.first.options()
@@ -56,7 +63,6 @@ func newGroup(t *testing.T) *group {
 	fscktest.Watch(t, filepath.Join(g.first.state, "gated.db"), life.Migrations())
 	must.Get(life.Init(t.Context(), o))(t)
 	g.first.config(g.proxmox(g.first.world))
-	g.join(g.second)
 	return g
 }
 

@@ -193,8 +193,8 @@ func fixedNames(a, b config.Config) string {
 		{"single_user", a.SingleUser, b.SingleUser},
 		{"socket", a.Socket, b.Socket},
 		{"socket_group", a.SocketGroup, b.SocketGroup},
-		{"submitters", []any{a.AnySubmitter, a.Submitters}, []any{b.AnySubmitter, b.Submitters}},
-		{"operators", a.Operators, b.Operators},
+		{"submitters", []any{a.AnySubmitter, a.Submitters, a.Elsewhere.Submitters}, []any{b.AnySubmitter, b.Submitters, b.Elsewhere.Submitters}},
+		{"operators", []any{a.Operators, a.Elsewhere.Operators}, []any{b.Operators, b.Elsewhere.Operators}},
 		{"local", []any{a.HasLocal, a.Local}, []any{b.HasLocal, b.Local}},
 		{"libvirt", a.Libvirt, b.Libvirt},
 		{"proxmox", a.Proxmox, b.Proxmox},
@@ -277,8 +277,11 @@ func (d *daemon) openRevocations(ctx context.Context) (err error) {
 			return err
 		})
 	}
+	if err != nil {
+		return err
+	}
 	d.revoked = signers.NewRevocations(path, required, needed, now)
-	return err
+	return d.revokedInOrder(ctx)
 }
 
 // signersHealth says whether the file of signers is what is in force, whether

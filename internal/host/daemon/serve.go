@@ -179,8 +179,9 @@ type part struct {
 }
 
 func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
-	return slices.Concat(d.hubParts(), d.member.parts(), []part{
-		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
+	answers := d.server()
+	return slices.Concat(d.hubParts(), d.member.parts(answers), []part{
+		{"the server", func(ctx context.Context) error { return answers.Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
 		// The tick looks at targets, which can take long; what is signed does not wait for that.
@@ -368,7 +369,7 @@ func (d *daemon) server() *server.Server {
 		Backends:     d.backends.Backends,
 		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
 		Agents:       d.agents,
-		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
+		Reservations: service.NewReservations(d.agents.Book, g, d.agentsOf(), d.config.Unseen),
 
 		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
 		Refused: g.NoteRefused, Now: now, Logger: d.log,
@@ -382,6 +383,8 @@ func (d *daemon) server() *server.Server {
 			c.Submitters = []uint32{}
 		}
 	}
+	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Operators, d.config.Elsewhere.Submitters
+	c.Members = d.membersOf()
 	if d.member.standsBy() {
 		c.Standby, c.Refused = d.member.refusal, nil // it writes no entry
 	}

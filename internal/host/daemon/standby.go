@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/host/systemd"
 	"gated/internal/ledger"
 	"gated/internal/ledger/lease"
@@ -45,11 +45,18 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 		return false, err
 	}
 	defer socket.Close()
+	if _, err := d.agents.Adopt(ctx); err != nil {
+		return false, err
+	}
 	w.d = d
 	err = together(ctx, stopDeadline, []part{
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reload", func(ctx context.Context) error { d.reloadsLater(ctx, hup); return nil }},
 		{"the watchdog", d.watchdog},
+		{"the agents", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "agents of this host", w.agents)
+			return nil
+		}},
 		{"what was decided", d.decided.Run},
 		{"the ledger", w.run},
 	}, func() {
@@ -60,10 +67,19 @@ func (m *member) standBy(ctx context.Context, opened *life.Opened, o ServeOption
 			d.tell(systemd.Stopping)
 		}
 	})
-	if errors.Is(err, errTakeOver) {
+	if onlyTakeOver(err) {
 		err = nil
 	}
 	return true, err
+}
+
+// onlyTakeOver reports whether the standby ended for nothing but that it takes over. A part that failed or did not end
+// keeps it from that: the daemon ends, and is started anew.
+func onlyTakeOver(err error) bool {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !onlyTakeOver(e) })
+	}
+	return errors.Is(err, errTakeOver)
 }
 
 // standbyWatch follows the ledger, and finds out when no member decides.
@@ -85,6 +101,7 @@ func (w *standbyWatch) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case asked = <-w.asked:
+		case <-w.sooner:
 		case <-tick.C:
 		}
 		due, err := w.step(ctx)
@@ -101,6 +118,17 @@ func (w *standbyWatch) run(ctx context.Context) error {
 			return errTakeOver
 		}
 	}
+}
+
+// agents brings the agents of this host in line with the database, unless that is behind the ledger: what it lacks may be new.
+func (w *standbyWatch) agents(ctx context.Context) error {
+	w.mu.Lock()
+	behind := w.fault != nil
+	w.mu.Unlock()
+	if behind {
+		return nil
+	}
+	return w.d.agents.Follow(ctx)
 }
 
 // mayDecide returns why this member cannot take over, as of its last look at the ledger.
@@ -134,16 +162,19 @@ func (w *standbyWatch) step(ctx context.Context) (due bool, err error) {
 	if err != nil {
 		return false, life.CannotFollow(ctx, w.opened, err)
 	}
-	if err := w.look(ctx, w.opened.Store); err != nil {
+	jobs, err := w.look(ctx, w.opened.Store)
+	if err != nil {
 		return false, err
 	}
 	if w.d != nil {
+		w.d.gate.Heard(jobs)
 		if err := w.d.trustAsWritten(ctx); err != nil {
 			return false, err
 		}
 	}
 	w.mu.Lock()
 	w.at, w.group, w.silent = at, here.Number, quiet
+	w.tellFollowers()
 	w.mu.Unlock()
 	w.mine = life.Began(w.dir, at.Era)
 	if err := w.namesake(at, quiet); err != nil {
@@ -195,21 +226,6 @@ func (w *standbyWatch) say(err error) {
 	}
 }
 
-// trustAsWritten takes over the list of signers that the active member wrote since.
-func (d *daemon) trustAsWritten(ctx context.Context) error {
-	v, err := signers.Newest(ctx, d.opened.Store)
-	if err != nil || v.Epoch == d.gate.Epoch() {
-		return err
-	}
-	list, _, err := signers.Current(ctx, d.opened.Store, d.signers)
-	if err != nil {
-		return err
-	}
-	d.gate.Follow(list.Trust, list.Version.Epoch)
-	d.checkSigners(ctx)
-	return nil
-}
-
 // reloadsLater answers what asks for a reload: this member reads its settings when it takes over.
 func (d *daemon) reloadsLater(ctx context.Context, hup <-chan os.Signal) {
 	for {
@@ -217,7 +233,7 @@ func (d *daemon) reloadsLater(ctx context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			d.log.Info("a standby reads gated.yaml and the revoked keys when it takes over")
+			d.log.Info("a standby reads gated.yaml when it starts and when it takes over")
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 		return s, err
 	}
 	s.AuditHead = api.Head{Seq: head.Seq, Hash: head.Hash}
-	s.Agents = len(d.agents.Registry.All())
+	s.Agents = d.agents.Count()
 	if s.Reserved, err = d.agents.Book.Count(ctx); err != nil {
 		return s, err
 	}

@@ -40,14 +40,14 @@ func floorOf(w *world) *floor {
 }
 
 func holder(r agent.Registration) reserve.Holder {
-	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
+	return reserve.Holder{Name: r.Name, UID: r.UID, Member: r.Member, Registration: r.ID}
 }
 
 // register registers an agent as the daemon does.
 func (f *floor) register(by op.Requester, name string, token bool) op.Requester {
 	f.t.Helper()
 	f.made++
-	r := agent.Registration{Name: name, UID: by.UID, Process: proc.ID{PID: 100 + f.made, Start: 7, Boot: "b"}, At: f.wall}
+	r := agent.Registration{Name: name, UID: by.UID, Member: by.Set, Process: proc.ID{PID: 100 + f.made, Start: 7, Boot: "b"}, At: f.wall}
 	if token {
 		r.Process, r.Token = proc.ID{}, "hash of "+name
 	}
@@ -60,7 +60,7 @@ func (f *floor) register(by op.Requester, name string, token bool) op.Requester 
 				SHA256: r.Binding()}}})
 	}))
 	f.agents[name] = r
-	return op.Requester{Source: op.SourceAPI, UID: r.UID, PID: 9, Agent: r.Who()}
+	return op.Requester{Source: op.SourceAPI, UID: r.UID, PID: 9, Agent: r.Who(), Set: r.Member}
 }
 
 // end ends a registration as the daemon does.
@@ -210,7 +210,7 @@ func TestForgedReservations(t *testing.T) {
 	)
 	for _, c := range []struct{ name, rule, where, says, sql string }{
 		{"one more", held, "r99", "does not contain that builder got it", `INSERT INTO reservations SELECT 99, scope, agent, uid, registration, mode, fold,
-			digest, weight, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
+			digest, weight, reason, keep, created_at, expires_at, due_at, member FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
 		{"one less", held, "r1", "there is no row of it", `DELETE FROM reservation_patterns WHERE reservation = 1; DELETE FROM reservations WHERE id = 1`},
 		{"another agent's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
 		{"another uid's", held, "r1", "another holder", `UPDATE reservations SET uid = 1001 WHERE id = 1`},
@@ -231,7 +231,7 @@ func TestForgedReservations(t *testing.T) {
 		{"a step that was never", permit, "scope/s1", "none of that id ran on it", `UPDATE scopes SET last_step = 'j9.1'`},
 		{"no step", permit, "scope/s1", "none of that id ran on it", `UPDATE scopes SET last_step = 'x'`},
 
-		{"a forged agent", agents, "mallory#9", "does not contain", `INSERT INTO agents VALUES(9, 'mallory', 1000, 666, 1, 'b', '', 0)`},
+		{"a forged agent", agents, "mallory#9", "does not contain", `INSERT INTO agents VALUES(9, 'mallory', 1000, 666, 1, 'b', '', 0, '')`},
 		{"an agent's other process", agents, "builder#1", "another process or token", `UPDATE agents SET pid = 666 WHERE id = 1`},
 		{"an agent of another boot", agents, "builder#1", "another process or token", `UPDATE agents SET boot = 'x' WHERE id = 1`},
 		{"a process of the same number", agents, "builder#1", "another process or token", `UPDATE agents SET start = 8 WHERE id = 1`},
@@ -239,6 +239,8 @@ func TestForgedReservations(t *testing.T) {
 		{"a token for a process", agents, "tester#2", "another process or token", `UPDATE agents SET token = '', pid = 666 WHERE id = 2`},
 		{"a process for a token", agents, "builder#1", "another process or token", `UPDATE agents SET token = 'x', pid = 0 WHERE id = 1`},
 		{"another uid's agent", agents, "builder#1", "uid 0", `UPDATE agents SET uid = 0 WHERE id = 1`},
+		{"another member's agent", agents, "builder#1", "uid 1000@node2", `UPDATE agents SET member = 'node2' WHERE id = 1`},
+		{"another member's reservation", held, "r1", "another holder", `UPDATE reservations SET member = 'node2' WHERE id = 1`},
 		{"another name", agents, "root#1", "does not contain", `UPDATE agents SET name = 'root' WHERE id = 1`},
 		{"another number", agents, "builder#1", "there is no row", `UPDATE agents SET id = 50 WHERE id = 1`},
 		{"an agent forgotten", agents, "writer#3", "there is no row", `DELETE FROM agents WHERE id = 3`},
@@ -246,6 +248,36 @@ func TestForgedReservations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			problems := check(t, byHand(t, f.path, c.sql)).Problems
 			requireFound(t, problems, fsck.Problem{Rule: fsck.Rule(c.rule), Where: c.where, Detail: c.says})
+		})
+	}
+}
+
+// Callers of several members have the same uid, and fsck tells them apart.
+func TestHoldersOfSeveralMembers(t *testing.T) {
+	f := newFloor(t)
+	one := op.Requester{Source: op.SourceAPI, UID: 1000, PID: 9, Set: "node1"}
+	two := op.Requester{Source: op.SourceAPI, UID: 1000, PID: 9, Set: "node2"}
+	builder := f.register(two, "builder", false)
+	writer := f.register(one, "writer", true)
+	f.reserve(one, nil, "a/**")
+	f.reserve(two, nil, "b/**")
+	r3 := f.reserve(builder, nil, "c/**")
+	f.reserve(writer, kept, "d/**")
+	must.Get(f.book.Transfer(t.Context(), builder, r3, "writer"))(t)
+	must.Get(f.book.Renew(t.Context(), two, 2, 2*time.Hour))(t)
+	must.Get(f.book.Release(t.Context(), one, 1))(t)
+	f.end("builder")
+	sound(t, f.path)
+	require.NoError(t, f.store.Close())
+	for _, c := range []struct{ name, where, says, sql string }{
+		{"a bare uid's, of the other member", "r2", "another holder", `UPDATE reservations SET member = 'node1' WHERE id = 2`},
+		{"an agent's, of the other member", "r3", "another holder", `UPDATE reservations SET member = 'node2' WHERE id = 3`},
+		{"of no member", "r2", "another holder", `UPDATE reservations SET member = '' WHERE id = 2`},
+		{"an agent of the other member", "writer#2", "does not contain that uid 1000@node2 got the name", `UPDATE agents SET member = 'node2' WHERE id = 2`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			problems := check(t, byHand(t, f.path, c.sql)).Problems
+			require.True(t, slices.ContainsFunc(problems, func(p fsck.Problem) bool { return p.Where == c.where && strings.Contains(p.Detail, c.says) }), "%+v", problems)
 		})
 	}
 }

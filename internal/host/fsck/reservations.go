@@ -19,30 +19,30 @@ import (
 // registration is a registered agent, by the log.
 type registration struct {
 	name  string
-	uid   uint32
+	uid   op.Account
 	bound string // agent.Registration.Binding
 }
 
 // roll has the registrations of the log.
 type roll struct {
 	standing map[int64]registration
-	named    map[string]int64 // the present ones
-	uids     map[int64]uint32 // of all, because an entry about an agent's wish may follow the agent's end
+	named    map[string]int64     // the present ones
+	uids     map[int64]op.Account // of all, because an entry about an agent's wish may follow the agent's end
 }
 
 func newRoll() roll {
-	return roll{standing: map[int64]registration{}, named: map[string]int64{}, uids: map[int64]uint32{}}
+	return roll{standing: map[int64]registration{}, named: map[string]int64{}, uids: map[int64]op.Account{}}
 }
 
-// uidOf returns the uid of the party that an entry names.
-func (r roll) uidOf(by string) (uint32, bool) {
+// uidOf returns the uid, with its member, of the party that an entry names.
+func (r roll) uidOf(by string) (op.Account, bool) {
 	if n, ok := strings.CutPrefix(by, "uid:"); ok {
-		uid, err := strconv.ParseUint(n, 10, 32)
-		return uint32(uid), err == nil
+		uid, err := op.ParseAccount(n)
+		return uid, err == nil
 	}
 	who, ok := strings.CutPrefix(by, "agent:")
 	if !ok {
-		return 0, false
+		return op.Account{}, false
 	}
 	_, id, ok := oneOf(who)
 	uid, known := r.uids[id]
@@ -57,7 +57,7 @@ func oneOf(who string) (name string, id int64, ok bool) {
 }
 
 // uidOfNamed returns the uid that is registered under a name.
-func (r roll) uidOfNamed(name string) (uint32, bool) {
+func (r roll) uidOfNamed(name string) (op.Account, bool) {
 	id, ok := r.named[name]
 	return r.uids[id], ok
 }
@@ -119,8 +119,8 @@ func (c *check) agents() error {
 	for _, r := range all {
 		c.report.Checked["agents"]++
 		switch said := left[r.ID]; {
-		case said.name != r.Name || said.uid != r.UID:
-			c.found(agentUnknown, whoIs(r.Name, r.ID), "the audit log does not contain that uid %d got the name", r.UID)
+		case said.name != r.Name || said.uid != r.Account():
+			c.found(agentUnknown, whoIs(r.Name, r.ID), "the audit log does not contain that uid %v got the name", r.Account())
 		case said.bound != r.Binding():
 			c.found(agentChanged, whoIs(r.Name, r.ID), "the audit log has another process or token for it")
 		}
@@ -145,7 +145,7 @@ type claim struct {
 	scope  string            // scope/s3
 	mode   string
 	holder string
-	uid    uint32
+	uid    op.Account
 	until  int64 // Unix nanoseconds
 }
 
@@ -254,22 +254,23 @@ func (c *check) held() error {
 	var h reserve.Holder
 	var keep bool
 	var scope, device, inode int64
-	var place reserve.Place
+	var key string
 	var row claim
 	var text []byte
-	return c.rows("reservations", `SELECT r.id, r.agent, r.uid, r.registration, r.keep, r.mode, r.expires_at, r.scope,
+	return c.rows("reservations", `SELECT r.id, r.agent, r.uid, r.member, r.registration, r.keep, r.mode, r.expires_at, r.scope,
 			coalesce(s.path, ''),
 			coalesce(s.device, 0), coalesce(s.inode, 0), (SELECT json_group_array(pattern) FROM
 				(SELECT pattern FROM reservation_patterns p WHERE p.reservation = r.id ORDER BY pattern))
 		FROM reservations r LEFT JOIN scopes s ON s.id = r.scope`,
-		[]any{&id, &h.Name, &h.UID, &h.Registration, &keep, &row.mode, &row.until, &scope,
-			&place.Path, &device, &inode, &text}, func() {
+		[]any{&id, &h.Name, &h.UID, &h.Member, &h.Registration, &keep, &row.mode, &row.until, &scope,
+			&key, &device, &inode, &text}, func() {
 			var patterns []string
 			if json.Unmarshal(text, &patterns) != nil {
 				c.found(reservationChanged, id.String(), "its patterns are no text")
 			}
+			place := reserve.PlaceOf(key)
 			place.Device, place.Inode = uint64(device), uint64(inode)
-			row.scope, row.holder, row.uid = fmt.Sprintf("%s/s%d", op.KindScope, scope), h.String(), h.UID
+			row.scope, row.holder, row.uid = fmt.Sprintf("%s/s%d", op.KindScope, scope), h.String(), h.Account()
 			row.where = whereOf(row.scope, place.Incarnation(), patterns)
 			c.compare(id, row)
 			c.bound(id, h, keep)
@@ -305,7 +306,7 @@ func (c *check) bound(id op.ReservationID, h reserve.Holder, keep bool) {
 	r, stands := c.log.roll.standing[h.Registration]
 	switch {
 	case h.Registration == 0:
-	case !known || uid != h.UID || stands && r.name != h.Name:
+	case !known || uid != h.Account() || stands && r.name != h.Name:
 		c.found(reservationUnbound, id.String(), "it is bound to a registration that is not its holder's")
 	case !stands && !keep:
 		c.found(reservationUnbound, id.String(), "it is bound to %s, which has ended", whoIs(h.Name, h.Registration))

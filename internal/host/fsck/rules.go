@@ -24,6 +24,7 @@ const (
 	Reservations Rule = "reservations" // reservations are those of the log
 	Apart        Rule = "apart"        // no two holders have paths that overlap
 	Copy         Rule = "copy"         // a copy does not start
+	Ledger       Rule = "ledger"       // the rows are those that the ledger makes
 )
 
 // Code names one way to break a rule. Programs compare it.
@@ -167,4 +168,7 @@ var (
 	// CopyBound is for a caller that knows the directory: the database is not the
 	// one that was bound to it.
 	CopyBound = Copy.code("copy")
+
+	// LedgerRows is for a caller that replays the ledger: a table has other rows.
+	LedgerRows = Ledger.code("ledger-rows")
 )

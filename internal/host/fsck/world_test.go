@@ -80,7 +80,7 @@ func (w *world) open() {
 // migrations is a schema with all that fsck reads, in another order than the
 // daemon's.
 func migrations() []store.Migration {
-	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema}, store.Migration{Name: "reservations", SQL: reserve.Schema},
+	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema + agent.SchemaMembers}, store.Migration{Name: "reservations", SQL: reserve.Schema + reserve.SchemaMembers},
 		store.Migration{Name: "identity", SQL: state.Schema}, store.Migration{Name: "canary", SQL: canary.Schema})
 	for i := range all {
 		all[i].Version = i + 1

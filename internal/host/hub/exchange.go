@@ -8,23 +8,18 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"gated/internal/base/httpclient"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
 
 const (
-	// maxHeader is the largest header of an answer, in bytes.
-	maxHeader = 64 << 10
 	// maxCA is the largest file of certificates, in bytes.
 	maxCA = 1 << 20
 )
@@ -96,7 +91,7 @@ func (x *exchange) call(ctx context.Context, method, path string, h http.Header,
 	}
 	r.Header = h
 	if x.tokenFile != "" {
-		token, err := ReadTokenFile(x.tokenFile)
+		token, err := ownfile.ReadToken(x.tokenFile)
 		if err != nil {
 			return err
 		}
@@ -198,7 +193,7 @@ func (x *exchange) dial() (*http.Client, error) {
 	defer x.mu.Unlock()
 	if x.ca == "" {
 		if x.client == nil {
-			x.client = newClient(nil, strings.HasPrefix(x.url, "http:"))
+			x.client = httpclient.New(nil, strings.HasPrefix(x.url, "http:"))
 		}
 		return x.client, nil
 	}
@@ -218,7 +213,7 @@ func (x *exchange) dial() (*http.Client, error) {
 			WithHint("it is PEM, as openssl x509 writes it")
 	}
 	x.closeIdle()
-	x.client, x.pinned = newClient(pool, false), pem
+	x.client, x.pinned = httpclient.New(pool, false), pem
 	return x.client, nil
 }
 
@@ -235,92 +230,10 @@ func (x *exchange) closeIdle() {
 	}
 }
 
-// newClient returns a client that trusts the certificates of the pool alone, or with nil those of the system. It
-// follows no redirect, unpacks nothing and asks no proxy. With near it connects to this machine alone.
-func newClient(pool *x509.CertPool, near bool) *http.Client {
-	d := &net.Dialer{}
-	if near {
-		d.Control = nearOnly
-	}
-	return &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext:            d.DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: maxHeader,
-			MaxConnsPerHost:        2,
-			IdleConnTimeout:        90 * time.Second,
-		},
-	}
-}
-
-// nearOnly refuses a connection to another machine, whatever address a name resolves to.
-func nearOnly(_, address string, _ syscall.RawConn) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return errors.New(host + " is another machine, and http does not leave this one")
-	}
-	return nil
-}
-
 func readFile(path string, most int64) ([]byte, error) {
 	b, err := ownfile.Own().Read(path, most)
 	if err == nil && int64(len(b)) > most {
 		err = refusal.New(refusal.Oversized, "%s has more than %d bytes", path, most)
 	}
 	return b, err
-}
-
-// maxToken bounds a token, in bytes.
-const maxToken = 1024
-
-// tokenText matches a bearer token (RFC 6750, section 2.1).
-var tokenText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
-})
-
-// ReadTokenFile returns the token in a file of one line: at least 16 characters of RFC 6750. It refuses a file that
-// others may read or change, a link, or anything but a regular file, as NotAllowed. A file without a token is
-// Malformed, a missing file Unavailable. No error shows its content.
-func ReadTokenFile(path string) (string, error) {
-	if err := ownfile.Own().CheckAbove(path); errors.Is(err, refusal.NotAllowed) {
-		return "", err
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		return "", refusal.New(refusal.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
-	}
-	if err != nil {
-		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", refusal.New(refusal.NotAllowed, "%s is no regular file", path)
-	}
-	if err := ownfile.Own().CheckOpen(f); err != nil {
-		return "", err
-	}
-	switch {
-	case info.Mode().Perm()&0o077 != 0:
-		return "", refusal.New(refusal.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxToken+2))
-	if err != nil {
-		return "", refusal.New(refusal.Unavailable, "the token: %v", err)
-	}
-	token := strings.TrimSuffix(string(b), "\n")
-	if len(token) > maxToken || !tokenText().MatchString(token) {
-		return "", refusal.New(refusal.Malformed, "%s holds no token: one line of 16 to %d letters, digits and -._~+/",
-			path, maxToken).
-			WithHint("head -c 32 /dev/urandom | base64 > %s", path)
-	}
-	return token, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -31,6 +32,14 @@ type Gate interface {
 // Standing returns the state of each set's wishes, as Reconciler.Standing does.
 type Standing func(waits map[op.Target]bool, limit int) (sets []reconcile.SetStanding, unmet []reconcile.WishStanding, left int)
 
+// Log is a gate's audit log; *service.Log is one.
+type Log interface {
+	// Head returns the newest signed head. Its note is empty if the gate signs none.
+	Head(ctx context.Context) (api.Head, error)
+	// Consistency proves that the first old entries are the start of the first size entries.
+	Consistency(ctx context.Context, old, size int64) (api.Consistency, error)
+}
+
 // Config is what a link needs. URL, Host, the lengths of time, Gate and Standing
 // are required.
 type Config struct {
@@ -43,6 +52,7 @@ type Config struct {
 	Report    time.Duration // after which a report is sent even if nothing changed
 
 	Gate      Gate
+	Log       Log // nil sends no heads
 	Standing  Standing
 	ID        op.GateID // for reports
 	Version   string
@@ -68,6 +78,7 @@ type Link struct {
 	polling sync.Mutex // held during a poll of desired state
 	relays  relays     // only for the goroutine that runs rounds
 	reports reports    // the same
+	heads   heads      // the same
 
 	mu     sync.Mutex
 	status Status
@@ -95,6 +106,9 @@ type Status struct {
 	ReportErr   error     // why it did not take the last one
 	ReportSince time.Time // when that began; zero without ReportErr
 	ReportDue   time.Time // from when on a poll tries again; zero without ReportErr
+	HeadErr     error     // why it did not take the newest signed head of the audit log
+	HeadSince   time.Time // when that began; zero without HeadErr
+	HeadDue     time.Time // from when on a poll tries again; zero without HeadErr
 }
 
 // New returns a link that has asked nothing yet.
@@ -152,13 +166,14 @@ func Jitter(d time.Duration, random float64) time.Duration {
 	return d*3/4 + time.Duration(random*float64(d/2))
 }
 
-// Round asks once for desired state and for operations, hands new ones to the gate, and reports. Failures are in
-// Status; the next round tries again.
+// Round asks once for desired state and for operations, hands new ones to the gate, reports, and sends the signed head.
+// Failures are in Status; the next round tries again.
 func (l *Link) Round(ctx context.Context) {
 	for _, part := range []struct {
 		what string
 		do   func(context.Context)
-	}{{"a poll of the hub", l.pollAndHurry}, {"relaying operations", l.relay}, {"a report to the hub", l.report}} {
+	}{{"a poll of the hub", l.pollAndHurry}, {"relaying operations", l.relay}, {"a report to the hub", l.report},
+		{"a signed head for the hub", l.head}} {
 		if ctx.Err() != nil {
 			return
 		}

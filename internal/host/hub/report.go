@@ -11,13 +11,15 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/log/checkpoint"
 	"gated/internal/reconcile"
 )
 
 const (
-	// maxGuests and maxReported bound what a report lists.
+	// maxGuests, maxReported and maxRequests bound what a report lists.
 	maxGuests   = 500
 	maxReported = 500
+	maxRequests = 500
 	// reportLast is the longest time between two attempts if the hub does not take a report.
 	reportLast = 10 * time.Minute
 )
@@ -91,7 +93,8 @@ func (l *Link) reported(now time.Time, unwanted bool, err error) {
 // compose makes a report without its number and time, so that two reports of the same state are equal.
 func (l *Link) compose(ctx context.Context) (Report, error) {
 	s := l.Status()
-	r := Report{Host: l.Host, Gate: l.ID, Version: l.Version, StartedAt: l.StartedAt.UTC(), Revision: s.Revision, Sets: []SetReport{}, Guests: []GuestReport{}}
+	r := Report{Host: l.Host, Gate: l.ID, Version: l.Version, StartedAt: l.StartedAt.UTC(), Revision: s.Revision, Sets: []SetReport{}, Guests: []GuestReport{},
+		Requests: []api.FleetRequest{}}
 	if s.Err != nil {
 		refused := refusal.As(s.Err)
 		r.Error = &api.Error{Code: refused.Code, Detail: clip(refused.Detail)}
@@ -99,6 +102,11 @@ func (l *Link) compose(ctx context.Context) (Report, error) {
 	waits := map[op.Target]bool{}
 	of := map[string]op.Request{} // by set and target; with id and time alone
 	err := l.Gate.EachRequest(ctx, op.StatePending, func(q op.Request) error {
+		if len(r.Requests) < maxRequests {
+			r.Requests = append(r.Requests, fleetRequest(q))
+		} else {
+			r.RequestsLeftOut++
+		}
 		for _, by := range q.Requesters {
 			if by.Source == op.SourceDesired {
 				waits[q.Step.Target] = true
@@ -127,6 +135,16 @@ func (l *Link) compose(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
+func fleetRequest(q op.Request) api.FleetRequest {
+	by := make([]string, len(q.Requesters))
+	for i, r := range q.Requesters {
+		by[i] = r.String()
+	}
+	return api.FleetRequest{Request: q.ID.String(), Op: q.Step.Op, Target: q.Step.Target.String(), Reason: clip(q.Reason),
+		RequestedBy: clip(strings.Join(by, ",")), CreatedAt: q.CreatedAt.UTC(), ExpiresAt: q.ExpiresAt.UTC(), Missing: q.Missing(),
+		PayloadSHA256: op.SHA256(q.Payload)}
+}
+
 func setReport(s reconcile.SetStanding) SetReport {
 	return SetReport{Name: s.Set, Guests: s.Guests, Converged: s.Counts[reconcile.WishConverged], Waiting: s.Counts[reconcile.WishWaiting],
 		Stopped: s.Counts[reconcile.WishStopped], Unknown: s.Counts[reconcile.WishUnknown],
@@ -144,7 +162,9 @@ var (
 	desiredLimits    = limits{"": maxMembers, "/sets": MaxSets}
 	operationsLimits = limits{"": maxMembers, "/operations": MaxOperations, "/operations/*": 8 * MaxOperations,
 		"/operations/*/signatures": op.MaxSignatures * MaxOperations}
-	reportLimits = limits{"": maxMembers, "/sets": MaxSets, "/guests": maxGuests, "/operations": maxReported}
+	reportLimits = limits{"": maxMembers, "/sets": MaxSets, "/guests": maxGuests, "/operations": maxReported,
+		"/requests": maxRequests}
+	headLimits = limits{"": maxMembers, "/proof": checkpoint.MaxProof}
 )
 
 // check counts before a document is decoded, and refuses too many members or elements as Oversized: an element takes

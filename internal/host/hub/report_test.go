@@ -150,6 +150,46 @@ func TestTheLargestReport(t *testing.T) {
 	require.Len(t, r.Operations, 500)
 	require.Equal(t, 100, r.OpsLeftOut)
 	require.False(t, bytes.Contains(b, []byte(long)))
+	for i := range 500 {
+		odd := strings.Repeat("\x01", 200) + "…" // as long as what is cut becomes
+		r.Requests = append(r.Requests, api.FleetRequest{Request: fmt.Sprintf("j9223372036854775%03d.64", i), Op: strings.Repeat("o", 64), Target: strings.Repeat("\"", 400),
+			Reason: odd, RequestedBy: odd, CreatedAt: w.now(), ExpiresAt: w.now(), Missing: 64, PayloadSHA256: op.SHA256(nil)})
+	}
+	b = must.Get(api.Encode(r))(t)
+	require.Less(t, len(b), hub.MaxReport)
+	must.Get(hub.DecodeReport(b, testHost))(t)
+	r.Requests = append(r.Requests, r.Requests[0])
+	must.Fail(hub.DecodeReport(must.Get(api.Encode(r))(t), testHost))(t, refusal.Oversized)
+}
+
+// TestReportsOfNoGate: one gate's report cannot take a hub's memory, nor break what it shows of all.
+func TestReportsOfNoGate(t *testing.T) {
+	long := strings.Repeat("x", 1025)
+	is := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	report := func(change func(*hub.Report)) error {
+		r := hub.Report{Host: testHost, Requests: []api.FleetRequest{{Request: "j1.1", CreatedAt: is, ExpiresAt: is}}}
+		change(&r)
+		_, err := hub.DecodeReport(must.Get(api.Encode(r))(t), testHost)
+		return err
+	}
+	require.NoError(t, report(func(r *hub.Report) { r.Version, r.RequestsLeftOut = long[:1024], 1<<31 }))
+	for name, change := range map[string]func(*hub.Report){
+		"gate":      func(r *hub.Report) { r.Gate = op.GateID(long) },
+		"error":     func(r *hub.Report) { r.Error = &api.Error{Hint: long} },
+		"set":       func(r *hub.Report) { r.Sets = []hub.SetReport{{Name: long}} },
+		"guest":     func(r *hub.Report) { r.Guests = []hub.GuestReport{{Why: long}} },
+		"operation": func(r *hub.Report) { r.Operations = []hub.OperationReport{{Detail: long}} },
+		"request":   func(r *hub.Report) { r.Requests[0].Target = long },
+	} {
+		require.ErrorIs(t, report(change), refusal.Oversized, name)
+	}
+	for name, change := range map[string]func(*hub.Report){
+		"too much is left out": func(r *hub.Report) { r.RequestsLeftOut = 1<<31 + 1 },
+		"less than nothing":    func(r *hub.Report) { r.GuestsLeftOut = -1 },
+		"twice":                func(r *hub.Report) { r.Requests = append(r.Requests, r.Requests[0]) },
+	} {
+		require.ErrorIs(t, report(change), refusal.Malformed, name)
+	}
 }
 
 // TestAReportIsTriedAtOnceWhenTheHubIsBack, and not sooner: a token that was put

@@ -21,6 +21,8 @@ const (
 	MaxOperations = 10_000
 	// MaxReport is the largest report, in bytes.
 	MaxReport = 4 << 20
+	// MaxHead is the largest head with its proof, in bytes.
+	MaxHead = 64 << 10
 	// MaxRevision is the longest name of a revision, in bytes.
 	MaxRevision = 128
 	// MaxETag is the longest ETag, with its quotes, in bytes.
@@ -35,6 +37,7 @@ const (
 	PathDesired    = "desired"
 	PathOperations = "operations"
 	PathReport     = "report"
+	PathHead       = "head"
 )
 
 // Path returns the path of one of a host's documents, below the hub's address.
@@ -82,6 +85,25 @@ type Report struct {
 	GuestsLeftOut int               `json:"guests_left_out"`
 	Operations    []OperationReport `json:"operations"` // relayed operations that the gate was asked about
 	OpsLeftOut    int               `json:"operations_left_out"`
+
+	Requests        []api.FleetRequest `json:"requests"` // that wait for signatures, the oldest first
+	RequestsLeftOut int                `json:"requests_left_out"`
+}
+
+// Head is a gate's newest signed head, with the proof that its log goes on from the head that a hub keeps.
+type Head struct {
+	Host  string    `json:"host"`
+	Gate  op.GateID `json:"gate"`
+	Key   string    `json:"key"`
+	Note  string    `json:"note"`
+	From  int64     `json:"from"`  // size of the head that the hub keeps; 0 if it keeps none
+	Proof []string  `json:"proof"` // as checkpoint.EncodeHashes writes it; empty if From is 0 or there is no such proof
+}
+
+// Kept is the size of the head that a hub keeps of a gate; 0 if it keeps none.
+type Kept struct {
+	Gate op.GateID `json:"gate"`
+	Size int64     `json:"size"`
 }
 
 // SetReport counts the guests of one set.
@@ -166,7 +188,7 @@ func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
 }
 
 // DecodeReport reads a report for that host. It is strict, but accepts nulls, and members that a newer gate may add. It
-// refuses lists that are longer than a gate's as Oversized.
+// refuses lists and texts that are longer than a gate's as Oversized.
 func DecodeReport(b []byte, host string) (Report, error) {
 	if err := reportLimits.check(b); err != nil {
 		return Report{}, err
@@ -175,7 +197,37 @@ func DecodeReport(b []byte, host string) (Report, error) {
 	if err := api.DecodeAnswer(b, &r); err != nil {
 		return Report{}, err
 	}
+	if err := r.check(); err != nil {
+		return Report{}, err
+	}
 	return r, forHost(r.Host, host)
+}
+
+// DecodeHead reads a head of that host, which it does not verify. It is as strict as api.DecodeBody.
+func DecodeHead(b []byte, host string) (Head, error) {
+	if err := headLimits.check(b); err != nil {
+		return Head{}, err
+	}
+	var h Head
+	if err := api.DecodeBody(b, &h); err != nil {
+		return Head{}, err
+	}
+	if !h.Gate.Valid() || h.From < 0 {
+		return Head{}, refusal.New(refusal.Malformed, "a head names its gate, and the size that it goes on from")
+	}
+	return h, forHost(h.Host, host)
+}
+
+// DecodeKept reads a hub's answer about the head that it keeps of a gate.
+func DecodeKept(b []byte, gate op.GateID) (int64, error) {
+	var k Kept
+	if err := api.DecodeAnswer(b, &k); err != nil {
+		return 0, err
+	}
+	if k.Gate != gate || k.Size < 0 {
+		return 0, refusal.New(refusal.Malformed, "the hub's answer is not about the head of gate %s", gate)
+	}
+	return k.Size, nil
 }
 
 func forHost(got, want string) error {

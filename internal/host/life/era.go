@@ -28,3 +28,17 @@ func Began(dir string, era uint64) bool {
 	text, err := os.ReadFile(filepath.Join(dir, eraName))
 	return err == nil && era > 0 && strings.TrimSpace(string(text)) == strings.TrimSpace(eraText(era))
 }
+
+// lastEra is the era that this state directory began last, also before the machine was booted; 0 if there is none.
+func lastEra(dir string) uint64 {
+	text, err := os.ReadFile(filepath.Join(dir, eraName))
+	if err != nil {
+		return 0
+	}
+	number, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	era, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return era
+}

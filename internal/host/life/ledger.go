@@ -18,6 +18,7 @@ type LedgerState struct {
 	Gate   op.GateID
 	Member string
 	There  ledger.Position
+	Base   uint64 // the number of the newest group of the ledger's base, 0 without one
 	Here   store.Place
 	Mine   bool // this state directory began the newest era
 	Ended  bool // the gate left the ledger
@@ -40,8 +41,8 @@ func LookAtLedger(ctx context.Context, o LedgerOptions) (LedgerState, error) {
 	return s, err
 }
 
-// VerifyLedger checks every group of the ledger: its number, era, link and signature, and that the database here has the
-// group of its place. It reads, and works beside a running daemon.
+// VerifyLedger checks the ledger's base, if it has one, and every group: its number, era, link and signature, and that the
+// database here has the group of its place. It reads, and works beside a running daemon.
 func VerifyLedger(ctx context.Context, o LedgerOptions) (LedgerState, error) {
 	var s LedgerState
 	err := withLedger(ctx, o, func(l opened) (err error) {
@@ -94,6 +95,11 @@ func (l opened) state(ctx context.Context) (s LedgerState, err error) {
 	if s.Here, err = l.Store.Place(ctx); err != nil {
 		return s, err
 	}
+	b, err := l.engine.Base(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Base = b.Number
 	s.Ended = s.There.Era == ledger.Ended
 	s.Mine = Began(l.Dir.Path(), s.There.Era) || s.Ended && Began(l.Dir.Path(), s.There.Beat)
 	return s, nil
@@ -120,10 +126,16 @@ func (l opened) all(ctx context.Context, key ledger.Verifier, s LedgerState, pro
 	var at store.Place
 	for {
 		kept, err := ledger.Read(ctx, l.engine, string(l.ID.Gate), key, at)
+		if errors.Is(err, ledger.ErrBehind) {
+			return newBase()
+		}
 		if err != nil {
 			return err
 		}
 		for _, k := range kept {
+			if k.Base && k.Number > s.Here.Number {
+				return ledger.ErrBehind
+			}
 			if at = k.Place; at.Number == s.Here.Number && at != s.Here {
 				return ledger.ErrForked
 			}

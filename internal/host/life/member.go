@@ -134,11 +134,15 @@ func inLedger(path string, err error) error {
 	}{
 		{store.ErrNeedsKeeper, refusal.Conflict, "this is for a gate without a ledger, and gated.yaml needs its section store for one with it; " +
 			"to take this gate out of its ledger, stop all its members: gated migrate --to sqlite"},
-		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, gated ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrBehind, refusal.Conflict, "make this member anew, with another state directory or after moving this one away: gated join"},
 		{ledger.ErrForked, refusal.Conflict, "nothing is decided: two databases have decided under one name; see Lost groups in gated docs guides/high-availability"},
-		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; gated ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
 		{ledger.ErrEnded, refusal.Conflict, "nothing is decided: gated migrate --to sqlite was run on a member, and that one goes on alone; make this one anew if the gate got another ledger: gated join"},
 		{ledger.ErrSignature, refusal.Conflict, "nothing is decided: the ledger was written by another program; see Suspected tampering in gated docs runbook"},
+		{ledger.ErrBase, refusal.Conflict, "nothing is decided: the ledger's base was written by another program; see Suspected tampering in gated docs runbook"},
+		{ledger.ErrBody, refusal.Conflict, "nothing is decided: the gate's key signed it, so a newer gated wrote it; upgrade this one"},
+		{ledger.ErrInDoubt, refusal.Unavailable, "say it again: it goes on from what the ledger has"},
 		{ledger.ErrLink, refusal.Conflict, "nothing is decided: the ledger was changed; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrNumber, refusal.Conflict, "nothing is decided: a group of the ledger is missing; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrEra, refusal.Conflict, "nothing is decided: the ledger was changed; see Suspected tampering in gated docs runbook"},

@@ -48,6 +48,7 @@ func Migrations() []store.Migration {
 		g[9],
 		g[10],
 		g[11],
+		{Name: "holders of several members", SQL: agent.SchemaMembers + reserve.SchemaMembers},
 	}
 	for i := range all {
 		all[i].Version = i + 1
@@ -276,6 +277,9 @@ func namedBy(own ownfile.StrictModes, c config.Config) []named {
 	}
 	if p := c.Proxmox; p != nil {
 		all = append(all, named{"proxmox.ca_file", p.CAFile, own.Check}, named{"proxmox.token_file", p.TokenFile, own.Check})
+	}
+	if s := c.Store; s != nil {
+		all = append(all, named{"store.certificate", s.Certificate, own.Check}, named{"store.key", s.Key, own.Check})
 	}
 	if l := c.Libvirt; l != nil {
 		all = append(all, named{"libvirt.socket", l.Socket, own.CheckAbove}) // who may connect is libvirt's to say

@@ -36,7 +36,7 @@ type Sample struct {
 }
 
 // CheckNames are the values of the label check. All other names count as targets.
-var CheckNames = []string{"agents", "audit_log", "backends", "backup", "canary", "clock", "database", "disk", "hub", "journal", "member", "rules", "revoked_keys",
+var CheckNames = []string{"agents", "audit_log", "backends", "backup", "canary", "certificate", "clock", "database", "disk", "hub", "journal", "member", "rules", "revoked_keys",
 	"settings", "signers", "state", "targets"}
 
 // BackendNames are the values of the label backend.

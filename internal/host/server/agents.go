@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"gated/client/api"
@@ -16,8 +15,9 @@ const (
 	selfName = "self"
 )
 
-func (s *Server) agents(*call) (answer, error) {
-	return ok(api.AgentList{Agents: s.Agents.List()}), nil
+func (s *Server) agents(c *call) (answer, error) {
+	list, err := s.Agents.List(c.ctx)
+	return ok(api.AgentList{Agents: list}), err
 }
 
 func (s *Server) self(c *call) (answer, error) {
@@ -59,25 +59,28 @@ func (s *Server) unregister(c *call) (answer, error) {
 	if err := op.CheckName(name); err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	a, err := s.Agents.Unregister(c.ctx, c.by, name, s.operator(c.by.UID))
+	a, err := s.Agents.Unregister(c.ctx, c.by, name, s.operator(c.by))
 	return ok(a), err
 }
 
-// holder reads a parameter that names a holder: an agent's name, or uid:1000 for callers of that uid without a name. It
-// is "" if the parameter is missing.
+// holder reads a parameter that names a holder: an agent's name, or uid:1000@node2 for callers of that uid without a name.
+// uid:1000 is a uid on the caller's own host. It is "" if the parameter is missing.
 func (c *call) holder(parameter string) (string, error) {
 	if !c.query.Has(parameter) {
 		return "", nil
 	}
 	text := c.query.Get(parameter)
-	if digits, found := strings.CutPrefix(text, "uid:"); found {
-		n, err := strconv.ParseUint(digits, 10, 32)
-		if err == nil && strconv.FormatUint(n, 10) == digits {
-			return text, nil
+	if account, found := strings.CutPrefix(text, "uid:"); found {
+		a, err := op.ParseAccount(account)
+		if a.Member == "" {
+			a.Member = c.by.Account().Member
+		}
+		if err == nil {
+			return "uid:" + a.String(), nil
 		}
 	} else if op.CheckName(text) == nil {
 		return text, nil
 	}
-	err := refusal.New(refusal.Malformed, "%s is %q, neither an agent's name nor uid and a number", parameter, clip(text))
+	err := refusal.New(refusal.Malformed, "%s is %q, neither an agent's name nor uid: and a uid", parameter, clip(text))
 	return "", ownRefusal(err)
 }

@@ -72,7 +72,7 @@ func (s *Server) decode(c *call, v any) error {
 	if err != nil {
 		return ownRefusal(err)
 	}
-	giveBack, err := s.decoded.Take(c.ctx, c.by.UID, n)
+	giveBack, err := s.decoded.Take(c.ctx, c.by.Account().Lane(), n)
 	if err != nil {
 		return ownRefusal(refusal.New(refusal.OverLimit, "too many bodies at once are worked on").
 			WithHint("end some, or try again later"))

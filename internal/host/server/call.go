@@ -117,15 +117,11 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	p := peerOf(r.Context())
 	c := &call{w: w, r: r, by: requesterOf(r.Context()), release: func() {}}
-	if err := s.admit(p.uid, rt.who); err != nil {
+	elsewhere, err := s.place(p, c.by, rt)
+	if err != nil {
 		s.refuse(w, r, err)
 		return
 	}
-	if s.Standby != nil && !rt.onStandby() {
-		s.refuse(w, r, s.Standby())
-		return
-	}
-	var err error
 	if c.query, err = parseQuery(r, rt.query); err != nil {
 		s.refuse(w, r, err)
 		return
@@ -154,6 +150,12 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	defer p.end()
 	// The deadline for the body would end the context of a slower answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if elsewhere {
+		if err := s.forward(c, rt); err != nil {
+			s.refuse(w, r, err)
+		}
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Work)
 	defer cancel()
 	c.ctx = ctx
@@ -202,13 +204,13 @@ func (a *answer) encode() (err error) {
 	return err
 }
 
-func (s *Server) admit(uid uint32, w who) error {
+func (s *Server) admit(by op.Requester, w who) error {
 	switch {
-	case w == operators && !s.operator(uid):
-		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %d is not an operator's", uid).
+	case w == operators && !s.operator(by):
+		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %v is not an operator's", by.Account()).
 			WithHint("%s", s.operatorsHint()))
-	case w == submitters && !s.submitter(uid):
-		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %d may not submit jobs", uid).
+	case w == submitters && !s.submitter(by):
+		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %v may not submit jobs", by.Account()).
 			WithHint("the list submitters in gated.yaml says who may"))
 	}
 	return nil

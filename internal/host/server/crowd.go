@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/service"
 )
@@ -27,6 +28,8 @@ type peer struct {
 	uid    uint32
 	pid    int32
 	caller *service.Caller // nil if there is no registry of agents
+	of     *op.Account     // of a caller that another member forwards; uid is a number for limits then
+	agent  string          // the same; its registration, as the member says
 	gone   sync.Once
 
 	crowd *crowd
@@ -147,7 +150,7 @@ func idlest(peers []*peer) *peer {
 // need no turn, waiting. The others wait within their deadline.
 func (s *Server) inTurn(answerTo func(*call) (answer, error)) func(*call) (answer, error) {
 	return func(c *call) (answer, error) {
-		end, err := s.turns.Take(c.ctx, c.by.UID)
+		end, err := s.turns.Take(c.ctx, c.by.Account().Lane())
 		if err != nil {
 			return answer{}, ownRefusal(refusal.New(refusal.OverLimit, "too many lists at once").
 				WithHint("end some, or try again later"))

@@ -19,10 +19,10 @@ func (s *Server) plan(c *call) (answer, error) {
 			return answer{}, ownRefusal(err)
 		}
 	}
-	if err := s.plans.take(c.by.UID, 1); err != nil {
+	if err := s.plans.take(c.by.Account().Lane(), 1); err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	defer s.plans.give(c.by.UID, 1)
+	defer s.plans.give(c.by.Account().Lane(), 1)
 	p, err := s.Desired.Plan(c.ctx, set, c.body)
 	return ok(p), err
 }

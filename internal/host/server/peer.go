@@ -101,7 +101,10 @@ const maxToken = 128
 // for an agent's descendants.
 func (s *Server) identify(r *http.Request) (op.Requester, error) {
 	p := peerOf(r.Context())
-	by := op.Requester{Source: op.SourceAPI, UID: p.uid, PID: p.pid}
+	if p.of != nil {
+		return op.Requester{Source: op.SourceAPI, UID: p.of.UID, PID: p.pid, Agent: p.agent, Set: p.of.Member}, nil
+	}
+	by := op.Requester{Source: op.SourceAPI, UID: p.uid, PID: p.pid, Set: s.member()}
 	token, err := agentToken(r.Header)
 	if err != nil {
 		return by, err

@@ -65,7 +65,7 @@ func (s *Server) payload(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if s.operator(c.by.UID) && c.by.Agent == "" {
+	if s.operator(c.by) && c.by.Agent == "" {
 		if err := s.Gate.ShowPayload(c.ctx, id); err != nil {
 			s.Logger.Warn("benign steps do not wait for operators who read a request", "request", id.String(), "error", err)
 		}

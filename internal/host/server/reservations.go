@@ -183,7 +183,7 @@ func (s *Server) reservation(c *call, in any) (op.ReservationID, error) {
 }
 
 func (s *Server) scopes(c *call) (answer, error) {
-	list, more, err := s.Reservations.Scopes(c.ctx, c.query.Get("after"), pageBytes)
+	list, more, err := s.Reservations.Scopes(c.ctx, c.by, c.query.Get("after"), pageBytes)
 	out := api.ScopeList{Scopes: list}
 	if more && len(list) > 0 {
 		out.Next = &list[len(list)-1].ID
@@ -196,6 +196,6 @@ func (s *Server) registerScope(c *call) (answer, error) {
 	if err := s.decode(c, &in); err != nil {
 		return answer{}, err
 	}
-	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by.UID), in)
+	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by), in)
 	return ok(sc), err
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -14,7 +15,9 @@ import (
 
 	"gated/client/api"
 	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 	"gated/internal/test/servicetest"
 )
 
@@ -108,6 +111,8 @@ func TestUnclearReservations(t *testing.T) {
 		{"GET", "/v1/reservations?agent=builder%237", ``, 400, refusal.Malformed},
 		{"GET", "/v1/reservations?agent=uid:", ``, 400, refusal.Malformed},
 		{"GET", "/v1/reservations?agent=uid:01", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=uid:1@", ``, 400, refusal.Malformed},
+		{"GET", "/v1/reservations?agent=uid:1@a@b", ``, 400, refusal.Malformed},
 		{"GET", "/v1/reservations?agent=uid:4294967296", ``, 400, refusal.Malformed},
 		{"GET", "/v1/reservations?after=", ``, 400, refusal.Malformed},
 		{"GET", "/v1/reservations?after=12", ``, 400, refusal.Malformed},
@@ -185,6 +190,11 @@ func TestReservationPages(t *testing.T) {
 		require.NoError(t, err)
 		want.Bytes = pageBytes
 		require.Equal(t, want, got)
+	}
+	// Without a member it is a uid of the caller's host.
+	for text, want := range map[string]string{"uid:1000": "uid:1000@node2", "uid:1000@node1": "uid:1000@node1", "builder": "builder"} {
+		c := &call{query: url.Values{"agent": {text}}, by: op.Requester{Source: op.SourceAPI, UID: 7, Set: "node2"}}
+		require.Equal(t, want, must.Get(c.holder("agent"))(t))
 	}
 	for query, want := range map[string]int{"scope=/nowhere": 3, "scope=/nowhere/src": 2, "scope=/else": 0,
 		"agent=builder": 0, "agent=uid:" + strconv.Itoa(os.Getuid()): 3, "after=r248": 2} {

@@ -31,10 +31,29 @@ const takeoverPath = "/v1/takeover"
 // onStandby reports whether a standby answers: what it can read, and what does not rest on the processes of its host.
 func (r route) onStandby() bool {
 	switch r.path {
-	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/events", "/v1/backup":
+	case "/v1/agents", selfPath, "/v1/reservations", "/v1/scopes", "/v1/backup":
 		return false
 	}
 	return r.method == http.MethodGet || r.path == takeoverPath
+}
+
+// ofHost reports whether each member answers a call about agents and reservations itself: from its database, or because the
+// processes are of its host.
+func (r route) ofHost() bool {
+	switch r.path {
+	case "/v1/agents", selfPath, "/v1/agents/{name}":
+		return true
+	}
+	return r.method == http.MethodGet && r.path != "/v1/backup"
+}
+
+// forwarded reports whether a standby has the active member answer, if it can.
+func (r route) forwarded() bool {
+	switch r.path {
+	case "/v1/reload", "/v1/backup", "/v1/backup/verified": // of one host's daemon
+		return false
+	}
+	return true
 }
 
 // table is every end point (protocol section 4).

@@ -69,6 +69,8 @@ type Config struct {
 	Operators []uint32
 	// Submitters may hand in jobs; nil means every caller that may connect.
 	Submitters []uint32
+	// OperatorsElsewhere and SubmittersElsewhere are the same on other members.
+	OperatorsElsewhere, SubmittersElsewhere []op.Account
 
 	// Refused, if not nil, is told of what the server itself refused; what is
 	// the method and path. It must not block for long.
@@ -79,6 +81,9 @@ type Config struct {
 
 	// Standby, if not nil, returns the refusal of all that only the gate's active member answers.
 	Standby func() error
+
+	// Members is nil on a gate without other members' callers.
+	Members *Members
 
 	Limits Limits
 	Now    func() time.Time // for deadlines of the kernel: the real clock
@@ -159,25 +164,35 @@ func (s *Server) Serve(ctx context.Context, l *Socket) error {
 	return err
 }
 
-// operator reports whether a uid may use the operators' end points.
-func (s *Server) operator(uid uint32) bool {
-	return s.authority(uid, s.Operators)
+// operator reports whether a caller may use the operators' end points.
+func (s *Server) operator(by op.Requester) bool {
+	return s.authority(by, s.Operators, s.OperatorsElsewhere)
 }
 
-// authority reports whether root, SingleUser or a list gives a uid a right. The
+// authority reports whether root, SingleUser or a list gives a caller a right. The
 // list cannot give it to the daemon's own uid: a program that broke out of its
-// guest, or a mistake in the daemon, would hold that right.
-func (s *Server) authority(uid uint32, list []uint32) bool {
-	switch uid {
-	case 0:
+// guest, or a mistake in the daemon, would hold that right. Of other members' callers only the list of accounts counts.
+func (s *Server) authority(by op.Requester, list []uint32, elsewhere []op.Account) bool {
+	switch {
+	case by.Set != s.member():
+		return slices.Contains(elsewhere, by.Account())
+	case by.UID == 0:
 		return true
-	case s.UID:
+	case by.UID == s.UID:
 		return s.SingleUser
 	}
-	return slices.Contains(list, uid)
+	return slices.Contains(list, by.UID)
 }
 
-// submitter reports whether a uid may hand in jobs.
-func (s *Server) submitter(uid uint32) bool {
-	return s.Submitters == nil || s.authority(uid, s.Submitters)
+// submitter reports whether a caller may hand in jobs.
+func (s *Server) submitter(by op.Requester) bool {
+	return s.Submitters == nil || s.authority(by, s.Submitters, s.SubmittersElsewhere)
+}
+
+// member returns the name under which this host's callers ask, "" if no other member has callers.
+func (s *Server) member() string {
+	if s.Members == nil {
+		return ""
+	}
+	return s.Members.Self
 }

@@ -41,7 +41,7 @@ func (s *Server) open(c *call, kind string) (*stream, context.Context, func(), e
 // leaves is how many streams a caller leaves to operators. An agent under an
 // operator's uid is none, as there may be many.
 func (s *Server) leaves(by op.Requester) int64 {
-	if s.operator(by.UID) && by.Agent == "" {
+	if s.operator(by) && by.Agent == "" {
 		return 0
 	}
 	return int64(min(s.Limits.StreamsKept, s.Limits.Streams/2, s.Limits.StreamsUID/2))
@@ -51,7 +51,7 @@ func (s *Server) leaves(by op.Requester) int64 {
 // others. The context ends when the caller goes away or the server stops; the
 // returned function gives the place back.
 func (s *Server) lasting(c *call, q *quota, left int64) (context.Context, func(), error) {
-	uid := c.by.UID
+	uid := c.by.Account().Lane()
 	if err := q.takeLeaving(uid, 1, left); err != nil {
 		return nil, nil, ownRefusal(err)
 	}

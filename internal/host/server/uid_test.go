@@ -215,12 +215,12 @@ func TestOnlyOperatorsAreShownAPayload(t *testing.T) {
 
 func TestAnEmptyListOfSubmittersIsNobody(t *testing.T) {
 	s := New(Config{UID: 7, SingleUser: true, Submitters: []uint32{}})
-	require.True(t, s.submitter(0))
-	require.True(t, s.submitter(7))
-	require.False(t, s.submitter(8))
-	require.True(t, New(Config{}).submitter(8))
-	require.False(t, s.operator(8))
-	require.True(t, s.operator(7))
+	require.True(t, s.submitter(op.Requester{Source: op.SourceAPI, UID: 0}))
+	require.True(t, s.submitter(op.Requester{Source: op.SourceAPI, UID: 7}))
+	require.False(t, s.submitter(op.Requester{Source: op.SourceAPI, UID: 8}))
+	require.True(t, New(Config{}).submitter(op.Requester{Source: op.SourceAPI, UID: 8}))
+	require.False(t, s.operator(op.Requester{Source: op.SourceAPI, UID: 8}))
+	require.True(t, s.operator(op.Requester{Source: op.SourceAPI, UID: 7}))
 }
 
 // TestTheDaemonsUIDIsNoOperator: a guest that broke out may have that uid. Not even

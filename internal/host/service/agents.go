@@ -20,8 +20,10 @@ import (
 
 // Agents tells the server which agent calls. It stores registrations, and ends what they hold.
 type Agents struct {
-	Registry *agent.Registry
+	Registry *agent.Registry // of this host
 	Book     *reserve.Book
+	members  Members
+	others   others
 	gate     *gate.Gate
 	store    *store.Store
 	log      *slog.Logger
@@ -31,12 +33,12 @@ type Agents struct {
 }
 
 // NewAgents returns an empty registry and its book. changed is called for each scope whose reservations changed.
-func NewAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.Logger) (*Agents, error) {
-	a := &Agents{gate: g, store: s, log: log}
+func NewAgents(g *gate.Gate, s *store.Store, m Members, changed func(op.Target), log *slog.Logger) (*Agents, error) {
+	a := &Agents{gate: g, store: s, members: m, log: log}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	at := func() time.Time { return g.Moment().Now }
 	var err error
-	if a.Registry, err = agent.New(agent.Config{Now: at, Ended: a.ended}); err != nil {
+	if a.Registry, err = agent.New(agent.Config{Now: at, Member: m.Self, Ended: a.ended}); err != nil {
 		a.stop()
 		return nil, err
 	}
@@ -53,12 +55,15 @@ func (a *Agents) Close() {
 
 // holderOf returns a registration as a holder of reservations.
 func holderOf(r agent.Registration) reserve.Holder {
-	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
+	return reserve.Holder{Name: r.Name, UID: r.UID, Member: r.Member, Registration: r.ID}
 }
 
 // holder returns the present holder of a name.
 func (a *Agents) holder(name string) (reserve.Holder, bool) {
 	r, ok := a.Registry.Named(name)
+	if !ok {
+		r, ok = a.others.named(name)
+	}
 	return holderOf(r), ok
 }
 
@@ -67,18 +72,24 @@ func registered(tx *store.Tx, h reserve.Holder) (bool, error) {
 	return agent.Registered(tx, h.Name, h.Registration)
 }
 
-// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process.
+// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process. An agent
+// of another host lives until its member tells of its end; a standby hears of that with the reservations.
 func (a *Agents) alive(h reserve.Holder) bool {
 	if h.Name == "" {
 		return true
 	}
+	if h.Member != a.members.Self {
+		r, ok := a.others.named(h.Name)
+		return a.members.Active != nil || ok && r.Account() == h.Account()
+	}
 	r, ok := a.Registry.Named(h.Name)
-	return ok && r.UID == h.UID && a.Registry.Alive(h.Name)
+	return ok && r.Account() == h.Account() && a.Registry.Alive(h.Name)
 }
 
 // Caller is the process at the other end of one connection. Who and Self may be called during Close and after it.
 type Caller struct {
 	registry *agent.Registry
+	member   string // as of op.Requester.Set
 	peer     *agent.Peer
 }
 
@@ -89,7 +100,7 @@ func (a *Agents) Connected(c syscall.Conn) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{a.Registry, p}, nil
+	return &Caller{a.Registry, a.members.Self, p}, nil
 }
 
 // Who returns the caller's agent as op.Requester.Agent has it, "builder#7", and "" for a bare uid. If there is a token,
@@ -112,7 +123,7 @@ func (c *Caller) Who(token string) (string, error) {
 
 // Self says which agent the daemon takes the caller for; who is what Who returned.
 func (c *Caller) Self(who string) api.Caller {
-	out := api.Caller{UID: c.peer.UID, PID: int32(c.peer.PID)}
+	out := api.Caller{UID: c.peer.UID, Member: c.member, PID: int32(c.peer.PID)}
 	if who == "" {
 		out.Why = c.registry.WhyNot(c.peer)
 		return out
@@ -132,26 +143,40 @@ func (c *Caller) Close() { c.peer.Close() }
 // requester returns the caller as its process shows it.
 func (c *Caller) requester() op.Requester {
 	who, _ := c.Who("") // only a token can cause an error
-	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who}
+	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who, Set: c.member}
 }
 
 // agentOf returns a registration as the API shows it.
 func agentOf(r agent.Registration, alive bool) api.Agent {
-	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
+	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, Member: r.Member, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
 	if r.Token != "" {
 		a.Bound = "token"
 	}
 	return a
 }
 
-// List returns the registered agents, by name.
-func (a *Agents) List() []api.Agent {
+// List returns the registered agents, by name, with those of other members.
+func (a *Agents) List(ctx context.Context) (out []api.Agent, err error) {
 	all := a.Registry.All()
-	out := make([]api.Agent, len(all))
-	for i, r := range all {
-		out[i] = agentOf(r, a.Registry.Alive(r.Name))
+	if a.members.Self != "" {
+		if all, err = a.rows(ctx); err != nil {
+			return nil, a.gate.Answer(err)
+		}
 	}
-	return out
+	out = make([]api.Agent, len(all))
+	for i, r := range all {
+		out[i] = agentOf(r, r.Member != a.members.Self || a.Registry.Alive(r.Name))
+	}
+	return out, nil
+}
+
+// rows returns the registrations in the database, by name.
+func (a *Agents) rows(ctx context.Context) (list []agent.Registration, err error) {
+	err = a.store.View(ctx, func(tx *store.Tx) (err error) {
+		list, err = agent.All(tx)
+		return err
+	})
+	return list, err
 }
 
 // Register binds a name to a process of the caller's, or to a new token.
@@ -165,6 +190,9 @@ func (a *Agents) Register(ctx context.Context, c *Caller, in api.RegisterAgent) 
 	} else {
 		r, err = a.Registry.Register(ctx, c.peer, agent.Wish{Name: in.Name, PID: in.PID, Reaper: in.Reaper}, a.begin(who))
 	}
+	if err != nil && a.members.Active != nil {
+		return api.RegisteredAgent{}, err // the log is the active member's
+	}
 	if err != nil {
 		return api.RegisteredAgent{}, noteRefused(ctx, a.gate, who, "POST /v1/agents", err)
 	}
@@ -174,28 +202,39 @@ func (a *Agents) Register(ctx context.Context, c *Caller, in api.RegisterAgent) 
 // registrationCost is how many bytes a registration writes, from its begin to its end.
 const registrationCost = 4 << 10
 
-// begin stores a registration.
+// begin stores a registration, or has the active member store it.
 func (a *Agents) begin(by op.Requester) agent.Commit {
+	if a.members.Active != nil {
+		return func(ctx context.Context, r agent.Registration) (int64, error) {
+			return a.members.Active.Enrol(ctx, by, r.Name, Bound{PID: r.Process.PID, Start: r.Process.Start, Boot: r.Process.Boot, Token: r.Token})
+		}
+	}
 	return func(ctx context.Context, r agent.Registration) (int64, error) {
 		err := a.store.Update(ctx, func(tx *store.Tx) (err error) {
-			if err := a.gate.Spend(tx, by, registrationCost); err != nil {
-				return err
-			}
-			if r.ID, err = agent.Add(tx, r); err != nil {
-				return err
-			}
-			what := "a token"
-			if r.Token == "" {
-				what = fmt.Sprintf("process %d", r.Process.PID)
-			}
-			e := about(audit.AgentRegistered, by, r, what)
-			e.Registration.PID, e.Registration.Token, e.Registration.SHA256 = r.Process.PID, r.Token != "", r.Binding()
-			crashpoint.Here(crashpoint.RegisterWritten)
-			return a.gate.Append(tx, e)
+			r.ID, err = a.add(tx, by, r)
+			return err
 		})
 		crashpoint.Here(crashpoint.RegisterKept)
 		return r.ID, err
 	}
+}
+
+// add writes a registration and its entry.
+func (a *Agents) add(tx *store.Tx, by op.Requester, r agent.Registration) (id int64, err error) {
+	if err := a.gate.Spend(tx, by, registrationCost); err != nil {
+		return 0, err
+	}
+	if r.ID, err = agent.Add(tx, r); err != nil {
+		return 0, err
+	}
+	what := "a token"
+	if r.Token == "" {
+		what = fmt.Sprintf("process %d", r.Process.PID)
+	}
+	e := about(audit.AgentRegistered, by, r, what)
+	e.Registration.PID, e.Registration.Token, e.Registration.SHA256 = r.Process.PID, r.Token != "", r.Binding()
+	crashpoint.Here(crashpoint.RegisterWritten)
+	return r.ID, a.gate.Append(tx, e)
 }
 
 // about returns the audit entry for a registration that began or ended.
@@ -210,22 +249,39 @@ func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string
 // operator's uid: with single_user, all agents have that uid.
 func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
 	operator = operator && by.Agent == ""
-	r, err := a.Registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
-		check := func(tx *store.Tx) error { return a.holdsNothing(tx, r) }
-		if r.Who() == by.Agent {
-			check = nil
+	var r agent.Registration
+	var err error
+	switch other, there := a.others.named(name); {
+	case a.members.Active != nil:
+		return a.giveUpThere(ctx, by, name)
+	case there:
+		r, err = other, a.others.mayEnd(other, by, operator)
+		if err == nil {
+			err = a.giveUp(ctx, by, r)
 		}
-		n, err := a.endIf(ctx, check, by, "the name was given up", r)
-		if err == nil && n == 0 {
-			err = refusal.New(refusal.UnknownTarget, "no agent %q is registered any more", name).
-				WithHint("gated agent list shows who is")
-		}
-		return err
-	})
+	default:
+		r, err = a.Registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
+			return a.giveUp(ctx, by, r)
+		})
+	}
 	if err != nil {
 		return api.Agent{}, noteRefused(ctx, a.gate, by, "DELETE /v1/agents/"+name, err)
 	}
 	return agentOf(r, false), nil
+}
+
+// giveUp ends a registration, for its agent or for an operator.
+func (a *Agents) giveUp(ctx context.Context, by op.Requester, r agent.Registration) error {
+	check := func(tx *store.Tx) error { return a.holdsNothing(tx, r) }
+	if r.Who() == by.Agent {
+		check = nil
+	}
+	n, err := a.endIf(ctx, check, by, "the name was given up", r)
+	if err == nil && n == 0 {
+		err = refusal.New(refusal.UnknownTarget, "no agent %q is registered any more", r.Name).
+			WithHint("gated agent list shows who is")
+	}
+	return err
 }
 
 // holdsNothing refuses, as NotHolder, a name with a reservation, even one kept from an earlier registration.

@@ -12,11 +12,11 @@ import (
 	"gated/internal/log/journal"
 )
 
-// concern names the holder that a caller asks events for: an agent's name, or uid:1000 for callers of that uid without
-// one.
+// concern names the holder that a caller asks events for: an agent's name, or uid:1000 or uid:1000@node2 for callers of
+// that uid without one.
 type concern string
 
-// is reports whether the concern is the actor in the log's words: "agent:builder#7", "uid:1000". The gate itself is no
+// is reports whether the concern is the actor in the log's words: "agent:builder#7", "uid:1000@node2". The gate itself is no
 // concern's actor.
 func (c concern) is(by string) bool {
 	if agent, ok := strings.CutPrefix(by, "agent:"); ok {

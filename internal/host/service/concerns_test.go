@@ -34,9 +34,11 @@ func TestWhatConcerns(t *testing.T) {
 		{By: "gate", Kind: audit.Expired, Job: "j2"},                              // 6: the bare uid does
 		{By: "uid:1000", Kind: audit.Planned},                                     // 7
 		{By: "builder", Kind: audit.Planned, Detail: "agent:builder#7", Job: "x"}, // 8: nobody's, and no job
+		{By: "uid:1000@node2", Kind: audit.Planned},                               // 9
+		{By: "gate", Kind: audit.Expired, Job: "j3"},                              // 10: uid 1000 of node2 wants it
 	}
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
-		for _, by := range []op.Requester{builder, bare} {
+		for _, by := range []op.Requester{builder, bare, {Source: op.SourceAPI, UID: 1000, Set: "node2"}} {
 			if _, err := journal.NewJob(tx, by, "", time.Unix(1, 0)); err != nil {
 				return err
 			}
@@ -45,7 +47,7 @@ func TestWhatConcerns(t *testing.T) {
 		return err
 	}))
 	l := &Log{store: s}
-	for who, want := range map[string]string{"builder": "[1 2 4 5]", "tester": "[4]", "uid:1000": "[6 7]", "gate": "[]", "uid:10": "[]", "builder#7": "[]"} {
+	for who, want := range map[string]string{"builder": "[1 2 4 5]", "tester": "[4]", "uid:1000": "[6 7]", "uid:1000@node2": "[9 10]", "uid:1000@node1": "[]", "gate": "[]", "uid:10": "[]", "builder#7": "[]"} {
 		got := []int64{}
 		// The cursor goes on where nothing is found, and stands still at the end.
 		next := int64(0)

@@ -72,6 +72,7 @@ func (a *Agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 		return 0, err
 	}
 	crashpoint.Here(crashpoint.EndKept)
+	a.others.remove(list)
 	for _, then := range after {
 		then()
 	}
@@ -90,10 +91,10 @@ func (a *Agents) letGo(ctx context.Context, list []agent.Registration) error {
 }
 
 // ended is agent.Config.Ended. It returns when all that belonged to an ended process is free, or when the daemon stops.
-// The next start does the rest.
+// The next start does the rest. A standby tells the active member.
 func (a *Agents) ended(r agent.Registration) {
 	for wait := endRetry; ; wait = min(2*wait, endRetryMax) {
-		_, err := a.end(a.ctx, byGate, processEnded, r)
+		err := a.endOne(r)
 		if err == nil || a.ctx.Err() != nil {
 			return
 		}
@@ -108,15 +109,24 @@ func (a *Agents) ended(r agent.Registration) {
 	}
 }
 
+// endOne ends what is bound to one registration of this host.
+func (a *Agents) endOne(r agent.Registration) (err error) {
+	if a.members.Active != nil {
+		return a.members.Active.Ended(a.ctx, r.UID, r.Who())
+	}
+	_, err = a.end(a.ctx, byGate, processEnded, r)
+	return err
+}
+
 // Restore takes over the agents that were registered when the daemon stopped. When it returns, agents that ended
-// meanwhile hold nothing, and lapsed reservations are gone.
+// meanwhile hold nothing, and lapsed reservations are gone. Agents of other members stay: their members tell of their ends.
 func (a *Agents) Restore(ctx context.Context) error {
-	var list []agent.Registration
-	err := a.store.View(ctx, func(tx *store.Tx) (err error) {
-		list, err = agent.All(tx)
-		return err
-	})
+	all, err := a.rows(ctx)
 	if err != nil {
+		return err
+	}
+	list, strangers := a.sorted(all)
+	if _, err := a.end(ctx, byGate, "its host is no member of the gate's any more", strangers...); err != nil {
 		return err
 	}
 	alive, ended, err := a.Registry.Restore(list)

@@ -35,6 +35,7 @@ type Revocations struct {
 	now      func() time.Time
 
 	needed   bool           // keys are revoked, or may be: then the file has to be there
+	other    Other          // what another member had in force, until the file here is in order with that
 	readable *authz.Revoked // the keys in force, of the last time that the file could be read
 	taken    stamp          // of the file when it was read last
 	since    time.Time      // when it was read first with that stamp
@@ -56,11 +57,14 @@ func (r *Revocations) Is(path string, required bool) bool {
 	return r.path == path && r.required == required
 }
 
+// InOrderWith has the file count only when it is in order with what another member had in force. It makes the file due.
+func (r *Revocations) InOrderWith(o Other) { r.other, r.taken = o, unknown }
+
 // At returns the file at another path. A key in force that it lacks is refused
 // until it has stayed as it is, too.
 func (r *Revocations) At(path string, required bool) *Revocations {
 	next := NewRevocations(path, required, r.needed, r.now)
-	next.readable = r.readable
+	next.readable, next.other = r.readable, r.other
 	return next
 }
 
@@ -133,6 +137,10 @@ func (r *Revocations) read() (*authz.Revoked, stamp) {
 		refused := refusal.As(err)
 		return authz.UnreadableRevoked(refusal.New(refused.Code, "%s: %s", r.path, refused.Detail)), before
 	}
+	if !r.other.inOrder(list, text) {
+		return r.other.refused(r.path), before
+	}
+	r.other = Other{}
 	return list, before
 }
 
@@ -140,6 +148,8 @@ func (r *Revocations) read() (*authz.Revoked, stamp) {
 // empty list: an editor may be about to put the file back.
 func (r *Revocations) absent() *authz.Revoked {
 	switch {
+	case r.other.Digest != "":
+		return r.other.refused(r.path)
 	case r.needed:
 		return unreadable("there is no %s any more, and keys were revoked: put it back, or an empty file to revoke nothing", r.path)
 	case r.required:

@@ -3,11 +3,13 @@ package signers
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/authz"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -247,4 +249,33 @@ func TestAKeyThatWaitsIsSaidOnce(t *testing.T) {
 	require.False(t, differs)
 	again, _ := f.Read()
 	require.Equal(t, list.Digest(), again.Digest())
+}
+
+// A file that lists the keys of another member's file is in order, whatever its comments and its order say.
+func TestAFileInOrderWithAnotherMembers(t *testing.T) {
+	there := must.Get(authz.LoadRevoked([]byte(anyKey + otherKey)))(t)
+	for text, ok := range map[string]bool{
+		anyKey + otherKey:                       true,
+		"# " + anyKey + otherKey:                false,
+		anyKey:                                  false,
+		"":                                      false,
+		"# instead of " + there.Digest() + "\n": true,
+		"# instead of " + strings.Repeat("0", 64) + "\n":      false,
+		"#instead of " + there.Digest() + "\n":                false,
+		anyKey + "# instead of " + there.Digest() + "\n\n#\n": true,
+	} {
+		path := filepath.Join(t.TempDir(), "revoked")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		r := NewRevocations(path, false, true, time.Now)
+		r.InOrderWith(Other{"node1", there.Digest()})
+		list, _ := r.Read()
+		require.Equal(t, ok, list.Blocked() == nil, "%q", text)
+		if !ok {
+			require.ErrorContains(t, list.Blocked(), "are not those that member node1 revoked")
+		}
+	}
+	r := NewRevocations(filepath.Join(t.TempDir(), "none"), false, false, time.Now)
+	r.InOrderWith(Other{"node1", there.Digest()})
+	list, _ := r.Read()
+	require.ErrorContains(t, list.Blocked(), "are not those that member node1 revoked")
 }

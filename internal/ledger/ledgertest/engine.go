@@ -33,6 +33,10 @@ func Engines(t *testing.T, world func(t *testing.T) World) {
 		{"a group in doubt that was kept is settled as kept", func(t *testing.T, w World) { settles(t, w, true) }},
 		{"a group in doubt that was not kept never appears", func(t *testing.T, w World) { settles(t, w, false) }},
 		{"a ledger that its gate left keeps nothing more", ends},
+		{"a base takes the place of groups, and the chain goes on", compacts},
+		{"a base that is older, of groups that are not there, or of an earlier era changes nothing", refusesBases},
+		{"a group that became the base is settled as kept", settlesBases},
+		{"a mended ledger has a base alone, in a later era", mends},
 		{"beats are counted, and not those of an earlier era", beats},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, world(t)) })

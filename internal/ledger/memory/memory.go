@@ -28,7 +28,9 @@ type Ledger struct {
 	mu     sync.Mutex
 	era    uint64
 	beat   uint64
-	groups []ledger.Group
+	base   ledger.Base
+	body   []byte         // of the base
+	groups []ledger.Group // after the base
 	late   []ledger.Group // will appear
 }
 
@@ -38,7 +40,7 @@ func New() *Ledger { return &Ledger{} }
 // Member returns the engine of one daemon.
 func (l *Ledger) Member() *Member { return &Member{of: l} }
 
-// Groups returns all groups that are kept.
+// Groups returns all groups that are kept, after the base.
 func (l *Ledger) Groups() []ledger.Group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,6 +52,13 @@ func (l *Ledger) Change(fn func(groups []ledger.Group, era uint64) ([]ledger.Gro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.groups, l.era = fn(slices.Clone(l.groups), l.era)
+}
+
+// ChangeBase is Change for the base and its rows.
+func (l *Ledger) ChangeBase(fn func(b ledger.Base, body []byte) (ledger.Base, []byte)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.base, l.body = fn(l.base, slices.Clone(l.body))
 }
 
 // Member is one daemon's way to a ledger. It implements ledger.Engine.
@@ -69,7 +78,7 @@ func (m *Member) Partition(cut bool) {
 	m.away = cut
 }
 
-// Order gives faults to the next calls of Append and Settle, one each.
+// Order gives faults to the next calls of Append, Settle, PutBase and Mend, one each. A base that is InDoubt is not kept.
 func (m *Member) Order(faults ...Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,8 +111,10 @@ func (m *Member) Position(ctx context.Context) (ledger.Position, error) {
 }
 
 func (l *Ledger) position() ledger.Position {
-	return ledger.Position{Era: l.era, Beat: l.beat, Last: uint64(len(l.groups))}
+	return ledger.Position{Era: l.era, Beat: l.beat, Last: l.last()}
 }
+
+func (l *Ledger) last() uint64 { return l.base.Number + uint64(len(l.groups)) }
 
 // arrive keeps what is still under way, as a call does that waits for the row lock in PostgreSQL.
 func (l *Ledger) arrive() { l.groups, l.late = append(l.groups, l.late...), nil }
@@ -139,7 +150,7 @@ func (m *Member) Append(g ledger.Group) error {
 	if l.era != g.Era {
 		return ledger.ErrFenced
 	}
-	if g.Number != uint64(len(l.groups))+1 {
+	if g.Number != l.last()+1 {
 		return ledger.ErrUnavailable
 	}
 	g.Body, g.Signature = slices.Clone(g.Body), slices.Clone(g.Signature)
@@ -164,6 +175,12 @@ func (m *Member) Settle(era, number uint64) (kept bool, err error) {
 		return false, ledger.ErrUnavailable
 	}
 	l.arrive()
+	if l.base.Number > number {
+		return false, ledger.ErrFenced // another daemon appended after it
+	}
+	if l.base.Number == number {
+		return l.base.Era == era, nil
+	}
 	return slices.ContainsFunc(l.groups, func(g ledger.Group) bool { return g.Number == number && g.Era == era }), nil
 }
 
@@ -172,9 +189,10 @@ func (m *Member) Read(ctx context.Context, after uint64, most int) ([]ledger.Gro
 	if m.fault(false) != None || ctx.Err() != nil {
 		return nil, ledger.ErrUnavailable
 	}
-	m.of.mu.Lock()
-	defer m.of.mu.Unlock()
-	rest := m.of.groups[min(after, uint64(len(m.of.groups))):]
+	l := m.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rest := l.groups[min(max(after, l.base.Number)-l.base.Number, uint64(len(l.groups))):]
 	return slices.Clone(rest[:min(most, len(rest))]), nil
 }
 

@@ -13,7 +13,7 @@ import (
 // that arrives later finds another era or another count of settlings. All of it is one statement, without a session's state.
 const insert = `WITH s AS MATERIALIZED (SELECT * FROM ` + settings + `),
 g AS MATERIALIZED (SELECT era, settled FROM gated.gates WHERE gate = $1 FOR SHARE),
-l AS MATERIALIZED (SELECT coalesce(max(n), 0) AS n FROM gated.groups WHERE gate = $1),
+l AS MATERIALIZED (SELECT ` + last + ` AS n),
 k AS (INSERT INTO gated.groups (gate, n, era, prev, body, sig) SELECT $1, $2, $3, $4, $5, $6 FROM g, l, s
 WHERE g.era = $3 AND g.settled = $7 AND l.n = $2 - 1 AND %s RETURNING n)
 SELECT ` + promises + `, g.era, g.settled, l.n, (SELECT count(*) FROM k) FROM g, l, s`
@@ -82,6 +82,10 @@ func (e *Engine) append(n, era int64, g ledger.Group) (again bool, err error) {
 
 const settle = `UPDATE gated.gates SET settled = settled + (era = $2)::int FROM ` + settings + ` WHERE gate = $1 AND %s RETURNING era, settled`
 
+// counted counts a group, also one that is the newest of the base. A base of later groups rests on those of another daemon.
+const counted = `SELECT (SELECT count(*) FROM gated.groups WHERE gate = $1 AND n = $2 AND era = $3) +
+(SELECT count(*) FROM gated.bases WHERE gate = $1 AND n = $2 AND era = $3), EXISTS (SELECT FROM gated.bases WHERE gate = $1 AND n > $2)`
+
 // Settle implements ledger.Engine. It commits a marker behind the row's lock, and so after each append that is still
 // under way. What it then sees is on the disk of the standby that has the marker.
 func (e *Engine) Settle(era, number uint64) (kept bool, err error) {
@@ -94,13 +98,17 @@ func (e *Engine) Settle(era, number uint64) (kept bool, err error) {
 		if row == nil {
 			return errors.New("its server does not promise what it must, or does not know this gate")
 		}
-		found, err := c.must(1, `SELECT count(*) FROM gated.groups WHERE gate = $1 AND n = $2 AND era = $3`,
-			bytes(e.gate), integer(int64(number)), integer(int64(era)))
-		if err == nil && found[0] != "0" && found[0] != "1" {
-			err = errors.New("the server counts groups of one number otherwise than 0 or 1")
+		found, err := c.must(2, counted, bytes(e.gate), integer(int64(number)), integer(int64(era)))
+		switch {
+		case err != nil:
+			return err
+		case found[0] != "0" && found[0] != "1" || found[1] != "t" && found[1] != "f":
+			return errors.New("the server counts groups of one number otherwise than 0 or 1")
+		case found[0] == "0" && found[1] == "t":
+			return fmt.Errorf("%w: its base stands for later groups", ledger.ErrFenced)
 		}
-		kept = err == nil && found[0] == "1"
-		return err
+		kept = found[0] == "1"
+		return nil
 	})
 	if err != nil {
 		return false, e.unavailable(err)

@@ -82,12 +82,23 @@ func (c *connection) acceptable(made bool) error {
 	if !made {
 		return nil
 	}
-	row, err = c.must(1, `SELECT version FROM gated.version`)
+	return c.current()
+}
+
+// current brings the tables of an earlier version to this program's, and refuses those of another one.
+func (c *connection) current() error {
+	const version = `SELECT version FROM gated.version`
+	row, err := c.must(1, version)
+	if err == nil && row[0] == "1" {
+		if err = c.tables(); err == nil {
+			row, err = c.must(1, version)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	if row[0] != strconv.Itoa(version1) {
-		return refused(fmt.Sprintf("the ledger's tables are of version %.20q, and this program knows %d", row[0], version1), "use the version of gated that made them, or a newer one")
+	if row[0] != strconv.Itoa(known) {
+		return refused(fmt.Sprintf("the ledger's tables are of version %.20q, and this program knows %d", row[0], known), "use the version of gated that made them, or a newer one")
 	}
 	return nil
 }

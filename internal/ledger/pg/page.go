@@ -34,7 +34,7 @@ func (e *Engine) Read(ctx context.Context, after uint64, most int) ([]ledger.Gro
 		return err
 	})
 	if err == nil && large > 0 {
-		groups[0].Body, err = e.body(ctx, int64(groups[0].Number), large)
+		groups[0].Body, err = e.body(ctx, pieceOfGroup, int64(groups[0].Number), large)
 	}
 	if err != nil {
 		return nil, e.unavailable(err)
@@ -70,18 +70,24 @@ func (e *Engine) page(c *connection, after int64, most int) (groups []ledger.Gro
 	return groups, large, nil
 }
 
+// A piece of a body, from a byte that is counted from 1.
+const (
+	pieceOfGroup = `SELECT substring(body FROM $3::int FOR $4::int) FROM gated.groups WHERE gate = $1 AND n = $2`
+	pieceOfBase  = `SELECT substring(body FROM $3::int FOR $4::int) FROM gated.bases WHERE gate = $1 AND n = $2`
+)
+
 // body reads a body of a size in pieces. It takes no memory for what the server only says that it has.
-func (e *Engine) body(ctx context.Context, n int64, size int) (body []byte, err error) {
+func (e *Engine) body(ctx context.Context, piece string, n int64, size int) (body []byte, err error) {
 	for len(body) < size {
 		want := min(pageSize, size-len(body))
 		err := e.others.again(ctx, want, func(c *connection) error {
-			rows, err := c.rows(shape{1, 1, want}, []int16{1}, `SELECT substring(body FROM $3::int FOR $4::int) FROM gated.groups WHERE gate = $1 AND n = $2`,
+			rows, err := c.rows(shape{1, 1, want}, []int16{1}, piece,
 				bytes(e.gate), integer(n), integer(int64(len(body)+1)), integer(int64(want)))
 			if err != nil {
 				return err
 			}
 			if len(rows) != 1 || len(rows[0][0]) != want {
-				return fmt.Errorf("the server does not send byte %d of group %d", len(body)+1, n)
+				return fmt.Errorf("the server does not send byte %d of the body of group %d", len(body)+1, n)
 			}
 			body = append(body, rows[0][0]...)
 			return nil

@@ -18,7 +18,7 @@ func (e *Engine) Position(ctx context.Context) (p ledger.Position, err error) {
 }
 
 func (e *Engine) position(c *connection) (ledger.Position, error) {
-	row, err := c.ask(3, `SELECT era, beat, (SELECT coalesce(max(n), 0) FROM gated.groups WHERE gate = $1) FROM gated.gates WHERE gate = $1`, bytes(e.gate))
+	row, err := c.ask(3, `SELECT era, beat, `+last+` FROM gated.gates WHERE gate = $1`, bytes(e.gate))
 	if err != nil {
 		return ledger.Position{}, err
 	}

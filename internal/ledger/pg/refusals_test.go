@@ -64,9 +64,9 @@ func TestServersThatPromiseLessAreRefused(t *testing.T) {
 	c.Set(t, "fsync", "on")
 	require.NoError(t, e.Append(ledger.Group{Number: 2, Era: 1}))
 
-	c.Exec(t, `UPDATE gated.version SET version = 2`)
+	c.Exec(t, `UPDATE gated.version SET version = 3`)
 	refuses(t, single, "tables are of version")
-	c.Exec(t, `UPDATE gated.version SET version = 1`)
+	c.Exec(t, `UPDATE gated.version SET version = 2`)
 
 	c.Set(t, "default_transaction_read_only", "on")
 	refuses(t, single, "read only connection")

@@ -6,19 +6,24 @@ import (
 	"fmt"
 )
 
-// version1 is the version of the tables that this program makes and knows.
-const version1 = 1
+// known is the version of the tables that this program makes and knows. Version 1 had no bases.
+const known = 2
 
-// tables makes the tables if they are missing, as one transaction. Everything of a gate is bytea, because text refuses NUL.
+// tables makes the tables if they are missing, and brings those of version 1 to version 2, as one transaction. Everything of a
+// gate is bytea, because text refuses NUL.
 const tables = `SELECT pg_advisory_xact_lock(7164526);
 CREATE SCHEMA IF NOT EXISTS gated;
 CREATE TABLE IF NOT EXISTS gated.version (version bigint NOT NULL);
-INSERT INTO gated.version SELECT %d WHERE NOT EXISTS (SELECT FROM gated.version);
+INSERT INTO gated.version SELECT %[1]d WHERE NOT EXISTS (SELECT FROM gated.version);
 CREATE TABLE IF NOT EXISTS gated.gates (gate bytea PRIMARY KEY, era bigint NOT NULL DEFAULT 0, beat bigint NOT NULL DEFAULT 0,
 settled bigint NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS gated.groups (gate bytea NOT NULL, n bigint NOT NULL, era bigint NOT NULL,
 prev bytea NOT NULL, body bytea NOT NULL, sig bytea NOT NULL, PRIMARY KEY (gate, n));
-ALTER TABLE gated.groups ALTER body SET STORAGE EXTERNAL`
+ALTER TABLE gated.groups ALTER body SET STORAGE EXTERNAL;
+CREATE TABLE IF NOT EXISTS gated.bases (gate bytea PRIMARY KEY, n bigint NOT NULL, era bigint NOT NULL,
+digest bytea NOT NULL, sum bytea NOT NULL, body bytea NOT NULL, sig bytea NOT NULL);
+ALTER TABLE gated.bases ALTER body SET STORAGE EXTERNAL;
+UPDATE gated.version SET version = %[1]d WHERE version = 1`
 
 // Create makes the tables of ledgers in a database, if they are missing, and the row of the gate. The role needs the right
 // to create a schema. Calling it again changes nothing.
@@ -28,7 +33,7 @@ func Create(ctx context.Context, s Settings) error {
 		return err
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
-		if _, err := c.Exec(context.Background(), fmt.Sprintf(tables, version1)).ReadAll(); err != nil {
+		if err := c.tables(); err != nil {
 			return err
 		}
 		return c.acceptable(true)
@@ -37,6 +42,12 @@ func Create(ctx context.Context, s Settings) error {
 		err = e.register(ctx)
 	}
 	return errors.Join(e.unavailable(err), e.Close())
+}
+
+// tables makes the tables, or brings them to this program's version.
+func (c *connection) tables() error {
+	_, err := c.Exec(context.Background(), fmt.Sprintf(tables, known)).ReadAll()
+	return err
 }
 
 // register makes the gate's row. It needs what every later statement needs: so a ledger begins on a standby's disk too.

@@ -57,7 +57,7 @@ func (r *reader) sink(name string, v strictyaml.Value) Sink {
 	}
 	for _, e := range v.Get("for").List() {
 		if !requester().MatchString(e.Text()) {
-			e.Fail("%q is neither uid:NUMBER nor agent:NAME", e.Text())
+			e.Fail("%q is neither uid:NUMBER, uid:NUMBER@MEMBER nor agent:NAME", e.Text())
 		}
 		s.For = append(s.For, e.Text())
 	}

@@ -225,5 +225,5 @@ func (s Settings) Find(name string) *Sink {
 }
 
 var requester = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(uid:(0|[1-9][0-9]{0,9})|agent:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
+	return regexp.MustCompile(`^(uid:(0|[1-9][0-9]{0,9})(@[A-Za-z0-9][A-Za-z0-9._-]{0,127})?|agent:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
 })

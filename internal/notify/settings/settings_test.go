@@ -42,7 +42,7 @@ sinks:
     alarms: true
   hook:
     webhook: {url: "https://example.com/gated", secret_file: /s/secret}
-    for: [uid:1000, agent:builder]
+    for: [uid:1000, uid:1000@node2, agent:builder]
   local:
     exec: {argv: [/usr/local/bin/wall, x]}
     alarms: true
@@ -86,10 +86,11 @@ func TestMistakes(t *testing.T) {
 		"no kind":                {"    exec: {argv: [/usr/local/bin/wall, x]}\n", "", "has none of webhook"},
 		"misspelt kind":          {"    exec: {argv", "    exce: {argv", `unknown key exce in local; is "exec" meant?`},
 		"misspelt program":       {"exec: {argv:", "exec: {agrv:", `unknown key agrv in exec; is "argv" meant?`},
-		"misspelt people":        {"    for: [uid:1000, agent:builder]\n", "    fro: [uid:1000, agent:builder]\n", `unknown key fro in hook; is "for" meant?`},
+		"misspelt people":        {"    for: [uid:1000, uid:1000@node2, agent:builder]\n", "    fro: [uid:1000, uid:1000@node2, agent:builder]\n", `unknown key fro in hook; is "for" meant?`},
 		"empty program":          {"exec: {argv: [/usr/local/bin/wall, x]}", "exec: {argv: []}", "absolute path of a program"},
-		"gets nothing":           {"    for: [uid:1000, agent:builder]\n", "", "gets nothing"},
+		"gets nothing":           {"    for: [uid:1000, uid:1000@node2, agent:builder]\n", "", "gets nothing"},
 		"no requester":           {"uid:1000,", "1000x,", "neither uid:NUMBER"},
+		"no member":              {"uid:1000@node2,", "uid:1000@,", "neither uid:NUMBER"},
 		"escalates to itself":    {"to: phone", "to: chat", "in a circle: chat, chat"},
 		"escalates to no sink":   {"to: phone", "to: pager", "no such sink"},
 		"escalates to nobody":    {"to: phone", "to: mail", "neither roles nor principals"},

@@ -67,6 +67,7 @@ var parts = []part{
 	{"mcp", 2, (*bench).mcp, false},
 	{"ledger", len(ledgerRows), (*bench).ledger, true},
 	{"growth", 6, (*bench).growth, true},
+	{"fleet", 7, (*bench).fleet, true},
 }
 
 // Parts returns the names of the parts in the order in which they are measured.

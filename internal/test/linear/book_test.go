@@ -27,7 +27,7 @@ var histories = flag.Int("histories", 8, "how many histories of the real book ar
 // the transaction that ends what is bound to it.
 const registrations = `CREATE TABLE registrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE) STRICT;`
 
-var schema = []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + registrations}}
+var schema = []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + reserve.SchemaMembers + registrations}}
 
 // host is the real book on a real database, with a clock that goes on with what
 // is done.

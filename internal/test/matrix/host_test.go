@@ -201,7 +201,7 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	h.looked = c.looked
 	h.signers = trust.New(h.gate, v.How, c.rotated)
 	h.fillBook(c.wake)
-	h.scopes = scope.New(h.book)
+	h.scopes = scope.New(h.book, "")
 	return err
 }
 

@@ -3,342 +3,218 @@ package matrix_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/driver/proxmox/pvetest"
-	"gated/internal/host/config"
-	"gated/internal/host/daemon"
-	"gated/internal/host/life"
-	"gated/internal/host/signers"
-	"gated/internal/ledger"
-	"gated/internal/ledger/memory"
+	peers "gated/internal/host/members"
+	"gated/internal/host/server"
 	"gated/internal/test/must"
-	"gated/internal/test/postgres"
 )
 
-// memberRow is one attack on a gate that two members know. Its id is the matrix's.
-type memberRow struct {
-	id       string
-	what     string
-	want     refusal.Code
-	run      func(*memberGate) error
-	postgres bool // the ledger is in PostgreSQL, with a synchronous standby
-}
-
-// memberLease is as short as gated.yaml allows.
-const memberLease = 3 * time.Second
-
-// memberGate is a gate that two daemons know, their ledger, and the one cluster that has the guests.
+// memberGate is the gate of a world as the active member node1, beside node2 and node3. The certificate of old expired.
 type memberGate struct {
-	t       *testing.T
-	ledger  *memory.Ledger // nil if it is in PostgreSQL
-	pair    *postgres.Pair // nil if it is in memory
-	dsn     string         // of the ledger
-	id      api.GateID     // of the gate
-	cluster *pvetest.Cluster
-	alice   key
-	first   *memberDaemon // the active one, when the row begins
-	second  *memberDaemon // the standby
-	all     []*memberDaemon
-
-	early   int          // how many groups there were before the request
-	request string       // to destroy the victim, which waits
-	signed  api.Envelope // alice's approval of it
-
-	toFirst, toSecond *postgres.Proxy // the second member's ways to the pair
-
-	before  map[string]seenGuest
-	changes int
-	touched map[string]bool // guests that the row rightly changed
-	asked   int             // how many changes the row rightly asked the cluster for
-	repair  func()          // undoes the attack; nil: there is nothing to undo
-	decides *memberDaemon   // who is the active one in the end; nil is the first
+	w     *world
+	at    string
+	certs map[string]tls.Certificate
 }
 
-// seenGuest is a guest as its administrator sees it, and what its disks hold.
-type seenGuest struct {
-	Guest   pvetest.Guest
-	Volumes map[string]pvetest.Volume
+// memberCert makes a certificate, and returns the files too.
+func memberCert(w *world, dir, name string, until time.Time) (cert tls.Certificate, crt, key string) {
+	w.t.Helper()
+	k := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(w.t)
+	// The name inside is always node2: only the fingerprint counts.
+	c := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node2"}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until}
+	der := must.Get(x509.CreateCertificate(rand.Reader, &c, &c, &k.PublicKey, k))(w.t)
+	crt, key = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+	require.NoError(w.t, os.WriteFile(crt, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(w.t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must.Get(x509.MarshalPKCS8PrivateKey(k))(w.t)}), 0o600))
+	return must.Get(tls.LoadX509KeyPair(crt, key))(w.t), crt, key
 }
 
-// memberDaemon is a member, as on a host of its own.
-type memberDaemon struct {
-	*memberGate
-	name, dir, state, socket string
-	client                   *client.Client
-	engine                   *memory.Member // of its newest daemon
-	loses                    atomic.Bool    // the answer to the next group that approves
-	stop                     context.CancelFunc
-	ended                    chan error
-
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-// Write implements io.Writer for what the daemon logs.
-func (m *memberDaemon) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.log.Write(b)
-}
-
-func (m *memberDaemon) logged() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.log.String()
-}
-
-// memberAttacks are all rows against two members.
-func memberAttacks() []memberRow {
-	var all []memberRow
-	for _, rows := range [][]memberRow{ownerRows(), takeoverRows, postgresRows} {
-		all = append(all, rows...)
-	}
-	return all
-}
-
-var memberID = regexp.MustCompile(`^(L\d\d)[a-z]$`)
-
-// TestMembers has each attack on a gate of its own, with two daemons.
-func TestMembers(t *testing.T) {
-	var ran, refused, accepted atomic.Int64
-	t.Cleanup(func() {
-		fmt.Printf("matrix: %d cases against two members, %d refused as expected, %d accepted\n", ran.Load(), refused.Load(), accepted.Load())
-		assert.Equal(t, ran.Load(), refused.Load())
-		assert.Zero(t, accepted.Load())
-	})
-	rows, seen := map[string]bool{}, map[string]bool{}
-	for _, r := range memberAttacks() {
-		m := memberID.FindStringSubmatch(r.id)
-		require.NotNil(t, m, "%q is no id", r.id)
-		require.False(t, seen[r.id], "%s is there twice", r.id)
-		rows[m[1]], seen[r.id] = true, true
-		t.Run(r.id, func(t *testing.T) {
-			t.Parallel()
-			t.Log(r.what)
-			g := newMembers(t, r.postgres)
-			ran.Add(1)
-			err := r.run(g)
-			if err == nil {
-				accepted.Add(1)
-			}
-			g.verdict(r, err)
-			refused.Add(1)
-		})
-	}
-	for n := 1; n <= 12; n++ {
-		require.True(t, rows[fmt.Sprintf("L%02d", n)], "there is no row L%02d", n)
-	}
-}
-
-// newMembers makes a gate with two members, two guests with data, and a signed approval that was not sent yet.
-func newMembers(t *testing.T, onPostgres bool) *memberGate {
-	g := &memberGate{t: t, alice: keyOf(t, "alice"), touched: map[string]bool{}}
-	if onPostgres {
-		g.onPostgres()
-	} else {
-		g.ledger, g.dsn = memory.New(), "host=/nowhere"
-	}
-	g.cluster = pvetest.New(t)
-	g.first, g.second = g.member("node1"), g.member("node2")
-	g.init()
-	g.first.start(api.RoleActive)
-	g.id = must.Get(g.first.client.Status(t.Context()))(t).Gate
-	for _, name := range []string{"victim", "bystander"} {
-		require.Equal(t, op.StateSucceeded, g.first.submit("guest.create", name).State, "%s", g.first.logged())
-		g.cluster.Write(g.cluster.VMID(name), "scsi0", []byte("the only copy of "+name))
-	}
-	if g.ledger != nil {
-		g.early = len(g.ledger.Groups())
-	}
-	g.request = *g.first.submit("guest.destroy", "victim").Request
-	g.signed = g.envelope(g.first, g.request)
-	g.join(g.second)
-	g.second.start(api.RoleStandby)
-	return g
-}
-
-func (g *memberGate) init() {
-	o := life.InitOptions{StateDir: g.first.state, Host: testHost, Operators: []signers.KeyArg{{Path: g.alice.path + ".pub"}},
-		Store: &config.Store{Postgres: g.dsn, Member: g.first.name, Durability: "replicated", Lease: memberLease}, Engines: g.first.engines()}
-	//fsck:none each row ends with fsck
-	must.Get(life.Init(g.t.Context(), o))(g.t)
-	token := filepath.Join(g.first.dir, "token")
-	require.NoError(g.t, os.WriteFile(token, []byte(pvetest.TokenID+"="+pvetest.Secret+"\n"), 0o600))
-	path := filepath.Join(g.first.state, "gated.yaml")
-	text := must.Get(os.ReadFile(path))(g.t)
-	text = fmt.Appendf(text, "proxmox: {url: %q, token_file: %q, fingerprint: %q, node: %s, storage: local-lvm, templates: {default: {kind: qemu, disk: 1, ostype: l26}}}\n",
-		strings.TrimSuffix(g.cluster.URL(), "/api2/json"), token, g.cluster.Fingerprint(), pvetest.Node)
-	require.NoError(g.t, os.WriteFile(path, text, 0o600))
-}
-
-func (g *memberGate) member(name string) *memberDaemon {
-	dir := must.Get(os.MkdirTemp("/tmp", "gm"))(g.t) // a socket's path is short
-	g.t.Cleanup(func() { require.NoError(g.t, os.RemoveAll(dir)) })
-	m := &memberDaemon{memberGate: g, name: name, dir: dir, state: filepath.Join(dir, "state"), socket: filepath.Join(dir, "s")}
-	m.client = must.Get(client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }}))(g.t)
-	g.t.Cleanup(func() {
-		m.client.Close()
-		if m.stop != nil {
-			m.stop()
-			<-m.ended
+func (w *world) members() *memberGate {
+	w.t.Helper()
+	m := &memberGate{w: w, certs: map[string]tls.Certificate{}}
+	dir := must.Get(os.MkdirTemp("", "gm"))(w.t)
+	w.cleanup(func() { _ = os.RemoveAll(dir) })
+	named := map[string]peers.Peer{}
+	var own [2]string
+	for _, name := range []string{"node1", "node2", "node3", "old", "stranger"} {
+		until := time.Now().Add(time.Hour)
+		if name == "old" {
+			until = time.Now().Add(-time.Hour)
 		}
-	})
-	g.all = append(g.all, m)
+		cert, crt, key := memberCert(w, dir, name, until)
+		m.certs[name] = cert
+		if name == "node1" {
+			own = [2]string{crt, key}
+		}
+		if name != "stranger" {
+			named[name] = peers.Peer{Address: "127.0.0.1:1", Fingerprint: peers.Fingerprint(must.Get(x509.ParseCertificate(cert.Certificate[0]))(w.t))}
+		}
+	}
+	id := must.Get(peers.Load(peers.Settings{Gate: w.gate.ID(), Self: "node1", Members: named, Certificate: own[0], Key: own[1], Now: time.Now}))(w.t)
+	s := server.New(server.Config{Gate: w.gate, UID: daemonUID, Operators: []uint32{1000}, Refused: w.gate.NoteRefused, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Members: &server.Members{Self: "node1", Gate: w.gate.ID(), Took: id.Server(), Who: id.Who, Decides: func() error { return nil },
+			Group: func(context.Context) (uint64, error) { return 0, nil }}})
+	socket := must.Get(server.Listen(filepath.Join(dir, "s"), -1))(w.t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(w.t)
+	m.at = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- s.Serve(ctx, socket) }()
+	go func() { ended <- s.ServeMembers(ctx, l) }()
+	w.cleanup(func() { cancel(); <-ended; <-ended; _ = socket.Close() })
 	return m
 }
 
-// tryJoin has a member join with the first one's settings and key.
-func (g *memberGate) tryJoin(m *memberDaemon, entries int64) error {
-	text := string(must.Get(os.ReadFile(filepath.Join(g.first.state, "gated.yaml")))(g.t))
-	text = strings.Replace(connectsBy(g.t, text, g.dsn, g.dsnOf(m)), "member: "+g.first.name, "member: "+m.name, 1)
-	settings := filepath.Join(m.dir, "gated.yaml")
-	require.NoError(g.t, os.WriteFile(settings, []byte(text), 0o600))
-	//fsck:none each row ends with fsck
-	_, err := life.Join(g.t.Context(), life.JoinOptions{StateDir: m.state, Config: settings, Key: filepath.Join(g.first.state, "gate.key"),
-		AtLeast: entries, Engines: m.engines()})
-	return err
+// caller is the header of a uid of the member that calls.
+func (m *memberGate) caller(uid uint32) string {
+	return peers.Call{Gate: m.w.gate.ID(), UID: uid, PID: 7}.String()
 }
 
-func (g *memberGate) join(m *memberDaemon) {
-	g.t.Helper()
-	require.NoError(g.t, g.tryJoin(m, 0))
-}
-
-// engines opens the ledger for one start of the member; nil is PostgreSQL.
-func (m *memberDaemon) engines() life.Engines {
-	if m.ledger == nil {
-		return nil
+// send sends a call with a member's certificate; unreachable is one that got no answer.
+func (m *memberGate) send(cert string, version uint16, header http.Header, method, path, body string) error {
+	m.w.t.Helper()
+	c := &tls.Config{InsecureSkipVerify: true, MaxVersion: version} // the attacker does not care whom it meets
+	if cert != "" {
+		c.Certificates = []tls.Certificate{m.certs[cert]}
 	}
-	return func(context.Context, config.Store, op.GateID) (ledger.Engine, error) {
-		m.engine = m.ledger.Member()
-		return losingEngine{m.engine, &m.loses}, nil
+	t := &http.Transport{TLSClientConfig: c}
+	defer t.CloseIdleConnections()
+	return m.over(t, "https", header, method, path, body)
+}
+
+func (m *memberGate) over(t *http.Transport, scheme string, header http.Header, method, path, body string) error {
+	m.w.t.Helper()
+	r := must.Get(http.NewRequest(method, scheme+"://"+m.at+path, strings.NewReader(body)))(m.w.t)
+	r.Header = header.Clone()
+	if body != "" && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
 	}
-}
-
-// begin has the member serve.
-func (m *memberDaemon) begin() {
-	ctx, stop := context.WithCancel(context.Background())
-	m.stop, m.ended = stop, make(chan error, 1)
-	o := daemon.ServeOptions{StateDir: m.state, Socket: m.socket, Engines: m.engines(), Logger: slog.New(slog.NewTextHandler(m, nil))}
-	go func(ended chan<- error) {
-		//fsck:none each row ends with fsck
-		ended <- daemon.Serve(ctx, o)
-	}(m.ended)
-}
-
-// start has the member serve, and returns when it answers in a role.
-func (m *memberDaemon) start(role string) {
-	m.t.Helper()
-	m.begin()
-	m.becomes(role)
-}
-
-// becomes waits until the member answers in a role.
-func (m *memberDaemon) becomes(role string) {
-	m.t.Helper()
-	require.Eventually(m.t, func() bool {
-		s, err := m.client.Status(m.t.Context())
-		return err == nil && s.Member != nil && s.Member.Role == role
-	}, time.Minute, 20*time.Millisecond, "%s does not become %s:\n%s", m.name, role, m.logged())
-}
-
-// fails waits until the member ends by itself, and returns with what.
-func (m *memberDaemon) fails() error {
-	m.t.Helper()
-	select {
-	case err := <-m.ended:
-		m.stop()
-		m.stop = nil
-		require.Error(m.t, err, "%s ended without an error", m.name)
-		return err
-	case <-time.After(time.Minute):
-		require.Fail(m.t, "the member goes on", "%s:\n%s", m.name, m.logged())
-		return nil
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		return refusal.New(unreachable, "%v", err)
 	}
-}
-
-// refuses starts the member, which has to end by itself, and returns with what.
-func (m *memberDaemon) refuses() error {
-	m.t.Helper()
-	m.begin()
-	return m.fails()
-}
-
-// fenced waits until the member ends because another one took over.
-func (m *memberDaemon) fenced() {
-	m.t.Helper()
-	require.ErrorIs(m.t, m.fails(), ledger.ErrFenced)
-}
-
-// end stops the member, which has to end without an error.
-func (m *memberDaemon) end() {
-	m.t.Helper()
-	if m.stop == nil {
-		return
+	defer resp.Body.Close()
+	b := must.Get(io.ReadAll(resp.Body))(m.w.t)
+	if resp.StatusCode == http.StatusBadRequest && !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return refusal.New(unreachable, "%s", b)
 	}
-	m.stop()
-	m.stop = nil
-	require.NoError(m.t, <-m.ended, "%s", m.logged())
+	return problem(m.w.t, b)
 }
 
-// follows waits until a standby has as many groups as the active member.
-func (m *memberDaemon) follows(active *memberDaemon) {
-	m.t.Helper()
-	all := must.Get(active.client.Status(m.t.Context()))(m.t).Member.Group
-	require.Eventually(m.t, func() bool {
-		s, err := m.client.Status(m.t.Context())
-		return err == nil && s.Member.Group >= all
-	}, time.Minute, 20*time.Millisecond, "%s", m.logged())
+// from is send as a uid of a member, with its own certificate.
+func (m *memberGate) from(member string, uid uint32, method, path, body string) error {
+	m.w.t.Helper()
+	return m.send(member, 0, http.Header{peers.CallerHeader: {m.caller(uid)}}, method, path, body)
 }
 
-// submit asks for an operation on a guest, and waits until it ends or waits for a signature.
-func (m *memberDaemon) submit(name, target string) api.Job {
-	m.t.Helper()
-	full := "guest/" + target
-	j := must.Get(m.client.Submit(m.t.Context(), api.Submit{Op: &name, Target: &full, Reason: "matrix"}, ""))(m.t)
-	return m.await(j.ID)
-}
+const memberWish = `{"op":"guest.destroy","target":"guest/victim"}`
 
-func (m *memberDaemon) await(id string) api.Job {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
-	defer cancel()
-	j, err := m.client.AwaitJob(ctx, id, func(j api.Job) bool { return !j.State.Open() || j.State == op.StatePending })
-	require.NoError(m.t, err, "%s", m.logged())
-	return j
-}
-
-// jobOf is the job of a request, when it has ended or waits.
-func (m *memberDaemon) jobOf(request string) api.Job {
-	m.t.Helper()
-	return m.await(must.Get(m.client.Request(m.t.Context(), request))(m.t).Job)
-}
-
-// envelope is alice's approval of a request as a member shows it.
-func (g *memberGate) envelope(m *memberDaemon, request string) api.Envelope {
-	g.t.Helper()
-	payload := must.Get(m.client.Payload(g.t.Context(), request))(g.t)
-	return api.EnvelopeOf(payload, g.alice.sign(g.t, op.Operational, payload))
-}
-
-// approve sends alice's approval of the victim's end.
-func (m *memberDaemon) approve() error {
-	return failure(m.client.Approve(m.t.Context(), m.request, m.signed))
+// memberRows: another host attacks the member that decides, with certificates, or a member that was taken over does.
+var memberRows = []attack{
+	{id: "H16a", what: "a certificate that gated.yaml does not name, with a member's name in it, none at all, and one that expired", want: unreachable, run: func(w *world) error {
+		m := w.members()
+		w.armUnlogged("a connection has no caller")
+		h := http.Header{peers.CallerHeader: {m.caller(0)}}
+		for _, cert := range []string{"stranger", "", "node1"} {
+			require.ErrorContains(w.t, m.send(cert, 0, h, "POST", "/v1/jobs", memberWish), "tls: ", cert)
+		}
+		return m.send("old", 0, h, "POST", "/v1/jobs", memberWish)
+	}},
+	{id: "H16b", what: "plain HTTP, and TLS 1.2, with a member's own certificate", want: unreachable, run: func(w *world) error {
+		m := w.members()
+		w.armUnlogged("a connection has no caller")
+		h := http.Header{peers.CallerHeader: {m.caller(0)}}
+		t := &http.Transport{}
+		defer t.CloseIdleConnections()
+		require.Equal(w.t, unreachable, refusal.CodeOf(m.over(t, "http", h, "POST", "/v1/jobs", memberWish)))
+		return m.send("node2", tls.VersionTLS12, h, "POST", "/v1/jobs", memberWish)
+	}},
+	{id: "H16c", what: "a member names callers of another member, two callers, none, another gate, or a token", want: refusal.Malformed, run: func(w *world) error {
+		m := w.members()
+		w.armUnlogged("it has no caller")
+		other := peers.Call{Gate: "0000", UID: 0, PID: 7}.String()
+		require.ErrorIs(w.t, m.send("node2", 0, http.Header{peers.CallerHeader: {other}}, "POST", "/v1/jobs", memberWish), refusal.TargetMismatch)
+		require.ErrorIs(w.t, m.send("node2", 0, http.Header{peers.CallerHeader: {m.caller(0)}, api.TokenHeader: {"x"}}, "POST", "/v1/jobs", memberWish), refusal.Malformed)
+		gate := string(w.gate.ID())
+		for _, values := range [][]string{nil, {m.caller(0), m.caller(1)}, {"v1 " + gate + " 0@node1 7 -"}, {"v1 " + gate + " 0 7 - node1"}, {"v1 " + gate + " 0 7 -@node1"}} {
+			require.ErrorIs(w.t, m.send("node2", 0, http.Header{peers.CallerHeader: values}, "POST", "/v1/jobs", memberWish), refusal.Malformed, values)
+		}
+		return m.send("node2", 0, http.Header{peers.CallerHeader: {"v1 " + gate + " 0 7 uid:0@node1"}}, "POST", "/v1/jobs", memberWish)
+	}},
+	{id: "H16d", what: "a member claims an agent that is not its own", want: refusal.NotAllowed, run: func(w *world) error {
+		m := w.members()
+		w.armUnlogged("it has no caller")
+		call := peers.Call{Gate: w.gate.ID(), UID: 1000, PID: 7, Agent: "builder#1"}
+		return m.send("node2", 0, http.Header{peers.CallerHeader: {call.String()}}, "POST", "/v1/jobs", memberWish)
+	}},
+	{id: "H16e", what: "root of another member, and a listed operator's uid there, act as operators", want: refusal.NotAllowed, run: func(w *world) error {
+		m := w.members()
+		r := w.destroyRequest()
+		w.arm()
+		for _, uid := range []uint32{0, 1000, daemonUID} {
+			require.ErrorIs(w.t, m.from("node2", uid, "PUT", "/v1/desired/hub", document("  - name: victim\n    state: absent\n")), refusal.NotAllowed)
+			require.ErrorIs(w.t, m.from("node2", uid, "POST", "/v1/reload", ""), refusal.NotAllowed)
+			require.ErrorIs(w.t, m.from("node2", uid, "POST", "/v1/canary/1/accept", ""), refusal.NotAllowed)
+		}
+		return m.from("node2", 0, "DELETE", "/v1/jobs/"+r.ID.Job.String(), "")
+	}},
+	{id: "H16f", what: "a member's caller approves with a signature of a key that is not listed, and calls itself root of the active host", want: refusal.UnknownSigner, run: func(w *world) error {
+		m := w.members()
+		r := w.destroyRequest()
+		w.arm()
+		body := string(must.Get(api.Encode(api.EnvelopeOf(r.Payload, w.mallory.sign(w.t, op.Operational, r.Payload))))(w.t))
+		h := http.Header{peers.CallerHeader: {m.caller(0)}, "Gated-Peer-Uid": {"0"}, "X-Forwarded-User": {"root"}}
+		return m.send("node2", 0, h, "POST", "/v1/requests/"+r.ID.String()+"/approve", body)
+	}},
+	{id: "H16g", what: "an approval that a member forwarded is sent again, by it and by another member", want: refusal.Replayed, run: func(w *world) error {
+		m := w.members()
+		r := w.reread(must.Get(w.says(hub, "it goes", ask("guest.destroy", "bystander")))(w.t).Steps[0].ID)
+		e := w.envelopeOf(r)
+		body := string(must.Get(api.Encode(api.EnvelopeOf(e.Payload, e.Signatures...)))(w.t))
+		path := "/v1/requests/" + r.ID.String() + "/approve"
+		require.NoError(w.t, m.from("node2", 1000, "POST", path, body))
+		require.NoError(w.t, w.runAll())
+		w.arm()
+		require.ErrorIs(w.t, m.from("node2", 1000, "POST", path, body), refusal.Replayed)
+		return m.from("node3", 1000, "POST", path, body)
+	}},
+	{id: "H16h", what: "a job that waits is withdrawn by the same uid of another member", want: refusal.NotAllowed, run: func(w *world) error {
+		m := w.members()
+		h := http.Header{peers.CallerHeader: {m.caller(1000)}}
+		require.NoError(w.t, m.send("node2", 0, h, "POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/victim"}`))
+		rs := must.Get(w.gate.Requests(w.ctx, op.StatePending))(w.t)
+		w.arm()
+		return m.from("node3", 1000, "DELETE", fmt.Sprintf("/v1/jobs/%v", rs[len(rs)-1].ID.Job), "")
+	}},
+	{id: "H16i", what: "a member has a call forwarded for a path that each member answers itself", want: refusal.NotAllowed, run: func(w *world) error {
+		m := w.members()
+		w.arm()
+		for _, path := range []string{"/v1/agents/self", "/v1/reservations", "/v1/backup"} {
+			require.ErrorIs(w.t, m.from("node2", 0, "GET", path, ""), refusal.NotAllowed, path)
+		}
+		require.ErrorIs(w.t, m.from("node2", 0, "POST", "/v1/takeover", ""), refusal.NotAllowed)
+		return m.from("node2", 0, "POST", "/v1/agents", `{"name":"x","pid":1}`)
+	}},
 }

@@ -92,10 +92,10 @@ func open(t testing.TB, dir string, database []byte) *World {
 		Rules: canary.Rules{Decisions: 20, Days: 7, Minimum: 2, Floor: 2},
 		Back:  func(canary.Identity, canary.Identity) string { return "" },
 		Now:   func() (time.Time, bool) { m := w.Gate.Moment(); return m.Now, m.Trusted }})
-	w.Agents, err = service.NewAgents(w.Gate, s, func(op.Target) {}, log)
+	w.Agents, err = service.NewAgents(w.Gate, s, service.Members{}, func(op.Target) {}, log)
 	require.NoError(t, err)
 	require.NoError(t, w.Agents.Restore(context.Background()))
-	w.Reservations = service.NewReservations(w.Agents.Book, w.Gate, true)
+	w.Reservations = service.NewReservations(w.Agents.Book, w.Gate, service.Members{}, true)
 	backups := service.NewBackup(w.Gate, s, dir, log)
 	w.Backup, w.BackupVerified = backups.Backup, backups.Verified
 	return w

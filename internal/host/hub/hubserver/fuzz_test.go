@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/host/hub"
+	"gated/internal/host/hub/hubstate/statetest"
 	"gated/internal/test/must"
 )
 
@@ -22,6 +24,14 @@ func FuzzHandler(f *testing.F) {
 	}
 	f.Add(http.MethodPost, hub.Path("pve1", hub.PathReport), "", `{"host":"pve1","sets":[{"name":"<b>"}]}`)
 	f.Add(http.MethodGet, "/", "", "")
+	f.Add(http.MethodGet, "/?after=pve1", "", "")
+	f.Add(http.MethodGet, "/v1/queue?host=pve1&op=guest.destroy&limit=1&after=1.70.6a", "", "")
+	f.Add(http.MethodGet, "/v1/heads/"+string(statetest.GateID), "", "")
+	f.Add(http.MethodGet, hub.Path("pve1", hub.PathHead)+"?gate="+string(statetest.GateID), "", "")
+	f.Add(http.MethodPost, hub.Path("pve1", hub.PathReport), "", `{"host":"pve1","requests":[{"request":"j1.1","created_at":"9999-12-31T23:59:59-23:59"}]}`)
+	l := statetest.NewLog(f, statetest.GateID)
+	l.Add(f, "one", "two")
+	f.Add(http.MethodPost, hub.Path("pve1", hub.PathHead), "", string(must.Get(api.Encode(l.Head(f, "pve1", 0)))(f)))
 	w := newWorld(f)
 	w.write(web, "pve1", "web.yaml")
 	w.write("secret", "outside.yaml")

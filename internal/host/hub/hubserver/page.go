@@ -2,16 +2,20 @@ package hubserver
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/host/hub/hubstate"
 )
 
 // maxRows bounds how many guests, and how many operations, of one host the page lists.
@@ -37,7 +41,10 @@ var pages = sync.OnceValue(func() *template.Template {
 <table><tr><th>host</th><th>served</th><th>read</th><th>state</th><th>since</th><th>last report</th></tr>
 {{range .Hosts}}<tr><td>{{shown .Name}}</td><td>{{if .ServeError}}<span class="bad">{{shown .ServeError}}</span>{{else}}<code>{{.Served}}</code>{{end}}</td>
 <td><code>{{shown .Read}}</code></td><td class="{{.Class}}">{{.State}}</td><td>{{moment .Since}}</td><td>{{moment .ReportedAt}}</td></tr>
-{{end}}</table>
+{{end}}</table>{{with .Next}}<p><a href="{{.}}">more hosts</a></p>{{end}}
+{{if .Odd}}<h2>audit logs that do not go on</h2><table><tr><th>gate</th><th>host</th><th>seen</th><th>why</th><th>head</th></tr>
+{{range .Odd}}<tr class="bad"><td>{{shown .Gate}}</td><td>{{shown .Host}}</td><td>{{moment .Seen}}</td><td>{{.Why}}</td><td>{{.Words}}</td></tr>
+{{end}}</table>{{if .MoreOdd}}<p class="bad">and more hosts</p>{{end}}{{end}}
 {{range .Hosts}}{{if or .Sets .Guests .Operations .Error}}<h2>{{shown .Name}}</h2>
 {{with .Error}}<p class="bad">{{shown .}}</p>{{end}}
 {{if .Sets}}<table><tr><th>set</th><th>guests</th><th>converged</th><th>waiting</th><th>working</th><th>stopped</th><th>unknown</th><th>conflicting</th></tr>
@@ -76,18 +83,44 @@ func moment(v any) string {
 	return at.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// page shows which hosts are as their revision wishes.
-func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
-	names, err := h.site.hostNames()
+// Bounds of what one page shows.
+const (
+	pageHosts = 200
+	pageOdd   = 20
+)
+
+// page shows which hosts are as their revision wishes, and heads that contradict others. after is the host before the
+// first one.
+func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
+	names, err := h.Documents.Hosts(r.Context(), r.URL.Query().Get("after"), pageHosts+1)
 	if err != nil {
 		return err
 	}
 	data := struct {
-		Now   time.Time
-		Hosts []hostRow
+		Now     time.Time
+		Hosts   []hostRow
+		Odd     []oddRow // the newest of each host
+		MoreOdd bool
+		Next    string
 	}{Now: h.Now()}
+	if len(names) > pageHosts {
+		names = names[:pageHosts]
+		data.Next = "/?after=" + url.QueryEscape(names[pageHosts-1])
+	}
 	for _, name := range names {
-		data.Hosts = append(data.Hosts, h.row(name))
+		row, err := h.row(r.Context(), name)
+		if err != nil {
+			return err
+		}
+		data.Hosts = append(data.Hosts, row)
+	}
+	odd, err := h.Store.Contradictions(r.Context(), pageOdd+1)
+	if err != nil {
+		return err
+	}
+	data.MoreOdd = len(odd) > pageOdd
+	for _, o := range odd[:min(len(odd), pageOdd)] {
+		data.Odd = append(data.Odd, oddRow{string(o.Gate), o.Host, o.Seen, o.Why.String(), headWords(o)})
 	}
 	var out bytes.Buffer
 	if err := pages().Execute(&out, data); err != nil {
@@ -99,25 +132,32 @@ func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func (h *Hub) row(name string) hostRow {
+// oddRow is what the page shows of a head that contradicts the kept one.
+type oddRow struct {
+	Gate, Host string
+	Seen       time.Time
+	Why, Words string
+}
+
+func (h *Hub) row(ctx context.Context, name string) (hostRow, error) {
 	row := hostRow{Name: name, State: "no report yet", Class: "wait"}
-	if s, err := h.site.desired(name); err != nil {
+	if s, err := h.Documents.Document(ctx, name, hub.PathDesired, ""); err != nil {
 		row.ServeError = refusal.As(err).Detail
 	} else {
-		row.Served = s.name
+		row.Served = s.Revision
 	}
-	t := h.reports.get(name)
-	if t == nil {
-		return row
+	t, err := h.Store.Report(ctx, name)
+	if t == nil || err != nil {
+		return row, err
 	}
-	r := t.report
-	row.Read, row.Since, row.ReportedAt = r.Revision, t.since, t.at
+	r := t.Report
+	row.Read, row.Since, row.ReportedAt = r.Revision, t.Since, t.At
 	switch {
 	case r.Error != nil:
 		row.State, row.Class, row.Error = "does not take it", "bad", r.Error.Detail
 	case r.Revision != row.Served:
 		row.State, row.Class = "has another revision", "wait"
-	case converged(r):
+	case hubstate.Converged(r):
 		row.State, row.Class = "converged", "ok"
 	default:
 		row.State, row.Class = "not converged", "wait"
@@ -125,12 +165,12 @@ func (h *Hub) row(name string) hostRow {
 	row.Sets, row.LeftOut = cut(r.Sets, 0)
 	row.Guests, row.LeftOut = cut(r.Guests, row.LeftOut+r.GuestsLeftOut)
 	row.Operations, row.LeftOut = cut(r.Operations, row.LeftOut+r.OpsLeftOut)
-	return row
+	return row, nil
 }
 
 func cut[T any](list []T, left int) ([]T, int) {
 	if len(list) > maxRows {
-		return list[:maxRows], left + len(list) - maxRows
+		return slices.Clone(list[:maxRows]), left + len(list) - maxRows // a part of the list would keep all of it in memory
 	}
 	return list, left
 }

@@ -1,46 +1,53 @@
-// Package hubserver is the reference hub. It serves a directory to gates, read-only, and a page that shows their
-// reports. It decides nothing, signs nothing and keeps reports in memory alone.
+// Package hubserver is the reference hub. It serves documents to gates, read-only, and a page that shows their reports. It
+// decides nothing, signs nothing, and keeps what it is told in a hubstate.Store.
 package hubserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"errors"
-	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path"
-	"strings"
+	"sync"
 	"time"
 
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/host/hub/hubstate"
 )
 
 const (
 	maxHeader = 16 << 10
 	// maxCalls is how many calls are answered at a time; it refuses more.
-	maxCalls = 64
+	maxCalls = 512
+	// maxHostCalls is how many calls of one host are answered at a time. A gate makes one after the other, and may have
+	// given up one that still goes on. It is less than maxLarge.
+	maxHostCalls = 3
+	// idle is how long a connection may be quiet. It is longer than between the calls of one poll, and shorter than between
+	// two polls: a fleet's connections would take more memory than its reports.
+	idle = 5 * time.Second
 	// drain is how long calls may continue after the hub is told to stop.
 	drain = 5 * time.Second
 )
 
 // Config says what a hub serves, and where.
 type Config struct {
-	Dir       string
-	Listen    string // an address of this machine, and a port; port 0 is any
-	Cert, Key string // files; both or neither
-	TokenFile string // file with the token that callers must present; empty means none
-	Now       func() time.Time
-	Logger    *slog.Logger
+	Dir       string // of documents; empty if Documents is given
+	Documents hubstate.Documents
+	Store     hubstate.Store // nil keeps everything in memory
+	Listen    string         // an address of this machine, and a port; port 0 is any
+	Cert, Key string         // files; both or neither
+	TokenFile string         // file with the gates' token, which callers must present, or HostToken of it; empty means none
+	// ReaderFile has a second token, for people: it reads the page, the queue and heads, and nothing else. Empty means none.
+	ReaderFile string
+	Now        func() time.Time
+	Logger     *slog.Logger
 
 	// Ready, if not nil, is called with the address for gates.
 	Ready func(url string, hosts int)
@@ -49,10 +56,14 @@ type Config struct {
 // Hub is one hub.
 type Hub struct {
 	Config
-	site    *site
-	reports reports
-	calls   chan struct{}
-	token   *[sha256.Size]byte // of the token; nil for none
+	root   *os.Root // of Dir; nil without one
+	calls  chan struct{}
+	small  chan struct{} // bodies of usual size that are read and kept at a time
+	large  chan struct{} // others
+	mu     sync.Mutex
+	of     map[string]int // calls that are being answered, by host
+	token  token          // the gates'; empty for none
+	reader token          // the readers'; empty for none
 }
 
 // New opens the directory. It refuses, as BadParams, an address that other machines reach if there is no certificate or
@@ -71,23 +82,36 @@ func New(c Config) (*Hub, error) {
 			"%s is reached from other machines: that takes a certificate and a token", c.Listen).
 			WithHint("listen on 127.0.0.1, or give --cert, --key and --token-file")
 	}
-	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), reports: reports{of: map[string]*told{}}}
-	if c.TokenFile != "" {
-		token, err := hub.ReadTokenFile(c.TokenFile)
+	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), small: make(chan struct{}, maxSmall), large: make(chan struct{}, maxLarge),
+		of: map[string]int{}}
+	if h.token, err = tokenOf(c.TokenFile); err != nil {
+		return nil, err
+	}
+	if h.reader, err = tokenOf(c.ReaderFile); err != nil {
+		return nil, err
+	}
+	if h.reader != "" && (h.token == "" || h.token == h.reader) {
+		return nil, refusal.New(refusal.BadParams, "the readers' token needs the gates' token beside it, and is another one")
+	}
+	if h.Documents == nil {
+		s, root, err := openSite(c.Dir, c.Now)
 		if err != nil {
-			r := refusal.As(err)
-			return nil, refusal.New(refusal.BadParams, "%s", r.Detail).
-				WithHint("a token file is one line, and its owner's alone: chmod 600 %s", c.TokenFile)
+			return nil, err
 		}
-		sum := sha256.Sum256([]byte(token))
-		h.token = &sum
+		h.Documents, h.root = s, root
 	}
-	root, err := os.OpenRoot(c.Dir)
-	if err != nil {
-		return nil, refusal.New(refusal.BadParams, "%v", err).WithHint("name a directory that has one for each host")
+	if h.Store == nil {
+		h.Store = hubstate.NewMemory(h.Documents.Has)
 	}
-	h.site = &site{root: root, now: c.Now, hosts: map[string]*served{}}
 	return h, nil
+}
+
+func openSite(dir string, now func() time.Time) (*site, *os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, refusal.New(refusal.BadParams, "%v", err).WithHint("name a directory that has one for each host")
+	}
+	return &site{root: root, now: now, hosts: map[string]*served{}}, root, nil
 }
 
 // near reports whether only this machine can reach an address to listen on.
@@ -98,10 +122,12 @@ func near(host string) bool {
 
 // Serve answers until ctx ends, then lets calls under way end for a few seconds.
 func (h *Hub) Serve(ctx context.Context) error {
-	defer h.site.root.Close()
+	if h.root != nil {
+		defer h.root.Close()
+	}
 	scheme := "http://"
 	srv := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		WriteTimeout: time.Minute, IdleTimeout: idle, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
 	if h.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
@@ -114,7 +140,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 	if err != nil {
 		return refusal.New(refusal.Unavailable, "%v", err)
 	}
-	names, err := h.site.hostNames()
+	names, err := h.Documents.Hosts(ctx, "", maxHosts)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -148,10 +174,14 @@ func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, answer := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /{$}": h.page,
-		"GET /v1/hosts/{host}/" + hub.PathDesired:    document(h.site.desired),
-		"GET /v1/hosts/{host}/" + hub.PathOperations: document(h.site.operations),
+		"GET /v1/hosts/{host}/" + hub.PathDesired:    h.document(hub.PathDesired),
+		"GET /v1/hosts/{host}/" + hub.PathOperations: h.document(hub.PathOperations),
 		"GET /v1/hosts/{host}/" + hub.PathReport:     h.lastReport,
 		"POST /v1/hosts/{host}/" + hub.PathReport:    h.report,
+		"GET /v1/hosts/{host}/" + hub.PathHead:       h.keptHead,
+		"POST /v1/hosts/{host}/" + hub.PathHead:      h.head,
+		"GET /v1/queue":                              h.queue,
+		"GET /v1/heads/{gate}":                       h.headsOf,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.refuse(w, answer(w, r)) })
 	}
@@ -169,6 +199,12 @@ func (h *Hub) Handler() http.Handler {
 		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // otherwise the mux redirects it
 			err = refusal.New(refusal.UnknownTarget, "there is no such path")
 		}
+		if err == nil {
+			var done func()
+			if done, err = h.enter(hostOf(r.URL.Path)); err == nil {
+				defer done()
+			}
+		}
 		if err != nil {
 			h.refuse(w, err)
 			return
@@ -177,96 +213,25 @@ func (h *Hub) Handler() http.Handler {
 	})
 }
 
-// admit lets a caller in that has the token: as a bearer, or as a browser's password. Without a token, the host name in
-// the request must be this machine's. Otherwise a web page elsewhere could read, through a browser here, what only this
-// machine may reach.
-func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
-	if h.token == nil {
-		name := r.Host
-		if host, _, err := net.SplitHostPort(r.Host); err == nil {
-			name = host
+// enter counts a call of a host until done. With calls that it does not end, a program with one host's token could
+// otherwise keep the places of all.
+func (h *Hub) enter(host string) (done func(), err error) {
+	if host == "" {
+		return func() {}, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[host] >= maxHostCalls {
+		return nil, refusal.New(refusal.Unavailable, "too many calls of the host %q at a time", op.Shown(host))
+	}
+	h.of[host]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.of[host]--; h.of[host] == 0 {
+			delete(h.of, host)
 		}
-		if !near(strings.Trim(name, "[]")) {
-			return refusal.New(refusal.NotAllowed, "%q is not a name of this machine", op.Shown(name))
-		}
-		return nil
-	}
-	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !found {
-		_, token, _ = r.BasicAuth()
-	}
-	sum := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1 {
-		return nil
-	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="gated hub", charset="UTF-8"`)
-	return refusal.New(refusal.NotAllowed, "that is not this hub's token")
-}
-
-// document answers with a host's document, or says that it did not change.
-func document(of func(host string) (*served, error)) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		s, err := of(r.PathValue("host"))
-		if err != nil {
-			return err
-		}
-		etag := `"` + s.tag + `"`
-		w.Header().Set("ETag", etag)
-		if r.Header.Get("If-None-Match") == etag {
-			w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-		write(w, hub.ContentType, s.body)
-		return nil
-	}
-}
-
-// report takes a host's report.
-func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
-	host := r.PathValue("host")
-	if err := h.site.has(host); err != nil {
-		return err
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != hub.ContentType {
-		return refusal.New(refusal.Malformed, "a report is %s", hub.ContentType)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, hub.MaxReport))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return refusal.New(refusal.Oversized, "the report has more than %d bytes", hub.MaxReport)
-	case err != nil:
-		return refusal.New(refusal.Malformed, "the report broke off")
-	}
-	report, err := hub.DecodeReport(body, host)
-	if err != nil {
-		return err
-	}
-	news, changed, err := h.reports.put(host, report, body, h.Now())
-	if err != nil {
-		return err
-	}
-	if news {
-		guests, waiting := counts(report)
-		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", converged(report),
-			"guests", guests, "waiting", waiting, "seq", report.Seq)
-	}
-	for _, o := range changed[:min(len(changed), maxRows)] {
-		h.Logger.Info("operation", "host", op.Shown(host), "op", op.Shown(o.Op), "target", op.Shown(o.Target),
-			"request", op.Shown(o.Request), "state", op.Shown(string(o.State)), "code", op.Shown(string(o.Code)))
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// lastReport answers with a host's last report, byte for byte.
-func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) error {
-	t := h.reports.get(r.PathValue("host"))
-	if t == nil {
-		return refusal.New(refusal.UnknownTarget, "that host did not report since the hub was started")
-	}
-	write(w, hub.ContentType, t.body)
-	return nil
+	}, nil
 }
 
 // write answers with a body. An error means that the caller is gone.
@@ -283,6 +248,10 @@ func (h *Hub) refuse(w http.ResponseWriter, err error) {
 	p := api.ProblemOf(err)
 	if w.Header().Get("WWW-Authenticate") != "" {
 		p.Status = http.StatusUnauthorized
+	}
+	var odd *hubstate.Contradiction
+	if errors.As(err, &odd) {
+		p = contradicts(odd)
 	}
 	if p.Status >= 500 {
 		h.Logger.Warn("a call failed", "error", err)

@@ -3,7 +3,6 @@ package hubserver
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +77,7 @@ func TestASetThatIsBeingReplaced(t *testing.T) {
 		require.Equal(t, operations, relayed(), name)
 		fresh := must.Get(New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Now: w.now, Logger: w.hub.Logger}))(t)
 		require.Equal(t, 503, do(fresh, "GET", hub.Path("pve1", hub.PathDesired), "").StatusCode, "%s: nor by a hub that was just started", name)
-		require.NoError(t, fresh.site.root.Close())
+		require.NoError(t, fresh.root.Close())
 		w.write(web, "pve1", "web.yaml")
 		w.write(web, "pve1", "db.yaml")
 		w.write("payload", "pve1", "operations", "1.json")
@@ -100,7 +99,7 @@ func TestWhatIsNotServed(t *testing.T) {
 		for _, what := range []string{hub.PathDesired, hub.PathOperations, hub.PathReport} {
 			require.Equal(t, 404, w.call("GET", hub.Path(strings.ReplaceAll(host, "..", "%2e%2e"), what), "").StatusCode, "%s %s", host, what)
 		}
-		require.Error(t, w.hub.site.has(host))
+		require.Error(t, w.hub.Documents.Has(t.Context(), host))
 	}
 	w.write(web, "twice", "a.yaml")
 	w.write(web, "twice", "a.yml")
@@ -178,32 +177,6 @@ func TestReports(t *testing.T) {
 	require.Contains(t, bodyOf(t, w.call("GET", path, "")), `"revision":"three"`)
 }
 
-// TestReportsAreBounded: all of them together, by what it takes to keep them.
-func TestReportsAreBounded(t *testing.T) {
-	short := `{"host":"pve1","guests":[` + strings.Repeat("{},", 499) + `{}],"operations":[` + strings.Repeat("{},", 499) + `{}]}`
-	for name, body := range map[string][]byte{"long": make([]byte, hub.MaxReport), "short": []byte(short)} {
-		report := hub.Report{}
-		if name == "short" {
-			report = must.Get(hub.DecodeReport(body, "pve1"))(t)
-		}
-		r := reports{of: map[string]*told{}}
-		var err error
-		n := 0
-		for ; err == nil; n++ {
-			_, _, err = r.put(strconv.Itoa(n), report, body, time.Unix(0, 0))
-			require.Less(t, n, 1000, name)
-		}
-		require.ErrorIs(t, err, refusal.OverLimit, name)
-		require.Greater(t, n, 6, name)
-		require.LessOrEqual(t, r.bytes, maxReports, name)
-		least := cap(body) + len(report.Guests)*88 + len(report.Operations)*128
-		require.LessOrEqual(t, len(r.of)*least, r.bytes, "%s: nothing is counted as less than it takes", name)
-		report.Seq = 1
-		_, _, err = r.put("0", report, body, time.Unix(0, 0))
-		require.NoError(t, err, "one in the place of another")
-	}
-}
-
 func TestWhoIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	w.write(web, "pve1", "web.yaml")
@@ -215,7 +188,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
 	h := must.Get(New(Config{Dir: w.dir, Listen: "127.0.0.1:0", TokenFile: token, Now: w.now, Logger: w.hub.Logger}))(t)
-	defer h.site.root.Close()
+	defer h.root.Close()
 	for _, path := range []string{"/", hub.Path("pve1", hub.PathDesired), hub.Path("pve1", hub.PathReport)} {
 		for _, auth := range []string{"", "Bearer", "Bearer wrong", "Bearer 0123456789abcdef ", "bearer 0123456789abcdef", "Basic OjAx"} {
 			r := do(h, "GET", path, "", "Authorization", auth)

@@ -2,6 +2,7 @@ package hubserver
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/host/hub/hubstate"
 )
 
 // settle is how long a host's files and directories must rest before they are served. A file may be half written, and a
@@ -28,7 +30,7 @@ import (
 const settle = time.Second
 
 // maxHosts is the most hosts of one directory.
-const maxHosts = 1000
+const maxHosts = 20_000
 
 // site is a directory with one directory for each host. It reads it and writes
 // nothing. It is safe for concurrent use.
@@ -77,6 +79,40 @@ func (s *site) hostNames() ([]string, error) {
 // hostName reports whether a name can be that of a host's directory.
 func hostName(name string) bool {
 	return name != "" && len(name) <= 253 && name[0] != '.' && !strings.ContainsAny(name, "/\x00")
+}
+
+// Document implements hubstate.Documents.
+func (s *site) Document(_ context.Context, host, what, tag string) (hubstate.Document, error) {
+	of := s.desired
+	if what == hub.PathOperations {
+		of = s.operations
+	}
+	d, err := of(host)
+	if err != nil {
+		return hubstate.Document{}, err
+	}
+	out := hubstate.Document{Tag: d.tag, Revision: d.name}
+	if tag != d.tag {
+		out.Body = d.body
+	}
+	return out, nil
+}
+
+// Has implements hubstate.Documents.
+func (s *site) Has(_ context.Context, host string) error { return s.has(host) }
+
+// Hosts implements hubstate.Documents.
+func (s *site) Hosts(_ context.Context, after string, limit int) ([]string, error) {
+	names, err := s.hostNames()
+	if err != nil {
+		return nil, err
+	}
+	at, found := slices.BinarySearch(names, after)
+	if found {
+		at++
+	}
+	names = names[at:]
+	return names[:min(len(names), limit)], nil
 }
 
 // has refuses a host without a directory, as UnknownTarget.

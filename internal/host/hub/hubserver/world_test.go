@@ -35,7 +35,7 @@ func newWorld(t testing.TB) *world {
 	var err error
 	w.hub, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Now: w.now, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, w.hub.site.root.Close()) })
+	t.Cleanup(func() { require.NoError(t, w.hub.root.Close()) })
 	return w
 }
 

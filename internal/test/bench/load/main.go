@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
 	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with, and the last of growth (default: 1,000,000)")
-	flags.StringVar(&o.Only, "only", "", "measure one part (growth is measured only so): "+
+	flags.StringVar(&o.Only, "only", "", "measure one part (growth and fleet are measured only so): "+
 		strings.Join(bench.Parts(), " "))
 	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
 	flags.BoolVar(&o.Markdown, "markdown", false, "write the table as docs/benchmarks.md has it")

@@ -22,13 +22,13 @@ import (
 )
 
 // edit is what the owner of the ledger's database makes of it. It may not change the groups that it is given.
-type edit func(g *memberGate, groups []ledger.Group) []ledger.Group
+type edit func(g *ledgerGate, groups []ledger.Group) []ledger.Group
 
 // way is by whom an edit has to be noticed.
-type way func(g *memberGate, e edit) error
+type way func(g *ledgerGate, e edit) error
 
 // ownerRows are attacks by the owner of the ledger's database, who has all its rights and not the gate's key.
-func ownerRows() (rows []memberRow) {
+func ownerRows() (rows []ledgerRow) {
 	for _, r := range []struct {
 		id, what string
 		edit     edit
@@ -41,8 +41,8 @@ func ownerRows() (rows []memberRow) {
 		{"L06", "puts a group of another gate's ledger behind the last one", addsAnothers, []way{followed, restarted, joined}},
 	} {
 		for i, w := range r.ways {
-			rows = append(rows, memberRow{id: r.id + string(rune('a'+i)), what: "the database's owner " + r.what, want: refusal.Conflict,
-				run: func(g *memberGate) error { return w(g, r.edit) }})
+			rows = append(rows, ledgerRow{id: r.id + string(rune('a'+i)), what: "the database's owner " + r.what, want: refusal.Conflict,
+				run: func(g *ledgerGate) error { return w(g, r.edit) }})
 		}
 	}
 	return append(rows, rolledBackRows...)
@@ -50,7 +50,7 @@ func ownerRows() (rows []memberRow) {
 
 // edits has the owner of the database change it, when the standby has each group, if there is a standby. The repair is as
 // before, in the newest era.
-func (g *memberGate) edits(e edit) {
+func (g *ledgerGate) edits(e edit) {
 	g.t.Helper()
 	var was []ledger.Group
 	require.Eventually(g.t, func() (done bool) {
@@ -76,14 +76,14 @@ func (g *memberGate) edits(e edit) {
 }
 
 // followed is the standby that is there.
-func followed(g *memberGate, e edit) error {
+func followed(g *ledgerGate, e edit) error {
 	g.arm()
 	g.edits(e)
 	return g.second.fails()
 }
 
 // restarted is the member that decided, at its next start. No other one is there.
-func restarted(g *memberGate, e edit) error {
+func restarted(g *ledgerGate, e edit) error {
 	g.second.end()
 	g.first.end()
 	g.arm()
@@ -92,14 +92,14 @@ func restarted(g *memberGate, e edit) error {
 }
 
 // joined is a new member.
-func joined(g *memberGate, e edit) error { return joins(g, e, 0) }
+func joined(g *ledgerGate, e edit) error { return joins(g, e, 0) }
 
 // joinedKnowing is a new member, whose operator knows how long the log is.
-func joinedKnowing(g *memberGate, e edit) error {
+func joinedKnowing(g *ledgerGate, e edit) error {
 	return joins(g, e, must.Get(g.first.client.AuditHead(g.t.Context()))(g.t).Seq)
 }
 
-func joins(g *memberGate, e edit, entries int64) error {
+func joins(g *ledgerGate, e edit, entries int64) error {
 	g.second.end()
 	g.first.end()
 	g.arm()
@@ -111,8 +111,8 @@ func joins(g *memberGate, e edit, entries int64) error {
 }
 
 // renumbered is joined, with the numbers that the places ask for.
-func renumbered(g *memberGate, e edit) error {
-	return joined(g, func(g *memberGate, groups []ledger.Group) []ledger.Group {
+func renumbered(g *ledgerGate, e edit) error {
+	return joined(g, func(g *ledgerGate, groups []ledger.Group) []ledger.Group {
 		groups = e(g, groups)
 		for i := range groups {
 			groups[i].Number = uint64(i + 1)
@@ -127,21 +127,21 @@ func (m *memberDaemon) joined() bool {
 	return err == nil
 }
 
-func dropsOne(_ *memberGate, groups []ledger.Group) []ledger.Group {
+func dropsOne(_ *ledgerGate, groups []ledger.Group) []ledger.Group {
 	return slices.Delete(groups, len(groups)/2, len(groups)/2+1)
 }
 
-func reorders(_ *memberGate, groups []ledger.Group) []ledger.Group {
+func reorders(_ *ledgerGate, groups []ledger.Group) []ledger.Group {
 	last := len(groups) - 1
 	groups[last-1], groups[last] = groups[last], groups[last-1]
 	return groups
 }
 
 // truncates drops the request that waits, and all after it.
-func truncates(g *memberGate, groups []ledger.Group) []ledger.Group { return groups[:g.early] }
+func truncates(g *ledgerGate, groups []ledger.Group) []ledger.Group { return groups[:g.early] }
 
 // addsAnothers takes a group of another gate, whose operators are the same, and gives it the next number and link.
-func addsAnothers(g *memberGate, groups []ledger.Group) []ledger.Group {
+func addsAnothers(g *ledgerGate, groups []ledger.Group) []ledger.Group {
 	other := anotherGate(g).Groups()
 	more, last := other[len(other)-1], groups[len(groups)-1]
 	more.Number, more.Era, more.Previous = last.Number+1, last.Era, ledger.DigestOf(string(g.id), last)
@@ -149,8 +149,8 @@ func addsAnothers(g *memberGate, groups []ledger.Group) []ledger.Group {
 }
 
 // anotherGate makes a gate of the same operators, and returns its ledger.
-func anotherGate(g *memberGate) *memory.Ledger {
-	other := &memberGate{t: g.t, alice: g.alice, cluster: g.cluster, ledger: memory.New(), dsn: g.dsn}
+func anotherGate(g *ledgerGate) *memory.Ledger {
+	other := &ledgerGate{t: g.t, alice: g.alice, cluster: g.cluster, ledger: memory.New(), dsn: g.dsn}
 	other.first = other.member("node1")
 	other.init()
 	return other.ledger
@@ -167,7 +167,7 @@ func (stolen) Verify([]byte, []byte) bool { return true }
 
 // forges makes the group by which a gate would know the victim's destroy as approved: the owner of the database replays the
 // ledger, changes the row, and seals that with a key of its own.
-func forges(g *memberGate, groups []ledger.Group) []ledger.Group {
+func forges(g *ledgerGate, groups []ledger.Group) []ledger.Group {
 	copied := memory.New()
 	copied.Change(func([]ledger.Group, uint64) ([]ledger.Group, uint64) { return groups, groups[len(groups)-1].Era })
 	_, key := must.Two(ed25519.GenerateKey(nil))(g.t)
@@ -189,8 +189,8 @@ func forges(g *memberGate, groups []ledger.Group) []ledger.Group {
 }
 
 // rolledBackRows have the database set back to a copy of an earlier moment, era and all.
-var rolledBackRows = []memberRow{
-	{id: "L05a", what: "the whole database is set back to before an approval, and the standby goes on from there", want: refusal.Conflict, run: func(g *memberGate) error {
+var rolledBackRows = []ledgerRow{
+	{id: "L05a", what: "the whole database is set back to before an approval, and the standby goes on from there", want: refusal.Conflict, run: func(g *ledgerGate) error {
 		g.second.follows(g.first)
 		back := g.copied()
 		g.destroyed()
@@ -200,7 +200,7 @@ var rolledBackRows = []memberRow{
 		back()
 		return g.second.fails()
 	}},
-	{id: "L05b", what: "the same, and the member that decided starts again", want: refusal.Conflict, run: func(g *memberGate) error {
+	{id: "L05b", what: "the same, and the member that decided starts again", want: refusal.Conflict, run: func(g *ledgerGate) error {
 		back := g.copied()
 		g.destroyed()
 		g.second.end()
@@ -209,7 +209,7 @@ var rolledBackRows = []memberRow{
 		back()
 		return g.first.refuses()
 	}},
-	{id: "L05c", what: "the same under the member that decides, which is given the approval again", want: refusal.Unavailable, run: func(g *memberGate) error {
+	{id: "L05c", what: "the same under the member that decides, which is given the approval again", want: refusal.Unavailable, run: func(g *ledgerGate) error {
 		g.second.end()
 		g.first.end()
 		back := g.copied()
@@ -220,7 +220,7 @@ var rolledBackRows = []memberRow{
 		require.ErrorIs(g.t, g.first.fails(), ledger.ErrFenced)
 		return err
 	}},
-	{id: "L05d", what: "the same, and a new member joins that was told how long the log was", want: refusal.Conflict, run: func(g *memberGate) error {
+	{id: "L05d", what: "the same, and a new member joins that was told how long the log was", want: refusal.Conflict, run: func(g *ledgerGate) error {
 		back := g.copied()
 		g.destroyed()
 		entries := must.Get(g.first.client.AuditHead(g.t.Context()))(g.t).Seq
@@ -230,16 +230,16 @@ var rolledBackRows = []memberRow{
 		back()
 		return g.tryJoin(g.member("node3"), entries)
 	}},
-	{id: "L06d", what: "the ledger of another gate is put in the place of this one", want: refusal.Conflict, run: func(g *memberGate) error {
-		return restarted(g, func(g *memberGate, _ []ledger.Group) []ledger.Group { return anotherGate(g).Groups() })
+	{id: "L06d", what: "the ledger of another gate is put in the place of this one", want: refusal.Conflict, run: func(g *ledgerGate) error {
+		return restarted(g, func(g *ledgerGate, _ []ledger.Group) []ledger.Group { return anotherGate(g).Groups() })
 	}},
-	{id: "L06e", what: "the same, and a new member joins", want: refusal.Conflict, run: func(g *memberGate) error {
-		return joined(g, func(g *memberGate, _ []ledger.Group) []ledger.Group { return anotherGate(g).Groups() })
+	{id: "L06e", what: "the same, and a new member joins", want: refusal.Conflict, run: func(g *ledgerGate) error {
+		return joined(g, func(g *ledgerGate, _ []ledger.Group) []ledger.Group { return anotherGate(g).Groups() })
 	}},
 }
 
 // copied copies the ledger, and returns what sets it back to the copy. The repair goes on from what it was before that.
-func (g *memberGate) copied() (back func()) {
+func (g *ledgerGate) copied() (back func()) {
 	copied, era := g.ledger.Groups(), g.era()
 	return func() {
 		was, newest := g.ledger.Groups(), g.era()
@@ -254,6 +254,6 @@ func (g *memberGate) copied() (back func()) {
 }
 
 // era is the newest one of the ledger.
-func (g *memberGate) era() uint64 {
+func (g *ledgerGate) era() uint64 {
 	return must.Get(g.ledger.Member().Position(g.t.Context()))(g.t).Era
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // takesOver cuts the first member off from the ledger, and waits until the second one decides.
-func (g *memberGate) takesOver() {
+func (g *ledgerGate) takesOver() {
 	g.t.Helper()
 	g.second.follows(g.first)
 	g.first.engine.Partition(true)
@@ -30,14 +30,14 @@ func (g *memberGate) takesOver() {
 }
 
 // back lets the first member hear that another one took over, which ends it.
-func (g *memberGate) back() {
+func (g *ledgerGate) back() {
 	g.t.Helper()
 	g.first.engine.Partition(false)
 	g.first.fenced()
 }
 
 // destroyed has the first member destroy the victim, as alice signed.
-func (g *memberGate) destroyed() {
+func (g *ledgerGate) destroyed() {
 	g.t.Helper()
 	require.NoError(g.t, g.first.approve())
 	require.Equal(g.t, op.StateSucceeded, g.first.jobOf(g.request).State)
@@ -60,15 +60,15 @@ func (m *memberDaemon) held() error {
 }
 
 // takeoverRows are attacks by what two members may do against each other.
-var takeoverRows = []memberRow{
-	{id: "L07a", what: "an approval that one member accepted is handed in to the one that took over", want: refusal.Replayed, run: func(g *memberGate) error {
+var takeoverRows = []ledgerRow{
+	{id: "L07a", what: "an approval that one member accepted is handed in to the one that took over", want: refusal.Replayed, run: func(g *ledgerGate) error {
 		g.destroyed()
 		g.takesOver()
 		g.arm()
 		g.repair = g.back
 		return g.second.approve()
 	}},
-	{id: "L07b", what: "the same, and the guest was made again under its name meanwhile", want: refusal.Replayed, run: func(g *memberGate) error {
+	{id: "L07b", what: "the same, and the guest was made again under its name meanwhile", want: refusal.Replayed, run: func(g *ledgerGate) error {
 		g.destroyed()
 		require.Equal(g.t, op.StateSucceeded, g.first.submit("guest.create", "victim").State)
 		g.takesOver()
@@ -76,7 +76,7 @@ var takeoverRows = []memberRow{
 		g.repair = g.back
 		return g.second.approve()
 	}},
-	{id: "L07c", what: "an approval that was kept, and whose answer was lost with the member, is handed in again", want: refusal.Replayed, run: func(g *memberGate) error {
+	{id: "L07c", what: "an approval that was kept, and whose answer was lost with the member, is handed in again", want: refusal.Replayed, run: func(g *ledgerGate) error {
 		g.second.follows(g.first)
 		g.first.loses.Store(true)
 		told := make(chan error, 1)
@@ -93,7 +93,7 @@ var takeoverRows = []memberRow{
 		}
 		return err
 	}},
-	{id: "L08a", what: "a signed step is at the cluster when another member takes over, and fails there: it runs again", want: refusal.Code(op.StateFailed), run: func(g *memberGate) error {
+	{id: "L08a", what: "a signed step is at the cluster when another member takes over, and fails there: it runs again", want: refusal.Code(op.StateFailed), run: func(g *ledgerGate) error {
 		held := g.cluster.Hold("qmdestroy")
 		g.arm()
 		require.NoError(g.t, g.first.approve())
@@ -108,7 +108,7 @@ var takeoverRows = []memberRow{
 		g.repair = g.back
 		return refusal.Code(job.Steps[0].State)
 	}},
-	{id: "L09a", what: "a member of a lower era wakes up in a step, and sends its next call", want: refusal.Unavailable, run: func(g *memberGate) error {
+	{id: "L09a", what: "a member of a lower era wakes up in a step, and sends its next call", want: refusal.Unavailable, run: func(g *ledgerGate) error {
 		g.second.follows(g.first)
 		g.cluster.SetRunning(g.cluster.VMID("victim"), true)
 		g.arm()
@@ -125,13 +125,13 @@ var takeoverRows = []memberRow{
 		g.repair = g.back
 		return g.first.held()
 	}},
-	{id: "L09b", what: "a member of a lower era, which does not know of the takeover, is given an approval", want: refusal.Unavailable, run: func(g *memberGate) error {
+	{id: "L09b", what: "a member of a lower era, which does not know of the takeover, is given an approval", want: refusal.Unavailable, run: func(g *ledgerGate) error {
 		g.takesOver()
 		g.arm()
 		g.repair = g.back
 		return g.first.approve()
 	}},
-	{id: "L09c", what: "the same, and the ledger answers it again", want: refusal.Unavailable, run: func(g *memberGate) error {
+	{id: "L09c", what: "the same, and the ledger answers it again", want: refusal.Unavailable, run: func(g *ledgerGate) error {
 		g.arm()
 		p := must.Get(g.ledger.Member().Position(g.t.Context()))(g.t)
 		must.Get(g.ledger.Member().Take(g.t.Context(), p.Era))(g.t)
@@ -142,18 +142,18 @@ var takeoverRows = []memberRow{
 		}
 		return err
 	}},
-	{id: "L10a", what: "a second daemon with the active member's name", want: refusal.Conflict, run: func(g *memberGate) error {
+	{id: "L10a", what: "a second daemon with the active member's name", want: refusal.Conflict, run: func(g *ledgerGate) error {
 		third := g.member(g.first.name)
 		g.join(third)
 		g.arm()
 		return third.refuses()
 	}},
-	{id: "L12a", what: "an approval is sent to a standby", want: refusal.Standby, run: func(g *memberGate) error {
+	{id: "L12a", what: "an approval is sent to a standby", want: refusal.Standby, run: func(g *ledgerGate) error {
 		g.second.follows(g.first)
 		g.arm()
 		return g.second.approve()
 	}},
-	{id: "L12b", what: "unsigned steps, a cancellation and a wish are sent to a standby", want: refusal.Standby, run: func(g *memberGate) error {
+	{id: "L12b", what: "unsigned steps, a cancellation and a wish are sent to a standby", want: refusal.Standby, run: func(g *ledgerGate) error {
 		g.second.follows(g.first)
 		g.arm()
 		ctx, c := g.t.Context(), g.second.client

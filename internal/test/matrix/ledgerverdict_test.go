@@ -11,13 +11,13 @@ import (
 )
 
 // arm takes the snapshot: all before it is set-up, all after it the attack.
-func (g *memberGate) arm() {
+func (g *ledgerGate) arm() {
 	g.t.Helper()
 	g.before, g.changes = g.seen(), g.cluster.Counts().Change
 }
 
 // seen is every guest that the rows know.
-func (g *memberGate) seen() map[string]seenGuest {
+func (g *ledgerGate) seen() map[string]seenGuest {
 	out := map[string]seenGuest{}
 	for _, name := range []string{"victim", "bystander"} {
 		if id := g.cluster.VMID(name); id != 0 {
@@ -28,7 +28,7 @@ func (g *memberGate) seen() map[string]seenGuest {
 }
 
 // verdict asserts what has to hold after every attack on two members.
-func (g *memberGate) verdict(r memberRow, err error) {
+func (g *ledgerGate) verdict(r ledgerRow, err error) {
 	t := g.t
 	require.NotNil(t, g.before, "the row took no snapshot")
 	require.Error(t, err, "ACCEPTED: %s", r.what)
@@ -52,7 +52,7 @@ func (g *memberGate) verdict(r memberRow, err error) {
 }
 
 // untouched asserts that the cluster was asked for no change, and that the guests are what they were.
-func (g *memberGate) untouched() {
+func (g *ledgerGate) untouched() {
 	g.t.Helper()
 	require.Equal(g.t, g.changes+g.asked, g.cluster.Counts().Change, "the cluster was asked for a change")
 	now := g.seen()
@@ -65,7 +65,7 @@ func (g *memberGate) untouched() {
 
 // concludes proves that signed work goes on with the member that decides in the end: a destroy is approved for real, runs
 // once, and reaches nothing but its target.
-func (g *memberGate) concludes() {
+func (g *ledgerGate) concludes() {
 	t, m := g.t, g.decides
 	r := must.Get(m.client.Request(t.Context(), g.request))(t)
 	if r.State != op.StatePending { // the row's approval was used

@@ -14,14 +14,14 @@ import (
 )
 
 // onPostgres starts a primary and its synchronous standby for the ledger. The second member has a way of its own to each.
-func (g *memberGate) onPostgres() {
+func (g *ledgerGate) onPostgres() {
 	g.pair = postgres.NewPair(g.t)
 	g.toFirst, g.toSecond = postgres.NewProxy(g.t, g.pair.First.Port), postgres.NewProxy(g.t, g.pair.Second.Port)
 	g.dsn = g.pair.DSN()
 }
 
 // dsnOf is the connection string of a member.
-func (g *memberGate) dsnOf(m *memberDaemon) string {
+func (g *ledgerGate) dsnOf(m *memberDaemon) string {
 	if g.pair == nil || m == g.first {
 		return g.dsn
 	}
@@ -30,9 +30,9 @@ func (g *memberGate) dsnOf(m *memberDaemon) string {
 
 // postgresRows are attacks by the administrator of the servers, whose list of standbys is emptied. Then a commit waits for
 // no standby, so what one server has may be lost with it.
-var postgresRows = []memberRow{
+var postgresRows = []ledgerRow{
 	{id: "L11a", what: "synchronous_standby_names is emptied while both members live, and an approval is sent", want: refusal.Unavailable, postgres: true,
-		run: func(g *memberGate) error {
+		run: func(g *ledgerGate) error {
 			g.second.follows(g.first)
 			g.arm()
 			g.pair.First.Set(g.t, "synchronous_standby_names", "")
@@ -46,7 +46,7 @@ var postgresRows = []memberRow{
 			return err
 		}},
 	{id: "L11b", what: "the standby server is promoted behind a partition, both lists are emptied, and each member has a primary", want: refusal.Unavailable,
-		postgres: true, run: func(g *memberGate) error {
+		postgres: true, run: func(g *ledgerGate) error {
 			g.second.follows(g.first)
 			g.arm()
 			g.pair.Link.Partition(true)
@@ -83,7 +83,7 @@ var postgresRows = []memberRow{
 }
 
 // neither waits until the first member may act no more, and the second one tried to take over and could not.
-func (g *memberGate) neither() error {
+func (g *ledgerGate) neither() error {
 	g.t.Helper()
 	require.Eventually(g.t, func() bool {
 		s, err := g.first.client.Status(g.t.Context())
@@ -96,7 +96,7 @@ func (g *memberGate) neither() error {
 }
 
 // goesOn starts what ended, and waits until one member decides.
-func (g *memberGate) goesOn() {
+func (g *ledgerGate) goesOn() {
 	g.t.Helper()
 	for _, m := range g.all {
 		if m.stop == nil {

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/client"
+	"gated/client/api"
+	"gated/internal/base/refusal"
+	"gated/internal/wire/cli"
+)
+
+// fleetLine is what the command line says about a hub's queue.
+type fleetLine struct {
+	client.HubOptions
+	filter client.HubFilter
+	verify bool
+	all    bool // every page
+}
+
+// fleetRow is one row of a hub's queue, and what is known of its gate.
+type fleetRow struct {
+	api.FleetRow
+	Address client.Address `json:"address"` // at which opsign knows the gate; empty for none
+	Checked string         `json:"checked"` // empty without --verify: same, differs, unknown-gate, gone or no-answer
+	Detail  string         `json:"detail"`
+
+	code int // of the exit
+}
+
+// The results of the comparison of a row with its gate.
+const (
+	checkedSame    = "same"
+	checkedDiffers = "differs"
+	checkedUnknown = "unknown-gate"
+	checkedGone    = "gone"
+	checkedNone    = "no-answer"
+)
+
+// maxFleetRows is how many rows of all pages are listed. No fleet has so many.
+const maxFleetRows = 10_000_000
+
+const wordsHubsWord = "this is the hub's word. What you sign is fetched from the gate itself: opsign -H ADDRESS show ID\n"
+
+// fleetOptions completes the options from the environment.
+func (t *tool) fleetOptions(l *fleetLine) error {
+	l.URL = cmp.Or(l.URL, t.Getenv("GATED_HUB"))
+	l.CA = cmp.Or(l.CA, t.Getenv("GATED_HUB_CA"))
+	l.TokenFile = cmp.Or(l.TokenFile, t.Getenv("GATED_HUB_TOKEN_FILE"))
+	if l.URL == "" {
+		return cli.Usage("which hub? Say --hub URL, or --fleet with GATED_HUB set")
+	}
+	return nil
+}
+
+// listFleet lists the queue of a hub. Nothing of it is signed: it says which gate to ask.
+func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
+	if err := t.fleetOptions(&l); err != nil {
+		return err
+	}
+	hub, err := client.NewHub(l.HubOptions)
+	if err != nil {
+		return err
+	}
+	defer hub.Close()
+	known, err := client.KnownGatesOf(t.Getenv).List()
+	if err != nil {
+		return err
+	}
+	worst, rows := api.ExitDone, 0
+	for {
+		page, err := hub.Queue(ctx, l.filter)
+		if err != nil {
+			return err
+		}
+		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || rows > maxFleetRows) {
+			return refusal.New(refusal.Malformed, "the hub's pages do not end")
+		}
+		code, err := t.sayFleet(ctx, l, page, known, rows == 0)
+		if err != nil {
+			return err
+		}
+		if slices.Index(severity, code) > slices.Index(severity, worst) {
+			worst = code
+		}
+		rows += len(page.Requests)
+		l.filter.After = page.Next
+		if page.Next == "" || !l.all {
+			t.fleetEnd(page, rows)
+			return cli.Ended(worst)
+		}
+	}
+}
+
+// sayFleet prints a page, and returns the exit code that its rows ask for.
+func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate, first bool) (int, error) {
+	rows := make([]fleetRow, len(page.Requests))
+	for i, r := range page.Requests {
+		rows[i] = fleetRow{FleetRow: r, Address: addressOf(known, r.Gate)}
+	}
+	if l.verify {
+		if err := t.verifyFleet(ctx, rows); err != nil {
+			return 0, err
+		}
+	}
+	worst := api.ExitDone
+	for _, r := range rows {
+		if slices.Index(severity, r.code) > slices.Index(severity, worst) {
+			worst = r.code
+		}
+		if t.JSON {
+			if err := t.Emit(r); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if t.JSON || len(rows) == 0 {
+		return worst, nil
+	}
+	head := []string{"HOST", "ID", "OP", "TARGET", "FOR", "SINCE", "ADDRESS", "REASON"}
+	if l.verify {
+		head = slices.Insert(head, 7, "CHECKED")
+	}
+	lines := []string{cli.Row(head...)}
+	if !first {
+		lines = nil
+	}
+	for _, r := range rows {
+		cells := []string{r.Host, r.Request, r.Op, r.Target, r.RequestedBy, r.CreatedAt.UTC().Format(time.RFC3339), cmp.Or(string(r.Address), "not known"), r.Reason}
+		if l.verify {
+			cells = slices.Insert(cells, 7, r.Checked)
+		}
+		lines = append(lines, cli.Row(cells...))
+	}
+	if err := t.Table(lines...); err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
+		if r.Detail != "" {
+			t.Say("%s %s: %s\n", cli.Inline(r.Host), cli.Inline(r.Request), cli.Lines(r.Detail))
+		}
+	}
+	return worst, nil
+}
+
+// fleetEnd says beside the answer how much more there is, and whose word it is.
+func (t *tool) fleetEnd(page api.FleetQueue, rows int) {
+	switch {
+	case t.JSON:
+	case rows == 0:
+		t.Print(wordsNothingWaits)
+		return
+	default:
+		t.Say(wordsHubsWord)
+	}
+	if page.Next != "" {
+		t.Say("%d wait in all; the next page: --after %s, all of them: --all\n", page.Waiting, cli.Inline(page.Next))
+	}
+	if page.LeftOut > 0 {
+		t.Say("%d more wait at gates whose reports are full: opsign -H ADDRESS list\n", page.LeftOut)
+	}
+}
+
+// addressOf returns the first address at which a gate is known.
+func addressOf(known []client.KnownGate, gate api.GateID) client.Address {
+	for _, k := range known {
+		if k.Gate == gate {
+			return k.Address
+		}
+	}
+	return ""
+}
+
+// verifyFleet asks the known gates of a page, several at a time, and compares what they say with the hub's word. A gate
+// that is not the known one, or whose log does not go on, differs.
+func (t *tool) verifyFleet(ctx context.Context, rows []fleetRow) error {
+	where, err := t.Where()
+	if err != nil {
+		return err
+	}
+	of := map[client.Address][]*fleetRow{}
+	for i := range rows {
+		if rows[i].Address == "" {
+			rows[i].Checked, rows[i].code = checkedUnknown, api.ExitRefused
+			rows[i].Detail = "no address of gate " + string(rows[i].Gate) + " is known: opsign -H ADDRESS list meets it"
+			continue
+		}
+		of[rows[i].Address] = append(of[rows[i].Address], &rows[i])
+	}
+	places := make(chan struct{}, gatesAtOnce)
+	var running sync.WaitGroup
+	for at, list := range of {
+		running.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.verifyAt(ctx, where, at, list)
+		})
+	}
+	running.Wait()
+	return nil
+}
+
+// verifyAt compares the rows of one gate.
+func (t *tool) verifyAt(ctx context.Context, where client.Options, at client.Address, rows []*fleetRow) {
+	var requests []api.Request
+	var s api.Status
+	var said bytes.Buffer
+	err := t.asking(ctx, where, at, &said, func(ctx context.Context, one *tool, cl *client.Client) (err error) {
+		requests, s, err = one.open(ctx, cl, true)
+		return err
+	})
+	for _, row := range rows {
+		if err != nil {
+			row.Checked, row.code, row.Detail = checkedNone, api.Exit(err), cli.ProblemOf(err).Detail
+			if errors.Is(err, refusal.TargetMismatch) || errors.Is(err, refusal.BindingMismatch) {
+				row.Checked = checkedDiffers
+			}
+			continue
+		}
+		row.compare(s, requests)
+	}
+}
+
+// compare holds a row against what its gate says is open.
+func (r *fleetRow) compare(s api.Status, open []api.Request) {
+	i := slices.IndexFunc(open, func(q api.Request) bool { return q.ID == r.Request })
+	if i < 0 {
+		r.Checked, r.Detail = checkedGone, "gate "+string(s.Gate)+" has no such request open: it ended, or the hub made it up"
+		return
+	}
+	switch err := client.Compare(r.FleetRow, s, open[i]); {
+	case err == nil:
+		r.Checked = checkedSame
+	case errors.Is(err, refusal.UnknownTarget):
+		r.Checked, r.Detail = checkedGone, refusal.As(err).Detail
+	default:
+		r.Checked, r.code, r.Detail = checkedDiffers, api.ExitRefused, refusal.As(err).Detail
+	}
+}
+
+// fleetFlags are those that only a hub's queue takes.
+var fleetFlags = []string{"hub-ca", "hub-token-file", "host", "op", "after", "limit", "verify"}
+
+// addFleetFlags adds --hub, --fleet and what goes with them.
+func addFleetFlags(c *cobra.Command, l *fleetLine, fleet *bool) {
+	f := c.Flags()
+	f.BoolVar(fleet, "fleet", false, "list the queue of the hub that GATED_HUB names")
+	f.StringVar(&l.URL, "hub", "", "list the queue of the hub at this `URL`")
+	f.StringVar(&l.CA, "hub-ca", "", "a `FILE` with the hub's certificate, as PEM; default GATED_HUB_CA")
+	f.StringVar(&l.TokenFile, "hub-token-file", "", "a `FILE` with the hub's token for readers; default GATED_HUB_TOKEN_FILE")
+	f.StringVar(&l.filter.Host, "host", "", "of a hub's queue, this `HOST` alone")
+	f.StringVar(&l.filter.Op, "op", "", "of a hub's queue, this `OP` alone")
+	f.StringVar(&l.filter.After, "after", "", "of a hub's queue, what comes after this `PLACE`")
+	f.IntVar(&l.filter.Limit, "limit", 0, "of a hub's queue, `N` rows a page, at most 1000; default 100")
+	f.BoolVar(&l.verify, "verify", false, "ask the known gates of a hub's queue whether they say the same")
+	for _, name := range []string{"hub-ca", "hub-token-file"} {
+		_ = c.MarkFlagFilename(name) // the flags were just added
+	}
+	_ = c.RegisterFlagCompletionFunc("op", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return cli.CompleteOp() })
+	_ = c.RegisterFlagCompletionFunc("host", cobra.NoFileCompletions)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/client/api"
+	"gated/internal/base/op"
+)
+
+// lyingHub serves pages as a test says.
+func lyingHub(t *testing.T, page func(asked int) api.FleetQueue) string {
+	t.Helper()
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		b, err := api.Encode(page(asked))
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func runFleet(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	tl := testTool()
+	tl.Stdout, tl.Stderr = &stdout, &stderr
+	tl.Getenv = func(name string) string {
+		return map[string]string{"XDG_CONFIG_HOME": dir, "XDG_STATE_HOME": dir}[name]
+	}
+	code = tl.run(t.Context(), append([]string{"list"}, args...))
+	return code, stdout.String(), stderr.String()
+}
+
+// A hub whose pages never end keeps nobody, and one that forges lines of a terminal forges none.
+func TestHubsThatLie(t *testing.T) {
+	row := api.FleetRow{Host: "pve1\npve2", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",
+		Target: "guest/\x1b[2Ja", Reason: "\u202eknown  same\tsame"}}
+	u := lyingHub(t, func(int) api.FleetQueue {
+		return api.FleetQueue{Requests: []api.FleetRow{row}, Next: "1.70.6a", Waiting: 1 << 62}
+	})
+	code, out, said := runFleet(t, "--hub", u, "--all")
+	require.Equal(t, api.ExitRefused, code)
+	require.Contains(t, said, "the hub's pages do not end")
+	require.Equal(t, 2, bytes.Count([]byte(out), []byte("\n")), "a header and a row: %q", out)
+	require.NotContains(t, out, "\x1b")
+	require.NotContains(t, out, "\u202e")
+
+	u = lyingHub(t, func(n int) api.FleetQueue { return api.FleetQueue{Next: fmt.Sprint(n) + ".70.6a"} })
+	code, _, said = runFleet(t, "--hub", u, "--all")
+	require.Equal(t, api.ExitRefused, code)
+	require.Contains(t, said, "the hub's pages do not end")
+
+	u = lyingHub(t, func(n int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{row}} })
+	code, out, said = runFleet(t, "--hub", u, "--verify")
+	require.Equal(t, api.ExitRefused, code)
+	require.Contains(t, out, "unknown-gate")
+	require.Contains(t, said, wordsHubsWord)
+}
+
+// What the hub says of a request is held against what its gate says is open.
+func TestRowsAreCompared(t *testing.T) {
+	s := api.Status{Gate: "0123456789abcdef0123456789abcdef", Host: "pve1"}
+	open := []api.Request{{ID: "j1.1", Op: "guest.destroy", Target: "guest/a", PayloadSHA256: "d", State: op.StatePending},
+		{ID: "j2.1", Op: "guest.destroy", Target: "guest/b", PayloadSHA256: "e", State: op.StateAuthorized}}
+	honest := api.FleetRow{Host: "pve1", Gate: s.Gate, FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy", Target: "guest/a", PayloadSHA256: "d"}}
+	for want, change := range map[string]func(*api.FleetRow){
+		checkedSame: func(*api.FleetRow) {}, checkedDiffers: func(r *api.FleetRow) { r.Target = "guest/b" }, checkedGone: func(r *api.FleetRow) { r.Request = "j9.1" },
+	} {
+		r := fleetRow{FleetRow: honest}
+		change(&r.FleetRow)
+		r.compare(s, open)
+		require.Equal(t, want, r.Checked)
+		require.Equal(t, want == checkedDiffers, r.code == api.ExitRefused)
+		require.Equal(t, want == checkedSame, r.Detail == "")
+	}
+	r := fleetRow{FleetRow: honest}
+	r.Request, r.Target, r.PayloadSHA256 = "j2.1", "guest/b", "e"
+	r.compare(s, open)
+	require.Equal(t, checkedGone, r.Checked)
+	require.Contains(t, r.Detail, "it waits no more")
+}
