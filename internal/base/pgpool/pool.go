@@ -152,6 +152,7 @@ func (p *Pool) connect(ctx context.Context) (*Conn, error) {
 		return nil, p.refused(err)
 	}
 	c.PgConn = conn
+	c.warning = "" // of the session, such as one about the database's collation
 	if p.Accept != nil {
 		if err := p.Accept(ctx, c); err != nil {
 			c.close()

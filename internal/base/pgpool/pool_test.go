@@ -105,6 +105,25 @@ func TestConnectionsAreMadeAgain(t *testing.T) {
 	require.Equal(t, int64(2), must.Get(p.Ask(t.Context(), "SELECT 2::bigint"))(t)[0].Int(0))
 }
 
+// TestAWarningAtTheConnection: what the server says of itself to each new session is no fault of a transaction. After an
+// upgrade of the C library, PostgreSQL warns so of the database's collation.
+func TestAWarningAtTheConnection(t *testing.T) {
+	c := postgres.Primary(t)
+	c.Exec(t, "UPDATE pg_database SET datcollversion = '0'")
+	accepted := false
+	p := must.Get(pgpool.New(pgpool.Settings{Connection: c.DSN(), What: "the database", Size: 1, Limit: 2 * time.Second,
+		Accept: func(ctx context.Context, c *pgpool.Conn) error {
+			_, err := c.Transaction(ctx, pgpool.Say("SELECT 1"))
+			accepted = err == nil
+			return err
+		}}))(t)
+	t.Cleanup(p.Close)
+	require.Equal(t, int64(1), must.Get(p.Ask(t.Context(), "SELECT 1::bigint"))(t)[0].Int(0))
+	require.True(t, accepted)
+	_, err := p.Transaction(t.Context(), pgpool.Say("DO $$ BEGIN RAISE WARNING 'of this one'; END $$"))
+	require.ErrorContains(t, err, "the database warned: of this one")
+}
+
 // TestAClosedPool takes no calls, and closing waits for none.
 func TestAClosedPool(t *testing.T) {
 	p := must.Get(pgpool.New(pgpool.Settings{Connection: "host=127.0.0.1 port=1 password=hunter2", What: "the database", Size: 2, Limit: 2 * time.Second}))(t)
