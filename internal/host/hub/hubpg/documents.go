@@ -56,13 +56,17 @@ func (s *Store) Publish(ctx context.Context, host string, desired, operations hu
 	return err == nil && len(rows[0])+len(rows[1]) > 0, err
 }
 
+// afterReports waits for the reports that are being kept, and has others wait. A report that was inserted and is not
+// committed yet is not seen otherwise, and would stay. In PostgreSQL 15, LOCK alone is refused outside of BEGIN and COMMIT.
+const afterReports = `DO $$ BEGIN LOCK TABLE gatedhub.reports IN SHARE ROW EXCLUSIVE MODE; END $$`
+
 // Forget removes a host's documents, its last report and what waits there, and reports whether there was any. Heads stay,
 // because they are evidence.
 func (s *Store) Forget(ctx context.Context, host string) (bool, error) {
-	var say []pgpool.Statement
+	say := []pgpool.Statement{pgpool.Say(afterReports)}
 	for _, table := range []string{"documents", "reports", "requests"} {
 		say = append(say, pgpool.Say(`DELETE FROM gatedhub.`+table+` WHERE host = $1 RETURNING 1`, pgpool.Text(host)))
 	}
 	rows, err := s.pool.Transaction(ctx, say...)
-	return err == nil && len(rows[0])+len(rows[1])+len(rows[2]) > 0, err
+	return err == nil && len(rows[1])+len(rows[2])+len(rows[3]) > 0, err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
@@ -269,6 +270,35 @@ func TestACallerThatIsGone(t *testing.T) {
 		require.True(t, err == nil || strings.Contains(err.Error(), "the caller is gone"), "%v", err)
 	}
 	must.Get(Put(t, s, 100))(t)
+}
+
+// TestForgettingWhileAReportArrives: a report whose transaction is not over when its host is forgotten is forgotten too, and
+// one that comes later is not kept. Otherwise its requests would stay in the queue for ever.
+func TestForgettingWhileAReportArrives(t *testing.T) {
+	c := postgres.Primary(t)
+	s := created(t, c)
+	arriving := must.Get(pgconn.Connect(t.Context(), c.DSN()))(t)
+	defer func() { _ = arriving.Close(context.WithoutCancel(t.Context())) }()
+	say := func(sql string) { t.Helper(); must.Get(arriving.Exec(t.Context(), sql).ReadAll())(t) }
+	say(`BEGIN; INSERT INTO gatedhub.reports VALUES ('pve1', 'g', 1, 1, 1, 1, false, 0, '', '');
+		INSERT INTO gatedhub.requests VALUES ('pve1', 'j1.1', 1, 'guest.destroy', '{}')`)
+	forgotten := make(chan error, 1)
+	go func() {
+		_, err := s.Forget(t.Context(), "pve1")
+		forgotten <- err
+	}()
+	c.Until(t, `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted`)
+	late := make(chan error, 1)
+	go func() {
+		_, err := Put(t, s, 2)
+		late <- err
+	}()
+	c.Until(t, `SELECT count(*) > 1 FROM pg_locks WHERE NOT granted`)
+	say(`COMMIT`)
+	require.NoError(t, <-forgotten)
+	require.ErrorIs(t, <-late, refusal.UnknownTarget)
+	require.Nil(t, must.Get(s.Report(t.Context(), "pve1"))(t))
+	require.Equal(t, [][]string{{"0", "0"}}, c.Exec(t, `SELECT (SELECT count(*) FROM gatedhub.reports), (SELECT count(*) FROM gatedhub.requests)`))
 }
 
 // TestAPlantedHead: the owner of the database cannot change a kept head without a word.

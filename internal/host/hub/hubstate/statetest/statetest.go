@@ -34,7 +34,7 @@ var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // Run runs all cases, each in a world of its own.
 func Run(t *testing.T, world func(t *testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"reports": reports, "queue": queue, "pages": pages, "odd text": oddText, "twins": twins, "heads": heads,
+		"reports": reports, "queue": queue, "pages": pages, "pages of what changes": changingPages, "odd text": oddText, "twins": twins, "heads": heads,
 		"contradictions": contradictions, "evidence is bounded": bounded, "many gates": manyGates, "late heads": lateHeads, "together": together,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, world(t)) })
@@ -192,6 +192,50 @@ func pages(t *testing.T, w World) {
 			q.After = &place
 		}
 		require.Equal(t, whole, got, "pages of %d", size)
+	}
+}
+
+// changingPages: between two pages, requests end, others come, and reports are sent again. What waits all the time is on one
+// page, once.
+func changingPages(t *testing.T, w World) {
+	const hosts = 4
+	report := func(host, round int) {
+		r := hub.Report{Gate: op.GateID(fmt.Sprintf("g%d", host)), Seq: int64(round + 1), StartedAt: Noon}
+		for i := range 3 {
+			r.Requests = append(r.Requests, Request(i, fmt.Sprintf("j%d.1", i), "guest.destroy"))
+		}
+		r.Requests = append(r.Requests, Request(round%3, fmt.Sprintf("passing%d.1", round), "guest.stop"))
+		r.Requests[0].Missing = round + 1 // it changes in its place
+		must.Get(Put(t, w.Store, fmt.Sprintf("pve%d", host), r))(t)
+	}
+	for h := range hosts {
+		w.Know(t, fmt.Sprintf("pve%d", h))
+		report(h, 0)
+	}
+	seen := map[string]int{}
+	q := hubstate.Query{Limit: 2}
+	for round := 1; ; round++ {
+		require.Less(t, round, 100, "the pages end")
+		ids, page := ask(t, w, q)
+		for _, id := range ids {
+			seen[id]++
+		}
+		if page.Next == "" {
+			break
+		}
+		place := must.Get(hubstate.ParsePlace(page.Next))(t)
+		q.After = &place
+		for h := range hosts {
+			report(h, round)
+		}
+	}
+	for h := range hosts {
+		for i := range 3 {
+			require.Equal(t, 1, seen[fmt.Sprintf("pve%d j%d.1", h, i)], "%d %d", h, i)
+		}
+	}
+	for id, n := range seen {
+		require.Equal(t, 1, n, id)
 	}
 }
 
