@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -162,7 +163,11 @@ func (h *Hub) queue(w http.ResponseWriter, r *http.Request) error {
 // queryOf reads the parameters of the queue.
 func queryOf(r *http.Request) (hubstate.Query, error) {
 	q := hubstate.Query{Limit: hubstate.PageRows}
-	for name, values := range r.URL.Query() {
+	all, err := url.ParseQuery(r.URL.RawQuery) // Query would leave out what it cannot read, and so a filter
+	if err != nil {
+		return q, refusal.New(refusal.BadParams, "the parameters of the queue cannot be read: %s", op.Shown(err.Error()))
+	}
+	for name, values := range all {
 		if len(values) != 1 {
 			return q, refusal.New(refusal.BadParams, "%q is there twice", op.Shown(name))
 		}

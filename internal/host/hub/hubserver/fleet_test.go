@@ -17,6 +17,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubstate"
 	"gated/internal/host/hub/hubstate/statetest"
@@ -121,7 +122,14 @@ func TestTheQueue(t *testing.T) {
 	require.Empty(t, last)
 	ids, _ := ask("?host=pve1&op=guest.stop")
 	require.Equal(t, []string{"pve1 j2.1"}, ids)
-	for _, query := range []string{"?limit=0", "?limit=1001", "?limit=x", "?after=x", "?who=me", "?host=a&host=b"} {
+	longest := strings.Repeat("h", 253)
+	w.write(web, longest, "web.yaml")
+	require.Equal(t, 204, w.report(longest, hub.Report{Gate: statetest.GateID, Requests: []api.FleetRequest{
+		statetest.Request(-2, strings.Repeat("j", 128), "guest.destroy"), statetest.Request(-1, "j1.1", "guest.destroy")}}).StatusCode)
+	first, next = ask("?limit=1")
+	rest, _ = ask("?limit=1&after=" + next)
+	require.Equal(t, []string{longest + " " + strings.Repeat("j", 128), longest + " j1.1"}, append(first, rest...), "the longest place")
+	for _, query := range []string{"?host=%zz", "?host=pve1;op=guest.stop", "?limit=0", "?limit=1001", "?limit=x", "?after=x", "?who=me", "?host=a&host=b"} {
 		require.Equal(t, 422, w.call("GET", "/v1/queue"+query, "").StatusCode, query)
 	}
 }
@@ -234,6 +242,32 @@ func TestManyHostsOnSeveralPages(t *testing.T) {
 	page = bodyOf(t, w.call("GET", "/?after=pve199", ""))
 	require.Contains(t, page, "pve200")
 	require.NotContains(t, page, "more hosts")
+}
+
+// unreadable has a report of pve1 that it cannot read, as one that a newer hub over the same database took.
+type unreadable struct{ hubstate.Store }
+
+func (u unreadable) Report(ctx context.Context, host string) (*hubstate.Told, error) {
+	if host == "pve1" {
+		return nil, refusal.New(refusal.Internal, "the report of %s has another form", host)
+	}
+	return u.Store.Report(ctx, host)
+}
+
+// TestAReportThatCannotBeRead is a line of the page, which shows the other hosts.
+func TestAReportThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	for _, host := range []string{"pve1", "pve2"} {
+		w.write(strings.ReplaceAll(web, "pve1", host), host, "web.yaml")
+	}
+	require.Equal(t, 204, w.report("pve2", hub.Report{Revision: "of pve2"}).StatusCode)
+	w.hub.Store = unreadable{w.hub.Store}
+	r := w.call("GET", "/", "")
+	require.Equal(t, 200, r.StatusCode)
+	page := bodyOf(t, r)
+	require.Contains(t, page, "of pve2")
+	require.Contains(t, page, "its report cannot be read")
+	require.Contains(t, page, "the report of pve1 has another form")
 }
 
 // TestPublish: what a directory has goes into a database as a hub over it would serve it. A host that cannot be read is told.
