@@ -103,10 +103,13 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate, first bool) (int, error) {
 	rows := make([]fleetRow, len(page.Requests))
 	for i, r := range page.Requests {
-		rows[i] = fleetRow{FleetRow: r, Address: addressOf(known, r.Gate)}
+		rows[i] = fleetRow{FleetRow: r}
+		if at := addressesOf(known, r.Gate); len(at) > 0 {
+			rows[i].Address = at[0]
+		}
 	}
 	if l.verify {
-		if err := t.verifyFleet(ctx, rows); err != nil {
+		if err := t.verifyFleet(ctx, known, rows); err != nil {
 			return 0, err
 		}
 	}
@@ -168,55 +171,63 @@ func (t *tool) fleetEnd(page api.FleetQueue, rows int) {
 	}
 }
 
-// addressOf returns the first address at which a gate is known.
-func addressOf(known []client.KnownGate, gate api.GateID) client.Address {
+// addressesOf returns the addresses at which a gate is known: those of its members, or ways to it.
+func addressesOf(known []client.KnownGate, gate api.GateID) (out []client.Address) {
 	for _, k := range known {
 		if k.Gate == gate {
-			return k.Address
+			out = append(out, k.Address)
 		}
 	}
-	return ""
+	return out
 }
 
 // verifyFleet asks the known gates of a page, several at a time, and compares what they say with the hub's word. A gate
 // that is not the known one, or whose log does not go on, differs.
-func (t *tool) verifyFleet(ctx context.Context, rows []fleetRow) error {
+func (t *tool) verifyFleet(ctx context.Context, known []client.KnownGate, rows []fleetRow) error {
 	where, err := t.Where()
 	if err != nil {
 		return err
 	}
-	of := map[client.Address][]*fleetRow{}
+	of := map[api.GateID][]*fleetRow{}
 	for i := range rows {
 		if rows[i].Address == "" {
 			rows[i].Checked, rows[i].code = checkedUnknown, api.ExitRefused
 			rows[i].Detail = "no address of gate " + string(rows[i].Gate) + " is known: opsign -H ADDRESS list meets it"
 			continue
 		}
-		of[rows[i].Address] = append(of[rows[i].Address], &rows[i])
+		of[rows[i].Gate] = append(of[rows[i].Gate], &rows[i])
 	}
 	places := make(chan struct{}, gatesAtOnce)
 	var running sync.WaitGroup
-	for at, list := range of {
+	for gate, list := range of {
 		running.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			t.verifyAt(ctx, where, at, list)
+			t.verifyGate(ctx, where, addressesOf(known, gate), list)
 		})
 	}
 	running.Wait()
 	return nil
 }
 
-// verifyAt compares the rows of one gate.
-func (t *tool) verifyAt(ctx context.Context, where client.Options, at client.Address, rows []*fleetRow) {
+// verifyGate compares the rows of one gate with what it says at the first of its addresses that answers.
+func (t *tool) verifyGate(ctx context.Context, where client.Options, addresses []client.Address, rows []*fleetRow) {
 	var requests []api.Request
 	var s api.Status
-	var said bytes.Buffer
-	err := t.asking(ctx, where, at, &said, func(ctx context.Context, one *tool, cl *client.Client) (err error) {
-		requests, s, err = one.open(ctx, cl, true)
-		return err
-	})
+	var at client.Address
+	var err error
+	for _, at = range addresses {
+		var said bytes.Buffer
+		err = t.asking(ctx, where, at, &said, func(ctx context.Context, one *tool, cl *client.Client) (err error) {
+			requests, s, err = one.open(ctx, cl, true)
+			return err
+		})
+		if gone := new(client.Unreachable); !errors.As(err, &gone) { // an answer that differs is one, too
+			break
+		}
+	}
 	for _, row := range rows {
+		row.Address = at
 		if err != nil {
 			row.Checked, row.code, row.Detail = checkedNone, api.Exit(err), cli.ProblemOf(err).Detail
 			if errors.Is(err, refusal.TargetMismatch) || errors.Is(err, refusal.BindingMismatch) {
