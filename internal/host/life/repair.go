@@ -96,7 +96,11 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 			return r, err
 		}
 	}
-	if r.Era, err = ledger.Mend(ctx, s, image, began); err != nil {
+	if r.Era, err = ledger.Mend(ctx, s, r.There, image, began); errors.Is(err, ledger.ErrFenced) {
+		return r, refusal.New(refusal.Conflict, "another member changed the ledger meanwhile, and nothing of it was dropped").
+			WithHint("stop all members, compare gated ledger status on each, and say it again on the one that decided last")
+	}
+	if err != nil {
 		return r, err
 	}
 	r.LedgerState, err = l.state(ctx)
