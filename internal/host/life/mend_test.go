@@ -294,6 +294,19 @@ func TestARepairBesideOthers(t *testing.T) {
 	}
 }
 
+// TestARepairTellsOfAnEraOfAnotherMember whose groups the ledger lost, and this member never saw.
+func TestARepairTellsOfAnEraOfAnotherMember(t *testing.T) {
+	m := inALedger(t)
+	m.lose(2)
+	e := m.ledger.Member()
+	at := must.Get(e.Take(t.Context(), must.Get(e.Position(t.Context()))(t).Era))(t)
+	var asked Repair
+	must.Get(RepairLedger(t.Context(), RepairOptions{LedgerOptions: m.again(), Agree: func(r Repair) error { asked = r; return nil }}))(t)
+	require.Equal(t, at.Era, asked.There.Era)
+	require.Equal(t, at.Era-1, asked.Began)
+	m.sound()
+}
+
 // TestRepairRefuses wherever a member cannot know that it has every decision, and changes nothing.
 func TestRepairRefuses(t *testing.T) {
 	for _, c := range []struct {
@@ -328,6 +341,7 @@ func TestRepairRefuses(t *testing.T) {
 			require.Equal(t, groups, m.ledger.Groups())
 			require.Equal(t, at, must.Get(m.ledger.Member().Position(t.Context()))(t))
 			if asked.EntriesHere != 0 {
+				require.Equal(t, at.Era, asked.Began)
 				require.Greater(t, asked.EntriesHere, asked.EntriesThere, "the operator hears how much the ledger lost")
 				require.Greater(t, asked.Here.Number, asked.There.Last)
 			}
