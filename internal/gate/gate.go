@@ -142,6 +142,9 @@ func New(c Config) (*Gate, error) {
 	return g, nil
 }
 
+// MayAct returns why this daemon may not act for the gate now, nil if it may.
+func (g *Gate) MayAct() error { return g.held() }
+
 // Attach gives the gate its targets, as Config has them, because drivers that need
 // the gate are made after it. It is called once, before a call that is about a
 // target.

@@ -34,6 +34,10 @@ type Config struct {
 	// them. Nil refuses none.
 	Still func(*store.Tx, op.Target) error
 
+	// MayAct refuses, as Unavailable, an answer that changes nothing while another daemon may decide for the gate. A change
+	// needs no look: the ledger refuses it. Nil refuses none.
+	MayAct func() error
+
 	// Agent returns the registered agent of a name.
 	Agent func(name string) (Holder, bool)
 

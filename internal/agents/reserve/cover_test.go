@@ -108,3 +108,15 @@ func TestWhoHasFiftyMayAskForWhatItHas(t *testing.T) {
 	require.True(t, w.reserve(claim(a, "ds1/x")).Renewed)
 	w.refused(claim(a, "e/x"), refusal.OverLimit)
 }
+
+// A daemon that another one may have taken over from does not say that a claim is held, if nothing but its word says so.
+func TestAClaimIsHeldOnlyWhileTheDaemonMayAct(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	first := w.reserve(claim(a, "src/**"))
+	w.mayAct = refusal.New(refusal.Unavailable, "another member may have taken over")
+	_, _, err := w.Reserve(t.Context(), claim(a, "src/x"))
+	require.ErrorIs(t, err, refusal.Unavailable)
+	w.mayAct = nil
+	require.Equal(t, first.ID, w.reserve(claim(a, "src/x")).ID)
+}

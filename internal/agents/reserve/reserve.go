@@ -186,6 +186,11 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 	later := out.now.Add(w.ttl)
 	same := r.Holder == before.Holder && r.Mode == before.Mode && r.Reason == before.Reason && r.Keep == before.Keep
 	if same && later.Sub(r.ExpiresAt) < leastRenewal {
+		if b.cfg.MayAct != nil {
+			if err := b.cfg.MayAct(); err != nil {
+				return Granted{}, err
+			}
+		}
 		return Granted{before, true}, nil
 	}
 	if err := b.spend(tx, w.by, r); err != nil {

@@ -31,6 +31,7 @@ type world struct {
 	now     time.Time
 	dead    map[string]bool
 	changed []op.Target
+	mayAct  error
 }
 
 func newWorld(t testing.TB) *world {
@@ -45,6 +46,7 @@ func (w *world) open(now func() time.Time) {
 		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + SchemaMembers + registrations}}}, w.look)
 	s.OnGroup(audit.Seal)
 	w.Book = New(Config{Store: s, Now: now, Agent: w.agent, Registered: registered, Changed: w.note,
+		MayAct: func() error { return w.mayAct },
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			for i := range entries {
 				entries[i].Time = now()

@@ -14,6 +14,7 @@ import (
 	"text/template"
 	"time"
 
+	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/strictyaml"
@@ -275,7 +276,11 @@ func (c *Config) together(m strictyaml.Value) {
 }
 
 // movable refuses what is of one host alone on a gate that may go on on another: guests would seem to vanish with the move.
+// A program with crash points is for tests, in which one host has the ledger's only member, and local guests are ended with it.
 func (c *Config) movable(store strictyaml.Value) {
+	if crashpoint.Built {
+		return
+	}
 	for _, name := range c.GuestBackends() {
 		if name != "proxmox" {
 			store.Fail("the gate may go on on another host, and the guests of %s are on one host alone: "+

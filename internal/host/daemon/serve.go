@@ -221,15 +221,20 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
 	})
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
-	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastEntry)
+	defer done()
+	told := d.gate.Log(last, audit.Entry{Kind: audit.Stopped})
 	d.tellRest(context.WithoutCancel(ctx))
-	if ctx.Err() != nil && errors.Is(told, refusal.Unavailable) {
-		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
+	if ctx.Err() != nil && (errors.Is(told, refusal.Unavailable) || last.Err() != nil) {
+		// Asked for, as on a full disk, or behind a group of the ledger that is in doubt. To end without that entry is as good as kill -9.
 		d.log.Warn("the audit log could not be told of the stop", "error", told)
 		told = nil
 	}
 	return errors.Join(failed, told)
 }
+
+// lastEntry is how long the entry of the stop may take: a group in doubt ends only when the store closes, which comes after.
+const lastEntry = 5 * time.Second
 
 // stopDeadline is how long the parts may take to end. It is more than calls and
 // steps that are under way may take (server.Limits.Drain, reconcile.DefaultStopGrace),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/systemd"
 	"gated/internal/ledger"
+	"gated/internal/ledger/memory"
 	"gated/internal/test/must"
 )
 
@@ -302,4 +304,25 @@ func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
 			g.first.fenced()
 		})
 	}
+}
+
+// A group that stays in doubt keeps all later ones waiting, and not the stop of the daemon.
+func TestAMemberWhoseGroupIsInDoubtCanBeStopped(t *testing.T) {
+	g := newGroup(t)
+	g.first.start(api.RoleActive)
+	g.first.engine.Order(memory.InDoubtKept)
+	g.first.engine.Order(slices.Repeat([]memory.Fault{memory.Away}, 100_000)...)
+	groups := len(g.ledger.Groups())
+	ctx, hangUp := context.WithCancel(t.Context())
+	told := make(chan error, 1)
+	go func() {
+		_, err := g.first.client.Submit(ctx, ask("guest.create", "web"), "")
+		told <- err
+	}()
+	require.Eventually(t, func() bool { return len(g.ledger.Groups()) > groups }, patience, time.Millisecond)
+	hangUp()
+	require.Error(t, <-told)
+	g.first.end()
+	require.Contains(t, g.first.log.String(), "the audit log could not be told of the stop")
+	g.first.start(api.RoleActive)
 }

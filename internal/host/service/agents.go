@@ -42,7 +42,7 @@ func NewAgents(g *gate.Gate, s *store.Store, m Members, changed func(op.Target),
 		a.stop()
 		return nil, err
 	}
-	a.Book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Spend: g.Spend, Still: g.Still, Agent: a.holder, Registered: registered,
+	a.Book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Spend: g.Spend, Still: g.Still, MayAct: g.MayAct, Agent: a.holder, Registered: registered,
 		Alive: a.alive, Changed: changed, Logger: log})
 	return a, nil
 }

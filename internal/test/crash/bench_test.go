@@ -37,7 +37,7 @@ type bench struct {
 	past   []*signature              // that a gate counted which was restored since
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, store string) *bench {
 	dir := t.TempDir()
 	var files, fingerprints []string
 	for i := range spares {
@@ -45,7 +45,7 @@ func newBench(t *testing.T) *bench {
 		fingerprints = append(fingerprints, writeKey(t, file, fmt.Sprintf("spare%d@example.com", i)))
 		files = append(files, file+".pub")
 	}
-	m := newMachineOf(t, filepath.Join(bin, taggedDir, "gated"), time.Hour, files...)
+	m := newMachineOn(t, store, filepath.Join(bin, taggedDir, "gated"), time.Hour, files...)
 	l := newLedger()
 	b := &bench{checked: newChecked(m, l), story: &story{machine: m, ledger: l, strike: func(int64) {}}, order: filepath.Join(m.dir, "order"),
 		spare: fingerprints, random: rand.New(rand.NewPCG(*seed, 3)), agents: map[string]*client.Client{}}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
 	"gated/internal/people/sign"
@@ -42,6 +43,7 @@ type machine struct {
 	signer sign.Signer
 	client *client.Client
 
+	store   string   // where its ledger is; "" is nowhere
 	program string   // the gated that serves it
 	env     []string // more of it than every program gets
 
@@ -60,15 +62,23 @@ func newMachine(t *testing.T) *machine {
 
 // newMachineOf makes one that a program serves, with signers beside alice.
 func newMachineOf(t *testing.T, program string, keep time.Duration, signers ...string) *machine {
+	return newMachineOn(t, "", program, keep, signers...)
+}
+
+// newMachineOn is newMachineOf with a ledger in PostgreSQL, of which it is the only member. "" is no ledger.
+func newMachineOn(t *testing.T, store, program string, keep time.Duration, signers ...string) *machine {
 	dir, err := os.MkdirTemp("/tmp", "gk") // a socket's path is short
 	require.NoError(t, err)
 	m := &machine{t: t, dir: dir, state: filepath.Join(dir, "state"), root: filepath.Join(dir, "state", "guests"),
-		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice"), program: program}
+		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice"), program: program, store: store}
 	t.Cleanup(m.clear)
 	m.makeKey()
 	args := []string{"init", "--state", m.state, "--host", "pve1", "--operator", m.key + ".pub"}
 	for _, file := range signers {
 		args = append(args, "--operator", file)
+	}
+	if store != "" {
+		args = append(args, "--store", store, "--member", "node1", "--lease", "3s")
 	}
 	out, err := exec.Command(program, args...).CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -130,7 +140,7 @@ func (m *machine) begin() error {
 		n, err := m.notify.Read(buf)
 		switch {
 		case err == nil && string(buf[:n]) == "READY=1":
-			return nil
+			return m.decides(gone)
 		case err == nil: // what an earlier life said at its end
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
@@ -138,6 +148,24 @@ func (m *machine) begin() error {
 			return m.notReady(gone)
 		}
 	}
+}
+
+// decides waits until a member of a ledger decides: it may have to wait for the lease of its own last life.
+func (m *machine) decides(gone chan bool) error {
+	for end := time.After(patience); m.store != ""; {
+		s, err := m.client.Status(context.Background())
+		if err == nil && s.Member != nil && s.Member.Role == api.RoleActive {
+			break
+		}
+		select {
+		case <-gone:
+			return m.notReady(gone)
+		case <-end:
+			return m.notReady(gone)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // notReady says why the daemon did not get there; gone is closed where it ended.

@@ -27,6 +27,7 @@ const cellsOfBench = 60
 // matrix runs cells and counts them.
 type matrix struct {
 	t     *testing.T
+	store string // where the ledger is; "" is nowhere
 	bench *bench
 	runs  map[string]int             // by the point's name
 	by    map[string]map[string]bool // which kinds were cut off there
@@ -57,7 +58,7 @@ func (f *figures) count(wrong []string) {
 func (m *matrix) on() *bench {
 	if m.bench == nil || m.bench.cells >= cellsOfBench {
 		m.end()
-		m.bench = newBench(m.t)
+		m.bench = newBench(m.t, m.store)
 	}
 	return m.bench
 }
@@ -159,7 +160,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 	for _, row := range crashpoint.Table() {
 		if strings.HasPrefix(row.Name, "ledger.") {
-			continue // a daemon without a ledger does not pass it; internal/ledger has a test of its own
+			continue // a daemon without a ledger does not pass it: TestCrashMatrixOnALedger
 		}
 		require.Positive(t, m.runs[row.Name], "no kind was cut off at %s: %s", row.Name, row.Doc)
 	}

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ var postgresRows = []ledgerRow{
 				g.pair.ToSecond.Partition(false)
 				g.goesOn()
 				if <-told == nil { // it was behind the group in doubt, and is kept since
-					require.Equal(g.t, op.StateSucceeded, g.decides.jobOf(g.request).State)
+					require.Equal(g.t, op.StateSucceeded, g.first.jobOf(g.request).State)
 					g.arm()
 				}
 			}
@@ -95,23 +96,26 @@ func (g *ledgerGate) neither() error {
 	return g.first.held()
 }
 
-// goesOn starts what ended, and waits until one member decides.
+// goesOn waits until the first member decides again. The second one is down, so it does not take over meanwhile.
 func (g *ledgerGate) goesOn() {
 	g.t.Helper()
-	for _, m := range g.all {
-		if m.stop == nil {
-			m.begin()
-		}
+	if g.first.stop == nil {
+		g.first.begin()
 	}
+	name, target := "guest.destroy", "guest/bystander"
 	require.Eventually(g.t, func() bool {
-		for _, m := range g.all {
-			s, err := m.client.Status(g.t.Context())
-			if err == nil && s.Member != nil && s.Member.Role == api.RoleActive && s.Member.Error == nil {
-				g.decides = m
-			}
+		s, err := g.first.client.Status(g.t.Context())
+		if err != nil || s.Member.Role != api.RoleActive || s.Member.Error != nil {
+			return false
 		}
-		return g.decides != nil
-	}, time.Minute, 20*time.Millisecond, "no member decides")
+		ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
+		defer cancel()
+		j, err := g.first.client.Submit(ctx, api.Submit{Op: &name, Target: &target, Reason: "does it decide"}, "")
+		if err == nil {
+			_, err = g.first.client.Cancel(ctx, j.ID)
+		}
+		return err == nil
+	}, time.Minute, 20*time.Millisecond, "the first member does not decide:\n%s", g.first.logged())
 }
 
 // connectsBy has settings name another connection string.

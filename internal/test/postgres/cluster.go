@@ -71,14 +71,15 @@ func primaryIn(t testing.TB, dir string, lines ...string) *Cluster {
 	return c
 }
 
-// Standby copies a primary, which it then follows at the address as application name. It ends with the test.
-func (c *Cluster) Standby(t testing.TB, name string, follows int) *Cluster {
+// Standby copies a primary, which it then follows at the port as application name, with further lines of postgresql.conf. It
+// ends with the test.
+func (c *Cluster) Standby(t testing.TB, name string, follows int, lines ...string) *Cluster {
 	t.Helper()
 	s := &Cluster{Port: freePort(t), name: name, dir: directory(t)}
 	run(t, "pg_basebackup", "-d", c.DSN(), "-D", s.data(), "-X", "stream", "-c", "fast", "--no-sync")
 	ok(t, os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600))
-	s.configure(t, fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s application_name=%s'", follows, owner, name),
-		"wal_retrieve_retry_interval = 100ms")
+	s.configure(t, append([]string{fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s application_name=%s'", follows, owner, name),
+		"wal_retrieve_retry_interval = 100ms"}, lines...)...)
 	own(t, filepath.Join(s.data(), "standby.signal"))
 	s.Start(t)
 	t.Cleanup(func() { s.end(t) })

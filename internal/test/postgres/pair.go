@@ -10,12 +10,13 @@ type Pair struct {
 	Link          *Proxy // from the standby to the primary
 }
 
-// NewPair starts a pair, which waits for its standby from then on.
-func NewPair(t testing.TB) *Pair {
+// NewPair starts a pair, which waits for its standby from then on. Both have further lines of
+// postgresql.conf.
+func NewPair(t testing.TB, lines ...string) *Pair {
 	t.Helper()
-	p := &Pair{First: Primary(t)}
+	p := &Pair{First: Primary(t, lines...)}
 	p.Link = NewProxy(t, p.First.Port)
-	p.Second = p.First.Standby(t, "second", p.Link.Port)
+	p.Second = p.First.Standby(t, "second", p.Link.Port, lines...)
 	p.First.Set(t, "synchronous_standby_names", "second")
 	p.First.Synchronous(t)
 	p.ToFirst, p.ToSecond = NewProxy(t, p.First.Port), NewProxy(t, p.Second.Port)
