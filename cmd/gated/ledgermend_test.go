@@ -5,14 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/base/store"
 	"gated/internal/host/life"
-	"gated/internal/ledger"
 )
 
 // TestARepairSaysWhatItGivesUp names the approvals, and the era of another member if the ledger has one.
 func TestARepairSaysWhatItGivesUp(t *testing.T) {
-	r := life.Repair{LedgerState: life.LedgerState{There: ledger.Position{Era: 5, Last: 7}, Here: store.Place{Number: 9}}, EntriesThere: 11, EntriesHere: 13, Began: 5}
+	r := life.Repair{EntriesThere: 11, EntriesHere: 13, Began: 5}
+	r.There.Era, r.There.Last, r.Here.Number = 5, 7, 9
 	require.Contains(t, givesUp(r), "the ledger has 7 groups and 11 entries of the audit log; this member has 9 groups and 13 entries")
 	require.Contains(t, givesUp(r), "after group 9, that decision is lost, and its approval can count a second time")
 	require.NotContains(t, givesUp(r), "era")
