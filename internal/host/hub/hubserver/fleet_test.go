@@ -126,6 +126,27 @@ func TestTheQueue(t *testing.T) {
 	}
 }
 
+// TestThePlaceOfALongRequest: each page of the queue has a next one, whatever a report calls its requests. Otherwise a program
+// with one host's token would hide what waits behind its own rows.
+func TestThePlaceOfALongRequest(t *testing.T) {
+	w := newWorld(t)
+	host := strings.Repeat("h", 253)
+	w.write(web, host, "web.yaml")
+	asked := 0
+	for _, n := range []int{64, 65, 1024} {
+		requests := []api.FleetRequest{statetest.Request(1, strings.Repeat("j", n), "guest.destroy"), statetest.Request(2, "j1.1", "guest.destroy")}
+		if w.report(host, hub.Report{Gate: statetest.GateID, Seq: int64(n), Requests: requests}).StatusCode != 204 {
+			continue
+		}
+		asked++
+		r := w.call("GET", "/v1/queue?limit=1", "")
+		var page api.FleetQueue
+		require.NoError(t, api.DecodeAnswer([]byte(bodyOf(t, r)), &page))
+		require.Equal(t, 200, w.call("GET", "/v1/queue?after="+page.Next, "").StatusCode, "%d bytes", n)
+	}
+	require.Equal(t, 1, asked, "longer ids are no gate's")
+}
+
 // TestReaders: their token reads what people look at. It is no gate's.
 func TestReaders(t *testing.T) {
 	w := newWorld(t)
