@@ -196,6 +196,9 @@ func TestHostTokens(t *testing.T) {
 		return do(h, method, path, `{"host":"pve1"}`, "Authorization", "Bearer "+token, "Content-Type", "application/json").StatusCode
 	}
 	require.Equal(t, 204, ask(own, "POST", hub.Path("pve1", hub.PathReport)))
+	for _, host := range []string{"pve1", "pve2"} {
+		require.Equal(t, 200, ask(gates, "GET", hub.Path(host, hub.PathDesired)), "a fleet with one token for all goes on after an upgrade")
+	}
 	for _, what := range []string{hub.PathDesired, hub.PathOperations, hub.PathReport} {
 		require.Equal(t, 200, ask(own, "GET", hub.Path("pve1", what)), what)
 		require.Equal(t, 401, ask(own, "GET", hub.Path("pve2", what)), what)
