@@ -57,12 +57,14 @@ func (s *Store) Publish(ctx context.Context, host string, desired, operations hu
 }
 
 // Forget removes a host's documents, its last report and what waits there, and reports whether there was any. Heads stay,
-// because they are evidence.
+// because they are evidence. The table's lock waits for the reports that are being kept. One that comes meanwhile looks for
+// the host's documents when it has its turn; otherwise it would bring back what is forgotten. The lock is in a block of
+// code, because PostgreSQL refuses it as a statement of a transaction that no BEGIN began.
 func (s *Store) Forget(ctx context.Context, host string) (bool, error) {
-	var say []pgpool.Statement
+	say := []pgpool.Statement{pgpool.Say(`DO $$ BEGIN LOCK TABLE gatedhub.reports IN SHARE ROW EXCLUSIVE MODE; END $$`)}
 	for _, table := range []string{"documents", "reports", "requests"} {
 		say = append(say, pgpool.Say(`DELETE FROM gatedhub.`+table+` WHERE host = $1 RETURNING 1`, pgpool.Text(host)))
 	}
 	rows, err := s.pool.Transaction(ctx, say...)
-	return err == nil && len(rows[0])+len(rows[1])+len(rows[2]) > 0, err
+	return err == nil && len(rows[1])+len(rows[2])+len(rows[3]) > 0, err
 }

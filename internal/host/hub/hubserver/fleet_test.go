@@ -126,6 +126,27 @@ func TestTheQueue(t *testing.T) {
 	}
 }
 
+// TestThePlaceOfALongRequest: each page of the queue has a next one, whatever a report calls its requests. Otherwise a program
+// with one host's token would hide what waits behind its own rows.
+func TestThePlaceOfALongRequest(t *testing.T) {
+	w := newWorld(t)
+	host := strings.Repeat("h", 253)
+	w.write(web, host, "web.yaml")
+	asked := 0
+	for _, n := range []int{64, 65, 1024} {
+		requests := []api.FleetRequest{statetest.Request(1, strings.Repeat("j", n), "guest.destroy"), statetest.Request(2, "j1.1", "guest.destroy")}
+		if w.report(host, hub.Report{Gate: statetest.GateID, Seq: int64(n), Requests: requests}).StatusCode != 204 {
+			continue
+		}
+		asked++
+		r := w.call("GET", "/v1/queue?limit=1", "")
+		var page api.FleetQueue
+		require.NoError(t, api.DecodeAnswer([]byte(bodyOf(t, r)), &page))
+		require.Equal(t, 200, w.call("GET", "/v1/queue?after="+page.Next, "").StatusCode, "%d bytes", n)
+	}
+	require.Equal(t, 1, asked, "longer ids are no gate's")
+}
+
 // TestReaders: their token reads what people look at. It is no gate's.
 func TestReaders(t *testing.T) {
 	w := newWorld(t)
@@ -175,6 +196,9 @@ func TestHostTokens(t *testing.T) {
 		return do(h, method, path, `{"host":"pve1"}`, "Authorization", "Bearer "+token, "Content-Type", "application/json").StatusCode
 	}
 	require.Equal(t, 204, ask(own, "POST", hub.Path("pve1", hub.PathReport)))
+	for _, host := range []string{"pve1", "pve2"} {
+		require.Equal(t, 200, ask(gates, "GET", hub.Path(host, hub.PathDesired)), "a fleet with one token for all goes on after an upgrade")
+	}
 	for _, what := range []string{hub.PathDesired, hub.PathOperations, hub.PathReport} {
 		require.Equal(t, 200, ask(own, "GET", hub.Path("pve1", what)), what)
 		require.Equal(t, 401, ask(own, "GET", hub.Path("pve2", what)), what)

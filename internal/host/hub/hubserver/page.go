@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -147,6 +148,10 @@ func (h *Hub) row(ctx context.Context, name string) (hostRow, error) {
 		row.Served = s.Revision
 	}
 	t, err := h.Store.Report(ctx, name)
+	if errors.Is(err, refusal.Internal) { // it was changed where it is kept; the other hosts are shown all the same
+		row.State, row.Class, row.Error = "its report cannot be read", "bad", refusal.As(err).Detail
+		return row, nil
+	}
 	if t == nil || err != nil {
 		return row, err
 	}
