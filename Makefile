@@ -15,6 +15,8 @@ HISTORIES ?= 200
 # How many hours make loss searches each back end, and which: all of them if empty.
 HOURS   ?= 1
 SEARCH  ?= $(HOURS)h
+# LEDGER=1 keeps each machine's decisions in a ledger in memory.
+LEDGER ?=
 # Where the search begins; 0 is another place each time.
 SEED    ?= 0
 BACKEND ?=
@@ -133,7 +135,7 @@ ledger-faults: needs
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.
 loss:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED)
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
 
 # Each mend taken out in turn, and searched for until the oracle finds it. About
 # twenty minutes.

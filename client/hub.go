@@ -130,7 +130,7 @@ func readQueue(resp *http.Response) (out api.FleetQueue, err error) {
 		return out, refusal.New(refusal.Oversized, "the hub's answer has more than %d bytes", maxHubAnswer).WithHint("ask for fewer rows")
 	case resp.StatusCode != http.StatusOK:
 		var p api.Problem
-		if err := api.DecodeAnswer(b, &p); err != nil || p.Code == "" {
+		if err := api.DecodeAnswer(b, &p); err != nil || p.Code == "" || len(p.Code) > maxCode {
 			return out, refusal.New(refusal.Unavailable, "the hub answered %d", resp.StatusCode).
 				WithHint("does the URL name a hub of this version?")
 		}
@@ -142,8 +142,11 @@ func readQueue(resp *http.Response) (out api.FleetQueue, err error) {
 	return out, err
 }
 
-// maxWords is how much of a hub's sentence is repeated, in bytes.
-const maxWords = 400
+// What is repeated of a hub's refusal, in bytes: the beginning of its sentence, and its code. A longer code is none.
+const (
+	maxWords = 400
+	maxCode  = 64
+)
 
 // refused is a hub's refusal, said to be its own. A hub says what is wrong, and not what a person is to do.
 func refused(p api.Problem) error {

@@ -113,6 +113,10 @@ func TestAHubTellsNobodyWhatToDo(t *testing.T) {
 	answer = `{"code":"not_allowed","detail":"` + strings.Repeat("long", 1000) + `","status":403}`
 	_, err = h.Queue(t.Context(), client.HubFilter{})
 	require.Less(t, len(err.Error()), 600)
+	answer = `{"code":"` + strings.Repeat("long", 1000) + `","detail":"no","status":403}`
+	_, err = h.Queue(t.Context(), client.HubFilter{})
+	require.ErrorIs(t, err, api.CodeUnavailable)
+	require.Less(t, len(err.Error()), 600)
 }
 
 // TestHubOptionsThatAreRefused: nothing leaves this machine unencrypted, and a token is its owner's alone.

@@ -64,9 +64,7 @@ that is lost, so it says what it goes on with, and asks.`,
 		o.StateDir = stateDir(o.StateDir)
 		o.Progress = t.replaying("applied")
 		o.Agree = func(r life.Repair) error {
-			t.Say("the ledger has %d groups and %d entries of the audit log; this member has %d groups and %d entries\n"+
-				"if another member told a decision after group %d, that decision is lost\n",
-				r.There.Last, r.EntriesThere, r.Here.Number, r.EntriesHere, r.Here.Number)
+			t.Say("%s", givesUp(r))
 			return t.agree(yes, "did this member decide last, and does no other member run? (yes) ", refusal.New(refusal.Cancelled, "nothing was changed").
 				WithHint("compare gated ledger status on each member"))
 		}
@@ -82,4 +80,16 @@ that is lost, so it says what it goes on with, and asks.`,
 	t.stateOf(c, &o.StateDir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	return c
+}
+
+// givesUp says what a repair goes on with, and what it may lose.
+func givesUp(r life.Repair) string {
+	says := fmt.Sprintf("the ledger has %d groups and %d entries of the audit log; this member has %d groups and %d entries\n"+
+		"if another member told a decision after group %d, that decision is lost, and its approval can count a second time\n",
+		r.There.Last, r.EntriesThere, r.Here.Number, r.EntriesHere, r.Here.Number)
+	if r.There.Era > r.Began {
+		says += fmt.Sprintf("the ledger is in era %d, and this member began era %d: another member may have decided since, unless a repair was cut off here\n",
+			r.There.Era, r.Began)
+	}
+	return says
 }

@@ -148,21 +148,18 @@ func Compact(ctx context.Context, s Settings, image store.Kept) (b Base, dropped
 }
 
 // Mend makes all rows of a database all that the ledger has, in an era above all that is known. It is for a ledger that
-// lost groups, and for the caller to know that the database has every decision. It returns the era.
-func Mend(ctx context.Context, s Settings, image store.Kept, began uint64) (era uint64, err error) {
-	p, err := s.Engine.Position(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read how far the ledger is: %w", err)
-	}
-	if p.Era == Ended {
+// lost groups, and for the caller to know that the database has every decision. From is how far the ledger was when the
+// caller compared it with the database: ErrFenced if another member changed it since. It returns the era.
+func Mend(ctx context.Context, s Settings, from Position, image store.Kept, began uint64) (era uint64, err error) {
+	if from.Era == Ended {
 		return 0, ErrEnded
 	}
 	b, body, err := signBase(s.Gate, s.Signer, image)
 	if err != nil {
 		return 0, err
 	}
-	era = max(p.Era, image.Era, began) + 1
-	return era, s.Engine.Mend(ctx, p.Era, era, b, body)
+	era = max(from.Era, image.Era, began) + 1
+	return era, s.Engine.Mend(ctx, from, era, b, body)
 }
 
 // MaxRows bounds the rows of a base, in bytes, before they are compressed.

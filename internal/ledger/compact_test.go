@@ -129,7 +129,7 @@ func TestAMendedLedger(t *testing.T) {
 	_, err := openOn(t, path, ledgertest.Keeper(l.Member()))
 	require.ErrorIs(t, err, ledger.ErrLost)
 
-	era, err := ledger.Mend(t.Context(), settingsOf(l.Member()), imageOf(t, path, countedSchema), 9)
+	era, err := ledger.Mend(t.Context(), settingsOf(l.Member()), must.Get(l.Member().Position(t.Context()))(t), imageOf(t, path, countedSchema), 9)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, era, "the machine began era 9 once")
 	another(t, l, path)
@@ -139,7 +139,7 @@ func TestAMendedLedger(t *testing.T) {
 	require.NoError(t, ledgertest.Compare(t.Context(), l.Member(), same, countedSchema))
 
 	require.NoError(t, l.Member().End(t.Context(), must.Get(l.Member().Position(t.Context()))(t).Era))
-	_, err = ledger.Mend(t.Context(), settingsOf(l.Member()), imageOf(t, path, countedSchema), 9)
+	_, err = ledger.Mend(t.Context(), settingsOf(l.Member()), must.Get(l.Member().Position(t.Context()))(t), imageOf(t, path, countedSchema), 9)
 	require.ErrorIs(t, err, ledger.ErrEnded)
 }
 
@@ -195,7 +195,7 @@ func ofAnotherGate(t *testing.T, at store.Place) (b ledger.Base, body []byte) {
 	l := memory.New()
 	s := settingsOf(l.Member())
 	s.Gate = "00000000000000000000000000000000"
-	must.Get(ledger.Mend(t.Context(), s, store.Kept{Place: at, Schema: 1, Base: true}, 0))(t)
+	must.Get(ledger.Mend(t.Context(), s, ledger.Position{}, store.Kept{Place: at, Schema: 1, Base: true}, 0))(t)
 	b = must.Get(l.Member().Base(t.Context()))(t)
 	require.NoError(t, ledger.VerifyBase(s.Gate, s.Verifier, b))
 	return b, must.Get(l.Member().BaseBody(t.Context(), b))(t)

@@ -103,7 +103,7 @@ func (f files) BaseBody(context.Context, ledger.Base) ([]byte, error) {
 	return nil, ledger.ErrUnavailable
 }
 func (f files) PutBase(ledger.Base, []byte, uint64) error { return ledger.ErrUnavailable }
-func (f files) Mend(context.Context, uint64, uint64, ledger.Base, []byte) error {
+func (f files) Mend(context.Context, ledger.Position, uint64, ledger.Base, []byte) error {
 	return ledger.ErrUnavailable
 }
 func (f files) Beat(uint64) error                 { return nil }

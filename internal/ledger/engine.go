@@ -67,9 +67,10 @@ type Engine interface {
 	// before. It changes nothing if the ledger has such a base or a newer one. ErrFenced if the era is not in, because
 	// another daemon may have changed what the base rests on. After another error, Base says what came of it.
 	PutBase(b Base, body []byte, in uint64) error
-	// Mend begins an era above from, and keeps a base instead of all that the ledger has. ErrFenced if from is not the newest
-	// era. After another error nothing of it, the era alone, or all of it is kept.
-	Mend(ctx context.Context, from, era uint64, b Base, body []byte) error
+	// Mend begins an era above from's, and keeps a base instead of all that the ledger has. ErrFenced if the ledger is not as
+	// far as from any more (Beat does not count): then it dropped nothing. After an error nothing of it, the era alone, or, but
+	// for ErrFenced, all of it is kept.
+	Mend(ctx context.Context, from Position, era uint64, b Base, body []byte) error
 	// Close ends calls that are under way.
 	Close() error
 }

@@ -10,9 +10,9 @@ import (
 const (
 	// maxText is the longest text of a report, in bytes. A gate's own are shorter: it cuts sentences after 200 bytes.
 	maxText = 1024
-	// maxRequest is the longest id of a request, in bytes. With the host's name it is a place in the queue, which the hub and
-	// opsign take only up to 1,024 characters. A gate's own have less than 50.
-	maxRequest = 128
+	// maxRequest is the longest id of a request, in bytes. A row's place in the queue has it, and a place has a bound of its
+	// own: behind a longer one, no page could be asked for.
+	maxRequest = 64
 	// maxLeftOut is the largest count of what a report left out. A hub adds up those of all hosts.
 	maxLeftOut = 1 << 31
 )
@@ -33,7 +33,7 @@ func (r Report) check() error {
 	seen := make(map[string]bool, len(r.Requests))
 	for _, q := range r.Requests {
 		if len(q.Request) > maxRequest {
-			return refusal.New(refusal.Oversized, "the id of a request has more than %d bytes: %s", maxRequest, op.Shown(clip(q.Request)))
+			return refusal.New(refusal.Oversized, "a request's id has more than %d bytes: %s", maxRequest, op.Shown(clip(q.Request)))
 		}
 		if seen[q.Request] {
 			return refusal.New(refusal.Malformed, "request %s is there twice", op.Shown(clip(q.Request)))

@@ -180,7 +180,7 @@ func TestReportsOfNoGate(t *testing.T) {
 		"guest":     func(r *hub.Report) { r.Guests = []hub.GuestReport{{Why: long}} },
 		"operation": func(r *hub.Report) { r.Operations = []hub.OperationReport{{Detail: long}} },
 		"request":   func(r *hub.Report) { r.Requests[0].Target = long },
-		"id":        func(r *hub.Report) { r.Requests[0].Request = long[:129] },
+		"id":        func(r *hub.Report) { r.Requests[0].Request = long[:65] },
 	} {
 		require.ErrorIs(t, report(change), refusal.Oversized, name)
 	}

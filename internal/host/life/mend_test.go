@@ -72,14 +72,14 @@ func (c *cut) PutBase(b ledger.Base, body []byte, in uint64) error {
 }
 
 // Mend has two steps in PostgreSQL: the era, and the base.
-func (c *cut) Mend(ctx context.Context, from, era uint64, b ledger.Base, body []byte) error {
+func (c *cut) Mend(ctx context.Context, from ledger.Position, era uint64, b ledger.Base, body []byte) error {
 	if err := c.pass("era", func() error {
 		c.of.Change(func(g []ledger.Group, now uint64) ([]ledger.Group, uint64) { return g, era - 1 })
 		return nil
 	}); err != nil {
 		return err
 	}
-	return c.pass("mend", func() error { return c.Engine.Mend(ctx, era-1, era, b, body) })
+	return c.pass("mend", func() error { return c.Engine.Mend(ctx, ledger.Position{Era: era - 1, Last: from.Last}, era, b, body) })
 }
 
 // mended is a gate in a ledger, with its options and how many entries its callers heard of.
@@ -258,6 +258,55 @@ func TestWhatFsckFindsInALedger(t *testing.T) {
 	}
 }
 
+// TestARepairBesideOthers: while the operator is asked, another member changes the ledger, and all that it did stays.
+func TestARepairBesideOthers(t *testing.T) {
+	for name, meanwhile := range map[string]func(m mended){
+		"begins an era": func(m mended) {
+			e := m.ledger.Member()
+			must.Get(e.Take(m.t.Context(), must.Get(e.Position(m.t.Context()))(m.t).Era))(m.t)
+		},
+		"appends a group": func(m mended) {
+			m.ledger.Change(func(g []ledger.Group, era uint64) ([]ledger.Group, uint64) {
+				return append(g, ledger.Group{Number: uint64(len(g) + 1), Era: era}), era
+			})
+		},
+		"repairs": func(m mended) {
+			e := m.ledger.Member()
+			at := must.Get(e.Position(m.t.Context()))(m.t)
+			require.NoError(m.t, e.Mend(m.t.Context(), at, at.Era+1, ledger.Base{Number: 100, Era: at.Era}, []byte("more rows")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := inALedger(t)
+			m.lose(2)
+			var groups []ledger.Group
+			var base ledger.Base
+			_, err := RepairLedger(t.Context(), RepairOptions{LedgerOptions: m.again(), Agree: func(Repair) error {
+				meanwhile(m)
+				groups, base = m.ledger.Groups(), must.Get(m.ledger.Member().Base(t.Context()))(t)
+				return nil
+			}})
+			require.ErrorIs(t, err, refusal.Conflict)
+			require.ErrorContains(t, err, "another member changed the ledger meanwhile")
+			require.Equal(t, groups, m.ledger.Groups())
+			require.Equal(t, base, must.Get(m.ledger.Member().Base(t.Context()))(t))
+		})
+	}
+}
+
+// TestARepairTellsOfAnEraOfAnotherMember whose groups the ledger lost, and this member never saw.
+func TestARepairTellsOfAnEraOfAnotherMember(t *testing.T) {
+	m := inALedger(t)
+	m.lose(2)
+	e := m.ledger.Member()
+	at := must.Get(e.Take(t.Context(), must.Get(e.Position(t.Context()))(t).Era))(t)
+	var asked Repair
+	must.Get(RepairLedger(t.Context(), RepairOptions{LedgerOptions: m.again(), Agree: func(r Repair) error { asked = r; return nil }}))(t)
+	require.Equal(t, at.Era, asked.There.Era)
+	require.Equal(t, at.Era-1, asked.Began)
+	m.sound()
+}
+
 // TestRepairRefuses wherever a member cannot know that it has every decision, and changes nothing.
 func TestRepairRefuses(t *testing.T) {
 	for _, c := range []struct {
@@ -292,6 +341,7 @@ func TestRepairRefuses(t *testing.T) {
 			require.Equal(t, groups, m.ledger.Groups())
 			require.Equal(t, at, must.Get(m.ledger.Member().Position(t.Context()))(t))
 			if asked.EntriesHere != 0 {
+				require.Equal(t, at.Era, asked.Began)
 				require.Greater(t, asked.EntriesHere, asked.EntriesThere, "the operator hears how much the ledger lost")
 				require.Greater(t, asked.Here.Number, asked.There.Last)
 			}

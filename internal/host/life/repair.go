@@ -24,6 +24,7 @@ type Repair struct {
 	LedgerState
 	EntriesThere int64 // of the audit log
 	EntriesHere  int64
+	Began        uint64 // the era that this member began last; if the ledger's is later, another member may have decided since
 	Era          uint64 // which the repair began, 0 before
 }
 
@@ -84,9 +85,9 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 	case !errors.Is(err, ledger.ErrLost) && !errors.Is(err, ledger.ErrRolledBack):
 		return r, err
 	}
-	began := lastEra(l.Dir.Path())
-	if image.Era > began {
-		return r, refusal.New(refusal.Conflict, "another member decided last: it began era %d, and this one began era %d", image.Era, began).WithHint(elsewhere)
+	r.Began = lastEra(l.Dir.Path())
+	if image.Era > r.Began {
+		return r, refusal.New(refusal.Conflict, "another member decided last: it began era %d, and this one began era %d", image.Era, r.Began).WithHint(elsewhere)
 	}
 	if err := l.goesOn(ctx, s, image.Place, &r, o.Progress); err != nil {
 		return r, err
@@ -96,7 +97,11 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 			return r, err
 		}
 	}
-	if r.Era, err = ledger.Mend(ctx, s, image, began); err != nil {
+	if r.Era, err = ledger.Mend(ctx, s, r.There, image, r.Began); errors.Is(err, ledger.ErrFenced) {
+		return r, refusal.New(refusal.Conflict, "another member changed the ledger meanwhile, and nothing of it was dropped").
+			WithHint("stop all members, compare gated ledger status on each, and say it again on the one that decided last")
+	}
+	if err != nil {
 		return r, err
 	}
 	r.LedgerState, err = l.state(ctx)

@@ -105,9 +105,13 @@ func mends(t *testing.T, w World) {
 		want(t, e.Append(group(old, n, "text")), nil)
 	}
 	body := []byte("body")
-	want(t, other.Mend(ctx, old-1, old+5, base(old+3, 9, body), body), ledger.ErrFenced)
+	want(t, other.Mend(ctx, ledger.Position{Era: old - 1, Last: 3}, old+5, base(old+3, 9, body), body), ledger.ErrFenced)
 	has(t, e, 3, 10)
-	want(t, other.Mend(ctx, old, old+5, base(old+3, 9, body), body), nil)
+	want(t, other.Mend(ctx, ledger.Position{Era: old, Last: 2}, old+2, base(old+3, 9, body), body), ledger.ErrFenced)
+	has(t, e, 3, 10)
+	at, err := e.Position(ctx)
+	want(t, err, nil)
+	want(t, other.Mend(ctx, at, old+5, base(old+3, 9, body), body), nil)
 	hasBase(t, e, base(old+3, 9, body), body)
 	want(t, e.Append(group(old, 4, "too late")), ledger.ErrFenced)
 	want(t, e.PutBase(base(old, 3, body), body, old), ledger.ErrFenced)
@@ -117,6 +121,6 @@ func mends(t *testing.T, w World) {
 	}
 	want(t, other.Append(group(era, 10, "next")), nil)
 	hasBase(t, e, base(old+3, 9, body), body, group(era, 10, "next"))
-	want(t, other.Mend(ctx, era, era+1, base(era, 4, body), body), nil) // of a lower number, too
+	want(t, other.Mend(ctx, ledger.Position{Era: era, Last: 10}, era+1, base(era, 4, body), body), nil) // of a lower number, too
 	hasBase(t, e, base(era, 4, body), body)
 }

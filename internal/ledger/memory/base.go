@@ -47,15 +47,19 @@ func (m *Member) PutBase(b ledger.Base, body []byte, in uint64) error {
 }
 
 // Mend implements ledger.Engine.
-func (m *Member) Mend(ctx context.Context, from, era uint64, b ledger.Base, body []byte) error {
+func (m *Member) Mend(ctx context.Context, from ledger.Position, era uint64, b ledger.Base, body []byte) error {
 	if ctx.Err() != nil {
 		return ledger.ErrUnavailable
 	}
 	return m.put(func(l *Ledger) error {
-		if l.era != from || era <= from {
+		if l.era != from.Era || era <= from.Era {
 			return ledger.ErrFenced
 		}
-		l.era, l.groups, l.late = era, nil, nil
+		l.era = era
+		if l.last() != from.Last {
+			return ledger.ErrFenced
+		}
+		l.groups, l.late = nil, nil
 		l.base, l.body = b, slices.Clone(body)
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"gated/internal/ledger"
 )
@@ -92,15 +93,15 @@ func (e *Engine) PutBase(b ledger.Base, body []byte, in uint64) error {
 }
 
 // Mend implements ledger.Engine. The era comes first: after it no append is under way, so the second statement sees all
-// groups that it drops.
-func (e *Engine) Mend(ctx context.Context, from, era uint64, b ledger.Base, body []byte) error {
-	old, err := number(from)
+// groups that it drops, and whether one came after from.
+func (e *Engine) Mend(ctx context.Context, from ledger.Position, era uint64, b ledger.Base, body []byte) error {
+	old, last, err := numbers(from.Era, from.Last)
 	if err != nil {
 		return err
 	}
 	next, err := number(era)
 	if err != nil || next <= old {
-		return errors.Join(err, fmt.Errorf("%w: era %d does not follow on %d", ledger.ErrUnavailable, era, from))
+		return errors.Join(err, fmt.Errorf("%w: era %d does not follow on %d", ledger.ErrUnavailable, era, from.Era))
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
 		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(raise, e.kept()), bytes(e.gate), integer(old), integer(next))
@@ -117,8 +118,11 @@ func (e *Engine) Mend(ctx context.Context, from, era uint64, b ledger.Base, body
 	if err != nil {
 		return e.unavailable(err)
 	}
-	row, err := e.put(ctx, fmt.Sprintf(putBase, `true`, e.kept(), `true`, `true`), b, body, era)
-	if err == nil && row != nil {
+	row, err := e.put(ctx, fmt.Sprintf(putBase, `l.n = `+strconv.FormatInt(last, 10), e.kept(), `true`, `true`), b, body, era)
+	switch {
+	case err == nil && row != nil && row[4] != string(integer(last).value):
+		err = fmt.Errorf("%w: it has %.20q groups, and it had %d", ledger.ErrFenced, row[4], last)
+	case err == nil && row != nil:
 		err = fmt.Errorf("%w: it did not take the base, and now it would", ledger.ErrUnavailable)
 	}
 	return err

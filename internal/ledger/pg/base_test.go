@@ -50,7 +50,7 @@ func TestABaseNeedsWhatAGroupNeeds(t *testing.T) {
 	c.Set(t, "synchronous_commit", "off")
 	b := ledger.Base{Number: 1, Era: 1, Signature: []byte("s")}
 	require.ErrorContains(t, e.PutBase(b, []byte("rows"), 1), "synchronous_commit=off")
-	require.ErrorContains(t, e.Mend(t.Context(), 1, 2, b, []byte("rows")), "synchronous_commit=off")
+	require.ErrorContains(t, e.Mend(t.Context(), must.Get(e.Position(t.Context()))(t), 2, b, []byte("rows")), "synchronous_commit=off")
 	groups, err := e.Read(t.Context(), 0, 10)
 	require.NoError(t, err)
 	require.Len(t, groups, 1)
@@ -116,7 +116,7 @@ func TestAMendThatEndsBetweenItsStatements(t *testing.T) {
 
 	b := ledger.Base{Number: 5, Era: 1, Signature: []byte("s")}
 	done := make(chan error, 1)
-	go func() { done <- e.Mend(t.Context(), 1, 7, b, []byte("rows")) }()
+	go func() { done <- e.Mend(t.Context(), ledger.Position{Era: 1, Last: 1}, 7, b, []byte("rows")) }()
 	c.Until(t, `SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)
 	c.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)
 	require.Error(t, <-done)
@@ -129,6 +129,6 @@ func TestAMendThatEndsBetweenItsStatements(t *testing.T) {
 	require.Len(t, must.Get(e.Read(t.Context(), 0, 10))(t), 1)
 	require.ErrorIs(t, e.Append(ledger.Group{Number: 2, Era: 1, Body: []byte("body"), Signature: []byte("s")}), ledger.ErrFenced)
 	require.ErrorIs(t, e.PutBase(ledger.Base{Number: 1, Era: 1, Signature: []byte("s")}, nil, 1), ledger.ErrFenced, "a compaction of before")
-	require.NoError(t, e.Mend(t.Context(), 7, 8, b, []byte("rows")))
+	require.NoError(t, e.Mend(t.Context(), p, 8, b, []byte("rows")))
 	require.EqualValues(t, 5, must.Get(e.Position(t.Context()))(t).Last)
 }

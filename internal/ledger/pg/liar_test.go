@@ -166,7 +166,7 @@ func calls(e ledger.Engine) map[string]error {
 	errs["beat"] = e.Beat(1)
 	_, errs["page"] = e.Read(ctx, 0, 256)
 	errs["put"] = e.PutBase(ledger.Base{Number: 1, Era: 1}, []byte("body"), 1)
-	errs["mend"] = e.Mend(ctx, 0, 1, ledger.Base{Number: 1, Era: 1}, []byte("body"))
+	errs["mend"] = e.Mend(ctx, ledger.Position{}, 1, ledger.Base{Number: 1, Era: 1}, []byte("body"))
 	_, errs["base"] = e.Base(ctx)
 	_, errs["piece"] = e.BaseBody(ctx, ledger.Base{Number: 1})
 	_, errs["time"] = e.(ledger.Timed).Time(ctx)

@@ -20,6 +20,9 @@ import (
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/host/fsck"
+	"gated/internal/ledger"
+	"gated/internal/ledger/ledgertest"
+	"gated/internal/ledger/memory"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
 	"gated/internal/reconcile"
@@ -52,6 +55,7 @@ type machine struct {
 	life   *life
 	lives  int
 	ran    runLog
+	ledger *memory.Ledger // nil without -ledger; each life is a daemon that takes over
 }
 
 // life is one run of the daemon: what package daemon puts together, over the
@@ -132,6 +136,9 @@ func newMachine(t testing.TB, b bed) *machine {
 	b.at(dir, func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
 		return m.life.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
 	})
+	if *onLedger {
+		m.ledger = memory.New()
+	}
 	gateworld.Database(t, m.database(), gate.Migrations())
 	must(t, m.start())
 	return m
@@ -168,9 +175,13 @@ var policies = func() []policy.Policy {
 // then run.
 func (m *machine) start() error {
 	l := &life{ended: make(chan error, 1)}
+	o := store.Options{Migrations: gate.Migrations(), Rehearse: true}
+	if m.ledger != nil {
+		o.Keeper, o.Local = ledgertest.Keeper(m.ledger.Member()), ledger.LocalNames()
+	}
 	var err error
 	//fsck:none finish runs it over every database
-	if l.store, err = store.Open(m.ctx, m.database(), store.Options{Migrations: gate.Migrations(), Rehearse: true}); err != nil {
+	if l.store, err = store.Open(m.ctx, m.database(), o); err != nil {
 		return err
 	}
 	d, end, err := m.bed.open(m.clock.wall)
@@ -359,9 +370,12 @@ func (m *machine) end(dead bool) error {
 }
 
 // finish ends the machine and runs fsck over what it leaves. It returns what fsck
-// finds.
+// finds. A ledger has to make the same database.
 func (m *machine) finish() (problems []fsck.Problem, err error) {
 	err = m.stop()
+	if m.ledger != nil {
+		err = errors.Join(err, ledgertest.Compare(m.ctx, m.ledger.Member(), m.database(), gate.Migrations()))
+	}
 	//fsck:none this is where it runs
 	s, e := store.OpenReadOnly(m.ctx, m.database(), store.Options{Migrations: gate.Migrations()})
 	if e != nil {

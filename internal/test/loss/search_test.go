@@ -30,6 +30,7 @@ var (
 	skip      = flag.Int("skip", 0, "how many sequences of the seed to leave out")
 	processor = flag.Duration("processor", 0, "how much time of a processor the search may take; 0 is any")
 	smaller   = flag.Duration("shrink", time.Minute, "how long to make a sequence shorter that loses something")
+	onLedger  = flag.Bool("ledger", false, "keep each machine's decisions in a ledger in memory, and compare what it replays")
 	tell      = flag.Bool("tell", false, "say what happens in each sequence")
 	length    = flag.Int("actions", 40, "how many actions a sequence has at most")
 )

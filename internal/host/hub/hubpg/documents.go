@@ -56,14 +56,12 @@ func (s *Store) Publish(ctx context.Context, host string, desired, operations hu
 	return err == nil && len(rows[0])+len(rows[1]) > 0, err
 }
 
-// afterReports waits for the reports that are being kept, and has others wait. A report that was inserted and is not
-// committed yet is not seen otherwise, and would stay. In PostgreSQL 15, LOCK alone is refused outside of BEGIN and COMMIT.
-const afterReports = `DO $$ BEGIN LOCK TABLE gatedhub.reports IN SHARE ROW EXCLUSIVE MODE; END $$`
-
 // Forget removes a host's documents, its last report and what waits there, and reports whether there was any. Heads stay,
-// because they are evidence.
+// because they are evidence. The table's lock waits for the reports that are being kept. One that comes meanwhile looks for
+// the host's documents when it has its turn; otherwise it would bring back what is forgotten. The lock is in a block of
+// code, because PostgreSQL refuses it as a statement of a transaction that no BEGIN began.
 func (s *Store) Forget(ctx context.Context, host string) (bool, error) {
-	say := []pgpool.Statement{pgpool.Say(afterReports)}
+	say := []pgpool.Statement{pgpool.Say(`DO $$ BEGIN LOCK TABLE gatedhub.reports IN SHARE ROW EXCLUSIVE MODE; END $$`)}
 	for _, table := range []string{"documents", "reports", "requests"} {
 		say = append(say, pgpool.Say(`DELETE FROM gatedhub.`+table+` WHERE host = $1 RETURNING 1`, pgpool.Text(host)))
 	}

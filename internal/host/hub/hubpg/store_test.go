@@ -1,13 +1,18 @@
 package hubpg_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
+	"gated/internal/base/refusal"
+	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubpg"
 	"gated/internal/host/hub/hubstate"
 	"gated/internal/host/hub/hubstate/statetest"
@@ -68,6 +73,34 @@ func documents(t *testing.T, s *hubpg.Store) {
 	require.False(t, must.Get(s.Forget(t.Context(), "pve1"))(t))
 	require.Error(t, s.Has(t.Context(), "pve1"))
 	require.NoError(t, s.Has(t.Context(), "pve2"))
+}
+
+// TestAReportThatComesWhileItsHostIsForgotten leaves nothing: the queue would show the rows of a host that no hub knows.
+func TestAReportThatComesWhileItsHostIsForgotten(t *testing.T) {
+	c := postgres.Primary(t)
+	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
+	s := open(t, c.DSN())
+	for n := range 40 {
+		know(t, s, "pve1")
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() {
+				_, err := statetest.Put(t, s, "pve1", hub.Report{Gate: statetest.GateID, StartedAt: statetest.Noon, Seq: int64(n),
+					Requests: []api.FleetRequest{statetest.Request(n, "j1.1", "guest.destroy")}})
+				if err != nil && !errors.Is(err, refusal.UnknownTarget) {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Go(func() {
+			if there, err := s.Forget(t.Context(), "pve1"); !there || err != nil {
+				t.Error(there, err)
+			}
+		})
+		calls.Wait()
+		require.Nil(t, must.Get(s.Report(t.Context(), "pve1"))(t), "round %d", n)
+		require.Empty(t, must.Get(s.Queue(t.Context(), hubstate.Query{Limit: 1}))(t).Requests, "round %d", n)
+	}
 }
 
 // TestRights: a hub, and what loads its documents, need no more than what the tables' page grants.

@@ -148,7 +148,7 @@ func (h *Hub) row(ctx context.Context, name string) (hostRow, error) {
 		row.Served = s.Revision
 	}
 	t, err := h.Store.Report(ctx, name)
-	if errors.Is(err, refusal.Internal) { // a report that another version of the hub took must not hide the other hosts
+	if errors.Is(err, refusal.Internal) { // it was changed where it is kept; the other hosts are shown all the same
 		row.State, row.Class, row.Error = "its report cannot be read", "bad", refusal.As(err).Detail
 		return row, nil
 	}

@@ -1,6 +1,7 @@
 package hubserver
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
+	"gated/internal/host/hub/hubstate"
 	"gated/internal/test/must"
 )
 
@@ -261,4 +263,38 @@ func TestThePage(t *testing.T) {
 	r.Seq, r.GuestsLeftOut = 3, 7
 	w.report("pve1", r)
 	require.Contains(t, page(), "57 more rows")
+}
+
+// changed is a store whose report of one host was changed in the database, or is of a hub of another version.
+type changed struct {
+	hubstate.Store
+	host string
+	code refusal.Code
+}
+
+func (c changed) Report(ctx context.Context, host string) (*hubstate.Told, error) {
+	if host == c.host {
+		return nil, refusal.New(c.code, "<the report of %s>", host)
+	}
+	return c.Store.Report(ctx, host)
+}
+
+// TestThePageWithoutOneReport: one host's report that cannot be read takes the page from no other host. A database that is
+// away is no page at all.
+func TestThePageWithoutOneReport(t *testing.T) {
+	w := newWorld(t)
+	for _, host := range []string{"pve1", "pve2"} {
+		w.write(web, host, "web.yaml")
+	}
+	require.Equal(t, 204, w.report("pve2", hub.Report{Revision: "r7"}).StatusCode)
+	was := w.hub.Store
+	w.hub.Store = changed{was, "pve1", refusal.Internal}
+	r := w.call("GET", "/", "")
+	require.Equal(t, 200, r.StatusCode)
+	text := bodyOf(t, r)
+	require.Contains(t, text, "cannot be read")
+	require.Contains(t, text, "&lt;the report of pve1&gt;")
+	require.Contains(t, text, "r7")
+	w.hub.Store = changed{was, "pve1", refusal.Unavailable}
+	require.Equal(t, 503, w.call("GET", "/", "").StatusCode)
 }
