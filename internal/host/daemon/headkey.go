@@ -124,9 +124,9 @@ func (w *wholeLog) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case errors.As(err, &broken):
-			w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
 			w.say(false, fmt.Sprintf("somebody changed it: %v; gated audit verify says so too, and opsign refuses a gate whose log does not go on "+
 				"from what it remembers; sign nothing here, see \"Suspected tampering\" in gated docs runbook", broken))
+			w.log.Error("the audit log is not what was written", "entry", broken.Seq, "why", broken.Why)
 			<-ctx.Done()
 		case err != nil:
 			if said != err.Error() {
@@ -163,10 +163,10 @@ func (w *wholeLog) verify(ctx context.Context) error {
 		return err
 	})
 	if err == nil {
-		w.log.Info("the audit log is whole", "entries", head.Seq)
 		at := now().UTC()
 		w.says.Store(&api.Verified{OK: true, Entries: head.Seq, Hash: head.Hash, At: &at,
 			Detail: fmt.Sprintf("verified up to entry %d at the start", head.Seq)})
+		w.log.Info("the audit log is whole", "entries", head.Seq) // status says so already
 	}
 	return err
 }
