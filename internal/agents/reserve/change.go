@@ -21,7 +21,7 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 	}
 	return b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
 		if out.now.Add(ttl).Sub(r.ExpiresAt).Abs() < leastRenewal {
-			return nil
+			return b.mayAct()
 		}
 		if err := b.spend(tx, by, *r); err != nil {
 			return err

@@ -117,6 +117,8 @@ func TestAClaimIsHeldOnlyWhileTheDaemonMayAct(t *testing.T) {
 	w.mayAct = refusal.New(refusal.Unavailable, "another member may have taken over")
 	_, _, err := w.Reserve(t.Context(), claim(a, "src/x"))
 	require.ErrorIs(t, err, refusal.Unavailable)
+	_, err = w.Renew(t.Context(), a, first.ID, first.ExpiresAt.Sub(noon))
+	require.ErrorIs(t, err, refusal.Unavailable)
 	w.mayAct = nil
 	require.Equal(t, first.ID, w.reserve(claim(a, "src/x")).ID)
 }

@@ -186,12 +186,7 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 	later := out.now.Add(w.ttl)
 	same := r.Holder == before.Holder && r.Mode == before.Mode && r.Reason == before.Reason && r.Keep == before.Keep
 	if same && later.Sub(r.ExpiresAt) < leastRenewal {
-		if b.cfg.MayAct != nil {
-			if err := b.cfg.MayAct(); err != nil {
-				return Granted{}, err
-			}
-		}
-		return Granted{before, true}, nil
+		return Granted{before, true}, b.mayAct()
 	}
 	if err := b.spend(tx, w.by, r); err != nil {
 		return Granted{}, err
@@ -213,6 +208,14 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 	}
 	out.changed(r.Scope.Target())
 	return Granted{r, true}, b.append(tx, entry(audit.Renewed, w.by, r))
+}
+
+// mayAct refuses an answer that changes nothing, if another daemon may decide.
+func (b *Book) mayAct() error {
+	if b.cfg.MayAct == nil {
+		return nil
+	}
+	return b.cfg.MayAct()
 }
 
 // longer renews a reservation that covers what its holder asks for. Its patterns, mode and reason stay. It is kept if

@@ -61,7 +61,11 @@ func (h *host) open() {
 		h.store = h.of.open(h.t, h.path, o)
 	}
 	h.store.OnGroup(audit.Seal)
-	h.book = reserve.New(reserve.Config{Store: h.store, Now: h.clock.now, Agent: h.agent,
+	var mayAct func() error
+	if h.of != nil {
+		mayAct = h.of.mayAct
+	}
+	h.book = reserve.New(reserve.Config{Store: h.store, Now: h.clock.now, Agent: h.agent, MayAct: mayAct,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			for i := range entries {
 				entries[i].Time = h.clock.now()

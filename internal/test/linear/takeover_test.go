@@ -30,12 +30,22 @@ var takeoverSeed = flag.Uint64("takeover-seed", 0, "the first seed of TestTakeov
 type keeping struct {
 	*ledger.Keeper
 	member *memory.Member
+	ledger *memory.Ledger
 	doubt  atomic.Bool // a group was left in doubt, so it may be kept later
 }
 
 func newKeeping(l *memory.Ledger, wrap func(ledger.Engine) ledger.Engine) *keeping {
 	m := l.Member()
-	return &keeping{Keeper: ledgertest.Keeper(wrap(m)), member: m}
+	return &keeping{Keeper: ledgertest.Keeper(wrap(m)), member: m, ledger: l}
+}
+
+// mayAct is a lease that knows of a takeover at once.
+func (k *keeping) mayAct() error {
+	p, err := k.ledger.Member().Position(context.Background())
+	if err == nil && p.Era != k.Era() {
+		err = refusal.New(refusal.Unavailable, "another member took over")
+	}
+	return err
 }
 
 // Settle notes that there was no answer.
