@@ -20,11 +20,7 @@ SELECT ` + promises + `, g.era, g.settled, l.n, (SELECT count(*) FROM k) FROM g,
 
 // Append implements ledger.Engine.
 func (e *Engine) Append(g ledger.Group) error {
-	n, err := number(g.Number)
-	if err != nil {
-		return err
-	}
-	era, err := number(g.Era)
+	n, era, err := numbers(g.Number, g.Era)
 	if err != nil {
 		return err
 	}
@@ -43,31 +39,13 @@ func (e *Engine) append(n, era int64, g ledger.Group) (again bool, err error) {
 	if doubt {
 		return false, fmt.Errorf("%w: the group before is not settled", ledger.ErrUnavailable)
 	}
-	var row []string
-	sent, err := e.groups.carry(context.Background(), len(g.Body), func(c *connection) (err error) {
-		row, err = c.change(e.single, 7, func(row []string) bool { return row[6] == "1" }, fmt.Sprintf(insert, e.kept()),
-			bytes(e.gate), integer(n), integer(era), bytes(g.Previous[:]), bytes(g.Body), bytes(g.Signature), integer(settled))
-		if err == nil && row != nil {
-			_, err = naturals(row[3:])
-		}
-		return err
-	})
-	var nothing errStatement
-	switch {
-	case !sent || errors.As(err, &nothing):
-		return false, e.unavailable(err)
-	case err != nil:
+	row, err := e.keep(context.Background(), e.groups, len(g.Body), 7, era, fmt.Sprintf(insert, e.kept()),
+		bytes(e.gate), integer(n), integer(era), bytes(g.Previous[:]), bytes(g.Body), bytes(g.Signature), integer(settled))
+	if errors.Is(err, ledger.ErrInDoubt) {
 		e.learn(settled, true)
-		return false, fmt.Errorf("%w: %s", ledger.ErrInDoubt, e.says(err))
-	case row == nil:
-		return false, fmt.Errorf("%w: it does not know this gate", ledger.ErrUnavailable)
-	case row[6] == "1":
-		return false, nil
-	case row[3] != string(integer(era).value):
-		return false, fenced(row[3])
 	}
-	if err := e.promised(row[:3]); err != nil {
-		return false, e.unavailable(err)
+	if err != nil || row == nil {
+		return false, err
 	}
 	now, err := natural(row[4])
 	if err != nil {
@@ -78,6 +56,33 @@ func (e *Engine) append(n, era int64, g ledger.Group) (again bool, err error) {
 		return true, nil
 	}
 	return false, fmt.Errorf("%w: it has %s groups, so group %d is not the next one", ledger.ErrUnavailable, row[5], n)
+}
+
+// keep runs a statement that keeps something in an era. Its one row begins with what promises has and the era, and ends with
+// 1 if it kept it. The row is returned if it kept nothing for a reason of the statement's own.
+func (e *Engine) keep(ctx context.Context, on *line, size, columns int, era int64, sql string, args ...argument) (row []string, err error) {
+	kept := func(row []string) bool { return row[columns-1] == "1" }
+	sent, err := on.carry(ctx, size, func(c *connection) (err error) {
+		row, err = c.change(e.single, columns, kept, sql, args...)
+		if err == nil && row != nil {
+			_, err = naturals(row[3:])
+		}
+		return err
+	})
+	var nothing errStatement
+	switch {
+	case !sent || errors.As(err, &nothing):
+		return nil, e.unavailable(err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s", ledger.ErrInDoubt, e.says(err))
+	case row == nil:
+		return nil, fmt.Errorf("%w: it does not know this gate", ledger.ErrUnavailable)
+	case kept(row):
+		return nil, nil
+	case row[3] != string(integer(era).value):
+		return nil, fenced(row[3])
+	}
+	return row, e.unavailable(e.promised(row[:3]))
 }
 
 const settle = `UPDATE gated.gates SET settled = settled + (era = $2)::int FROM ` + settings + ` WHERE gate = $1 AND %s RETURNING era, settled`

@@ -103,18 +103,7 @@ func (e *Engine) Mend(ctx context.Context, from ledger.Position, era uint64, b l
 	if err != nil || next <= old {
 		return errors.Join(err, fmt.Errorf("%w: era %d does not follow on %d", ledger.ErrUnavailable, era, from.Era))
 	}
-	_, err = e.others.do(ctx, func(c *connection) error {
-		row, err := c.change(e.single, 1, func([]string) bool { return true }, fmt.Sprintf(raise, e.kept()), bytes(e.gate), integer(old), integer(next))
-		switch {
-		case err != nil:
-			return err
-		case row == nil:
-			return e.why(c, old)
-		case row[0] != string(integer(next).value):
-			return errors.New("the server answers with another era")
-		}
-		return nil
-	})
+	_, err = e.others.do(ctx, func(c *connection) error { return e.fence(c, raise, old, next, integer(next)) })
 	if err != nil {
 		return e.unavailable(err)
 	}
@@ -128,7 +117,7 @@ func (e *Engine) Mend(ctx context.Context, from ledger.Position, era uint64, b l
 	return err
 }
 
-// put runs a statement that keeps a base. It returns the row of one that changed nothing for a reason of its own.
+// put is keep for a base.
 func (e *Engine) put(ctx context.Context, sql string, b ledger.Base, body []byte, in uint64) (row []string, err error) {
 	n, era, err := numbers(b.Number, b.Era)
 	if err != nil {
@@ -138,36 +127,6 @@ func (e *Engine) put(ctx context.Context, sql string, b ledger.Base, body []byte
 	if err != nil {
 		return nil, err
 	}
-	sent, err := e.others.carry(ctx, len(body)+dropping, func(c *connection) (err error) {
-		row, err = c.change(e.single, 6, func(row []string) bool { return row[5] == "1" }, sql, bytes(e.gate), integer(n), integer(era),
-			bytes(b.Digest[:]), bytes(b.Body[:]), bytes(body), bytes(b.Signature), integer(now))
-		if err == nil && row != nil {
-			_, err = naturals(row[3:])
-		}
-		return err
-	})
-	var nothing errStatement
-	switch {
-	case !sent || errors.As(err, &nothing):
-		return nil, e.unavailable(err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %s", ledger.ErrInDoubt, e.says(err))
-	case row == nil:
-		return nil, fmt.Errorf("%w: it does not know this gate", ledger.ErrUnavailable)
-	case row[5] == "1":
-		return nil, nil
-	case row[3] != string(integer(now).value):
-		return nil, fenced(row[3])
-	}
-	return row, e.unavailable(e.promised(row[:3]))
-}
-
-// numbers are two bigints of PostgreSQL.
-func numbers(a, b uint64) (int64, int64, error) {
-	n, err := number(a)
-	if err != nil {
-		return 0, 0, err
-	}
-	m, err := number(b)
-	return n, m, err
+	return e.keep(ctx, e.others, len(body)+dropping, 6, now, sql, bytes(e.gate), integer(n), integer(era), bytes(b.Digest[:]), bytes(b.Body[:]),
+		bytes(body), bytes(b.Signature), integer(now))
 }

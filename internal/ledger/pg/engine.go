@@ -111,4 +111,14 @@ func number(n uint64) (int64, error) {
 	return int64(n), nil
 }
 
+// numbers are two bigints of PostgreSQL.
+func numbers(a, b uint64) (int64, int64, error) {
+	n, err := number(a)
+	if err != nil {
+		return 0, 0, err
+	}
+	m, err := number(b)
+	return n, m, err
+}
+
 var _ ledger.Engine = (*Engine)(nil)
