@@ -3,7 +3,6 @@ package store
 import (
 	"crypto/sha256"
 	"errors"
-	"hash"
 )
 
 // ErrTooLarge is returned if rows are more bytes than the caller takes.
@@ -42,10 +41,9 @@ func (tx *Tx) Sums(local []string) (here Place, sums []TableSum, err error) {
 	if here, err = tx.s.place(); err != nil {
 		return here, nil, err
 	}
-	var h hash.Hash
 	var row []byte
 	err = tx.s.eachTable(staying(local), func(table, query string) error {
-		h = sha256.New()
+		h := sha256.New()
 		t := TableSum{Table: table}
 		err := tx.s.eachRow(table, query, func(c Change) error {
 			t.Rows++

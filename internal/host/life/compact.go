@@ -25,7 +25,8 @@ func Compact(ctx context.Context, o LedgerOptions) (c Compacted, err error) {
 		if err != nil {
 			return err
 		}
-		image, sums, err := imageOf(ctx, l.Store)
+		var sums replayable
+		image, err := imageOf(ctx, l.Store, sums.read)
 		if err != nil {
 			return err
 		}
@@ -49,13 +50,13 @@ func Compact(ctx context.Context, o LedgerOptions) (c Compacted, err error) {
 	return c, err
 }
 
-// imageOf is all rows that travel, of one moment, with the place of that moment and the sums of the tables.
-func imageOf(ctx context.Context, s *store.Store) (image store.Kept, sums replayable, err error) {
+// imageOf is all rows that travel, with the place of that moment. More, if it is not nil, reads at the same moment.
+func imageOf(ctx context.Context, s *store.Store, more func(*store.Tx) error) (image store.Kept, err error) {
 	err = s.View(ctx, func(tx *store.Tx) (err error) {
-		if image, err = tx.Image(ledger.LocalNames(), ledger.MaxRows); err != nil {
+		if image, err = tx.Image(ledger.LocalNames(), ledger.MaxRows); err != nil || more == nil {
 			return err
 		}
-		return sums.read(tx)
+		return more(tx)
 	})
 	switch {
 	case errors.Is(err, store.ErrTooLarge):
@@ -64,5 +65,5 @@ func imageOf(ctx context.Context, s *store.Store) (image store.Kept, sums replay
 	case err == nil && image.Number == 0:
 		err = refusal.New(refusal.Conflict, "this gate is in no ledger yet").WithHint("gated migrate --to postgres begins one")
 	}
-	return image, sums, err
+	return image, err
 }

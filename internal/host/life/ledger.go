@@ -70,21 +70,27 @@ func withLedger(ctx context.Context, o LedgerOptions, do func(opened) error) err
 	if err != nil {
 		return err
 	}
-	if o.Engines == nil {
-		o.Engines = Postgres
-	}
 	here, err := look(ctx, o.StateDir)
 	if err != nil {
 		return err
 	}
-	if here.ID, err = here.Dir.Check(ctx, here.Store); err != nil {
-		return errors.Join(err, here.Close())
+	if here.ID, err = here.Dir.Check(ctx, here.Store); err == nil {
+		err = o.beside(ctx, c, here, do)
 	}
-	e, err := o.Engines(ctx, c, here.ID.Gate)
+	return errors.Join(err, here.Close())
+}
+
+// beside opens the ledger of a member whose state directory is open.
+func (o LedgerOptions) beside(ctx context.Context, c config.Store, here *Opened, do func(opened) error) error {
+	engines := o.Engines
+	if engines == nil {
+		engines = Postgres
+	}
+	e, err := engines(ctx, c, here.ID.Gate)
 	if err != nil {
-		return errors.Join(ledgerSays(here.Dir, err), here.Close())
+		return ledgerSays(here.Dir, err)
 	}
-	return errors.Join(ledgerSays(here.Dir, do(opened{here, c, e})), e.Close(), here.Close())
+	return errors.Join(ledgerSays(here.Dir, do(opened{here, c, e})), e.Close())
 }
 
 func (l opened) state(ctx context.Context) (s LedgerState, err error) {

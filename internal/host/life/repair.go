@@ -37,9 +37,6 @@ func RepairLedger(ctx context.Context, o RepairOptions) (r Repair, err error) {
 	if err != nil {
 		return r, err
 	}
-	if o.Engines == nil {
-		o.Engines = Postgres
-	}
 	dir, err := state.Open(o.StateDir, state.Options{})
 	if err != nil {
 		return r, err
@@ -49,17 +46,14 @@ func RepairLedger(ctx context.Context, o RepairOptions) (r Repair, err error) {
 	if err != nil {
 		return r, err
 	}
-	err = reading(ctx, dir, func(here *store.Store) (err error) {
+	err = reading(ctx, dir, func(here *store.Store) error {
 		if err := current(ctx, here); err != nil {
 			return err
 		}
-		e, err := o.Engines(ctx, c, id.Gate)
-		if err != nil {
-			return ledgerSays(dir, err)
-		}
-		defer func() { err = errors.Join(err, e.Close()) }()
-		r, err = opened{&Opened{Dir: dir, Store: here, ID: id}, c, e}.repair(ctx, o)
-		return ledgerSays(dir, err)
+		return o.beside(ctx, c, &Opened{Dir: dir, Store: here, ID: id}, func(l opened) (err error) {
+			r, err = l.repair(ctx, o)
+			return err
+		})
 	})
 	return r, err
 }
@@ -75,7 +69,7 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 	if err != nil {
 		return r, err
 	}
-	image, _, err := imageOf(ctx, l.Store)
+	image, err := imageOf(ctx, l.Store, nil)
 	if err != nil {
 		return r, err
 	}
@@ -129,11 +123,10 @@ func (l opened) goesOn(ctx context.Context, s ledger.Settings, here store.Place,
 	same := at.Number < here.Number || at == here
 	err = l.Store.View(ctx, func(tx *store.Tx) error {
 		head, err := audit.ReadHead(tx)
+		r.EntriesHere = head.Seq
 		if err != nil || there.Seq == 0 {
-			r.EntriesHere = head.Seq
 			return err
 		}
-		r.EntriesHere = head.Seq
 		texts, err := audit.Bodies(tx, there.Seq-1, 1)
 		if err != nil {
 			return err
