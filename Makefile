@@ -30,7 +30,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test matrix lint fuzz linear ledger ledger-faults loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -42,7 +42,7 @@ STAMP = -X gated/internal/base/version.tag=$(TAG) -X gated/internal/base/version
 # Static programs in bin/, without tables for debuggers. Traces of a crash and CPU profiles need
 # none of these.
 build: go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(STAMP)' -o bin/ ./cmd/...
+	$(GO) build -trimpath -ldflags '-s -w $(STAMP)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build
@@ -66,6 +66,11 @@ demo-debian: build
 demo-ha: go needs
 	$(GO) test -count=1 -timeout 10m -v -run 'TestDemo$$' ./internal/test/ha
 
+# One configuration for every build here, and for those that tests start. So each package is compiled once, and a second
+# checkout of the same commit compiles none. Nothing here needs C but the race detector.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+
 # The race detector looks at everything but SQLite's library, which is C that was
 # turned into Go, with locks of its own; half of a run would be spent there. No
 # package with generic code can be left out so: the linker keeps one copy of a
@@ -77,15 +82,28 @@ RACE = -race -gcflags='modernc.org/sqlite/lib=-race=false'
 needs:
 	@./scripts/needs.sh install || echo "without these, some tests are skipped" >&2
 
-# Every test, with the race detector where there is a C compiler, which it needs. Its
-# directories are the user's alone to write, because the daemon refuses others.
+# Runs go test, keeps its whole log, tells last what failed, and looks a second time at a test that failed alone (docs/testing.md).
+# STRICT=-strict takes a skipped test for a failure. The tests start go by its name.
+STRICT ?=
+suite = $(GO) build -o bin/suite ./internal/test/suite && umask 022 && PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite $(STRICT) -- -vet=off -timeout 30m
+
+# Half of the long packages wait for processes and servers. So more of them run side by side than there are processors, and
+# the longest begin first.
+SIDE_BY_SIDE ?= 4
+LONGEST = $(addprefix gated/internal/,ledger/pg test/crash test/matrix host/daemon test/ha) gated/cmd/gated $(addprefix gated/internal/,base/store host/hub/hubpg driver/proxmox driver/libvirt)
+
+# Every test, without the race detector; make lint vets the code. The files of the tests are the user's alone to write,
+# because the daemon refuses others.
 test: needs
-	@umask 022; if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
-		set -x; CGO_ENABLED=1 $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) ./...; \
-	else \
-		echo "no C compiler ($$($(GO) env CC)): the tests run without the race detector" >&2; \
-		set -x; CGO_ENABLED=0 $(GO) test -timeout 30m $(TESTFLAGS) ./...; \
-	fi
+	$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
+
+# Every test with the race detector, which takes three times as long.
+test-race: needs
+	CGO_ENABLED=1; export CGO_ENABLED; $(suite) $(RACE) $(TESTFLAGS) -- $(LONGEST) ./...
+
+# What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
+check-all: go
+	./.ci/run --rest
 
 # The adversarial matrix alone; docs/matrix.md says how to read it.
 matrix:
@@ -99,8 +117,8 @@ lint:
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	CGO_ENABLED=0 GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
-	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./cmd/opsign
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
+	GOOS=darwin $(GO) vet ./cmd/opsign
 	cd tools && $(GO) vet ./... && $(GO) test ./...
 
 # Every fuzz target of the module, one after the other.
@@ -135,12 +153,12 @@ ledger-faults: needs
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.
 loss:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
+	$(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
 
 # Each mend taken out in turn, and searched for until the oracle finds it. About
 # twenty minutes.
 loss-planted:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
+	$(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
 
 # Random kills for so long; a line a minute, and the totals.
 soak:
@@ -155,12 +173,12 @@ reliability:
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
 # that every part runs to its end, in less than a minute.
 bench: build
-	CGO_ENABLED=0 $(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
+	$(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
 
 # Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
 # run installs them into the user's cache; without npm it says so, and runs none.
 harness:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 15m ./internal/test/harness -products $(HARNESSFLAGS)
+	$(GO) test -count=1 -v -timeout 15m ./internal/test/harness -products $(HARNESSFLAGS)
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
 # another architecture compiles everything once more.

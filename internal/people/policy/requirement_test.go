@@ -51,13 +51,15 @@ func with(rules ...policy.Rule) policy.Policy {
 
 var anyLabels = rapid.SampledFrom([]map[string]string{nil, {}, {"tier": "prod"}, {"tier": "pre", "site": "x"}, {"tier": "prod", "site": "x"}, {"tier": "test"}})
 
+// touched draws the roles whose lines a rotation changes.
+var touched = rapid.SliceOfNDistinct(rapid.SampledFrom([]op.Role{op.Operational, op.Coordination, op.Recovery, manager, "on-call"}), 1, 3, rapid.ID)
+
 var subject = rapid.Custom(func(t *rapid.T) policy.Subject {
 	s := policy.Subject{Spec: rapid.SampledFrom(op.Catalogue()).Draw(t, "op")}
 	if s.Spec.Kind == op.KindTrust {
 		s.Target = op.Signers
-		touched := rapid.SliceOfNDistinct(rapid.SampledFrom([]op.Role{op.Operational, op.Coordination, op.Recovery, manager, "on-call"}), 1, 3, rapid.ID)
-		s.Rotation = &policy.Rotation{Roles: touched.Draw(t, "touched")}
-		s.Rotation.Reserved = slices.Contains(s.Rotation.Roles, op.Recovery) || rapid.IntRange(0, 4).Draw(t, "reserved") == 0
+		roles := touched.Draw(t, "touched")
+		s.Rotation = &policy.Rotation{Roles: roles, Reserved: slices.Contains(roles, op.Recovery) || rapid.IntRange(0, 4).Draw(t, "reserved") == 0}
 		return s
 	}
 	s.Target = op.Target{Kind: s.Spec.Kind, Name: rapid.SampledFrom([]string{"db-1", "web-2"}).Draw(t, "name")}

@@ -31,7 +31,7 @@ func TestRecoveryRotatesAlone(t *testing.T) {
 // TestAReservedRotationIsForRecovery is the policy's part of matrix row S22.
 func TestAReservedRotationIsForRecovery(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := subject.Filter(func(s policy.Subject) bool { return s.Rotation != nil && s.Rotation.Reserved }).Draw(t, "rotation")
+		s := rotation(t, true, touched.Draw(t, "touched")...)
 		r := with(rules.Draw(t, "rules")...).Requirement(s)
 		require.Equal(t, []op.Role{op.Recovery}, r.Roles())
 		require.Len(t, r.Ways, 1)

@@ -20,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// deadline bounds all stories of a package: a program that hangs is ended with
-// its stacks shown.
-const deadline = 8 * time.Minute
+// deadline bounds each story from its own begin: a program that hangs is ended with
+// its stacks shown. The longest story takes a minute of an idle machine.
+const deadline = 10 * time.Minute
 
 // Main is a program's TestMain: it makes the test binary the program itself
 // where a story runs it, so that it is built as the tests are (-race, -cover).
@@ -62,18 +62,35 @@ func Run(t *testing.T, dir string, others ...string) {
 	for _, name := range others {
 		build(t, bin, name)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                dir,
-		WorkdirRoot:        root,
-		RequireUniqueNames: true,
-		Deadline:           time.Now().Add(deadline),
-		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "device": device, "capture": capture, "answer": answer,
-			"talk": talk, "actor": enter, "as": as, "shows": shows, "ended": ended, "signal": signal,
-		},
-	})
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no story in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			testscript.RunT(alone{t}, testscript.Params{
+				Files:              []string{file},
+				WorkdirRoot:        root,
+				RequireUniqueNames: true,
+				Deadline:           time.Now().Add(deadline),
+				Setup:              func(e *testscript.Env) error { return setup(e, bin) },
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "device": device, "capture": capture, "answer": answer,
+					"talk": talk, "actor": enter, "as": as, "shows": shows, "ended": ended, "signal": signal,
+				},
+			})
+		})
+	}
 }
+
+// alone is a test that is one story. testscript has one deadline for all the files
+// that it is given, so it is given one, in a test that has begun.
+type alone struct{ *testing.T }
+
+func (t alone) Run(_ string, story func(testscript.T)) { story(t) }
+func (t alone) Parallel()                              {}
+func (t alone) Verbose() bool                          { return testing.Verbose() }
 
 // shortDir makes a directory so short that a socket below it fits into
 // sun_path's 108 bytes (unix(7)); t.TempDir has the test's whole name in it.

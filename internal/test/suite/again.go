@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// looks is how often a test that failed has to pass alone.
+const looks = 3
+
+// mostLooks is how many failures are looked at again. More are no accident.
+const mostLooks = 5
+
+// unforgiven are the packages whose failures always count, with those below them: what they protect is lost only once.
+var unforgiven = []string{
+	"gated/internal/authz", "gated/internal/gate", "gated/internal/host/fsck", "gated/internal/ledger", "gated/internal/nonce",
+	"gated/internal/test/crash", "gated/internal/test/faults", "gated/internal/test/linear", "gated/internal/test/loss", "gated/internal/test/matrix",
+}
+
+// noSecondLook says why these failures are final, and nothing if they may be looked at again. One that is final makes all final,
+// because the run fails then.
+func noSecondLook(failures []failure) string {
+	if len(failures) > mostLooks {
+		return fmt.Sprintf("no second look: %d tests failed, which is more than %d", len(failures), mostLooks)
+	}
+	for _, f := range failures {
+		switch {
+		case f.test == "":
+			return "no second look: " + f.pkg + " failed as a whole"
+		case f.crashed:
+			return "no second look: " + f.pkg + " had a race, a panic or a time-out"
+		case slices.ContainsFunc(unforgiven, func(p string) bool { return f.pkg == p || strings.HasPrefix(f.pkg, p+"/") }):
+			return "no second look: the tests of " + f.pkg + " have none"
+		}
+	}
+	return ""
+}
+
+// again runs a test alone, and says whether it passed each time. go test takes it for passed if no test has the name, so
+// the passes are counted.
+func again(ctx context.Context, log io.Writer, flags []string, f failure) bool {
+	r := newReader(log, io.Discard)
+	args := slices.Concat(flags, []string{"-count", fmt.Sprint(looks), "-failfast", "-run", pattern(f.test), f.pkg})
+	if goTest(ctx, r, args) != nil || len(r.failures) > 0 || len(r.crashed) > 0 {
+		return false
+	}
+	return r.passes[f.name()] == looks
+}
+
+// pattern is the -run expression of one test, whose parts are compared one by one.
+func pattern(test string) string {
+	parts := strings.Split(test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := run(ctx, os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		os.Exit(2)
+	}
+	if !passed {
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	log    string
+	strict bool
+	flags  []string // go test's
+	pkgs   []string
+}
+
+func commandLine(args []string) (options, error) {
+	var o options
+	own := flag.NewFlagSet("suite", flag.ContinueOnError)
+	own.SetOutput(io.Discard)
+	own.StringVar(&o.log, "log", "", "")
+	own.BoolVar(&o.strict, "strict", false, "")
+	if err := own.Parse(args); err != nil {
+		return options{}, err
+	}
+	split := slices.Index(own.Args(), "--")
+	if split < 0 || split == own.NArg()-1 {
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] -- FLAG... -- PACKAGE...")
+	}
+	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
+	return o, nil
+}
+
+// run is the whole of it. It says whether all passed.
+func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
+	o, err := commandLine(args)
+	if err != nil {
+		return false, err
+	}
+	log, err := openLog(o.log)
+	if err != nil {
+		return false, err
+	}
+	defer log.Close()
+	fmt.Fprintln(out, "the whole log:", log.Name())
+
+	first := newReader(log, out)
+	ended := goTest(ctx, first, slices.Concat(o.flags, o.pkgs))
+	if ctx.Err() != nil {
+		return false, errors.New("it was ended")
+	}
+	r := report{reader: first, strict: o.strict}
+	if ended != nil && len(first.failures) == 0 {
+		r.other = fmt.Sprintf("go test: %v, and no test failed", ended)
+	}
+	if why := noSecondLook(first.failures); why != "" {
+		fmt.Fprintln(out, why)
+	} else {
+		for i, f := range first.failures {
+			fmt.Fprintf(out, "a second look at %s\n", f.name())
+			first.failures[i].unsteady = again(ctx, log, o.flags, f)
+		}
+	}
+	return r.print(out), nil
+}
+
+func openLog(path string) (*os.File, error) {
+	if path == "" {
+		return os.CreateTemp("", "gated-test-*.log")
+	}
+	return os.Create(path)
+}
+
+// goTest runs go test -json, whose lines r reads. What go itself writes to standard error is read as lines too.
+func goTest(ctx context.Context, r *reader, args []string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Stdout, cmd.Stderr = r, r // one pipe, because both are the same
+	err := cmd.Run()
+	r.end()
+	return err
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action      string  `json:"Action"` // start, run, output, pass, fail, skip, build-output, build-fail
+	Package     string  `json:"Package"`
+	ImportPath  string  `json:"ImportPath"` // of build-output
+	Test        string  `json:"Test"`
+	Output      string  `json:"Output"`
+	Elapsed     float64 `json:"Elapsed"` // seconds
+	FailedBuild string  `json:"FailedBuild"`
+}
+
+// failure is a test that failed, or a package that failed without one.
+type failure struct {
+	pkg      string
+	test     string // empty for a package
+	said     string
+	crashed  bool // a race, a panic or a time-out somewhere in the package
+	unsteady bool // it passed each time alone
+}
+
+func (f failure) name() string { return strings.TrimSpace(f.pkg + " " + f.test) }
+
+// reader counts what go test -json writes to it.
+type reader struct {
+	log, progress io.Writer
+	partial       []byte // a line that has not ended
+
+	passed, inapplicable int
+	skipped              []failure
+	failures             []failure
+
+	passes  map[string]int           // by failure.name
+	logged  map[string]*bytes.Buffer // by package that has not ended: the log has one package after the other
+	said    map[[2]string]*tail      // of tests and packages that have not ended, and of builds
+	failing map[string][]string      // a package's tests that failed, children first
+	crashed map[string]bool
+}
+
+func newReader(log, progress io.Writer) *reader {
+	return &reader{log: log, progress: progress, passes: map[string]int{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
+}
+
+// Write takes the next bytes of go test's output.
+func (r *reader) Write(p []byte) (int, error) {
+	r.partial = append(r.partial, p...)
+	for {
+		line, rest, ended := bytes.Cut(r.partial, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		r.line(line)
+		r.partial = rest
+	}
+}
+
+// end is called after the last byte.
+func (r *reader) end() {
+	if len(r.partial) > 0 {
+		r.line(r.partial)
+		r.partial = nil
+	}
+	for pkg := range r.logged {
+		r.flush(pkg)
+	}
+}
+
+// flush writes what a package said into the log.
+func (r *reader) flush(pkg string) {
+	if b := r.logged[pkg]; b != nil {
+		r.log.Write(b.Bytes())
+		delete(r.logged, pkg)
+	}
+}
+
+// line reads one line. What is no event is go's own word, as of a package that is not there.
+func (r *reader) line(line []byte) {
+	var e event
+	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil {
+		fmt.Fprintf(r.log, "%s\n", line)
+		fmt.Fprintf(r.progress, "%s\n", line)
+		return
+	}
+	switch e.Action {
+	case "output", "build-output":
+		r.output(e)
+	case "pass", "fail", "skip":
+		r.ended(e)
+	}
+}
+
+// crash finds what no second look excuses.
+var crash = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: |SIG[A-Z]+: )|race detected during execution of test|test timed out`)
+
+func (r *reader) output(e event) {
+	pkg := e.Package
+	if e.Action == "build-output" {
+		pkg = e.ImportPath
+	}
+	if r.logged[pkg] == nil {
+		r.logged[pkg] = &bytes.Buffer{}
+	}
+	r.logged[pkg].WriteString(e.Output)
+	key := [2]string{pkg, e.Test}
+	if r.said[key] == nil {
+		r.said[key] = &tail{}
+	}
+	r.said[key].add(e.Output)
+	if crash.MatchString(e.Output) {
+		r.crashed[e.Package] = true
+	}
+	if strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "FAIL\t") || strings.HasPrefix(e.Output, "matrix: ") {
+		io.WriteString(r.progress, e.Output)
+	}
+}
+
+func (r *reader) ended(e event) {
+	key := [2]string{e.Package, e.Test}
+	said := r.said[key].String()
+	delete(r.said, key)
+	switch {
+	case e.Test == "":
+		r.flush(e.Package)
+		r.packageEnded(e, said)
+	case e.Action == "pass":
+		r.passed++
+		r.passes[failure{pkg: e.Package, test: e.Test}.name()]++
+	case e.Action == "skip" && strings.Contains(said, ": does not apply: "):
+		r.inapplicable++ // a case of a suite that is about what a back end does not have
+	case e.Action == "skip":
+		r.skipped = append(r.skipped, failure{pkg: e.Package, test: e.Test, said: said})
+	default:
+		r.testFailed(e, said)
+	}
+}
+
+// testFailed keeps a test that failed. A test whose subtest failed failed because of that, and is no failure of its own.
+func (r *reader) testFailed(e event, said string) {
+	for _, test := range r.failing[e.Package] {
+		if strings.HasPrefix(test, e.Test+"/") {
+			return
+		}
+	}
+	r.failing[e.Package] = append(r.failing[e.Package], e.Test)
+	r.failures = append(r.failures, failure{pkg: e.Package, test: e.Test, said: said})
+}
+
+// packageEnded marks the failures of a package that crashed. A package that failed without a test is a failure itself:
+// it was not built, it exited, or a test in it never ended.
+func (r *reader) packageEnded(e event, said string) {
+	for i := range r.failures {
+		if r.failures[i].pkg == e.Package {
+			r.failures[i].crashed = r.crashed[e.Package]
+		}
+	}
+	var unended strings.Builder
+	for key, t := range r.said {
+		if key[0] == e.Package {
+			unended.WriteString(t.String())
+			delete(r.said, key)
+		}
+	}
+	if e.Action != "fail" || len(r.failing[e.Package]) > 0 {
+		return
+	}
+	if t := r.said[[2]string{e.FailedBuild, ""}]; t != nil {
+		said = t.String() + said
+	}
+	r.failures = append(r.failures, failure{pkg: e.Package, said: unended.String() + said, crashed: r.crashed[e.Package]})
+}
+
+// tail keeps the begin and the end of a text.
+type tail struct {
+	begin, end []byte
+	left       bool
+}
+
+// keep is how many bytes of each end of a text are kept.
+const keep = 20000
+
+func (t *tail) add(s string) {
+	room := min(len(s), keep-len(t.begin))
+	t.begin, s = append(t.begin, s[:room]...), s[room:]
+	t.end = append(t.end, s...)
+	if over := len(t.end) - keep; over > 0 {
+		t.end, t.left = t.end[over:], true
+	}
+}
+
+func (t *tail) String() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.left:
+		return string(t.begin) + "\n[…]\n" + string(t.end)
+	}
+	return string(t.begin) + string(t.end)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// module makes a module with these test files, and has the test run in it. Each package is named by its directory.
+func module(t *testing.T, tests map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	write("go.mod", "module gated\n\ngo 1.26\n")
+	for pkg, body := range tests {
+		write(pkg+"/x_test.go", "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Getpid\n\n"+body)
+	}
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "")
+	t.Setenv("GOWORK", "off")
+}
+
+// suite runs it in the module, and returns what it printed.
+func suite(t *testing.T, flags ...string) (bool, string) {
+	t.Helper()
+	var out bytes.Buffer
+	args := append([]string{"-log", filepath.Join(t.TempDir(), "log")}, flags...)
+	passed, err := run(context.Background(), append(args, "--", "-vet=off", "--", "./..."), &out)
+	require.NoError(t, err)
+	return passed, out.String()
+}
+
+// failing is a test that fails in the runs that have a minus sign: "-+++" fails once. It counts its runs in a file.
+func failing(runs, how string) string {
+	return fmt.Sprintf(`
+func TestIt(t *testing.T) {
+	before, _ := os.ReadFile("runs")
+	os.WriteFile("runs", append(before, 'x'), 0o600)
+	t.Run("a part: 1", func(t *testing.T) {
+		if runs := %q; len(before) >= len(runs) || runs[len(before)] == '-' {
+			%s
+		}
+	})
+}
+`, runs, how)
+}
+
+func TestWhatPasses(t *testing.T) {
+	module(t, map[string]string{"a": "func TestA(t *testing.T) {}", "b": "func TestB(t *testing.T) { t.Run(\"c\", func(*testing.T) {}) }"})
+	passed, out := suite(t)
+	require.True(t, passed, out)
+	require.Contains(t, out, "ok  \tgated/a")
+	require.True(t, strings.HasSuffix(out, "\n3 passed, 0 failed, 0 unsteady, 0 skipped, 0 do not apply\n"), out)
+}
+
+// TestSecondLooks: a test has one only if it failed by accident, and passes only if it passes each time.
+func TestSecondLooks(t *testing.T) {
+	for _, c := range []struct {
+		name, pkg, body string
+		passes          bool
+		says            string
+	}{
+		{"once", "a", failing("-+++", `t.Error("busy")`), true, "UNSTEADY gated/a TestIt/a_part:_1 failed, and then passed 3 times alone:\n"},
+		{"always", "a", failing("----", `t.Error("wrong")`), false, "FAILED gated/a TestIt/a_part:_1\n"},
+		{"in the last look", "a", failing("-++-", `t.Error("wrong")`), false, "0 unsteady"},
+		{"in the first look", "a", failing("--++", `t.Error("wrong")`), false, "0 unsteady"},
+		{"a panic", "a", failing("-+++", `panic("wrong")`), false, "no second look: gated/a had a race, a panic or a time-out"},
+		{"a race", "a", failing("-+++", `println("WARNING: DATA RACE"); t.Error("race")`), false, "no second look"},
+		{"an exit", "a", failing("-+++", `os.Exit(3)`), false, "no second look"},
+		{"a test that is gone", "a", `
+func TestIt(t *testing.T) {
+	before, _ := os.ReadFile("runs")
+	os.WriteFile("runs", append(before, 'x'), 0o600)
+	if len(before) == 0 {
+		t.Run("first", func(t *testing.T) { t.Error("wrong") })
+	}
+}`, false, "FAILED gated/a TestIt/first"},
+		{"the gate", "internal/gate", failing("-+++", `t.Error("wrong")`), false, "no second look: the tests of gated/internal/gate have none"},
+		{"below the ledger", "internal/ledger/pg", failing("-+++", `t.Error("wrong")`), false, "no second look: the tests of gated/internal/ledger/pg have none"},
+		{"beside the gate", "internal/gateway", failing("-+++", `t.Error("busy")`), true, "UNSTEADY gated/internal/gateway "},
+		{"no program", "a", "func TestIt(t *testing.T) { undefined() }", false, "undefined: undefined"},
+		{"too many", "a", `
+func TestIt(t *testing.T) {
+	for _, name := range []string{"1", "2", "3", "4", "5", "6"} {
+		t.Run(name, func(t *testing.T) { t.Error("wrong") })
+	}
+}`, false, "no second look: 6 tests failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			module(t, map[string]string{c.pkg: c.body, "other": "func TestOther(t *testing.T) {}"})
+			passed, out := suite(t)
+			require.Equal(t, c.passes, passed, out)
+			require.Contains(t, out, c.says)
+		})
+	}
+}
+
+// TestSkipped: with -strict none may be, but for what does not apply.
+func TestSkipped(t *testing.T) {
+	module(t, map[string]string{"a": `
+func TestA(t *testing.T) { t.Skip("there is no libvirt") }
+func TestB(t *testing.T) { t.Skip("does not apply: it has no disks") }
+func TestC(t *testing.T) {}
+`})
+	passed, out := suite(t)
+	require.True(t, passed, out)
+	require.Contains(t, out, "\n1 passed, 0 failed, 0 unsteady, 1 skipped, 1 do not apply\n")
+	passed, out = suite(t, "-strict")
+	require.False(t, passed, out)
+	require.Contains(t, out, "FAILED gated/a TestA\n    it was skipped, and none may be:\n")
+	require.NotContains(t, out, "TestB")
+}
+
+func TestNothingRan(t *testing.T) {
+	module(t, map[string]string{"a": "func helper(*testing.T) {}"})
+	passed, out := suite(t)
+	require.False(t, passed)
+	require.Contains(t, out, "no test ran")
+}
+
+// TestWhatFailedIsLast: in at most 100 lines, with the begin of what each said.
+func TestWhatFailedIsLast(t *testing.T) {
+	module(t, map[string]string{"a": `
+func TestA(t *testing.T) {
+	for range 5000 {
+		t.Log("a line")
+	}
+	t.Error("the reason")
+}
+func TestB(t *testing.T) { t.Error("another"); panic("no second look") }
+`})
+	passed, out := suite(t)
+	require.False(t, passed)
+	_, last, found := strings.Cut(out, "do not apply\n")
+	require.True(t, found)
+	require.LessOrEqual(t, strings.Count(last, "\n"), mostLines)
+	for _, want := range []string{"FAILED gated/a TestA\n", "FAILED gated/a TestB\n", "the reason", "another"} {
+		require.Contains(t, last, want)
+	}
+}
+
+// TestManyFailures: the first have their texts, others a name, and the rest a number.
+func TestManyFailures(t *testing.T) {
+	body := ""
+	for n := range 50 {
+		body += fmt.Sprintf("func Test%d(t *testing.T) { t.Error(\"the reason\") }\n", n)
+	}
+	module(t, map[string]string{"a": body})
+	passed, out := suite(t)
+	require.False(t, passed)
+	_, last, _ := strings.Cut(out, "do not apply\n")
+	require.LessOrEqual(t, strings.Count(last, "\n"), mostLines)
+	require.Equal(t, mostTexts, strings.Count(last, "the reason"), last)
+	require.Equal(t, mostTexts+mostLines/4, strings.Count(last, "FAILED gated/a Test"), last)
+	require.True(t, strings.HasSuffix(last, "\nand 17 more\n"), last)
+}
+
+func TestTheCommandLine(t *testing.T) {
+	for _, args := range [][]string{{}, {"./..."}, {"--", "./..."}, {"--", "--"}, {"-unknown", "--", "--", "./..."}} {
+		_, err := commandLine(args)
+		require.Error(t, err, args)
+	}
+	o, err := commandLine([]string{"-strict", "-log", "x", "--", "-p", "4", "--", "./...", "./a"})
+	require.NoError(t, err)
+	require.Equal(t, options{log: "x", strict: true, flags: []string{"-p", "4"}, pkgs: []string{"./...", "./a"}}, o)
+}
