@@ -24,6 +24,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/members"
 	"gated/internal/test/must"
+	"gated/internal/test/ports"
 )
 
 // certificate makes a member's certificate and key, and returns the files and the fingerprint.
@@ -35,13 +36,6 @@ func certificate(w *world, name string, until time.Time) (crt, key, fingerprint 
 	crt = w.file(name+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	key = w.file(name+".key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})))
 	return crt, key, members.Fingerprint(must.Get(x509.ParseCertificate(der))(w.t))
-}
-
-// freePort returns an address of this host that no program listens on.
-func freePort(t *testing.T) string {
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
 }
 
 // forwarding is a group whose standby forwards its callers' calls.
@@ -56,7 +50,7 @@ func newForwarding(t *testing.T) *forwarding {
 	g := &forwarding{group: newFirst(t), address: map[string]string{}, files: map[string][2]string{}, prints: map[string]string{}}
 	for _, m := range []*groupMember{g.first, g.second} {
 		crt, key, fp := certificate(m.world, m.name, time.Now().Add(time.Hour))
-		g.address[m.name], g.files[m.name], g.prints[m.name] = freePort(t), [2]string{crt, key}, fp
+		g.address[m.name], g.files[m.name], g.prints[m.name] = fmt.Sprintf("127.0.0.1:%d", ports.Free(t)), [2]string{crt, key}, fp
 	}
 	g.second.signer = g.first.signer
 	g.write(g.first)
@@ -91,9 +85,10 @@ func (g *forwarding) write(m *groupMember) {
 
 // begin starts both, the first one as the active member, which takes calls then.
 func (g *forwarding) start() {
+	from := len(g.first.log.String())
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
-	g.first.log.await(g.t, 0, "other members' calls are answered")
+	g.first.log.await(g.t, from, "other members' calls are answered")
 }
 
 // who is the caller of this test on a member's socket.
@@ -181,6 +176,7 @@ func TestATakeoverTurnsTheWayAround(t *testing.T) {
 
 func TestAnActiveMemberThatIsGoneIsNamed(t *testing.T) {
 	g := newForwarding(t)
+	g.first.leases("30s") // the standby takes over after that
 	g.start()
 	g.first.end()
 	_, err := g.second.client.Submit(t.Context(), ask("guest.create", "web"), "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/ports"
 )
 
 const contrib = "../../../contrib/prometheus"
@@ -154,10 +155,7 @@ func TestARealPrometheusScrapesIt(t *testing.T) {
 		_, _ = w.Write(New(codes()).Text(sample()))
 	}))
 	defer gate.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	at := free.Addr().String()
-	require.NoError(t, free.Close())
+	at := fmt.Sprintf("127.0.0.1:%d", ports.Free(t))
 	dir := t.TempDir()
 	rules, err := filepath.Abs(filepath.Join(contrib, "gated.rules.yml"))
 	require.NoError(t, err)

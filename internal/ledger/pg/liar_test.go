@@ -152,7 +152,7 @@ func (l *liar) answer(b *pgproto3.Backend, sql string) {
 }
 
 func (l *liar) settings() pg.Settings {
-	return pg.Settings{Connection: fmt.Sprintf("host=127.0.0.1 port=%d user=gated dbname=postgres sslmode=disable", l.port), Gate: "one", Limit: time.Second}
+	return pg.Settings{Connection: fmt.Sprintf("host=127.0.0.1 port=%d user=gated dbname=postgres sslmode=disable", l.port), Gate: "one", Limit: 10 * time.Second}
 }
 
 // calls runs each call of an engine, and returns the errors by the statement that they need most.

@@ -86,7 +86,7 @@ func TestASecondHostHasItsTurn(t *testing.T) {
 			ports = append(ports, p.Port)
 		}
 		s := newSingle(t, c.DSN())
-		s.Connection, s.Limit = postgres.DSN(append(ports, c.Port)...)+" connect_timeout=60", 3*time.Second
+		s.Connection, s.Limit = postgres.DSN(append(ports, c.Port)...)+" connect_timeout=60", 12*time.Second
 		e := open(t, s)
 		p := must.Get(e.Position(t.Context()))(t)
 		require.Zero(t, p.Last)

@@ -48,8 +48,8 @@ type machine struct {
 	env     []string // more of it than every program gets
 
 	cmd    *exec.Cmd
-	notify *net.UnixConn
-	log    lifeLog // of the life that is or was
+	notify *net.UnixConn // of this life alone: an earlier one may have said more than was read
+	log    lifeLog       // of the life that is or was
 	ended  chan error
 }
 
@@ -89,8 +89,6 @@ func newMachineOn(t *testing.T, store, program string, keep time.Duration, signe
 	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client = must.Get(client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }}))(t)
-	path := filepath.Join(dir, "n")
-	m.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	return m
 }
 
@@ -122,10 +120,14 @@ func (m *machine) start() {
 // ready, or why it ended.
 func (m *machine) begin() error {
 	m.log.Reset()
+	notify, err := m.listen()
+	if err != nil {
+		return err
+	}
 	cmd, ended := exec.Command(m.program, "serve", "--state", m.state, "--socket", m.socket), make(chan error, 1)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(m.dir, "n")}, m.env...)
 	cmd.Stderr = &m.log
-	if err := errors.Join(m.notify.SetReadDeadline(time.Now().Add(patience)), cmd.Start()); err != nil {
+	if err := errors.Join(notify.SetReadDeadline(time.Now().Add(patience)), cmd.Start()); err != nil {
 		return err
 	}
 	m.cmd, m.ended = cmd, ended
@@ -133,21 +135,35 @@ func (m *machine) begin() error {
 	go func() {
 		err := cmd.Wait()
 		close(gone)
-		_ = m.notify.SetReadDeadline(time.Unix(1, 0)) // who waits for it need not
+		_ = notify.SetReadDeadline(time.Unix(1, 0)) // the wait below is over
 		ended <- err
 	}()
 	for buf := make([]byte, 512); ; {
-		n, err := m.notify.Read(buf)
+		n, err := notify.Read(buf)
 		switch {
 		case err == nil && string(buf[:n]) == "READY=1":
 			return m.decides(gone)
-		case err == nil: // what an earlier life said at its end
+		case err == nil: // no other word says that it serves
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		default:
 			return m.notReady(gone)
 		}
 	}
+}
+
+// listen makes the socket at which the next life of the daemon tells how it stands.
+func (m *machine) listen() (*net.UnixConn, error) {
+	if m.notify != nil {
+		_ = m.notify.Close() // of the last life
+	}
+	path := filepath.Join(m.dir, "n")
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	m.notify = notify
+	return notify, err
 }
 
 // decides waits until a member of a ledger decides: it may have to wait for the lease of its own last life.

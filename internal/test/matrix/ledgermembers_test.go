@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -338,7 +339,12 @@ func (g *ledgerGate) envelope(m *memberDaemon, request string) api.Envelope {
 	return api.EnvelopeOf(payload, g.alice.sign(g.t, op.Operational, payload))
 }
 
-// approve sends alice's approval of the victim's end.
+// approve hands alice's approval in. A member that found meanwhile that it may decide no more ends, perhaps before it answers.
 func (m *memberDaemon) approve() error {
-	return failure(m.client.Approve(m.t.Context(), m.request, m.signed))
+	err := failure(m.client.Approve(m.t.Context(), m.request, m.signed))
+	var ended *client.Unreachable
+	if errors.As(err, &ended) {
+		return refusal.New(refusal.Unavailable, "%v", ended)
+	}
+	return err
 }

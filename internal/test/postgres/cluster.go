@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"gated/internal/test/ports"
 )
 
 // bin has Debian's programs of PostgreSQL 15.
@@ -63,7 +64,7 @@ func PrimaryOn(t testing.TB, parent string, lines ...string) *Cluster {
 
 func primaryIn(t testing.TB, dir string, lines ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{Port: freePort(t), name: "first", dir: dir}
+	c := &Cluster{Port: ports.Free(t), name: "first", dir: dir}
 	run(t, "initdb", "-D", c.data(), "-U", owner, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
 	c.configure(t, lines...)
 	c.Start(t)
@@ -75,7 +76,7 @@ func primaryIn(t testing.TB, dir string, lines ...string) *Cluster {
 // ends with the test.
 func (c *Cluster) Standby(t testing.TB, name string, follows int, lines ...string) *Cluster {
 	t.Helper()
-	s := &Cluster{Port: freePort(t), name: name, dir: directory(t)}
+	s := &Cluster{Port: ports.Free(t), name: name, dir: directory(t)}
 	run(t, "pg_basebackup", "-d", c.DSN(), "-D", s.data(), "-X", "stream", "-c", "fast", "--no-sync")
 	ok(t, os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600))
 	s.configure(t, append([]string{fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s application_name=%s'", follows, owner, name),
@@ -230,14 +231,6 @@ func run(t testing.TB, program string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", program, err, out)
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
-	defer func() { ok(t, l.Close()) }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func ok(t testing.TB, err error) {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"gated/internal/test/ports"
 )
 
 // PgBouncer starts a pooler in front of a cluster, with the pool mode, and returns its port. It drops the settings of a
@@ -18,7 +20,7 @@ func PgBouncer(t testing.TB, c *Cluster, mode, ignores string) int {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("needs PgBouncer: scripts/needs.sh install")
 	}
-	dir, port := directory(t), freePort(t)
+	dir, port := directory(t), ports.Free(t)
 	settings := filepath.Join(dir, "pgbouncer.ini")
 	ok(t, os.WriteFile(settings, fmt.Appendf(nil, `[databases]
 postgres = host=127.0.0.1 port=%d user=%s
