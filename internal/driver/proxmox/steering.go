@@ -1,11 +1,11 @@
 package proxmox
 
-import "gated/internal/driver"
+import "gated/internal/agents/steer"
 
-var _ driver.Steerer = (*Driver)(nil)
+var _ steer.Steerer = (*Driver)(nil)
 
 // Steering returns the commands that take a guest. They name it by its number, and gated by its name.
-func (*Driver) Steering() []driver.Steering {
-	return []driver.Steering{driver.Steers("guest.destroy", "", "qm destroy {id} *", "qm destroy * {id} *",
+func (*Driver) Steering() []steer.Operation {
+	return []steer.Operation{steer.InPlaceOf("guest.destroy", "", "qm destroy {id} *", "qm destroy * {id} *",
 		"pct destroy {id} *", "pct destroy * {id} *")}
 }

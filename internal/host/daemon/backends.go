@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gated/client/api"
+	"gated/internal/agents/steer"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
@@ -70,7 +71,7 @@ func (d *daemon) openBackends(ctx context.Context) (*backends, error) {
 			return nil, err
 		}
 		members = append(members, one)
-		if s, ok := one.(driver.Steerer); ok {
+		if s, ok := one.(steer.Steerer); ok {
 			b.steers = append(b.steers, service.SteeringOf(name, s.Steering())...)
 		}
 	}

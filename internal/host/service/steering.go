@@ -7,12 +7,11 @@ import (
 	"gated/client/api"
 	"gated/internal/agents/steer"
 	"gated/internal/base/op"
-	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 )
 
 // SteeringOf puts the rules of a back end on the wire.
-func SteeringOf(backend string, rules []driver.Steering) []api.SteeringRule {
+func SteeringOf(backend string, rules []steer.Operation) []api.SteeringRule {
 	var out []api.SteeringRule
 	for _, r := range rules {
 		out = append(out, api.SteeringRule{From: backend, InsteadOf: texts(r.Patterns), Below: r.Below, Op: r.Op, Hole: r.Name,

@@ -29,9 +29,11 @@ func init() {
 	case kind == "":
 	case kind == "memory":
 		storetest.Below = func(path string, o *store.Options) func() []storetest.Problem { return below(path, o, inMemory) }
+	case onPostgres && onServer == nil:
+		panic(variable + "=" + kind + " needs tests with -tags ledgerpg")
 	case onPostgres:
 		storetest.Below = func(path string, o *store.Options) func() []storetest.Problem {
-			return below(path, o, inPostgres(connection))
+			return below(path, o, onServer(connection))
 		}
 	default:
 		panic(variable + "=" + kind + ": there are memory, and pg: with a connection string")

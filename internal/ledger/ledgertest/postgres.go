@@ -1,3 +1,5 @@
+//go:build ledgerpg
+
 package ledgertest
 
 import (
@@ -12,6 +14,9 @@ import (
 
 // slow is how long a call may take: a Keeper of a test asks three times and no more, and the machine may be busy.
 const slow = time.Minute
+
+// onServer makes empty ledgers on a server. Without the tag, no test of what decides links a client of PostgreSQL.
+var onServer = inPostgres
 
 // inPostgres makes empty ledgers on one server: each is of a gate of its own there. A failure ends the test program,
 // because no test can go on.
