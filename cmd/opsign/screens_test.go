@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // screensDir has a screenshot of each screen, as docs/guides/approving.md shows them.
@@ -70,8 +71,7 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".ssh"), 0o700))
 	s := &stage{t: t, dir: dir, env: append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home,
 		"GATED_SOCKET="+filepath.Join(dir, "s"), "PATH="+dir+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "SSH_AUTH_SOCK=", "NO_COLOR=1")}
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "gated/cmd/gated", "gated/cmd/opsign").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, programs.Into(dir, "gated", "opsign"))
 	s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@example.com", "-f", home+"/.ssh/id_ed25519")
 	state := filepath.Join(dir, "state")
 	s.run("gated", "init", "--state", state, "--host", "pve1", "--operator", home+"/.ssh/id_ed25519.pub")

@@ -3,7 +3,6 @@ package crashpoint_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -12,36 +11,27 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // variable is what a program with the tag reads.
 const variable = "GATED_CRASH_AT"
 
-// TestAReleaseHasNone builds both programs as a release has them, without the tag, and looks for
+// TestAReleaseHasNone looks into both programs as a release has them, without the tag, for
 // the variable and for every point's name; a program with the tag has them.
 func TestAReleaseHasNone(t *testing.T) {
 	dir := t.TempDir()
-	build := func(name string, args ...string) map[string][]byte {
-		to := filepath.Join(dir, name) + string(filepath.Separator)
-		require.NoError(t, os.Mkdir(to, 0o700))
-		cmd := exec.Command("go", append(append([]string{"build", "-o", to}, args...), "gated/cmd/gated", "gated/cmd/opsign")...)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-		programs := map[string][]byte{}
-		for _, program := range []string{"gated", "opsign"} {
-			b := must.Get(os.ReadFile(to + program))(t)
-			programs[program] = b
-		}
-		return programs
-	}
-	for program, b := range build("release") {
+	require.NoError(t, programs.Into(dir, "gated", "opsign"))
+	for _, program := range []string{"gated", "opsign"} {
+		b := must.Get(os.ReadFile(filepath.Join(dir, program)))(t)
 		require.False(t, bytes.Contains(b, []byte(variable)), "%s has the variable", program)
 		for _, row := range crashpoint.Table() {
 			require.False(t, bytes.Contains(b, []byte(row.Name)), "%s has %s", program, row.Name)
 			require.False(t, bytes.Contains(b, []byte(row.Doc)), "%s has %q", program, row.Doc)
 		}
 	}
-	with := build("tagged", "-tags", "crashpoints")["gated"]
+	require.NoError(t, programs.WithCrashPoints(dir, "gated"))
+	with := must.Get(os.ReadFile(filepath.Join(dir, "gated")))(t)
 	require.True(t, bytes.Contains(with, []byte(variable)))
 	for _, row := range crashpoint.Table() {
 		require.True(t, bytes.Contains(with, []byte(row.Name)), "the control lacks %s", row.Name)

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // diskProgram tells a child process of these tests, which may mount what it
 // likes, where the daemon's program is.
 const diskProgram = "GATED_TEST_DISK_PROGRAM"
 
-// buildProgram makes the daemon's program, for this process and its children.
+// buildProgram has the daemon's program, for this process and its children.
 func buildProgram(t *testing.T) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "gated/cmd/gated").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Setenv(diskProgram, program)
+	dir := t.TempDir()
+	require.NoError(t, programs.Into(dir, "gated"))
+	t.Setenv(diskProgram, filepath.Join(dir, "gated"))
 }
 
 // inNamespace runs one test of this binary with mounts of its own, as root of a

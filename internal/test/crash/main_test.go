@@ -1,13 +1,14 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"gated/internal/agents/agent"
+	"gated/internal/test/programs"
 )
 
 // bin holds the programs, built once, and in taggedDir gated with crash points.
@@ -35,13 +36,10 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	for sub, args := range map[string][]string{"": {"gated/cmd/gated", "gated/cmd/opsign"}, taggedDir: {"-tags", "crashpoints", "gated/cmd/gated"}} {
-		to := filepath.Join(dir, sub) + string(filepath.Separator)
-		out, err := exec.Command("go", append([]string{"build", "-o", to}, args...)...).CombinedOutput()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
-			return 1
-		}
+	err = errors.Join(programs.Into(dir, "gated", "opsign"), programs.WithCrashPoints(filepath.Join(dir, taggedDir), "gated"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return m.Run()
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/test/programs"
 	"gated/internal/test/spareuids"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -30,8 +31,8 @@ func Main(m *testing.M, name string, program func() int) {
 	testscript.Main(m, map[string]func(){name: func() { os.Exit(program()) }})
 }
 
-// Run runs every story in dir. The other programs, named by their directories
-// below cmd, are built for it. A machine without OpenSSH skips them all.
+// Run runs every story in dir, with the other programs, which are named by their directories
+// below cmd. A machine without OpenSSH skips them all.
 //
 // A story has its state directory in $STATE, the socket in $GATED_SOCKET, and
 // these commands beside testscript's own:
@@ -59,8 +60,8 @@ func Run(t *testing.T, dir string, others ...string) {
 	}
 	root := shortDir(t)
 	bin := filepath.Join(root, "bin")
-	for _, name := range others {
-		build(t, bin, name)
+	if err := programs.Into(bin, others...); err != nil {
+		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -105,17 +106,6 @@ func shortDir(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-func build(t *testing.T, bin, name string) {
-	args := []string{"build", "-o", filepath.Join(bin, name)}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	out, err := exec.Command("go", append(args, "gated/cmd/"+name)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
 }
 
 func setup(e *testscript.Env, bin string) error {

@@ -46,7 +46,7 @@ func commandLine(args []string) (options, error) {
 	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] -- FLAG... -- PACKAGE...")
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] -- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil

@@ -32,6 +32,7 @@ import (
 	"gated/internal/host/hub/hubstate/statetest"
 	"gated/internal/test/must"
 	"gated/internal/test/postgres"
+	"gated/internal/test/programs"
 )
 
 // size is how large a simulated fleet is, and how long it polls.
@@ -380,10 +381,9 @@ type hubProcess struct {
 
 func buildGated(t testing.TB) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.Command("go", "build", "-o", program, "gated/cmd/gated").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
+	dir := t.TempDir()
+	require.NoError(t, programs.Into(dir, "gated"))
+	return filepath.Join(dir, "gated")
 }
 
 // startHub starts a hub, and waits until it listens. It ends with the test.
