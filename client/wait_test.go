@@ -29,7 +29,7 @@ func waitingFor(t *testing.T, d *daemon, c *Client, id string, until api.Until) 
 		j, err := c.WaitJob(context.Background(), id, until)
 		ended <- end{j, err}
 	}()
-	require.Eventually(t, func() bool { return d.Waits.Waiting() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.Waits.Waiting() == 1 }, time.Minute, time.Millisecond)
 	return func() (api.Job, error) {
 		e := <-ended
 		return e.job, e.err
@@ -95,7 +95,7 @@ func TestWaitJobWithoutAPlace(t *testing.T) {
 		waited <- err
 	}()
 	var asked []string
-	require.Eventually(t, func() bool { asked = append(asked, d.calls()...); return len(asked) > 3 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { asked = append(asked, d.calls()...); return len(asked) > 3 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-waited, context.Canceled)
 	asked = append(asked, d.calls()...)
@@ -110,7 +110,7 @@ func TestWaitJobWithoutAPlace(t *testing.T) {
 		}
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return len(d.calls()) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(d.calls()) > 0 }, time.Minute, time.Millisecond)
 	_, err := d.Gate.Cancel(t.Context(), servicetest.Caller(), 4)
 	require.NoError(t, err)
 	require.NoError(t, <-ended)
@@ -176,5 +176,5 @@ func TestWaitJobEndsWithItsContext(t *testing.T) {
 	job, err := c.WaitJob(ctx, "j1", api.UntilEnded)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, "j1", job.ID)
-	require.Eventually(t, func() bool { return d.Waits.Waiting() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.Waits.Waiting() == 0 }, time.Minute, time.Millisecond)
 }

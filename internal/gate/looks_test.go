@@ -44,7 +44,7 @@ func newProbing(t *testing.T) (*world, *probing) {
 
 // How long a test waits for what must come.
 const (
-	waitFor = 20 * time.Second
+	waitFor = time.Minute
 	tick    = time.Millisecond
 )
 

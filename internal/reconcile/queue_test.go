@@ -180,7 +180,7 @@ func TestQueueUnderRace(t *testing.T) {
 	require.Eventually(t, func() bool {
 		waiting, busy, _ := q.depth()
 		return waiting == 0 && busy == 0
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	q.close()
 	workersDone.Wait()
 	for i := range targets {

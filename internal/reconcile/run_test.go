@@ -36,7 +36,7 @@ func (w *world) live() (stop func()) {
 
 func (w *world) eventually(what func() bool) {
 	w.t.Helper()
-	require.Eventually(w.t, what, 20*time.Second, time.Millisecond)
+	require.Eventually(w.t, what, time.Minute, time.Millisecond)
 }
 
 func TestRunFollowsADirectory(t *testing.T) {

@@ -222,7 +222,7 @@ func (s *stage) await(label string) *actor {
 	select {
 	case a := <-s.called(label):
 		return a
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(s.t, "an actor did not come", label)
 		return nil
 	}

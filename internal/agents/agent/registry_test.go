@@ -151,7 +151,7 @@ func freed(t *testing.T, r *Registry, name string) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return r.byName[name] == nil
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestRestore(t *testing.T) {

@@ -71,7 +71,7 @@ func TestWaitsEndWithTheirClient(t *testing.T) {
 	for i := range maxWaits {
 		r.say(t, callLine(string(rune('1'+i)), "wait", `{"job":"j1"}`))
 	}
-	require.Eventually(t, func() bool { return w.Waits.Waiting() == maxWaits }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Waits.Waiting() == maxWaits }, time.Minute, time.Millisecond)
 	r.say(t, callLine(`"more"`, "wait", `{"job":"j1"}`))
 	require.Contains(t, string(r.reply(t).Result.Structured), "over_limit")
 	r.say(t, callLine(`"other"`, "whoami", `{}`))
@@ -80,5 +80,5 @@ func TestWaitsEndWithTheirClient(t *testing.T) {
 	require.Contains(t, string(r.reply(t).Result.Structured), "cancelled")
 	require.NoError(t, r.in.Close())
 	require.NoError(t, <-r.ended)
-	require.Eventually(t, func() bool { return w.Waits.Waiting() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Waits.Waiting() == 0 }, time.Minute, time.Millisecond)
 }

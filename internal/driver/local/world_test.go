@@ -274,7 +274,7 @@ func needLandlock(t testing.TB) {
 // process' files.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, ok, time.Minute, 5*time.Millisecond, what)
 }
 
 func (w *world) waitUp(name string) {

@@ -24,7 +24,7 @@ func TestAStartPutsProtectionBack(t *testing.T) {
 	w.config(fmt.Sprintf("proxmox: {url: %q, token_file: %q, fingerprint: %q, node: %s, storage: local-lvm}\n",
 		strings.TrimSuffix(c.URL(), "/api2/json"), token, c.Fingerprint(), pvetest.Node))
 	w.serve()
-	require.Eventually(t, func() bool { return c.Guest(vmid).Config["protection"] == "1" }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Guest(vmid).Config["protection"] == "1" }, time.Minute, 10*time.Millisecond)
 	require.Empty(t, c.Guest(byHand).Config["protection"])
 	w.halt()
 }

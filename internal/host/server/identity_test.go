@@ -119,7 +119,7 @@ func TestANameThatEndsBetweenTwoRequests(t *testing.T) {
 	_, err := io.WriteString(conn, text[:len(text)-10])
 	require.NoError(t, err)
 	// Once the body has memory, the caller was identified.
-	require.Eventually(t, func() bool { return w.inBodies() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.inBodies() > 0 }, time.Minute, time.Millisecond)
 	w.do(t, "DELETE", "/v1/agents/me", "")
 	require.Equal(t, bare, holder(text[len(text)-10:]))
 }
@@ -186,7 +186,7 @@ func TestCallersAreClosed(t *testing.T) {
 	w.stop()
 	require.NoError(t, <-w.ended)
 	w.ended <- nil // for the cleanup
-	require.Eventually(t, func() bool { return pidfds(t) == before }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return pidfds(t) == before }, time.Minute, time.Millisecond)
 }
 
 // With one descriptor left, the connection gets it, and nothing tells which process is at its other end.

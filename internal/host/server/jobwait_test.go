@@ -23,7 +23,7 @@ func (w *world) waitOn(t *testing.T, path string, callers int) (answers *bufio.R
 	conn := w.dial(t)
 	_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.Waits.Waiting() == callers }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Waits.Waiting() == callers }, time.Minute, time.Millisecond)
 	return bufio.NewReader(conn), func() { require.NoError(t, conn.Close()) }
 }
 
@@ -95,12 +95,12 @@ func TestHangingUpEndsTheWaitForAJob(t *testing.T) {
 	require.Equal(t, refusal.OverLimit, p.Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/jobs/j4", "").status, "a call that does not wait needs no place")
 	hangUp()
-	require.Eventually(t, func() bool { return w.Waits.Waiting() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Waits.Waiting() == 0 }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
 		w.server.jobWaits.mu.Lock()
 		defer w.server.jobWaits.mu.Unlock()
 		return w.server.jobWaits.used == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	answers, _ := w.waitOn(t, "/v1/jobs/j4?wait_seconds=45", 1)
 	w.cancelJob(t, 4)
 	require.Equal(t, op.StateCancelled, jobFrom(t, answers).State)

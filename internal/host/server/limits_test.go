@@ -111,7 +111,7 @@ func TestDecodedBodiesTogetherAreBounded(t *testing.T) {
 	for range 3 {
 		<-hold.Held
 	}
-	require.Eventually(t, func() bool { return w.server.decoded.Waiting() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.server.decoded.Waiting() == 1 }, time.Minute, time.Millisecond)
 	require.Empty(t, hold.Held, "the fourth waits")
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 	require.Equal(t, 200, w.do(t, "POST", "/v1/requests/j1.1/approve", approval).status)

@@ -119,5 +119,5 @@ func TestAnswersThatNobodyTakesAreBounded(t *testing.T) {
 	for _, c := range held {
 		require.NoError(t, c.Close())
 	}
-	require.Eventually(t, func() bool { return w.do(t, "GET", "/v1/desired/web", "").status == 200 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.do(t, "GET", "/v1/desired/web", "").status == 200 }, time.Minute, 10*time.Millisecond)
 }

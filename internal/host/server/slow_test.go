@@ -41,9 +41,9 @@ func TestAReaderThatNeverReads(t *testing.T) {
 				defer w.server.streams.mu.Unlock()
 				return w.server.streams.used
 			}
-			require.Eventually(t, func() bool { return taken() > 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return taken() > 0 }, time.Minute, time.Millisecond)
 			require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status, "others are answered")
-			require.Eventually(t, func() bool { return taken() == 0 }, 20*time.Second, time.Millisecond, "it keeps its place for ever")
+			require.Eventually(t, func() bool { return taken() == 0 }, time.Minute, time.Millisecond, "it keeps its place for ever")
 			require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 		})
 	}

@@ -38,7 +38,7 @@ func (w *world) claimOn(t *testing.T, seconds string) (answers *bufio.Reader, ha
 	_, err := io.WriteString(conn, "POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Length: "+
 		strconv.Itoa(len(body))+"\r\n\r\n"+body)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.inWaits() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.inWaits() == 1 }, time.Minute, time.Millisecond)
 	return bufio.NewReader(conn), func() { require.NoError(t, conn.Close()) }
 }
 
@@ -100,7 +100,7 @@ func TestHangingUpEndsTheWait(t *testing.T) {
 	require.Equal(t, refusal.OverLimit, w.do(t, "POST", "/v1/reservations", aWait).problem(t).Code)
 	require.Equal(t, 200, w.do(t, "GET", "/v1/events?follow=false", "").status, "waits are not the streams'")
 	hangUp()
-	require.Eventually(t, func() bool { return w.inWaits() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.inWaits() == 0 }, time.Minute, time.Millisecond)
 	answers, _ := w.claimOn(t, "3600")
 	w.letGo(t, theirs)
 	resp, err := http.ReadResponse(answers, nil)

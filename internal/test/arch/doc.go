@@ -44,7 +44,7 @@ func Check(tree fs.FS) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems := table.compare(files)
+	problems := append(table.compare(files), waits(files)...)
 	for _, f := range files {
 		problems = append(problems, table.imports(f)...)
 		problems = append(problems, f.rules(table)...)
