@@ -88,7 +88,7 @@ needs:
 STRICT ?=
 suite = $(GO) build -o bin/suite ./internal/test/suite && \
 	$(GO) build -buildvcs=false -o bin/test/plain/ ./cmd/... && $(GO) build -buildvcs=false -tags crashpoints -o bin/test/crashpoints/ ./cmd/gated && \
-	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite $(STRICT) -- -vet=off -timeout 30m
+	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -memory $(STRICT) -- -vet=off -timeout 30m
 
 # Where property tests begin to draw. 0 is another place each time; a landing must not depend on luck.
 export RAPID_SEED ?= 1

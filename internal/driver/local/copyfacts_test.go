@@ -55,7 +55,8 @@ func TestWhatARestoreTakesIsShown(t *testing.T) {
 	o, facts := w.copyFacts("restore", "s1")
 	require.WithinRange(t, o.Copy.Made, began.Add(-time.Second), time.Now())
 	require.Equal(t, "s1, taken "+timeText(o.Copy.Made), facts["snapshot"])
-	require.Equal(t, "2 files, 6 B (12.0 KiB on disk)", facts["snapshot holds"])
+	holds := facts["snapshot holds"]
+	require.Regexp(t, `^2 files, 6 B \((8|12)\.0 KiB on disk\)$`, holds, "a directory takes a block, and in memory none")
 	require.Equal(t, "none of 2 files was written or changed since then; what was deleted since comes back", facts["overwritten"])
 
 	// A guest sets a file's time back to before the snapshot.
@@ -65,7 +66,7 @@ func TestWhatARestoreTakesIsShown(t *testing.T) {
 	require.NoError(t, os.Chtimes(w.path("web", dataDir, "a"), long, long))
 	_, facts = w.copyFacts("restore", "s1")
 	require.Regexp(t, `^2 files \(6 B\) of 3, written or changed since then, the last \d{4}-`, facts["overwritten"])
-	require.Equal(t, "2 files, 6 B (12.0 KiB on disk)", facts["snapshot holds"], "the snapshot is as it was")
+	require.Equal(t, holds, facts["snapshot holds"], "the snapshot is as it was")
 	require.NoError(t, os.Remove(w.path("web", dataDir, "c")))
 	_, facts = w.copyFacts("restore", "s1")
 	require.Regexp(t, `^1 file \(5 B\) of 2, written`, facts["overwritten"])

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code, err := start(m)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "harness:", err) // .ci/run looks for "harness: not run: "
+		fmt.Fprintln(os.Stderr, "harness:", err)
 		code = 1
 	}
 	os.Exit(code)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,10 +43,10 @@ func noSecondLook(failures []failure) string {
 
 // again runs a test alone, and says whether it passed each time. go test takes it for passed if no test has the name, so
 // the passes are counted.
-func again(ctx context.Context, log io.Writer, flags []string, f failure) bool {
+func again(ctx context.Context, log io.Writer, place func(*exec.Cmd), flags []string, f failure) bool {
 	r := newReader(log, io.Discard)
 	args := slices.Concat(flags, []string{"-count", fmt.Sprint(looks), "-failfast", "-run", pattern(f.test), f.pkg})
-	if goTest(ctx, r, args) != nil || len(r.failures) > 0 || len(r.crashed) > 0 {
+	if goTest(ctx, r, place, args) != nil || len(r.failures) > 0 || len(r.crashed) > 0 {
 		return false
 	}
 	return r.passes[f.name()] == looks

@@ -1,10 +1,11 @@
 // Suite runs go test, and tells last what failed:
 //
-//	suite [-log FILE] [-strict] -- FLAG... -- PACKAGE...
+//	suite [-log FILE] [-strict] [-memory] -- FLAG... -- PACKAGE...
 //
 // FLAGs are go test's own. The whole log goes into a file, whose path is the first line. Each package has a line when
 // it ends. After the counts come at most 100 lines about what failed. With -strict a skipped test is a failure, but
-// for a case of the suite of all drivers that says that it does not apply.
+// for a case of the suite of all drivers that says that it does not apply. With -memory the tests have a /tmp of their own in
+// memory, where that can be had.
 //
 // A test that fails is run alone three times and has to pass all three. Then it is UNSTEADY: it is printed and counted, and
 // does not fail the run. docs/testing.md says when there is no second look.

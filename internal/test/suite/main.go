@@ -31,6 +31,7 @@ func main() {
 type options struct {
 	log    string
 	strict bool
+	memory bool
 	flags  []string // go test's
 	pkgs   []string
 }
@@ -41,12 +42,13 @@ func commandLine(args []string) (options, error) {
 	own.SetOutput(io.Discard)
 	own.StringVar(&o.log, "log", "", "")
 	own.BoolVar(&o.strict, "strict", false, "")
+	own.BoolVar(&o.memory, "memory", false, "")
 	if err := own.Parse(args); err != nil {
 		return options{}, err
 	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] -- FLAG... -- PACKAGE... (both dashes are needed)")
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] -- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil
@@ -65,8 +67,15 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	defer log.Close()
 	fmt.Fprintln(out, "the whole log:", log.Name())
 
+	var place func(*exec.Cmd)
+	if o.memory {
+		var why string
+		if place, why = inMemory(); place == nil {
+			fmt.Fprintln(out, "the tests have the /tmp of this machine:", why)
+		}
+	}
 	first := newReader(log, out)
-	ended := goTest(ctx, first, slices.Concat(o.flags, o.pkgs))
+	ended := goTest(ctx, first, place, slices.Concat(o.flags, o.pkgs))
 	if ctx.Err() != nil {
 		return false, errors.New("it was ended")
 	}
@@ -79,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	} else {
 		for i, f := range first.failures {
 			fmt.Fprintf(out, "a second look at %s\n", f.name())
-			first.failures[i].unsteady = again(ctx, log, o.flags, f)
+			first.failures[i].unsteady = again(ctx, log, place, o.flags, f)
 		}
 	}
 	return r.print(out), nil
@@ -92,11 +101,15 @@ func openLog(path string) (*os.File, error) {
 	return os.Create(path)
 }
 
-// goTest runs go test -json, whose lines r reads. What go itself writes to standard error is read as lines too.
-func goTest(ctx context.Context, r *reader, args []string) error {
+// goTest runs go test -json, whose lines r reads, in a place that may be nil. What go itself writes to standard error is
+// read as lines too.
+func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
+	if place != nil {
+		place(cmd)
+	}
 	cmd.Stdout, cmd.Stderr = r, r // one pipe, because both are the same
 	err := cmd.Run()
 	r.end()

@@ -121,6 +121,41 @@ func TestC(t *testing.T) {}
 	require.NotContains(t, out, "TestB")
 }
 
+// TestMemory: the tests do not see this machine's /tmp, and it has nothing of theirs; or the run says why not.
+func TestMemory(t *testing.T) {
+	here, err := os.CreateTemp("/tmp", "suite")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.Remove(here.Name())) })
+	require.NoError(t, here.Close())
+	module(t, map[string]string{"a": fmt.Sprintf(`
+func TestA(t *testing.T) {
+	if _, err := os.Stat(%q); !os.IsNotExist(err) {
+		t.Fatal("it is there", err)
+	}
+	if err := os.WriteFile(%[1]q, []byte("theirs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}`, here.Name())})
+	// The module is below the other /tmp.
+	dir, err := os.MkdirTemp("/var/tmp", "suite")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.CopyFS(dir, os.DirFS(".")))
+	passed, out := suite(t, "-memory")
+	require.Contains(t, out, "the tests have the /tmp of this machine: ", "the module is below it")
+	require.False(t, passed, "the file was there")
+	t.Chdir(dir)
+	passed, out = suite(t, "-memory")
+	if place, _ := inMemory(); place == nil {
+		require.Contains(t, out, "the tests have the /tmp of this machine: ")
+		return
+	}
+	require.True(t, passed, out)
+	text, err := os.ReadFile(here.Name())
+	require.NoError(t, err)
+	require.Empty(t, text)
+}
+
 func TestNothingRan(t *testing.T) {
 	module(t, map[string]string{"a": "func helper(*testing.T) {}"})
 	passed, out := suite(t)
