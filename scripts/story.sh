@@ -14,7 +14,7 @@ daemon=
 start() {
 	gated serve --state "$state" --socket "$GATED_SOCKET" >>"$dir/daemon.log" 2>&1 &
 	daemon=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 1200); do
 		if gated status >/dev/null 2>&1; then return; fi
 		kill -0 "$daemon" 2>/dev/null || { cat "$dir/daemon.log" >&2; fail "the daemon did not start"; }
 		sleep 0.05

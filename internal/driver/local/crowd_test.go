@@ -202,12 +202,19 @@ func TestReadsOfEnvironmentsAreBounded(t *testing.T) {
 		for i := range pids {
 			pids[i] = 1<<23 + i // above every existing pid
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), w.d.seek.wait)
-		envs, err := w.d.seek.read(ctx, pids)
-		cancel()
-		require.ErrorContains(t, err, fmt.Sprintf("%d processes do not let", n))
-		require.Empty(t, envs)
+		ctx, cancel := context.WithCancel(t.Context())
+		var envs map[int][]byte
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			envs, err = w.d.seek.read(ctx, pids)
+			ended <- err
+		}()
 		waitFor(t, "all that may have begun", func() bool { return calls.Load() == int64(min(n, maxReads)) })
+		cancel()
+		require.ErrorContains(t, <-ended, fmt.Sprintf("%d processes do not let", n))
+		require.Empty(t, envs)
+		require.EqualValues(t, min(n, maxReads), calls.Load())
 	}
 }
 

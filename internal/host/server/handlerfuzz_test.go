@@ -179,7 +179,10 @@ func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
 	if p.operator {
 		who = c.operator
 	}
-	const patience = 2 * time.Second // of the caller: claims may wait
+	patience := time.Minute
+	if r.Method == http.MethodPost && r.URL.Path == "/v1/reservations" {
+		patience = 2 * time.Second // of the caller: a claim may wait
+	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), peerKey{}, who), patience)
 	defer cancel()
 	head, looks, commits := c.Head(t), c.Guests.Looks(), c.commits.Load()
