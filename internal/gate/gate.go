@@ -248,6 +248,9 @@ func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
 	return g.machine(g.store.View(ctx, fn))
 }
 
+// HintInDoubt says what to do if it is not known whether the database kept something.
+const HintInDoubt = "when the gate answers again, look first: gated jobs, opsign list; what was kept counts once"
+
 // machine turns a failure of the machine into the refusal that callers see, and logs
 // the failure. Refusals pass unchanged.
 func (g *Gate) machine(err error) error {
@@ -259,6 +262,11 @@ func (g *Gate) machine(err error) error {
 		level := slog.LevelError
 		if errors.Is(err, context.Canceled) {
 			level = slog.LevelDebug // the caller left or the daemon stops, which is no fault
+		}
+		if store.InDoubt(err) {
+			g.log.Error("whether it is decided is not known", "error", err)
+			return refusal.New(refusal.Unavailable, "the gate cannot say now whether this was decided, because it is not known whether its journal kept it").
+				WithHint("%s", HintInDoubt)
 		}
 		g.log.Log(context.Background(), level, "not decided", "error", err)
 		return refusal.New(refusal.Unavailable, "the gate cannot write its journal now, so nothing was decided").

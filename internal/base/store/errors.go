@@ -12,8 +12,8 @@ import (
 
 var (
 	// ErrUnavailable is returned if the machine is the cause, and not the caller: the disk is full, a read or write
-	// failed, memory ran out, or the store is closed or was not free in time. No write of the call was kept, with one
-	// exception: docs/design/store.md, "When even the outcome cannot be read". The caller may ask again.
+	// failed, memory ran out, or the store is closed or was not free in time. No write of the call was kept, unless InDoubt
+	// says otherwise. The caller may ask again.
 	ErrUnavailable = errors.New("the store is unavailable")
 
 	// ErrConstraint is returned if a constraint of its table refused a row. Only the statement failed; the function may
@@ -33,6 +33,13 @@ var (
 	// errTxDone is returned by a Tx after its function returned.
 	errTxDone = errors.New("store: the transaction's function has returned")
 )
+
+// errOutcome is in the chain of a COMMIT's error after which nothing says whether the group is kept.
+var errOutcome = errors.New("its outcome cannot be read yet")
+
+// InDoubt reports whether the writes of a call may be kept although it failed: docs/design/store.md, "When even the outcome
+// cannot be read", and docs/design/ledger.md, "If something fails". Who tells a person must not say that nothing happened.
+func InDoubt(err error) bool { return errors.Is(err, ErrKeepInDoubt) || errors.Is(err, errOutcome) }
 
 // TooNewError is returned by Open and OpenReadOnly if a newer program wrote the database. Nothing was changed.
 type TooNewError struct {

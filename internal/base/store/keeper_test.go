@@ -220,7 +220,7 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, ErrUnavailable)
-				require.Equal(t, c.stopped, errors.Is(err, ErrKeepInDoubt), err)
+				require.Equal(t, c.stopped, InDoubt(err), err)
 			}
 			k.answer, k.settles = nil, nil
 			if c.stopped {
@@ -431,8 +431,12 @@ func TestSyncErrorsAfterAGroupIsKeptChild(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Update(context.Background(), put("before")))
 	failSyncs(t)
-	require.ErrorIs(t, s.Update(context.Background(), put("after")), errParted)
-	require.ErrorIs(t, s.Update(context.Background(), put("later")), errParted)
+	after := s.Update(context.Background(), put("after"))
+	require.ErrorIs(t, after, errParted)
+	require.True(t, InDoubt(after), "it is kept")
+	later := s.Update(context.Background(), put("later"))
+	require.ErrorIs(t, later, errParted)
+	require.False(t, InDoubt(later), "nothing of it happened")
 	require.NotContains(t, keys(t, s), "later")
 	var b bytes.Buffer
 	require.NoError(t, gob.NewEncoder(&b).Encode(k.groups))
