@@ -148,13 +148,9 @@ func (p *panicError) Error() string { return fmt.Sprintf("the hook has a fault: 
 func within[T any](ctx context.Context, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	done := make(chan result[T], 1)
 	go func() {
-		var r result
+		var r result[T]
 		defer func() {
 			if p := recover(); p != nil {
 				r.err = &panicError{p}
@@ -163,10 +159,26 @@ func within[T any](ctx context.Context, limit time.Duration, fn func(context.Con
 		}()
 		r.value, r.err = fn(ctx)
 	}()
+	return answered(ctx, limit, done)
+}
+
+// result is what a function returned.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// answered waits for a result until ctx ends. A process that stood still finds both, and an answer that came counts.
+func answered[T any](ctx context.Context, limit time.Duration, done <-chan result[T]) (T, error) {
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.value, r.err
+	default:
 		var none T
 		return none, fmt.Errorf("no answer within %s: %w", limit, ctx.Err())
 	}
