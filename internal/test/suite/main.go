@@ -80,9 +80,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 		return false, errors.New("it was ended")
 	}
 	r := report{reader: first, strict: o.strict}
-	if ended != nil && len(first.failures) == 0 {
-		r.other = fmt.Sprintf("go test: %v, and no test failed", ended)
-	}
+	r.other = first.unexplained(ended)
 	if why := noSecondLook(first.failures); why != "" {
 		fmt.Fprintln(out, why)
 	} else {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -42,6 +46,8 @@ type reader struct {
 	failures             []failure
 
 	passes  map[string]int           // by failure.name
+	began   map[string]bool          // packages that have not ended
+	broken  string                   // a line of go's own that says that something failed
 	logged  map[string]*bytes.Buffer // by package that has not ended: the log has one package after the other
 	said    map[[2]string]*tail      // of tests and packages that have not ended, and of builds
 	failing map[string][]string      // a package's tests that failed, children first
@@ -49,7 +55,7 @@ type reader struct {
 }
 
 func newReader(log, progress io.Writer) *reader {
-	return &reader{log: log, progress: progress, passes: map[string]int{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
+	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
 }
 
 // Write takes the next bytes of go test's output.
@@ -76,6 +82,21 @@ func (r *reader) end() {
 	}
 }
 
+// unexplained says why go test ended as it did, if no failure says that: it was killed, or it stopped at something that is no test.
+// Then packages are missing, and what passed says little.
+func (r *reader) unexplained(ended error) string {
+	var exit *exec.ExitError
+	switch {
+	case ended == nil && len(r.began) == 0:
+		return ""
+	case len(r.began) > 0:
+		return fmt.Sprintf("these packages did not end: %v (%v)", slices.Sorted(maps.Keys(r.began)), ended)
+	case !errors.As(ended, &exit) || exit.ExitCode() != 1 || len(r.failures) == 0 || r.broken != "":
+		return strings.TrimSpace(fmt.Sprintf("%v %s", ended, r.broken))
+	}
+	return ""
+}
+
 // flush writes what a package said into the log.
 func (r *reader) flush(pkg string) {
 	if b := r.logged[pkg]; b != nil {
@@ -90,9 +111,14 @@ func (r *reader) line(line []byte) {
 	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil {
 		fmt.Fprintf(r.log, "%s\n", line)
 		fmt.Fprintf(r.progress, "%s\n", line)
+		if bytes.HasPrefix(line, []byte("FAIL")) {
+			r.broken = string(line)
+		}
 		return
 	}
 	switch e.Action {
+	case "start":
+		r.began[e.Package] = true
 	case "output", "build-output":
 		r.output(e)
 	case "pass", "fail", "skip":
@@ -131,6 +157,7 @@ func (r *reader) ended(e event) {
 	delete(r.said, key)
 	switch {
 	case e.Test == "":
+		delete(r.began, e.Package)
 		r.flush(e.Package)
 		r.packageEnded(e, said)
 	case e.Action == "pass":

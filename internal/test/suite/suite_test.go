@@ -105,6 +105,20 @@ func TestIt(t *testing.T) {
 	}
 }
 
+// TestAKilledRun: an accident in one package excuses nothing if go test ended before the others.
+func TestAKilledRun(t *testing.T) {
+	module(t, map[string]string{
+		"a": failing("-+++", `t.Error("busy")`),
+		"b": "func TestIt(t *testing.T) {\n\tparent := os.Getppid()\n\tgoTest, _ := os.FindProcess(parent)\n\tgoTest.Kill()\n\tfor os.Getppid() == parent {\n\t}\n\tos.Exit(0)\n}\n",
+	})
+	var out bytes.Buffer
+	passed, err := run(context.Background(), []string{"-log", filepath.Join(t.TempDir(), "log"), "--", "-vet=off", "-p=1", "-timeout=1m", "--", "./a", "./b"}, &out)
+	require.NoError(t, err)
+	require.False(t, passed, out.String())
+	require.Contains(t, out.String(), "a second look at gated/a TestIt/a_part:_1\n", "it is unsteady")
+	require.Contains(t, out.String(), "FAILED go test\n    these packages did not end: [gated/b] (signal: killed)\n")
+}
+
 // TestSkipped: with -strict none may be, but for what does not apply.
 func TestSkipped(t *testing.T) {
 	module(t, map[string]string{"a": `
