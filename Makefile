@@ -84,11 +84,11 @@ needs:
 
 # Runs go test, keeps its whole log, tells last what failed, and looks a second time at a test that failed alone (docs/testing.md).
 # STRICT=-strict takes a skipped test for a failure. The tests start go by its name.
-# It also builds once what tests run as programs, and hands that over.
+# It also builds once what tests run as programs, and hands that over. No result comes from go's cache, which does not know these programs.
 STRICT ?=
 suite = $(GO) build -o bin/suite ./internal/test/suite && \
 	$(GO) build -buildvcs=false -o bin/test/plain/ ./cmd/... && $(GO) build -buildvcs=false -tags crashpoints -o bin/test/crashpoints/ ./cmd/gated && \
-	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -memory $(STRICT) -- -vet=off -timeout 30m
+	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -memory $(STRICT) -- -count=1 -vet=off -timeout 30m
 
 # Where property tests begin to draw. 0 is another place each time; a landing must not depend on luck.
 export RAPID_SEED ?= 1
@@ -107,8 +107,9 @@ test: needs
 # RACED='./...' is every test. The programs that tests start have no detector, so tests of nothing else are left out.
 RACED = $(addprefix ./internal/,host/daemon ledger ledger/lease ledger/memory base/store agents/reserve host/server gate reconcile agents/agent base/turns nonce notify/...)
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop)$$
+TOUCHED ?=
 test-race: needs
-	$(call suite,CGO_ENABLED=1) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED)
+	$(call suite,CGO_ENABLED=1) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
 
 # What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
 check-all: go
@@ -125,6 +126,7 @@ lint:
 	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags ledgerpg ./internal/ledger/ledgertest
 	$(GO) tool staticcheck ./...
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/opsign
 	GOOS=darwin $(GO) vet ./cmd/opsign
@@ -149,7 +151,7 @@ ledger:
 ifeq ($(ENGINE),pg)
 	$(GO) test -count=1 -v -timeout 30m ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
 else
-	GATED_TEST_LEDGER=$(ENGINE) $(GO) test $(TESTFLAGS) $(LEDGER_SUITES)
+	GATED_TEST_LEDGER=$(ENGINE) $(GO) test -count=1 $(TESTFLAGS) $(LEDGER_SUITES)
 endif
 
 # The primary of a real pair of PostgreSQL servers is killed COUNT times, and a tenth as often for good; then each other

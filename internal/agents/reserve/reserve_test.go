@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -289,8 +290,9 @@ func TestCheckGrantsNothing(t *testing.T) {
 func TestAReservationInDoubtIsNotDenied(t *testing.T) {
 	w := newWorld(t)
 	for err, says := range map[error]string{
-		fmt.Errorf("%w: disk full", store.ErrUnavailable):                "so nothing was decided",
-		fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrKeepInDoubt): "it is not known now whether this was decided",
+		fmt.Errorf("%w: disk full", store.ErrUnavailable):                                              "so nothing was decided",
+		fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrKeepInDoubt):                               "it is not known now whether this was decided",
+		fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrKeepInDoubt, context.DeadlineExceeded): "it is not known now whether this was decided",
 	} {
 		refused := w.shown(err)
 		require.ErrorIs(t, refused, refusal.Unavailable)

@@ -185,7 +185,7 @@ func moved(id, what string, want refusal.Code, change func(w *world) (putBack fu
 
 // serveAt starts a whole daemon on the state directory, which has to refuse.
 func serveAt(w *world) error {
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	//fsck:none each row ends with fsck
 	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: filepath.Join(w.t.TempDir(), "s"), Logger: slog.New(slog.DiscardHandler)})
@@ -194,7 +194,7 @@ func serveAt(w *world) error {
 // servesAt starts a whole daemon on the state directory, which has to come to
 // serve, and stops it.
 func servesAt(w *world) error {
-	ctx, stop := context.WithTimeout(w.ctx, 20*time.Second)
+	ctx, stop := context.WithTimeout(w.ctx, time.Minute)
 	defer stop()
 	socket := filepath.Join(w.t.TempDir(), "s")
 	ended := make(chan error, 1)

@@ -108,7 +108,7 @@ func (g *ledgerGate) goesOn() {
 		if err != nil || s.Member.Role != api.RoleActive || s.Member.Error != nil {
 			return false
 		}
-		ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(g.t.Context(), 30*time.Second)
 		defer cancel()
 		j, err := g.first.client.Submit(ctx, api.Submit{Op: &name, Target: &target, Reason: "does it decide"}, "")
 		if err == nil {

@@ -328,7 +328,7 @@ func fooled(w *world, path string, r op.Request) error {
 	w.t.Helper()
 	c := must.Get(client.New(client.Options{Socket: path, Getenv: func(string) string { return "" }}))(w.t)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	e := w.envelopeOf(r)
 	_, err := c.Approve(ctx, r.ID.String(), api.EnvelopeOf(e.Payload, e.Signatures...))

@@ -47,6 +47,7 @@ type reader struct {
 
 	passes  map[string]int           // by failure.name
 	began   map[string]bool          // packages that have not ended
+	running map[[2]string]bool       // tests that have not ended
 	broken  string                   // a line of go's own that says that something failed
 	logged  map[string]*bytes.Buffer // by package that has not ended: the log has one package after the other
 	said    map[[2]string]*tail      // of tests and packages that have not ended, and of builds
@@ -55,7 +56,7 @@ type reader struct {
 }
 
 func newReader(log, progress io.Writer) *reader {
-	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
+	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, running: map[[2]string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
 }
 
 // Write takes the next bytes of go test's output.
@@ -119,12 +120,17 @@ func (r *reader) line(line []byte) {
 	switch e.Action {
 	case "start":
 		r.began[e.Package] = true
+	case "run":
+		r.running[[2]string{e.Package, e.Test}] = true
 	case "output", "build-output":
 		r.output(e)
 	case "pass", "fail", "skip":
 		r.ended(e)
 	}
 }
+
+// died finds that a test binary was killed, or exited by itself: go says 1 for tests that failed.
+var died = regexp.MustCompile(`(?m)^(signal: |exit status ([02-9]|\d\d))`)
 
 // crash finds what no second look excuses.
 var crash = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: |SIG[A-Z]+: )|race detected during execution of test|test timed out`)
@@ -155,6 +161,7 @@ func (r *reader) ended(e event) {
 	key := [2]string{e.Package, e.Test}
 	said := r.said[key].String()
 	delete(r.said, key)
+	delete(r.running, key)
 	switch {
 	case e.Test == "":
 		delete(r.began, e.Package)
@@ -172,10 +179,12 @@ func (r *reader) ended(e event) {
 	}
 }
 
-// testFailed keeps a test that failed. A test whose subtest failed failed because of that, and is no failure of its own.
+// testFailed keeps a test that failed. A test whose subtest failed may have failed because of that, so it is no failure of its own,
+// and what it said stands with the subtest's.
 func (r *reader) testFailed(e event, said string) {
-	for _, test := range r.failing[e.Package] {
-		if strings.HasPrefix(test, e.Test+"/") {
+	for i, f := range r.failures {
+		if f.pkg == e.Package && strings.HasPrefix(f.test, e.Test+"/") {
+			r.failures[i].said += said
 			return
 		}
 	}
@@ -198,7 +207,14 @@ func (r *reader) packageEnded(e event, said string) {
 			delete(r.said, key)
 		}
 	}
-	if e.Action != "fail" || len(r.failing[e.Package]) > 0 {
+	cut := died.MatchString(said)
+	for key := range r.running {
+		if key[0] == e.Package {
+			cut = true // it never ended, and what came after it never began
+			delete(r.running, key)
+		}
+	}
+	if e.Action != "fail" || len(r.failing[e.Package]) > 0 && !cut {
 		return
 	}
 	if t := r.said[[2]string{e.FailedBuild, ""}]; t != nil {

@@ -24,7 +24,7 @@ type report struct {
 func (r report) print(out io.Writer) bool {
 	failed, unsteady := r.verdicts()
 	for _, f := range unsteady {
-		fmt.Fprintf(out, "UNSTEADY %s failed, and then passed %d times alone:\n%s", f.name(), looks, shorten(f.said, mostLines/mostLooks))
+		fmt.Fprintf(out, "UNSTEADY %s failed, and then passed %d times alone and once with its package:\n%s", f.name(), looks, shorten(f.said, mostLines/mostLooks))
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d unsteady, %d skipped, %d do not apply\n",
 		r.passed, len(failed), len(unsteady), len(r.skipped), r.inapplicable)

@@ -70,9 +70,10 @@ func TestSecondLooks(t *testing.T) {
 		passes          bool
 		says            string
 	}{
-		{"once", "a", failing("-+++", `t.Error("busy")`), true, "UNSTEADY gated/a TestIt/a_part:_1 failed, and then passed 3 times alone:\n"},
+		{"once", "a", failing("-++++", `t.Error("busy")`), true, "UNSTEADY gated/a TestIt/a_part:_1 failed, and then passed 3 times alone and once with its package:\n"},
 		{"always", "a", failing("----", `t.Error("wrong")`), false, "FAILED gated/a TestIt/a_part:_1\n"},
-		{"in the last look", "a", failing("-++-", `t.Error("wrong")`), false, "0 unsteady"},
+		{"in the whole package", "a", failing("-+++-", `t.Error("wrong")`), false, "0 unsteady"},
+		{"in the last look", "a", failing("-++-+", `t.Error("wrong")`), false, "0 unsteady"},
 		{"in the first look", "a", failing("--++", `t.Error("wrong")`), false, "0 unsteady"},
 		{"a panic", "a", failing("-+++", `panic("wrong")`), false, "no second look: gated/a had a race, a panic or a time-out"},
 		{"a race", "a", failing("-+++", `println("WARNING: DATA RACE"); t.Error("race")`), false, "no second look"},
@@ -85,9 +86,37 @@ func TestIt(t *testing.T) {
 		t.Run("first", func(t *testing.T) { t.Error("wrong") })
 	}
 }`, false, "FAILED gated/a TestIt/first"},
+		{"a part whose whole is wrong", "a", `
+func TestIt(t *testing.T) {
+	before, _ := os.ReadFile("runs")
+	os.WriteFile("runs", append(before, 'x'), 0o600)
+	other := false
+	t.Run("part", func(t *testing.T) {
+		if len(before) == 0 {
+			t.Error("busy")
+		}
+	})
+	t.Run("other", func(*testing.T) { other = true })
+	if other {
+		t.Fatal("a row is lost")
+	}
+}`, false, "a row is lost"},
+		{"and the package is killed", "a", failing("-++++", `t.Error("busy")`) + `
+func TestWrong(t *testing.T) {
+	p, _ := os.FindProcess(os.Getpid())
+	p.Kill()
+	select {}
+}`, false, "no second look: gated/a failed as a whole"},
+		{"and the package exits", "a", failing("-++++", `t.Error("busy")`) + "func TestWrong(t *testing.T) { os.Exit(1) }", false, "no second look: gated/a failed as a whole"},
+		{"and the package is wrong at its end", "a", failing("-++++", `t.Error("busy")`) + `
+func TestMain(m *testing.M) {
+	m.Run()
+	println("a row is lost")
+	os.Exit(1)
+}`, false, "FAILED gated/a TestIt/a_part:_1"},
 		{"the gate", "internal/gate", failing("-+++", `t.Error("wrong")`), false, "no second look: the tests of gated/internal/gate have none"},
 		{"below the ledger", "internal/ledger/pg", failing("-+++", `t.Error("wrong")`), false, "no second look: the tests of gated/internal/ledger/pg have none"},
-		{"beside the gate", "internal/gateway", failing("-+++", `t.Error("busy")`), true, "UNSTEADY gated/internal/gateway "},
+		{"beside the gate", "internal/gateway", failing("-++++", `t.Error("busy")`), true, "UNSTEADY gated/internal/gateway "},
 		{"no program", "a", "func TestIt(t *testing.T) { undefined() }", false, "undefined: undefined"},
 		{"too many", "a", `
 func TestIt(t *testing.T) {
