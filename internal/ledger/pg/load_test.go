@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gated/internal/ledger"
 	"gated/internal/ledger/pg"
@@ -30,9 +31,10 @@ type writer struct {
 
 func newWriter(t testing.TB, s pg.Settings) *writer {
 	t.Helper()
-	e := open(t, s)
-	p := must.Get(e.Take(context.Background(), 0))(t)
-	return &writer{settings: s, engine: e, era: p.Era, told: map[uint64]string{}, never: map[uint64]int{}}
+	patient := s // the limit is for what the test is about
+	patient.Limit = max(s.Limit, time.Minute)
+	p := must.Get(open(t, patient).Take(context.Background(), 0))(t)
+	return &writer{settings: s, engine: open(t, s), era: p.Era, told: map[uint64]string{}, never: map[uint64]int{}}
 }
 
 // attempt names one try of a number, so that a group that was settled as not kept is told from its successor.

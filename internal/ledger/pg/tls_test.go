@@ -17,7 +17,7 @@ func TestTLSIsVerifiedAndItsSocketIsClosedAtTheLimit(t *testing.T) {
 	c := postgres.Primary(t)
 	root := c.TLS(t, "127.0.0.1")
 	proxy := postgres.NewProxy(t, c.Port)
-	s := pg.Settings{Gate: "one", Single: true, Limit: 2 * time.Second,
+	s := pg.Settings{Gate: "one", Single: true, Limit: 10 * time.Second,
 		Connection: fmt.Sprintf("host=127.0.0.1 port=%d user=gated dbname=postgres sslmode=verify-full sslrootcert=%s", proxy.Port, root)}
 	require.NoError(t, pg.Create(t.Context(), s))
 	w := newWriter(t, s)

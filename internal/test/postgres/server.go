@@ -82,7 +82,13 @@ func (c *Cluster) Stop(t testing.TB) {
 func (c *Cluster) Kill(t testing.TB) {
 	t.Helper()
 	pid := c.server.cmd.Process.Pid
-	ok(t, syscall.Kill(pid, syscall.SIGSTOP)) // it starts no child from here on
+	ok(t, syscall.Kill(pid, syscall.SIGSTOP))
+	// It may still be at a fork. A child that is not killed waits a minute for its client's first message.
+	state := ""
+	until(t, "the postmaster is stopped", &state, func() bool {
+		state = stateOf(pid)
+		return state == "T"
+	})
 	for _, child := range children(t, pid) {
 		_ = syscall.Kill(child, syscall.SIGKILL)
 	}
@@ -127,6 +133,17 @@ func (c *Cluster) CPU(t testing.TB) time.Duration {
 		sum += cpu(child)
 	}
 	return sum
+}
+
+// stateOf is the letter of a process' state in proc(5); "" if it is gone.
+func stateOf(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
 }
 
 // cpu is what a process has used, 0 if it is gone: utime and stime of proc(5), in hundredths of a second.

@@ -103,7 +103,8 @@ func openLog(path string) (*os.File, error) {
 // read as lines too.
 func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) } // the tests too, as a terminal does
 	cmd.WaitDelay = 30 * time.Second
 	if place != nil {
 		place(cmd)

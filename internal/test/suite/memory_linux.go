@@ -33,7 +33,10 @@ func inMemory() (change func(*exec.Cmd), why string) {
 	change = func(c *exec.Cmd) {
 		c.Args = append([]string{"sh", "-c", mounts, "sh", c.Path}, c.Args[1:]...)
 		c.Path = "/bin/sh"
-		c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		if c.SysProcAttr == nil {
+			c.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		c.SysProcAttr.Unshareflags |= syscall.CLONE_NEWNS
 	}
 	try := exec.Command("/bin/true")
 	change(try)

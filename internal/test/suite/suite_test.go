@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -146,6 +148,25 @@ func TestAKilledRun(t *testing.T) {
 	require.False(t, passed, out.String())
 	require.Contains(t, out.String(), "a second look at gated/a TestIt/a_part:_1\n", "it is unsteady")
 	require.Contains(t, out.String(), "FAILED go test\n    these packages did not end: [gated/b] (signal: killed)\n")
+}
+
+// TestAnEndInTheMiddle: with the run, the tests end.
+func TestAnEndInTheMiddle(t *testing.T) {
+	module(t, map[string]string{"a": "func TestIt(t *testing.T) {\n\tos.WriteFile(\"begun\", nil, 0o600)\n\tselect {}\n}\n"})
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, []string{"-log", filepath.Join(t.TempDir(), "log"), "--", "-vet=off", "--", "./a"}, io.Discard)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat("a/begun"); return err == nil }, time.Minute, time.Millisecond)
+	end()
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "it was ended")
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on")
+	}
 }
 
 // TestSkipped: with -strict none may be, but for what does not apply.
