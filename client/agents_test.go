@@ -252,7 +252,7 @@ func TestADialEndsWithItsCall(t *testing.T) {
 		ended <- err
 		return conn, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	unreachable(t, errOf(c.Status(ctx)))
 	require.ErrorIs(t, <-ended, context.Canceled)

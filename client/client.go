@@ -25,7 +25,7 @@ const (
 	// ask a person something.
 	callTimeout   = 60 * time.Second
 	remoteTimeout = 5 * time.Minute
-	// maxAnswer is the largest answer that is read, in bytes.
+	// maxAnswer is the largest answer that is read, in bytes, unless Options say less.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
 	// KiB each, which JSON may escape.
@@ -47,7 +47,10 @@ type Client struct {
 	processes  processes
 	timeout    time.Duration
 	unattended bool
+	maxAnswer  int64
+	maxValues  int64
 	lost, back func() // never nil
+	opened     func() // never nil
 	http       *http.Client
 	last       atomic.Pointer[string] // the path or address that it connected to last
 }
@@ -70,7 +73,10 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{paths: at.paths, file: at.file, trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
-		lost: orNothing(o.Lost), back: orNothing(o.Back), unattended: o.Unattended}
+		lost: orNothing(o.Lost), back: orNothing(o.Back), opened: orNothing(o.Opened), unattended: o.Unattended, maxAnswer: o.MaxAnswer, maxValues: o.MaxValues}
+	if c.maxAnswer <= 0 || c.maxAnswer > maxAnswer {
+		c.maxAnswer = maxAnswer
+	}
 	if o.Remote != "" {
 		r, err := ParseRemote(o.Remote)
 		if err != nil {
@@ -181,15 +187,15 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return nil, refusalOf(resp)
+	return nil, c.refusalOf(resp)
 }
 
 // refusal rebuilds the daemon's refusal.
-func refusalOf(resp *http.Response) error {
+func (c *Client) refusalOf(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, min(maxProblem, c.maxAnswer)))
 	var p api.Problem
-	if err != nil || kind != api.ProblemType || api.DecodeAnswer(b, &p) != nil {
+	if err != nil || kind != api.ProblemType || c.answerInto(b, &p) != nil {
 		return refusal.New(refusal.Internal, "the daemon answered %s without saying why", resp.Status)
 	}
 	if len(p.Conflicts) > 0 {
@@ -257,11 +263,24 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 	if out == nil {
 		return nil
 	}
-	if err := api.DecodeAnswer(b, out); err != nil {
+	switch err := c.answerInto(b, out); {
+	case errors.Is(err, refusal.TooComplex):
+		return err
+	case err != nil:
 		return refusal.New(refusal.Internal, "the daemon's answer is not understood: %v", err).
 			WithHint("are both of the same version?")
 	}
 	return nil
+}
+
+// answerInto reads an answer that has no more values than Options say.
+func (c *Client) answerInto(b []byte, into any) error {
+	if c.maxValues > 0 {
+		if err := api.WithinValues(b, c.maxValues); err != nil {
+			return err
+		}
+	}
+	return api.DecodeAnswer(b, into)
 }
 
 // bytes makes a call and reads its answer to the end.
@@ -276,12 +295,12 @@ func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error
 		return nil, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, c.maxAnswer+1))
 	if err != nil {
 		return nil, nil, c.broken(ctx, err)
 	}
-	if len(b) > maxAnswer {
-		return nil, nil, refusal.New(refusal.Oversized, "the daemon's answer has more than %d bytes", maxAnswer)
+	if int64(len(b)) > c.maxAnswer {
+		return nil, nil, refusal.New(refusal.Oversized, "the daemon's answer has more than %d bytes", c.maxAnswer)
 	}
 	return b, resp.Header, nil
 }

@@ -273,7 +273,8 @@ func TestEventsResume(t *testing.T) {
 	stop := errors.New("enough")
 	var got []int64
 	var told []string
-	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Back: func() { told = append(told, "back") }}
+	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Back: func() { told = append(told, "back") },
+		Opened: func() { told = append(told, "opened") }}
 	require.ErrorIs(t, open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
 		if got = append(got, e.Seq); len(got) == 3 {
 			return stop
@@ -282,7 +283,27 @@ func TestEventsResume(t *testing.T) {
 	}), stop)
 	require.Equal(t, []int64{1, 2, 3}, got)
 	require.Equal(t, []string{"0", "2"}, asked)
-	require.Equal(t, []string{"lost", "back"}, told)
+	require.Equal(t, []string{"opened", "lost", "back", "opened"}, told)
+}
+
+// A stream that a daemon ends in good order is no loss. Another daemon may answer the next one, so the client says that there is one.
+func TestEventsGoOnOverANewConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	streams := 0
+	answer(t, path, func(w http.ResponseWriter, _ *http.Request) {
+		streams++
+		_, _ = io.WriteString(w, event(streams))
+	})
+	stop := errors.New("enough")
+	var told []string
+	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Opened: func() { told = append(told, "opened") }}
+	require.ErrorIs(t, open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
+		if e.Seq == 3 {
+			return stop
+		}
+		return nil
+	}), stop)
+	require.Equal(t, []string{"opened", "opened", "opened"}, told)
 }
 
 func TestEventsThatEndForGood(t *testing.T) {

@@ -36,8 +36,12 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 // EventsFor is Events with only what concerns one holder, an agent's name or uid:1000; "" means everything.
 func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
 	r := resumption{c: c, pause: resumePause}
+	opened := func() {
+		r.opened()
+		c.opened()
+	}
 	for {
-		last, err := c.stream(ctx, holder, after, follow, r.opened, fn)
+		last, err := c.stream(ctx, holder, after, follow, opened, fn)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

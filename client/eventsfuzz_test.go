@@ -42,7 +42,7 @@ func FuzzEvents(f *testing.F) {
 		if status < 200 || status > 599 || status/100 == 3 || after < 0 {
 			return
 		}
-		c := &Client{timeout: callTimeout, http: &http.Client{Transport: answering{status, api.ProblemType, body}}}
+		c := &Client{timeout: callTimeout, opened: func() {}, http: &http.Client{Transport: answering{status, api.ProblemType, body}}}
 		last := after
 		stop := errors.New("enough")
 		err := c.Events(context.Background(), after, false, func(e api.Entry) error {

@@ -100,13 +100,18 @@ func (c *Client) Command(ctx context.Context, name string) (api.Command, error) 
 
 // Audit returns entries of the audit log with a number above after, oldest first. With limit 0, the daemon chooses.
 func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error) {
+	page, err := c.AuditPage(ctx, after, limit)
+	return page.Entries, err
+}
+
+// AuditPage is Audit, with the names of users.
+func (c *Client) AuditPage(ctx context.Context, after int64, limit int) (api.EntryList, error) {
 	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if limit > 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
 	var out api.EntryList
-	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/audit", query: v}, nil, &out)
-	return out.Entries, err
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit", query: v}, nil, &out)
 }
 
 // Consistency returns the proof that the log's first old entries are among its first size. It is BadParams if the log

@@ -33,7 +33,7 @@ func TestAnotherModuleImportsIt(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	build := exec.Command("go", "build", "-o", "mine", ".")
+	build := exec.Command("go", "build", "-trimpath", "-o", "mine", ".")
 	build.Dir = dir
 	build.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "GOWORK=off")
 	out, err := build.CombinedOutput()

@@ -43,9 +43,20 @@ type Options struct {
 	// Unattended has ssh ask for no password, passphrase or host key (BatchMode, ssh_config(5)).
 	Unattended bool
 
+	// MaxAnswer is the largest answer that is read, in bytes; 256 MiB if 0. A larger one is Oversized.
+	MaxAnswer int64
+
+	// MaxValues is the most names, values, and ends of objects and arrays in an answer; any number if 0. An answer with more is TooComplex, and is
+	// not decoded: an empty object has two bytes, but hundreds of times that in memory.
+	MaxValues int64
+
 	// Lost, if not nil, is called each time a daemon goes away while the client waits for its events. Back is called
 	// when the daemon returns.
 	Lost, Back func()
+
+	// Opened, if not nil, is called each time a connection for events is open, the first time too. Another daemon than before may
+	// answer it.
+	Opened func()
 }
 
 // token returns the token to send, "" for none.

@@ -7,7 +7,7 @@ set -euo pipefail
 # What an operator's host has, and the servers that the story speaks to. No libpam-systemd: a login has no
 # XDG_RUNTIME_DIR then, as in a container or under su.
 packages=(
-	systemd systemd-sysv dbus openssh-client cron procps less curl jq tmux sudo
+	systemd systemd-sysv dbus openssh-client openssl cron procps less curl jq tmux sudo
 	opensmtpd prometheus prometheus-node-exporter
 )
 suite=bookworm

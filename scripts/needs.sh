@@ -15,6 +15,7 @@ needs=(
 	"tmux tmux"
 	"curl curl"
 	"jq jq"
+	"python3 python3"
 	"gcc gcc"
 	"libc6-dev /usr/include/stdlib.h"
 	"libvirt-daemon-system libvirtd"
@@ -25,13 +26,18 @@ needs=(
 	"postgresql /usr/lib/postgresql"
 	"pgbouncer pgbouncer"
 	"btrfs-progs mkfs.btrfs"
+	"restic restic"
+	"borgbackup borg"
 	"lintian lintian"
 	"shellcheck shellcheck"
+	"spin spin"
 	"rpm rpm"
 	"mmdebstrap mmdebstrap"
 	"systemd systemd-analyze"
 	"prometheus promtool"
 	"systemd-container systemd-nspawn"
+	"chromium chromium"
+	"zbar-tools zbarimg"
 )
 
 there() {

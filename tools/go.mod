@@ -2,6 +2,8 @@ module gated/tools
 
 go 1.26.0
 
+toolchain go1.26.10
+
 tool github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 require github.com/CycloneDX/cyclonedx-go v0.9.3

@@ -101,6 +101,8 @@ type Head struct {
 	Hash string `json:"hash"`           // hex SHA-256
 	Note string `json:"note,omitempty"` // a signed checkpoint; empty if the gate cannot sign for the log
 	Key  string `json:"key,omitempty"`  // the public key of the signature
+
+	Archived int64 `json:"archived,omitzero"` // entries up to this one are in segment files alone
 }
 
 // Consistency proves that the log's first Old entries are unchanged among its first Size (RFC 6962, section 2.1.2).

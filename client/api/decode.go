@@ -52,6 +52,21 @@ func Weigh(b []byte) (int64, error) {
 // and members that a newer daemon may add.
 func DecodeAnswer(b []byte, v any) error { return refusalOf(json.Unmarshal(b, v)) }
 
+// WithinValues refuses, as TooComplex, an answer with more than so many names, values, and ends of objects and arrays. Malformed: it is no JSON.
+func WithinValues(b []byte, most int64) error {
+	d := jsontext.NewDecoder(bytes.NewReader(b))
+	for n := int64(0); ; n++ {
+		switch _, err := d.ReadToken(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return refusalOf(err)
+		case n == most:
+			return refusal.New(refusal.TooComplex, "the daemon's answer has more than %d names and values", most)
+		}
+	}
+}
+
 // Encode writes v as one line of JSON without a newline. Bytes that are not UTF-8, as file names may have, become
 // U+FFFD.
 func Encode(v any) ([]byte, error) {
@@ -145,5 +160,6 @@ type (
 	// EntryList answers GET /v1/audit, oldest first.
 	EntryList struct {
 		Entries []Entry `json:"entries"`
+		Users   Users   `json:"users"` // of those whom By, Holder and For name
 	}
 )

@@ -25,6 +25,7 @@ type Job struct {
 	State       State      `json:"state"` // of its first unfinished step
 	Steps       []Step     `json:"steps"`
 	RequestedBy []string   `json:"requested_by"` // uid:1000, desired:web, gate
+	Users       Users      `json:"users"`        // of RequestedBy
 	Reason      string     `json:"reason"`       // the first requester's
 	Reasons     []Reason   `json:"reasons"`      // of each requester
 	CreatedAt   time.Time  `json:"created_at"`

@@ -5,6 +5,6 @@ var EntryKinds = []string{
 	"started", "stopped", "trusted", "rotated", "uncounted", "planned", "requested", "joined", "reissued",
 	"signed", "approved", "rejected", "withdrawn", "cancelled", "superseded", "expired", "refused",
 	"dispatched", "succeeded", "failed", "retried", "interrupted", "compensated", "promoted", "used", "desired-put",
-	"desired-deleted", "restored", "canary", "keyed", "time-accepted", "ledger-lost", "agent-registered", "agent-ended",
+	"desired-deleted", "restored", "canary", "keyed", "reviewed", "archived", "time-accepted", "ledger-lost", "agent-registered", "agent-ended",
 	"reserved", "renewed", "released", "transferred", "lapsed", "orphaned", "lapsing",
 }

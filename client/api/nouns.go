@@ -59,6 +59,7 @@ const (
 	Operational  = op.Operational  // steps of guests and commands, reservations, planned rotations of keys
 	Coordination = op.Coordination // reservations that are taken from their holders
 	Recovery     = op.Recovery     // rotations of keys
+	BreakGlass   = op.BreakGlass   // what policy.break_glass lists, when no operator can sign
 )
 
 // Touch is what a security key attests about its user: a string with the values below.
@@ -129,6 +130,7 @@ const (
 	CodeWeakKey           = refusal.WeakKey
 	CodeBadSignature      = refusal.BadSignature
 	CodeTouchRequired     = refusal.TouchRequired
+	CodeOriginMismatch    = refusal.OriginMismatch
 	CodeTargetMismatch    = refusal.TargetMismatch
 	CodeNotYetValid       = refusal.NotYetValid
 	CodeExpired           = refusal.Expired

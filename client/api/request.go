@@ -16,6 +16,7 @@ type Request struct {
 	StateFingerprint Fingerprint       `json:"state_fingerprint"`
 	Params           Params            `json:"params"`
 	RequestedBy      []string          `json:"requested_by"`
+	Users            Users             `json:"users"`          // of all requesters who are named here
 	Reason           string            `json:"reason"`         // the first requester's, which is signed
 	Reasons          []Reason          `json:"reasons"`        // of each requester
 	TimesRejected    int               `json:"times_rejected"` // how many other requests for the same wish operators rejected
@@ -37,7 +38,7 @@ type Request struct {
 	Missing          int               `json:"missing"`        // how many of them still have to sign
 	Demands          []Demand          `json:"demands"`        // all must be met, or the one of recovery alone
 	Owed             []string          `json:"owed"`           // added keys that still have to sign: fingerprint and role
-	CoolOff          int64             `json:"cool_off"`       // seconds between the last signature and the step
+	CoolOff          int64             `json:"cool_off"`       // seconds between the last signature and the step, by the signatures that count now
 	Windows          []Window          `json:"windows"`        // the step runs only if all are open
 	AuthorizedAt     *time.Time        `json:"authorized_at"`  // null before the last signature
 	RunsAt           *time.Time        `json:"runs_at"`        // the end of the cool-off; null before the last signature
@@ -46,6 +47,10 @@ type Request struct {
 	Detail           string            `json:"detail"`         // what was done, for people
 	Error            *Error            `json:"error"`
 }
+
+// Users are names of users of the gate's host, by the requester that is their uid: {"uid:1000": "alice"}. Show one beside the
+// uid, never instead: a name can change, and the gate decides nothing by it. A requester without a name is not among them.
+type Users map[string]string
 
 // Reason is what one requester said why it asks.
 type Reason struct {
@@ -70,18 +75,24 @@ type Signature struct {
 	CA          string    `json:"ca"`          // SHA256:… of the certificate's signer; empty for a plain key
 	Touch       Touch     `json:"touch"`       // what a security key attested; empty for nothing
 	Counter     *uint32   `json:"counter"`     // of a security key, else null
+	Origin      string    `json:"origin"`      // of the page that had a passkey sign; empty for another key
 	Armor       string    `json:"signature"`
 	SignedAt    time.Time `json:"signed_at"` // when the gate counted it
 	Batch       *Batched  `json:"batch"`     // that the signature is over; null: it is over the request's payload
+	Reason      string    `json:"reason"`    // why the person approved: words that no signature covers; may be empty
 }
 
 // Demand is one condition on the signatures.
 type Demand struct {
-	Rule      string   `json:"rule"` // "built-in", or the line of the configuration that asks for it
-	Way       string   `json:"way"`  // empty, or "recovery": the demands of one way must be met together
-	Roles     []Role   `json:"roles"`
-	Threshold int      `json:"threshold"`
-	Have      int      `json:"have"`  // of Threshold
-	Touch     Touch    `json:"touch"` // what the signatures have to attest
-	Could     []string `json:"could"` // people who could still sign
+	Rule      string `json:"rule"`  // "built-in", or the line of the configuration that asks for it
+	Way       string `json:"way"`   // empty, "recovery" or "breakglass": the demands of one way must be met together
+	Delay     int64  `json:"delay"` // seconds between the last signature and the step if a signature is of this way
+	Roles     []Role `json:"roles"`
+	Threshold int    `json:"threshold"`
+	Have      int    `json:"have"`       // of Threshold
+	Touch     Touch  `json:"touch"`      // what the signatures have to attest
+	NoPasskey bool   `json:"no_passkey"` // signatures of passkeys do not count
+	// NotRequester: signatures of a person who asked do not count, nor of one whose accounts the gate does not know.
+	NotRequester bool     `json:"not_requester"`
+	Could        []string `json:"could"` // people who could still sign
 }

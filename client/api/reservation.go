@@ -88,6 +88,7 @@ type Reservation struct {
 	Mode        string    `json:"mode"`
 	Agent       string    `json:"agent"` // the holder's name, uid:1000, or uid:1000@node2
 	UID         uint32    `json:"uid"`
+	User        string    `json:"user"`            // the name of the uid, as of Users; or empty
 	Member      string    `json:"member,omitzero"` // of the gate, on whose host the uid is; "" on a gate without callers of other members
 	HolderAlive bool      `json:"holder_alive"`    // true also for a token and a bare uid, which have no process to check
 	Keep        bool      `json:"keep"`            // it outlives its holder's process, until its time is up
@@ -97,6 +98,9 @@ type Reservation struct {
 	ExpiresAt   time.Time `json:"expires_at"`
 	Renewed     bool      `json:"renewed,omitzero"` // in the answer to Reserve: the holder had it already
 }
+
+// Holder returns the holder, with its user's name beside a uid: "builder", "uid:1000 (alice)" (see op.Beside).
+func (r Reservation) Holder() string { return op.Beside(r.Agent, Users{r.Agent: r.User}) }
 
 // ReservationList answers GET /v1/reservations, by id. Next is the value of after for the next page, null at the end.
 type ReservationList struct {
@@ -138,6 +142,7 @@ type Agent struct {
 	Name         string    `json:"name"`
 	ID           string    `json:"id"` // builder#7; each registration of the name has another number
 	UID          uint32    `json:"uid"`
+	User         string    `json:"user"`            // the name of the uid, as of Users; or empty
 	Member       string    `json:"member,omitzero"` // as in Reservation
 	PID          int       `json:"pid"`             // 0 with a token
 	Bound        string    `json:"bound"`           // process or token
@@ -162,6 +167,9 @@ type Caller struct {
 
 // Account returns "1000" or "1000@node2".
 func (c Caller) Account() string { return op.Account{UID: c.UID, Member: c.Member}.String() }
+
+// Owner returns the account with its user's name: "1000 (alice)" (see op.Account.Named).
+func (a Agent) Owner() string { return op.Account{UID: a.UID, Member: a.Member}.Named(a.User) }
 
 // Account returns "1000" or "1000@node2".
 func (a Agent) Account() string { return op.Account{UID: a.UID, Member: a.Member}.String() }

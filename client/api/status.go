@@ -35,6 +35,8 @@ type Status struct {
 	OldestWait   *time.Time  `json:"oldest_wait"`    // when the oldest request that waits was made; null if none waits
 	LastBackup   *LastBackup `json:"last_backup"`    // null if the gate knows of none
 	BackupTooOld bool        `json:"backup_too_old"` // monitor.backup_older is set, and no verified copy is newer
+	Drills       *Drills     `json:"drills"`         // null of an older daemon
+	Incidents    []Incident  `json:"incidents"`      // those of break-glass that are open; null of an older daemon
 }
 
 // The roles of a member.
@@ -69,7 +71,7 @@ type LastBackup struct {
 const (
 	HealthOK       = "ok"
 	HealthDegraded = "degraded" // the gate decides, and something needs an operator
-	HealthBad      = "bad"      // the gate cannot decide, or its log is not the one that it wrote
+	HealthBad      = "bad"      // the gate cannot decide, its log is not the one that it wrote, or an incident of break-glass is open
 )
 
 // HealthReport is the answer to GET /v1/health. Its status is 503 if State is bad, else 200.

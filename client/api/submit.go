@@ -40,6 +40,8 @@ type Envelope struct {
 	Payload    string   `json:"payload"` // base64 (RFC 4648, section 4) with padding
 	Signatures []string `json:"signatures"`
 	Batch      *Batched `json:"batch,omitzero"` // the signatures are over it, and the payload is in it; nil: over the payload
+	// Reason is why the person approves: the caller's words, which no signature covers. A rejection has a signed one instead.
+	Reason string `json:"reason,omitzero"`
 }
 
 // EnvelopeOf puts payload bytes and armored signatures on the wire.
@@ -48,12 +50,16 @@ func EnvelopeOf(payload []byte, signatures ...string) Envelope {
 }
 
 // Open returns the payload's bytes, without checking their content. Malformed: text that is not the one base64 spelling
-// of its bytes, an envelope without signatures, and one with a batch. Oversized: a payload above 64 KiB, and more than
+// of its bytes, an envelope without signatures, and one with a batch or a reason. Oversized: a payload above 64 KiB, and more than
 // 16 signatures.
 func (e Envelope) Open() ([]byte, error) {
 	if e.Batch != nil {
 		return nil, refusal.New(refusal.Malformed, "a batch is accepted only as the approval of a request, by its id").
 			At(refusal.StageDecode)
+	}
+	if e.Reason != "" {
+		return nil, refusal.New(refusal.Malformed, "a reason beside the signatures is accepted only with the approval of a request, by its id").
+			At(refusal.StageDecode).WithHint("what is rejected, or signed before the gate saw it, has its reason in what is signed")
 	}
 	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
 		return nil, refusal.New(refusal.Oversized, "the payload has more than %d bytes", op.MaxPayload).

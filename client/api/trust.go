@@ -23,6 +23,7 @@ type Signer struct {
 	Roles       []Role     `json:"roles"`
 	Batches     []Role     `json:"batches"` // those of them in which it may sign batches
 	CA          bool       `json:"cert_authority"`
+	Passkey     string     `json:"passkey"`  // the relying party of a passkey, a host name; empty for another key
 	Software    bool       `json:"software"` // it may sign without a person's touch
 	ValidAfter  *time.Time `json:"valid_after"`
 	ValidBefore *time.Time `json:"valid_before"`
@@ -35,4 +36,7 @@ type Verified struct {
 	Hash    string     `json:"hash"`    // of the last entry that was checked; empty before
 	At      *time.Time `json:"at"`      // when the check ended; null before
 	Detail  string     `json:"detail"`  // for people
+
+	// NotRead is up to which entry the log is archived. The check did not read these entries: it knows that the hashes of their tiles fit.
+	NotRead int64 `json:"not_read,omitzero"`
 }

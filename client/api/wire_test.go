@@ -47,8 +47,8 @@ func TestEntryKeepsItsText(t *testing.T) {
 	e := must.Get(ParseEntry([]byte(raw)))(t)
 	require.Equal(t, int64(7), e.Seq)
 	require.Equal(t, "approved", e.Kind)
-	b := must.Get(Encode(EntryList{Entries: []Entry{e}}))(t)
-	require.Equal(t, `{"entries":[`+raw+`]}`, string(b))
+	b := must.Get(Encode(EntryList{Entries: []Entry{e}, Users: Users{"uid:0": "root"}}))(t)
+	require.Equal(t, `{"entries":[`+raw+`],"users":{"uid:0":"root"}}`, string(b))
 	var back EntryList
 	require.NoError(t, DecodeAnswer(b, &back))
 	require.Equal(t, []Entry{e}, back.Entries)

@@ -183,7 +183,7 @@ func (t *tool) agentListCommand() *cobra.Command {
 		rows := []string{"NAME\tBOUND TO\tUID\tSINCE"}
 		for _, a := range agents {
 			if !t.JSON {
-				rows = append(rows, cli.Row(a.Name, boundTo(a), cli.Inline(a.Account()), cli.Moment(a.RegisteredAt)))
+				rows = append(rows, cli.Row(a.Name, boundTo(a), cli.Inline(a.Owner()), cli.Moment(a.RegisteredAt)))
 			} else if err := t.Emit(a); err != nil {
 				return err
 			}

@@ -84,8 +84,14 @@ func (t *tool) auditAsked(ctx context.Context) error {
 	case t.JSON:
 		err = t.Emit(v)
 	case v.At != nil && v.OK:
-		t.Print("the daemon found its audit log whole at %s, %s ago: %d entries, head %s\n", cli.Moment(*v.At), cli.Span(time.Since(*v.At)),
-			v.Entries, op.Shown(v.Hash))
+		if v.NotRead > 0 {
+			t.Print("the daemon found its audit log whole from entry %d on at %s, %s ago: %d entries, head %s\n", v.NotRead+1, cli.Moment(*v.At),
+				cli.Span(time.Since(*v.At)), v.Entries-v.NotRead, op.Shown(v.Hash))
+			t.Print("entries 1 to %d are archived and were NOT read; the hashes of their tiles fit\n", v.NotRead)
+		} else {
+			t.Print("the daemon found its audit log whole at %s, %s ago: %d entries, head %s\n", cli.Moment(*v.At), cli.Span(time.Since(*v.At)),
+				v.Entries, op.Shown(v.Hash))
+		}
 		t.Say("note: opsign proves at each call that the log goes on from what you saw of it\n")
 	default:
 		t.Print("the daemon's check of its audit log: %s\n", op.Shown(v.Detail))

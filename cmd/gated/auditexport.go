@@ -30,7 +30,8 @@ func (t *tool) auditExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write the audit log as JSON, one entry a line",
 		Long: `With -o, the export continues an existing file if the file's last line is the log's entry of that number. An
-export that was cut off ends with exit code 1 or more. The filters are those of gated audit tail.`,
+export that was cut off ends with exit code 1 or more. The filters are those of gated audit tail. If the oldest entries
+are archived, the export begins after them, and a note on standard error says so.`,
 		Example: "  gated audit export > audit.jsonl\n" +
 			"  gated audit export -o audit.jsonl",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
@@ -81,7 +82,7 @@ func (t *tool) export(ctx context.Context, cl *client.Client, after int64, f ent
 	if after > head.Seq {
 		return after, 0, noSuchEntryYet(after, head.Seq)
 	}
-	last, err = eachEntry(ctx, cl, after, f, func(e api.Entry) error {
+	last, err = eachEntry(ctx, cl, t.begin(after, head.Archived), f, func(e api.Entry) error {
 		n++
 		return write(append(e.Raw.Clone(), '\n'))
 	})

@@ -22,15 +22,22 @@ import (
 // logOf answers as a gate whose log has these entries, and says that it has so
 // many.
 func logOf(t *testing.T, says int64, texts ...string) *tool {
+	return archivedLogOf(t, says, 0, texts...)
+}
+
+// archivedLogOf is logOf of a gate whose first entries are archived: it sends none of them, and refuses to read on among them.
+func archivedLogOf(t *testing.T, says int64, archived int, texts ...string) *tool {
 	dir := must.Get(os.MkdirTemp("/tmp", "ga"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "s")
 	l := must.Get(net.Listen("unix", path))(t)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"seq":%d,"hash":""}`, says) })
+	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"seq":%d,"hash":"","archived":%d}`, says, archived)
+	})
 	mux.HandleFunc("/v1/audit", func(w http.ResponseWriter, r *http.Request) {
 		after, err := strconv.Atoi(r.FormValue("after"))
-		if err != nil {
+		if err != nil || after < archived {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -81,6 +88,29 @@ func TestAnExportIsWholeOrSaysSo(t *testing.T) {
 	must.Fail(exportOf(t, logOf(t, 5, all...), 6))(t, refusal.UnknownTarget)
 }
 
+// TestAnExportBeginsAfterWhatIsArchived, and says so. One that was to go on among archived entries is refused.
+func TestAnExportBeginsAfterWhatIsArchived(t *testing.T) {
+	all := numbered(1, 2, 3, 4, 5)
+	tl := archivedLogOf(t, 5, 2, all...)
+	var said strings.Builder
+	tl.Stderr = &said
+	text := must.Get(exportOf(t, tl, 0))(t)
+	require.Equal(t, strings.Join(all[2:], "\n")+"\n", text)
+	require.Equal(t, "note: entries 1 to 2 are archived, so this begins with entry 3; gated archive show N prints an archived one\n", said.String())
+	_, err := exportOf(t, tl, 1)
+	require.Error(t, err)
+	said.Reset()
+	require.Equal(t, strings.Join(all[3:], "\n")+"\n", must.Get(exportOf(t, tl, 3))(t))
+	require.Empty(t, said.String())
+
+	cl := must.Get(tl.Client())(t)
+	defer cl.Close()
+	head := api.Head{Seq: 5, Archived: 2}
+	for _, f := range []entryFilter{{}, {kinds: []string{"refused"}}} {
+		require.EqualValues(t, 2, must.Get(newest(context.Background(), cl, head, 4, f))(t), "tail reads no archived entry either")
+	}
+}
+
 // TestNewestReadsBackwards and counts what is wanted alone.
 func TestNewestReadsBackwards(t *testing.T) {
 	texts := numbered(1, 2, 3, 4, 5, 6, 7)
@@ -92,11 +122,11 @@ func TestNewestReadsBackwards(t *testing.T) {
 	defer cl.Close()
 	only := entryFilter{kinds: []string{"refused"}}
 	for n, want := range map[int64]int64{1: 4, 2: 1, 3: 0} {
-		got := must.Get(newest(context.Background(), cl, 7, n, only))(t)
+		got := must.Get(newest(context.Background(), cl, api.Head{Seq: 7}, n, only))(t)
 		require.Equal(t, want, got, n)
 	}
 	for n, want := range map[int64]int64{1: 6, 7: 0, 9: 0} {
-		require.Equal(t, want, must.Get(newest(context.Background(), cl, 7, n, entryFilter{}))(t))
+		require.Equal(t, want, must.Get(newest(context.Background(), cl, api.Head{Seq: 7}, n, entryFilter{}))(t))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +20,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/wire/cli"
 )
 
@@ -59,17 +57,22 @@ the audit log, and all that gated fsck checks. Only its owner can read the file.
 }
 
 func (t *tool) backupVerifyCommand() *cobra.Command {
+	var files string
 	c := t.Command(cli.Words{
 		Use:   "verify FILE",
 		Short: "Check that a file is a backup from which a gate can be restored",
 		Long: `Changes nothing and needs no daemon. Exits 0 if the backup is whole and sound, 1 if not. A backup of an older
-gated is checked in a copy, in the directory for temporary files (TMPDIR).`,
-		Example: "  gated backup verify gated-backup.db",
+gated is checked in a copy, in the directory for temporary files (TMPDIR).
+
+A backup of a gate that archives needs its segment files, and --archive names a copy of them. Each is read then, and
+all of the backup is checked. Without them the answer lists them, and what does not need them is checked.`,
+		Example: "  gated backup verify gated-backup.db\n" +
+			"  gated backup verify gated-backup.db --archive /var/backups/archive",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if err := readable(args[0]); err != nil {
 			return cli.Usage(err.Error())
 		}
-		r, err := life.CheckBackup(c.Context(), args[0], t.checking)
+		r, err := life.CheckBackup(c.Context(), args[0], files, t.checking)
 		if err != nil {
 			return hinted(err,
 				"no gate can be restored from it: take an older one; gated backup FILE makes one while the gate runs")
@@ -77,6 +80,7 @@ gated is checked in a copy, in the directory for temporary files (TMPDIR).`,
 		return t.showBackup(backedUp{args[0], r})
 	})
 	c.ValidArgsFunction = nil // files
+	t.archiveCopy(c, &files)
 	return c
 }
 
@@ -103,7 +107,20 @@ func (t *tool) showBackup(r backedUp) error {
 	t.Print("%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n",
 		op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch)
 	t.Print("  checked: %s\n", strings.Join(r.Checked, ", "))
+	if len(r.Segments) > 0 && !r.SegmentsRead {
+		t.Print("  needs %s, not read here: keep a copy of the directory archive, made after the backup\n",
+			segmentFiles(r.Segments))
+		t.Print("  check both: gated backup verify %s --archive DIR\n", op.Shown(r.File))
+	}
 	return nil
+}
+
+// segmentFiles names a few segment files. --json lists all.
+func segmentFiles(names []string) string {
+	if len(names) <= 2 {
+		return strings.Join(names, " and ")
+	}
+	return fmt.Sprintf("%d segment files, %s to %s", len(names), names[0], names[len(names)-1])
 }
 
 // checking says that what follows takes a while.
@@ -162,7 +179,7 @@ func (t *tool) backup(ctx context.Context, take taking, path string) (r backedUp
 		return r, err
 	}
 	r.File = path
-	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
+	if r.BackupReport, err = life.CheckBackup(ctx, part, "", t.checking); err != nil {
 		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
 	if of := made.of; of != nil && (r.Gate != of.Gate || r.Host != of.Host) {
@@ -211,155 +228,4 @@ func removed(path string) error {
 // fileTaken refuses to write over a file.
 func fileTaken(path string) error {
 	return refusal.New(refusal.Conflict, "%s exists", path).WithHint("name a new file")
-}
-
-func (t *tool) restoreCommand() *cobra.Command {
-	var dir string
-	var signers bool
-	c := t.Command(cli.Words{
-		Use:   "restore FILE",
-		Short: "Put a backup in the place of a gate's database",
-		Long: `The daemon must not run. The gate gets a new id, so no earlier signature counts. The old database is kept
-beside the new one. If the old database has a newer list of signers than the backup, that list stays in force: keys
-that were removed since the backup stay removed. Guests are not part of a backup.
-
-FILE may be -, for standard input. The gate's user so restores a backup that only root may read: put
-runuser -u gated -- in front, because root's shell opens the file then.`,
-		Example: "  gated restore gated-backup.db --state /var/lib/gated\n" +
-			"  gated restore - --state /var/lib/gated < gated-backup.db",
-	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		restore := life.Restore
-		if signers {
-			restore = life.RestoreWithSigners
-		}
-		file, done, err := t.backupToRestore(args[0], stateDir(dir))
-		if err != nil {
-			return err
-		}
-		defer done()
-		r, err := restore(c.Context(), file, stateDir(dir))
-		if err != nil {
-			return hinted(err, "gated backup verify FILE says whether a gate can be restored from it", refusal.Conflict,
-				refusal.BadParams)
-		}
-		if t.JSON {
-			return t.Emit(restoredOf(r))
-		}
-		t.showRestored(r)
-		return nil
-	})
-	c.ValidArgsFunction = nil // files
-	t.stateOf(c, &dir)
-	c.Flags().BoolVar(&signers, "signers-of-backup", false,
-		"take the list of signers from the backup, even if keys were removed since")
-	return c
-}
-
-// restored is the answer of restore.
-type restored struct {
-	initialized
-	Replaced string        `json:"replaced_database,omitempty"` // where the one that was there is now
-	Trust    restoredTrust `json:"trust"`
-	Kept     string        `json:"kept_signers,omitempty"` // where the file of signers that was there is now
-	Changes  []string      `json:"changed_signers,omitempty"`
-	Clock    *clockOfOld   `json:"clock,omitempty"`
-}
-
-// clockOfOld are a backup's time and this machine's, where they contradict each
-// other.
-type clockOfOld struct {
-	Backup  time.Time `json:"backup"`
-	Machine time.Time `json:"machine"` // in force
-}
-
-// restoredTrust says who may sign now, and why.
-type restoredTrust struct {
-	Of       signers.SignersOf `json:"of"`
-	Epoch    int64             `json:"epoch"`
-	Backup   int64             `json:"backup_epoch"`
-	Replaced int64             `json:"replaced_epoch"`
-	Unread   string            `json:"replaced_unreadable,omitempty"`
-	Changes  []string          `json:"changes"`
-	Revoked  bool              `json:"keys_were_revoked"`
-}
-
-func restoredOf(r life.RestoreResult) restored {
-	t := restoredTrust{Of: r.Trust.Of, Epoch: r.Trust.Epoch, Backup: r.Trust.Backup, Replaced: r.Trust.Replaced,
-		Unread:  r.Trust.Why,
-		Changes: append([]string{}, r.Trust.Changes...), Revoked: r.Trust.Revoked}
-	out := restored{initialized: initializedOf(r.InitResult), Replaced: r.Kept, Trust: t, Kept: r.KeptSigners,
-		Changes: r.FileChanges}
-	if c := r.Clock; c != nil {
-		out.Clock = &clockOfOld{Backup: c.Mark, Machine: c.Now}
-	}
-	return out
-}
-
-func (t *tool) showRestored(r life.RestoreResult) {
-	t.Print("restored to %s, host %s, new gate id %s\n",
-		op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
-	if r.Kept != "" {
-		t.Print("  the database that was there is kept: %s\n", op.Shown(r.Kept))
-	}
-	t.Print("%s", restoredTrustSays(r.Trust))
-	for _, line := range r.Trust.Changes {
-		t.Print("    %s\n", op.Shown(line))
-	}
-	t.Print("%s", maySign(r.Listed))
-	if r.Trust.Revoked {
-		t.Print("  keys were revoked: no signature counts while the revocation file is missing\n")
-	}
-	if r.Trust.Of == signers.SignersUnknown || r.Trust.Of == signers.SignersTaken {
-		t.Say(`warning: who may sign is as old as the backup. Keys that were removed since are back.
-  check: gated trust show --state %[1]s
-  a key that must not count: put its .pub line into %[1]s/revoked before the start
-`, op.Shown(r.StateDir))
-	}
-	if r.KeptSigners != "" {
-		t.Say("the file of signers said something else; it is kept as %s\n", op.Shown(r.KeptSigners))
-		for _, line := range r.FileChanges {
-			t.Say("  %s\n", op.Shown(line))
-		}
-	}
-	if r.Clock != nil {
-		t.Say("%s", restoredClockSays(*r.Clock))
-	}
-	t.next(r.InitResult)
-}
-
-// restoredTrustSays says whose list of signers is in force after a restore.
-func restoredTrustSays(t signers.RestoredTrust) string {
-	switch t.Of {
-	case signers.SignersSame:
-		return fmt.Sprintf("  who may sign: epoch %d, which is the backup's as well\n", t.Epoch)
-	case signers.SignersKept:
-		return fmt.Sprintf("  who may sign: epoch %d, as it was here; the backup has epoch %d:\n", t.Epoch,
-			t.Backup)
-	case signers.SignersNewer:
-		return fmt.Sprintf("  who may sign: epoch %d, the backup's; what was here (epoch %d) is older:\n", t.Epoch,
-			t.Replaced)
-	case signers.SignersTaken:
-		return fmt.Sprintf("  who may sign: as in the backup (its epoch %d), which was asked for, now as epoch %d; it "+
-			"was epoch %d here:\n",
-			t.Backup, t.Epoch, t.Replaced)
-	case signers.SignersFile:
-		return "  who may sign: what the file of signers says at the next start\n"
-	}
-	if t.Why != "" {
-		return fmt.Sprintf("  who may sign: epoch %d, the backup's; the database that was here cannot be read: %s\n",
-			t.Epoch, op.Shown(t.Why))
-	}
-	return fmt.Sprintf("  who may sign: epoch %d, the backup's; there was no other list here\n", t.Epoch)
-}
-
-// restoredClockSays shows both clocks where they contradict each other.
-func restoredClockSays(c life.RestoredClock) string {
-	how := "more than 30 days ahead of"
-	if c.Behind() {
-		how = "behind"
-	}
-	return fmt.Sprintf("warning: this machine's clock, which is in force now, is %s the backup's: it says %s, and "+
-		"the backup was of a gate that had seen %s\n"+
-		"  check: date -u; if it is wrong, set it right and restore again\n",
-		how, c.Now.Format(time.RFC3339), c.Mark.Format(time.RFC3339))
 }

@@ -50,9 +50,8 @@ func (t *tool) eventsCommand() *cobra.Command {
 
 // events prints what concerns a holder, or everything.
 func (t *tool) events(ctx context.Context, cl *client.Client, holder string, after int64, follow bool) error {
-	known := true
+	known, err := true, error(nil)
 	if holder != "" && !bare(holder) {
-		var err error
 		if known, err = registered(ctx, cl, holder); err != nil {
 			return err
 		}
@@ -60,8 +59,15 @@ func (t *tool) events(ctx context.Context, cl *client.Client, holder string, aft
 			t.Say("note: no agent %s is registered now\n", cli.Inline(holder))
 		}
 	}
+	if after == 0 {
+		head, err := cl.AuditHead(ctx)
+		if err != nil {
+			return err
+		}
+		after = t.begin(after, head.Archived)
+	}
 	show, seen := t.entries(ctx, cl), false
-	err := cl.EventsFor(ctx, holder, after, follow, func(e api.Entry) error {
+	err = cl.EventsFor(ctx, holder, after, follow, func(e api.Entry) error {
 		seen = true
 		return show.entry(e)
 	})
@@ -81,15 +87,22 @@ func registered(ctx context.Context, cl *client.Client, name string) (bool, erro
 }
 
 // entries prints entries of the audit log. It knows which directories the
-// scopes are that they speak of.
+// scopes are that they speak of, and the names of the users.
 type entries struct {
 	*tool
 	scopes func() ([]api.Scope, error)
-	paths  map[string]string // of scope/s1; empty for one that the gate does not have any more
+	named  func(seq int64) (api.Users, error) // the users of whom that entry speaks
+	paths  map[string]string                  // of scope/s1; empty for one that the gate does not have any more
+	users  api.Users                          // of uid:1000; empty for one without a name
 }
 
 func (t *tool) entries(ctx context.Context, cl *client.Client) *entries {
-	return &entries{tool: t, scopes: func() ([]api.Scope, error) { return cl.Scopes(ctx) }, paths: map[string]string{}}
+	named := func(seq int64) (api.Users, error) {
+		page, err := cl.AuditPage(ctx, seq-1, 1)
+		return page.Users, err
+	}
+	return &entries{tool: t, scopes: func() ([]api.Scope, error) { return cl.Scopes(ctx) }, named: named,
+		paths: map[string]string{}, users: api.Users{}}
 }
 
 // entry prints one entry.
@@ -109,7 +122,10 @@ func (s *entries) entry(e api.Entry) error {
 		text += times(e.Count)
 	}
 	s.Print("%d %s %s", e.Seq, cli.Moment(e.Time), op.Shown(e.Kind))
-	for _, part := range []string{e.By, about, e.Op, e.Target} {
+	if e.By != "" {
+		s.Print(" %s", s.who(e, e.By))
+	}
+	for _, part := range []string{about, e.Op, e.Target} {
 		if part != "" {
 			s.Print(" %s", op.Shown(part))
 		}
@@ -132,6 +148,20 @@ func (s *entries) entry(e api.Entry) error {
 		s.Print("    key %s\n", op.ShownName(key))
 	}
 	return nil
+}
+
+// who returns whom an entry names, with the name of the user beside a uid. The gate is asked again when a uid is new; where
+// it cannot be, the uid goes without.
+func (s *entries) who(e api.Entry, by string) string {
+	_, known := s.users[by]
+	if _, uid := op.AccountOf(by); uid && !known {
+		users, err := s.named(e.Seq)
+		if err != nil {
+			return cli.Inline(by)
+		}
+		s.users[by] = users[by]
+	}
+	return cli.Requester(by, s.users)
 }
 
 // directory returns the path of a scope, empty for any other target. Scopes are
@@ -166,9 +196,9 @@ func (s *entries) claim(e api.Entry) {
 	}
 	switch from := giver(e); {
 	case from != "":
-		s.Print(" from %s to %s", cli.Inline(from), cli.Inline(e.Holder))
+		s.Print(" from %s to %s", s.who(e, from), s.who(e, e.Holder))
 	case e.Holder != "":
-		s.Print(" of %s", cli.Inline(e.Holder))
+		s.Print(" of %s", s.who(e, e.Holder))
 	}
 	if !e.Until.IsZero() {
 		s.Print(" until %s", cli.Moment(e.Until))

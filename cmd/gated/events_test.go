@@ -34,6 +34,7 @@ func TestFollowingEndsWellWhenItIsInterrupted(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	l := must.Get(net.Listen("unix", path))(t)
 	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"seq":1,"hash":""}`)) })
 	mux.HandleFunc("/v1/events", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("id: 1\ndata: {\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\",\"kind\":\"started\"}\n\n"))
 		_ = http.NewResponseController(w).Flush()
@@ -79,6 +80,31 @@ func TestEntriesOfReservations(t *testing.T) {
 	s.scopes = func() ([]api.Scope, error) { return nil, errors.New("away") }
 	e.Target = "scope/s10"
 	require.NoError(t, s.entry(e), "an entry is worth more than a path")
+}
+
+// People read names beside uids. The gate is asked once for each uid.
+func TestEntriesNameUsers(t *testing.T) {
+	out, asked := &lines{}, []int64{}
+	tl := testTool()
+	tl.Stdout = out
+	err := errors.New("away")
+	s := &entries{tool: tl, users: api.Users{}, named: func(seq int64) (api.Users, error) {
+		asked = append(asked, seq)
+		return api.Users{"uid:1000": "alice", "uid:1001": "root"}, err
+	}}
+	e := api.Entry{Seq: 7, Time: since, Kind: "reserved", By: "uid:1000", Target: "scope", Reservation: "r1", Patterns: []string{"src/**"}, Holder: "uid:1000"}
+	require.NoError(t, s.entry(e), "an entry is worth more than a name")
+	require.Equal(t, "7 2026-01-02 03:04:05Z reserved uid:1000 scope r1 src/** of uid:1000\n", out.String())
+	out.text.Reset()
+	err, e.Seq = nil, 8
+	require.NoError(t, s.entry(e))
+	require.Equal(t, "8 2026-01-02 03:04:05Z reserved uid:1000 (alice) scope r1 src/** of uid:1000 (alice)\n", out.String())
+	out.text.Reset()
+	for _, by := range []string{"uid:1001", "uid:1002", "uid:1001", "agent:b#7", "gate"} {
+		require.NoError(t, s.entry(api.Entry{Seq: 9, Time: since, Kind: "cancelled", By: by, Op: "x"}))
+	}
+	require.Equal(t, []int64{7, 7, 8, 9, 9}, asked)
+	require.NotContains(t, out.String(), "(")
 }
 
 func TestWhoHadWhatWasHandedOn(t *testing.T) {

@@ -39,7 +39,7 @@ goes, it becomes another request.`,
 		if err != nil {
 			return err
 		}
-		return t.takeAway(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
+		return t.askOne(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
 			s, err := t.somethingIn(ctx, cl, at)
 			return op.Ask{Op: op.ReleaseAll, Target: op.Target{Kind: op.KindScope, Name: s.ID}}, err
 		})
@@ -69,7 +69,7 @@ the same paths.`,
 		if to == "" {
 			return cli.Usage(wordsNoReceiver)
 		}
-		return t.takeAway(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
+		return t.askOne(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
 			r, err := reservation(ctx, cl, id)
 			if err == nil {
 				err = canBeTaken(ctx, cl, r, to)
@@ -92,8 +92,8 @@ func takeAwayFlags(c *cobra.Command, reason *string, wait *bool) {
 	c.Flags().BoolVar(wait, "wait", false, "wait until it was signed and is done")
 }
 
-// takeAway submits one step and says how to sign it.
-func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(context.Context, *client.Client) (op.Ask, error)) error {
+// askOne submits one step and says how to sign it.
+func (t *tool) askOne(c *cobra.Command, reason string, wait bool, about func(context.Context, *client.Client) (op.Ask, error)) error {
 	if err := op.CheckText("reason", reason); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func (t *tool) fsckCommand() *cobra.Command {
-	var dir string
+	var dir, files string
 	var quick, ledger bool
 	c := t.Command(cli.Words{
 		Use:   "fsck",
@@ -39,7 +39,7 @@ travel.`,
 				return err
 			}
 		}
-		r, err := t.fsck(c.Context(), stateDir(dir), quick)
+		r, err := t.fsck(c.Context(), stateDir(dir), files, quick)
 		if err == nil && ledger {
 			err = life.FsckLedger(c.Context(), life.LedgerOptions{StateDir: stateDir(dir), Progress: t.replaying("applied")}, &r)
 		}
@@ -57,16 +57,17 @@ travel.`,
 		return err
 	})
 	t.stateOf(c, &dir)
+	t.archiveIn(c, &files)
 	c.Flags().BoolVar(&quick, "quick", false, "check the newest part alone, in a bounded time")
 	c.Flags().BoolVar(&ledger, "ledger", false, "compare with what the ledger makes, too")
 	return c
 }
 
-func (t *tool) fsck(ctx context.Context, dir string, quick bool) (life.FsckReport, error) {
+func (t *tool) fsck(ctx context.Context, dir, files string, quick bool) (life.FsckReport, error) {
 	if quick {
 		return life.FsckQuick(ctx, dir)
 	}
-	return life.FsckTelling(ctx, dir, t.telling)
+	return life.FsckWith(ctx, dir, files, t.telling)
 }
 
 // telling says how far a long look at a log is.

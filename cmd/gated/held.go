@@ -134,7 +134,7 @@ func (t *tool) showHeld(words string, r api.Reservation) error {
 	if t.JSON {
 		return t.Emit(r)
 	}
-	t.Print(words, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
+	t.Print(words, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Holder()), cli.Moment(r.ExpiresAt))
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client
 		if t.JSON {
 			return t.Emit(r)
 		}
-		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
+		rows = append(rows, cli.Row(r.ID, r.Holder(), holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
 			cli.Moment(r.ExpiresAt),
 			r.Scope, r.Reason))
 		return nil

@@ -267,7 +267,7 @@ func addCaller(c *cobra.Command, product *string) {
 
 // gitHookCommands are the hooks that git runs.
 func (t *tool) gitHookCommands() []*cobra.Command {
-	return []*cobra.Command{t.preCommitCommand(), t.prePushCommand()}
+	return []*cobra.Command{t.preCommitCommand(), t.prePushCommand(), t.preReceiveCommand()}
 }
 
 func (t *tool) preCommitCommand() *cobra.Command {

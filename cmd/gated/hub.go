@@ -102,6 +102,19 @@ func (t *tool) hub(ctx context.Context, l hubLine) error {
 	return h.Serve(ctx)
 }
 
+// inDatabase calls do with a hub's database.
+func inDatabase(ctx context.Context, postgres string, do func(*hubpg.Store) error) error {
+	if err := needPostgres(postgres); err != nil {
+		return err
+	}
+	s, err := hubpg.Open(ctx, hubpg.Settings{Connection: postgres})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
+
 // needPostgres refuses a command line without a database.
 func needPostgres(postgres string) error {
 	if postgres == "" {
@@ -156,15 +169,7 @@ forget removes it.`,
 		if dir == "" {
 			return cli.Usage("--dir is missing: the directory to read")
 		}
-		if err := needPostgres(postgres); err != nil {
-			return err
-		}
-		s, err := hubpg.Open(c.Context(), hubpg.Settings{Connection: postgres})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		return t.hubLoad(c.Context(), s, dir)
+		return inDatabase(c.Context(), postgres, func(s *hubpg.Store) error { return t.hubLoad(c.Context(), s, dir) })
 	})
 	c.Flags().StringVar(&dir, "dir", "", "the `DIR` with a directory for each host")
 	_ = c.MarkFlagDirname("dir") // the flag was just added
@@ -214,30 +219,26 @@ func (t *tool) hubForgetCommand() *cobra.Command {
 rest. The signed heads of its gate stay, as evidence.`,
 		Example: "  gated hub forget pve9 --postgres 'host=db1,db2 user=gatedhub dbname=gatedhub'",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		if err := needPostgres(postgres); err != nil {
-			return err
-		}
-		s, err := hubpg.Open(c.Context(), hubpg.Settings{Connection: postgres})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		there, err := s.Forget(c.Context(), args[0])
-		switch {
-		case err != nil:
-			return err
-		case !there:
-			return refusal.New(refusal.UnknownTarget, "the hub's database has nothing of the host %q", op.Shown(args[0]))
-		case t.JSON:
-			return t.Emit(struct {
-				Host string `json:"host"`
-			}{args[0]})
-		}
-		t.Print("forgot %s\n", cli.Inline(args[0]))
-		return nil
+		return inDatabase(c.Context(), postgres, func(s *hubpg.Store) error { return t.hubForget(c.Context(), s, args[0]) })
 	})
 	postgresFlag(c, &postgres)
 	return c
+}
+
+func (t *tool) hubForget(ctx context.Context, s *hubpg.Store, host string) error {
+	there, err := s.Forget(ctx, host)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return refusal.New(refusal.UnknownTarget, "the hub's database has nothing of the host %q", op.Shown(host))
+	case t.JSON:
+		return t.Emit(struct {
+			Host string `json:"host"`
+		}{host})
+	}
+	t.Print("forgot %s\n", cli.Inline(host))
+	return nil
 }
 
 func (t *tool) hubTokenCommand() *cobra.Command {

@@ -22,6 +22,8 @@ import (
 
 const flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
 
+const flagBreakGlass = "`KEY.pub[:PRINCIPAL]` that may sign as policy.break_glass of gated.yaml says, and nothing without it; may be given again"
+
 const flagRecovery = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
 
 const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
@@ -29,7 +31,7 @@ const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may
 func (t *tool) initCommand() *cobra.Command {
 	var dir, host, group, libvirt string
 	var ledger life.Store
-	var operators, recovery, coordinators []string
+	var operators, recovery, coordinators, breakGlass []string
 	c := t.Command(cli.Words{
 		Use:   "init --operator KEY.pub[:PRINCIPAL]...",
 		Short: "Make a new gate: its state directory, configuration and list of signers",
@@ -42,7 +44,7 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 			return cli.Ended(api.ExitUsage)
 		}
 		o := life.InitOptions{StateDir: stateDir(dir), Host: host, Group: group, Libvirt: libvirt,
-			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)}
+			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators), BreakGlass: keyArgs(breakGlass)}
 		if ledger.Postgres != "" {
 			o.Store = &ledger
 		} else if ledger.Member != "" {
@@ -67,10 +69,11 @@ is the key's comment unless given. Without a key, it lists those in ~/.ssh and s
 	c.Flags().StringArrayVar(&operators, "operator", nil, flagOperator)
 	c.Flags().StringArrayVar(&recovery, "recovery", nil, flagRecovery)
 	c.Flags().StringArrayVar(&coordinators, "coordinator", nil, flagCoordinator)
+	c.Flags().StringArrayVar(&breakGlass, "break-glass", nil, flagBreakGlass)
 	c.Flags().StringVar(&group, "socket-group", "", "members of this `GROUP` may connect (default: see socket_group in gated.yaml)")
 	c.Flags().StringVar(&libvirt, "libvirt", "", "guests are those of the libvirtd at this `SOCKET` (default: directories and processes)")
 	storeFlags(c, &ledger)
-	for _, name := range []string{"operator", "recovery", "coordinator"} {
+	for _, name := range []string{"operator", "recovery", "coordinator", "break-glass"} {
 		_ = c.MarkFlagFilename(name, "pub") // the flag was just added
 	}
 	return c

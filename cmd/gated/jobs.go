@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,8 +73,8 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 		}
 		for _, j := range page.Jobs {
 			if !t.JSON {
-				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","),
-					cli.Moment(j.CreatedAt), cli.ReasonsInLine(j.Reason, j.Reasons)))
+				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), cli.Requesters(j.RequestedBy, j.Users, ","),
+					cli.Moment(j.CreatedAt), cli.ReasonsInLine(j.Reason, j.Reasons, j.Users)))
 			} else if err := t.Emit(j); err != nil {
 				return err
 			}
@@ -105,10 +104,10 @@ func what(j api.Job) string {
 
 func (t *tool) showJob(j api.Job) error {
 	t.Print("%s %s, for %s, since %s\n",
-		op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), cli.Moment(j.CreatedAt))
+		op.Shown(j.ID), op.Shown(string(j.State)), cli.Requesters(j.RequestedBy, j.Users, ", "), cli.Moment(j.CreatedAt))
 	switch {
 	case len(j.Reasons) > 1:
-		t.Print("%s", cli.Reasons("  ", j.Reason, j.Reasons))
+		t.Print("%s", cli.Reasons("  ", j.Reason, j.Reasons, j.Users))
 	case j.Reason != "":
 		t.Print("  reason: %s\n", op.Shown(j.Reason))
 	}
@@ -188,12 +187,13 @@ type settling struct {
 	by      string // how the set is called as a requester
 	targets map[string]bool
 	failed  map[string]api.Error // by target
+	held    map[string]string    // by target: what was said of why its job does not go on
 }
 
 // settle waits for a document that was put after the entry numbered since.
-func settle(ctx context.Context, cl *client.Client, d document, since int64, out *applied) error {
+func (t *tool) settle(ctx context.Context, cl *client.Client, d document, since int64, out *applied) error {
 	s := settling{cl: cl, doc: d, by: op.Requester{Source: op.SourceDesired, Set: d.set}.String(),
-		targets: map[string]bool{}, failed: map[string]api.Error{}}
+		targets: map[string]bool{}, failed: map[string]api.Error{}, held: map[string]string{}}
 	for _, g := range d.Guests {
 		s.targets[g.Target().String()] = true
 	}
@@ -223,7 +223,7 @@ func settle(ctx context.Context, cl *client.Client, d document, since int64, out
 			}
 			silence.Reset(quiet)
 		case <-silence.C:
-			if err := s.stuck(ctx, out); err != nil {
+			if err := t.stuck(ctx, s, out); err != nil {
 				return err
 			}
 			silence.Reset(quiet)
@@ -328,13 +328,14 @@ func requestOf(g api.PlannedGuest, target string, waiting map[question]string) s
 	return ""
 }
 
-// stuck gives up on guests that nothing is done about: what is wished of them
-// ended before in a way that gated does not try again by itself.
-func (s settling) stuck(ctx context.Context, out *applied) error {
+// stuck says of the guests that something is done about why it does not go on. It
+// gives up on the others: what is wished of them ended before in a way that gated
+// does not try again by itself.
+func (t *tool) stuck(ctx context.Context, s settling, out *applied) error {
 	if out.Plan == nil {
 		return nil // it was not the turn of this look yet
 	}
-	busy, err := s.jobs(ctx, op.StatePlanned, op.StateAuthorized, op.StateDispatched)
+	busy, err := s.jobs(ctx, op.StatePlanned, op.StatePending, op.StateAuthorized, op.StateDispatched)
 	if err != nil {
 		return err
 	}
@@ -344,9 +345,15 @@ func (s settling) stuck(ctx context.Context, out *applied) error {
 	}
 	for _, g := range out.Plan.Guests {
 		target := op.Target{Kind: "guest", Name: g.Name}.String()
-		_, works := busy[target]
 		_, known := s.failed[target]
-		if works || known || g.Action == api.ActionNone {
+		if known || g.Action == api.ActionNone {
+			continue
+		}
+		if j, works := busy[target]; works {
+			if j, err = s.cl.Job(ctx, j.ID); err != nil { // a list does not say why a job waits
+				return err
+			}
+			s.held[target] = t.sayHeldOf(j, s.held[target])
 			continue
 		}
 		failure := api.Error{Code: refusal.Unavailable, Detail: "gated does nothing about it; gated status may say why"}

@@ -102,15 +102,15 @@ func (t *tool) all() []command {
 		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
 		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
 		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},
-		{"audit", t.auditCommand}, {"trust", t.trustCommand}, {"agent", t.agentCommand},
+		{"audit", t.auditCommand}, {"evidence", t.evidenceCommand}, {"trust", t.trustCommand}, {"agent", t.agentCommand},
 		{"reserve", t.reserveCommand}, {"check", t.checkCommand}, {"renew", t.renewCommand},
 		{"release", t.releaseCommand}, {"transfer", t.transferCommand}, {"reservations", t.reservationsCommand},
 		{"release-all", t.releaseAllCommand}, {"force-transfer", t.forceTransferCommand},
 		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
-		{"canary", t.canaryCommand},
-		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
+		{"canary", t.canaryCommand}, {"drill", t.drillCommand}, {"incidents", t.incidentsCommand},
+		{"fsck", t.fsckCommand}, {"archive", t.archiveCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
 		{"join", t.joinCommand}, {"takeover", t.takeoverCommand}, {"ledger", t.ledgerCommand}, {"migrate", t.migrateCommand},
-		{"docs", t.docsCommand}, {"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"dial", t.dialCommand},
+		{"docs", t.docsCommand}, {"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"console", t.consoleCommand}, {"dial", t.dialCommand},
 	}
 }
 

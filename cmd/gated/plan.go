@@ -292,7 +292,7 @@ func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wa
 	code := api.ExitDone
 	for i, d := range docs {
 		if wait {
-			if err := settle(ctx, cl, d, head.Seq, &out[i]); err != nil {
+			if err := t.settle(ctx, cl, d, head.Seq, &out[i]); err != nil {
 				return err
 			}
 			code = worseExit(code, out[i].exit())

@@ -117,7 +117,7 @@ func (t *tool) reserve(ctx context.Context, cl *client.Client, in api.Reserve, p
 	if r.Renewed {
 		text = "%s %s: %s, %s's already, now until %s\n"
 	}
-	t.Print(text, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Mode), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
+	t.Print(text, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Mode), cli.Inline(r.Holder()), cli.Moment(r.ExpiresAt))
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (t *tool) sayWaiting(most int64, now api.Checked) {
 		if i > 0 {
 			text = "  and for %[2]s of %[3]s: %[4]s\n"
 		}
-		t.Say(text, limit, cli.Inline(held.ID), cli.Inline(held.Agent), list(held.Patterns))
+		t.Say(text, limit, cli.Inline(held.ID), cli.Inline(held.Holder()), list(held.Patterns))
 	}
 }
 
@@ -317,7 +317,7 @@ func conflict(c api.Conflict, scope string) string {
 		where = fmt.Sprintf(" in %s", cli.Inline(r.Scope))
 	}
 	text := fmt.Sprintf("%s: %s of %s (%s) has reserved %s%s, %s, since %s until %s\n",
-		cli.Inline(c.Pattern), cli.Inline(r.ID), cli.Inline(r.Agent), holder(r), cli.Inline(c.Overlaps), where,
+		cli.Inline(c.Pattern), cli.Inline(r.ID), cli.Inline(r.Holder()), holder(r), cli.Inline(c.Overlaps), where,
 		cli.Inline(r.Mode), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt))
 	if r.Reason != "" {
 		text += fmt.Sprintf("    their reason: %s\n", cli.Quoted(r.Reason))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,16 @@ degraded, 2 bad, 3 no gate answered.`,
 	})
 	c.Flags().BoolVar(&check, "check", false, "print one line for a monitor, with exit code 0, 1, 2 or 3")
 	return c
+}
+
+// status asks the gate how it is.
+func (t *tool) status(ctx context.Context) (api.Status, error) {
+	cl, err := t.Client()
+	if err != nil {
+		return api.Status{}, err
+	}
+	defer cl.Close()
+	return cl.Status(ctx)
 }
 
 // sayShadows says of programs and units of this host that hide others.
@@ -120,7 +131,7 @@ func statusText(s api.Status) string {
 	if s.Hub != nil {
 		text += hubText(*s.Hub)
 	}
-	text += backupText(s.LastBackup)
+	text += backupText(s.LastBackup) + lastDrillText(s.Drills)
 	if s.Waiting == 0 {
 		return text + "0 waiting\n"
 	}

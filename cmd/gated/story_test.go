@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		"underunit": func() { os.Exit(underUnit()) },
 		"mcpsay":    func() { os.Exit(mcpSay(os.Args[1:])) },
 		"clockoff":  func() { os.Exit(clockOff(os.Args[1:])) },
+		"longago":   func() { os.Exit(longAgo(os.Args[1:])) },
 	})
 }
 

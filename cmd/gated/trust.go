@@ -48,6 +48,7 @@ type signer struct {
 	Roles       []op.Role  `json:"roles"`
 	Batches     []op.Role  `json:"batches"`
 	CA          bool       `json:"cert_authority"`
+	Passkey     string     `json:"passkey"` // the relying party of a passkey; empty for another key
 	Software    bool       `json:"software"`
 	ValidAfter  *time.Time `json:"valid_after"`
 	ValidBefore *time.Time `json:"valid_before"`
@@ -58,7 +59,7 @@ func trustVersionOf(v life.TrustVersion) trustVersion {
 	for _, l := range v.Listed {
 		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key,
 			KeyType: l.KeyType, Roles: l.Roles, Batches: append([]op.Role{}, l.Batches...),
-			CA: l.CA, Software: l.Software, ValidAfter: orNull(l.ValidAfter), ValidBefore: orNull(l.ValidBefore)})
+			CA: l.CA, Passkey: l.Passkey, Software: l.Software, ValidAfter: orNull(l.ValidAfter), ValidBefore: orNull(l.ValidBefore)})
 	}
 	return out
 }
@@ -241,6 +242,8 @@ func emptiedMeans(role op.Role) string {
 	switch role {
 	case op.Recovery:
 		return "if the operators' keys are lost, only root can list new ones"
+	case op.BreakGlass:
+		return "on a night on which no operator can sign, nobody can"
 	case op.Coordination:
 		return "force-transfer and release-all wait for ever"
 	default:
@@ -293,7 +296,7 @@ With --wait, it waits until the step is done.`,
 		role       op.Role
 		name, text string
 	}{{op.Operational, "operator", flagOperator}, {op.Recovery, "recovery", flagRecovery}, {op.Coordination,
-		"coordinator", flagCoordinator}} {
+		"coordinator", flagCoordinator}, {op.BreakGlass, "break-glass", flagBreakGlass}} {
 		r.keys[f.role] = c.Flags().StringArray(f.name, nil, f.text)
 		_ = c.MarkFlagFilename(f.name, "pub") // the flag was just added
 	}

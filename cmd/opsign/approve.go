@@ -12,9 +12,10 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/convert"
+	"gated/internal/wire/question"
 )
 
 const flagNoWait = "do not wait for the outcome"
@@ -24,6 +25,7 @@ const flagYes = "do not ask for a confirmation"
 func (t *tool) approveCommand() *cobra.Command {
 	var k keyFlags
 	var yes, noWait, details bool
+	var reason string
 	c := t.Command(cli.Words{
 		Use:   "approve ID...",
 		Short: "Sign requests, and wait for their outcome",
@@ -35,8 +37,13 @@ id_rsa.
 Exits 0 if the step is done, is under way, cools off or waits for its window, 1 if it was refused or failed, 3 if more
 people have to sign, and says who could.`,
 		Example: "  opsign approve j12.1\n" +
-			"  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes",
+			"  opsign approve j12.1 --reason \"OPS-1234\"\n" +
+			"  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes\n" +
+			"  opsign approve j12.1 --role breakglass --key FILE --reason \"no operator answers, the disk is full\"",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+		if err := convert.CheckReason(reason); err != nil {
+			return err // before a key is touched for what the gate would refuse
+		}
 		asks, err := t.asker(yes, k)
 		if err != nil {
 			return err
@@ -47,7 +54,7 @@ people have to sign, and says who could.`,
 			return err
 		}
 		defer cl.Close()
-		a := approval{asker: asks, client: cl, keys: k, wait: !noWait, details: details}
+		a := approval{asker: asks, client: cl, keys: k, wait: !noWait, details: details, reason: reason}
 		if len(args) == 1 {
 			return a.one(c.Context(), args[0])
 		}
@@ -58,6 +65,7 @@ people have to sign, and says who could.`,
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
 	c.Flags().BoolVar(&details, "details", false, flagDetails)
+	c.Flags().StringVar(&reason, "reason", "", "why, or a ticket: kept beside the signature, which does not cover it")
 	return c
 }
 
@@ -70,7 +78,8 @@ type approval struct {
 	wait   bool
 	signer sign.Signer
 
-	details bool // requests are shown with them
+	details bool   // requests are shown with them
+	reason  string // why the operator approves
 }
 
 // each goes through several requests, which stand for themselves: what is wrong
@@ -105,14 +114,17 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err := a.showRequest(q, a.details); err != nil {
 		return err
 	}
-	if err := answered(q.request); err != nil {
+	if err := question.Answered(q.Request); err != nil {
 		return err
 	}
-	role, err := a.keys.roleFor(usefulRoles(q.request, a.keys))
+	role, err := a.keys.roleFor(usefulRoles(q.Request, a.keys))
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
+	if err := a.breaksGlass(q, role); err != nil {
+		return err
+	}
+	if err := a.confirm(wordsConfirmApprove, q.Payload.Op, q.Payload.Target.String(), role); err != nil {
 		return err
 	}
 	r, err := a.signShown(ctx, q, role)
@@ -124,41 +136,43 @@ func (a *approval) one(ctx context.Context, id string) error {
 
 // signShown signs what was shown. If it changed since, it shows what differs; if only
 // counters moved, it asks the operator whether they may, and tries again.
-func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api.Request, error) {
+func (a *approval) signShown(ctx context.Context, q question.Question, role op.Role) (api.Request, error) {
 	for {
-		r, err := a.sign(ctx, q, role)
-		var c *changed
+		r, err := a.sign(ctx, a.client, q, role)
+		var c *question.Changed
 		if !errors.As(err, &c) {
 			return r, err
 		}
 		if shown := a.show(fmt.Sprintf("%s changed after it was shown, and nothing was signed. What differs:\n",
-			cli.Inline(q.request.ID)) + c.what); shown != nil || !c.now.moving || a.tty == nil {
+			cli.Inline(q.Request.ID)) + c.What); shown != nil || !c.Now.Moving || a.tty == nil {
 			return r, errors.Join(shown, err)
 		}
 		if err := a.confirm("Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever "+
-			"they are by then? Type yes:", c.now.payload.Op, c.now.payload.Target.String(), role); err != nil {
+			"they are by then? Type yes:", c.Now.Payload.Op, c.Now.Payload.Target.String(), role); err != nil {
 			return r, err
 		}
-		q = c.now
+		q = c.Now
 	}
 }
 
 // sign looks once more, signs the bytes that were shown, and hands them in. The
 // look comes after the passphrase, which takes as long as a person likes.
-func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Request, error) {
+func (a *approval) sign(ctx context.Context, cl *client.Client, q question.Question, role op.Role) (api.Request, error) {
 	signer, err := a.key(ctx)
 	if err != nil {
-		return q.request, err
+		return q.Request, err
 	}
-	if err := a.again(ctx, a.client, q); err != nil {
-		return q.request, err
+	if err := a.again(ctx, cl, q); err != nil {
+		return q.Request, err
 	}
-	armor, err := signer.Sign(ctx, role, q.bytes)
+	armor, err := signer.Sign(ctx, role, q.Bytes)
 	if err != nil {
-		return q.request, err
+		return q.Request, err
 	}
-	r, err := a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
-	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
+	e := api.EnvelopeOf(q.Bytes, armor)
+	e.Reason = a.reason
+	r, err := cl.Approve(ctx, q.Request.ID, e)
+	return r, cli.Unanswered(err, "", maybeCounted(q.Request.ID))
 }
 
 // key returns the one key of the run.
@@ -192,34 +206,10 @@ func usefulRoles(r api.Request, k keyFlags) []op.Role {
 	return may
 }
 
-// answered refuses to ask for a signature that no gate would take: the request
-// is decided. The codes are those with which the gate would refuse.
-func answered(r api.Request) error {
-	code := refusal.Replayed
-	switch r.State {
-	case op.StatePending:
-		return nil
-	case op.StateRejected:
-		code = refusal.Rejected
-	case op.StateCancelled:
-		code = refusal.Cancelled
-	case op.StateSuperseded:
-		code = refusal.Superseded
-	case op.StateExpired:
-		code = refusal.Expired
-	}
-	return decided(code, r)
-}
-
 // maybeCounted is said where the connection broke before the answer to an approval,
 // and haveCounted where it broke after that.
 func maybeCounted(id string) string {
 	return fmt.Sprintf("the approval was handed in; whether it counted is not known: opsign show %s says", op.Shown(id))
-}
-
-func decided(code refusal.Code, r api.Request) error {
-	return refusal.New(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
-		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }
 
 // maxSignatureFile is the largest signature file that is read, in bytes; the

@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/convert"
+	"gated/internal/wire/question"
 )
 
 func (t *tool) batchCommand() *cobra.Command {
@@ -88,7 +89,7 @@ type batched struct {
 	Missing int            `json:"missing"` // how many people still have to sign
 	Error   *cli.Problem   `json:"error"`   // null if the gate took it
 
-	q   question
+	q   question.Question
 	at  *reached
 	err error
 }
@@ -113,13 +114,13 @@ func (b *batch) read(ctx context.Context, refs []string) error {
 		}
 		it := &batched{ID: id, at: at}
 		if it.q, it.err = at.question(ctx, b.tool, id); it.err == nil {
-			it.Address, it.Host = at.cl.Address(), it.q.payload.Host
-			it.err = answered(it.q.request)
+			it.Address, it.Host = at.cl.Address(), it.q.Payload.Host
+			it.err = question.Answered(it.q.Request)
 		}
 		if it.Host == "" {
 			it.Host = gate // as it was named, because the gate did not say
 		}
-		digest := op.SHA256(it.q.bytes)
+		digest := op.SHA256(it.q.Bytes)
 		if it.err == nil && seen[digest] {
 			return cli.Usage(fmt.Sprintf("the request %s is named twice", op.Shown(ref)))
 		}
@@ -138,7 +139,7 @@ func (b *batch) open() []*batched {
 func (b *batch) chooseRole() (op.Role, error) {
 	var may []op.Role
 	for _, it := range b.open() {
-		for _, role := range it.q.request.Batch {
+		for _, role := range it.q.Request.Batch {
 			if !slices.Contains(may, role) {
 				may = append(may, role)
 			}
@@ -149,7 +150,7 @@ func (b *batch) chooseRole() (op.Role, error) {
 		return "", err
 	}
 	for _, it := range b.open() {
-		if !slices.Contains(it.q.request.Batch, role) {
+		if !slices.Contains(it.q.Request.Batch, role) {
 			it.err = refusal.New(refusal.NotAllowed, "%s takes no batch as %s", it.ID, role).WithHint("sign it alone: opsign approve")
 		}
 	}
@@ -164,8 +165,8 @@ func (b *batch) showAll() error {
 			continue
 		}
 		v := b.view(b.details)
-		v.more = "--details" // opsign show would ask the gate of the flags
-		if err := b.write(it.q.text(v), b.painted); err != nil {
+		v.More = "--details" // opsign show would ask the gate of the flags
+		if err := b.write(it.q.Text(v), b.painted); err != nil {
 			return err
 		}
 	}
@@ -208,7 +209,7 @@ func (b *batch) approve(ctx context.Context) error {
 func (b *batch) hosts() int {
 	gates := map[op.GateID]bool{}
 	for _, it := range b.open() {
-		gates[it.q.payload.Gate] = true
+		gates[it.q.Payload.Gate] = true
 	}
 	return len(gates)
 }
@@ -221,10 +222,10 @@ func (b *batch) sign(ctx context.Context, role op.Role) error {
 	}
 	b.lookAgain()
 	for _, it := range b.open() {
-		it.q.moving = true // the question says so
+		it.q.Moving = true // the question says so
 		now, err := it.at.question(ctx, b.tool, it.ID)
 		if it.err = err; err == nil {
-			it.err = unchanged(it.q, now)
+			it.err = question.Unchanged(it.q, now)
 		}
 	}
 	items := b.open()
@@ -240,7 +241,7 @@ func (b *batch) sign(ctx context.Context, role op.Role) error {
 		return err
 	}
 	for i, it := range items {
-		e := api.EnvelopeOf(it.q.bytes, armor)
+		e := api.EnvelopeOf(it.q.Bytes, armor)
 		e.Batch = &places[i]
 		it.handIn(ctx, b.tool, e)
 	}
@@ -252,8 +253,8 @@ func (b *batch) tree(role op.Role, items []*batched) (payload []byte, places []a
 	var payloads [][]byte
 	life := b.expires.Truncate(time.Second)
 	for _, it := range items {
-		payloads = append(payloads, it.q.bytes)
-		life = min(life, it.q.payload.ExpiresAt.Sub(it.q.payload.IssuedAt))
+		payloads = append(payloads, it.q.Bytes)
+		life = min(life, it.q.Payload.ExpiresAt.Sub(it.q.Payload.IssuedAt))
 	}
 	tree, err := authz.NewBatchTree(payloads)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
+	"gated/internal/wire/question"
 )
 
 // madePlaces is a batch over n payloads, and the file beside it.
@@ -91,9 +92,9 @@ func FuzzPlaces(f *testing.F) {
 func TestTheTallyOfABatch(t *testing.T) {
 	trash := op.Fact{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}
 	n := 0
-	on := func(host string, q question) *batched {
+	on := func(host string, q question.Question) *batched {
 		n++
-		q.payload.Host, q.payload.Target.Name = host, fmt.Sprint(n)
+		q.Payload.Host, q.Payload.Target.Name = host, fmt.Sprint(n)
 		return &batched{ID: fmt.Sprintf("j%d.1", n), q: q}
 	}
 	require.Equal(t, "In all:\n  pve2: 2 of guest.destroy, 1 of them CANNOT BE UNDONE\n"+
@@ -106,7 +107,7 @@ func TestTheTallyOfABatch(t *testing.T) {
 func TestSeveralRequestsOfOneTarget(t *testing.T) {
 	of := func(id, host, name string) *batched {
 		q := asked(t, name, op.Params{})
-		q.payload.Host = host
+		q.Payload.Host = host
 		return &batched{ID: id, q: q}
 	}
 	require.Contains(t, tally([]*batched{of("j1.1", "pve1", "guest.backup-delete"), of("j2.1", "pve2", "guest.destroy"),

@@ -139,7 +139,7 @@ func (b *batch) make(out string) error {
 	var beside places
 	for i, it := range items {
 		beside.Requests = append(beside.Requests, place{Address: it.Address, Host: it.Host, ID: it.ID,
-			Payload: base64.StdEncoding.EncodeToString(it.q.bytes), Path: at[i].Path})
+			Payload: base64.StdEncoding.EncodeToString(it.q.Bytes), Path: at[i].Path})
 	}
 	text, err := api.Encode(beside)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // reached is one gate of a batch. It is asked who it is once for each look at its requests, because a gate with many
@@ -33,11 +34,11 @@ func (g *reached) meet(ctx context.Context, t *tool) error {
 }
 
 // question asks for a request as the tool's question does.
-func (g *reached) question(ctx context.Context, t *tool, id string) (question, error) {
+func (g *reached) question(ctx context.Context, t *tool, id string) (question.Question, error) {
 	if err := g.meet(ctx, t); err != nil {
-		return question{}, err
+		return question.Question{}, err
 	}
-	q, err := questionAt(ctx, g.cl, g.status, id)
+	q, err := question.Fetch(ctx, g.cl, g.status, id)
 	g.lost(err)
 	return q, err
 }

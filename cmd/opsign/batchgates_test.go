@@ -73,9 +73,9 @@ func TestABatchDoesNotWaitForEachRequestOfALostGate(t *testing.T) {
 	q := must.Get(at.question(t.Context(), g.tool, "j1.1"))(t)
 	g.mute.Store(true)
 	items := []*batched{{ID: "j1.1", at: at}, {ID: "j2.1", at: at}}
-	items[0].handIn(t.Context(), g.tool, api.EnvelopeOf(q.bytes, "x"))
+	items[0].handIn(t.Context(), g.tool, api.EnvelopeOf(q.Bytes, "x"))
 	calls := g.calls.Load()
-	items[1].handIn(t.Context(), g.tool, api.EnvelopeOf(q.bytes, "x"))
+	items[1].handIn(t.Context(), g.tool, api.EnvelopeOf(q.Bytes, "x"))
 	_, err := at.question(t.Context(), g.tool, "j1.1")
 	require.Equal(t, api.ExitUnreachable, api.Exit(err))
 	require.Equal(t, calls, g.calls.Load())

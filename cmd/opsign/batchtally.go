@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // tally counts what one yes would approve, by gate and operation in the order of the batch, because what was shown first is
@@ -14,12 +15,12 @@ func tally(items []*batched) string {
 	var kinds []kind
 	count, lasting := map[kind]int{}, map[kind]int{}
 	for _, it := range items {
-		k := kind{it.q.payload.Host, it.q.payload.Op}
+		k := kind{it.q.Payload.Host, it.q.Payload.Op}
 		if count[k] == 0 {
 			kinds = append(kinds, k)
 		}
 		count[k]++
-		if it.q.irreversible() {
+		if it.q.Irreversible() {
 			lasting[k]++
 		}
 	}
@@ -27,7 +28,7 @@ func tally(items []*batched) string {
 	for _, k := range kinds {
 		text += fmt.Sprintf("  %s: %d of %s", cli.Inline(k.host), count[k], cli.Inline(k.op))
 		if n := lasting[k]; n > 0 {
-			text += fmt.Sprintf(", %d of them %s", n, cannotUndo)
+			text += fmt.Sprintf(", %d of them %s", n, question.CannotUndo)
 		}
 		text += "\n"
 	}
@@ -41,7 +42,7 @@ func crowded(items []*batched) string {
 	var targets []target
 	ids := map[target][]string{}
 	for _, it := range items {
-		k := target{it.q.payload.Host, it.q.payload.Target.String()}
+		k := target{it.q.Payload.Host, it.q.Payload.Target.String()}
 		if ids[k] == nil {
 			targets = append(targets, k)
 		}

@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // asking returns an asker on a terminal of so many columns, and its person.
@@ -79,10 +80,10 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		if len(reason) > op.MaxReason {
 			continue
 		}
-		q := question{bytes: payload(t, func(p *op.Payload) { p.Reason = reason })}
-		q.payload = must.Get(op.DecodePayload(q.bytes))(t)
-		q.request = api.Request{ID: "j1.1", State: op.StatePending, Why: reason, Facts: []op.Fact{{Name: "bytes", Text: "38 GiB"}, {Name: "files", Text: reason}}}
-		text := q.text(view{now: time.Time{}})
+		q := question.Question{Bytes: payload(t, func(p *op.Payload) { p.Reason = reason })}
+		q.Payload = must.Get(op.DecodePayload(q.Bytes))(t)
+		q.Request = api.Request{ID: "j1.1", State: op.StatePending, Why: reason, Facts: []op.Fact{{Name: "bytes", Text: "38 GiB"}, {Name: "files", Text: reason}}}
+		text := q.Text(question.View{Now: time.Time{}})
 		begins := map[string]bool{}
 		for line := range strings.Lines(text) {
 			begins[strings.TrimRight(line[:min(len(line), 40)], " \n")] = true

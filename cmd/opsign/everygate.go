@@ -34,21 +34,38 @@ type listed struct {
 
 // listGates lists what waits at every known gate, in the order of the file, and ends with the worst exit code.
 func (t *tool) listGates(ctx context.Context, all bool) error {
-	where, err := t.Where()
+	answers, _, err := t.askGates(ctx, all)
+	if err != nil {
+		return err
+	}
+	worst := api.ExitDone
+	for i := range answers {
+		worst = worse(worst, api.Exit(answers[i].err))
+		if err := t.sayListed(&answers[i]); err != nil {
+			return err
+		}
+	}
+	return cli.Ended(worst)
+}
+
+// askGates asks every known gate for what waits, several at a time. The answers are in the order of the file; where says how each
+// is reached.
+func (t *tool) askGates(ctx context.Context, all bool) (answers []listed, where client.Options, err error) {
+	where, err = t.Where()
 	switch {
 	case err != nil:
-		return err
+		return nil, where, err
 	case where.Socket != "" || where.Remote != "":
-		return cli.Usage("--all-gates asks every known gate, and --socket, --remote or GATED_HOST name one: say one")
+		return nil, where, cli.Usage("--all-gates asks every known gate, and --socket, --remote or GATED_HOST name one: say one")
 	}
 	gates, err := client.KnownGatesOf(t.Getenv).List()
 	if err != nil {
-		return err
+		return nil, where, err
 	}
 	if len(gates) == 0 && !t.JSON {
 		t.Print("no gate is known yet\n")
 	}
-	answers := make([]listed, len(gates))
+	answers = make([]listed, len(gates))
 	places := make(chan struct{}, gatesAtOnce)
 	var running sync.WaitGroup
 	for i, k := range gates {
@@ -60,16 +77,15 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 		})
 	}
 	running.Wait()
-	worst := api.ExitDone
-	for i := range answers {
-		if code := api.Exit(answers[i].err); slices.Index(severity, code) > slices.Index(severity, worst) {
-			worst = code
-		}
-		if err := t.sayListed(&answers[i]); err != nil {
-			return err
-		}
+	return answers, where, nil
+}
+
+// worse returns the worse of two exit codes.
+func worse(a, b int) int {
+	if slices.Index(severity, b) > slices.Index(severity, a) {
+		return b
 	}
-	return cli.Ended(worst)
+	return a
 }
 
 // ask asks one gate, and keeps what it says.
@@ -117,8 +133,13 @@ func (t *tool) sayListed(a *listed) error {
 	}
 	t.Print("%s  %s\n", cli.Inline(string(a.Address)), cli.Inline(a.Host))
 	if a.err != nil {
-		t.Print("  no answer: %s: %s\n", cli.Inline(string(a.Error.Code)), cli.Inline(a.Error.Detail))
+		t.Print("  %s\n", a.silence())
 		return nil
 	}
 	return t.listRequests(a.Requests)
+}
+
+// silence says why a gate did not answer.
+func (a *listed) silence() string {
+	return "no answer: " + cli.Inline(string(a.Error.Code)) + ": " + cli.Inline(a.Error.Detail)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"gated/client"
@@ -96,8 +95,8 @@ func (f *following) line(r api.Request) string {
 		if r.State == op.StatePending {
 			needs = "needs " + needs
 		}
-		return fmt.Sprintf("%s waits, asked for by %s: %s; %s\n", what, cli.Inline(strings.Join(r.RequestedBy, ",")),
-			cli.Inline(needs), cli.Inline(cli.ReasonsInLine(r.Reason, r.Reasons)))
+		return fmt.Sprintf("%s waits, asked for by %s: %s; %s\n", what, cli.Requesters(r.RequestedBy, r.Users, ","),
+			cli.Inline(needs), cli.Inline(cli.ReasonsInLine(r.Reason, r.Reasons, r.Users)))
 	case r.Error != nil:
 		return fmt.Sprintf("%s: %s: %s\n", what, r.State, cli.Inline(r.Error.Detail))
 	}

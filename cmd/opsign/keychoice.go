@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // defaultKeys are the files tried, in ~/.ssh, where nothing says which key. The
@@ -48,7 +49,7 @@ func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	_ = c.RegisterFlagCompletionFunc("fingerprint", t.completeFingerprint)
 }
 
-const wordsNoSuchRole = "--role is not the name of a role: operational, coordination, recovery, or one of the " +
+const wordsNoSuchRole = "--role is not the name of a role: operational, coordination, recovery, breakglass, or one of the " +
 	"gate's own"
 
 // check finds what is wrong with the flags before anything is shown.
@@ -184,9 +185,9 @@ func agentCanSign(ctx context.Context, socket string) bool {
 }
 
 func roleNotAsked(role op.Role, may []op.Role) error {
-	return refusal.New(refusal.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
+	return refusal.New(refusal.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", question.Roles(may))
 }
 
 func whichRole(may []op.Role) string {
-	return "several roles may sign this; say with --role which one you sign as: " + roles(may)
+	return "several roles may sign this; say with --role which one you sign as: " + question.Roles(may)
 }

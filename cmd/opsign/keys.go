@@ -19,6 +19,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // key is one key or certificate of this person's that keys lists.
@@ -362,5 +363,5 @@ func softwareKey(k key, may []op.Role) string {
 	if may == nil {
 		return k.Fingerprint + " is a software key"
 	}
-	return k.Fingerprint + " is a software key and may sign as " + roles(may)
+	return k.Fingerprint + " is a software key and may sign as " + question.Roles(may)
 }

@@ -127,8 +127,8 @@ func (t *tool) listText(requests []api.Request, cols int) string {
 		for i, s := range r.Signatures {
 			signed[i] = cli.Person(s.Principal)
 		}
-		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","),
-			strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)))
+		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), cli.Requesters(r.RequestedBy, r.Users, ","),
+			strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons, r.Users)))
 	}
 	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }

@@ -10,8 +10,8 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // outcomeTime is how long the outcome of an approval is waited for.
@@ -187,122 +187,12 @@ func factText(r api.Request, name string) string {
 	return r.Facts[i].Text
 }
 
-// question is a request together with what its payload's bytes say. What is
-// bound by a signature is only ever taken from payload.
-type question struct {
-	request api.Request
-	bytes   []byte
-	payload op.Payload // decoded once, from bytes
-	// moving says that the operator was told that counts, sizes and times go on
-	// changing: other ones are no change.
-	moving bool
-}
-
-// looks is how often a request and its payload are asked for that do not go
-// together: the gate may issue the request anew between the two answers.
-const looks = 2
-
-// question asks the daemon for a request and decodes the bytes that an approval
-// of it signs. It refuses, as TargetMismatch, bytes that are for another gate
-// than the one that answers, and, as BindingMismatch, a request that is not the
-// one that was asked for, or whose bytes are another's: its state, its facts and
-// who is needed would be shown beside what they have nothing to do with.
-func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question, error) {
+// question asks the daemon, if it is the gate that is known, for a request and the bytes that an approval of it signs. It
+// refuses what question.Fetch refuses.
+func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question.Question, error) {
 	status, err := t.knownGate(ctx, cl)
 	if err != nil {
-		return question{}, err
+		return question.Question{}, err
 	}
-	return questionAt(ctx, cl, status, id)
-}
-
-// questionAt is question at a gate that knownGate accepted.
-func questionAt(ctx context.Context, cl *client.Client, status api.Status, id string) (q question, err error) {
-	if _, err := op.ParseJobID(id); err == nil {
-		return question{}, jobGiven(ctx, cl, id)
-	}
-	for range looks {
-		if q, err = questionOnce(ctx, cl, id); err != nil {
-			return question{}, err
-		}
-		if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
-			return question{}, notThisGate(q.payload, status)
-		}
-		if err = q.together(id); err == nil {
-			return q, nil
-		}
-	}
-	return question{}, err
-}
-
-// jobGiven refuses a job's id in the place of a request's, and says which requests
-// the job has.
-func jobGiven(ctx context.Context, cl *client.Client, id string) error {
-	j, err := cl.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	var has []string
-	for _, s := range j.Steps {
-		if s.Request != nil {
-			has = append(has, *s.Request+" ("+string(s.State)+")")
-		}
-	}
-	refused := refusal.New(refusal.Malformed, "%s is a job, and operators decide on its requests", id)
-	if len(has) == 0 {
-		return refused.WithHint("it has none, as none of its steps needs a signature: gated jobs %s", id)
-	}
-	return refused.WithHint("name one of its requests: %s", strings.Join(has, ", "))
-}
-
-func questionOnce(ctx context.Context, cl *client.Client, id string) (q question, err error) {
-	if q.request, err = cl.Request(ctx, id); err != nil {
-		return q, err
-	}
-	if q.bytes, err = cl.Payload(ctx, id); err != nil {
-		return q, err
-	}
-	q.payload, err = op.DecodePayload(q.bytes)
-	return q, err
-}
-
-// together refuses, as BindingMismatch, a request and bytes that differ in
-// anything that both of them say.
-func (q question) together(id string) error {
-	r, p := q.request, q.payload
-	// What was done to a target changes what its step says of it; nothing is
-	// signed then.
-	undone := r.State == op.StatePending || r.State == op.StateAuthorized
-	for _, m := range []struct {
-		name string
-		same bool
-	}{
-		{"id", r.ID == id},
-		{"op", r.Op == p.Op},
-		{"target", r.Target == p.Target.String()},
-		{"params", r.Params.Equal(p.Params)},
-		{"host", r.Host == p.Host},
-		{"gate", r.Gate == p.Gate},
-		{"reason", r.Reason == p.Reason},
-		{"incarnation", !undone || r.Incarnation == p.Incarnation},
-		{"state", !undone || r.StateFingerprint == p.State},
-		{"digest", r.PayloadSHA256 == op.SHA256(q.bytes)},
-	} {
-		if !m.same {
-			return notTogether(id, m.name)
-		}
-	}
-	return nil
-}
-
-func notThisGate(p op.Payload, s api.Status) error {
-	return refusal.New(refusal.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate,
-		p.Host,
-		s.Gate, s.Host).WithHint("do not sign it")
-}
-
-func notTogether(id, what string) error {
-	return refusal.New(refusal.BindingMismatch,
-		"the gate's answer for %s and the bytes to sign differ in %s: nothing was "+
-			"signed", id, what).
-		WithHint("try again; if it stays, sign nothing of this gate, and tell its administrator")
+	return question.Fetch(ctx, cl, status, id)
 }

@@ -7,46 +7,53 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"
 
 func (t *tool) reviewCommand() *cobra.Command {
 	var k keyFlags
-	var noWait bool
+	var noWait, everywhere bool
 	c := t.Command(cli.Words{
 		Use:   "review",
 		Short: "Walk through what waits, and approve or reject each with one key",
 		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what would be lost, who
 asked and why, and which signatures are missing. d shows the details and ? the keys. Several can be marked and
 approved together, each with a signature of its own. What cannot be undone is signed once you type the name of its
-target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+target. With --all-gates it walks through what waits at every gate that opsign known lists; one that does not answer
+within 20 seconds is a line and exit code 4. Where the same is asked of several targets, g shows all of them once, with
+their differences. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
 		Example: "  opsign review\n" +
-			"  opsign review --agent",
+			"  opsign review --agent\n" +
+			"  opsign review --all-gates",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsNoTerminal)
 		}
-		if err := t.check(k); err != nil {
+		if err := errors.Join(k.alone(), t.check(k)); err != nil {
 			return err
 		}
-		return t.review(c.Context(), k, !noWait)
+		return t.review(c.Context(), k, !noWait, everywhere)
 	})
 	t.keyFlags(c, &k)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	c.Flags().BoolVar(&everywhere, "all-gates", false, "walk through what waits at every known gate")
 	return c
 }
 
 // review is one walk through what waits.
 type review struct {
 	approval
+	gates   []*reached
+	several bool // of all known gates: one that is away is passed over
+	worst   int  // exit code of what could not be asked
 	screen  *screen
 	items   []*item
 	at      int    // the item that is looked at
@@ -56,8 +63,10 @@ type review struct {
 // item is one request on the way through.
 type item struct {
 	id       string
-	shown    question // what was shown last
-	read     bool     // all of it was
+	at       *reached          // its gate
+	host     string            // of a review of several gates: what its gate guards
+	shown    question.Question // what was shown last
+	read     bool              // all of it was
 	marked   bool
 	details  bool // are shown, too
 	decision decision
@@ -69,10 +78,18 @@ type item struct {
 // name says which request an item is, safe to print. Those for one command differ in
 // what is asked of it.
 func (it *item) name() string {
-	if r := it.shown.request; r.Op == op.Run {
-		return cli.Inline(it.id) + " " + cli.Asked(r.Target, r.Params)
+	if r := it.shown.Request; r.Op == op.Run {
+		return it.label() + " " + cli.Asked(r.Target, r.Params)
 	}
-	return cli.Inline(it.id)
+	return it.label()
+}
+
+// label is an item's id, after the host of its gate if there are several. It is safe to print.
+func (it *item) label() string {
+	if it.host == "" {
+		return cli.Inline(it.id)
+	}
+	return cli.Inline(it.host) + " " + cli.Inline(it.id)
 }
 
 // decision is what the operator did with a request.
@@ -85,34 +102,25 @@ const (
 	rejected  decision = "rejected"
 )
 
-const wordsReviewMore = "more: space   a approve  r reject  s skip  m mark  d details  q quit  ? help "
-
-const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  d details  q quit  ? help "
-
-func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
-	cl, err := t.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	if _, err := t.knownGate(ctx, cl); err != nil {
-		return err
-	}
-	requests, err := cl.Requests(ctx, "")
-	if err != nil {
-		return err
-	}
-	r := &review{approval: approval{asker: &asker{tool: t}, client: cl, keys: k, wait: wait}}
-	for _, q := range requests {
-		if t.decidable(q) {
-			r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
+func (t *tool) review(ctx context.Context, k keyFlags, wait, everywhere bool) error {
+	r := &review{approval: approval{asker: &asker{tool: t}, keys: k, wait: wait}, several: everywhere}
+	defer func() {
+		for _, g := range r.gates {
+			g.cl.Close()
 		}
+	}()
+	gather := r.gather
+	if everywhere {
+		gather = r.gatherAll
+	}
+	if err := gather(ctx); err != nil {
+		return err
 	}
 	if len(r.items) == 0 {
 		if !t.JSON {
 			t.Print(wordsNothingWaits)
 		}
-		return nil
+		return cli.Ended(r.worst)
 	}
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -164,8 +172,8 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		r.at++
 		return false, r.failed(it, err)
 	}
-	if !r.decidable(it.shown.request) {
-		it.outcome, it.marked = fmt.Sprintf("%s already", cli.Inline(string(it.shown.request.State))), false
+	if !r.decidable(it.shown.Request) {
+		it.outcome, it.marked = fmt.Sprintf("%s already", cli.Inline(string(it.shown.Request.State))), false
 		r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 		it.decision = skipped
 		r.at++
@@ -214,6 +222,8 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 		r.at++
 	case 'b':
 		return r.back(), false, nil
+	case 'g':
+		return r.pressGroup(ctx, it)
 	case 'q':
 		return false, true, nil
 	default:
@@ -240,39 +250,20 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 // named has the operator type the name of a target before what cannot be undone is
 // done to it, and says so above the next screen if it is another name.
 func (r *review) named(it *item) (bool, error) {
-	if !it.shown.irreversible() {
+	if !it.shown.Irreversible() {
 		return true, nil
 	}
-	name := it.shown.payload.Target.Name
+	name := it.shown.Payload.Target.Name
 	typed, err := r.screen.ask(fmt.Sprintf("%s cannot be undone. Type %s to sign it (an empty line: do not): ",
-		cli.Inline(it.id), cli.Inline(name)))
+		it.label(), cli.Inline(name)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	if typed == name {
 		return true, nil
 	}
-	r.message += fmt.Sprintf("%s was not signed: the name was not typed\n", cli.Inline(it.id))
+	r.message += fmt.Sprintf("%s was not signed: the name was not typed\n", it.label())
 	return false, nil
-}
-
-// textOf shows an item with what its operator wants to see.
-func (r *review) textOf(it *item) string {
-	v := r.view(it.details)
-	v.more = "d"
-	return it.shown.text(v)
-}
-
-// turnDetails shows the details of an item, from their first line on, or takes them
-// away again.
-func (r *review) turnDetails(it *item, pages *pager) {
-	it.details = !it.details
-	text, top := r.textOf(it), 0
-	if it.details {
-		before, _, _ := strings.Cut(text, wordsSigned)
-		top = len(cli.Wrapped(before, pages.cols-1))
-	}
-	pages.turn(text, top)
 }
 
 const wordsReadFirst = "there is more to read: space shows it\n"
@@ -280,7 +271,7 @@ const wordsReadFirst = "there is more to read: space shows it\n"
 // mayApprove says why an item cannot be approved or marked yet.
 func (r *review) mayApprove(it *item) bool {
 	switch {
-	case it.shown.request.State != op.StatePending:
+	case it.shown.Request.State != op.StatePending:
 		r.message = "it is authorized already; r stops it\n"
 	case !it.read:
 		r.message = wordsReadFirst
@@ -293,7 +284,7 @@ func (r *review) mayApprove(it *item) bool {
 // back goes to the item before that is not decided.
 func (r *review) back() bool {
 	for i := r.at - 1; i >= 0; i-- {
-		if d := r.items[i].decision; d == undecided || d == skipped && r.decidable(r.items[i].shown.request) {
+		if d := r.items[i].decision; d == undecided || d == skipped && r.decidable(r.items[i].shown.Request) {
 			r.items[i].decision = undecided
 			r.at = i
 			return true
@@ -303,40 +294,22 @@ func (r *review) back() bool {
 	return false
 }
 
-const wordsAnyKey = "any key: back "
-
-func (r *review) help() error {
-	_, err := r.pager("", `Each screen is one request. What it shows is what is signed, with what would be lost.
-
-  a      approve it: sign it, and see what becomes of it
-  r      reject it; asks for the reason
-  s, n   skip it, and leave it waiting
-  m      mark it; a then shows all that are marked, and signs each of them
-         by itself once you say y
-  b      back to the one before
-  d      the details: ids, hashes and times that the signature binds
-  space  the next page; up and down keys page too
-  q      quit; what is not decided goes on waiting
-
-What cannot be undone is signed once you type the name of its target. Nothing is
-approved before all of its pages were shown. A request that changes
-while you look at it is shown again.
-`, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
-	return err
-}
-
 // refresh asks for an item again, and says what of it is not as it was shown:
 // the bytes to sign, or what would be lost. Then it has to be read again. The
 // answer is empty where it is still the same.
 func (r *review) refresh(ctx context.Context, it *item) (changed string, err error) {
-	q, err := r.question(ctx, r.client, it.id)
+	it.at.known = false
+	if !r.several {
+		it.at.err = nil // the only gate is asked again
+	}
+	q, err := it.at.question(ctx, r.tool, it.id)
 	if err != nil {
 		return "", err
 	}
-	if it.shown.bytes != nil { // else it was not shown yet
-		changed = q.since(it.shown)
+	if it.shown.Bytes != nil { // else it was not shown yet
+		changed = q.Since(it.shown)
 	}
-	it.request = q.request
+	it.request = q.Request
 	if changed == "" {
 		it.shown = q
 		return "", nil
@@ -347,10 +320,10 @@ func (r *review) refresh(ctx context.Context, it *item) (changed string, err err
 const wordsChanged = "%s changed while you looked, and nothing was signed: this is how it is now\n"
 
 // unread makes an item one that has to be read again, and says what of it changed.
-func (it *item) unread(now question, what string) string {
-	it.read, it.marked, it.shown, it.request = false, false, now, now.request
-	text := fmt.Sprintf(wordsChanged, cli.Inline(it.id)) + what
-	if now.moving {
+func (it *item) unread(now question.Question, what string) string {
+	it.read, it.marked, it.shown, it.request = false, false, now, now.Request
+	text := fmt.Sprintf(wordsChanged, it.label()) + what
+	if now.Moving {
 		text += "only counts, sizes and times move: once you have read it again, they hold up no signature\n"
 	}
 	return text
@@ -377,25 +350,3 @@ func (r *review) marked() (out []*item) {
 }
 
 func (r *review) indexOf(it *item) int { return slices.Index(r.items, it) }
-
-// heading says which of the requests this is.
-func (r *review) heading(it *item) string {
-	mark, marks := "", ""
-	if it.marked {
-		mark = ", marked"
-	}
-	if n := len(r.marked()); n > 0 {
-		marks = fmt.Sprintf(" (%d marked)", n)
-	}
-	return fmt.Sprintf("%d of %d%s%s", r.indexOf(it)+1, len(r.items), mark, marks)
-}
-
-const wordsReviewStop = "r stop it  s skip  b back  d details  q quit  ? help "
-
-// keysOf returns the keys of an item's last page, and of those before.
-func (r *review) keysOf(it *item) [2]string {
-	if it.shown.request.State != op.StatePending {
-		return [2]string{wordsReviewStop, wordsReviewStop}
-	}
-	return [2]string{wordsReviewKeys, wordsReviewMore}
-}

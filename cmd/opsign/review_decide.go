@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 const wordsReviewOutcome = "%s: %s\n"
@@ -21,8 +21,8 @@ const wordsReviewOutcome = "%s: %s\n"
 // changed is shown again, with what changed.
 func (r *review) approve(ctx context.Context, it *item) error {
 	err := r.screen.aside(func() error { return r.signItem(ctx, it) })
-	if c := (*changed)(nil); errors.As(err, &c) {
-		r.message += it.unread(c.now, c.what)
+	if c := (*question.Changed)(nil); errors.As(err, &c) {
+		r.message += it.unread(c.Now, c.What)
 		return nil
 	}
 	if err != nil {
@@ -37,20 +37,21 @@ const wordsSigning = "signing %s as %s\n"
 
 // signItem signs one item over its own bytes, and waits for what becomes of it.
 func (r *review) signItem(ctx context.Context, it *item) error {
-	if err := answered(it.shown.request); err != nil {
+	if err := question.Answered(it.shown.Request); err != nil {
 		return err
 	}
-	role, err := r.keys.roleFor(usefulRoles(it.shown.request, r.keys))
+	role, err := r.keys.roleFor(usefulRoles(it.shown.Request, r.keys))
 	if err != nil {
 		return err
 	}
-	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
-	req, err := r.approval.sign(ctx, it.shown, role)
+	r.screen.write(fmt.Sprintf(wordsSigning, it.label(), cli.Inline(string(role))))
+	req, err := r.approval.sign(ctx, it.at.cl, it.shown, role)
 	if err != nil {
+		it.at.lost(err)
 		return err
 	}
 	it.decision, it.marked, it.request = approved, false, req
-	if req, err = r.settled(ctx, r.client, req, r.wait); err != nil {
+	if req, err = r.settled(ctx, it.at.cl, req, r.wait); err != nil {
 		return err
 	}
 	it.request, it.exit = req, api.ExitOfState(req.State)
@@ -60,14 +61,14 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	case !req.State.Open() && req.State != op.StateSucceeded:
 		it.outcome = refusalLine(req.Error.Err())
 	default:
-		it.outcome, _, _ = strings.Cut(outcomeWords(req, undo(ctx, r.client, req), r.now()), "\n")
+		it.outcome, _, _ = strings.Cut(outcomeWords(req, undo(ctx, it.at.cl, req), r.now()), "\n")
 	}
 	return nil
 }
 
 // reject asks why, and signs the refusal of what was shown.
 func (r *review) reject(ctx context.Context, it *item) error {
-	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
+	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", it.label()))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -87,11 +88,11 @@ func (r *review) reject(ctx context.Context, it *item) error {
 }
 
 func (r *review) signRejection(ctx context.Context, it *item, reason string) error {
-	payload, err := r.rejection(it.shown, reason)
+	payload, err := it.shown.Rejection(reason, r.now())
 	if err != nil {
 		return err
 	}
-	role, err := r.keys.roleFor(it.shown.request.Roles)
+	role, err := r.keys.roleFor(it.shown.Request.Roles)
 	if err != nil {
 		return err
 	}
@@ -99,13 +100,14 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
+	r.screen.write(fmt.Sprintf(wordsSigning, it.label(), cli.Inline(string(role))))
 	armor, err := signer.Sign(ctx, role, payload)
 	if err != nil {
 		return err
 	}
-	req, err := r.client.Reject(ctx, it.id, api.EnvelopeOf(payload, armor))
+	req, err := it.at.cl.Reject(ctx, it.id, api.EnvelopeOf(payload, armor))
 	if err != nil {
+		it.at.lost(err)
 		return err
 	}
 	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, "rejected"
@@ -119,7 +121,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 	for _, it := range r.marked() {
 		changed, err := r.refresh(ctx, it)
 		if err == nil {
-			err = answered(it.shown.request)
+			err = question.Answered(it.shown.Request)
 		}
 		if err != nil {
 			it.marked = false
@@ -131,8 +133,13 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 		}
 	}
 	marked := r.marked()
+	return r.together(ctx, marked, allText(marked, r.view(false), bodyText))
+}
+
+// together shows a text of several items, and signs each of them by itself after one confirmation.
+func (r *review) together(ctx context.Context, items []*item, text string) (quit bool, err error) {
 	pages := r.pager(fmt.Sprintf("Approve these %d, each with a signature of its own?",
-		len(marked)), batchText(marked, r.view(false)), [2]string{
+		len(items)), text, [2]string{
 		"y sign each of these  b back, sign none  q quit ",
 		"more: space   b back, sign none  q quit "})
 	for {
@@ -141,13 +148,13 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 		case err != nil || key == 'q':
 			return true, err
 		case key == 'b':
-			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
+			r.at = min(r.at, r.indexOf(items[len(items)-1]))
 			return false, nil
 		case key == 'y' && pages.seen:
-			if ok, err := r.allNamed(marked); err != nil || !ok {
+			if ok, err := r.allNamed(items); err != nil || !ok {
 				return false, err
 			}
-			return false, r.signAll(ctx, marked)
+			return false, r.signAll(ctx, items)
 		case key == 'y':
 			r.message = wordsReadFirst
 		default:
@@ -173,8 +180,8 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 		for _, it := range items {
 			it.marked = false
 			err := r.signItem(ctx, it)
-			if c := (*changed)(nil); errors.As(err, &c) {
-				it.unread(c.now, c.what)
+			if c := (*question.Changed)(nil); errors.As(err, &c) {
+				it.unread(c.Now, c.What)
 			}
 			if err != nil {
 				if err := r.failed(it, err); err != nil {
@@ -188,36 +195,11 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	})
 }
 
-// batchText shows each item in short, from its bytes, and what it would lose.
-func batchText(items []*item, v view) string {
-	text := ""
-	for _, it := range items {
-		p := it.shown.payload
-		text += fmt.Sprintf("%s: %s\n  asked by %s\n", cli.Inline(it.id), it.shown.headline(v.dash),
-			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
-		if p.Op == op.Rotate {
-			text += rotationText(p, it.shown.request.Facts)
-		} else if len(p.Params) > 0 {
-			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
-		}
-		if p.Reason != "" || len(it.shown.request.Reasons) > 1 {
-			text += cli.Reasons("  ", p.Reason, it.shown.request.Reasons)
-		}
-		text += cli.Rejections("  ", it.shown.request, false)
-		own, others := it.shown.ownFacts()
-		text += lostText(own, v.now)
-		if len(others) > 0 {
-			text += fmt.Sprintf("  on the screen of the request: %s of other operations\n", moreFacts(len(others)))
-		}
-	}
-	return text
-}
-
 // failed notes why an item could not be decided, and says it above the next
 // screen. It returns the error only where nothing else can be decided either.
 func (r *review) failed(it *item, err error) error {
 	it.outcome, it.exit = refusalLine(err), api.Exit(err)
-	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
+	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable && !r.several {
 		return err
 	}
 	r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
@@ -234,6 +216,7 @@ func refusalLine(err error) string {
 
 // reviewed is one line of a summary as JSON.
 type reviewed struct {
+	Host     string   `json:"host,omitempty"` // that its gate guards, in a review of several
 	ID       string   `json:"id"`
 	Decision string   `json:"decision"` // approved, rejected, skipped, or empty
 	State    op.State `json:"state"`    // of the request, as it was seen last
@@ -246,7 +229,7 @@ var severity = []int{api.ExitDone, api.ExitWaits, api.ExitRefused, api.ExitUsage
 
 // summary says what became of each item, and ends with the worst exit code.
 func (r *review) summary(err error) error {
-	worst := api.ExitDone
+	worst := r.worst
 	for _, it := range r.items {
 		if it.outcome == "" {
 			it.outcome = "not decided"
@@ -256,11 +239,9 @@ func (r *review) summary(err error) error {
 				it.outcome = "skipped"
 			}
 		}
-		if slices.Index(severity, it.exit) > slices.Index(severity, worst) {
-			worst = it.exit
-		}
+		worst = worse(worst, it.exit)
 		if r.JSON {
-			if err := r.Emit(reviewed{it.id, string(it.decision), it.request.State, it.outcome, it.exit}); err != nil {
+			if err := r.Emit(reviewed{it.host, it.id, string(it.decision), it.request.State, it.outcome, it.exit}); err != nil {
 				return err
 			}
 			continue

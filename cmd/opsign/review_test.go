@@ -12,6 +12,7 @@ import (
 	"gated/internal/people/sign"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // reviewOf is a review of one request that a gate has these bytes for.
@@ -26,7 +27,8 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	t.Cleanup(cl.Close)
 	s, _ := onScreen(t, 24, 80)
 	t.Cleanup(s.close)
-	return &review{approval: approval{asker: &asker{tool: tl}, client: cl, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, screen: s, items: []*item{it}}
+	it.at = &reached{cl: cl}
+	return &review{approval: approval{asker: &asker{tool: tl}, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, screen: s, items: []*item{it}}
 }
 
 // unused is a key that nothing may be signed with.
@@ -42,7 +44,7 @@ func (u unused) Sign(context.Context, op.Role, []byte) (string, error) {
 
 // What cannot be shown any more is passed over, not asked for again and again.
 func TestReviewPassesOverWhatCannotBeShown(t *testing.T) {
-	it := &item{id: "j1.1", shown: question{bytes: []byte("seen before")}, marked: true}
+	it := &item{id: "j1.1", shown: question.Question{Bytes: []byte("seen before")}, marked: true}
 	r := reviewOf(t, []byte("{}"), it)
 	require.NoError(t, r.walk(context.Background()))
 	require.Equal(t, api.ExitRefused, api.Exit(r.summary(nil)))
@@ -88,9 +90,9 @@ func TestWorstExitCode(t *testing.T) {
 
 // Requests for one command differ in what is asked of it, and the summary says so.
 func TestReviewNamesWhatIsAskedOfACommand(t *testing.T) {
-	it := &item{id: "j2.1", shown: question{request: api.Request{Op: op.Run, Target: "command/drop-db", Params: op.Params{"database": "shop"}}}}
+	it := &item{id: "j2.1", shown: question.Question{Request: api.Request{Op: op.Run, Target: "command/drop-db", Params: op.Params{"database": "shop"}}}}
 	require.Equal(t, `j2.1 command/drop-db {"database":"shop"}`, it.name())
-	it.shown.request.Op = "guest.destroy"
+	it.shown.Request.Op = "guest.destroy"
 	require.Equal(t, "j2.1", it.name())
 }
 
@@ -109,7 +111,7 @@ func TestReviewAsksForTheName(t *testing.T) {
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
 	}
-	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
+	it.shown.Request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
 	require.True(t, must.Get((&review{}).named(it))(t), "nothing is asked")
 }
 

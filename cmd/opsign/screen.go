@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 // escapeTime is how long the rest of an escape sequence may take, in
@@ -349,7 +350,7 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	p.seen = p.seen || p.read >= len(body)
 	shown := body
 	if p.colours {
-		shown = cli.Paint(body, cannotUndo)
+		shown = cli.Paint(body, question.CannotUndo)
 	}
 	p.screen.clear()
 	p.lines(said)

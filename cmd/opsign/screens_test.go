@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // screensDir has a screenshot of each screen, as docs/guides/approving.md shows them.
@@ -70,8 +71,7 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".ssh"), 0o700))
 	s := &stage{t: t, dir: dir, env: append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home,
 		"GATED_SOCKET="+filepath.Join(dir, "s"), "PATH="+dir+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "SSH_AUTH_SOCK=", "NO_COLOR=1")}
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "gated/cmd/gated", "gated/cmd/opsign").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, programs.Build(dir+"/", "gated/cmd/gated", "gated/cmd/opsign"))
 	s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@example.com", "-f", home+"/.ssh/id_ed25519")
 	state := filepath.Join(dir, "state")
 	s.run("gated", "init", "--state", state, "--host", "pve1", "--operator", home+"/.ssh/id_ed25519.pub")
@@ -157,7 +157,7 @@ var masks = []struct {
 }{
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d([T ])\d\d:\d\d:\d\dZ`), "2026-03-04${1}05:06:07Z"},
 	{regexp.MustCompile(`at \d\d:\d\d:\d\dZ`), "at 05:06:07Z"},
-	{regexp.MustCompile(`\(\d+s\)`), "(1s)"},
+	{regexp.MustCompile(`\((\d+m)?\d+s\)`), "(1s)"},
 	{regexp.MustCompile(`counts for 2[34]h(\d+m)?`), "counts for 24h"},
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "6c942eaa31f9023b8ffc25f84babfc96"},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},

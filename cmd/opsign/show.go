@@ -1,16 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"gated/client/api"
-	"gated/internal/base/op"
 	"gated/internal/wire/cli"
+	"gated/internal/wire/question"
 )
 
 func (t *tool) showCommand() *cobra.Command {
@@ -37,12 +31,12 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 		case err != nil:
 			return err
 		case raw:
-			_, err = t.Stdout.Write(q.bytes)
+			_, err = t.Stdout.Write(q.Bytes)
 			return err
 		case t.JSON:
-			return t.Emit(q.request)
+			return t.Emit(q.Request)
 		}
-		t.Print("%s", t.painted(q.text(t.view(details)), t.Stdout))
+		t.Print("%s", t.painted(q.Text(t.view(details)), t.Stdout))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
@@ -53,170 +47,6 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 
 const flagDetails = "also show the ids, hashes and times that the signature binds"
 
-// view is how a request is shown.
-type view struct {
-	now     time.Time // of this machine's clock
-	dash    string    // stands between the parts of a headline
-	details bool      // also what is signed beside the wish, and facts about other operations
-	more    string    // how an operator gets the details; "": opsign show ID --details
-}
-
-func (t *tool) view(details bool) view {
-	return view{now: t.now(), dash: cli.Dash(t.Getenv), details: details}
-}
-
-// text shows a request for people: what the bytes to sign would do and whether
-// that can be undone, what would be lost, who asks and why, and what is missing.
-// What the details have is counted where they are not shown.
-func (q question) text(v view) string {
-	r := q.request
-	text := q.headline(v.dash) + "\n" +
-		fmt.Sprintf("  request %s: %s, %s\n", cli.Inline(r.ID), cli.Inline(q.payload.Op), cli.Inline(string(r.State)))
-	if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
-		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
-	}
-	own, others := q.ownFacts()
-	text += rotationText(q.payload, r.Facts) + lostText(own, v.now) + q.askedText(v)
-	if r.Detail != "" {
-		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
-	}
-	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, v.now)) {
-		text += "  " + line
-	}
-	return text + leftText(r, v.now) + q.detailsText(v, others)
-}
-
-// ownFacts parts the facts of a request in those that are about its operation,
-// and those that are about others alone.
-func (q question) ownFacts() (own api.Request, others []op.Fact) {
-	own = q.request
-	own.Facts = nil
-	for _, f := range q.request.Facts {
-		switch {
-		case q.aboutOthers(f):
-			others = append(others, f)
-		case len(operations(f)) == 0 || f.Text != q.undo(): // which the headline says
-			own.Facts = append(own.Facts, f)
-		}
-	}
-	return own, others
-}
-
-// askedText says who asks, since when, and why, and how often operators rejected the
-// same. The reasons are the requesters' own words and stand in quotes.
-func (q question) askedText(v view) string {
-	r := q.request
-	text := "  asked by " + cli.Inline(strings.Join(r.RequestedBy, ", "))
-	if r.State.Open() && !r.CreatedAt.IsZero() {
-		text += fmt.Sprintf(" since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(v.now.Sub(r.CreatedAt)))
-	}
-	text += "\n" + cli.Reasons("  ", q.payload.Reason, r.Reasons)
-	if r.Why != "" {
-		text += fmt.Sprintf("  why it waits: %s\n", cli.Inline(r.Why))
-	}
-	return text + cli.Rejections("  ", r, v.details)
-}
-
-// leftText says how long a signature counts. It is empty of a request that has
-// ended.
-func leftText(r api.Request, now time.Time) string {
-	left := r.ExpiresAt.Sub(now)
-	switch {
-	case !r.State.Open() || r.ExpiresAt.IsZero():
-		return ""
-	case left > 0:
-		return fmt.Sprintf("  a signature now counts for %s more\n", cli.Span(left))
-	}
-	return "  its payload is over, and the gate will issue it anew\n"
-}
-
-// detailsText shows every member of the payload whole, and the facts about other
-// operations; or how many of them are not shown yet, which, and how to see them.
-func (q question) detailsText(v view, others []op.Fact) string {
-	if v.details {
-		text := wordsSigned + payloadText(q.payload)
-		if len(others) > 0 {
-			text += "  of other operations on this target:\n" + cli.Facts("    ", others)
-		}
-		return text + takesBatchText(q.request)
-	}
-	var names []string
-	for _, f := range slices.Concat(q.behind(), others) {
-		names = append(names, cli.Inline(f.Name))
-	}
-	more := v.more
-	if more == "" {
-		more = "opsign show " + cli.Inline(q.request.ID) + " --details"
-	}
-	return fmt.Sprintf("  %s: %s (%s)\n", more, moreFacts(len(names)), strings.Join(names, "; "))
-}
-
-// takesBatchText says in which roles a batch counts for a request that waits. An older gate says nothing, and takes none.
-func takesBatchText(r api.Request) string {
-	switch {
-	case r.State != op.StatePending:
-		return ""
-	case len(r.Batch) == 0:
-		return "  no batch counts: each signature is over this request alone\n"
-	default:
-		return fmt.Sprintf("  a batch counts as %s, by keys that may sign one\n", cli.Inline(roles(r.Batch)))
-	}
-}
-
-func moreFacts(n int) string {
-	if n == 1 {
-		return "1 more fact"
-	}
-	return fmt.Sprintf("%d more facts", n)
-}
-
-// behind are the members of a payload that are shown as details alone.
-func (q question) behind() (out []op.Fact) {
-	for _, f := range payloadFacts(q.payload) {
-		switch f.Name {
-		case "op", "target", "host", "reason":
-			continue
-		case "params":
-			if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
-				continue
-			}
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
-const wordsSigned = "  what the signature binds:\n"
-
-// payloadText shows every member of a payload whole.
-func payloadText(p op.Payload) string {
-	var rows []string
-	for _, f := range payloadFacts(p) {
-		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
-	}
-	return cli.Columns(rows...)
-}
-
-// payloadFacts are the members of a payload, each with its name.
-func payloadFacts(p op.Payload) []op.Fact {
-	return []op.Fact{
-		{Name: "op", Text: p.Op},
-		{Name: "target", Text: p.Target.String()},
-		{Name: "params", Text: string(p.Params.Canonical())},
-		{Name: "host", Text: p.Host},
-		{Name: "reason", Text: p.Reason},
-		{Name: "gate", Text: string(p.Gate)},
-		{Name: "incarnation", Text: string(p.Incarnation)},
-		{Name: "state", Text: string(p.State)},
-		{Name: "valid", Text: cli.Moment(p.IssuedAt) + " to " + cli.Moment(p.ExpiresAt)},
-		{Name: "nonce", Text: p.Nonce},
-	}
-}
-
-func roles(rs []op.Role) string {
-	out := make([]string, 0, len(rs))
-	for _, r := range rs {
-		out = append(out, string(r))
-	}
-	return cli.Inline(strings.Join(out, ", "))
+func (t *tool) view(details bool) question.View {
+	return question.View{Now: t.now(), Dash: cli.Dash(t.Getenv), Details: details}
 }

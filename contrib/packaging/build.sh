@@ -48,10 +48,22 @@ stamp="-s -w -X gated/internal/base/version.tag=$tag -X gated/internal/base/vers
 
 # programs: for each architecture, and for this machine, whose gated writes the completions.
 host=$("$GO" env GOHOSTARCH)
-build() { CGO_ENABLED=0 GOOS=linux GOARCH=$1 "$GO" build -trimpath -buildvcs=false -ldflags "$stamp" -o "dist/bin/$1/" ./cmd/gated ./cmd/opsign; }
+# compile ARCH PACKAGE...: into dist/bin/ARCH, or where INTO says.
+compile() {
+	local arch=$1
+	shift
+	CGO_ENABLED=0 GOOS=linux GOARCH=$arch "$GO" build -trimpath -buildvcs=false -ldflags "$stamp" -o "${INTO:-dist/bin/$arch/}" "$@"
+}
 for arch in $host $archs; do
-	build "$arch"
+	compile "$arch" ./cmd/gated ./cmd/opsign
 done
+# PROGRAMCACHE is an empty cache, with which the programs ANEW of this machine are compiled once more, for packages-check to
+# compare. A program that is in its place already would not be built.
+if [ -n "${PROGRAMCACHE-}" ]; then
+	# shellcheck disable=SC2086 # one or more programs
+	GOCACHE=$PROGRAMCACHE INTO=dist/anew/ compile "$host" ${ANEW:-./cmd/opsign}
+	mv dist/anew/* "dist/bin/$host/"
+fi
 tools=$PWD/dist/tools
 (cd tools && CGO_ENABLED=0 "$GO" build -trimpath -o "$tools/" github.com/goreleaser/nfpm/v2/cmd/nfpm ./sbom)
 

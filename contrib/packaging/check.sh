@@ -29,7 +29,7 @@ same_twice() {
 	epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 	mkdir "$tmp/elsewhere"
 	git ls-files -z --cached --others --exclude-standard | tar -c --null --files-from - | tar -x -C "$tmp/elsewhere"
-	(cd "$tmp/elsewhere" && umask 027 && SOURCE_DATE_EPOCH=$epoch RELEASE_KEY='' ./contrib/packaging/build.sh) >"$tmp/build" 2>&1 ||
+	(cd "$tmp/elsewhere" && umask 027 && SOURCE_DATE_EPOCH=$epoch RELEASE_KEY='' PROGRAMCACHE=$tmp/cache ./contrib/packaging/build.sh) >"$tmp/build" 2>&1 ||
 		{ cat "$tmp/build"; fail "the second build failed"; }
 	diff -r -x SHA256SUMS.sig "$out" "$tmp/elsewhere/$out" || fail "two builds differ"
 	echo "the same bytes twice"

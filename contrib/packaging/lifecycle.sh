@@ -75,6 +75,8 @@ version newest 0.2.0
 version dies-before 0.2.0 preinst '$a kill -9 $PPID'
 # shellcheck disable=SC2016
 version dies-after 0.2.0 postinst '2a kill -9 $PPID'
+# shellcheck disable=SC2016
+version not-configured 0.2.0 postinst '2a [ "$1" != configure ] || exit 1'
 
 state=$root/var/lib/gated
 installs old
@@ -174,6 +176,24 @@ for killed in dies-before dies-after; do
 	echo 0.1.0 >"$root/etc/gated/allow-downgrade"
 	installs new
 done
+# dpkg takes a version whose configuration failed for installed when an upgrade from it stops.
+refuses not-configured
+in_it userdel gated-notify
+refuses new
+said "no unit of 0.2.0 was started or restarted"
+is 0.2.0
+in_it getent passwd gated-notify >/dev/null || fail "a version that was never configured counts as installed"
+# On a broken disk an upgrade stops, and going back to the installed version then fails at nothing more.
+mkdir "$root/root/broken"
+printf '#!/bin/sh\nexit 1\n' >"$root/root/broken/systemd-tmpfiles"
+chmod +x "$root/root/broken/systemd-tmpfiles"
+for call in "abort-upgrade 0.3.0" "abort-deconfigure in-favour other 1"; do
+	# shellcheck disable=SC2086 # words
+	in_it env PATH="/root/broken:$PATH" /var/lib/dpkg/info/gated.postinst $call >"$tmp/said" 2>&1 || fail "$call failed"
+	said "this failed: systemd-tmpfiles"
+done
+echo 0.1.0 >"$root/etc/gated/allow-downgrade"
+installs new
 in_it dpkg --unpack /root/newest.deb >"$tmp/said" 2>&1 || fail "unpacking failed"
 installs newest
 is 0.2.0

@@ -77,6 +77,11 @@ func TestBatchIsVerified(t *testing.T) {
 			by := a.Signers[0]
 			stored := op.Signed{Principal: by.Principal, Role: by.Role, Key: by.Key, Armor: by.Armor, Batch: by.Batch}
 			require.NoError(t, VerifyStored(e.Payload, stored))
+			other := testPayload
+			other.Reason = "it is not in the batch"
+			err := VerifyStored(encode(t, other), stored)
+			require.ErrorIs(t, err, refusal.BindingMismatch)
+			require.Equal(t, refusal.StageInclusion, refusal.As(err).Stage)
 			stored.Batch = nil
 			refused(t, VerifyStored(e.Payload, stored), refusal.NamespaceMismatch, refusal.StageNamespace)
 		}
@@ -151,6 +156,16 @@ func TestBatchStages(t *testing.T) {
 	require.ErrorContains(t, err, "the batch is valid for 15m0s", "before the payload is looked at")
 	_, err = v.Rejection(Envelope{Payload: encode(t, testRejection), Signatures: good.Signatures, Batch: good.Batch}, issued)
 	refused(t, err, refusal.Malformed, refusal.StageDecode)
+}
+
+// TestWhyAKeySignsNoBatch: a listed key needs another namespace, and a key that no line lists is told so.
+func TestWhyAKeySignsNoBatch(t *testing.T) {
+	v := batchVerifier(t)
+	_, err := v.Approval(batched(t, 5, 2, nil, testKey(t, "ecdsa-p256")), issued)
+	require.ErrorContains(t, err, "no line lists key")
+	require.ErrorContains(t, err, "so it signs no batch")
+	_, err = v.Approval(batched(t, 5, 2, nil, mint.Ed25519(t, "nora")), issued)
+	require.ErrorContains(t, err, "is not in allowed_signers for operational@batch.gated")
 }
 
 // TestEveryBitOfABatchCounts: of the batch, the payload, the path and the index, as of a signature.

@@ -113,6 +113,9 @@ func (c *certificate) parseKeys(keyBlob, signature []byte) (err error) {
 		r.Detail = "the certificate's CA: " + r.Detail
 		return &r
 	}
+	if isPasskey(c.key) || isPasskey(c.ca) {
+		return badCertificate("one of its keys is a passkey, which has a line of its own")
+	}
 	c.keyPrint, c.caPrint = ssh.FingerprintSHA256(c.key), ssh.FingerprintSHA256(c.ca)
 	c.signature, err = parseInner(c.ca, signature)
 	return err

@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type subject struct {
 	cert *mint.Cert
 	as   string // the principal of the certificate
 	text string // of the certificate
+	page bool   // it is a passkey, and a browser says what one should
 }
 
 // signature is the way in which a subject signs.
@@ -53,6 +55,7 @@ type corpus struct {
 	odd      []*subject // keys that should not be used
 	holders  []*subject // of good certificates
 	strange  []*subject // of other certificates
+	browsers []*subject // passkeys, with good browsers and others
 	cas      []mint.Key
 	under    map[string][]*subject // a CA's strange certificates and its own key, by its key
 }
@@ -78,7 +81,8 @@ func newCorpus(t mint.TB) *corpus {
 		c.odd = append(c.odd, &subject{name: k.Name + " " + k.Type(), key: k})
 	}
 	c.certificates(t)
-	c.subjects = slices.Concat(c.plain, c.odd, c.holders, c.strange)
+	c.passkeys(t)
+	c.subjects = slices.Concat(c.plain, c.odd, c.holders, c.strange, c.browsers)
 	c.under = map[string][]*subject{}
 	for _, s := range c.strange {
 		ca := c.authorityOf(s).Text()
@@ -88,6 +92,32 @@ func newCorpus(t mint.TB) *corpus {
 		c.under[ca.Text()] = append(c.under[ca.Text()], &subject{name: "ca " + ca.Type(), key: ca})
 	}
 	return c
+}
+
+// oddBrowsers are those of badBrowsers that the corpus has.
+var oddBrowsers = []string{"made, not used", "another challenge", "another origin inside", "another challenge at the end", "two objects", "in a frame of another site",
+	"a top origin", "http", "the parent domain", "another site", "no touch", "copied, and may not be", "extensions without data", "extension data is no map"}
+
+// passkeys makes passkeys whose browsers say what they should, and others: odd browsers, the form of the other kind of key, and
+// certificates of passkeys and by one.
+func (c *corpus) passkeys(t mint.TB) {
+	t.Helper()
+	for _, what := range slices.Sorted(maps.Keys(goodBrowsers)) {
+		c.browsers = append(c.browsers, &subject{name: "passkey, " + what, key: mint.Passkey(t, "judy", goodBrowsers[what]), page: true})
+	}
+	for _, b := range badBrowsers {
+		if slices.Contains(oddBrowsers, b.name) {
+			c.browsers = append(c.browsers, &subject{name: "passkey, " + b.name, key: mint.Passkey(t, "judy", b.browser)})
+		}
+	}
+	key, alice, ca := mint.Passkey(t, "judy", mint.Console), c.plain[0].key, c.cas[0]
+	c.browsers = append(c.browsers,
+		&subject{name: "passkey, plain form", key: mint.SKECDSA(t, "judy", mint.Authenticator{Application: mint.Console.Party, Flags: mint.UserPresent})},
+		&subject{name: "web form", key: mint.Passkey(t, "judy", on(func(b *mint.Browser) { b.Party = mint.Application }))})
+	for what, cert := range map[string]mint.Cert{"of a passkey": mint.Certify(ca, key, "judy@example.com"), "by a passkey": mint.Certify(key, alice, "alice@example.com")} {
+		c.strange = append(c.strange, &subject{name: what, key: cert.Key, cert: &cert, as: cert.Principals[0], text: cert.Text(t)})
+	}
+	slices.SortFunc(c.strange, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
 }
 
 // certificates makes good certificates for each key by each authority, and others.
@@ -394,6 +424,8 @@ func (w *writer) subject(odd bool) *subject {
 		return pick(w.dice, w.corpus.odd)
 	case odd:
 		return pick(w.dice, w.corpus.strange)
+	case w.once(8):
+		return pick(w.dice, w.corpus.browsers)
 	case w.once(2):
 		return pick(w.dice, w.corpus.holders)
 	case w.once(8):

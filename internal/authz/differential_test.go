@@ -65,7 +65,7 @@ func TestNeverLooserThanSSHKeygen(t *testing.T) {
 		t: t, dir: t.TempDir(), payload: payloadOf(t), armors: map[signature]string{}, zones: zones,
 		acceptedOf: map[string]int{}, stricter: map[string]int{}, rows: readRows(t),
 	}
-	c.verifier = authz.Verifier{Gate: examplePayload.Gate, Host: examplePayload.Host, Roles: []op.Role{"manager"}, MaxValidity: time.Hour}
+	c.verifier = authz.Verifier{Gate: examplePayload.Gate, Host: examplePayload.Host, Roles: []op.Role{"manager"}, MaxValidity: time.Hour, Passkeys: consoles}
 	corpus := newCorpus(t)
 	for seed := first; seed < first+uint64(files); seed++ {
 		c.document(seed, corpus.document(seed, attempts))
@@ -79,6 +79,7 @@ func TestNeverLooserThanSSHKeygen(t *testing.T) {
 	for _, s := range corpus.plain {
 		require.NotZero(t, c.acceptedOf[s.key.Type()], s.key.Type())
 	}
+	require.NotZero(t, c.acceptedOf["passkey"])
 	require.NotZero(t, c.acceptedOf["certificate"])
 }
 
@@ -167,8 +168,11 @@ func (c *comparison) keygen(d document, principal string, a attempt, zone string
 }
 
 func kind(s *subject) string {
-	if s.cert != nil {
+	switch {
+	case s.cert != nil:
 		return "certificate"
+	case s.page:
+		return "passkey"
 	}
 	return s.key.Type()
 }

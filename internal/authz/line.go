@@ -53,7 +53,12 @@ func parseLine(s string) (e entry, ok bool, err error) {
 	e.Key = ssh.FingerprintSHA256(e.public)
 	e.KeyType = e.public.Type()
 	_, touch := e.public.(securityKey)
-	e.Software = e.CA || !touch
+	k, browser := e.public.(passkey)
+	if browser && e.CA {
+		return entry{}, false, badLine("a passkey certifies no keys")
+	}
+	e.Passkey = k.party
+	e.Software = e.CA || !touch && !browser
 	return e, true, nil
 }
 

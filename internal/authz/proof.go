@@ -70,6 +70,9 @@ func (a *additions) parse() {
 // person, so any principal passes without a certificate. A stored signature without
 // an attestation passes too. Proofs of possession are stored without it, and so were
 // older signatures.
+//
+// Of a passkey it checks all but what a gate's configuration says, because that may have
+// been another one when the signature counted.
 func VerifyStored(payload []byte, stored op.Signed) error {
 	e := Envelope{Payload: payload, Signatures: []string{stored.Armor}, Batch: stored.Batch}
 	sigs, err := decode(e)

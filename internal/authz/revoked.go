@@ -132,6 +132,14 @@ func (t *Trust) RevokedDigest() string {
 	return t.revoked.Digest()
 }
 
+// RevokedKeys returns the fingerprints of the keys that the list in force names, sorted.
+func (t *Trust) RevokedKeys() []string {
+	if t == nil || t.revoked == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(t.revoked.keys))
+}
+
 // Revokes reports Revoked.Revokes of the list in force.
 func (t *Trust) Revokes() bool { return t != nil && t.revoked.Revokes() }
 

@@ -147,13 +147,35 @@ func TestUnreadableRevoked(t *testing.T) {
 		} {
 			refusedAs(t, blocked.Still(s, noon), refusal.Unavailable, refusal.StageAllowList)
 		}
-		require.Empty(t, blocked.Could(op.Operational, op.TouchNone, noon))
+		require.Empty(t, blocked.Could(op.Operational, op.TouchNone, false, noon))
 		_, err := blocked.Rotate(nil, []string{alice.Fingerprint()}, noon)
 		refusedAs(t, err, refusal.Unavailable, refusal.StageAllowList)
 		require.NoError(t, blocked.WithRevoked(nil).Blocked(), "and back")
 	}
 	require.NoError(t, trust.Blocked())
 	require.NoError(t, (*authz.Trust)(nil).Blocked())
+}
+
+// TestWhatRevokes: a gate must not start without a list that revokes a key, or may. A file that never existed revoked none.
+func TestWhatRevokes(t *testing.T) {
+	t.Parallel()
+	alice := mint.Ed25519(t, "alice")
+	one := must.Get(authz.LoadRevoked([]byte(alice.Fingerprint() + "\n")))(t)
+	none := must.Get(authz.LoadRevoked(nil))(t)
+	unreadable, missing := authz.UnreadableRevoked(nil), authz.MissingRevoked(nil)
+	require.True(t, one.Revokes())
+	require.True(t, unreadable.Revokes())
+	require.False(t, missing.Revokes())
+	require.False(t, none.Revokes())
+	require.False(t, (*authz.Revoked)(nil).Revokes())
+	refusedAs(t, loaded(t, alice.Line("alice", asOperator)).WithRevoked(missing).Blocked(), refusal.Unavailable, refusal.StageAllowList)
+
+	require.False(t, none.Covers(one))
+	require.False(t, (*authz.Revoked)(nil).Covers(one))
+	for _, covers := range []*authz.Revoked{one, unreadable, missing} {
+		require.True(t, covers.Covers(one))
+		require.True(t, covers.Covers(nil))
+	}
 }
 
 func TestRevokedForLogs(t *testing.T) {

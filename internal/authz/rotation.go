@@ -16,7 +16,7 @@ type Rotation struct {
 	Text           []byte // the new file; lines that stay are unchanged
 	Added, Removed []Listed
 	Roles          []op.Role // the roles of all added and removed lines
-	Reserved       bool      // a recovery or a CA line changes: only the role recovery may approve that
+	Reserved       bool      // a line of recovery, of break-glass or of a CA changes: only the role recovery may approve that
 	owed           []Owed
 }
 
@@ -159,7 +159,7 @@ func (r *Rotation) touch() {
 			if !slices.Contains(r.Roles, role) {
 				r.Roles = append(r.Roles, role)
 			}
-			r.Reserved = r.Reserved || role == op.Recovery
+			r.Reserved = r.Reserved || role.Reserved()
 		}
 		r.Reserved = r.Reserved || l.CA
 	}
@@ -170,12 +170,12 @@ func (r *Rotation) touch() {
 const lasting = 24 * time.Hour
 
 // keepsRoles refuses a rotation if a role that had a key has none afterwards, or
-// soon will have none.
+// soon will have none. The last key of break-glass may go, because the others go on without it.
 func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 	for _, role := range r.Roles {
 		now := t.keeps(role, at, at) && !r.Trust.keeps(role, at, at)
 		soon := t.keeps(role, at, at.Add(lasting)) && !r.Trust.keeps(role, at, at.Add(lasting))
-		if now || soon {
+		if (now || soon) && role != op.BreakGlass {
 			return refusal.New(refusal.BadParams, "the last key of the role %s cannot go", role).
 				WithHint("add its successor in the same rotation, valid for a day at the least")
 		}
@@ -268,6 +268,9 @@ func outline(name string) string {
 // Fact returns what people should see of the effect before they sign.
 func (e Effect) Fact() op.Fact {
 	who, could := op.ShownName(e.Principal), e.roles("sign as "+able(e.Roles, e.Batches))
+	if e.Passkey != "" {
+		could += ", with a PASSKEY on pages of " + e.Passkey
+	}
 	switch {
 	case e.CA && e.Added && len(e.Before) > 0:
 		return op.Fact{Name: "changed authority", Text: fmt.Sprintf("%s for %s: it could certify who signs as %s, until now as %s", e.Key, who,

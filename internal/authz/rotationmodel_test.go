@@ -196,6 +196,6 @@ func agrees(t require.TestingT, m model, trust *authz.Trust, hour int) {
 		}
 	}
 	for _, role := range modelRoles {
-		require.Equal(t, m.holds(role, hour), len(trust.Could(role, op.TouchNone, at)) > 0)
+		require.Equal(t, m.holds(role, hour), len(trust.Could(role, op.TouchNone, false, at)) > 0)
 	}
 }

@@ -61,12 +61,14 @@ func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
 	if err != nil || !w.ended() || k.ecdsa == nil && len(k.ed25519) != ed25519.PublicKeySize {
 		return nil, refusal.New(refusal.Malformed, "the key does not decode")
 	}
-	// Other applications are web sites, and browsers sign for them.
-	if !strings.HasPrefix(k.application, "ssh:") || op.CheckText("the application", k.application) != nil {
-		return nil, refusal.New(refusal.Malformed, "the security key's application does not start with ssh:").
-			WithHint("make one for ssh: ssh-keygen -t ed25519-sk")
+	switch {
+	case strings.HasPrefix(k.application, "ssh:") && op.CheckText("the application", k.application) == nil:
+		return k, nil
+	case k.ecdsa != nil && op.IsRelyingParty(k.application): // a web site's: browsers sign for it
+		return passkey{PublicKey: public, party: k.application, ecdsa: k.ecdsa}, nil
 	}
-	return k, nil
+	return nil, refusal.New(refusal.Malformed, "the security key's application neither starts with ssh: nor is the host name of a passkey").
+		WithHint("make one for ssh: ssh-keygen -t ed25519-sk")
 }
 
 // Verify verifies that the authenticator signed data, whatever its flags are.
@@ -87,19 +89,30 @@ func (k securityKey) Verify(data []byte, sig *ssh.Signature) error {
 	return nil
 }
 
-// attestedBy returns what a security key attests beside its signature, nil for
-// another key. parseInner has checked that Rest has five bytes.
+// attestedBy returns what a security key or a passkey attests beside its signature,
+// nil for another key. parseInner has checked the form of Rest.
 func attestedBy(key ssh.PublicKey, sig *ssh.Signature) *op.Attested {
-	if _, ok := key.(securityKey); !ok {
-		return nil
+	switch key.(type) {
+	case securityKey:
+		return &op.Attested{Flags: sig.Rest[0], Counter: binary.BigEndian.Uint32(sig.Rest[1:])}
+	case passkey:
+		a, _ := parseAssertion(sig.Rest)
+		return &op.Attested{Flags: a.flags, Counter: a.counter, Origin: a.origin}
 	}
-	return &op.Attested{Flags: sig.Rest[0], Counter: binary.BigEndian.Uint32(sig.Rest[1:])}
+	return nil
 }
 
 // touched refuses a verified signature of a security key if no person touched the
 // key. It ignores the key's own setting, and a certificate's, that no touch is
-// needed.
+// needed. Of a passkey it also checks which page asked.
 func touched(key ssh.PublicKey, sig *ssh.Signature) error {
+	if k, ok := key.(passkey); ok {
+		if a, err := parseAssertion(sig.Rest); err != nil {
+			return err
+		} else if err := k.browsed(a); err != nil {
+			return err
+		}
+	}
 	if a := attestedBy(key, sig); a != nil && a.Touch() == op.TouchNone {
 		return refusal.New(refusal.TouchRequired, "the security key %s signed without a touch", ssh.FingerprintSHA256(key)).
 			WithHint("make the key again without no-touch-required")

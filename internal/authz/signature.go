@@ -194,8 +194,15 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 	w := wire{rest: b}
 	format, value := string(w.next()), w.next()
 	var rest []byte
-	if _, ok := key.(securityKey); ok {
+	want := key.Type()
+	switch key.(type) {
+	case securityKey:
 		rest = w.take(5) // flags and counter
+	case passkey:
+		want, rest = keyAlgoWebAuthn, w.take(uint64(len(w.rest)))
+		if _, err := parseAssertion(rest); err != nil {
+			return nil, err
+		}
 	}
 	if !w.ended() {
 		return nil, refusal.New(refusal.Malformed, "the inner signature is cut short or followed by other bytes")
@@ -211,13 +218,13 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 		}
 		fits = (format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256) &&
 			len(value) == (rsaModulusBits(key)+7)/8
-	default: // ECDSA, RFC 5656, 3.1.2; also of a security key
+	default: // ECDSA, RFC 5656, 3.1.2; also of a security key or a passkey
 		pair := wire{rest: value}
 		r, s := pair.next(), pair.next()
-		fits = format == key.Type() && pair.ended() && positive(r) && positive(s)
+		fits = format == want && pair.ended() && positive(r) && positive(s)
 	}
 	if !fits {
-		return nil, refusal.New(refusal.Malformed, "the inner signature has not the form of one by a %s key", key.Type())
+		return nil, refusal.New(refusal.Malformed, "the inner signature has not the form of one by a %s key", want)
 	}
 	return &ssh.Signature{Format: format, Blob: value, Rest: rest}, nil
 }

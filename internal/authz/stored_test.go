@@ -113,3 +113,47 @@ func TestStoredWithoutWhatAKeySaid(t *testing.T) {
 	s.Attested = nil
 	require.NoError(t, authz.VerifyStored(payloadOf(t), s))
 }
+
+// TestAStoredPasskey: what is stored of a passkey's signature is what the browser and the authenticator said. No
+// configuration is asked for, because it may have changed since.
+func TestAStoredPasskey(t *testing.T) {
+	t.Parallel()
+	for name, b := range goodBrowsers {
+		key := mint.Passkey(t, "alice", b)
+		made := mint.Sign(t, key, nsOperational, payloadOf(t))
+		by := must.Get(approvesOn(t, consoles, loaded(t, key.Line("alice", asOperator)), made))(t)
+		stored := func(a *op.Attested) op.Signed {
+			return op.Signed{Principal: by.Principal, Role: by.Role, Key: by.Key, Armor: by.Armor, Attested: a, At: noon}
+		}
+		require.NoError(t, authz.VerifyStored(payloadOf(t), stored(by.Attested)), name)
+		_, err := authz.VerifyFile(payloadOf(t), by.Armor, loaded(t, key.Line("alice", asOperator)), noon)
+		require.NoError(t, err, name)
+		for _, change := range []func(a *op.Attested){
+			func(a *op.Attested) { a.Origin = "https://other.example.com" },
+			func(a *op.Attested) { a.Origin = "" },
+			func(a *op.Attested) { a.Origin += "/" },
+			func(a *op.Attested) { a.Flags ^= op.FlagVerified },
+			func(a *op.Attested) { a.Flags ^= op.FlagBackupEligible },
+			func(a *op.Attested) { a.Counter++ },
+		} {
+			a := *by.Attested
+			change(&a)
+			refusedAs(t, authz.VerifyStored(payloadOf(t), stored(&a)), refusal.BadSignature, refusal.StageCrypto)
+		}
+	}
+	for _, c := range badBrowsers {
+		key := mint.Passkey(t, "alice", c.browser)
+		armor, a := mint.Sign(t, key, nsOperational, payloadOf(t)).Armored(), &op.Attested{Flags: c.browser.Flags, Counter: c.browser.Counter, Origin: c.browser.Origin}
+		_, err := authz.VerifyFile(payloadOf(t), armor, loaded(t, key.Line("alice", asOperator)), noon)
+		stored := authz.VerifyStored(payloadOf(t), op.Signed{Principal: "alice", Role: op.Operational, Key: key.Fingerprint(), Armor: armor, Attested: a, At: noon})
+		if b := c.browser.Origin; b == "https://console.example.com:8443" || b == "https://a.console.example.com" {
+			require.NoError(t, err, c.name) // pages that another configuration may name
+			require.NoError(t, stored, c.name)
+			continue
+		}
+		require.Error(t, err, c.name)
+		refusedAs(t, err, c.code, c.stage)
+		require.Error(t, stored, c.name)
+		refusedAs(t, stored, c.code, c.stage)
+	}
+}

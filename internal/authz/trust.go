@@ -43,6 +43,7 @@ type Listed struct {
 	Roles     []op.Role // built-in ones in op.Roles' order, then others by name; empty if no namespace is a role's
 	Batches   []op.Role // those of Roles in which the line may sign batches too, in the same order
 	KeyType   string
+	Passkey   string // the relying party of a passkey, a host name; empty for another key
 	// Software says that a process which can read the key's file, or reach its
 	// agent, can sign without a person's touch. It is true for every CA, because a
 	// CA may certify such keys.
@@ -301,7 +302,11 @@ func (t *Trust) Still(s op.Signed, at time.Time) error {
 			same = append(same, e)
 		}
 	}
-	_, err := firstAccepting(same, "key "+s.Key, u, at)
+	e, err := firstAccepting(same, "key "+s.Key, u, at)
+	if err == nil && e.Passkey != "" && !s.Attested.Passkey() {
+		// Otherwise a stored row without them would pass a rule that refuses passkeys.
+		return refusal.New(refusal.UnknownSigner, "the signature by the passkey %s is stored without the page that asked for it", s.Key)
+	}
 	return err
 }
 
@@ -323,17 +328,17 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 }
 
 // Could returns the principals that could sign in a role at that time, with keys
-// that can attest the touch, in the file's order. For a CA's line it returns the
+// that can attest the touch and, if noPasskey is true, are no passkeys, in the file's order. For a CA's line it returns the
 // patterns and " (certificate)". It leaves out revoked keys. If the list of revoked
 // keys cannot be read, it returns nothing.
-func (t *Trust) Could(role op.Role, touch op.Touch, at time.Time) []string {
+func (t *Trust) Could(role op.Role, touch op.Touch, noPasskey bool, at time.Time) []string {
 	if t == nil || t.Blocked() != nil {
 		return nil
 	}
 	var out []string
 	for _, e := range t.entries {
 		soft := e.Software && !e.CA // a CA may certify a security key
-		if !e.lists(role) || e.validAt(at) != nil || t.revoked.holds(e.Key) || soft && touch != op.TouchNone {
+		if !e.lists(role) || e.validAt(at) != nil || t.revoked.holds(e.Key) || soft && touch != op.TouchNone || e.Passkey != "" && noPasskey {
 			continue
 		}
 		name := e.Principal

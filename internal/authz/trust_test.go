@@ -207,9 +207,9 @@ func TestKeyRefusals(t *testing.T) {
 		{"certificate", ssh.CertAlgoED25519v01, mint.String(ssh.CertAlgoED25519v01), "a certificate"},
 		{"security key, cut short", "sk-ssh-ed25519@openssh.com", mint.String("sk-ssh-ed25519@openssh.com"), "does not decode"},
 		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", mint.String("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
-		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("example.com")), "start with ssh:"},
-		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("")), "start with ssh:"},
-		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:\x00")), "start with ssh:"},
+		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("example.com")), "starts with ssh:"},
+		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("")), "starts with ssh:"},
+		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:\x00")), "starts with ssh:"},
 		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 32)), mint.String("ssh:"), []byte{0}), "does not decode"},
 		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(mint.String(ssh.KeyAlgoSKED25519), mint.String(strings.Repeat("k", 31)), mint.String("ssh:")), "does not decode"},
 		{"ML-DSA", "ssh-mldsa-44", mint.String("ssh-mldsa-44"), "not supported"},
@@ -307,16 +307,16 @@ func TestCould(t *testing.T) {
 		line("carol", "*@example.com", `cert-authority,namespaces="operational@gated"`),
 		line("ecdsa-p256", "alice", `namespaces="operational@gated,manager@gated"`),
 		line("alice", "alice", `namespaces="recovery@gated"`))
-	require.Equal(t, []string{"alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, issued))
-	require.Equal(t, []string{"bob", "alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, issued.AddDate(-1, 0, 0)))
-	require.Equal(t, []string{"*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchPresent, issued),
+	require.Equal(t, []string{"alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, false, issued))
+	require.Equal(t, []string{"bob", "alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, false, issued.AddDate(-1, 0, 0)))
+	require.Equal(t, []string{"*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchPresent, false, issued),
 		"a software key attests nothing, and what a CA certifies is not known")
-	require.Equal(t, []string{"alice"}, trust.Could("manager", op.TouchNone, issued))
-	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, op.TouchNone, issued))
-	require.Empty(t, trust.Could(op.Coordination, op.TouchNone, issued))
+	require.Equal(t, []string{"alice"}, trust.Could("manager", op.TouchNone, false, issued))
+	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, op.TouchNone, false, issued))
+	require.Empty(t, trust.Could(op.Coordination, op.TouchNone, false, issued))
 	revoked := must.Get(LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256"))))(t)
-	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, op.TouchNone, issued))
-	require.Empty(t, trust.WithRevoked(revoked).Could("manager", op.TouchNone, issued))
+	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, op.TouchNone, false, issued))
+	require.Empty(t, trust.WithRevoked(revoked).Could("manager", op.TouchNone, false, issued))
 	var none *Trust
-	require.Empty(t, none.Could(op.Operational, op.TouchNone, issued))
+	require.Empty(t, none.Could(op.Operational, op.TouchNone, false, issued))
 }

@@ -20,6 +20,9 @@ type Envelope struct {
 	Payload    []byte
 	Signatures []string
 	Batch      *op.Inclusion // nil: the payload itself is signed
+	// Reason is why the person approves, in the words of the caller that hands the signatures in. No signature covers it, and
+	// nothing is decided by it.
+	Reason string
 }
 
 // Signer is the person and the key of one verified signature.
@@ -62,6 +65,7 @@ type Verifier struct {
 	Roles       []op.Role     // the roles that this gate has beside the built-in ones
 	Skew        time.Duration // how far the signer's clock may be off
 	MaxValidity time.Duration // the longest time from issued_at to expires_at
+	Passkeys    op.Passkeys   // whose WebAuthn signatures count
 }
 
 // Approval verifies an approval at the time now. Every signature must pass every
@@ -125,7 +129,8 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 
 // VerifyFile verifies one signature over an approval, a rejection or a batch, for
 // opsign verify. The key must be valid at now. VerifyFile does not check the payload's
-// gate, the gate's roles or the payload's own time.
+// gate, the gate's roles or the payload's own time. Of a passkey it checks all but what
+// a gate's configuration says: which pages may ask, and whether a vault may copy the key.
 func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Signer, error) {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{armored}})
 	if err != nil {
@@ -177,6 +182,11 @@ func (v Verifier) verify(e Envelope, over statement, sigs []signature, c claims,
 	parties, err := authenticate(over, sigs, v.Trust, v.has, adds, now)
 	if err != nil {
 		return nil, err
+	}
+	for i, by := range parties {
+		if err := v.Passkeys.Allow(by.Attested); err != nil {
+			return nil, atStage(refusal.StageCrypto, ofSignature(i, len(sigs), err))
+		}
 	}
 	if err := over.checkInclusion(e); err != nil {
 		return nil, atStage(refusal.StageInclusion, err)

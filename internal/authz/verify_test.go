@@ -87,7 +87,7 @@ func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
 	for _, role := range op.Roles {
 		sig := mint.Sign(t, key, role.Namespace(), payload).Armored()
 		got, err := v.Approval(Envelope{Payload: payload, Signatures: []string{sig}}, issued)
-		if role == op.Operational {
+		if role == op.Operational || role == op.BreakGlass {
 			refused(t, err, refusal.UnknownSigner, refusal.StageAllowList)
 			require.Contains(t, err.Error(), "only for coordination@gated, recovery@gated")
 			require.Contains(t, refusal.As(err).Hint, ": --role coordination or --role recovery; ")

@@ -60,7 +60,8 @@ func askedFor(in Input, v op.Verdict) op.Verdict {
 // builtIn is the verdict of the built-in rules.
 func builtIn(in Input) op.Verdict {
 	c := op.Case{Step: in.Step, Requester: in.Requester, Observed: in.Observed, Provenance: in.Provenance, Now: in.Now, Doubt: in.Doubt, Operator: in.Operator, Trash: in.Trash,
-		ScratchMaxAge: in.Policy.ScratchMaxAge, Harmless: in.Policy.Harmless(in.Step.Target.Name)}
+		ScratchMaxAge: in.Policy.ScratchMaxAge, Harmless: in.Policy.Harmless(in.Step.Target.Name),
+		ProbeSays: in.Policy.ProbeSays(in.Step.Target.Name)}
 	if spec, err := op.Lookup(in.Step.Op); err == nil {
 		for i, r := range spec.Rules {
 			if r.Matches(c) {

@@ -207,6 +207,13 @@ func TestEveryOperation(t *testing.T) {
 		"a command":             {step(op.Run, op.Params{}), ofCommand, "command", op.Destructive},
 		"a harmless command":    {step(op.Run, op.Params{}), harmless("tidy"), "command-benign", op.Benign},
 		"another is harmless":   {step(op.Run, op.Params{}), harmless("tidy2"), "command", op.Destructive},
+		"its probe says so":     {step(op.Run, op.Params{}), probeSays("tidy", true), "command-probed", op.Benign},
+		"its probe does not":    {step(op.Run, op.Params{}), probeSays("tidy", false), "command", op.Destructive},
+		"another's probe may":   {step(op.Run, op.Params{}), probeSays("tidy2", true), "command", op.Destructive},
+		"no probe may":          {step(op.Run, op.Params{}), probeSays("", true), "command", op.Destructive},
+		"a driver says so of a guest": {step("guest.destroy", op.Params{}), func(in *classify.Input) {
+			in.Observed.Harmless, in.Policy.BenignIf = true, []string{"web-1", "tidy"}
+		}, "destroy-unproven", op.Destructive},
 	} {
 		t.Run(name, r.check)
 	}
@@ -225,6 +232,14 @@ func harmless(name string) func(*classify.Input) {
 	return func(in *classify.Input) {
 		ofCommand(in)
 		in.Policy.Benign = []string{name}
+	}
+}
+
+// probeSays has a probe that says of a run whether it loses nothing, and one command whose probe may.
+func probeSays(may string, says bool) func(*classify.Input) {
+	return func(in *classify.Input) {
+		ofCommand(in)
+		in.Policy.BenignIf, in.Observed.Harmless = []string{may}, says
 	}
 }
 

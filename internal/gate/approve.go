@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gated/internal/authz"
@@ -23,6 +24,8 @@ type approval struct {
 	sha   string
 	by    op.Requester
 	about audit.Entry
+
+	reason string // the caller's words, which are not signed
 }
 
 // Approve counts the signatures of an envelope for the request id. With the last
@@ -66,7 +69,7 @@ func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Enve
 func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, about audit.Entry,
 	decide func(approval) (op.Request, error)) (op.Request, error) {
 	for {
-		a := approval{rules: g.rules.Load(), by: by, about: about}
+		a := approval{rules: g.rules.Load(), by: by, about: about, reason: e.Reason}
 		var err error
 		moment := g.clock.Now()
 		a.Approval, err = g.verifier(a.rules).Approval(e, moment.Now)
@@ -83,7 +86,8 @@ func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, 
 }
 
 func (g *Gate) verifier(r *rules) authz.Verifier {
-	return authz.Verifier{Gate: g.id, Host: g.host, Trust: r.trust, Roles: r.policy.Roles, Skew: Skew, MaxValidity: r.policy.MaxValidity}
+	return authz.Verifier{Gate: g.id, Host: g.host, Trust: r.trust, Roles: r.policy.Roles, Skew: Skew, MaxValidity: r.policy.MaxValidity,
+		Passkeys: r.policy.Passkeys}
 }
 
 // approve decides on a verified envelope for a request that exists.
@@ -100,7 +104,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 		err = g.fresh(ctx, r.Step)
 	}
 	if err != nil {
-		g.renewLate(ctx, r, err)
+		g.renewLate(ctx, a, r, err)
 		return r, g.refuse(ctx, a.by, a.about, err)
 	}
 	err = g.decide(ctx, a.by, a.about, func(tx *store.Tx) error {
@@ -122,7 +126,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 }
 
 // checkApproval checks the nonce, and then what only the gate can check: role,
-// binding and touch.
+// binding, passkeys and touch.
 func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Request, error) {
 	if g.rules.Load() != a.rules {
 		return op.Request{}, errRulesMoved
@@ -146,7 +150,8 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 			At(refusal.StageBinding).
 			About(id, r.Step.State)
 	}
-	if err := errors.Join(each(a.Signers, need, single), each(a.Signers, need, touched)); err != nil {
+	if err := errors.Join(each(a.Signers, need, single), each(a.Signers, need, browsed), each(a.Signers, need, touched),
+		each(a.Signers, need, a.rules.apartFrom(r.Requesters...))); err != nil {
 		return r, err
 	}
 	now := g.clock.Now()
@@ -157,7 +162,7 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 		return r, refusal.New(refusal.Replayed, "%s is %s already", id, r.Step.State).At(refusal.StageNonce).
 			About(id, r.Step.State)
 	}
-	return r, inTimeToRun(need, r, now.Now)
+	return r, inTimeToRun(need, r, append(slices.Clone(r.Signatures), distinct(a.Signers, now.Now)...), now.Now)
 }
 
 // timely checks the time once more inside the decision, because the look at the

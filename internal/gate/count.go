@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ func counts(need op.Requirement, s op.Signed) error {
 	if err := single(need, s); err != nil {
 		return err
 	}
+	if err := browsed(need, s); err != nil {
+		return err
+	}
 	return touched(need, s)
 }
 
@@ -33,6 +37,29 @@ func single(need op.Requirement, s op.Signed) error {
 			At(refusal.StagePolicy).WithHint("sign it alone: opsign approve")
 	}
 	return nil
+}
+
+// browsed refuses, as NotAllowed, a passkey's signature where a rule refuses passkeys. If it were kept and met nothing, the
+// person could not sign with another key, because each person counts once.
+func browsed(need op.Requirement, s op.Signed) error {
+	if s.Attested.Passkey() && need.NoPasskey(s.Role) {
+		return refusal.New(refusal.NotAllowed, "%s signed with the passkey %s, and a rule refuses passkeys for this", op.ShownName(s.Principal), s.Key).
+			At(refusal.StagePolicy).WithHint("sign with a key that is no passkey: opsign approve")
+	}
+	return nil
+}
+
+// apart refuses, as NotAllowed, the signature of a person who may be one of the requesters, where a rule takes none of those.
+func (inForce *rules) apart(need op.Requirement, by []op.Requester, s op.Signed) error {
+	if !need.Apart(s.Role) {
+		return nil
+	}
+	return inForce.policy.People.Apart(s.Principal, by)
+}
+
+// apartFrom is apart as a check of each.
+func (inForce *rules) apartFrom(by ...op.Requester) func(op.Requirement, op.Signed) error {
+	return func(need op.Requirement, s op.Signed) error { return inForce.apart(need, by, s) }
 }
 
 // inRole refuses, as RoleDenied, a signature in a role that no demand names.
@@ -73,7 +100,7 @@ func signedBy(s authz.Signer, at time.Time) op.Signed {
 
 // stillCounted checks the stored signatures against the trust and policy in force.
 func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Time) *refusal.Refusal {
-	kept, last := split(inForce, need, r.Signatures, now)
+	kept, last := split(inForce, need, r, now)
 	if need.Met(kept) {
 		return nil
 	}
@@ -85,13 +112,19 @@ func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Ti
 		At(refusal.StagePolicy)
 }
 
-// split returns the signatures that count by the rules in force. last is why the
+// split returns the signatures of a request that count by the rules in force. last is why the
 // last of the others does not count.
-func split(inForce *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
-	for _, s := range signed {
+func split(inForce *rules, need op.Requirement, r op.Request, now time.Time) (kept []op.Signed, last error) {
+	for _, s := range r.Signatures {
 		err := inForce.trust.Still(s, now)
 		if err == nil {
+			err = inForce.policy.Passkeys.Allow(s.Attested)
+		}
+		if err == nil {
 			err = counts(need, s)
+		}
+		if err == nil {
+			err = inForce.apart(need, r.Requesters, s)
 		}
 		if err == nil {
 			kept = append(kept, s)
@@ -133,7 +166,7 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 		g.present(a.rules, &r, now)
 		return r, g.append(tx, e)
 	}
-	if err := a.rules.proved(r, now); err != nil {
+	if err := errors.Join(a.rules.proved(r, now), g.openIncident(tx, a.rules, r)); err != nil {
 		return r, err
 	}
 	return g.authorize(tx, r, e, now)
@@ -144,6 +177,7 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 func addSigned(tx *store.Tx, need op.Requirement, a approval, r *op.Request, now time.Time) (added bool, err error) {
 	for _, s := range a.Signers {
 		signed := signedBy(s, now)
+		signed.Reason = a.reason
 		if err := replaced(tx, need, r, signed); err != nil {
 			return false, err
 		}
@@ -189,7 +223,7 @@ func replaced(tx *store.Tx, need op.Requirement, r *op.Request, s op.Signed) err
 // uncount removes the signatures that no longer count from a request, and returns
 // the rest.
 func (g *Gate) uncount(tx *store.Tx, inForce *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
-	kept, why := split(inForce, need, r.Signatures, now)
+	kept, why := split(inForce, need, r, now)
 	if why == nil {
 		return kept, nil
 	}
@@ -239,7 +273,8 @@ func (inForce *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
 // signedEntry is the audit entry of signatures that counted.
 func signedEntry(a approval, r op.Request) audit.Entry {
 	e := about(audit.Signed, a.by.String(), r.Step)
-	e.PID, e.Payload = a.by.PID, a.sha
+	e.PID, e.Payload, e.Reason = a.by.PID, a.sha, a.reason
+	e.InForce = a.rules.inForce(r.Need)
 	for _, s := range r.Signatures {
 		e.Signers = append(e.Signers, s.String())
 	}

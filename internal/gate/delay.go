@@ -12,10 +12,10 @@ import (
 	"gated/internal/log/journal"
 )
 
-// delayed refuses, as Unavailable, an authorized step whose cool-off is not over or
+// delayed refuses, as Unavailable, an authorized step whose wait is not over or
 // whose window is not open. The step waits and does not end.
 func delayed(need op.Requirement, r op.Request, now time.Time) error {
-	from := r.AuthorizedAt.Add(need.CoolOff)
+	from := r.AuthorizedAt.Add(need.Wait(r.Signatures))
 	switch {
 	case now.Before(from):
 		return refusal.New(refusal.Unavailable, "%s cools off until %s", r.ID, from.UTC().Format(time.RFC3339)).
@@ -30,9 +30,9 @@ func delayed(need op.Requirement, r op.Request, now time.Time) error {
 
 // inTimeToRun refuses, as Expired, an approval that would expire before the delays
 // of its step are over. Otherwise the nonce would be spent, and the step could not
-// run.
-func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
-	if until := expiry(need, r).Add(Skew); !runsBetween(need, now.Add(need.CoolOff), until) {
+// run. signed has the signatures with those that come now.
+func inTimeToRun(need op.Requirement, r op.Request, signed []op.Signed, now time.Time) error {
+	if until := expiry(need, r).Add(Skew); !runsBetween(need, now.Add(need.Wait(signed)), until) {
 		return refusal.New(refusal.Expired,
 			"the payload expires at %s, and after the last signature its step could not run before that", until.Add(-Skew).UTC().Format(time.RFC3339)).
 			At(refusal.StageTime).
@@ -73,7 +73,7 @@ func (g *Gate) due(tx *store.Tx, open []op.Step) (wait time.Duration, err error)
 		if err != nil || delayed(need, r, now) == nil {
 			continue // the dispatch decides
 		}
-		at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.CoolOff)), expiry(need, r).Add(Skew))
+		at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.Wait(r.Signatures))), expiry(need, r).Add(Skew))
 		if d := max(at.Sub(now), time.Millisecond); wait == 0 || d < wait {
 			wait = d
 		}

@@ -20,3 +20,6 @@ var (
 	Stale     = stale
 	Overtaken = overtaken
 )
+
+// Machine is what callers hear of a failure of the machine.
+func (g *Gate) Machine(err error) error { return g.machine(err) }

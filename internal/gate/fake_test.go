@@ -22,6 +22,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/base/store/storetest"
 	"gated/internal/gate"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/audit"
@@ -51,6 +52,7 @@ type world struct {
 	mu    sync.Mutex
 	woken map[op.Target]bool
 	held  func() error // whether this daemon may act
+	fault storetest.Fault
 }
 
 const (
@@ -124,7 +126,7 @@ func newWorldOn(t testing.TB, back op.Observer) *world {
 }
 
 func (w *world) open() {
-	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
+	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations(), Fails: w.fault.Next})
 	p := policy.Default()
 	p.Commands = []string{"web"}
 	w.clock = gateworld.LoadClock(w.t, s, w.Read)

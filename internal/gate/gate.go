@@ -112,6 +112,13 @@ func Migrations() []store.Migration {
 		{Version: 10, Name: "rejections, and the reason of each requester", SQL: journal.SchemaRejections},
 		{Version: 11, Name: "copies of the database that were handed out", SQL: journal.SchemaBackups},
 		{Version: 12, Name: "batches in the place of payloads", SQL: journal.SchemaBatches},
+		{Version: 13, Name: "pages that had passkeys sign", SQL: journal.SchemaPasskeys},
+		{Version: 14, Name: "why people approved", SQL: journal.SchemaReasons},
+		{Version: 15, Name: "an index of drills", SQL: journal.SchemaDrills},
+		{Version: 16, Name: "incidents of break-glass", SQL: journal.SchemaIncidents},
+		{Version: 17, Name: "segment files with records that ended", SQL: audit.SchemaSegments + journal.SchemaArchived},
+		{Version: 18, Name: "how many rows and entries of a segment stay, and what archiving waits for", SQL: audit.SchemaCounted + journal.SchemaArchiving},
+		{Version: 19, Name: "what a list of jobs passes", SQL: journal.SchemaRuns},
 	}
 }
 
@@ -248,6 +255,9 @@ func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
 	return g.machine(g.store.View(ctx, fn))
 }
 
+// HintInDoubt says what to do if it is not known whether the database kept something.
+const HintInDoubt = "when the gate answers again, look first: gated jobs, opsign list; what was kept counts once"
+
 // machine turns a failure of the machine into the refusal that callers see, and logs
 // the failure. Refusals pass unchanged.
 func (g *Gate) machine(err error) error {
@@ -259,6 +269,11 @@ func (g *Gate) machine(err error) error {
 		level := slog.LevelError
 		if errors.Is(err, context.Canceled) {
 			level = slog.LevelDebug // the caller left or the daemon stops, which is no fault
+		}
+		if store.InDoubt(err) {
+			g.log.Error("whether it is decided is not known", "error", err)
+			return refusal.New(refusal.Unavailable, "the gate cannot say now whether this was decided, because it is not known whether its journal kept it").
+				WithHint("%s", HintInDoubt)
 		}
 		g.log.Log(context.Background(), level, "not decided", "error", err)
 		return refusal.New(refusal.Unavailable, "the gate cannot write its journal now, so nothing was decided").

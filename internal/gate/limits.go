@@ -61,6 +61,16 @@ func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error 
 			return err
 		}
 	}
+	if opens[op.Drilled] > 0 {
+		if err := checkDrills(tx); err != nil {
+			return err
+		}
+	}
+	if opens[op.Incidents] > 0 {
+		if err := checkReviews(tx); err != nil {
+			return err
+		}
+	}
 	for t, more := range opens {
 		n, err := journal.CountOpen(tx, t)
 		if err == nil {

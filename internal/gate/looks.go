@@ -134,10 +134,11 @@ func mayJoin(open []op.Step, ask op.Ask) bool {
 }
 
 // surelyWaits reports whether a step is destructive, whatever a look shows. This is
-// a command that the operator does not call benign. A look at a command runs its
-// probe.
+// a command that neither the operator nor its probe may call benign. A look at a
+// command runs its probe.
 func (g *Gate) surelyWaits(ask op.Ask) bool {
-	return ask.Op == op.Run && !g.rules.Load().policy.Harmless(ask.Target.Name)
+	p := g.rules.Load().policy
+	return ask.Op == op.Run && !p.Harmless(ask.Target.Name) && !p.ProbeSays(ask.Target.Name)
 }
 
 // Turn is what a target has to be done now.

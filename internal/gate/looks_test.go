@@ -158,3 +158,16 @@ func TestACallerGivesUpItsTurn(t *testing.T) {
 	close(p.release)
 	flood.Wait()
 }
+
+// TestSignedTargets are those of the steps that are still to be done, each once.
+func TestSignedTargets(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	j := w.mustSubmit(ask("guest.start", "b"), ask("guest.stop", "a"), ask("guest.destroy", "a"))
+	require.Empty(t, must.Get(w.gate.SignedTargets(w.ctx))(t))
+	r := must.Get(w.gate.Request(w.ctx, j.Steps[2].ID))(t)
+	must.Get(w.approve(r))(t)
+	a, b := op.Target{Kind: "guest", Name: "a"}, op.Target{Kind: "guest", Name: "b"}
+	require.Equal(t, []op.Target{b, a}, must.Get(w.gate.SignedTargets(w.ctx))(t))
+	require.NoError(t, w.execute(j.Steps[0].ID))
+	require.Equal(t, []op.Target{a}, must.Get(w.gate.SignedTargets(w.ctx))(t))
+}

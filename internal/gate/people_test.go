@@ -350,3 +350,17 @@ func TestWhatWouldBeLostIsSeenAnew(t *testing.T) {
 	require.Equal(t, old.Facts, shown.Facts)
 	require.Equal(t, old.FactsAt, shown.FactsAt)
 }
+
+// TestAnApprovalExpiresWhileItIsDelayed: if a stricter rule delays a step beyond the life of its payload, the step ends then.
+func TestAnApprovalExpiresWhileItIsDelayed(t *testing.T) {
+	rule := policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: time.Minute, MaxValidity: time.Hour}
+	w := people(t, rule)
+	r := w.request(ask("guest.destroy", "g"))
+	must.Get(w.approve(r))(t)
+	rule.CoolOff, rule.MaxValidity = 3*time.Hour, 4*time.Hour
+	w.setRules(rule)
+	w.Pass(2 * time.Hour)
+	w.run()
+	require.Equal(t, op.StateExpired, w.stateOf(r))
+	require.True(t, w.back.has("g"))
+}

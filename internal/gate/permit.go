@@ -67,6 +67,11 @@ func (p Permit) Use(ctx context.Context, now op.Observed) error {
 	return err
 }
 
+// allows reports whether the permit was used at g for a step of that operation.
+func (p Permit) allows(g *Gate, name string) bool {
+	return p.core != nil && p.core.gate == g && p.core.dispatched.Load() && p.core.step.Op == name
+}
+
 // ready returns the step id if it may run now. steps are all steps of its job.
 func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 	var s op.Step

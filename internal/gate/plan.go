@@ -151,6 +151,9 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if err != nil {
 		return planned{}, err
 	}
+	if err := g.asksAlone(by, spec); err != nil {
+		return planned{}, err
+	}
 	p := planned{spec: spec, step: op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}}
 	if p.step.Params == nil {
 		p.step.Params = op.Params{}

@@ -44,11 +44,12 @@ func (g *Gate) present(inForce *rules, r *op.Request, now time.Time) {
 	if r.Step.State != op.StatePending || inForce.trust.Blocked() != nil {
 		return
 	}
-	r.Signatures, _ = split(inForce, need, r.Signatures, now)
+	r.Signatures, _ = split(inForce, need, *r, now)
 	r.Could = map[op.Role][]string{}
 	for _, role := range need.Roles() {
-		for _, who := range inForce.trust.Could(role, need.Touch(role), now) {
-			if !slices.ContainsFunc(r.Signatures, func(s op.Signed) bool { return s.Principal == who && s.Role == role }) {
+		for _, who := range inForce.trust.Could(role, need.Touch(role), need.NoPasskey(role) || !inForce.policy.Passkeys.Any(), now) {
+			apart := !need.Apart(role) || inForce.policy.People.Could(who, r.Requesters)
+			if apart && !slices.ContainsFunc(r.Signatures, func(x op.Signed) bool { return x.Principal == who && x.Role == role }) {
 				r.Could[role] = append(r.Could[role], who)
 			}
 		}
@@ -165,6 +166,9 @@ func (g *Gate) canGo(tx *store.Tx, o op.Observed) ([]op.Fact, error) {
 			return nil, err
 		}
 	}
+	if segment, err := journal.SegmentOf(tx, p.Job); err != nil || segment != 0 {
+		return facts, err // an archived job has ended
+	}
 	job, err := journal.ReadJob(tx, p.Job)
 	if err != nil || !job.FinishedAt.IsZero() {
 		return facts, err
@@ -251,13 +255,17 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	if err := each(a.Signers, need, counts); err != nil {
 		return p, err
 	}
+	if err := each(a.Signers, need, a.rules.apartFrom(by)); err != nil {
+		return p, err
+	}
 	if life := a.Payload.ExpiresAt.Sub(a.Payload.IssuedAt); life > need.MaxValidity {
 		return p, refusal.New(refusal.ValidityTooLong, "the payload is valid for %s, and for this at most %s is allowed",
 			life, need.MaxValidity).
 			At(refusal.StageTime).WithHint("sign one with an earlier expires_at")
 	}
 	now := g.clock.Now().Now
-	if err := inTimeToRun(need, op.Request{ID: p.step.ID, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt}, now); err != nil {
+	r := op.Request{ID: p.step.ID, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt}
+	if err := inTimeToRun(need, r, distinct(a.Signers, now), now); err != nil {
 		return p, err
 	}
 	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State

@@ -100,7 +100,7 @@ func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	if why == "" {
 		return nil
 	}
-	if s.Incarnation != "" && s.Incarnation != after.Incarnation {
+	if s.Incarnation != after.Incarnation {
 		if err := g.promote(tx, "gate", s.Target, s.Incarnation, why); err != nil {
 			return err
 		}

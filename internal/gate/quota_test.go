@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -271,4 +272,37 @@ func TestNothingUnsignedTakesFromTheReserve(t *testing.T) {
 	w.gate.NoteRefused(context.Background(), hub, "GET /", refusal.New(refusal.Malformed, "x"))
 	require.Zero(t, room.made)
 	require.True(t, r.Present)
+}
+
+// TestARefusalWithoutQuotaHasNoEntry: it is counted alone.
+func TestARefusalWithoutQuotaHasNoEntry(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 1}, nil)
+	require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error { return journal.Spend(tx, "uid:1000", w.clock.Now().Now, 1) }))
+	before := w.kinds()
+	for range 3 {
+		must.Fail(w.submit(ask("guest.create", "web")))(t, refusal.OverLimit)
+	}
+	require.Equal(t, before, w.kinds())
+	w.Pass(61 * time.Second)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	require.Equal(t, 3, w.lastRefusal().Count)
+}
+
+// TestACompensationNeedsNoRoom: the gate takes back what a job made, although the disk is low.
+func TestACompensationNeedsNoRoom(t *testing.T) {
+	room := &tight{}
+	w := limited(t, gate.Quotas{}, room)
+	w.back.put("a")
+	j := w.mustSubmit(ask("guest.create", "one"), ask("guest.start", "a"))
+	w.back.fail = func(s op.Step) error {
+		if s.Op == "guest.start" {
+			room.low = true
+			return errors.New("no")
+		}
+		return nil
+	}
+	w.run()
+	require.True(t, room.low)
+	require.Equal(t, []op.State{op.StateSucceeded, op.StateFailed, op.StateSucceeded}, w.states(j.ID))
+	require.False(t, w.back.has("one"))
 }

@@ -122,6 +122,9 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		if err != nil || r.Step.State != op.StatePending || dead != "" && r.Nonce != dead {
 			return err
 		}
+		if dead == "" && stale(r.Step, o) == nil {
+			return nil // another look was faster, and what an operator reads now is what this one saw
+		}
 		if r.Step.Op == op.Rotate && g.rules.Load().trust.Blocked() != nil {
 			return nil // the gate cannot say now what it would make of the file
 		}
@@ -134,6 +137,10 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		case r.Offline || gone(r.Step, o):
 			e := about(audit.Superseded, "gate", r.Step)
 			e.Code, e.Detail = refusal.Superseded, overtaken(r.Step, o)
+			return g.close(tx, r.Step, e)
+		case dead != "" && r.Step.Op == op.Drill:
+			e := about(audit.Expired, "gate", r.Step)
+			e.Code, e.Detail = refusal.Expired, unanswered
 			return g.close(tx, r.Step, e)
 		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
@@ -212,15 +219,15 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 }
 
 // renewLate issues a request anew if its approval came too late for its delays, and
-// a new payload would be in time. So its people do not wait until the old payload
-// has expired.
-func (g *Gate) renewLate(ctx context.Context, r op.Request, refused error) {
+// the same people would be in time with a new payload. So they do not wait until the
+// old payload has expired. Otherwise the signatures of others stay.
+func (g *Gate) renewLate(ctx context.Context, a approval, r op.Request, refused error) {
 	now := g.clock.Now()
 	if !errors.Is(refused, refusal.Expired) || r.Step.State != op.StatePending || r.Offline || !now.Trusted {
 		return
 	}
 	need, err := g.rules.Load().requirement(r, now.Now)
-	if err != nil || !runsBetween(need, now.Now.Add(need.CoolOff), now.Now.Add(need.MaxValidity)) {
+	if err != nil || !runsBetween(need, now.Now.Add(need.Wait(distinct(a.Signers, now.Now))), now.Now.Add(need.MaxValidity)) {
 		return
 	}
 	if err := g.renewOne(ctx, r, "what was left of its life was too short to run in"); err != nil {

@@ -249,3 +249,37 @@ func TestFloodIsCountedPerCallerAndCode(t *testing.T) {
 	require.NoError(t, w.gate.Tick(w.ctx))
 	require.Len(t, w.kinds(), before+41, "there is nothing to sum up")
 }
+
+// TestWhatIsWithheldIsCounted: the entries that a flood did not get are one entry with their number, which comes with the next refusal
+// of the same caller and code.
+func TestWhatIsWithheldIsCounted(t *testing.T) {
+	w := newWorld(t)
+	for range 13 {
+		must.Fail(w.submit(ask("guest.nonsense", "a")))(t, refusal.UnknownOp)
+	}
+	before := len(w.kinds())
+	w.Pass(61 * time.Second)
+	must.Fail(w.submit(ask("guest.nonsense", "a")))(t, refusal.UnknownOp)
+	es := must.Get(w.gate.Events(w.ctx, int64(before), 10))(t)
+	require.Len(t, es, 2)
+	require.Equal(t, 3, es[0].Count)
+	require.Equal(t, refusal.UnknownOp, es[0].Code)
+	require.Zero(t, es[1].Count)
+}
+
+// TestTheLogNamesTheStepOfARefusedJob: also if it is the only one, and before the gate has looked at it.
+func TestTheLogNamesTheStepOfARefusedJob(t *testing.T) {
+	w := newWorld(t, "a")
+	_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceDesired, Set: "fleet"}, Steps: []op.Ask{ask("guest.destroy", "a")}})
+	require.ErrorIs(t, err, refusal.NotAllowed)
+	e := w.lastRefusal()
+	require.Equal(t, "guest.destroy", e.Op)
+	require.Equal(t, "guest/a", e.Target)
+}
+
+func TestASetThatIsNotThereIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	before := len(w.kinds())
+	require.ErrorIs(t, w.gate.DeleteSet(w.ctx, hub, "none"), refusal.UnknownTarget)
+	require.Equal(t, []audit.Kind{audit.Refused}, w.kinds()[before:])
+}

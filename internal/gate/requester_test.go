@@ -375,3 +375,15 @@ func TestWantingAgainWritesNothing(t *testing.T) {
 	must.Get(w.gate.Want(w.ctx, "other", ask("guest.set-config", "a", "memory", int64(7))))(t)
 	require.Len(t, w.kinds(), before+1, "another set joins")
 }
+
+// TestASetWithdrawsEachOfItsSteps: also those that come after one which others still want.
+func TestASetWithdrawsEachOfItsSteps(t *testing.T) {
+	w := newWorld(t, "a")
+	shared, own := ask("guest.destroy", "a"), ask("guest.wipe", "a")
+	r := w.request(shared)
+	require.Equal(t, r.ID.Job, must.Get(w.gate.Want(w.ctx, "fleet", shared))(t).ID)
+	j := must.Get(w.gate.Want(w.ctx, "fleet", own))(t)
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", shared.Target, nil))
+	require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), "the job still wants it")
+	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
+}

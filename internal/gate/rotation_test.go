@@ -266,7 +266,7 @@ func TestOfTwoRotationsOneIsStale(t *testing.T) {
 	require.Equal(t, op.StateRefused, got.Step.State)
 	require.Contains(t, []refusal.Code{refusal.BadParams, refusal.StaleTarget}, got.Step.Code)
 	require.Equal(t, int64(2), w.gate.Epoch())
-	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, w.Now()))
+	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, false, w.Now()))
 }
 
 func TestOnlyAUsedPermitRotates(t *testing.T) {

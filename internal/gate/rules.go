@@ -51,9 +51,19 @@ func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load()
 
 func (inForce *rules) entry(kind audit.Kind) audit.Entry {
 	revokes := inForce.trust.Revokes()
-	return audit.Entry{Kind: kind, Policy: inForce.policy.Digest(),
+	e := audit.Entry{Kind: kind, Policy: inForce.policy.Digest(),
 		Revoked: inForce.trust.RevokedDigest(), Revokes: &revokes,
 		Parts: audit.Parts{SignersFile: audit.SignersFile{Epoch: inForce.epoch, SHA256: inForce.trust.Digest()}}}
+	if keys := inForce.trust.RevokedKeys(); len(keys) <= audit.MaxRevokedKeys {
+		e.RevokedKeys = keys
+	}
+	return e
+}
+
+// inForce is what an entry says of the rules by which signatures counted.
+func (inForce *rules) inForce(need op.Requirement) audit.InForce {
+	return audit.InForce{Epoch: inForce.epoch, SHA256: inForce.trust.Digest(), Revoked: inForce.trust.RevokedDigest(),
+		Need: journal.EncodeNeed(need)}
 }
 
 // Reload replaces the policy and the list of revoked keys together, and writes that
@@ -98,7 +108,7 @@ func (g *Gate) Follow(trust *authz.Trust, epoch int64) {
 // decision uses the old file. A permit that is unused or for another operation is
 // NotAllowed. If the file changed meanwhile, it is BadParams.
 func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
-	if p.core == nil || p.core.gate != g || !p.core.dispatched.Load() || p.core.step.Op != op.Rotate {
+	if !p.allows(g, op.Rotate) {
 		return authz.Rotation{}, refusal.New(refusal.NotAllowed, "there is no used permit for this rotation")
 	}
 	g.changing.Lock()
@@ -157,9 +167,17 @@ func (g *Gate) replace(ctx context.Context, next rules) error {
 var errBarrier = errors.New("nothing to write")
 
 // asks returns what the policy asks for a step on a target with these labels. It
-// refuses, as BadParams, a rotation that does not fit the trust file.
+// refuses, as BadParams, a rotation that does not fit the trust file. For a drill that
+// is what the policy asks for the operation that it rehearses.
 func (inForce *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now time.Time) (op.Requirement, error) {
 	subject := policy.Subject{Spec: spec, Target: s.Target, Params: s.Params, Labels: labels}
+	if spec.Name == op.Drill {
+		as, at, err := op.Rehearsed(s.Params)
+		if err != nil {
+			return op.Requirement{}, err
+		}
+		subject = policy.Subject{Spec: as, Target: at}
+	}
 	if spec.Name == op.Rotate {
 		r, err := inForce.rotation(s.Params, now)
 		if err != nil {
@@ -182,7 +200,8 @@ func (inForce *rules) requirement(r op.Request, now time.Time) (op.Requirement, 
 		return op.Requirement{}, err
 	}
 	need = r.Need.Stricter(need)
-	need.Single = need.Single || spec.Kind == op.KindTrust // who may sign is decided for itself
+	// Who may sign, and what was looked at after break-glass, is decided for itself.
+	need.Single = need.Single || spec.Kind == op.KindTrust || spec.Kind == op.KindIncident
 	return need, nil
 }
 

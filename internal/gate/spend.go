@@ -59,7 +59,7 @@ func (g *Gate) updateOr(ctx context.Context, fn func(*store.Tx) error, or func(*
 	g.room.Make(false)
 	for {
 		err := g.store.UpdateOr(ctx, fn, or)
-		if err == nil || !errors.Is(err, store.ErrUnavailable) || !store.DiskFull(err) || !g.room.Make(true) {
+		if !store.DiskFull(err) || !g.room.Make(true) {
 			return err
 		}
 	}
@@ -84,11 +84,10 @@ func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
 // charge counts bytes without checking the quota, because a step that has begun must
 // be able to end.
 func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
-	who := by.Payer()
-	if who == "" || bytes <= 0 || g.quotas.JournalBytes == 0 {
+	if g.quotas.JournalBytes == 0 {
 		return nil
 	}
-	return journal.Spend(tx, who, g.clock.Now().Now, bytes)
+	return journal.Spend(tx, by.Payer(), g.clock.Now().Now, bytes)
 }
 
 // withinQuota refuses, as OverLimit, bytes beyond a requester's quota for the

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/gate"
+	"gated/internal/test/must"
 )
 
 // A command is neither destroyed nor made, so the words are about its program and
@@ -32,4 +34,40 @@ func TestStaleSaysWhatBecameOfTheTarget(t *testing.T) {
 		require.NoError(t, gate.Stale(c.step, op.Observed{Incarnation: "one", Fingerprint: "a"}))
 	}
 	require.NotContains(t, gate.Overtaken(command, op.Observed{Incarnation: "one", Missing: "it"}), "gated.yaml")
+}
+
+// lengthy is a back end with looks that take long: what is to happen meanwhile does.
+type lengthy struct {
+	*backend
+	meanwhile func()
+}
+
+func (s *lengthy) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	o, err := s.backend.Observe(ctx, l)
+	if do := s.meanwhile; do != nil {
+		s.meanwhile = nil
+		do()
+	}
+	return o, err
+}
+
+// Of two looks at the same time that see the same change, one issues the request anew. The other one would take it from an
+// operator who is reading it.
+func TestTwoLooksIssueARequestAnewOnce(t *testing.T) {
+	t.Parallel()
+	back := &lengthy{backend: newBackend()}
+	back.put("web")
+	w := newWorldOn(t, back)
+	w.back = back.backend
+	r := w.request(ask("guest.destroy", "web"))
+	w.back.change("web", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
+	var read op.Request
+	back.meanwhile = func() {
+		require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+		read = must.Get(w.gate.Request(w.ctx, r.ID))(t)
+	}
+	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+	require.NotEqual(t, r.Nonce, read.Nonce, "it was issued anew")
+	require.Equal(t, read.Payload, must.Get(w.gate.Request(w.ctx, r.ID))(t).Payload, "and no second time")
+	must.Get(w.approve(read))(t)
 }

@@ -123,6 +123,9 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 	if len(sub.IdempotencyKey) > 255 {
 		return nil, refusal.New(refusal.BadParams, "the idempotency key has more than 255 bytes")
 	}
+	if err := ofItsOwn(sub.Steps); err != nil {
+		return nil, err
+	}
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)

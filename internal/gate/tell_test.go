@@ -2,9 +2,13 @@ package gate_test
 
 import (
 	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/log/audit"
 )
 
 // told checks that the gate names each job that a commit has changed. Callers that wait for a job hear of it by that alone.
@@ -39,4 +43,14 @@ func (w *world) told() {
 		}
 		first, named = false, nil
 	})
+}
+
+// TestAJobIsToldOnce: a later commit does not name the jobs of earlier ones again.
+func TestAJobIsToldOnce(t *testing.T) {
+	w := newWorld(t, "a")
+	var told [][]string
+	w.gate.OnJobs(func(jobs []string) { told = append(told, jobs) })
+	one, two := w.mustSubmit(ask("guest.start", "a")), w.mustSubmit(ask("guest.create", "b"))
+	require.NoError(t, w.gate.Log(w.ctx, audit.Entry{Kind: audit.Started}))
+	require.Equal(t, [][]string{{one.ID.String()}, {two.ID.String()}}, told)
 }

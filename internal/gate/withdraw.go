@@ -53,7 +53,10 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 		e.PID, e.Detail, e.Payload, e.Code = by.PID, rej.Rejection.Reason, entry.Payload, refusal.Rejected
 		for _, s := range rej.Signers {
 			e.Signers = append(e.Signers, signedBy(s, time.Time{}).String())
+			e.Rejection.Signatures = append(e.Rejection.Signatures, s.Armor)
 		}
+		e.Rejection.Payload, e.InForce = string(rej.Bytes), inForce.inForce(r.Need)
+		e.Rejection = e.Rejection.Bounded()
 		if err := g.close(tx, r.Step, e); err != nil {
 			return err
 		}

@@ -139,7 +139,9 @@ func writeUntilKilled(dir string) error {
 // next start, and what the ledger has acknowledged is there although it was not committed. Nothing is there twice.
 func TestKilledBetweenLedgerAndCommit(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ledger.test")
-	out, err := exec.Command("go", "test", "-c", "-tags", "crashpoints", "-o", program, ".").CombinedOutput()
+	build := exec.Command("go", "test", "-c", "-tags", "crashpoints", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // a part of what other tests compile
+	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	for point, kept := range map[string]int{"ledger.captured": 0, "store.written": 0, "ledger.sent": 0, "ledger.acknowledged": 1, "store.committed": 1} {
 		for n := 1; n <= 3; n++ {

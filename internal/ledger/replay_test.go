@@ -75,6 +75,9 @@ func (w *world) join() *store.Store {
 
 var uid = op.Requester{Source: op.SourceAPI, UID: 1000}
 
+// other asks seldom, so that each of its refusals has an entry of its own.
+var other = op.Requester{Source: op.SourceAPI, UID: 1001}
+
 // step does one thing that a gate does. An error is a refusal, or the ledger was in the way.
 func (w *world) step(what string, guest string) (err error) {
 	ctx, g := w.t.Context(), w.now.gate
@@ -165,7 +168,7 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 			case 3:
 				was := w.now
 				w.now = w.start(filepath.Join(t.TempDir(), "gated.db"))
-				require.ErrorIs(rt, was.gate.DeleteSet(t.Context(), uid, "none"), refusal.Unavailable, "a refusal is in the log, too")
+				require.ErrorIs(rt, was.gate.DeleteSet(t.Context(), other, "none"), refusal.Unavailable, "a refusal is in the log, too")
 				_, err := was.gate.PutSet(t.Context(), uid, "old", "", []byte("x"))
 				require.ErrorIs(rt, err, refusal.Unavailable, "another took over")
 				require.NoError(rt, was.store.Close())

@@ -15,6 +15,7 @@ import (
 	"gated/internal/log/witness"
 	"gated/internal/notify/message"
 	"gated/internal/notify/outbox"
+	"gated/internal/notify/settings"
 )
 
 // alarm is something that is wrong.
@@ -35,14 +36,22 @@ const calm = 5 * time.Minute
 
 // alarmLetters addresses an alarm to every sink that gets alarms, without those named. No digest holds it.
 func (n *Notifier) alarmLetters(a alarm, mid string, k message.Kind, without ...string) []outbox.Letter {
+	var to []settings.Sink
+	for _, s := range n.is.Sinks {
+		if s.Alarms && !contains(without, s.Name) {
+			to = append(to, s)
+		}
+	}
+	return n.lettersTo(to, a, mid, k)
+}
+
+// lettersTo addresses an alarm to sinks.
+func (n *Notifier) lettersTo(sinks []settings.Sink, a alarm, mid string, k message.Kind) []outbox.Letter {
 	n.mu.Lock()
 	gate, host := n.at.Gate, n.host
 	n.mu.Unlock()
 	var out []outbox.Letter
-	for _, s := range n.is.Sinks {
-		if !s.Alarms || contains(without, s.Name) {
-			continue
-		}
+	for _, s := range sinks {
 		title := a.title
 		if host != "" && k != message.Unheard {
 			title = host + ": " + title

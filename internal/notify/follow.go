@@ -115,6 +115,9 @@ func (n *Notifier) Connect(ctx context.Context) error {
 	case head.Seq == at.Seq && at.Hash != "" && head.Hash != at.Hash:
 		return n.begin(ctx, string(st.Gate), head, &alarm{"log", "the audit log is another one than it was",
 			fmt.Sprintf("entry %d has another text than when it was read: it was rewritten. Compare with opsign witness on an operator's machine", at.Seq)})
+	case at.Seq < head.Archived:
+		return n.begin(ctx, string(st.Gate), head, &alarm{"archived", "entries were archived before they were told",
+			fmt.Sprintf("entries %d to %d are in segment files: what they tell of was not sent. gated archive show prints it", at.Seq+1, head.Archived)})
 	}
 	return nil
 }

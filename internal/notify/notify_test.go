@@ -47,6 +47,20 @@ func TestFirstStart(t *testing.T) {
 	require.Equal(t, gateA+":4", m.ID)
 	require.Equal(t, gateA+":j3.1", m.Thread)
 	require.Equal(t, []string{"opsign show j3.1", "opsign approve j3.1"}, m.Request.Commands)
+	require.Empty(t, m.Request.Link)
+}
+
+// With a console, only what waits for a signature has a link, and only for those who can sign.
+func TestTheConsolesLink(t *testing.T) {
+	w := newWorld(t, "console: https://console.example.com\n"+people)
+	w.step()
+	id := w.gate.ask(1)
+	w.step()
+	require.Equal(t, "https://console.example.com/g/"+gateA+"/r/"+id, w.sinks["ops"].got[0].Request.Link)
+	require.Empty(t, w.sinks["mine"].got[0].Request.Link)
+	w.gate.end(id, "rejected", api.StateRejected)
+	w.step()
+	require.Empty(t, w.sinks["ops"].got[1].Request.Link)
 }
 
 // Who was told of a request hears of its end, in one thread.
@@ -145,6 +159,19 @@ func TestUnheard(t *testing.T) {
 	w.gate.add("requested", r.ID)
 	w.step()
 	require.Equal(t, []string{"unheard"}, w.sinks["alarms"].kinds())
+}
+
+// A message about a drill says first that it is one.
+func TestADrillSaysSo(t *testing.T) {
+	w := newWorld(t, people)
+	w.step()
+	r := api.Request{ID: "j9.1", Job: "j9", Op: op.Drill, Params: op.Params{"as": "guest.destroy", "target": "guest/db-1"}, State: api.StatePending,
+		Demands: []api.Demand{{Roles: []op.Role{op.Recovery}, Threshold: 1, Could: []string{"vault"}}}}
+	w.gate.set(r)
+	w.gate.add("requested", r.ID)
+	w.step()
+	require.Len(t, w.sinks["alarms"].got, 1)
+	require.Regexp(t, "^DRILL: nothing will be changed. .*: j9.1 guest.destroy of guest/db-1 waits", w.sinks["alarms"].got[0].Title)
 }
 
 // Parameters and output go only where the settings say so; the outbox has them for no other sink.
@@ -512,6 +539,46 @@ func TestRecoveryKey(t *testing.T) {
 	w.step()
 	require.Equal(t, []string{"alarm"}, w.sinks["alarms"].kinds())
 	require.Contains(t, w.sinks["alarms"].got[0].Detail, "vault@example.com")
+}
+
+// A name may have blanks, and its end may look like another role and key. The alarm goes to every sink, and names the person.
+func TestBreakGlassIsHeardWhateverTheNameIs(t *testing.T) {
+	for _, name := range []string{"greta@example.com", "Greta Lee", "greta operational SHA256:x"} {
+		for _, kind := range []string{"signed", "approved"} {
+			w := newWorld(t, two)
+			w.step()
+			w.gate.add(kind, "j1.1", `,"op":"guest.destroy","target":"guest/g","signers":["`+name+` breakglass SHA256:y flags=0x01 counter=7"]`)
+			w.step()
+			for _, sink := range []string{"chat", "alarms"} {
+				require.Equal(t, []string{"alarm"}, w.sinks[sink].kinds(), "%s %s", kind, name)
+				require.Contains(t, w.sinks[sink].got[0].Detail, name)
+			}
+		}
+	}
+}
+
+// Break-glass is said to every sink, also to those that get no alarms.
+func TestBreakGlassIsSaidEverywhere(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	w.gate.add("approved", "j1.1", `,"op":"guest.destroy","target":"guest/web-1","signers":["greta@example.com breakglass SHA256:x"]`)
+	w.gate.add("succeeded", "j1.1", `,"op":"guest.destroy","target":"guest/web-1"`)
+	w.gate.add("approved", "j2.1", `,"op":"guest.destroy","signers":["breakglass operational SHA256:x"]`)
+	w.step()
+	require.Greater(t, len(w.sinks), 1)
+	for name, sink := range w.sinks {
+		require.Contains(t, sink.kinds(), "alarm", name)
+		alarms := 0
+		for _, m := range sink.got {
+			if m.Kind == "alarm" {
+				alarms++
+				require.Contains(t, m.Title, "BREAK-GLASS was used for j1.1 guest.destroy guest/web-1")
+				require.Contains(t, m.Detail, "greta@example.com")
+				require.True(t, m.Urgent)
+			}
+		}
+		require.Equal(t, 1, alarms, name)
+	}
 }
 
 func TestOldBackups(t *testing.T) {

@@ -3,6 +3,8 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +25,13 @@ func (n *Notifier) lettersOf(ctx context.Context, e api.Entry) (out []outbox.Let
 	if e.Step == "" {
 		return out, "", nil
 	}
+	if (e.Kind == "signed" || e.Kind == "approved") && signedBy(e, op.BreakGlass) {
+		alarms, err := n.brokeGlass(ctx, e)
+		if err != nil {
+			return nil, "", err
+		}
+		out = append(out, alarms...)
+	}
 	switch e.Kind {
 	case "requested", "joined", "reissued", "signed", "uncounted", "withdrawn":
 		more, err := n.open(ctx, e)
@@ -35,6 +44,20 @@ func (n *Notifier) lettersOf(ctx context.Context, e api.Entry) (out []outbox.Let
 		return append(out, more...), ended, err
 	}
 	return out, "", nil
+}
+
+// brokeGlass returns the alarm about a signature of break-glass, for every sink.
+func (n *Notifier) brokeGlass(ctx context.Context, e api.Entry) ([]outbox.Letter, error) {
+	r, ok, err := n.request(ctx, e.Step)
+	if err != nil {
+		return nil, err
+	}
+	a := alarm{name: "breakglass", title: "BREAK-GLASS was used for " + e.Step + " " + e.Op + " " + e.Target,
+		detail: "signed by " + strings.Join(people(e), ", ")}
+	if e.Kind == "approved" && ok && r.RunsAt != nil {
+		a.detail += fmt.Sprintf("; it runs at %s, and until then any operator stops it: opsign reject %s --reason TEXT", r.RunsAt.Format(time.RFC3339), e.Step)
+	}
+	return n.lettersTo(n.is.Sinks, a, n.mid(e)+":breakglass", message.Alarm), nil
 }
 
 // open returns what to say about a request that may still wait.
@@ -83,7 +106,7 @@ func (n *Notifier) asks(r api.Request, mid string, told map[string]bool) []outbo
 		case !known && asksFor(s, r):
 			m := n.about(r, s, message.Waits, mid)
 			m.Title = n.titled(r, "of yours waits for a signature")
-			m.Request.Commands = nil
+			m.Request.Commands, m.Request.Link = nil, ""
 			out = append(out, letter(s, m))
 		}
 	}
@@ -118,7 +141,7 @@ func (n *Notifier) decided(ctx context.Context, e api.Entry) ([]outbox.Letter, b
 		if _, ok := told[s.Name]; ok || asksFor(s, r) {
 			m := n.about(r, s, message.Kind(e.Kind), n.mid(e))
 			m.Title = n.titled(r, ending(e))
-			m.Request.Commands = nil
+			m.Request.Commands, m.Request.Link = nil, ""
 			if e.Kind == "rejected" {
 				m.Request.ByWords = message.Clean(e.Detail, 400)
 			}
@@ -182,8 +205,12 @@ func (n *Notifier) request(ctx context.Context, id string) (r api.Request, ok bo
 
 // about begins a message about a request, for one sink.
 func (n *Notifier) about(r api.Request, s settings.Sink, k message.Kind, mid string) message.Message {
-	return message.Message{ID: mid, Thread: string(r.Gate) + ":" + r.ID, Kind: k, Gate: string(r.Gate), Host: r.Host, At: n.now(),
+	m := message.Message{ID: mid, Thread: string(r.Gate) + ":" + r.ID, Kind: k, Gate: string(r.Gate), Host: r.Host, At: n.now(),
 		Request: message.About(r, s.Details, n.commands(r))}
+	if n.is.Console != "" {
+		m.Request.Link = n.is.Console + "/g/" + string(r.Gate) + "/r/" + url.PathEscape(r.ID)
+	}
+	return m
 }
 
 // commands are the lines to type about a request that waits.
@@ -196,6 +223,9 @@ func (n *Notifier) commands(r api.Request) []string {
 }
 
 func (n *Notifier) titled(r api.Request, what string) string {
+	if r.Op == op.Drill {
+		return "DRILL: nothing will be changed. " + r.Host + ": " + r.ID + " " + op.Rehearses(r.Params) + " " + what
+	}
 	return r.Host + ": " + r.ID + " " + r.Op + " " + r.Target + " " + what
 }
 
@@ -233,8 +263,8 @@ func asksFor(s settings.Sink, r api.Request) bool {
 // signedBy reports whether a signature in that role counted.
 func signedBy(e api.Entry, role op.Role) bool {
 	return slices.ContainsFunc(e.Signers, func(s string) bool {
-		fields := strings.Fields(s)
-		return len(fields) > 1 && fields[1] == string(role)
+		_, as := op.WhoSigned(s)
+		return as == role
 	}) && e.Kind != "rejected"
 }
 
@@ -242,8 +272,8 @@ func signedBy(e api.Entry, role op.Role) bool {
 func people(e api.Entry) []string {
 	out := []string{}
 	for _, s := range e.Signers {
-		if fields := strings.Fields(s); len(fields) > 0 && len(out) < op.MaxSignatures {
-			out = append(out, message.Clean(fields[0], 80))
+		if name, _ := op.WhoSigned(s); name != "" && len(out) < op.MaxSignatures {
+			out = append(out, message.Clean(name, 80))
 		}
 	}
 	return out

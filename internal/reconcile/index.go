@@ -40,8 +40,11 @@ func (w *wish) conflict() bool { return len(w.sets) > 1 }
 // set returns the set in whose name the wish is pursued.
 func (w *wish) set() string { return w.sets[0] }
 
-// same reports whether two wishes ask for the same, in the name of the same sets.
+// same reports whether two wishes ask for the same, in the name of the same sets. Either may be nil, which is no wish.
 func (w *wish) same(o *wish) bool {
+	if w == nil || o == nil {
+		return w == o
+	}
 	return slices.Equal(w.sets, o.sets) &&
 		(w.guest == o.guest || w.guest.State == o.guest.State && w.guest.Fields.Equal(o.guest.Fields))
 }

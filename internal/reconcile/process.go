@@ -121,6 +121,7 @@ func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	if done := r.attend(ctx, d, t); !done {
 		return
 	}
+	w := r.wishOf(t)
 	look, ok := r.withdraw(ctx, t)
 	if !ok {
 		return
@@ -131,7 +132,7 @@ func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 		}
 		return
 	}
-	if r.runNext(ctx, d, t, kept, look) {
+	if r.runNext(ctx, d, t, w, kept, look) {
 		r.queue.add(t)
 	}
 }

@@ -14,9 +14,7 @@ import (
 // pursue looks at a target and asks the gate for the first step towards the wish. It reports whether a step may run,
 // because the driver could look at the target. Without a wish, the driver looks only when a step runs.
 func (r *Reconciler) pursue(ctx context.Context, d driver.Driver, t op.Target) bool {
-	r.mu.Lock()
-	w := r.wishes.wishes[t]
-	r.mu.Unlock()
+	w := r.wishOf(t)
 	if w == nil {
 		return true
 	}

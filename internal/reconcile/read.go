@@ -86,7 +86,7 @@ func (r *Reconciler) take(changes []change, next map[op.Target]*wish, whole bool
 	ix.whole = whole
 	for t, before := range ix.apply(changes, next) {
 		now := ix.wishes[t]
-		if now != nil && before != nil && before.same(now) {
+		if now != nil && now.same(before) {
 			now.found = before.found
 			continue
 		}

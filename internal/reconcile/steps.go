@@ -12,8 +12,9 @@ import (
 )
 
 // runNext runs the next step of a target. It reports whether the target may have more work at once. A worker for signed
-// steps leaves all other steps to the other workers. look says that requests that wait must be looked at again.
-func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, kept, look bool) bool {
+// steps leaves all other steps to the other workers. look says that requests that wait must be looked at again. w is the
+// wish that the pass began with, or nil.
+func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, w *wish, kept, look bool) bool {
 	if ctx.Err() != nil {
 		return false // after the stop of the daemon no step begins
 	}
@@ -65,7 +66,7 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 			}
 		}()
 	}
-	return r.run(ctx, d, turn.Permit, mark)
+	return r.run(ctx, d, turn, w, mark)
 }
 
 // goesOn reports whether a target may have more work after Record ended a step of it. If the gate did not wake it then,
@@ -82,15 +83,23 @@ func (r *Reconciler) goesOn(t op.Target, mark uint64) bool {
 }
 
 // run executes one step and records its end. From here the daemon's stop does not cut the work off at once: half a step
-// is worse than a slow stop. mark is the queue's mark of the target before the permit was made.
-func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permit, mark uint64) bool {
-	step := permit.Step()
+// is worse than a slow stop. w is the wish that the pass began with. mark is the queue's mark of the target before the
+// permit was made.
+func (r *Reconciler) run(ctx context.Context, d driver.Driver, turn gate.Turn, w *wish, mark uint64) bool {
+	step := turn.Permit.Step()
+	var prepares driver.Preparer = d
+	if turn.By.Source == op.SourceDesired { // else a set that changes often would keep the steps of others back
+		prepares = wishful{d, r, w}
+	}
 	ctx = context.WithoutCancel(ctx)
 	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
 	defer cancel()
 	defer context.AfterFunc(r.cut, cancel)()
 	var did driver.Result
-	err := driver.Safely(r.Logger, "step "+step.ID.String(), func() (err error) { did, err = driver.Run(timed, permit, d); return err })
+	err := driver.Safely(r.Logger, "step "+step.ID.String(), func() (err error) {
+		did, err = driver.Run(timed, turn.Permit, prepares)
+		return err
+	})
 	if err != nil {
 		return r.afterError(ctx, d, step, did, err)
 	}
@@ -107,6 +116,31 @@ func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permi
 	r.attach(step, &attached{step: step, task: did.Task})
 	r.queue.addAfter(step.Target, poll)
 	return false
+}
+
+// wishful prepares a step of desired state as the driver does, and refuses it if a document wishes otherwise by then. A
+// driver's look may take minutes, and what was no longer wished for would run after it. The next pass takes the step back,
+// unless its document cannot be read: then its wish only rests.
+type wishful struct {
+	driver.Preparer
+	r *Reconciler
+	w *wish
+}
+
+// Prepare looks at the target. A changed wish is Unavailable.
+func (p wishful) Prepare(ctx context.Context, s op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	o, act, err := p.Preparer.Prepare(ctx, s, cleanup)
+	if err == nil && !p.r.wishOf(s.Target).same(p.w) {
+		err = refusal.New(refusal.Unavailable, "what desired state wishes of %s changed meanwhile", s.Target)
+	}
+	return o, act, err
+}
+
+// wishOf returns the wish for a target, or nil.
+func (r *Reconciler) wishOf(t op.Target) *wish {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wishes.wishes[t]
 }
 
 // afterError reads in the journal whether the permit was used before Run failed. Only then did anything happen to the

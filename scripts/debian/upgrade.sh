@@ -20,7 +20,11 @@ dd if=/dev/zero of=/var/lib/gated/gated.db bs=4096 seek=9 count=3 conv=notrunc s
 told root 1 'dpkg -i /tmp/new/gated.deb'
 printed 'the upgrade stops and has changed nothing'
 is "$old"
+for unit in gated.service gated.socket; do
+	[ "$(systemctl is-active "$unit")" = inactive ] || fail "the upgrade that stopped has started $unit"
+done
 cp -a "$dir/gated.db" /var/lib/gated/gated.db
+[ ! -s /var/lib/gated/gated.db-wal ] || fail "the upgrade that stopped has written to the database"
 systemctl start gated.socket
 [ "$(gate)" = "$was" ] || fail "the gate is another one"
 
@@ -60,6 +64,28 @@ for part in before-restore restore; do
 $(script docs/guides/runbook.md $part.sh)"
 done
 [ "$(gate)" != "$was" ] || fail "the restored gate has the old id"
+healthy
+
+say "A removal that fails starts what it stopped"
+running() { systemctl is-active gated.socket gated.service gated-notify.service gated-console.service gated-metrics.timer || true; }
+before=$(running)
+[ "$(grep -cx active <<<"$before")" = 5 ] || fail "not all units run before the removal: $before"
+broken=/run/systemd/system/gated-console.service.d
+mkdir -p "$broken"
+printf '[Service]\nExecStartPre=/bin/false\n' >"$broken/broken.conf"
+systemctl daemon-reload
+cp -p /var/lib/dpkg/info/gated.prerm "$dir/prerm"
+echo 'exit 1' >>/var/lib/dpkg/info/gated.prerm
+told root 1 'dpkg --remove gated'
+printed "gated-console.service did not start"
+printed "the package stays, and its units that are enabled were started"
+rm -r "$broken"
+systemctl daemon-reload
+systemctl reset-failed gated-console.service
+systemctl start gated-console.service
+cp -p "$dir/prerm" /var/lib/dpkg/info/gated.prerm
+[ "$(installed)" = "deinstall ok installed $old" ] || fail "gated is '$(installed)'"
+[ "$(running)" = "$before" ] || fail "units were stopped: $(running)"
 healthy
 
 say "Removed, the gate stays; purged, its log stays"

@@ -1,18 +1,29 @@
 # After the files are there: users, directories, units.
 
-case ${1-} in
+call=${1-}
+stay=
+case $call in
 configure) was=${2-} ;;                                 # dpkg
 1) was= ;;                                              # rpm, a first installation
 2) was=some ;;                                          # rpm, an upgrade
-abort-upgrade | abort-remove | abort-deconfigure) was=some ;; # dpkg: the installed version stays
+abort-remove) was= ;;                                   # dpkg: the installed version stays, and prerm stopped it
+abort-upgrade | abort-deconfigure) was=some stay=yes ;; # the same, and prerm stopped nothing
 *) exit 0 ;;
 esac
 
+# made COMMAND...: runs it. If an upgrade stops, for example because the disk is broken, a failure here does not add to it.
+made() {
+	if ! "$@"; then
+		[ -n "$stay" ] || exit 1
+		say "this failed: $*"
+	fi
+}
+
 for file in $users; do
-	systemd-sysusers "/usr/lib/sysusers.d/$file"
+	made systemd-sysusers "/usr/lib/sysusers.d/$file"
 done
 for file in $directories; do
-	systemd-tmpfiles --create "/usr/lib/tmpfiles.d/$file"
+	made systemd-tmpfiles --create "/usr/lib/tmpfiles.d/$file"
 done
 
 for file in /usr/local/bin/gated /usr/local/bin/opsign; do
@@ -45,17 +56,36 @@ for unit in $units; do
 	enabled "$unit"
 done
 reload
+# A gate that the operator stopped stays stopped, and a step that is under way is not cut off.
+if [ -n "$stay" ]; then
+	say "no unit of $version was started or restarted: systemctl restart gated.service does it"
+	exit 0
+fi
+# What prerm stopped runs again, as after a boot: what is enabled starts, also if the operator had stopped it.
+if [ "$call" = abort-remove ] && systemd_runs; then
+	for unit in $services; do
+		if [ "$(systemctl is-enabled "$unit" 2>/dev/null)" = enabled ]; then # and not static
+			units="$units $unit"
+		fi
+	done
+fi
+# unstarted UNIT: one unit that does not start keeps no other one down, if all of them ran before.
+unstarted() {
+	[ "$call" = abort-remove ] || exit 1
+	say "$1 did not start: systemctl status $1"
+}
 for unit in $units; do
-	case $unit in
-	*.socket) invoke start "$unit" ;;
 	# A gate without a state does not start.
-	*) if [ -f "$state/gated.db" ]; then invoke start "$unit"; fi ;;
-	esac
+	if [ "$unit" != gated.service ] || [ -f "$state/gated.db" ]; then
+		invoke start "$unit" || unstarted "$unit"
+	fi
 done
 if [ -n "$was" ]; then
 	# shellcheck disable=SC2086 # a list of units
 	invoke try-restart $services
 fi
-if [ ! -f "$state/gated.db" ]; then
+if [ "$call" = abort-remove ]; then
+	say "the package stays, and its units that are enabled were started"
+elif [ ! -f "$state/gated.db" ]; then
 	say "installed; next, as root: gated setup"
 fi

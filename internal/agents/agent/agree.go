@@ -74,13 +74,10 @@ func (r *Registry) forget(reg Registration) {
 
 // Find returns the row of a name.
 func Find(tx *store.Tx, name string) (r Registration, ok bool, err error) {
-	var start, at int64
-	err = tx.QueryRow(`SELECT id, name, uid, member, pid, start, boot, token, at FROM agents WHERE name = ?`, name).
-		Scan(&r.ID, &r.Name, &r.UID, &r.Member, &r.Process.PID, &start, &r.Process.Boot, &r.Token, &at)
+	r, err = scan(tx.QueryRow(sqlAgent+` WHERE name = ?`, name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Registration{}, false, nil
 	}
-	r.Process.Start, r.At = uint64(start), time.Unix(0, at).UTC()
 	return r, err == nil, err
 }
 

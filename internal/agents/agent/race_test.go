@@ -95,7 +95,7 @@ func (w *world) settle() {
 		}
 		delete(w.owner, name)
 		there := true
-		for range 10_000 {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			w.reg.mu.RLock()
 			_, there = w.reg.byName[name]
 			w.reg.mu.RUnlock()

@@ -222,24 +222,29 @@ func Registered(tx *store.Tx, name string, id int64) (ok bool, err error) {
 
 // All returns the registrations, by name.
 func All(tx *store.Tx) ([]Registration, error) {
-	rows, err := tx.Query(`SELECT id, name, uid, member, pid, start, boot, token, at FROM agents ORDER BY name`)
+	rows, err := tx.Query(sqlAgent + ` ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var all []Registration
 	for rows.Next() {
-		var r Registration
-		var id proc.ID
-		var start, at int64
-		if err := rows.Scan(&r.ID, &r.Name, &r.UID, &r.Member, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
+		r, err := scan(rows.Scan)
+		if err != nil {
 			return nil, err
 		}
-		id.Start = uint64(start)
-		r.Process, r.At = id, time.Unix(0, at).UTC()
 		all = append(all, r)
 	}
 	return all, rows.Err()
+}
+
+const sqlAgent = `SELECT id, name, uid, member, pid, start, boot, token, at FROM agents`
+
+func scan(from func(...any) error) (r Registration, err error) {
+	var start, at int64
+	err = from(&r.ID, &r.Name, &r.UID, &r.Member, &r.Process.PID, &start, &r.Process.Boot, &r.Token, &at)
+	r.Process.Start, r.At = uint64(start), time.Unix(0, at).UTC()
+	return r, err
 }
 
 // SchemaMembers tells processes, tokens and equal uids of several members apart.

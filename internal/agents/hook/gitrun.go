@@ -37,13 +37,17 @@ var gitVariables = []string{
 
 func (r Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager", "-c", "core.fsmonitor=false"}, args...)...)
-	env := r.Env
-	if env == nil {
-		env = os.Environ()
-	}
+	env := r.environment()
 	cmd.Dir, cmd.Env = r.Dir, append(env[:len(env):len(env)], gitVariables...)
 	cmd.WaitDelay = time.Second // git's children may keep its pipes open
 	return cmd
+}
+
+func (r Repository) environment() []string {
+	if r.Env == nil {
+		return os.Environ()
+	}
+	return r.Env
 }
 
 // output runs git and returns its output. A failure of git is Unavailable.

@@ -167,6 +167,11 @@ func within[T any](ctx context.Context, limit time.Duration, fn func(context.Con
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
+		select {
+		case r := <-done: // a process that stood still has both, and an answer counts
+			return r.value, r.err
+		default:
+		}
 		var none T
 		return none, fmt.Errorf("no answer within %s: %w", limit, ctx.Err())
 	}

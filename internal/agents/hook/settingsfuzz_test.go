@@ -27,6 +27,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add(`{"hooks":null}`)
 	f.Add(`{"a":1,"a":2}`)
 	f.Add("[]")
+	f.Add("{\n \"hooks\": {\"PreToolUse\": [\n  \r{\"matcher\": \"x\", \"hooks\": []}]}\n}")
 	want := must.Get(Claude{}.site().wanted(line, 60*time.Second, claudeMatcher))(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		in, _, err := Claude{}.site().installed([]byte(text), want)

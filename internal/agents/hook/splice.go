@@ -124,8 +124,7 @@ func (s source) add(container span, items []span, name string, value jsontext.Va
 	}
 	last := items[len(items)-1]
 	lead := s.text[len(bytes.TrimRight(s.text[:last.start], " \t\r\n")):last.start]
-	at := bytes.LastIndexByte(lead, '\n')
-	added, err := item(string(lead[at+1:]), unit, at >= 0)
+	added, err := item(indentOfLine(s.text, last.start), unit, bytes.IndexByte(lead, '\n') >= 0)
 	return replaced(s.text, span{last.end, last.end}, ","+string(lead)+added), err
 }
 

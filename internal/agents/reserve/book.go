@@ -173,6 +173,10 @@ func (b *Book) shown(err error) error {
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case store.InDoubt(err):
+		b.log.Error("reservations: whether it is decided is not known", "error", err)
+		return refusal.New(refusal.Unavailable, "it is not known now whether this was decided, because the database does not say whether it kept it").
+			WithHint("when the gate answers again, look first: gated reservations")
 	case errors.Is(err, store.ErrUnavailable):
 		b.log.Error("reservations: not decided", "error", err)
 		return refusal.New(refusal.Unavailable, "the database cannot be written or read now, so nothing was decided").

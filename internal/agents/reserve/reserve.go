@@ -24,6 +24,7 @@ type Granted struct {
 //     and overlaps it;
 //   - OverLimit beyond MaxPerHolder, MaxPatterns, MaxScopes or what may wait;
 //   - TooComplex for a pattern beyond glob's limits, or with too many others near;
+//   - Oversized if the log's entry with all patterns would be too long (audit.MaxEntry);
 //   - BadParams or Malformed for anything else that is wrong with it;
 //   - NotHolder if its agent's registration has ended;
 //   - Unavailable while an operator decides about the whole scope.

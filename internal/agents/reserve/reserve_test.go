@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
 
@@ -281,4 +283,17 @@ func TestCheckGrantsNothing(t *testing.T) {
 	conflicts, _, err = w.Check(t.Context(), b, repo, files, Exclusive)
 	require.NoError(t, err)
 	require.Empty(t, conflicts)
+}
+
+// If it is not known whether a reservation is kept, its holder does not hear that nothing was decided.
+func TestAReservationInDoubtIsNotDenied(t *testing.T) {
+	w := newWorld(t)
+	for err, says := range map[error]string{
+		fmt.Errorf("%w: disk full", store.ErrUnavailable):                "so nothing was decided",
+		fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrKeepInDoubt): "it is not known now whether this was decided",
+	} {
+		refused := w.shown(err)
+		require.ErrorIs(t, refused, refusal.Unavailable)
+		require.ErrorContains(t, refused, says)
+	}
 }

@@ -88,7 +88,8 @@ func scan(from func(...any) error) (Reservation, error) {
 	var patterns sql.NullString
 	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Member, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
 		&scope, &key, &device, &inode, &at, &patterns)
-	r.Scope.In, r.Scope.Path = PlaceOf(key).In, PlaceOf(key).Path
+	place := PlaceOf(key)
+	r.Scope.In, r.Scope.Path = place.In, place.Path
 	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
 	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
 	if patterns.Valid { // only a damaged database has none

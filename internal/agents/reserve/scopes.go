@@ -145,7 +145,8 @@ func scanScope(scan func(...any) error) (Scope, error) {
 	var id, device, inode, at int64
 	var key string
 	err := scan(&id, &key, &device, &inode, &s.Fold, &at)
-	s.In, s.Path = PlaceOf(key).In, PlaceOf(key).Path
+	place := PlaceOf(key)
+	s.In, s.Path = place.In, place.Path
 	s.ID, s.Device, s.Inode, s.At = scopeID(id), uint64(device), uint64(inode), fromNano(at)
 	return s, err
 }

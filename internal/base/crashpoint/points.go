@@ -70,6 +70,8 @@ const (
 	RotateWritten
 	RotateKept
 	RotateInForce
+	ReviewWritten
+	ReviewKept
 	StateFileStaged
 	StateFilePlaced
 
@@ -91,6 +93,16 @@ const (
 	RestoreSignersKept
 	RestoreSignersPlaced
 	RestoreBound
+
+	ArchiveNamed
+	ArchiveMarked
+	ArchiveStaged
+	ArchivePlaced
+	ArchiveVerified
+	ArchiveWritten
+	ArchiveKept
+	ArchiveDeleted
+	ArchiveGone
 
 	count // not a point
 )
@@ -167,6 +179,8 @@ var table = [count]Row{
 	RotateWritten:   {"rotate.written", "a new list of signers is written, and not committed"},
 	RotateKept:      {"rotate.kept", "it is in the database, and this process decides by the old one"},
 	RotateInForce:   {"rotate.in-force", "it is in force, and the file says the old one"},
+	ReviewWritten:   {"review.written", "incidents of break-glass are closed, and that is not committed"},
+	ReviewKept:      {"review.kept", "that is on disk, and the step of the review has no end"},
 	StateFileStaged: {"state-file.staged", "the file of signers, or the gate's own key, is written aside"},
 	StateFilePlaced: {"state-file.placed", "it is in place; the directory is not synced"},
 
@@ -188,4 +202,14 @@ var table = [count]Row{
 	RestoreSignersKept:   {"restore.signers-kept", "the file of signers is put aside"},
 	RestoreSignersPlaced: {"restore.signers-placed", "it says what the backup says"},
 	RestoreBound:         {"restore.bound", "the new gate id is bound to the file: the restore is done"},
+
+	ArchiveNamed:    {"archive.named", "the database has the id of the directory with segment files, and the directory has not"},
+	ArchiveMarked:   {"archive.marked", "the directory has it too, and no segment is written"},
+	ArchiveStaged:   {"archive.staged", "a segment file is written and synced under a temporary name"},
+	ArchivePlaced:   {"archive.placed", "it has its name, and was not read back"},
+	ArchiveVerified: {"archive.verified", "it was read back and checked whole, and the database does not know it"},
+	ArchiveWritten:  {"archive.written", "the segment and its entry are written into the database, and not committed"},
+	ArchiveKept:     {"archive.kept", "that is on disk, and no row is deleted"},
+	ArchiveDeleted:  {"archive.deleted", "some jobs or a tile of entries are deleted, and that is not committed"},
+	ArchiveGone:     {"archive.gone", "that is on disk, and others may follow"},
 }

@@ -3,7 +3,6 @@ package crashpoint_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // variable is what a program with the tag reads.
@@ -24,15 +24,13 @@ func TestAReleaseHasNone(t *testing.T) {
 	build := func(name string, args ...string) map[string][]byte {
 		to := filepath.Join(dir, name) + string(filepath.Separator)
 		require.NoError(t, os.Mkdir(to, 0o700))
-		cmd := exec.Command("go", append(append([]string{"build", "-o", to}, args...), "gated/cmd/gated", "gated/cmd/opsign")...)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-		programs := map[string][]byte{}
+		require.NoError(t, programs.Build(to, append(args, "gated/cmd/gated", "gated/cmd/opsign")...))
+		read := map[string][]byte{}
 		for _, program := range []string{"gated", "opsign"} {
 			b := must.Get(os.ReadFile(to + program))(t)
-			programs[program] = b
+			read[program] = b
 		}
-		return programs
+		return read
 	}
 	for program, b := range build("release") {
 		require.False(t, bytes.Contains(b, []byte(variable)), "%s has the variable", program)

@@ -113,7 +113,7 @@ func guest(verb, doc string, params ...Param) Spec {
 // catalogue has the rows of every kind.
 var catalogue = func() map[string]Spec {
 	m := map[string]Spec{}
-	for _, rows := range [][]Spec{guestRows(), commandRows(), trustRows(), scopeRows()} {
+	for _, rows := range [][]Spec{guestRows(), commandRows(), trustRows(), scopeRows(), drillRows(), incidentRows()} {
 		for _, s := range rows {
 			m[s.Name] = s
 		}
@@ -174,6 +174,8 @@ func commandRows() []Spec {
 		Rules: []Rule{
 			{Name: "command-benign", Class: Benign, When: func(c Case) bool { return c.Harmless },
 				Why: say("the operator's catalogue says that this command loses nothing")},
+			{Name: "command-probed", Class: Benign, When: func(c Case) bool { return c.ProbeSays && c.Observed.Harmless },
+				Why: say("the operator's catalogue lets the probe of this command say that a run loses nothing, and it does")},
 			{Name: "command", Class: Destructive, Why: say("only the operator knows what the command loses")},
 		},
 		Done: "ran"}}

@@ -36,8 +36,10 @@ func (s Spec) Check(t Target, p Params) error {
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
-	if t.Kind == KindTrust && t != Signers {
-		return refusal.New(refusal.BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
+	for _, only := range []Target{Signers, Drilled, Incidents} {
+		if t.Kind == only.Kind && t != only {
+			return refusal.New(refusal.BadParams, "%s acts on %s alone, not on %s", s.Name, only, t)
+		}
 	}
 	if s.Free {
 		return s.checkFree(p)
@@ -61,6 +63,10 @@ func (s Spec) Check(t Target, p Params) error {
 		if d.Required && !p.Has(d.Name) {
 			return refusal.New(refusal.BadParams, "%s needs the parameter %q", s.Name, d.Name)
 		}
+	}
+	if s.Name == Drill {
+		_, _, err := Rehearsed(p)
+		return err
 	}
 	return nil
 }

@@ -342,6 +342,7 @@ type Signed struct {
 	Armor     string
 	Attested  *Attested  // nil if the key is not a security key
 	Batch     *Inclusion // the batch that was signed in place of the payload; nil if it was the payload
+	Reason    string     // why the person approved, in the words of the caller that handed it in: no signature covers it
 	At        time.Time
 }
 
@@ -354,11 +355,27 @@ func (s Signed) String() string {
 	}
 	if s.Attested != nil {
 		out += fmt.Sprintf(" flags=0x%02x counter=%d", s.Attested.Flags, s.Attested.Counter)
+		if s.Attested.Origin != "" {
+			out += " origin=" + s.Attested.Origin
+		}
 	}
 	if s.Batch != nil {
 		out += " batch=" + SHA256(s.Batch.Batch)
 	}
 	return out
+}
+
+// WhoSigned returns the principal and the role in what String says of a signature; the role is empty if there is none. A
+// principal may have blanks, and even look like a role and a key, so the words are read from the key on backwards.
+func WhoSigned(words string) (principal string, role Role) {
+	if i := strings.LastIndex(words, " SHA256:"); i >= 0 {
+		words = words[:i]
+	}
+	i := strings.LastIndex(words, " ")
+	if i < 0 {
+		return words, ""
+	}
+	return words[:i], Role(words[i+1:])
 }
 
 // Transition is one way in which a step's state changes. The gate makes no other

@@ -119,6 +119,10 @@ func TestReasonsAndRejectionsHaveWeight(t *testing.T) {
 	require.Greater(t, op.Job{Reasons: []op.Reason{{By: "uid:1", Text: words}}}.Weight(), op.Job{}.Weight()+1000)
 	r := op.Request{Reasons: []op.Reason{{Text: words}}, Rejections: []op.Rejected{{Words: words, AskedBy: []string{words}}}}
 	require.Greater(t, r.Weight(), op.Request{}.Weight()+3000)
+	one := op.Request{Signatures: []op.Signed{{Armor: words}}}
+	weight := one.Weight()
+	one.Signatures[0].Batch = &op.Inclusion{Batch: []byte(words), Path: make([]op.Digest, op.MaxBatchPath)}
+	require.Greater(t, one.Weight(), weight+1000, "a batch comes with each signature over it")
 }
 
 func TestRequestMissing(t *testing.T) {
@@ -143,4 +147,20 @@ func TestProvenanceMade(t *testing.T) {
 
 	var none *op.Provenance
 	require.False(t, none.Made(nil, 0), "an incarnation without provenance has no maker")
+}
+
+// TestWhoSignedReadsWhatStringWrites: a name that looks like another role and a key hides no signature.
+func TestWhoSignedReadsWhatStringWrites(t *testing.T) {
+	for _, name := range []string{"greta@example.com", "Greta Lee", "greta operational SHA256:x"} {
+		for _, s := range []op.Signed{{}, {CA: "SHA256:z"}, {CA: "SHA256:z", Attested: &op.Attested{Flags: 1, Counter: 7, Origin: "https://a.example.com"}},
+			{Batch: &op.Inclusion{Batch: []byte("b")}}} {
+			s.Principal, s.Role, s.Key = name, op.BreakGlass, "SHA256:y"
+			who, role := op.WhoSigned(s.String())
+			require.Equal(t, []any{name, op.BreakGlass}, []any{who, role}, s.String())
+		}
+	}
+	_, role := op.WhoSigned("greta breakglass SHA256:x operational SHA256:y")
+	require.Equal(t, op.Operational, role)
+	who, role := op.WhoSigned("gate")
+	require.Equal(t, []any{"gate", op.Role("")}, []any{who, role})
 }

@@ -71,6 +71,10 @@ type Observed struct {
 	// guest that still has its first token has no data to lose.
 	Content string
 
+	// Harmless says that this look's probe, of a command, ended as the catalogue says of a run that loses nothing. It
+	// counts only if the policy lets the probe of this command say so.
+	Harmless bool
+
 	Protected bool
 	Labels    map[string]string
 	Volatile  bool        // stopping the target loses state

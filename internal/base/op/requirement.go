@@ -26,16 +26,21 @@ func (t Touch) Valid() bool { return t.rank() >= 0 }
 func (t Touch) rank() int { return slices.Index([]Touch{TouchNone, TouchPresent, TouchVerified}, t) }
 
 // Attested is what a security key signs beside the message: flags and a counter
-// (OpenSSH's PROTOCOL.u2f).
+// (OpenSSH's PROTOCOL.u2f), and of a passkey the page that asked.
 type Attested struct {
 	Flags   byte
 	Counter uint32
+	Origin  string // https://console.example.com; empty for a key that is no passkey
 }
 
-// Flags of Attested.
+// Flags of Attested. The last three occur with passkeys alone.
 const (
 	FlagPresent  = 0x01 // the user was present
 	FlagVerified = 0x04 // the user was verified
+
+	FlagBackupEligible = 0x08 // a vault may copy the key (WebAuthn level 3, 6.1)
+	FlagBackedUp       = 0x10 // it has
+	FlagExtensions     = 0x80 // extension data follows
 )
 
 // Touch returns what the flags attest. For nil, which is a key that is no security
@@ -51,6 +56,9 @@ func (a *Attested) Touch() Touch {
 	}
 }
 
+// Passkey reports whether the signature is a passkey's.
+func (a *Attested) Passkey() bool { return a != nil && a.Origin != "" }
+
 // BuiltIn names the rule of a demand that comes from no configuration.
 const BuiltIn = "built-in"
 
@@ -61,16 +69,26 @@ type Demand struct {
 	Roles     []Role
 	Threshold int
 	Touch     Touch // what a signature in one of Roles must attest
+	NoPasskey bool  // a passkey's signature does not count
+	// Apart: a signature counts only of a person who did not ask for the step, and another known person did.
+	Apart bool
 }
 
 // Way is a list of demands that must all be met.
 type Way struct {
 	Name    string // empty for the ordinary way
 	Demands []Demand
+	// Delay is how long the step waits after the last signature if one signature is of this way.
+	Delay time.Duration
 }
 
-// WayRecovery names the way for the role recovery alone (design section 5).
-const WayRecovery = "recovery"
+// Ways beside the ordinary one.
+const (
+	// WayRecovery is the way for the role recovery alone (design section 5).
+	WayRecovery = "recovery"
+	// WayBreakGlass is the way for the role breakglass alone, when the operators cannot sign.
+	WayBreakGlass = "breakglass"
+)
 
 // Requirement is everything that a destructive step needs before it may run.
 type Requirement struct {
@@ -115,6 +133,16 @@ func (r Requirement) Touch(role Role) Touch {
 	return need
 }
 
+// NoPasskey reports whether no passkey's signature in that role counts.
+func (r Requirement) NoPasskey(role Role) bool {
+	return slices.ContainsFunc(r.demands(), func(d Demand) bool { return d.NoPasskey && slices.Contains(d.Roles, role) })
+}
+
+// Apart reports whether a signature in that role counts only of a person who did not ask for the step.
+func (r Requirement) Apart(role Role) bool {
+	return slices.ContainsFunc(r.demands(), func(d Demand) bool { return d.Apart && slices.Contains(d.Roles, role) })
+}
+
 // TakesBatch reports whether a batch's signature in that role may count. A security key's verification is of a person
 // who means one step, so a demand for it takes no batch.
 func (r Requirement) TakesBatch(role Role) bool {
@@ -124,6 +152,27 @@ func (r Requirement) TakesBatch(role Role) bool {
 // BatchRoles returns the roles in which a batch's signature may count.
 func (r Requirement) BatchRoles() []Role {
 	return slices.DeleteFunc(r.Roles(), func(role Role) bool { return !r.TakesBatch(role) })
+}
+
+// Wait returns how long a step waits after the last of its signatures. It is the cool-off, or the delay of a way that has
+// a signature, even if another way is met too.
+func (r Requirement) Wait(signed []Signed) time.Duration {
+	wait := r.CoolOff
+	for _, w := range r.Ways {
+		if w.Delay > wait && w.begun(signed) {
+			wait = w.Delay
+		}
+	}
+	return wait
+}
+
+// Longest returns the longest wait that any signatures bring.
+func (r Requirement) Longest() time.Duration {
+	wait := r.CoolOff
+	for _, w := range r.Ways {
+		wait = max(wait, w.Delay)
+	}
+	return wait
 }
 
 func (r Requirement) demands() []Demand {
@@ -188,7 +237,7 @@ func (d Demand) Have(signed []Signed) int {
 }
 
 func (d Demand) counts(s Signed) bool {
-	return slices.Contains(d.Roles, s.Role) && s.Attested.Touch().Satisfies(d.Touch)
+	return slices.Contains(d.Roles, s.Role) && s.Attested.Touch().Satisfies(d.Touch) && !(d.NoPasskey && s.Attested.Passkey())
 }
 
 // people returns the fewest signatures that meet all of unmet. The roles of two
@@ -215,7 +264,7 @@ func people(unmet []Unmet) int {
 }
 
 // Stricter returns what satisfies both requirements: the ways that both have, the
-// demands of both, the longer delay, all windows, the shorter life, no batch if one refuses them.
+// demands of both, the longer delays, all windows, the shorter life, no batch if one refuses them.
 func (r Requirement) Stricter(s Requirement) Requirement {
 	out := Requirement{CoolOff: max(r.CoolOff, s.CoolOff), MaxValidity: min(r.MaxValidity, s.MaxValidity),
 		Windows: slices.Clone(r.Windows), Single: r.Single || s.Single}
@@ -237,7 +286,7 @@ func (r Requirement) Stricter(s Requirement) Requirement {
 // and returns the demands of both ways. It leaves out a demand if another one of the
 // same roles asks for at least as much, because people need not read both.
 func (w Way) and(b Way) Way {
-	out := Way{Name: w.Name}
+	out := Way{Name: w.Name, Delay: max(w.Delay, b.Delay)}
 	for _, d := range slices.Concat(w.Demands, b.Demands) {
 		if slices.ContainsFunc(out.Demands, func(x Demand) bool { return x.implies(d) }) {
 			continue
@@ -251,7 +300,8 @@ func (w Way) and(b Way) Way {
 // ignores which rule asks. If d had fewer roles, Touch of the other roles would be
 // lost with e.
 func (d Demand) implies(e Demand) bool {
-	return within(d.Roles, e.Roles) && within(e.Roles, d.Roles) && d.Threshold >= e.Threshold && d.Touch.Satisfies(e.Touch)
+	return within(d.Roles, e.Roles) && within(e.Roles, d.Roles) && d.Threshold >= e.Threshold && d.Touch.Satisfies(e.Touch) &&
+		(d.NoPasskey || !e.NoPasskey) && (d.Apart || !e.Apart)
 }
 
 func within(some, all []Role) bool {
@@ -276,11 +326,13 @@ const (
 	Coordination Role = "coordination"
 	// Recovery signs key rotation only.
 	Recovery Role = "recovery"
+	// BreakGlass signs what policy.break_glass of gated.yaml lists, and nothing without it.
+	BreakGlass Role = "breakglass"
 )
 
 // Roles lists the roles that every gate has. A configuration may name other roles.
 // They count only for its own rules.
-var Roles = []Role{Operational, Coordination, Recovery}
+var Roles = []Role{Operational, Coordination, Recovery, BreakGlass}
 
 // Namespace returns the SSHSIG namespace of the role, "<role>@gated".
 func (r Role) Namespace() string { return string(r) + "@gated" }
@@ -290,8 +342,12 @@ func (r Role) Namespace() string { return string(r) + "@gated" }
 func (r Role) BatchNamespace() string { return string(r) + "@batch.gated" }
 
 // SignsBatches reports whether r has the form of a role that may sign batches. Recovery signs rotations alone, and no
-// batch approves one.
-func (r Role) SignsBatches() bool { return r.Valid() && r != Recovery }
+// batch approves one. A break-glass signature is for one request.
+func (r Role) SignsBatches() bool { return r.Valid() && !r.Reserved() }
+
+// Reserved reports whether only the role recovery may change the lines of keys that have r. The operators could give
+// themselves more than they have with such a line.
+func (r Role) Reserved() bool { return r == Recovery || r == BreakGlass }
 
 // BuiltIn reports whether every gate has the role.
 func (r Role) BuiltIn() bool { return slices.Contains(Roles, r) }

@@ -41,7 +41,7 @@ var signatures = rapid.Custom(func(t *rapid.T) []op.Signed {
 	out := make([]op.Signed, rapid.IntRange(0, 5).Draw(t, "signatures"))
 	for i := range out {
 		out[i] = op.Signed{Principal: fmt.Sprintf("p%d@example.com", i), Key: fmt.Sprintf("SHA256:%d", i),
-			Role: rapid.SampledFrom(append(signingRoles, op.Recovery)).Draw(t, "role"), Attested: attested(anyTouch.Draw(t, "attested"))}
+			Role: rapid.SampledFrom(append(signingRoles, op.Recovery, op.BreakGlass)).Draw(t, "role"), Attested: attested(anyTouch.Draw(t, "attested"))}
 	}
 	return out
 })
@@ -58,6 +58,10 @@ var anyRequirement = rapid.Custom(func(t *rapid.T) op.Requirement {
 	if rapid.Bool().Draw(t, "recovery") {
 		d := op.Demand{Roles: []op.Role{op.Recovery}, Threshold: rapid.IntRange(1, 2).Draw(t, "threshold"), Touch: anyTouch.Draw(t, "touch")}
 		r.Ways = append(r.Ways, op.Way{Name: op.WayRecovery, Demands: []op.Demand{d}})
+	}
+	if rapid.Bool().Draw(t, "break-glass") {
+		d := op.Demand{Roles: []op.Role{op.BreakGlass}, Threshold: rapid.IntRange(1, 2).Draw(t, "threshold"), Touch: anyTouch.Draw(t, "touch")}
+		r.Ways = append(r.Ways, op.Way{Name: op.WayBreakGlass, Delay: time.Duration(rapid.IntRange(1, 5).Draw(t, "delay")) * time.Minute, Demands: []op.Demand{d}})
 	}
 	return r
 })
@@ -243,4 +247,36 @@ func TestStricterLeavesOutWhatIsImplied(t *testing.T) {
 	require.Equal(t, ordinary(two, wide), ordinary(two).Stricter(ordinary(wide)), "a touch of the other role is not forgotten")
 	require.Equal(t, ordinary(wide), ordinary(wide).Stricter(ordinary(turned)))
 	require.Equal(t, ordinary(two), ordinary(two).Stricter(ordinary(moved)), "that its line moved makes it no other demand")
+}
+
+// TestTheDelayOfAWayHolds: of any signatures, the wait is the cool-off, or the longer delay of a way that one of them counts for.
+// The stricter of two requirements never waits for less than either.
+func TestTheDelayOfAWayHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, s, signed := anyRequirement.Draw(t, "one"), anyRequirement.Draw(t, "another"), signatures.Draw(t, "signed")
+		wait := r.Wait(signed)
+		require.GreaterOrEqual(t, wait, r.CoolOff)
+		require.LessOrEqual(t, wait, r.Longest())
+		both := r.Stricter(s)
+		if both.Met(signed) {
+			for _, one := range []op.Requirement{r, s} {
+				require.True(t, one.Met(signed))
+				require.GreaterOrEqual(t, both.Wait(signed), one.CoolOff)
+			}
+		}
+		for _, w := range r.Ways {
+			if w.Name == op.WayBreakGlass && r.Met(signed) && !(op.Requirement{Ways: r.Ways[:len(r.Ways)-1]}).Met(signed) {
+				require.GreaterOrEqual(t, wait, w.Delay, "only break-glass is met")
+			}
+		}
+	})
+}
+
+func TestNoSecurityKeyIsNoPasskey(t *testing.T) {
+	require.False(t, (*op.Attested)(nil).Passkey())
+	require.False(t, (&op.Attested{}).Passkey())
+	require.True(t, (&op.Attested{Origin: "https://a.example"}).Passkey())
+	require.Equal(t, op.TouchNone, (*op.Attested)(nil).Touch())
+	require.False(t, op.Passkeys{Synced: true}.Any())
+	require.True(t, op.Passkeys{Origins: []string{"https://a.example"}}.Any())
 }

@@ -23,7 +23,8 @@ func TestReservationIDs(t *testing.T) {
 	// An id has only one spelling.
 	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",
 		"r9999999999999999999", "r" + strings.Repeat("1", 19)} {
-		_, err := op.ParseReservationID(s)
+		id, err := op.ParseReservationID(s)
+		require.Zero(t, id, s)
 		requireRefusal(t, err, refusal.Malformed, s)
 	}
 	require.Equal(t, "r9223372036854775807", op.ReservationID(math.MaxInt64).String())

@@ -17,6 +17,7 @@ type Case struct {
 
 	ScratchMaxAge time.Duration // from the policy in force
 	Harmless      bool          // the operator's catalogue says that the command loses nothing
+	ProbeSays     bool          // the operator's catalogue lets the command's probe say so
 }
 
 // Rule is one reason for a class.

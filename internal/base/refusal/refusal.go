@@ -27,6 +27,7 @@ const (
 	WeakKey           Code = "weak_key"
 	BadSignature      Code = "bad_signature"
 	TouchRequired     Code = "touch_required"
+	OriginMismatch    Code = "origin_mismatch" // another page than the gate accepts asked for the signature
 	TargetMismatch    Code = "target_mismatch"
 	NotYetValid       Code = "not_yet_valid"
 	Expired           Code = "expired"

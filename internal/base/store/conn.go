@@ -34,6 +34,9 @@ func connect(ctx context.Context, from driver.Connector) (*conn, error) {
 		return nil, errors.Join(errors.New("the sqlite driver lacks a method the store needs"), inner.Close())
 	}
 	e, err := engineOf(inner)
+	if err == nil {
+		err = e.keepPlans()
+	}
 	if err != nil {
 		return nil, errors.Join(err, inner.Close())
 	}

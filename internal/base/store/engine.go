@@ -34,6 +34,18 @@ func engineOf(inner driver.Conn) (engine, error) {
 	return engine{tls: (*libc.TLS)(tls.UnsafePointer()), db: uintptr(db.Uint())}, nil
 }
 
+// keepPlans has SQLite keep the plan of a prepared statement whatever is bound to it (SQLITE_DBCONFIG_ENABLE_QPSG). Without it, SQLite
+// compares each bound value with the condition of a partial index, and for that parses and plans the statement anew on each run.
+// The price is that a query uses such an index only if the condition stands in it word for word.
+func (e engine) keepPlans() error {
+	args := libc.NewVaList(int32(1), uintptr(0))
+	defer libc.Xfree(e.tls, args)
+	if rc := sqlite3.Xsqlite3_db_config(e.tls, e.db, sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG, args); rc != sqlite3.SQLITE_OK {
+		return e.failure(rc)
+	}
+	return nil
+}
+
 // stmt is a prepared statement. SQLite's memory holds it and the texts that are bound to it, so each must be finalized.
 type stmt struct {
 	handle uintptr

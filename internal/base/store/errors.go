@@ -12,8 +12,8 @@ import (
 
 var (
 	// ErrUnavailable is returned if the machine is the cause, and not the caller: the disk is full, a read or write
-	// failed, memory ran out, or the store is closed or was not free in time. No write of the call was kept, with one
-	// exception: docs/design/store.md, "When even the outcome cannot be read". The caller may ask again.
+	// failed, memory ran out, or the store is closed or was not free in time. No write of the call was kept, unless InDoubt
+	// says otherwise. The caller may ask again.
 	ErrUnavailable = errors.New("the store is unavailable")
 
 	// ErrConstraint is returned if a constraint of its table refused a row. Only the statement failed; the function may
@@ -33,6 +33,13 @@ var (
 	// errTxDone is returned by a Tx after its function returned.
 	errTxDone = errors.New("store: the transaction's function has returned")
 )
+
+// errOutcome is in the chain of a COMMIT's error after which nothing says whether the group is kept.
+var errOutcome = errors.New("its outcome cannot be read yet")
+
+// InDoubt reports whether the writes of a call may be kept although it failed: docs/design/store.md, "When even the outcome
+// cannot be read", and docs/design/ledger.md, "If something fails". Who tells a person must not say that nothing happened.
+func InDoubt(err error) bool { return errors.Is(err, ErrKeepInDoubt) || errors.Is(err, errOutcome) }
 
 // TooNewError is returned by Open and OpenReadOnly if a newer program wrote the database. Nothing was changed.
 type TooNewError struct {
@@ -86,9 +93,15 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
+// Damaged reports whether err says that the file of the database is damaged, or no database.
+func Damaged(err error) bool {
+	code := resultCode(err)
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
 // describeOpen turns SQLite's error for a file that is damaged, or not a database, into ErrCorrupt.
 func describeOpen(err error) error {
-	if code := resultCode(err); code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
+	if Damaged(err) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return err

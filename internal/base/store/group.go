@@ -161,7 +161,7 @@ func (w *writer) inCall(fn func(*Tx) error, marks []any) error {
 
 // newTx returns the access of one function to the group.
 func (w *writer) newTx() *Tx {
-	return &Tx{s: w.session, ctx: noDeadline, write: true, memory: w.memory}
+	return &Tx{s: w.session, ctx: noDeadline, write: true, memory: w.memory, fails: w.store.fails}
 }
 
 var errPanicked = errors.New("a transaction function panicked")

@@ -118,7 +118,7 @@ func (w *writer) redeem() error {
 	w.discard()
 	if err := applyOnce(w.store.path, w.store.local, k); err != nil {
 		w.parted = true
-		return fmt.Errorf("%w: %w", errParted, err)
+		return fmt.Errorf("%w: %w: %w", ErrKeepInDoubt, errParted, err)
 	}
 	w.store.log.Warn("a group that was kept elsewhere only is in the database now", "number", k.Number)
 	w.committed()

@@ -22,6 +22,7 @@ type shelf struct {
 	sealed  Kept
 	answer  func(keep func()) error // what Keep does; nil keeps
 	settles error                   // what Settle says of its own state
+	asked   chan struct{}           // told of each Settle, which then waits until it is stopped; nil for none
 }
 
 func (k *shelf) Begin(_ context.Context, here Place) error {
@@ -56,7 +57,12 @@ func (k *shelf) Keep() error {
 	return nil
 }
 
-func (k *shelf) Settle(<-chan struct{}) (bool, error) {
+func (k *shelf) Settle(stop <-chan struct{}) (bool, error) {
+	if k.asked != nil {
+		k.asked <- struct{}{}
+		<-stop
+		return false, errors.New("it was stopped")
+	}
 	if k.settles != nil {
 		return false, k.settles
 	}
@@ -220,7 +226,7 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, ErrUnavailable)
-				require.Equal(t, c.stopped, errors.Is(err, ErrKeepInDoubt), err)
+				require.Equal(t, c.stopped, InDoubt(err), err)
 			}
 			k.answer, k.settles = nil, nil
 			if c.stopped {
@@ -431,8 +437,12 @@ func TestSyncErrorsAfterAGroupIsKeptChild(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Update(context.Background(), put("before")))
 	failSyncs(t)
-	require.ErrorIs(t, s.Update(context.Background(), put("after")), errParted)
-	require.ErrorIs(t, s.Update(context.Background(), put("later")), errParted)
+	after := s.Update(context.Background(), put("after"))
+	require.ErrorIs(t, after, errParted)
+	require.True(t, InDoubt(after), "it is kept")
+	later := s.Update(context.Background(), put("later"))
+	require.ErrorIs(t, later, errParted)
+	require.False(t, InDoubt(later), "nothing of it happened")
 	require.NotContains(t, keys(t, s), "later")
 	var b bytes.Buffer
 	require.NoError(t, gob.NewEncoder(&b).Encode(k.groups))

@@ -85,7 +85,7 @@ func (w *writer) settleAnew(cause, why error) error {
 	}
 	if err != nil {
 		w.discard()
-		return fmt.Errorf("commit: %w; its outcome cannot be read yet: %w: %w", cause, why, err)
+		return fmt.Errorf("commit: %w; %w: %w: %w", cause, errOutcome, why, err)
 	}
 	if w.groups != before {
 		w.store.log.Warn("a commit answered with an error and is kept", "error", cause)

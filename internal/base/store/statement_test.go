@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 func TestStatementsThatFunctionsMayNotRun(t *testing.T) {
@@ -82,4 +83,31 @@ func TestEveryPragmaIsReadBack(t *testing.T) {
 		}
 		require.NoError(t, c.close())
 	}
+}
+
+// TestAStatementIsPlannedOnce: a partial index whose condition a bound value could meet must not have SQLite plan anew on each run.
+func TestAStatementIsPlannedOnce(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
+		for _, q := range []string{`CREATE TABLE planned(kind TEXT, n INTEGER)`, `CREATE INDEX planned_drill ON planned(n) WHERE kind = 'drill'`,
+			`INSERT INTO planned VALUES('drill', 1), ('guest', 2)`} {
+			if _, err := tx.Exec(q); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	const query = `SELECT count(*) FROM planned WHERE kind = ?`
+	require.NoError(t, s.View(t.Context(), func(tx *Tx) error {
+		for _, kind := range []string{"drill", "guest", "drill", "guest"} {
+			var n int
+			if err := tx.QueryRow(query, kind).Scan(&n); err != nil || n != 1 {
+				return fmt.Errorf("got %d: %w", n, err)
+			}
+		}
+		st := tx.s.conn.stmts[query]
+		require.NotNil(t, st)
+		require.Zero(t, sqlite3.Xsqlite3_stmt_status(tx.s.conn.tls, st.handle, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0))
+		return nil
+	}))
 }

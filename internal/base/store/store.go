@@ -36,6 +36,10 @@ type Options struct {
 	// twice. It is for tests.
 	Rehearse bool
 
+	// Fails, if set, is asked before each statement of a function of Update or View. Its error is what the statement
+	// returns, as if the machine had failed. It is for tests.
+	Fails func() error
+
 	// commit, if set, wraps every COMMIT; tests make it fail.
 	commit func(commit func() error) error
 }
@@ -57,7 +61,10 @@ type Store struct {
 	leaves     bool
 	schema     int // with a Keeper: the version of the schema
 	rehearse   bool
+	fails      func() error // or nil
 
+	unwaited   chan struct{} // closed by StopWaiting
+	stopOnce   sync.Once
 	closeOnce  sync.Once
 	closeErr   error
 	testCommit func(commit func() error) error
@@ -105,7 +112,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.writer, w.stop = w, w.closing
+	s.writer, w.stop = w, s.unwaited
 	go w.run()
 	return s, nil
 }
@@ -134,8 +141,8 @@ func newStore(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
-	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
-		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, leaves: o.Leaves, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
+	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}), unwaited: make(chan struct{}),
+		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, leaves: o.Leaves, schema: len(o.Migrations), rehearse: o.Rehearse, fails: o.Fails, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -161,12 +168,17 @@ func (s *Store) InPlace() error {
 // Path returns the absolute path of the database.
 func (s *Store) Path() string { return s.path }
 
+// StopWaiting ends the wait for a Keeper that cannot say whether a group is kept, now and later. The callers of such a
+// group hear that its outcome is not known, and no group runs after it. Close does this, too.
+func (s *Store) StopWaiting() { s.stopOnce.Do(func() { close(s.unwaited) }) }
+
 // Close refuses new work, finishes queued work, waits for running Views and closes the database. A second Close returns
 // the same error.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
 		var errs []error
+		s.StopWaiting()
 		if s.writer != nil {
 			close(s.writer.closing)
 			<-s.writer.stopped

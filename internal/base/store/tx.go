@@ -20,6 +20,7 @@ type Tx struct {
 	open  []*Rows // begun, and perhaps still open
 
 	memory *groupMemory // nil in a View
+	fails  func() error // Options.Fails
 }
 
 // refusal returns why no statement may begin: the function has returned, or its caller's context has ended. A statement
@@ -30,6 +31,11 @@ func (tx *Tx) refusal() error {
 	}
 	if err := context.Cause(tx.ctx); err != nil {
 		return unavailable(err)
+	}
+	if tx.fails != nil {
+		if err := tx.fails(); err != nil {
+			return tx.s.broken(err)
+		}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) (err error) {
 	if err := r.beginRead(); err != nil {
 		return unavailable(err)
 	}
-	tx := &Tx{s: r, ctx: ctx}
+	tx := &Tx{s: r, ctx: ctx, fails: s.fails}
 	defer func() {
 		tx.end()
 		failed := r.conn.failed

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -117,8 +118,12 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 		if d.beforeRun != nil {
 			d.beforeRun()
 		}
-		e := d.run(ctx, job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
-			timeout: seen.entry.Timeout, limit: seen.entry.Output})
+		j := job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
+			timeout: seen.entry.Timeout, limit: seen.entry.Output}
+		if seen.entry.Input {
+			j.input = bytes.NewReader(seen.answer.output)
+		}
+		e := d.run(ctx, j)
 		return e.result(step.Target)
 	}), nil
 }

@@ -36,17 +36,21 @@ func TestTheIncarnationCoversAllThatRuns(t *testing.T) {
 		seen[now] = what
 	}
 	for what, change := range map[string]func(*catalogue.Entry){
-		"a word":        func(e *catalogue.Entry) { e.Argv = append(e.Argv[:1:1], "{p}", "x") },
-		"the probe":     func(e *catalogue.Entry) { e.Probe = []string{b.path("probe")} },
-		"no probe":      func(e *catalogue.Entry) { e.Probe = nil },
-		"the directory": func(e *catalogue.Entry) { e.Dir = "/" },
-		"the variables": func(e *catalogue.Entry) { e.Env = maps.Clone(e.Env); e.Env["LD_PRELOAD"] = "/x" },
-		"a variable":    func(e *catalogue.Entry) { e.Env = map[string]string{"PATH": "/sbin"} },
-		"the timeout":   func(e *catalogue.Entry) { e.Timeout += time.Second },
-		"its probe's":   func(e *catalogue.Entry) { e.ProbeTimeout += time.Second },
-		"the output":    func(e *catalogue.Entry) { e.Output-- },
-		"the class":     func(e *catalogue.Entry) { e.Benign = true },
-		"a parameter":   func(e *catalogue.Entry) { e.Params = map[string]catalogue.Param{"p": anyText(10)} },
+		"a word":            func(e *catalogue.Entry) { e.Argv = append(e.Argv[:1:1], "{p}", "x") },
+		"the probe":         func(e *catalogue.Entry) { e.Probe = []string{b.path("probe")} },
+		"no probe":          func(e *catalogue.Entry) { e.Probe = nil },
+		"the directory":     func(e *catalogue.Entry) { e.Dir = "/" },
+		"the variables":     func(e *catalogue.Entry) { e.Env = maps.Clone(e.Env); e.Env["LD_PRELOAD"] = "/x" },
+		"a variable":        func(e *catalogue.Entry) { e.Env = map[string]string{"PATH": "/sbin"} },
+		"the timeout":       func(e *catalogue.Entry) { e.Timeout += time.Second },
+		"its probe's":       func(e *catalogue.Entry) { e.ProbeTimeout += time.Second },
+		"the output":        func(e *catalogue.Entry) { e.Output-- },
+		"the class":         func(e *catalogue.Entry) { e.Benign = true },
+		"its statuses":      func(e *catalogue.Entry) { e.ProbeOK = []int{0} },
+		"more statuses":     func(e *catalogue.Entry) { e.ProbeOK = []int{0, 1} },
+		"if its probe says": func(e *catalogue.Entry) { e.BenignIf = true },
+		"the input":         func(e *catalogue.Entry) { e.Input = true },
+		"a parameter":       func(e *catalogue.Entry) { e.Params = map[string]catalogue.Param{"p": anyText(10)} },
 	} {
 		e := original
 		change(&e)

@@ -35,6 +35,16 @@ type answer struct {
 	output []byte
 }
 
+// maxLast bounds a probe's line in a message, in bytes.
+const maxLast = 300
+
+// last is the last line of the output, for a message: where a program says why it failed.
+func (a *answer) last() string {
+	lines := strings.Split(strings.TrimSpace(shown(a.output)), "\n")
+	last := lines[len(lines)-1]
+	return op.Shown(strings.ToValidUTF8(last[:min(len(last), maxLast)], ""))
+}
+
 func (l *look) close() {
 	l.program.close()
 	l.probe.close()
@@ -175,11 +185,17 @@ func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) err
 			WithHint("probe_timeout in gated.yaml says how long it has")
 	case e.signal != 0:
 		return refusal.New(refusal.Unavailable, "the probe of %s was ended by %s", l.target, e.signal)
+	case e.torn != nil: // another process has the pipe, and may still write
+		return refusal.New(refusal.Unavailable, "what the probe of %s prints has no end: %v", l.target, e.torn)
 	case e.printed.dropped > 0:
 		return refusal.New(refusal.Unavailable, "the probe of %s prints more than %d bytes", l.target, l.entry.Output).
 			WithHint("output in gated.yaml is the limit; or let the probe count instead of list")
 	}
 	l.answer = &answer{e.status, e.printed.bytes()}
+	if ok := l.entry.ProbeOK; ok != nil && !slices.Contains(ok, e.status) {
+		return refusal.New(refusal.Unavailable, "the probe of %s ended with exit status %d: %s", l.target, e.status, l.answer.last()).
+			WithHint("nothing is asked and nothing runs, until the probe ends with a status that probe_ok in gated.yaml names")
+	}
 	return nil
 }
 
@@ -218,12 +234,16 @@ func (l *look) observed() op.Observed {
 		o.Facts = append(l.declared(), l.machine()...)
 		return o
 	}
-	o.Fingerprint = l.fingerprint()
+	o.Fingerprint, o.Harmless = l.fingerprint(), l.harmless()
 	o.Facts = append([]op.Fact{{Name: "runs", Text: words(l.argv)}}, l.machine()...)
 	o.Facts = append(o.Facts, l.probed()...)
 	o.Facts = append(o.Facts, op.Fact{Name: "undo", Text: "cannot be undone"})
 	return o
 }
+
+// harmless reports whether the probe of a step's look says that the run loses nothing. A probe that did not end by itself
+// or printed too much made no look.
+func (l *look) harmless() bool { return l.entry.BenignIf && l.answer != nil && l.answer.status == 0 }
 
 // spec is the entry in the list of targets.
 func (l *look) spec() op.Params {
@@ -265,6 +285,9 @@ func (l *look) declared() []op.Fact {
 	if l.entry.Benign {
 		out = append(out, op.Fact{Name: "class", Text: "benign: runs unsigned, says the operator's catalogue"})
 	}
+	if l.entry.BenignIf {
+		out = append(out, op.Fact{Name: "class", Text: "benign if its probe ends with exit status 0: then it runs unsigned, says the operator's catalogue"})
+	}
 	return out
 }
 
@@ -276,6 +299,9 @@ func (l *look) machine() []op.Fact {
 	}
 	out := []op.Fact{{Name: "as", Text: who}, {Name: "in", Text: directory(l.entry)}, {Name: "environment", Text: names(l.entry.Env)}}
 	out = append(out, l.program.facts("program")...)
+	if l.entry.Input {
+		out = append(out, op.Fact{Name: "reads", Text: "on its standard input what the probe says"})
+	}
 	if l.probe != nil {
 		out = append(out, l.probe.facts("probe")...)
 	} else {

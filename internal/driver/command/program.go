@@ -168,7 +168,7 @@ const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F
 const mfdExec = 0x10
 
 // sealedCopy copies a file of at most so many bytes, and returns its length.
-func sealedCopy(f *os.File, most int64) (_ *os.File, n int64, err error) {
+func sealedCopy(f io.Reader, most int64) (_ *os.File, n int64, err error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("gated-command", flags|mfdExec)
 	if errors.Is(err, unix.EINVAL) { // an older kernel

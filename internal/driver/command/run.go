@@ -34,7 +34,8 @@ type job struct {
 	dir     string
 	as      account
 	timeout time.Duration
-	limit   int // bytes of output
+	limit   int           // bytes of output
+	input   *bytes.Reader // what it reads on its standard input; nil is nothing
 }
 
 // ending is the end of a run. At most one of err, cut and signal is set.
@@ -44,6 +45,7 @@ type ending struct {
 	signal  syscall.Signal // the signal that ended it, if gated did not send it
 	status  int            // its exit status
 	printed *capture
+	torn    error // why the end of what it printed is not known; nil if that is whole
 }
 
 // run runs a program until its end, or ends it.
@@ -61,10 +63,10 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 	if err != nil {
 		return ending{err: err, printed: printed}
 	}
-	drained := make(chan struct{})
+	drained := make(chan error, 1)
 	go func() {
-		defer close(drained)
-		_, _ = io.Copy(printed, p.output) // the report says how it ended
+		_, err := io.Copy(printed, p.output)
+		drained <- err
 	}()
 	reported := make(chan report, 1)
 	go func() { reported <- readReport(p.report) }()
@@ -72,7 +74,7 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 	e := d.await(ctx, j, p, warden, reported)
 	_ = warden.Wait() // it has reported all that it had to say
 	defer time.AfterFunc(drainWait, func() { _ = p.output.SetReadDeadline(time.Unix(1, 0)) }).Stop()
-	<-drained
+	e.torn = <-drained
 	if e.printed = printed; err != nil && e.err == nil {
 		e.cut = "was not given its orders: " + err.Error()
 	}
@@ -149,6 +151,17 @@ func (p *pipes) start(j job) (*exec.Cmd, error) {
 		cmd.ExtraFiles = []*os.File{p.wardenOrders, p.wardenReport, r.image, j.program.image}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if j.input != nil {
+		sealed, _, err := sealedCopy(j.input, j.input.Size())
+		if err == nil {
+			defer sealed.Close()
+			_, err = sealed.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its input: %w", err)
+		}
+		cmd.ExtraFiles = append(cmd.ExtraFiles, sealed)
+	}
 	if !j.as.Own { // so that it can open /dev/stderr, which is this pipe
 		if err := p.wardenOutput.Chown(int(j.as.UID), int(j.as.GID)); err != nil {
 			return nil, err

@@ -101,7 +101,7 @@ while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
 	for name, end := range map[string]string{"at its end": "exit 0\n", "when it is ended": "while :; do sleep 1000; done\n"} {
 		t.Run(name, func(t *testing.T) {
 			_ = os.Remove(b.path("work", "pids"))
-			_, err := b.does(leave+end, func(e *catalogue.Entry) { e.Timeout = 3 * time.Second })
+			_, err := b.does(leave+end, func(e *catalogue.Entry) { e.Timeout = 10 * time.Second })
 			require.Equal(t, end != "exit 0\n", driver.IsUnknown(err), "%v", err)
 			text := must.Get(os.ReadFile(b.path("work", "pids")))(t)
 			pids := strings.Fields(string(text))

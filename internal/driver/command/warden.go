@@ -26,7 +26,7 @@ const (
 	ordersFD = 3
 	reportFD = 4
 	imageFD  = 5 // of the file that the kernel executes
-	scriptFD = 6
+	scriptFD = 6 // or the input, if the program is no script
 )
 
 // highFD is the descriptor of the image while the child is made. It is above all descriptors
@@ -52,6 +52,7 @@ type orders struct {
 	GID    uint32
 	Groups []uint32
 	Script bool
+	Input  bool  // the last descriptor is the program's standard input
 	Grace  int64 // ms
 }
 
@@ -67,7 +68,7 @@ type report struct {
 // kernel would make from the #! line, but with the copies.
 func ordersOf(j job, grace time.Duration) orders {
 	o := orders{Argv: j.argv, Env: []string{}, Dir: j.dir, Switch: !j.as.Own, UID: j.as.UID, GID: j.as.GID, Groups: j.as.Groups,
-		Grace: grace.Milliseconds()}
+		Input: j.input != nil, Grace: grace.Milliseconds()}
 	if o.Dir == "" {
 		o.Dir = "/"
 	}
@@ -158,11 +159,11 @@ func (o orders) start() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the program's copy: %w", err)
 	}
-	null, err := os.Open(os.DevNull)
+	input, err := o.input()
 	if err != nil {
 		return 0, err
 	}
-	files := []uintptr{null.Fd(), 1, 1}
+	files := []uintptr{input, 1, 1}
 	if o.Script {
 		files = append(files, scriptFD)
 	}
@@ -176,6 +177,18 @@ func (o orders) start() (int, error) {
 		return 0, fmt.Errorf("start in %s: %w", o.Dir, err)
 	}
 	return pid, nil
+}
+
+// input returns the descriptor of the program's standard input: a sealed copy of its own, or /dev/null.
+func (o orders) input() (uintptr, error) {
+	switch {
+	case o.Input && o.Script:
+		return scriptFD + 1, nil
+	case o.Input:
+		return scriptFD, nil
+	}
+	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return uintptr(fd), err
 }
 
 // attend waits for the end of the child, and ends it if the daemon orders that.

@@ -57,7 +57,7 @@ func (b *bench) give(path string) {
 }
 
 func (b *bench) driver() *command.Driver {
-	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: time.Second})
+	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: 5 * time.Second})
 }
 
 func (b *bench) path(elem ...string) string {

@@ -105,7 +105,7 @@ func TestEachRequestOnceAndInTime(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "DELETE"} {
 			api.timeout = time.Minute
 			if where != "dropped" {
-				api.timeout = 100 * time.Millisecond
+				api.timeout = time.Second
 			}
 			_, err := api.send(t.Context(), method, "/x", nil)
 			require.Error(t, err)

@@ -81,6 +81,8 @@ func Describe(l authz.Listed) string {
 	parts := []string{l.String()}
 	switch {
 	case l.CA: // String says that
+	case l.Passkey != "":
+		parts = append(parts, "passkey of "+l.Passkey)
 	case l.Software:
 		parts = append(parts, "software key")
 	default:

@@ -117,6 +117,7 @@ func entry(m strictyaml.Value) catalogue.Entry {
 	if v := m.Get("output"); v.Present() {
 		e.Output = int(v.Int(catalogue.MinOutput, catalogue.MaxOutput))
 	}
+	probing(m, &e)
 	fault, inProbe := e.Check()
 	if fault == nil || !m.Sound() {
 		return e
@@ -130,6 +131,38 @@ func entry(m strictyaml.Value) catalogue.Entry {
 	}
 	at.Fail("%s", fault.Why)
 	return e
+}
+
+// probing reads what an entry makes of its probe beside showing it.
+func probing(m strictyaml.Value, e *catalogue.Entry) {
+	ok, input := m.Get("probe_ok"), m.Get("input")
+	for _, v := range ok.List() {
+		status := int(v.Int(0, catalogue.MaxStatus))
+		if slices.Contains(e.ProbeOK, status) {
+			v.Fail("the exit status %d is there twice", status)
+		}
+		e.ProbeOK = append(e.ProbeOK, status)
+	}
+	if ok.IsList() && len(e.ProbeOK) == 0 {
+		ok.Fail("the list is empty")
+	}
+	e.Input = input.Present() && input.OneOf("probe") != ""
+	benignIf := m.Get("benign_if")
+	if benignIf.Present() {
+		benignIf.Need("probe_exit").Int(0, 0)
+		e.BenignIf = true
+		if e.ProbeOK == nil {
+			e.ProbeOK = []int{0, 1} // 1 is for a run that has to be signed; what else there is means that the probe failed
+		}
+		if e.Benign {
+			benignIf.Fail("the entry is benign whatever its probe says")
+		}
+	}
+	for name, v := range map[string]strictyaml.Value{"probe_ok": ok, "input": input, "benign_if": benignIf} {
+		if v.Present() && e.Probe == nil {
+			v.Fail("%s is about the probe, and there is none", name)
+		}
+	}
 }
 
 func params(m strictyaml.Value) map[string]catalogue.Param {
@@ -170,8 +203,8 @@ func param(m strictyaml.Value) catalogue.Param {
 }
 
 // allowed returns for the policy: the commands that guests may run, sorted; the patterns of those that are not for all
-// guests; and the commands that lose nothing, sorted.
-func (c Config) allowed() (names []string, guests map[string][]string, benign []string) {
+// guests; the commands that lose nothing, sorted; and those whose probe may say so, sorted.
+func (c Config) allowed() (names []string, guests map[string][]string, benign, benignIf []string) {
 	names = []string{}
 	for k, command := range c.Local.Commands {
 		names = append(names, k)
@@ -186,8 +219,12 @@ func (c Config) allowed() (names []string, guests map[string][]string, benign []
 		if e.Benign {
 			benign = append(benign, k)
 		}
+		if e.BenignIf {
+			benignIf = append(benignIf, k)
+		}
 	}
 	slices.Sort(names)
 	slices.Sort(benign)
-	return names, guests, benign
+	slices.Sort(benignIf)
+	return names, guests, benign, benignIf
 }

@@ -26,6 +26,8 @@ commands:
     timeout: 30s
     probe_timeout: 5s
     output: 4096
+    probe_ok: [0, 3]
+    input: probe
     params:
       db: {type: string, pattern: "[a-z]+", max: 63}
   tidy:
@@ -37,12 +39,16 @@ commands:
       where: {type: path, below: /srv}
       yes: {type: bool}
   again: {argv: [/bin/true], benign: true}
+  plan: {argv: [/bin/true], probe: [/bin/false], benign_if: {probe_exit: 0}}
 `)))(t)
 	require.Equal(t, []string{"again", "tidy"}, c.Policy.Benign)
-	require.Len(t, c.Commands, 3)
+	require.Equal(t, []string{"plan"}, c.Policy.BenignIf)
+	require.True(t, c.Commands["plan"].BenignIf)
+	require.Equal(t, []int{0, 1}, c.Commands["plan"].ProbeOK)
+	require.Len(t, c.Commands, 4)
 	require.Equal(t, catalogue.Entry{InsteadOf: []steer.Pattern{must.Get(steer.ParsePattern("dropdb *"))(t), must.Get(steer.ParsePattern("psql * -c DROP* {db}"))(t)},
 		Argv: []string{"/usr/bin/dropdb", "--", "{db}"}, Probe: []string{"/usr/local/bin/size", "{db}", "{{}}"},
-		Dir: "/srv", Env: map[string]string{"PGHOST": "/run/pg"}, User: "101", Timeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, Output: 4096,
+		Dir: "/srv", Env: map[string]string{"PGHOST": "/run/pg"}, User: "101", Timeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, Output: 4096, ProbeOK: []int{0, 3}, Input: true,
 		Params: map[string]catalogue.Param{"db": {Type: catalogue.String, Pattern: "[a-z]+", Max: 63}}}, c.Commands["drop"])
 	require.Equal(t, catalogue.Entry{Argv: []string{"/bin/true"}, Env: map[string]string{}, Params: map[string]catalogue.Param{},
 		Timeout: catalogue.DefaultTimeout, ProbeTimeout: catalogue.DefaultProbeTimeout, Output: catalogue.MaxOutput, Benign: true}, c.Commands["again"])
@@ -77,6 +83,19 @@ func TestCommandsRefusals(t *testing.T) {
 		"x: {argv: [/bin/x], shell: true}":                                               "unknown key shell",
 		"x: {argv: [/bin/x], timeout: 51m}":                                              "51m is outside 1s to 50m",
 		"x: {argv: [/bin/x], output: 65537}":                                             "output is 65537, outside 256 to 65536",
+		"x: {argv: [/bin/x], probe_ok: [0]}":                                             "f:3:33: probe_ok is about the probe, and there is none",
+		"x: {argv: [/bin/x], input: probe}":                                              "f:3:30: input is about the probe, and there is none",
+		"x: {argv: [/bin/x], probe: [/bin/y], input: file}":                              `"file" is none of probe`,
+		"x: {argv: [/bin/x], probe: [/bin/y], probe_ok: []}":                             "the list is empty",
+		"x: {argv: [/bin/x], probe: [/bin/y], probe_ok: [0, 0]}":                         "the exit status 0 is there twice",
+		"x: {argv: [/bin/x], probe: [/bin/y], probe_ok: [256]}":                          "outside 0 to 255",
+		"x: {argv: [/bin/x], probe: [/bin/y], probe_ok: 0}":                              "probe_ok is not a list",
+		"x: {argv: [/bin/x], benign_if: {probe_exit: 0}}":                                "benign_if is about the probe, and there is none",
+		"x: {argv: [/bin/x], probe: [/bin/y], benign_if: {probe_exit: 1}}":               "probe_exit is 1, outside 0 to 0",
+		"x: {argv: [/bin/x], probe: [/bin/y], benign_if: {}}":                            "probe_exit is missing",
+		"x: {argv: [/bin/x], probe: [/bin/y], benign_if: true}":                          "benign_if is not a map",
+		"x: {argv: [/bin/x], probe: [/bin/y], benign_if: {probe_exit: 0, output: x}}":    "unknown key output",
+		"x: {argv: [/bin/x], probe: [/bin/y], benign: true, benign_if: {probe_exit: 0}}": "the entry is benign whatever its probe says",
 		"x: {argv: [/bin/x], dir: srv}":                                                  `"srv" is not an absolute path`,
 		"x: {argv: [/bin/x], env: {a-b: a}}":                                             `"a-b" is not a variable's name`,
 		"x: {argv: [/bin/x], user: a/b}":                                                 `"a/b" is not a name`,

@@ -42,16 +42,17 @@ type Config struct {
 	HasLocal  bool     // the file has the section local; see GuestBackends
 	NewGuests string   `yaml:"new_guests"` // one of GuestBackends, for new guests
 
-	Desired Desired       `yaml:"desired"`
-	Hub     *Hub          `yaml:"hub"`   // nil means none
-	Store   *Store        `yaml:"store"` // nil means that the gate lives on this host alone
-	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
-	Limits  Limits        `yaml:"limits"`
-	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on at the same time
-	Canary  Canary        `yaml:"canary"`
-	Log     Log           `yaml:"log"`
-	Monitor Monitor       `yaml:"monitor"`
-	Unseen  bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved that the daemon cannot see
+	Desired   Desired       `yaml:"desired"`
+	Hub       *Hub          `yaml:"hub"`   // nil means none
+	Store     *Store        `yaml:"store"` // nil means that the gate lives on this host alone
+	Policy    policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
+	Limits    Limits        `yaml:"limits"`
+	Workers   int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on at the same time
+	Canary    Canary        `yaml:"canary"`
+	Log       Log           `yaml:"log"`
+	Monitor   Monitor       `yaml:"monitor"`
+	Retention Retention     `yaml:"retention"`
+	Unseen    bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved that the daemon cannot see
 
 	// Commands is the operator's catalogue of commands; nil means no command driver.
 	Commands map[string]catalogue.Entry
@@ -111,6 +112,12 @@ type Canary struct {
 	Floor     int `yaml:"floor" is:"int 5 50" or:"20"`         // smaller differences, in percentage points, are noise
 }
 
+// Retention says when records that ended leave the database for segment files.
+type Retention struct {
+	After   time.Duration `yaml:"after" is:"time 24h 87840h"` // since the end of a job; 0 means that nothing leaves
+	Archive string        `yaml:"archive" is:"path"`          // the directory of the files; empty means DIR/archive
+}
+
 // Log says how the daemon writes its own log to standard error.
 type Log struct {
 	// auto is journal if standard error is connected to systemd's journal, else text.
@@ -122,6 +129,8 @@ type Log struct {
 type Monitor struct {
 	// BackupOlder is how old the newest verified backup may be; 0 means that backups are not watched.
 	BackupOlder time.Duration `yaml:"backup_older" is:"time 1m 8784h"`
+	// DrillOlder is how old the newest signed drill may be; 0 means that drills are not watched.
+	DrillOlder time.Duration `yaml:"drill_older" is:"time 1m 8784h"`
 }
 
 // Store says where the gate's ledger is, so that a daemon on another host can go on with the gate.
@@ -218,8 +227,10 @@ func Parse(file string, b []byte) (Config, error) {
 	fill(m, reflect.ValueOf(&c).Elem())
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
 	c.Policy = tightened(file, m.Get("policy"))
+	c.Policy.Passkeys = passkeys(m.Get("passkeys"))
+	c.Policy.People = c.people(m.Get("people"))
 	c.Commands = entries(m.Get("commands"))
-	c.Policy.Commands, c.Policy.CommandGuests, c.Policy.Benign = c.allowed()
+	c.Policy.Commands, c.Policy.CommandGuests, c.Policy.Benign, c.Policy.BenignIf = c.allowed()
 	if m.Sound() {
 		c.together(m)
 	}
@@ -260,6 +271,9 @@ func (c *Config) together(m strictyaml.Value) {
 		c.Proxmox.together(m.Get("proxmox"))
 	}
 	if c.Store != nil {
+		if c.Retention.After > 0 {
+			m.Get("retention").Get("after").Fail("a gate with a ledger archives nothing: segment files are on one host, and another member could not prove what is in them; take after out, or store")
+		}
 		c.movable(m.Get("store"))
 		c.Store.together(m.Get("store"))
 	}

@@ -55,7 +55,8 @@ limits: {workers: 9, journal_quota: 7, snapshots_per_guest: 5, keep_free: 3, res
 reservations: {unseen: allow}
 canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 log: {format: json, level: debug}
-monitor: {backup_older: 26h}
+monitor: {backup_older: 26h, drill_older: 2160h}
+retention: {after: 24h, archive: /srv/archive}
 `)))(t)
 	require.Equal(t, config.Config{
 		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
@@ -71,7 +72,8 @@ monitor: {backup_older: 26h}
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, RejectHolds: 2 * time.Hour, Commands: []string{"db", "web"}},
 		Limits:  config.Limits{JournalQuota: 7 << 20, Snapshots: 5, KeepFree: 3 << 20},
 		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},
-		Log: config.Log{Format: "json", Level: "debug"}, Monitor: config.Monitor{BackupOlder: 26 * time.Hour},
+		Log: config.Log{Format: "json", Level: "debug"}, Monitor: config.Monitor{BackupOlder: 26 * time.Hour, DrillOlder: 90 * 24 * time.Hour},
+		Retention: config.Retention{After: 24 * time.Hour, Archive: "/srv/archive"},
 	}, c)
 }
 
@@ -135,6 +137,8 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\nlimits: {journal_quota: 1048577}":                        "f:2:25: journal_quota is 1048577, outside 1 to 1048576",
 		"host: h\nlimits: {snapshots_per_guest: 0}":                        "f:2:31: snapshots_per_guest is 0, outside 1 to 10000",
 		"host: h\nlimits: {snapshots_per_guest: 10001}":                    "f:2:31: snapshots_per_guest is 10001, outside 1 to 10000",
+		"host: h\nretention: {after: 23h}":                                 "f:2:20: 23h is outside 24h to 87840h",
+		"host: h\nretention: {archive: x}":                                 `f:2:22: "x" is not an absolute path`,
 		"host: h\nlimits: {keep_free: -1}":                                 "f:2:21: keep_free is -1, outside 0 to 1048576",
 		"host: h\nlimits: {keep_free: 1048577}":                            "f:2:21: keep_free is 1048577, outside 0 to 1048576",
 		"host: h\nlimits: {reserve: -1}":                                   "f:2:19: reserve is -1, outside 0 to 65536",
@@ -200,7 +204,7 @@ func TestRenderRoundTrips(t *testing.T) {
 // the paths, accounts and commands that are examples.
 func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	b := must.Get(config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"}))(t)
-	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_-]+:)`).ReplaceAllString(string(b), "$1")
+	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?(?:[a-z_-]+|[a-z]+@example.com):)`).ReplaceAllString(string(b), "$1")
 	before, rest, _ := strings.Cut(all, "\nhub:\n")
 	section, after, _ := strings.Cut(rest, "\n\n")
 	hub := must.Get(config.Parse("gated.yaml", []byte("host: h\nhub:\n"+section+"\n")))(t)
@@ -244,9 +248,17 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Len(t, c.Policy.Rules, 3)
 	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
 	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
+	require.Equal(t, op.Passkeys{Origins: []string{"https://console.example.com"}}, c.Policy.Passkeys)
+	want.Policy.Passkeys = c.Policy.Passkeys // an example: no passkey counts by default
+	require.Equal(t, policy.People{"alice@example.com": {{UID: 1000}}, "bob@example.com": {{UID: 1001}, {UID: 2001}}}, c.Policy.People)
+	want.Policy.People = c.Policy.People
+	require.Equal(t, &policy.BreakGlass{Where: c.Policy.BreakGlass.Where, Ops: []string{"guest.stop", "guest.destroy"}, Threshold: 1, Delay: 15 * time.Minute, AtMost: 2}, c.Policy.BreakGlass)
+	want.Policy.BreakGlass = c.Policy.BreakGlass // an example: there is none by default
 	want.RevocationFile = "/var/lib/my gated/revoked"
-	want.Monitor.BackupOlder = 26 * time.Hour                   // an example: backups are not watched by default
-	want.Limits.KeepFree, want.Limits.Reserve = 256<<20, 64<<20 // the most that is ever the default
+	want.Monitor.BackupOlder = 26 * time.Hour                                                           // an example: backups are not watched by default
+	want.Monitor.DrillOlder = 90 * 24 * time.Hour                                                       // as drills
+	want.Retention = config.Retention{After: 90 * 24 * time.Hour, Archive: "/var/lib/my gated/archive"} // an example: nothing leaves by default
+	want.Limits.KeepFree, want.Limits.Reserve = 256<<20, 64<<20                                         // the most that is ever the default
 	require.Equal(t, want, c)
 	for i, line := range strings.Split(string(b), "\n") {
 		require.LessOrEqual(t, len(line), 110, "line %d", i+1)

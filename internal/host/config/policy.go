@@ -27,6 +27,9 @@ func tightened(file string, m strictyaml.Value) policy.Policy {
 		line, _ := v.At()
 		p.Rules = append(p.Rules, asked(v.Named("the rule"), p.MaxValidity, fmt.Sprintf("%s:%d", filepath.Base(file), line)))
 	}
+	if v := m.Get("break_glass"); v.Present() {
+		p.BreakGlass = breakGlass(v, p.MaxValidity, filepath.Base(file))
+	}
 	if !m.Sound() {
 		return p
 	}
@@ -37,7 +40,23 @@ func tightened(file string, m strictyaml.Value) policy.Policy {
 		}
 		at.Fail("%s", f.Why)
 	}
+	if f := p.BreakGlass.Fault(p); f != nil {
+		m.Get("break_glass").Get(f.Key).Fail("%s", f.Why)
+	}
 	return p
+}
+
+// breakGlass reads the way without operators. Each key has to be there, because no value suits every gate.
+func breakGlass(m strictyaml.Value, longest time.Duration, file string) *policy.BreakGlass {
+	line, _ := m.At()
+	b := &policy.BreakGlass{Where: fmt.Sprintf("%s:%d", file, line),
+		Threshold: int(m.Need("threshold").Int(1, policy.MaxThreshold)),
+		Delay:     m.Need("delay").Duration(0, policy.MinDelay, longest),
+		AtMost:    int(m.Need("at_most").Int(1, policy.MaxIncidents))}
+	for _, e := range m.Need("ops").List() {
+		b.Ops = append(b.Ops, said(e))
+	}
+	return b
 }
 
 // roles reads the names of this gate's own roles.
@@ -83,6 +102,10 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 	if v := m.Get("batch"); v.Present() {
 		r.Single = v.OneOf("allow", "refuse") == "refuse"
 	}
+	if v := m.Get("passkeys"); v.Present() {
+		r.NoPasskey = v.OneOf("allow", "refuse") == "refuse"
+	}
+	r.Apart = m.Get("not_requester").Present() && m.Get("not_requester").Bool()
 	if v := m.Get("window"); v.Present() {
 		w, err := op.ParseWindow(v.Text())
 		if err != nil {

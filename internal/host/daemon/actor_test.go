@@ -240,7 +240,7 @@ func (a *actor) cannot(code refusal.Code, format string, args ...any) string {
 	a.w.t.Helper()
 	a.begin(format, args...)
 	line := a.line()
-	require.True(a.w.t, strings.HasPrefix(line, "error "+string(code)+" "), line)
+	require.True(a.w.t, strings.HasPrefix(line, "error "+string(code)+" "), "%s: %s", fmt.Sprintf(format, args...), line)
 	return line
 }
 

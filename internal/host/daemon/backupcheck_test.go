@@ -33,7 +33,7 @@ func TestCheckBackup(t *testing.T) {
 	for _, path := range []string{alone, wal, w.database()} {
 		before := tree(t, filepath.Dir(path))
 		var told int64
-		r := must.Get(life.CheckBackup(t.Context(), path, func(n int64) { told = n }))(t)
+		r := must.Get(life.CheckBackup(t.Context(), path, "", func(n int64) { told = n }))(t)
 		info := must.Get(os.Stat(path))(t)
 		require.Equal(t, life.BackupReport{Bytes: info.Size(), Host: testHost, Gate: made.GateID, Schema: len(life.Migrations()),
 			Entries: r.Entries, Epoch: 1, Checked: r.Checked}, r)
@@ -103,7 +103,7 @@ func TestWhatIsNoBackup(t *testing.T) {
 	for name, c := range w.bad(good) {
 		t.Run(name, func(t *testing.T) {
 			before := tree(t, w.state)
-			_, err := life.CheckBackup(t.Context(), c.file, func(int64) {})
+			_, err := life.CheckBackup(t.Context(), c.file, "", func(int64) {})
 			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)
 			_, err = life.Restore(t.Context(), c.file, w.state)
 			require.Equal(t, c.code, refusal.CodeOf(err), "%v", err)

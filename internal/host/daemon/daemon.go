@@ -15,6 +15,8 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
+	"gated/internal/driver/drill"
+	"gated/internal/driver/incident"
 	"gated/internal/driver/local"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/scope"
@@ -25,10 +27,12 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/metrics"
 	"gated/internal/host/ownlog"
+	"gated/internal/host/retention"
 	"gated/internal/host/service"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/host/unit"
+	"gated/internal/log/archive"
 	"gated/internal/log/canary"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/follow"
@@ -74,6 +78,9 @@ type daemon struct {
 	signersErr  atomic.Pointer[refusal.Refusal] // why the file of signers does not say what is in force, else nil
 	waits       atomic.Pointer[string]          // settings that changed on disk and wait for a start
 	member      *member                         // nil for a gate of this host alone
+	segments    *archive.Dir
+	files       *retention.Files
+	archives    *retention.Keeper // nil if nothing is archived
 }
 
 // atEnd has something ended before everything that was opened before it.
@@ -134,6 +141,8 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, m *mem
 	d.drivers = d.backends.drivers(d.log)
 	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
 	d.drivers.add(scope.New(d.agents.Book, d.member.callers()), d.log)
+	d.drivers.add(drill.New(d.gate.ID()), d.log)
+	d.drivers.add(incident.New(d.gate), d.log)
 	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
 	if !d.member.standsBy() {
 		if err := d.firstEntries(ctx); err != nil {
@@ -189,6 +198,11 @@ func (d *daemon) firstEntries(ctx context.Context) error {
 // newGate loads the clock and makes the gate, without its targets.
 func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error) {
 	o := d.opened
+	if d.member == nil { // a gate with a ledger archives nothing
+		if err := o.Store.Update(ctx, func(tx *store.Tx) error { return retention.CameAt(tx, now()) }); err != nil {
+			return nil, err
+		}
+	}
 	if err := o.Store.View(ctx, func(tx *store.Tx) (err error) {
 		c.Clock, err = nonce.LoadClock(tx, nonce.System)
 		return err
@@ -219,7 +233,12 @@ func (d *daemon) openAgents(ctx context.Context) error {
 // openReconciler makes what runs steps, and what watches the gate.
 func (d *daemon) openReconciler() error {
 	d.canary = d.newCanary()
-	d.events = service.NewLog(d.gate, d.opened.Store)
+	d.segments = life.ArchiveDir(d.opened.Dir.Path(), d.config)
+	d.events = service.NewLog(d.gate, d.opened.Store, d.segments)
+	d.openFiles()
+	if err := d.openArchive(); err != nil {
+		return err
+	}
 	source, err := d.source()
 	if err != nil {
 		return err

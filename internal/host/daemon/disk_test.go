@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/test/must"
+	"gated/internal/test/programs"
 )
 
 // diskProgram tells a child process of these tests, which may mount what it
@@ -24,8 +25,7 @@ const diskProgram = "GATED_TEST_DISK_PROGRAM"
 func buildProgram(t *testing.T) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "gated/cmd/gated").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, programs.Build(program, "gated/cmd/gated"))
 	t.Setenv(diskProgram, program)
 }
 
@@ -109,8 +109,9 @@ func (w *world) program() *served {
 	s.cmd.Stderr = s.log
 	require.NoError(w.t, s.cmd.Start())
 	go func() {
-		s.ended <- s.cmd.Wait()
-		_ = w.notify.SetReadDeadline(time.Unix(1, 0)) // it never gets ready: who waits need not
+		err := s.cmd.Wait()
+		w.tellEnd()
+		s.ended <- err
 	}()
 	return s
 }
@@ -126,8 +127,9 @@ func (w *world) start() *served {
 func (w *world) readyOrNot() bool {
 	w.t.Helper()
 	require.NoError(w.t, w.notify.SetReadDeadline(time.Now().Add(patience)))
-	n, err := w.notify.Read(make([]byte, 512))
-	return err == nil && n > 0
+	buf := make([]byte, 512)
+	n := must.Get(w.notify.Read(buf))(w.t)
+	return string(buf[:n]) != hasEnded
 }
 
 // exit waits for the program's end, and returns its code and what it logged.
@@ -139,6 +141,7 @@ func (s *served) exit() (code int, log string) {
 		require.NoError(s.w.t, s.cmd.Process.Kill())
 		s.w.t.Fatalf("the daemon does not end:\n%s", s.log)
 	}
+	s.w.forget()
 	return s.cmd.ProcessState.ExitCode(), s.log.String()
 }
 

@@ -91,9 +91,10 @@ func (g *forwarding) write(m *groupMember) {
 
 // begin starts both, the first one as the active member, which takes calls then.
 func (g *forwarding) start() {
+	from := len(g.first.log.String())
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
-	g.first.log.await(g.t, 0, "other members' calls are answered")
+	g.first.log.await(g.t, from, "other members' calls are answered")
 }
 
 // who is the caller of this test on a member's socket.
@@ -181,6 +182,7 @@ func TestATakeoverTurnsTheWayAround(t *testing.T) {
 
 func TestAnActiveMemberThatIsGoneIsNamed(t *testing.T) {
 	g := newForwarding(t)
+	g.first.leases("30s") // the standby takes over after that
 	g.start()
 	g.first.end()
 	_, err := g.second.client.Submit(t.Context(), ask("guest.create", "web"), "")

@@ -13,12 +13,12 @@ import (
 
 // checkNames are the checks by the names that status has for them. All else is about single targets.
 var checkNames = map[string]string{"audit log": "audit_log", "revoked keys": "revoked_keys", "rule": "rules", "clock": "clock",
-	"journal": "journal", "disk": "disk", "settings": "settings", "signers": "signers", "agents": "agents", "canary": "canary",
-	"backup": "backup", "database": "database", "state": "state", "sets of the hub": "hub", "relayed operations": "hub",
+	"journal": "journal", "disk": "disk", "settings": "settings", "signers": "signers", "agents": "agents", "archive": "archive", "canary": "canary",
+	"backup": "backup", "drill": "drill", "incidents": "incidents", "database": "database", "state": "state", "sets of the hub": "hub", "relayed operations": "hub",
 	"reports to the hub": "hub", "member": "member", "other members": "member", "certificate": "certificate"}
 
-// badChecks are those without which the gate cannot decide, or must not be believed.
-var badChecks = []string{"audit_log", "database", "journal", "state"}
+// badChecks are those without which the gate cannot decide, or must not be believed, and the open incidents of break-glass.
+var badChecks = []string{"audit_log", "database", "incidents", "journal", "state"}
 
 // checkOf returns the name of the check that an item of status belongs to.
 func checkOf(item string) string {
@@ -46,6 +46,8 @@ func (d *daemon) checks(ctx context.Context) ([]api.HealthCheck, looked, error) 
 		items[len(items)-1] = api.Health{Name: "database", Detail: "cannot be read: " + refusal.As(err).Detail}
 	} else {
 		items = append(items, d.backupHealth(l.backups)...)
+		items = append(items, d.drillHealth(l.drills)...)
+		items = append(items, d.incidentHealth(l.open)...)
 	}
 	return checksOf(items), l, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -281,14 +280,12 @@ func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err e
 			if err != nil {
 				return err
 			}
-			trusted, err := audit.Newest(tx, audit.Trusted)
+			newest, err := audit.Newest(tx, audit.Started, audit.Trusted)
 			if err != nil {
 				return err
 			}
 			m.note(started)
-			if trusted.Seq > started.Seq {
-				m.note(trusted)
-			}
+			m.note(newest)
 			m.read = head.Seq
 		}
 		for {
@@ -297,7 +294,7 @@ func (m *member) look(ctx context.Context, s *store.Store) (jobs []string, err e
 				return err
 			}
 			for _, e := range entries {
-				if e.Job != "" && !slices.Contains(jobs[max(0, len(jobs)-1):], e.Job) {
+				if e.Job != "" && (len(jobs) == 0 || jobs[len(jobs)-1] != e.Job) {
 					jobs = append(jobs, e.Job)
 				}
 				m.note(e)

@@ -141,7 +141,7 @@ func (m *groupMember) end() {
 	select {
 	case err := <-m.ended:
 		require.NoError(m.t, err, m.log)
-	case <-time.After(patience):
+	case <-time.After(2 * patience):
 		m.t.Fatalf("%s does not end:\n%s", m.name, m.log)
 	}
 }

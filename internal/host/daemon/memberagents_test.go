@@ -140,6 +140,7 @@ func TestAgentsOverATakeover(t *testing.T) {
 // Without the member that decides, a standby names it, and a hook does what it does without a daemon.
 func TestAStandbysAgentsWithoutTheActiveMember(t *testing.T) {
 	g := newForwarding(t)
+	g.first.leases("30s") // the standby takes over after that
 	g.start()
 	dir := g.first.checkout("repo")
 	a := g.second.actor(nil)

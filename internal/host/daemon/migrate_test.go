@@ -150,7 +150,7 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		require.Equal(t, []store.Before{{Path: pre, Version: schema + 1}}, all, "one, of what was there")
 		require.Equal(t, schema, w.schema(pre))
 		require.Equal(t, before, w.bodies(pre))
-		r := must.Get(life.CheckBackup(t.Context(), pre, func(int64) {}))(t)
+		r := must.Get(life.CheckBackup(t.Context(), pre, "", func(int64) {}))(t)
 		require.Equal(t, id, r.Gate)
 
 		back := must.Get(life.Restore(t.Context(), pre, w.state))(t)
@@ -210,7 +210,7 @@ func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
 			r = must.Get(life.Restore(t.Context(), file, w.state))(t)
 			require.Equal(t, signers.SignersKept, r.Trust.Of, "the backup has no list")
 			require.EqualValues(t, 1, r.Trust.Epoch)
-			_, err = life.RestoreWithSigners(t.Context(), file, w.state)
+			_, err = life.RestoreWith(t.Context(), w.state, life.Restoring{File: file, Signers: true})
 			refused(t, err, refusal.BadParams, "without --signers-of-backup")
 		} else {
 			require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 3, Backup: 3, Replaced: 3}, r.Trust)

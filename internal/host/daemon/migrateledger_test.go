@@ -138,7 +138,7 @@ func TestWhatChangesAGateFromOutsideNeedsThatItLeftItsLedger(t *testing.T) {
 	g.first.end()
 	copied := filepath.Join(g.first.dir, "copy.db")
 	require.NoError(t, life.Backup(t.Context(), g.first.state, copied))
-	must.Get(life.CheckBackup(t.Context(), copied, func(int64) {}))(t)
+	must.Get(life.CheckBackup(t.Context(), copied, "", func(int64) {}))(t)
 
 	_, err := life.Restore(t.Context(), copied, g.first.state)
 	require.ErrorIs(t, err, refusal.Conflict)

@@ -137,7 +137,7 @@ func (d *daemon) readSettings() (config.Config, error) {
 func (d *daemon) take(ctx context.Context, c config.Config) error {
 	p := c.Policy
 	p.Commands, p.Benign = d.config.Policy.Commands, d.config.Policy.Benign // the drivers know these
-	p.CommandGuests = d.config.Policy.CommandGuests
+	p.CommandGuests, p.BenignIf = d.config.Policy.CommandGuests, d.config.Policy.BenignIf
 	r := d.revoked
 	if path, required := life.RevocationPath(c, d.opened.Dir.Path()); !r.Is(path, required) {
 		r = r.At(path, required)
@@ -208,6 +208,7 @@ func fixedNames(a, b config.Config) string {
 		{"canary", a.Canary, b.Canary},
 		{"log", a.Log, b.Log},
 		{"monitor", a.Monitor, b.Monitor},
+		{"retention", a.Retention, b.Retention},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {
 			out = append(out, s.name)
@@ -297,16 +298,24 @@ func (d *daemon) signersHealth() api.Health {
 	}
 	trust := d.gate.Trust()
 	h := api.Health{Name: "signers", OK: true, Detail: fmt.Sprintf("epoch %d", d.gate.Epoch())}
-	if trust.Blocked() == nil && len(trust.Could(op.Operational, op.TouchNone, d.gate.Moment().Now)) == 0 {
+	if trust.Blocked() == nil && len(d.could(trust, op.Operational, op.TouchNone, false)) == 0 {
 		h.OK = false
 		h.Detail += "; nobody could sign as operational: no key for it is listed, valid now and not revoked, so what is destructive " +
 			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt FILE"
+		if len(trust.Could(op.Operational, op.TouchNone, false, d.gate.Moment().Now)) > 0 {
+			h.Detail += "; or until passkeys.origins of gated.yaml names a page, because only passkeys are listed for it"
+		}
 	}
 	if who := signers.SoftwareSigners(trust.Signers()); len(who) > 0 {
 		h.Detail += "; destructive steps and rotations are signed with software keys by " + strings.Join(who, ", ") +
 			": any process of theirs could sign. A security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate"
 	}
 	return h
+}
+
+// could returns who could sign by the policy in force: nobody with a passkey if it names no page.
+func (d *daemon) could(trust *authz.Trust, role op.Role, touch op.Touch, noPasskey bool) []string {
+	return trust.Could(role, touch, noPasskey || !d.gate.Policy().Passkeys.Any(), d.gate.Moment().Now)
 }
 
 // revokedHealth says whether the revocation file could be read.
@@ -316,12 +325,14 @@ func (d *daemon) revokedHealth() api.Health {
 
 // unmeetable lists the rules that ask for more people than there are.
 func (d *daemon) unmeetable() []api.Health {
-	at, trust := d.gate.Moment().Now, d.gate.Trust()
+	trust := d.gate.Trust()
 	if trust.Blocked() != nil {
 		return nil // nobody could sign anything, which is said already
 	}
 	var out []api.Health
-	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role, touch op.Touch) []string { return trust.Could(r, touch, at) }) {
+	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role, touch op.Touch, noPasskey bool) []string {
+		return d.could(trust, r, touch, noPasskey)
+	}) {
 		out = append(out, api.Health{Name: "rule", Detail: text})
 	}
 	return out[:min(len(out), maxTroubles)]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // hup has the daemon of this process read its settings again, and waits until
@@ -50,6 +53,28 @@ func TestReload(t *testing.T) {
 	require.Contains(t, fmt.Sprintf("%s", w.bodies(w.database())), fmt.Sprintf(`"0 keys revoked; policy %.12s in force, was %.12s"`, is, was))
 	require.NoError(t, w.approve(w.anew(id)))
 	w.await(id[:len(id)-2])
+	w.haltSound()
+}
+
+// TestReloadOfPasskeys: another page, or synced keys, are another policy, which the log and status name.
+func TestReloadOfPasskeys(t *testing.T) {
+	w := newServing(t)
+	conf := filepath.Join(w.state, "gated.yaml")
+	good := read(t, conf)
+	digests := []string{w.status().Policy}
+	for _, section := range []string{"origins: [https://console.example.com]", "origins: [https://other.example.com]", "origins: [https://other.example.com], synced: allow"} {
+		require.NoError(t, os.WriteFile(conf, []byte(good+"passkeys: {"+section+"}\n"), 0o600))
+		r := must.Get(w.client.Reload(t.Context()))(t)
+		require.Equal(t, []string{"policy"}, r.Changed, section)
+		require.Empty(t, r.Waits, "no start is needed")
+		require.NotContains(t, digests, r.Policy)
+		require.Equal(t, r.Policy, w.status().Policy)
+		require.Contains(t, fmt.Sprintf("%s", w.bodies(w.database())), fmt.Sprintf("policy %.12s in force, was %.12s", r.Policy, digests[len(digests)-1]))
+		digests = append(digests, r.Policy)
+	}
+	require.NoError(t, os.WriteFile(conf, []byte(good+"passkeys: {origins: [http://console.example.com]}\n"), 0o600))
+	must.Fail(w.client.Reload(t.Context()))(t, refusal.Malformed)
+	require.Equal(t, digests[len(digests)-1], w.status().Policy, "what was in force stays")
 	w.haltSound()
 }
 
@@ -101,6 +126,9 @@ func (w *world) anew(id string) string {
 // with nothing.
 func TestReloadWhileItStops(t *testing.T) {
 	w := newInitialised(t)
+	late := make(chan os.Signal, 1) // for a signal that comes when the daemon has stopped
+	signal.Notify(late, syscall.SIGHUP)
+	defer signal.Stop(late)
 	for range 5 {
 		w.serve()
 		for range 3 {

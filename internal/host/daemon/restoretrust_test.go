@@ -76,7 +76,7 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 		w.halt()
 	}
 
-	r := must.Get(life.RestoreWithSigners(t.Context(), file, w.state))(t)
+	r := must.Get(life.RestoreWith(t.Context(), w.state, life.Restoring{File: file, Signers: true}))(t)
 	require.Equal(t, signers.SignersTaken, r.Trust.Of)
 	require.EqualValues(t, 3, r.Trust.Epoch, "above both")
 	require.Contains(t, r.Trust.Changes[0], "+ alice@example.com")
@@ -108,13 +108,13 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 
 	r := must.Get(life.Restore(t.Context(), second, w.state))(t)
 	require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 2, Backup: 2, Replaced: 2}, r.Trust)
-	r = must.Get(life.RestoreWithSigners(t.Context(), second, w.state))(t)
+	r = must.Get(life.RestoreWith(t.Context(), w.state, life.Restoring{File: second, Signers: true}))(t)
 	require.Equal(t, signers.SignersSame, r.Trust.Of, "asking for what is in force changes nothing")
 	require.Len(t, w.history(), 2)
 
 	// Nobody knows better than the backup; then the list that came after it.
 	w.loseDatabases()
-	r = must.Get(life.RestoreWithSigners(t.Context(), first, w.state))(t)
+	r = must.Get(life.RestoreWith(t.Context(), w.state, life.Restoring{File: first, Signers: true}))(t)
 	require.Equal(t, signers.RestoredTrust{Of: signers.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
 	require.Empty(t, r.Kept)
 	require.Equal(t, later, read(t, r.KeptSigners))
@@ -145,7 +145,7 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	without := w.backup("without alice")
 	w.halt()
 	w.loseDatabases()
-	must.Get(life.RestoreWithSigners(t.Context(), first, w.state))(t)
+	must.Get(life.RestoreWith(t.Context(), w.state, life.Restoring{File: first, Signers: true}))(t)
 	w.serve()
 	inForce := w.replace(2, w.person("dave"), bob, alice)
 	w.halt()
@@ -173,7 +173,7 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		r.asks("not believed", "cannot be read")
 		require.NoError(t, os.WriteFile(r.signers(), []byte(later), 0o600))
 
-		got := must.Get(life.RestoreWithSigners(t.Context(), r.file, r.state))(t)
+		got := must.Get(life.RestoreWith(t.Context(), r.state, life.Restoring{File: r.file, Signers: true}))(t)
 		require.Equal(t, signers.SignersUnknown, got.Trust.Of)
 		require.NotEmpty(t, got.Trust.Why)
 		require.EqualValues(t, 1, got.Trust.Epoch)

@@ -11,6 +11,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/refusal"
+	"gated/internal/host/life"
 	"gated/internal/test/must"
 )
 
@@ -239,6 +240,27 @@ func TestRulesThatCannotBeMetShow(t *testing.T) {
 	require.Contains(t, h.Detail, "needs 2")
 	require.Contains(t, w.health("signers").Detail, "software keys by alice@example.com")
 	w.halt()
+}
+
+// onlyPasskeys lists a passkey of console.example.com.
+const onlyPasskeys = `pam@example.com namespaces="operational@gated" sk-ecdsa-sha2-nistp256@openssh.com AAAAInNrLWVjZHNhLXNoYTItbmlzdHAyNTZAb3BlbnNzaC5jb20AAAAIbmlzdHAyNTYAAABBBCi8ZlxDNCsd0ohIO/WwkWwGVkBHuzxTm9a9AnlrNtEBTx90rU7pCuFsaTa2dzxiFHRPneCNN4Q5ZIm8aAXKEfYAAAATY29uc29sZS5leGFtcGxlLmNvbQ==
+`
+
+// TestStatusSaysThatOnlyPasskeysAreListed where no page is configured, and no rule could be met by them.
+func TestStatusSaysThatOnlyPasskeysAreListed(t *testing.T) {
+	w := newInitialised(t)
+	list := w.file("list", onlyPasskeys)
+	must.Get(life.AdoptSigners(t.Context(), w.state, list, agreed))(t)
+	w.config("policy:\n  rules:\n    - {op: guest.destroy, threshold: 1}\n")
+	w.serve()
+	h := w.health("signers")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "passkeys.origins of gated.yaml names a page")
+	require.Contains(t, w.health("rule").Detail, "needs 1 in the role operational, and 0 could sign")
+	w.config("passkeys: {origins: [https://console.example.com]}\n")
+	must.Get(w.client.Reload(t.Context()))(t)
+	require.True(t, w.health("signers").OK)
+	w.haltSound()
 }
 
 // TestStatusSaysThatNobodyCouldSign: no key is left that counts.

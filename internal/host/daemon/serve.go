@@ -23,7 +23,6 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/host/ownlog"
 	"gated/internal/host/server"
-	"gated/internal/host/service"
 	"gated/internal/host/systemd"
 	"gated/internal/host/unit"
 	"gated/internal/log/audit"
@@ -180,7 +179,7 @@ type part struct {
 
 func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 	answers := d.server()
-	return slices.Concat(d.hubParts(), d.member.parts(answers), []part{
+	return slices.Concat(d.hubParts(), d.member.parts(answers), d.archiveParts(), []part{
 		{"the server", func(ctx context.Context) error { return answers.Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
@@ -212,6 +211,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
+	var waited *time.Timer
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
 		d.member.serves()
 		d.tell(systemd.Ready)
@@ -219,22 +219,35 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	}, func() {
 		d.tell(systemd.Stopping)
 		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
+		waited = time.AfterFunc(doubtGrace, d.opened.Store.StopWaiting)
 	})
+	waited.Stop()
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastEntry)
-	defer done()
-	told := d.gate.Log(last, audit.Entry{Kind: audit.Stopped})
+	told := d.tellStop(ctx)
 	d.tellRest(context.WithoutCancel(ctx))
-	if ctx.Err() != nil && (errors.Is(told, refusal.Unavailable) || last.Err() != nil) {
-		// Asked for, as on a full disk, or behind a group of the ledger that is in doubt. To end without that entry is as good as kill -9.
-		d.log.Warn("the audit log could not be told of the stop", "error", told)
-		told = nil
-	}
 	return errors.Join(failed, told)
 }
 
-// lastEntry is how long the entry of the stop may take: a group in doubt ends only when the store closes, which comes after.
+// tellStop writes the last entry. A stop that was asked for does not fail without it.
+func (d *daemon) tellStop(ctx context.Context) error {
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastEntry)
+	defer done()
+	defer context.AfterFunc(last, d.opened.Store.StopWaiting)() // the entry itself may be in doubt, and then its context ends no wait
+	err := d.gate.Log(last, audit.Entry{Kind: audit.Stopped})
+	if err != nil && ctx.Err() != nil && (errors.Is(err, refusal.Unavailable) || last.Err() != nil) {
+		// As on a full disk, or behind a group of the ledger that is in doubt. To end without that entry is as good as kill -9.
+		d.log.Warn("the audit log could not be told of the stop", "error", err)
+		return nil
+	}
+	return err
+}
+
+// lastEntry is how long the entry of the stop may take.
 const lastEntry = 5 * time.Second
+
+// doubtGrace is how long a stop waits for a ledger that does not say if a group is kept. A step that has begun may end
+// first (reconcile.DefaultStopGrace). Then the next start finds out, as after kill -9.
+const doubtGrace = 25 * time.Second
 
 // stopDeadline is how long the parts may take to end. It is more than calls and
 // steps that are under way may take (server.Limits.Drain, reconcile.DefaultStopGrace),
@@ -352,48 +365,6 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 		case <-sooner:
 		}
 	}
-}
-
-// server returns the socket's server over this daemon.
-func (d *daemon) server() *server.Server {
-	g, guests := d.gate, d.backends.guests
-	backups := service.NewBackup(g, d.opened.Store, d.opened.Dir.Path(), d.log)
-	c := server.Config{
-		Gate:   g,
-		Held:   d.reconciler().HeldBack,
-		Guests: service.NewGuests(g, guests),
-		Log:    d.events,
-		Waits:  service.NewWaits(g),
-		Status: d.Status,
-		Health: d.Health, Metrics: d.scrapes.text, Proved: func() { d.metrics.Proved(g.Moment().Now) },
-		Reload: d.Reload, TakeOver: d.member.takeOver,
-		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
-			d.reconciler().Reread),
-		Canary: d.canary, Verified: d.whole.verified,
-		Backup: backups.Backup, BackupVerified: backups.Verified,
-		Backends:     d.backends.Backends,
-		Steering:     append(service.SteeringOfCommands(d.config.Commands), d.backends.steers...),
-		Agents:       d.agents,
-		Reservations: service.NewReservations(d.agents.Book, g, d.agentsOf(), d.config.Unseen),
-
-		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
-		Refused: g.NoteRefused, Now: now, Logger: d.log,
-	}
-	if looks, ok := d.drivers[op.KindCommand]; ok {
-		c.Commands = service.NewCommands(d.config.Commands, looks)
-	}
-	if !d.config.AnySubmitter {
-		c.Submitters = d.config.Submitters
-		if c.Submitters == nil {
-			c.Submitters = []uint32{}
-		}
-	}
-	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Operators, d.config.Elsewhere.Submitters
-	c.Members = d.membersOf()
-	if d.member.standsBy() {
-		c.Standby, c.Refused = d.member.refusal, nil // it writes no entry
-	}
-	return server.New(c)
 }
 
 // whileTrusted does what cannot be taken back only while the clock is believed:

@@ -87,7 +87,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Sentence()}
 	}
-	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.memberHealth(context.Background()), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.stateHealth(), d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.archiveHealth(), d.hubHealth(), d.memberHealth(context.Background()), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is

@@ -70,6 +70,8 @@ const lookTime = 5 * time.Second
 type looked struct {
 	waiting journal.Waiting
 	backups journal.Backups
+	drills  journal.Drills
+	open    journal.Incidents
 	running int
 	entries int64
 	signed  int64
@@ -84,6 +86,12 @@ func (d *daemon) look(ctx context.Context) (l looked, err error) {
 			return err
 		}
 		if l.backups, err = journal.ReadBackups(tx); err != nil {
+			return err
+		}
+		if l.drills, err = journal.ReadDrills(tx); err != nil {
+			return err
+		}
+		if l.open, err = journal.ReadIncidents(tx); err != nil {
 			return err
 		}
 		counts, err := journal.Count(tx)
@@ -121,6 +129,12 @@ func (d *daemon) watched(ctx context.Context, s *api.Status) error {
 	h := d.backupHealth(l.backups)
 	s.BackupTooOld = len(h) > 0 && !h[0].OK
 	s.Health = append(s.Health, h...)
+	s.Drills = &api.Drills{Open: drillOf(l.drills.Open), Signed: drillOf(l.drills.Signed), Unanswered: drillOf(l.drills.Unanswered)}
+	h = d.drillHealth(l.drills)
+	s.Drills.TooOld = len(h) > 0 && !h[0].OK
+	s.Health = append(s.Health, h...)
+	s.Incidents = incidentsOf(l.open)
+	s.Health = append(s.Health, d.incidentHealth(l.open)...)
 	return nil
 }
 
@@ -149,8 +163,12 @@ func (d *daemon) scrape(ctx context.Context) []byte {
 	checks, l, err := d.checks(ctx)
 	s := metrics.Sample{Version: version.String(), Now: moment.Now, Started: d.started, Readable: err == nil, Waiting: l.waiting.Count,
 		Oldest: l.waiting.Oldest, ByRole: l.waiting.ByRole, Running: l.running, Entries: l.entries, Signed: l.signed,
-		Backup: l.backups.At, Verified: l.backups.Verified, BackupOlder: d.config.Monitor.BackupOlder, ClockTrusted: moment.Trusted,
+		Backup: l.backups.At, Verified: l.backups.Verified, BackupOlder: d.config.Monitor.BackupOlder, DrillOlder: d.drillOlder(l.drills), ClockTrusted: moment.Trusted,
 		Checks: map[string]bool{}, Backends: map[string]bool{}, Agents: len(d.agents.Registry.All())}
+	s.Incidents = len(l.open.Ended) + len(l.open.UnderWay)
+	if last := l.drills.Signed; last != nil {
+		s.Drill, s.DrillTook = last.Ended, last.Took()
+	}
 	for _, c := range checks {
 		s.Checks[c.Name] = c.State == api.HealthOK
 	}

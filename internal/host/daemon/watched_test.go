@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,52 @@ func TestABackupThatIsTooOld(t *testing.T) {
 	w.halt()
 	w.serve()
 	require.False(t, w.status().BackupTooOld, "it is remembered")
+	w.haltSound()
+}
+
+// drill asks for a drill, and returns its request.
+func (w *world) drill() string {
+	w.t.Helper()
+	ask := api.Submit{Steps: []api.Ask{{Op: op.Drill, Target: op.Drilled.String(), Params: op.Params{"as": "guest.destroy", "target": "guest/db-1"}}}}
+	return *must.Get(w.client.Submit(w.t.Context(), ask, ""))(w.t).Request
+}
+
+// With monitor.drill_older, the gate says that no drill was signed until one was.
+func TestADrillThatIsTooOld(t *testing.T) {
+	w := newInitialised(t)
+	w.config("monitor: {drill_older: 2160h}\n")
+	w.serve()
+	h, c := w.check("drill")
+	require.Equal(t, []string{api.HealthDegraded, api.HealthDegraded}, []string{h.State, c.State})
+	require.Contains(t, c.Detail, "no drill was signed yet")
+	require.Equal(t, &api.Drills{TooOld: true}, w.status().Drills)
+	id := w.drill()
+	require.Equal(t, id, w.status().Drills.Open.Request)
+	require.NoError(t, w.approve(id))
+	require.Equal(t, op.StateSucceeded, w.done(id))
+	h, c = w.check("drill")
+	require.Equal(t, []string{api.HealthOK, api.HealthOK}, []string{h.State, c.State})
+	d := w.status().Drills
+	require.False(t, d.TooOld)
+	require.Nil(t, d.Open)
+	require.Equal(t, "guest.destroy", d.Signed.As)
+	require.Len(t, d.Signed.SignedBy, 1)
+	require.Len(t, d.Signed.RequestedBy, 1)
+	text := w.metricsText("gated_drill_max_age_seconds 7.776e+06")
+	require.Contains(t, text, `gated_check_ok{check="drill"} 1`)
+	require.NotContains(t, text, "gated_drill_last_success_timestamp_seconds 0\n")
+	w.haltSound()
+}
+
+// Without monitor.drill_older health says nothing of drills, and alert rules warn after 90 days.
+func TestADrillThatIsNotWatched(t *testing.T) {
+	w := newServing(t)
+	require.False(t, w.status().Drills.TooOld)
+	require.Contains(t, w.metricsText("gated_drill_max_age_seconds 0"), "gated_drill_last_success_timestamp_seconds 0\n")
+	id := w.drill()
+	require.NoError(t, w.approve(id))
+	require.Equal(t, op.StateSucceeded, w.done(id))
+	require.False(t, slices.ContainsFunc(w.status().Health, func(h api.Health) bool { return h.Name == "drill" }))
 	w.haltSound()
 }
 

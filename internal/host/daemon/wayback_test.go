@@ -118,6 +118,6 @@ func TestANewerDatabaseWithoutACopy(t *testing.T) {
 	_, err := life.Restore(t.Context(), file, w.state)
 	refused(t, err, refusal.SchemaTooNew, fmt.Sprintf("schema %d", want+2), "the gated that made it")
 	require.Equal(t, before, tree(t, w.state))
-	_, again := life.CheckBackup(t.Context(), file, func(int64) {})
+	_, again := life.CheckBackup(t.Context(), file, "", func(int64) {})
 	require.Equal(t, refusal.As(err), refusal.As(again))
 }

@@ -206,9 +206,7 @@ func (w *world) serve() {
 	w.stop, w.ended = stop, make(chan error, 1)
 	go func() {
 		err := w.run(ctx)
-		if ctx.Err() == nil {
-			_ = w.notify.SetReadDeadline(time.Unix(1, 0)) // it never gets ready: who waits need not
-		}
+		w.tellEnd()
 		w.ended <- err
 	}()
 	w.t.Cleanup(func() {
@@ -217,6 +215,19 @@ func (w *world) serve() {
 		}
 	})
 	w.said("READY=1")
+}
+
+// hasEnded follows all that a daemon told the service manager, so that a test does not wait for more.
+const hasEnded = "the daemon has ended"
+
+// tellEnd sends hasEnded. A deadline on the socket would hide what is still unread in it, or meet the wait for the next daemon.
+func (w *world) tellEnd() {
+	conn, err := net.DialUnix("unixgram", nil, w.notify.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		return // the test is over
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte(hasEnded)) // as above
 }
 
 // said waits until the daemon tells the service manager something.
@@ -235,7 +246,7 @@ func (w *world) said(want string) {
 			reloads = begins // the test is about something else
 			continue
 		}
-		require.Equal(w.t, want, got)
+		require.Equal(w.t, want, got, "%s", w.log)
 		return
 	}
 }
@@ -255,8 +266,8 @@ func (w *world) halt() {
 	w.forget()
 }
 
-// forget takes what an ended daemon told after STOPPING=1: a reload that ended meanwhile says READY=1, and the next daemon
-// is not meant.
+// forget takes what is left of an ended daemon: its end, and READY=1 of a reload that ended meanwhile. The next daemon is
+// not meant.
 func (w *world) forget() {
 	w.t.Helper()
 	raw := must.Get(w.notify.SyscallConn())(w.t)

@@ -65,6 +65,9 @@ func (c *check) requesters() error {
 	var r op.Requester
 	err := c.rows("requesters", `SELECT job, who, source, uid, agent, setname FROM requesters`,
 		[]any{&job, &who, &r.Source, &r.UID, &r.Agent, &r.Set}, func() {
+			if c.gone(job) {
+				return
+			}
 			names := c.log.wanted[job]
 			switch {
 			case r.Source != op.SourceAPI && r.Source != op.SourceDesired && r.Source != op.SourceOffline && r.Source != op.SourceHub || r.String() != who:

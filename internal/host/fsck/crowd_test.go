@@ -10,6 +10,8 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/driver"
+	"gated/internal/driver/incident"
 	"gated/internal/gate"
 	"gated/internal/log/journal"
 	"gated/internal/people/policy"
@@ -25,7 +27,7 @@ var signersFile = op.Target{Kind: "trust", Name: "signers"}
 // people that the CA certifies. Destroying a guest takes two of them.
 type crowd struct {
 	*world
-	bob, frank, carol, dave, erin, ca mint.Key
+	bob, frank, carol, dave, erin, greta, ca mint.Key
 }
 
 // asBatcher lets a key sign as an operator, also batches.
@@ -34,9 +36,9 @@ const asBatcher = `namespaces="operational@gated,operational@batch.gated"`
 func newCrowd(t testing.TB) crowd {
 	said := mint.Authenticator{Application: mint.Application, Flags: mint.UserPresent, Counter: 42}
 	c := crowd{world: newWorld(t), bob: mint.Ed25519(t, "bob"), frank: mint.SKECDSA(t, "frank", said), carol: mint.ECDSA(t, "carol", 256),
-		dave: mint.SKEd25519(t, "dave", said), erin: mint.Ed25519(t, "erin"), ca: mint.Ed25519(t, "ca")}
+		dave: mint.SKEd25519(t, "dave", said), erin: mint.Ed25519(t, "erin"), greta: mint.Ed25519(t, "greta"), ca: mint.Ed25519(t, "ca")}
 	text := string(c.trust.Text()) + c.bob.Line("bob", asBatcher) + c.frank.Line("frank", asOperator) +
-		c.ca.Line("*@example.com", "cert-authority,"+asOperator)
+		c.greta.Line("greta", `namespaces="breakglass@gated"`) + c.ca.Line("*@example.com", "cert-authority,"+asOperator)
 	c.trust = must.Get(authz.LoadTrust([]byte(text)))(t)
 	require.NoError(t, c.store.Update(t.Context(), func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: c.wall})
@@ -56,6 +58,7 @@ func newCrowd(t testing.TB) crowd {
 func (c crowd) rules(revoked *authz.Revoked) {
 	p := policy.Default()
 	p.Rules = []policy.Rule{{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2}}
+	p.BreakGlass = &policy.BreakGlass{Where: "gated.yaml:9", Ops: []string{"guest.destroy"}, Threshold: 1, Delay: time.Minute, AtMost: 4}
 	require.NoError(c.t, c.gate.Reload(c.t.Context(), revoked, p))
 }
 
@@ -73,6 +76,26 @@ func (c crowd) send(id op.RequestID, signatures ...string) op.Request {
 	r, err := c.gate.Approve(c.t.Context(), hub, id, authz.Envelope{Payload: c.request(id).Payload, Signatures: signatures})
 	require.NoError(c.t, err)
 	return r
+}
+
+// broken has greta approve a destroy by break-glass, and returns its step.
+func (c crowd) broken(name string) op.StepID {
+	c.t.Helper()
+	c.do(ask("guest.create", name))
+	id := c.destroy(name)
+	c.send(id, mint.Sign(c.t, c.greta, op.BreakGlass.Namespace(), c.request(id).Payload).Armored())
+	return id
+}
+
+// review has an operator close the incidents that have ended.
+func (c crowd) review() {
+	c.t.Helper()
+	j := c.submit(op.Requester{Source: op.SourceAPI}, op.Ask{Op: op.Review, Target: op.Incidents, Params: op.Params{}})
+	id := j.Steps[0].ID
+	c.approve(id)
+	p := must.Get(c.gate.Permit(c.t.Context(), id))(c.t)
+	must.Get(driver.Run(c.t.Context(), p, incident.New(c.gate)))(c.t)
+	c.record(id, gate.Outcome{})
 }
 
 // rotation asks to add signers.

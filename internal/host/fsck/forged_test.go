@@ -44,12 +44,12 @@ func TestForgedSignatures(t *testing.T) {
 	mallory := mint.Ed25519(t, "mallory")
 	insert := func(job, principal, role string, k mint.Key, armor string) string {
 		return `INSERT INTO signatures VALUES(` + strings.Join([]string{job, "1", "'" + principal + "'", "'" + role + "'", "'" + k.Fingerprint() + "'",
-			"'" + armor + "'", "1", "''", "-1", "0", "x''", "0", "x''"}, ", ") + `)`
+			"'" + armor + "'", "1", "''", "-1", "0", "x''", "0", "x''", "''", "''"}, ", ") + `)`
 	}
 	const frank, carol, proof = ` WHERE principal = 'frank'`, ` WHERE principal LIKE 'carol%'`, ` WHERE principal = 'dave'`
 	for _, f := range []struct{ name, where, says, sql string }{
 		{"bob never signed", "j5.1", "bob does not verify", insert("5", "bob", "operational", c.bob, "x")},
-		{"bob with alice's", "j5.1", "bob does not verify", `INSERT INTO signatures SELECT job, idx, 'bob', role, 'SHA256:x', armor, at, ca, flags, counter, batch, leaf, path
+		{"bob with alice's", "j5.1", "bob does not verify", `INSERT INTO signatures SELECT job, idx, 'bob', role, 'SHA256:x', armor, at, ca, flags, counter, batch, leaf, path, origin, reason
 			FROM signatures WHERE job = 5`},
 		{"bob by mallory", "j5.1", "not those that count", insert("5", "bob", "operational", mallory, c.by(mallory, waiting))},
 		{"bob's own signature, which was not counted", "j5.1", "not those that count", insert("5", "bob", "operational", c.bob, c.by(c.bob, waiting))},
@@ -71,6 +71,8 @@ func TestForgedSignatures(t *testing.T) {
 		{"a certificate kept as a plain key", "j6.1", "does not verify", `UPDATE signatures SET ca = ''` + carol},
 		{"touched and verified", "j6.1", "attested something else", `UPDATE signatures SET flags = 5` + frank},
 		{"another counter", "j6.1", "attested something else", `UPDATE signatures SET counter = 7` + frank},
+		{"touched on a page", "j6.1", "attested something else", `UPDATE signatures SET origin = 'https://console.example.com'` + frank},
+		{"a page that had a software key sign", "j5.1", "do not decode", `UPDATE signatures SET origin = 'https://console.example.com' WHERE job = 5`},
 		{"flags forgotten", "j6.1", "not those that the log names", `UPDATE signatures SET flags = -1, counter = 0` + frank},
 		{"flags out of range", "j6.1", "do not decode", `UPDATE signatures SET flags = 257` + frank},
 		{"payload changed under its signatures", "j6.1", "does not verify", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"test"', '"best"') AS BLOB) WHERE job = 6`},
@@ -80,7 +82,7 @@ func TestForgedSignatures(t *testing.T) {
 		{"a proof by another key", "j7.1", "proof by the key", `UPDATE proofs SET key = 'SHA256:x'` + proof},
 		{"a proof of another person's", "j7.1", "not those that count", `UPDATE proofs SET principal = 'mallory'` + proof},
 		{"a proof removed", "j7.1", "not those that count", `DELETE FROM proofs` + proof},
-		{"a proof for a signature", "j7.1", "not those that count", `INSERT INTO signatures SELECT job, idx, principal, role, key, armor, at, '', -1, 0, x'', 0, x'' FROM proofs` + proof},
+		{"a proof for a signature", "j7.1", "not those that count", `INSERT INTO signatures SELECT job, idx, principal, role, key, armor, at, '', -1, 0, x'', 0, x'', '', '' FROM proofs` + proof},
 		{"a signature for a proof", "j5.1", "not those that count", `INSERT INTO proofs SELECT job, idx, principal, role, key, armor, at FROM signatures WHERE job = 5;
 			DELETE FROM signatures WHERE job = 5`},
 		{"a proof where nothing rotates", "j5.1", "not those that count", `INSERT INTO proofs SELECT job, idx, principal, role, key, armor, at FROM signatures WHERE job = 5`},

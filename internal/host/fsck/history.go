@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/log/audit"
 )
 
@@ -23,16 +24,20 @@ type history struct {
 	issued   map[op.StepID]issue  // the last payload that people were asked to sign
 	printed  map[op.StepID][sha256.Size]byte
 	rejected map[op.StepID]no
-	schema   int                 // of the program that started last
-	reborn   int64               // number of the last entry with which a new gate id began
-	since    int64               // when the epoch began, in Unix seconds
-	trusts   map[int64]string    // the digest of each version of the trust file
-	wanted   map[op.JobID]string // the requesters of a job, one on a line, sorted
-	names    map[string]string   // each text of wanted once, because most jobs have the same
+
+	incidents map[op.StepID]incident
+
+	schema int                 // of the program that started last
+	reborn int64               // number of the last entry with which a new gate id began
+	since  int64               // when the epoch began, in Unix seconds
+	trusts map[int64]string    // the digest of each version of the trust file
+	wanted map[op.JobID]string // the requesters of a job, one on a line, sorted
+	names  map[string]string   // each text of wanted once, because most jobs have the same
 
 	roll   roll
 	held   map[op.ReservationID]claim // the reservations in force
 	scopes map[op.StepID]string       // the targets of steps on reservations
+	ranOn  map[op.StepID]string       // of scopes, those of archived steps that ran
 
 	withdrawn map[op.JobID]bool // one of several requesters withdrew
 	made      map[op.Incarnation]making
@@ -99,9 +104,9 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, rejected: map[op.StepID]no{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
+	return history{steps: map[op.StepID]life{}, rejected: map[op.StepID]no{}, incidents: map[op.StepID]incident{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, printed: map[op.StepID][sha256.Size]byte{}, trusts: map[int64]string{},
-		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
+		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{}, ranOn: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
 		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}, used: map[op.Incarnation]bool{},
 		gates: map[op.GateID]bool{}, keys: map[op.GateID]string{}, sets: map[string]string{}}
@@ -110,14 +115,24 @@ func newHistory() history {
 // auditLog walks the log and keeps what other checks compare with. If the log is
 // damaged, it still reads the rest, because that shows which steps have no decision.
 func (c *check) auditLog() error {
-	if err := c.tx.QueryRow(`SELECT count(*) FROM audit`).Scan(&c.entries); err != nil {
+	if err := c.tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM audit`).Scan(&c.entries); err != nil {
 		return err
 	}
-	_, err := audit.Verify(c.tx, func(e audit.Entry) error { c.learn(e); return nil })
+	older, err := c.older()
+	if err != nil || c.archive.blind {
+		return err
+	}
+	_, err = audit.Checker{Older: older, Each: func(e audit.Entry) error { c.learn(e); return c.archivedEntry(e) }}.Verify(c.tx)
 	var broken *audit.BrokenError
 	switch {
+	case errors.Is(err, refusal.Unavailable) && !errors.Is(err, store.ErrUnavailable), errors.Is(err, refusal.Conflict):
+		c.blindBy(err)
+		return nil
 	case errors.As(err, &broken):
 		c.found(entryBroken, fmt.Sprintf("entry %d", broken.Seq), "%s", broken.Why)
+		if c.missed() {
+			return nil
+		}
 	case errors.Is(err, refusal.Malformed):
 		c.found(headUnreadable, "signed head", "%s", refusal.As(err).Detail)
 	default:
@@ -210,6 +225,7 @@ func (c *check) decided(e audit.Entry) {
 	c.log.want(id.Job, e)
 	c.log.sign(id, e)
 	c.log.reject(id, e)
+	c.log.breakGlass(id, e)
 	if !ok {
 		return
 	}
@@ -256,7 +272,7 @@ func shown(s op.State) string {
 }
 
 // beside lists the entries about a step that do not change its state.
-var beside = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true, audit.Uncounted: true}
+var beside = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true, audit.Uncounted: true, audit.Reviewed: true}
 
 // digestWords digests a list. Two different lists never digest the same text.
 func digestWords(words []string) [sha256.Size]byte {

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 	"gated/internal/log/journal"
@@ -43,7 +44,7 @@ func everything(t *testing.T) string {
 		if err := journal.AddBackup(tx, "00", time.Unix(1, 0)); err != nil {
 			return err
 		}
-		return c.gate.Append(tx, audit.Entry{Kind: audit.Started, By: "gate", Schema: 13}, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: key.Public}})
+		return c.gate.Append(tx, audit.Entry{Kind: audit.Started, By: "gate", Schema: fsck.IncidentsSchema}, audit.Entry{Kind: audit.Keyed, By: "gate", Parts: audit.Parts{HeadKey: key.Public}})
 	}))
 	c.people()
 	f := floorOf(c.world)
@@ -67,6 +68,11 @@ func (c crowd) people() {
 	d := c.destroy("d")
 	c.send(d, c.by(c.bob, c.request(d).Payload))
 	c.reject(d)
+	c.broken("k")
+	c.pass(2 * time.Minute)
+	c.run()
+	c.review()
+	c.broken("l")
 	for _, set := range []string{"web", "db"} {
 		must.Get(c.gate.PutSet(c.t.Context(), hub, set, "", []byte("guests: {} # "+set)))(c.t)
 	}
@@ -110,12 +116,15 @@ type cell struct {
 	row                 int // in the order of the table
 }
 
+// ofArchives are the tables that have no rows before something is archived. TestEachRowThatArchivingKeepsOrWrites (internal/host/retention) changes these.
+const ofArchives = `'segments', 'archived_jobs', 'archived_runs', 'closed_steps', 'audit_bound', 'audit_leaves', 'audit_kept', 'archiving'`
+
 // cells returns every column of up to n rows of each table.
 func cells(t *testing.T, path string, n int) (out []cell) {
 	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
 	defer db.Close()
 	rows := must.Get(db.Query(`SELECT m.name, c.name, c.type FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid`))(t)
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT IN (` + ofArchives + `) ORDER BY m.name, c.cid`))(t)
 	var columns []cell
 	for rows.Next() {
 		var c cell

@@ -39,18 +39,9 @@ func (h *history) reject(id op.StepID, e audit.Entry) {
 	}
 	by := make([]string, len(e.Signers))
 	for i, s := range e.Signers {
-		by[i] = principal(s)
+		by[i], _ = op.WhoSigned(s)
 	}
 	h.rejected[id] = no{said(by, e.Detail), e.Time, e.Seq, h.schema >= RejectionsSchema}
-}
-
-// principal returns the name in the log's words about a signature: all but the role and what follows.
-func principal(signed string) string {
-	name, _, _ := strings.Cut(signed, " SHA256:")
-	if i := strings.LastIndex(name, " "); i >= 0 {
-		name = name[:i]
-	}
-	return name
 }
 
 // remembered is a row of rejections, with its step and its requester.

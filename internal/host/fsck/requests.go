@@ -43,7 +43,7 @@ const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r
 		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source IN ('offline', 'hub')),
 		s.op, s.kind, s.name, s.incarnation, s.fingerprint, s.params, s.state,
 		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', ca, 'armor', armor,
-			'flags', flags, 'counter', counter, 'batch', hex(batch), 'leaf', leaf, 'path', hex(path))) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
+			'flags', flags, 'counter', counter, 'origin', origin, 'batch', hex(batch), 'leaf', leaf, 'path', hex(path))) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
 		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', '', 'armor', armor,
 			'flags', -1, 'counter', 0)) FROM proofs g WHERE g.job = r.job AND g.idx = r.idx)
 	FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`
@@ -58,6 +58,9 @@ func (c *check) requests() error {
 	err := c.rows("", requestRows, []any{&s.ID.Job, &s.ID.Index, &r.payload, &r.nonce, &r.need, &r.facts, &r.labels,
 		&r.issued, &r.expires, &r.offline, &r.askedOffline, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation,
 		&s.Fingerprint, &r.params, &s.State, &r.signatureRows, &r.proofRows}, func() {
+		if c.gone(s.ID.Job) {
+			return
+		}
 		next := r
 		if unread = cmp.Or(unread, c.trusted(&next)); unread == nil {
 			queue.put(next)
@@ -89,7 +92,7 @@ func (c *check) request(r request) {
 		c.found(payloadOtherHost, step, "its payload is for the host %q, not %q", op.Shown(p.Host), op.Shown(c.host))
 	}
 	need, err := journal.DecodeNeed(r.need)
-	if err != nil || !demands(r.step.Op, need) {
+	if err != nil || !demands(r.step.Op, r.params, need) {
 		c.found(needTooLittle, step, "the signatures that it needs are not those that the catalogue demands")
 	} else if asked := c.log.needs[r.step.ID]; journal.EncodeExtra(need) != asked {
 		c.found(needChanged, step, "what rules ask of it is not what the log says")
@@ -145,13 +148,26 @@ func (r request) names(p op.Payload) bool {
 }
 
 // demands reports whether every way asks for a signature in roles that the catalogue
-// has for the operation.
-func demands(name string, need op.Requirement) bool {
+// has for the operation, or for the one that a drill rehearses.
+func demands(name string, params []byte, need op.Requirement) bool {
 	spec, err := op.Lookup(name)
+	if name == op.Drill {
+		var p op.Params
+		if p, err = op.ParseParams(params); err == nil {
+			spec, _, err = op.Rehearsed(p)
+		}
+	}
 	if err != nil || len(need.Ways) == 0 {
 		return false
 	}
 	for _, w := range need.Ways {
+		if w.Name == op.WayBreakGlass {
+			// The policy of then says which operations it was for, and no way is for breakglass beside others.
+			if spec.Kind == op.KindTrust || spec.Kind == op.KindIncident || !byBreakGlass(w) {
+				return false
+			}
+			continue
+		}
 		asks := slices.ContainsFunc(w.Demands, func(d op.Demand) bool {
 			foreign := slices.ContainsFunc(d.Roles, func(role op.Role) bool { return !spec.MayApprove(role) })
 			return d.Threshold >= 1 && len(d.Roles) > 0 && !foreign
@@ -161,6 +177,13 @@ func demands(name string, need op.Requirement) bool {
 		}
 	}
 	return true
+}
+
+// byBreakGlass reports whether a way asks for signatures as breakglass alone, and has a delay.
+func byBreakGlass(w op.Way) bool {
+	return len(w.Demands) > 0 && w.Delay > 0 && !slices.ContainsFunc(w.Demands, func(d op.Demand) bool {
+		return d.Threshold < 1 || !slices.Equal(d.Roles, []op.Role{op.BreakGlass})
+	})
 }
 
 // signed compares the signatures of a request with those in the log.
@@ -189,7 +212,7 @@ const proven = "proof "
 // attestation ends these words, only in the entry with which the proof came. A proof
 // is stored without what its key attested.
 var attestation = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(` flags=0x[0-9a-f]{2} counter=[0-9]+$`)
+	return regexp.MustCompile(` flags=0x[0-9a-f]{2} counter=[0-9]+( origin=[^ ]+)?$`)
 })
 
 // counted returns the request's counted signatures and proofs in the log, sorted.
@@ -266,7 +289,7 @@ func (c *check) listOf(epoch int64) (*authz.Trust, error) {
 	if ok {
 		return list, nil
 	}
-	v, err := journal.ReadTrustOf(c.tx, epoch)
+	v, err := journal.ReadTrustOf(c.main, epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +379,9 @@ func (c *check) nonces() error {
 			coalesce(n.expires_at, 0), n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
 		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx LEFT JOIN nonces n ON n.nonce = r.nonce`,
 		[]any{&n.id.Job, &n.id.Index, &n.state, &n.payload, &n.fate, &n.digest, &n.expires, &n.gone, &n.own}, func() {
-			c.nonce(n, time.Unix(mark, 0))
+			if !c.gone(n.id.Job) {
+				c.nonce(n, time.Unix(mark, 0))
+			}
 		})
 	if err != nil {
 		return err

@@ -58,6 +58,11 @@ var (
 	headUnreadable = AuditLog.code("head-unreadable")
 	headUnsigned   = AuditLog.code("head-unsigned")
 
+	segmentMissing  = AuditLog.code("segment-missing")
+	segmentDamaged  = AuditLog.code("segment-damaged")
+	segmentUnknown  = AuditLog.code("segment-unknown")
+	archivedChanged = Decided.code("archived-changed")
+
 	stepState        = Decided.code("step-state")
 	stepChanged      = Decided.code("step-changed")
 	stepClass        = Decided.code("step-class")
@@ -74,6 +79,10 @@ var (
 	rejectionUnknown = Decided.code("rejection-unknown")
 	rejectionChanged = Decided.code("rejection-changed")
 	rejectionLost    = Decided.code("rejection-lost")
+
+	incidentUnknown = Decided.code("incident-unknown")
+	incidentChanged = Decided.code("incident-changed")
+	incidentLost    = Decided.code("incident-lost")
 
 	dispatchedUnapproved = Permit.code("dispatched-unapproved")
 	ranUnapproved        = Permit.code("ran-unapproved")

@@ -23,7 +23,8 @@ type storedSignature struct {
 	Armor     string  `json:"armor"`
 	Flags     int64   `json:"flags"` // -1: none are stored
 	Counter   int64   `json:"counter"`
-	Batch     string  `json:"batch"` // hex; empty: the payload itself was signed
+	Origin    string  `json:"origin"` // of the page that had a passkey sign
+	Batch     string  `json:"batch"`  // hex; empty: the payload itself was signed
 	Leaf      int64   `json:"leaf"`
 	Path      string  `json:"path"` // hex
 }
@@ -39,11 +40,11 @@ func signed(rows []byte) ([]op.Signed, error) {
 	for i, s := range stored {
 		out[i] = op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor}
 		switch {
-		case s.Flags == -1 && s.Counter == 0:
+		case s.Flags == -1 && s.Counter == 0 && s.Origin == "":
 		case s.Flags < 0 || s.Flags > math.MaxUint8 || s.Counter < 0 || s.Counter > math.MaxUint32:
 			return nil, errors.New("flags or counter are out of range")
 		default:
-			out[i].Attested = &op.Attested{Flags: byte(s.Flags), Counter: uint32(s.Counter)}
+			out[i].Attested = &op.Attested{Flags: byte(s.Flags), Counter: uint32(s.Counter), Origin: s.Origin}
 		}
 		var err error
 		if out[i].Batch, err = s.batched(); err != nil {

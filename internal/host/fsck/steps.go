@@ -31,6 +31,9 @@ func (c *check) steps() error {
 			EXISTS(SELECT 1 FROM requests r WHERE r.job = s.job AND r.idx = s.idx)
 		FROM steps s`, []any{&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &r.params,
 		&s.Verdict.Class, &s.Verdict.Rule, &s.Verdict.Why, &s.State, &s.Undoes, &r.undo, &r.takes, &r.asked}, func() {
+		if c.gone(s.ID.Job) {
+			return
+		}
 		c.step(s.ID, s.Verdict.Class, s.State, r.asked)
 		if l := c.log.steps[s.ID]; l.state != "" {
 			c.same(r, l)
@@ -75,6 +78,9 @@ func (c *check) jobs() error {
 	return c.rows("jobs", `SELECT j.id, j.finished_at, (SELECT count(*) FROM steps s WHERE s.job = j.id AND s.state IN
 			('planned', 'pending_signature', 'authorized', 'dispatched')) FROM jobs j`,
 		[]any{&id, &finished, &open}, func() {
+			if c.gone(id) {
+				return
+			}
 			if finished == 0 && open == 0 {
 				c.found(jobOpen, id.String(), "all its steps ended, and it did not")
 			}

@@ -17,6 +17,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/store"
+	"gated/internal/driver/incident"
 	"gated/internal/gate"
 	"gated/internal/host/fsck"
 	"gated/internal/host/state"
@@ -103,6 +104,9 @@ func (w *world) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 		state := op.FingerprintOf(append(strconv.AppendInt(nil, w.gate.Epoch(), 10), w.gate.Trust().Text()...))
 		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state,
 			Spec: op.Params{"epoch": w.gate.Epoch(), "made_by": w.rotatedBy.String()}}, nil
+	}
+	if t.Kind == op.KindIncident {
+		return incident.New(w.gate).Observe(w.t.Context(), l)
 	}
 	if t.Kind == op.KindScope {
 		v, err := w.book.View(w.t.Context(), t.Name)

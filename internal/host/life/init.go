@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
+	"gated/internal/host/retention"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/ledger"
@@ -34,6 +35,7 @@ type InitOptions struct {
 	Operators    []signers.KeyArg // at least one
 	Recovery     []signers.KeyArg
 	Coordinators []signers.KeyArg
+	BreakGlass   []signers.KeyArg
 
 	Group   string // whose members may connect; empty means the default
 	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
@@ -87,7 +89,7 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 			WithHint("give one with --operator KEY.pub")
 	}
 	first, err := signers.Initial(map[op.Role][]signers.KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
-		op.Coordination: o.Coordinators})
+		op.Coordination: o.Coordinators, op.BreakGlass: o.BreakGlass})
 	if err != nil {
 		return InitResult{}, err
 	}
@@ -183,11 +185,12 @@ func runsAsService() bool {
 // no old signature is good: an end for the time of what waits, so that it is
 // issued anew; the end of every registration and reservation; and this machine's
 // time, since what an old clock guarded against cannot be replayed under a new
-// id. e is the entry of the audit log, but for who did it and when: its kind, the
-// new id, and a detail to which the ended are added. Scratch ends with
-// scratchWhy. Who calls it binds the id: state.Dir.Bind.
+// id. If that is far ahead, archiving waits as after a time away. e is the entry
+// of the audit log, but for who did it and when: its kind, the new id, and a
+// detail to which the ended are added. Scratch ends with scratchWhy. Who calls
+// it binds the id: state.Dir.Bind.
 func newLife(tx *store.Tx, at nonce.Reading, e audit.Entry, scratchWhy string) (err error) {
-	if err := nonce.SetMark(tx, at); err != nil {
+	if err := errors.Join(retention.CameAt(tx, at.Wall), nonce.SetMark(tx, at)); err != nil {
 		return err
 	}
 	if err := journal.RejectedAtLatest(tx, at.Wall); err != nil {

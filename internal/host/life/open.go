@@ -49,6 +49,13 @@ func Migrations() []store.Migration {
 		g[10],
 		g[11],
 		{Name: "holders of several members", SQL: agent.SchemaMembers + reserve.SchemaMembers},
+		g[12],
+		g[13],
+		g[14],
+		g[15],
+		g[16],
+		g[17],
+		g[18],
 	}
 	for i := range all {
 		all[i].Version = i + 1
@@ -271,7 +278,8 @@ type named struct {
 
 // namedBy returns everything by which a configuration decides, beside itself.
 func namedBy(own ownfile.StrictModes, c config.Config) []named {
-	all := []named{{"revocation_file", c.RevocationFile, own.Check}, {"desired.dir", c.Desired.Dir, own.Check}, {"local.root", c.Local.Root, own.Check}}
+	all := []named{{"revocation_file", c.RevocationFile, own.Check}, {"desired.dir", c.Desired.Dir, own.Check}, {"local.root", c.Local.Root, own.Check},
+		{"retention.archive", c.Retention.Archive, own.Check}}
 	if h := c.Hub; h != nil {
 		all = append(all, named{"hub.ca", h.CA, own.Check}, named{"hub.token_file", h.TokenFile, own.Check})
 	}

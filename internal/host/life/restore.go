@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
+	"gated/internal/log/archive"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 )
@@ -26,6 +27,12 @@ type RestoreResult struct {
 	Kept  string // where the database that was there is now, "" if there was none
 	Trust signers.RestoredTrust
 	Clock *RestoredClock // nil where the backup's time does not contradict this machine's
+
+	// Segments are the segment files that the backup needs. Missing are those of them that the gate's own directory, Archive,
+	// does not have, or not as they were written.
+	Segments []string
+	Missing  []string
+	Archive  string
 
 	// Where the file of signers that was there is kept, if it did not say what is
 	// in force now, and what became of its signers by that.
@@ -40,22 +47,21 @@ type RestoreResult struct {
 // not sound or another host's is refused, and one whose list of signers nothing
 // here bears out is Conflict; nothing has changed then.
 func Restore(ctx context.Context, file, stateDir string) (RestoreResult, error) {
-	return restoreInto(ctx, stateDir, restoring{file: file})
+	return RestoreWith(ctx, stateDir, Restoring{File: file})
 }
 
-// RestoreWithSigners is Restore by which the backup says who may sign, whatever
-// the database that was there knows. One that has no list is BadParams.
-func RestoreWithSigners(ctx context.Context, file, stateDir string) (RestoreResult, error) {
-	return restoreInto(ctx, stateDir, restoring{file: file, signers: true})
+// Restoring is what is restored.
+type Restoring struct {
+	File string
+	// Signers has the backup say who may sign, whatever the database that was there knows. A backup without a list is BadParams.
+	Signers bool
+	// Archive is a directory with the segment files that the backup needs; a file that is missing or damaged refuses the restore.
+	// "" checks what does not need them.
+	Archive string
 }
 
-// restoring is what is restored: a file, and its list of signers with it.
-type restoring struct {
-	file    string
-	signers bool
-}
-
-func restoreInto(ctx context.Context, stateDir string, o restoring) (RestoreResult, error) {
+// RestoreWith is Restore with choices.
+func RestoreWith(ctx context.Context, stateDir string, o Restoring) (RestoreResult, error) {
 	dir, err := openToRestore(stateDir)
 	if err != nil {
 		return RestoreResult{}, err
@@ -78,7 +84,7 @@ func openToRestore(path string) (*state.Dir, error) {
 	return state.Init(path, state.Options{})
 }
 
-func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, error) {
+func restore(ctx context.Context, dir *state.Dir, o Restoring) (RestoreResult, error) {
 	c, err := Settings(dir.Path())
 	if err != nil {
 		return RestoreResult{}, err
@@ -86,7 +92,7 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 	id := state.Identity{Gate: state.NewGateID(), Host: c.Host}
 	r := RestoreResult{InitResult: InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), state.SettingsName),
 		Signers: filepath.Join(dir.Path(), state.SignersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
-		SingleUser: c.SingleUser}}
+		SingleUser: c.SingleUser}, Archive: ArchiveDir(dir.Path(), c).Path()}
 	followed, err := finishAside(dir.Database())
 	if err != nil {
 		return r, err
@@ -169,19 +175,19 @@ func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error
 
 // prepare copies a backup to fresh, checks the copy, writes into it what becomes
 // of a restored gate, and says in r who may sign then and by which clock.
-func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, was signers.Former, r *RestoreResult) error {
-	if _, _, err := lookAtBackup(o.file); err != nil {
+func prepare(ctx context.Context, o Restoring, fresh string, id state.Identity, was signers.Former, r *RestoreResult) error {
+	if _, _, err := lookAtBackup(o.File); err != nil {
 		return notRestored(err)
 	}
-	if err := copyDatabase(o.file, fresh); err != nil {
+	if err := copyDatabase(o.File, fresh); err != nil {
 		return err
 	}
 	crashpoint.Here(crashpoint.RestoreCopied)
-	s, err := openCopy(ctx, o.file, fresh)
+	s, err := openCopy(ctx, o.File, fresh)
 	if err != nil {
 		return err
 	}
-	err = checkRestorable(ctx, s, o.file, id.Host)
+	err = checkRestorable(ctx, s, o, id.Host, r)
 	if err == nil {
 		s.OnGroup(audit.Seal)
 		err = s.Update(ctx, func(tx *store.Tx) (err error) {
@@ -189,11 +195,11 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 			if r.Clock, err = restoredClock(tx, at.Wall); err != nil {
 				return err
 			}
-			e := audit.Entry{Kind: audit.Restored, Gate: id.Gate, Detail: "from " + filepath.Base(o.file)}
+			e := audit.Entry{Kind: audit.Restored, Gate: id.Gate, Detail: "from " + filepath.Base(o.File)}
 			if err := newLife(tx, at, e, "the gate was restored, and does not know what became of it since"); err != nil {
 				return err
 			}
-			if r.Trust, err = was.Carry(tx, id.Gate, at.Wall, o.signers); err != nil {
+			if r.Trust, err = was.Carry(tx, id.Gate, at.Wall, o.Signers); err != nil {
 				return err
 			}
 			if err := tx.Leave(); err != nil { // it is a gate of its own, with an id that no ledger has
@@ -241,27 +247,57 @@ func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 }
 
 // checkRestorable refuses a database that is damaged, not sound or another
-// host's.
-func checkRestorable(ctx context.Context, s *store.Store, file, host string) error {
+// host's. It is checked with the segment files of o.Archive, or else with those of the gate's own directory if that has each as it was
+// written.
+func checkRestorable(ctx context.Context, s *store.Store, o Restoring, host string, r *RestoreResult) error {
 	err := s.Check(ctx)
 	if errors.Is(err, store.ErrCorrupt) {
-		err = refusal.New(refusal.Conflict, "%s is damaged: %v", file, err)
+		err = refusal.New(refusal.Conflict, "%s is damaged: %v", o.File, err)
 	}
 	if err == nil {
-		err = s.View(ctx, func(tx *store.Tx) error {
-			if err := soundCopy(tx); err != nil {
-				return err
-			}
-			_, of, err := whose(tx)
-			if err == nil && of != host {
-				err = refusal.New(refusal.TargetMismatch, "the backup is of the host %q, and %s says %q",
-					of, state.SettingsName, host).
-					WithHint("nothing was changed; what the gate remembers is about the guests of that host")
-			}
-			return err
-		})
+		err = s.View(ctx, func(tx *store.Tx) error { return r.check(tx, o, host) })
 	}
 	return notRestored(err)
+}
+
+// check refuses what a database has in it, and learns which segment files it needs.
+func (r *RestoreResult) check(tx *store.Tx, o Restoring, host string) error {
+	all, err := audit.Segments(tx)
+	if err != nil {
+		return err
+	}
+	r.needs(all)
+	var with *archive.Dir
+	switch {
+	case o.Archive != "":
+		with = archive.NewDir(o.Archive)
+		if err := theirs(with, all); err != nil {
+			return err
+		}
+	case len(r.Missing) == 0:
+		with = archive.NewDir(r.Archive)
+	}
+	if err := soundCopy(tx, all, with); err != nil {
+		return err
+	}
+	_, of, err := whose(tx)
+	if err == nil && of != host {
+		err = refusal.New(refusal.TargetMismatch, "the backup is of the host %q, and %s says %q",
+			of, state.SettingsName, host).
+			WithHint("nothing was changed; what the gate remembers is about the guests of that host")
+	}
+	return err
+}
+
+// needs says which segment files a database needs, and which of them the gate's own directory lacks.
+func (r *RestoreResult) needs(all []audit.Segment) {
+	own := archive.NewDir(r.Archive)
+	for _, s := range all {
+		r.Segments = append(r.Segments, s.File())
+		if own.Compare(s) != nil {
+			r.Missing = append(r.Missing, s.File())
+		}
+	}
 }
 
 // notRestored adds to a refusal that nothing has changed.

@@ -7,6 +7,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
+	"gated/internal/log/archive"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
 )
@@ -16,6 +17,8 @@ import (
 type AuditCheck struct {
 	Kept     []KeptHead
 	Progress func(done, of int64) // told every some thousand entries; may be nil
+	Archive  string               // the directory with segment files; empty means the gate's own
+	Recent   bool                 // of archived entries, check the hashes of their tiles alone
 }
 
 // KeptHead is a signed head that somebody kept, opened with its key.
@@ -33,6 +36,10 @@ type AuditReport struct {
 	// after a backup is rightly not in the log that goes on from it.
 	Heads  int `json:"heads,omitzero"`
 	Others int `json:"others,omitzero"`
+	// Archived is up to which entry the log is in segment files, and NotRead up to which entry these were not read:
+	// the hashes of their tiles alone are known to be right.
+	Archived int64 `json:"archived,omitzero"`
+	NotRead  int64 `json:"not_read,omitzero"`
 }
 
 // brokenHint says what to do about a log that is not what was written.
@@ -51,8 +58,9 @@ func VerifyAuditWith(ctx context.Context, stateDir string, c AuditCheck) (report
 	if err != nil {
 		return report, err
 	}
+	dir := segmentsIn(stateDir, c.Archive)
 	err = o.Store.View(ctx, func(tx *store.Tx) error {
-		report, err = c.verify(tx)
+		report, err = c.verify(tx, dir)
 		return err
 	})
 	var broken *audit.BrokenError
@@ -62,7 +70,7 @@ func VerifyAuditWith(ctx context.Context, stateDir string, c AuditCheck) (report
 	return report, errors.Join(err, o.Close())
 }
 
-func (c AuditCheck) verify(tx *store.Tx) (report AuditReport, err error) {
+func (c AuditCheck) verify(tx *store.Tx, dir *archive.Dir) (report AuditReport, err error) {
 	kept, err := c.ofThisGate(tx)
 	if err != nil {
 		return report, err
@@ -71,12 +79,23 @@ func (c AuditCheck) verify(tx *store.Tx) (report AuditReport, err error) {
 	if err != nil {
 		return report, err
 	}
-	check := audit.Checker{Kept: kept}
+	bound, err := audit.Bound(tx)
+	if err != nil {
+		return report, err
+	}
+	check := audit.Checker{Kept: kept, Older: dir}
+	if c.Recent {
+		check.Older = nil
+	}
 	if c.Progress != nil {
 		check.Progress = func(done int64) error { c.Progress(done, recorded.Seq); return nil }
 	}
 	head, err := check.Verify(tx)
-	return AuditReport{Seq: head.Seq, Hash: head.Hash, Heads: len(kept), Others: len(c.Kept) - len(kept)}, err
+	report = AuditReport{Seq: head.Seq, Hash: head.Hash, Heads: len(kept), Others: len(c.Kept) - len(kept), Archived: bound.Seq}
+	if c.Recent {
+		report.NotRead = bound.Seq
+	}
+	return report, err
 }
 
 // ofThisGate returns the heads of the gate id that signs now. One that another
@@ -124,7 +143,13 @@ func Fsck(ctx context.Context, stateDir string) (FsckReport, error) {
 // FsckTelling is Fsck with somebody who is told how far it is, as
 // fsck.Checker.Progress says.
 func FsckTelling(ctx context.Context, stateDir string, progress func(part string, done, of int64)) (FsckReport, error) {
-	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) { return checkAll(tx, progress) })
+	return FsckWith(ctx, stateDir, "", progress)
+}
+
+// FsckWith is FsckTelling with the segment files of a directory; empty means the gate's own.
+func FsckWith(ctx context.Context, stateDir, segments string, progress func(part string, done, of int64)) (FsckReport, error) {
+	dir := segmentsIn(stateDir, segments)
+	return fsckBy(ctx, stateDir, func(tx *store.Tx) (FsckReport, error) { return checkAll(tx, dir, progress) })
 }
 
 // FsckQuick checks the newest part of the state in a directory, as fsck.Checker.Quick
@@ -158,15 +183,16 @@ func fsckBy(ctx context.Context, stateDir string, check func(*store.Tx) (FsckRep
 // checker is a check that knows this program's schema.
 func checker(ctx context.Context, progress func(part string, done, of int64)) (fsck.Checker, error) {
 	schema, err := store.Schema(ctx, Migrations())
-	return fsck.Checker{Schema: schema, Progress: progress}, err
+	return fsck.Checker{Schema: schema, Progress: progress, Migrations: Migrations()}, err
 }
 
-// checkAll runs fsck on a database that has this program's schema.
-func checkAll(tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
+// checkAll runs fsck on a database that has this program's schema. dir may be nil.
+func checkAll(tx *store.Tx, dir *archive.Dir, progress func(part string, done, of int64)) (FsckReport, error) {
 	c, err := checker(context.Background(), progress)
 	if err != nil {
 		return FsckReport{}, err
 	}
+	c.Archive = dir
 	return c.Run(tx)
 }
 

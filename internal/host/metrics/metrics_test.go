@@ -36,7 +36,7 @@ func codes() (out []refusal.Code) {
 func sample() Sample {
 	return Sample{Version: "v1.2.3", Now: noon, Started: noon, Readable: true, Waiting: 3, Oldest: noon.Add(-90 * time.Second),
 		ByRole: map[op.Role]int{op.Operational: 2, "manager": 1, "alice": 4}, Running: 1, Entries: 812, Signed: 811, Backup: noon,
-		Verified: noon.Add(-time.Hour), BackupOlder: 26 * time.Hour, ClockTrusted: true, Checks: map[string]bool{"clock": true, "guest/db": false},
+		Verified: noon.Add(-time.Hour), BackupOlder: 26 * time.Hour, Drill: noon, DrillTook: 90 * time.Second, DrillOlder: 2160 * time.Hour, ClockTrusted: true, Checks: map[string]bool{"clock": true, "guest/db": false},
 		Backends: map[string]bool{"local": true, "odd": true}, LostLines: 4, Guests: 5, Agents: 6}
 }
 
@@ -59,6 +59,7 @@ func TestTheText(t *testing.T) {
 	has(t, text, `gated_up 1`, `gated_requests_pending 3`, `gated_requests_pending_by_role{role="operational"} 2`,
 		`gated_requests_pending_by_role{role="other"} 5`, `gated_request_oldest_wait_seconds 90`, `gated_audit_entries_total 812`,
 		`gated_audit_signed_entries_total 811`, `gated_last_backup_timestamp_seconds 1.7726256e+09`, `gated_backup_max_age_seconds 93600`,
+		`gated_drill_last_success_timestamp_seconds 1.7726256e+09`, `gated_drill_last_duration_seconds 90`, `gated_drill_max_age_seconds 7.776e+06`,
 		`gated_clock_trusted 1`, `gated_check_ok{check="clock"} 1`, `gated_check_ok{check="other"} 0`, `gated_backend_up{backend="local"} 1`,
 		`gated_decisions_total{kind="refused",code="stale_target"} 13`, `gated_decisions_total{kind="approved",code=""} 0`,
 		`gated_steps_total{outcome="succeeded"} 1`, `gated_store_commit_seconds_bucket{le="0.0025"} 0`,
@@ -68,7 +69,7 @@ func TestTheText(t *testing.T) {
 	empty := New(nil).Text(Sample{})
 	require.NotContains(t, string(empty), "gated_requests_pending", "a database that cannot be read says nothing")
 	has(t, empty, `gated_last_proof_timestamp_seconds 0`)
-	has(t, New(nil).Text(Sample{Readable: true, Now: noon}), `gated_last_verified_backup_timestamp_seconds 0`, `gated_request_oldest_wait_seconds 0`)
+	has(t, New(nil).Text(Sample{Readable: true, Now: noon}), `gated_last_verified_backup_timestamp_seconds 0`, `gated_drill_last_success_timestamp_seconds 0`, `gated_request_oldest_wait_seconds 0`)
 	has(t, Down(), "gated_up 0")
 }
 

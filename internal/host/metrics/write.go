@@ -25,8 +25,14 @@ type Sample struct {
 	Signed   int64     // of these, those below the newest signed head
 	Backup   time.Time // the newest copy that was handed out; zero if none was
 	Verified time.Time // the newest one that was checked
+	// Drill is when the newest signed drill got its last needed signature, and DrillTook how long after its
+	// request; zero if there is none.
+	Drill     time.Time
+	DrillTook time.Duration
+	Incidents int // of break-glass, those that are open
 
 	BackupOlder  time.Duration // monitor.backup_older; 0 if it is not set
+	DrillOlder   time.Duration // the age of the last signed drill above which alert rules warn; 0: never
 	ClockTrusted bool
 	Checks       map[string]bool // what the daemon watches, by one of CheckNames
 	Backends     map[string]bool // whether each is there, by one of BackendNames
@@ -36,14 +42,14 @@ type Sample struct {
 }
 
 // CheckNames are the values of the label check. All other names count as targets.
-var CheckNames = []string{"agents", "audit_log", "backends", "backup", "canary", "certificate", "clock", "database", "disk", "hub", "journal", "member", "rules", "revoked_keys",
+var CheckNames = []string{"agents", "archive", "audit_log", "backends", "backup", "canary", "certificate", "clock", "database", "disk", "drill", "hub", "incidents", "journal", "member", "rules", "revoked_keys",
 	"settings", "signers", "state", "targets"}
 
 // BackendNames are the values of the label backend.
 var BackendNames = []string{"command", "libvirt", "local", "proxmox"}
 
 // roles are the values of the label role beside other, which is a role of the operator's own.
-var roles = []op.Role{op.Operational, op.Coordination, op.Recovery}
+var roles = []op.Role{op.Operational, op.Coordination, op.Recovery, op.BreakGlass}
 
 // upHelp says what gated_up is.
 const upHelp = "1 if the gate answers. gated metrics --textfile writes 0 if it does not."
@@ -65,6 +71,7 @@ func (m *Metrics) Text(s Sample) []byte {
 		t.database(s)
 	}
 	t.one("gated_backup_max_age_seconds", gauge, "monitor.backup_older of gated.yaml; 0 if backups are not watched.", s.BackupOlder.Seconds())
+	t.one("gated_drill_max_age_seconds", gauge, "monitor.drill_older of gated.yaml, without it 90 days once a drill was signed; else 0.", s.DrillOlder.Seconds())
 	t.one("gated_clock_trusted", gauge, "1 if the gate believes its clock; otherwise signed work waits.", truth(s.ClockTrusted))
 	t.family("gated_check_ok", gauge, "1 if what gated status watches is as it should be. targets is all that is about single targets.")
 	t.truths("gated_check_ok", "check", CheckNames, s.Checks)
@@ -106,6 +113,11 @@ func (t *text) database(s Sample) {
 	t.one("gated_last_backup_timestamp_seconds", gauge, "When the newest copy was handed out whole; 0 if the gate knows of none.", stamp(s.Backup))
 	t.one("gated_last_verified_backup_timestamp_seconds", gauge,
 		"When the newest copy that gated backup has checked was handed out; 0 if the gate knows of none.", stamp(s.Verified))
+	t.one("gated_drill_last_success_timestamp_seconds", gauge,
+		"When the newest drill that was signed got its last needed signature; 0 if the gate knows of none.", stamp(s.Drill))
+	t.one("gated_drill_last_duration_seconds", gauge, "From the request of that drill to that signature; 0 if the gate knows of none.",
+		s.DrillTook.Seconds())
+	t.one("gated_incidents_open", gauge, "Steps that break-glass signatures approved and no operator has reviewed.", float64(s.Incidents))
 }
 
 // counted writes what was counted since the start.

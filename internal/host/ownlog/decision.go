@@ -42,6 +42,8 @@ var says = map[audit.Kind]string{
 	audit.Restored:     "the gate comes from a backup",
 	audit.Canary:       "the canary has a result",
 	audit.Keyed:        "the gate has a new key",
+	audit.Reviewed:     "incidents of break-glass were reviewed",
+	audit.Archived:     "records that ended are in a segment file",
 	audit.TimeAccepted: "the clock was accepted",
 	audit.LedgerLost:   "the ledger was lost",
 }

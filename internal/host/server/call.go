@@ -181,7 +181,7 @@ func (s *Server) holdAnswer(r *http.Request, uid uint32, a *answer) (end func(),
 	if r.Method != http.MethodGet || a.sent {
 		return nothing, nil
 	}
-	if err := a.encode(); err != nil {
+	if err := s.encode(a); err != nil {
 		return nothing, err
 	}
 	n := int64(len(a.raw)) - freeAnswer
@@ -194,12 +194,12 @@ func (s *Server) holdAnswer(r *http.Request, uid uint32, a *answer) (end func(),
 	return func() { s.answers.give(uid, n) }, nil
 }
 
-// encode turns the value into bytes.
-func (a *answer) encode() (err error) {
+// encode turns the value into bytes, with the names of users.
+func (s *Server) encode(a *answer) (err error) {
 	if a.raw != nil || a.value == nil {
 		return nil
 	}
-	a.raw, err = api.Encode(a.value)
+	a.raw, err = api.Encode(s.named(a.value))
 	a.value, a.kind = nil, api.ContentType
 	return err
 }
@@ -232,6 +232,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var by contested
 	if errors.As(err, &by) {
 		p.Conflicts = by.conflicts
+		s.nameConflicts(p.Conflicts)
 	}
 	switch {
 	case errors.As(err, &mine):
@@ -281,7 +282,7 @@ func (s *Server) write(w http.ResponseWriter, a answer) {
 	if a.etag != "" {
 		w.Header().Set("ETag", `"`+a.etag+`"`)
 	}
-	if err := a.encode(); err != nil {
+	if err := s.encode(&a); err != nil {
 		panic(fmt.Sprintf("an answer cannot be written: %v", err))
 	}
 	s.send(w, a.status, a.kind, a.raw)

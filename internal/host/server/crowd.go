@@ -158,7 +158,7 @@ func (s *Server) inTurn(answerTo func(*call) (answer, error)) func(*call) (answe
 		defer end()
 		a, err := answerTo(c)
 		if err == nil {
-			err = a.encode() // what it was made of is let go within the turn
+			err = s.encode(&a) // what it was made of is let go within the turn
 		}
 		return a, err
 	}

@@ -104,7 +104,7 @@ func floodWith(path string) int {
 }
 
 func TestSlowHeaderIsCutOff(t *testing.T) {
-	w := start(t, -1, func(c *Config) { c.Limits.Header = 100 * time.Millisecond })
+	w := start(t, -1, func(c *Config) { c.Limits.Header = time.Second })
 	conn := w.dial(t)
 	_, err := io.WriteString(conn, "GET /v1/sta")
 	require.NoError(t, err)

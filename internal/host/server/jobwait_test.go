@@ -47,8 +47,8 @@ func (w *world) cancelJob(t *testing.T, id op.JobID) {
 // The answer comes when the job has ended, after the deadline of other calls, and a change of another job is none.
 func TestACallWaitsForAJob(t *testing.T) {
 	w := start(t, -1, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
-		c.Limits.Write, c.Limits.Beat = 200*time.Millisecond, 20*time.Millisecond
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Beat = 160 * time.Millisecond
 	})
 	answers, _ := w.waitOn(t, "/v1/jobs/j4?wait_seconds=45", 1)
 	w.cancelJob(t, 3)

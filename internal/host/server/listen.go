@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type Socket struct {
 	path    string
 	made    fs.FileInfo
 	adopted bool // a service manager made it, and keeps it
+	closing sync.Once
 }
 
 // Listen makes a unix socket at path: mode 0600, or 0660 with that group if gid is not negative. It refuses, as
@@ -237,12 +239,15 @@ func (s *Socket) Path() string { return s.path }
 // Adopted reports whether a service manager made the socket. Then its mode and group are the socket unit's.
 func (s *Socket) Adopted() bool { return s.adopted }
 
-// Close stops listening. It removes the path, if it is still this socket's and Listen made it.
-func (s *Socket) Close() error {
+// Close stops listening. It removes the path, if it is still this socket's and Listen made it. The first call does all of it,
+// because Server.Serve and net/http both close the socket, perhaps at once.
+func (s *Socket) Close() (err error) {
+	s.closing.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Socket) close() error {
 	err := s.UnixListener.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil // Serve closes its listener too
-	}
 	if s.adopted {
 		return err
 	}

@@ -230,3 +230,20 @@ func TestCloseLeavesAnotherSocketAlone(t *testing.T) {
 	require.NoError(t, first.Close())
 	connects(t, path)
 }
+
+// Serve closes its listener, and the end of the listener makes net/http close it, too.
+func TestSocketClosedTwiceAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 200 {
+		s, err := Listen(path, -1)
+		require.NoError(t, err)
+		var first, second error
+		var both sync.WaitGroup
+		both.Go(func() { first = s.Close() })
+		both.Go(func() { second = s.Close() })
+		both.Wait()
+		require.NoError(t, first)
+		require.NoError(t, second)
+		require.NoFileExists(t, path)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -39,35 +38,9 @@ type Members struct {
 
 // ServeMembers answers on l what other members forward, until ctx ends. Serve has to run, too.
 func (s *Server) ServeMembers(ctx context.Context, l net.Listener) error {
-	h := &http.Server{
-		Handler:           http.HandlerFunc(s.forwarded),
-		ReadHeaderTimeout: s.Limits.Header,
-		ReadTimeout:       s.Limits.Body,
-		WriteTimeout:      s.Limits.Body + s.Limits.Work + s.Limits.Write,
-		IdleTimeout:       s.Limits.Idle,
-		MaxHeaderBytes:    maxHeader,
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
-
-		DisableGeneralOptionsHandler: true,
-	}
-	ended := make(chan error, 1)
-	go func() {
-		ended <- h.Serve(tls.NewListener(&fewConns{Listener: l, free: make(chan struct{}, maxForwarded)}, s.Members.Took))
-	}()
-	select {
-	case err := <-ended:
-		return errors.Join(err, h.Close())
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Drain)
-	defer cancel()
-	err := h.Shutdown(drain)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = h.Close()
-	}
-	<-ended
-	return err
+	h := s.http(s.forwarded)
+	h.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	return s.until(ctx, h, tls.NewListener(newFewConns(l, maxForwarded), s.Members.Took), func() {})
 }
 
 // forwarded answers a call of another member's caller, as serve answers one of this host's.
@@ -217,12 +190,31 @@ func (s *Server) pass(w http.ResponseWriter, resp *http.Response) error {
 // fewConns bounds how many connections there are at once.
 type fewConns struct {
 	net.Listener
-	free chan struct{}
+	free   chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newFewConns(l net.Listener, most int) *fewConns {
+	return &fewConns{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{})}
+}
+
+// Close ends Accept, also one that waits for a place. The first call does all of it, as that of Socket.Close does.
+func (l *fewConns) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.Listener.Close()
+	})
+	return err
 }
 
 // Accept waits for a place.
 func (l *fewConns) Accept() (net.Conn, error) {
-	l.free <- struct{}{}
+	select {
+	case l.free <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		<-l.free

@@ -156,7 +156,7 @@ func openEnvelope(body []byte, open opener) (authz.Envelope, error) {
 	if err != nil {
 		return authz.Envelope{}, ownRefusal(err)
 	}
-	return authz.Envelope{Payload: payload, Signatures: in.Signatures, Batch: batch}, nil
+	return authz.Envelope{Payload: payload, Signatures: in.Signatures, Batch: batch, Reason: in.Reason}, nil
 }
 
 // wireRequest converts a request for the wire. If its payload does not decode, the fault is the gate's, not the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -40,6 +41,9 @@ type Config struct {
 	// Agents may be nil: then every caller is a bare uid.
 	Agents       *service.Agents
 	Reservations *service.Reservations
+
+	// Users are shown beside uids; nil: nobody's name is.
+	Users *service.Users
 
 	// Status returns the daemon's state, Backends the state of each back end by name. A check of a back end takes up to
 	// seconds; for all callers together, only one runs at a time.
@@ -133,9 +137,15 @@ func New(c Config) *Server {
 // at once and lets the calls under way finish for Limits.Drain. It returns nil
 // for an end that was asked for.
 func (s *Server) Serve(ctx context.Context, l *Socket) error {
-	h := &http.Server{
-		Handler:                      http.HandlerFunc(s.serve),
-		ConnContext:                  withPeer,
+	h := s.http(s.serve)
+	h.ConnContext = withPeer
+	return s.until(ctx, h, &peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}, func() { close(s.stopping) })
+}
+
+// http is a server of HTTP with the limits of all connections.
+func (s *Server) http(answer http.HandlerFunc) *http.Server {
+	return &http.Server{
+		Handler:                      answer,
 		ReadHeaderTimeout:            s.Limits.Header,
 		ReadTimeout:                  s.Limits.Body,
 		WriteTimeout:                 s.Limits.Body + s.Limits.Work + s.Limits.Write,
@@ -144,23 +154,34 @@ func (s *Server) Serve(ctx context.Context, l *Socket) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
 	}
+}
+
+// until answers on l until ctx ends, then lets the calls under way finish for Limits.Drain. It calls ending as soon as it
+// takes no more calls.
+func (s *Server) until(ctx context.Context, h *http.Server, l net.Listener, ending func()) error {
+	fresh := &unread{conns: map[net.Conn]struct{}{}, fewer: make(chan struct{}, 1)}
+	fresh.watch(h)
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(&peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}) }()
+	go func() { ended <- h.Serve(l) }()
 	select {
 	case err := <-ended:
-		close(s.stopping)
+		ending()
 		return errors.Join(err, h.Close())
 	case <-ctx.Done():
 	}
-	close(s.stopping)
+	ending()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Drain)
 	defer cancel()
-	err := h.Shutdown(drain)
+	err := l.Close()
+	<-ended
+	soon, cancelSoon := context.WithTimeout(drain, unreadFor)
+	defer cancelSoon()
+	fresh.wait(soon)
+	err = errors.Join(err, h.Shutdown(drain))
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.Logger.Warn("calls under way were cut off", "after", s.Limits.Drain)
 		err = h.Close()
 	}
-	<-ended
 	return err
 }
 

@@ -31,7 +31,7 @@ func TestAReaderThatNeverReads(t *testing.T) {
 						}
 					}
 				}
-				c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept, c.Limits.Write = 2, 2, 1, 200*time.Millisecond
+				c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept, c.Limits.Write = 2, 2, 1, time.Second
 			})
 			w.Happen(t, 40*eventBatch)
 			w.ask(t, path)

@@ -125,8 +125,8 @@ func TestHeartbeat(t *testing.T) {
 // A stream outlives the limits of ordinary calls.
 func TestAStreamLasts(t *testing.T) {
 	w := start(t, -1, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
-		c.Limits.Write, c.Limits.Beat = time.Second, 40*time.Millisecond
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Beat = 400 * time.Millisecond
 	})
 	n := w.Head(t)
 	lines, _ := w.listenTo(t, "?after="+number(n))

@@ -68,8 +68,8 @@ func problemFrom(t *testing.T, answers *bufio.Reader) api.Problem {
 // A claim waits for longer than other answers take, and is answered after that.
 func TestAClaimWaits(t *testing.T) {
 	w, theirs := waiting(t, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
-		c.Limits.Write, c.Limits.Beat = 200*time.Millisecond, 20*time.Millisecond
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Beat = 80 * time.Millisecond
 	})
 	answers, _ := w.claimOn(t, "3600")
 	lines, _ := w.listenTo(t, "?after="+number(w.Head(t))) // until every deadline of another call is over

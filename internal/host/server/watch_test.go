@@ -21,7 +21,7 @@ func TestAScrapeThatHangs(t *testing.T) {
 	text := bytes.Repeat([]byte("# HELP x y\n"), 1<<18)
 	w := start(t, -1, func(c *Config) {
 		c.Metrics = func(context.Context) ([]byte, error) { return text, nil }
-		c.Limits.Write = 200 * time.Millisecond
+		c.Limits.Write = time.Second
 	})
 	held := func() int64 {
 		w.server.answers.mu.Lock()

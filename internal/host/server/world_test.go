@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,7 +133,13 @@ func startOn(t *testing.T, behind *servicetest.World, gid int, change func(*Conf
 	go func() { w.ended <- w.server.Serve(ctx, socket) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", w.path)
+		for {
+			conn, err := d.DialContext(ctx, "unix", w.path)
+			if !errors.Is(err, syscall.EAGAIN) {
+				return conn, err
+			}
+			<-time.After(time.Millisecond) // the queue is full, as package client expects
+		}
 	}}
 	w.http = &http.Client{Transport: must.Get(openapi.Read())(t).Checked(t, transport)}
 	t.Cleanup(func() {

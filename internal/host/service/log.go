@@ -16,14 +16,16 @@ import (
 type Log struct {
 	gate  *gate.Gate
 	store *store.Store
+	older audit.Older   // nil if no segment is at hand
+	files chan struct{} // held by the one call that may read segment files
 
 	mu   sync.Mutex
 	more chan struct{} // closed and replaced after each commit
 }
 
-// NewLog reads the log of a gate. The gate tells it of each commit.
-func NewLog(g *gate.Gate, s *store.Store) *Log {
-	l := &Log{gate: g, store: s, more: make(chan struct{})}
+// NewLog reads the log of a gate, and what segments have of it with older. The gate tells it of each commit.
+func NewLog(g *gate.Gate, s *store.Store, older audit.Older) *Log {
+	l := &Log{gate: g, store: s, older: older, files: make(chan struct{}, 1), more: make(chan struct{})}
 	s.OnCommit(l.committed)
 	return l
 }
@@ -61,6 +63,22 @@ func (l *Log) view(ctx context.Context, fn func(*store.Tx) error) error {
 	return l.gate.Answer(l.store.View(ctx, fn))
 }
 
+// prove makes a proof from the database alone, and only if that does not suffice with segment files. One call at a time reads
+// these, and the others wait without a connection to the database: decisions need one.
+func (l *Log) prove(ctx context.Context, fn func(*store.Tx, audit.Proofs) error) error {
+	err := l.view(ctx, func(tx *store.Tx) error { return fn(tx, audit.Proofs{}) })
+	if l.older == nil || refusal.CodeOf(err) != refusal.Unavailable {
+		return err
+	}
+	select {
+	case l.files <- struct{}{}:
+	case <-ctx.Done():
+		return refusal.New(refusal.Unavailable, "other calls read segment files of the archive, and this one waited for too long: %v", context.Cause(ctx))
+	}
+	defer func() { <-l.files }()
+	return l.view(ctx, func(tx *store.Tx) error { return fn(tx, audit.Proofs{Older: l.older}) })
+}
+
 // Head returns the newest entry's number and hash, and the signed head.
 func (l *Log) Head(ctx context.Context) (out api.Head, err error) {
 	return out, l.view(ctx, func(tx *store.Tx) error {
@@ -68,7 +86,11 @@ func (l *Log) Head(ctx context.Context) (out api.Head, err error) {
 		if err != nil {
 			return err
 		}
-		out.Seq, out.Hash = newest.Seq, newest.Hash
+		bound, err := audit.Bound(tx)
+		if err != nil {
+			return err
+		}
+		out.Seq, out.Hash, out.Archived = newest.Seq, newest.Hash, bound.Seq
 		signed, err := audit.SignedHead(tx)
 		out.Note, out.Key = signed.Note, signed.Key
 		return err
@@ -79,8 +101,8 @@ func (l *Log) Head(ctx context.Context) (out api.Head, err error) {
 // than the log.
 func (l *Log) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
 	out := api.Consistency{Old: old, Size: size}
-	return out, l.view(ctx, func(tx *store.Tx) error {
-		proof, err := audit.ProveConsistency(tx, old, size)
+	return out, l.prove(ctx, func(tx *store.Tx, p audit.Proofs) error {
+		proof, err := p.Consistency(tx, old, size)
 		out.Proof = checkpoint.EncodeHashes(proof)
 		return err
 	})
@@ -89,7 +111,7 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) (api.Consistency
 // Inclusion proves that an entry is in the log of the signed head. It is UnknownTarget if it is not.
 func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	out := api.Inclusion{Seq: seq}
-	return out, l.view(ctx, func(tx *store.Tx) (err error) {
+	return out, l.prove(ctx, func(tx *store.Tx, p audit.Proofs) error {
 		head, err := audit.SignedHead(tx)
 		if err != nil {
 			return err
@@ -98,7 +120,7 @@ func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 			return refusal.New(refusal.Unavailable, "the gate has signed no head of its audit log").
 				WithHint("gated audit verify says whether the log is whole")
 		}
-		text, proof, err := audit.ProveInclusion(tx, seq, head.Size)
+		text, proof, err := p.Inclusion(tx, seq, head.Size)
 		out.Note, out.Key, out.Entry, out.Proof = head.Note, head.Key, string(text), checkpoint.EncodeHashes(proof)
 		return err
 	})

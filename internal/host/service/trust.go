@@ -29,7 +29,7 @@ func (l *Log) Trust(ctx context.Context) (out api.Trust, err error) {
 		Revoked: []string{}, Blocked: t.Blocked() != nil}
 	for _, s := range t.Signers() {
 		out.Signers = append(out.Signers, api.Signer{Line: s.Line, Principal: s.Principal, Fingerprint: s.Key, KeyType: s.KeyType,
-			Roles: append([]op.Role{}, s.Roles...), Batches: append([]op.Role{}, s.Batches...), CA: s.CA, Software: s.Software,
+			Roles: append([]op.Role{}, s.Roles...), Batches: append([]op.Role{}, s.Batches...), CA: s.CA, Passkey: s.Passkey, Software: s.Software,
 			ValidAfter: setTime(s.ValidAfter), ValidBefore: setTime(s.ValidBefore)})
 		if t.IsRevoked(s.Key) {
 			out.Revoked = append(out.Revoked, s.Key)

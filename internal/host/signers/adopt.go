@@ -44,7 +44,7 @@ func Adopt(ctx context.Context, s *store.Store, id op.GateID, file string, text 
 	if a.Unedited = newest.Epoch > 0 && a.Digest == was.Digest(); a.Unedited {
 		return a, nil
 	}
-	if len(next.Could(op.Operational, op.TouchNone, at)) == 0 {
+	if len(next.Could(op.Operational, op.TouchNone, false, at)) == 0 {
 		return a, noOperator(file)
 	}
 	c := Compare(was, next)
@@ -69,7 +69,7 @@ func emptied(was, next *authz.Trust, at time.Time) []op.Role {
 	out := []op.Role{}
 	for _, l := range was.Signers() {
 		for _, role := range l.Roles {
-			if len(was.Could(role, op.TouchNone, at)) > 0 && len(next.Could(role, op.TouchNone, at)) == 0 && !slices.Contains(out, role) {
+			if len(was.Could(role, op.TouchNone, false, at)) > 0 && len(next.Could(role, op.TouchNone, false, at)) == 0 && !slices.Contains(out, role) {
 				out = append(out, role)
 			}
 		}

@@ -93,6 +93,15 @@ func vouch(tx *store.Tx, whole bool, trusts []journal.TrustVersion) (entries int
 // rotations reads the digests of the lists that a log of any schema tells of.
 func rotations(tx *store.Tx, told map[int64]string) (entries int64, err error) {
 	const page = 1000
+	kept, err := audit.KeptEntries(tx)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range kept {
+		if entries++; e.Kind == audit.Rotated {
+			told[e.SignersFile.Epoch] = e.SignersFile.SHA256
+		}
+	}
 	for after := int64(0); ; {
 		all, err := audit.After(tx, after, page)
 		if err != nil || len(all) == 0 {

@@ -3,6 +3,7 @@ package signers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -71,8 +72,12 @@ func RevokedBefore(tx *store.Tx) (bool, error) {
 func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged bool, err error) {
 	const page = 1000
 	head, err := audit.ReadHead(tx)
-	for end := head.Seq; err == nil && end > 0; end -= page {
-		after := max(end-page, 0)
+	if err != nil {
+		return audit.Entry{}, false, err
+	}
+	bound, err := audit.Bound(tx)
+	for end := head.Seq; err == nil && end > bound.Seq; end -= page {
+		after := max(end-page, bound.Seq)
 		var bodies [][]byte
 		if bodies, err = audit.Bodies(tx, after, int(end-after)); err != nil {
 			break
@@ -82,6 +87,25 @@ func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged
 			if damaged := about && e.Seq == 0; damaged || about && fits(e) {
 				return e, damaged, nil
 			}
+		}
+	}
+	if err != nil {
+		return audit.Entry{}, false, err
+	}
+	return lastKept(tx, fits)
+}
+
+// lastKept is lastTold among entries in segments, of which the database keeps those about signers. One that is not in the tree as it
+// is kept counts as damaged.
+func lastKept(tx *store.Tx, fits func(audit.Entry) bool) (audit.Entry, bool, error) {
+	kept, err := audit.KeptEntries(tx)
+	var broken *audit.BrokenError
+	if errors.As(err, &broken) {
+		return audit.Entry{}, true, nil
+	}
+	for _, e := range slices.Backward(kept) {
+		if (e.Kind == audit.Started || e.Kind == audit.Trusted || e.Kind == audit.Rotated) && fits(e) {
+			return e, false, nil
 		}
 	}
 	return audit.Entry{}, false, err
@@ -148,13 +172,10 @@ func (c Change) Lines() []string {
 	return out
 }
 
-// Describe says of a line what people have to know, without its key.
-func Describe(l authz.Listed) string { return trust.Describe(l) }
-
 // MayDestroy reports whether a line lists a key for what may lose data or change
-// who may sign: as operational, or for recovery, which alone can list others.
+// who may sign: as operational, for break-glass, or for recovery, which alone can list others.
 func MayDestroy(l authz.Listed) bool {
-	return slices.Contains(l.Roles, op.Operational) || slices.Contains(l.Roles, op.Recovery)
+	return slices.Contains(l.Roles, op.Operational) || slices.ContainsFunc(l.Roles, op.Role.Reserved)
 }
 
 // SoftwareSigners returns the principals of keys that MayDestroy and need no

@@ -100,9 +100,9 @@ func TestTheUnitsAgree(t *testing.T) {
 // The clients that units start find the gate as each client of the host does. A socket on the command line, or a uid in
 // the unit, would pass over client.yaml, and so over the uid of a gate that listens without gated.socket.
 func TestTheUnitsOfClientsTakeTheHostsFile(t *testing.T) {
-	for _, name := range []string{"gated-notify.service", "gated-metrics.service"} {
+	for _, name := range []string{"gated-notify.service", "gated-metrics.service", "gated-console.service"} {
 		text := unitText(t, name)
-		require.Regexp(t, `(?m)^ExecStart=/usr/(local/)?bin/gated (notify run|metrics) `, text, name)
+		require.Regexp(t, `(?m)^ExecStart=/usr/(local/)?bin/gated (notify run|metrics|console) `, text, name)
 		require.NotRegexp(t, `(?m)^ExecStart=.*--socket`, text, name)
 		require.NotRegexp(t, `(?m)^Environment=.*GATED_`, text, name)
 		require.Regexp(t, `(?m)^SupplementaryGroups=gated$`, text, name)

@@ -73,6 +73,7 @@ func engine(s Settings, made bool) (*Engine, error) {
 		e.limit = 5 * time.Second
 	}
 	e.groups, e.others, e.beats = newLine(config, e.limit, made), newLine(config, e.limit, made), newLine(config, e.limit, made)
+	e.groups.repeats, e.beats.repeats = true, true
 	return e, nil
 }
 

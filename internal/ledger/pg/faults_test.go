@@ -113,7 +113,7 @@ func TestBothLinksArePartitionedAndTheStandbyIsPromoted(t *testing.T) {
 func TestAnAppendThatIsLateFindsItsFence(t *testing.T) {
 	pair := postgres.NewPair(t)
 	late := postgres.NewProxy(t, pair.First.Port)
-	w := writerOn(t, postgres.DSN(late.Port, pair.ToFirst.Port), 2*time.Second)
+	w := writerOn(t, postgres.DSN(late.Port, pair.ToFirst.Port), 6*time.Second)
 	late.Partition(true)
 	require.ErrorIs(t, w.engine.Append(w.attempt(2)), ledger.ErrInDoubt)
 	require.False(t, must.Get(w.engine.Settle(w.era, 2))(t))

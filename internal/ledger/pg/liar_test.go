@@ -100,6 +100,7 @@ func (l *liar) serve(c net.Conn) {
 	b.Send(&pgproto3.AuthenticationOk{})
 	b.Send(&pgproto3.BackendKeyData{ProcessID: 7, SecretKey: []byte{0, 0, 0, 1}})
 	b.Send(ready)
+	statements, bound := map[string]string{}, ""
 	for b.Flush() == nil {
 		m, err := b.Receive()
 		if err != nil {
@@ -110,9 +111,18 @@ func (l *liar) serve(c net.Conn) {
 			l.answer(b, m.String)
 			b.Send(ready)
 		case *pgproto3.Parse:
+			statements[m.Name] = m.Query
 			b.Send(&pgproto3.ParseComplete{})
+		case *pgproto3.Bind:
+			bound = statements[m.PreparedStatement]
 			b.Send(&pgproto3.BindComplete{})
-			l.answer(b, m.Query)
+		case *pgproto3.Describe:
+			if m.ObjectType == 'S' {
+				b.Send(&pgproto3.ParameterDescription{})
+				b.Send(&pgproto3.NoData{})
+			}
+		case *pgproto3.Execute:
+			l.answer(b, bound) // with the description of its rows, for which a portal's Describe asked
 		case *pgproto3.Sync:
 			b.Send(ready)
 		}
@@ -152,7 +162,7 @@ func (l *liar) answer(b *pgproto3.Backend, sql string) {
 }
 
 func (l *liar) settings() pg.Settings {
-	return pg.Settings{Connection: fmt.Sprintf("host=127.0.0.1 port=%d user=gated dbname=postgres sslmode=disable", l.port), Gate: "one", Limit: time.Second}
+	return pg.Settings{Connection: fmt.Sprintf("host=127.0.0.1 port=%d user=gated dbname=postgres sslmode=disable", l.port), Gate: "one", Limit: 10 * time.Second}
 }
 
 // calls runs each call of an engine, and returns the errors by the statement that they need most.

@@ -22,6 +22,8 @@ type line struct {
 	limit  time.Duration
 	made   bool // the tables must be there
 
+	repeats bool // it runs the same statements again and again
+
 	turn sync.Mutex
 	conn *connection
 
@@ -34,6 +36,8 @@ type connection struct {
 	*pgconn.PgConn
 	live    atomic.Bool // pgconn may dial no more
 	warning string      // what the server warned of since the last call began
+
+	prepared map[string]string // by a statement, its name in this session; nil if the line repeats none
 }
 
 func newLine(config *pgconn.Config, limit time.Duration, made bool) *line {
@@ -166,6 +170,9 @@ func takesWrites(ctx context.Context, conn *pgconn.PgConn) error {
 // connect makes one connection to the first host that takes writes.
 func (l *line) connect(ctx context.Context) (*connection, error) {
 	c := &connection{}
+	if l.repeats {
+		c.prepared = map[string]string{}
+	}
 	config := l.config.Copy()
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -70,7 +70,7 @@ var faults = map[string]func(t *testing.T, pair *postgres.Pair){
 }
 
 // hold is longer than the limit of a call.
-const hold = 800 * time.Millisecond
+const hold = 1500 * time.Millisecond
 
 // released ends waits for a standby that cannot answer.
 func released(t *testing.T, pair *postgres.Pair, by string) {
@@ -88,7 +88,7 @@ func TestNoFaultLosesWhatWasTold(t *testing.T) {
 	var writers []*writer
 	for range 3 {
 		s := newGate(t, pair.DSN())
-		s.Limit = 500 * time.Millisecond
+		s.Limit = time.Second
 		writers = append(writers, newWriter(t, s))
 	}
 	rivals := []*writer{writers[0], newRival(t, writers[0])}

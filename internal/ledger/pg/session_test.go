@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestASecondHostHasItsTurn(t *testing.T) {
 			ports = append(ports, p.Port)
 		}
 		s := newSingle(t, c.DSN())
-		s.Connection, s.Limit = postgres.DSN(append(ports, c.Port)...)+" connect_timeout=60", 3*time.Second
+		s.Connection, s.Limit = postgres.DSN(append(ports, c.Port)...)+" connect_timeout=60", 12*time.Second
 		e := open(t, s)
 		p := must.Get(e.Position(t.Context()))(t)
 		require.Zero(t, p.Last)
@@ -129,4 +130,31 @@ func filled(size, seed int) []byte {
 		b[i] = byte(i ^ i>>8 ^ i>>16 ^ i>>24*7 ^ seed)
 	}
 	return b
+}
+
+// TestATableIsAlteredWhileAnEngineIsOpen: the server plans the prepared statements anew, or the engine connects anew.
+func TestATableIsAlteredWhileAnEngineIsOpen(t *testing.T) {
+	pair := postgres.NewPair(t)
+	w := newWriter(t, newGate(t, pair.DSN()))
+	for n := range uint64(8) { // PostgreSQL uses a generic plan from the sixth time on
+		require.NoError(t, w.engine.Append(w.attempt(n+1)))
+	}
+	pair.First.Exec(t, `ALTER TABLE gated.groups ADD COLUMN more bigint; ALTER TABLE gated.gates ADD COLUMN more bigint`)
+	require.NoError(t, w.engine.Append(w.attempt(9)))
+	require.NoError(t, w.engine.Beat(w.era))
+	require.Equal(t, uint64(9), must.Get(w.engine.Position(t.Context()))(t).Last)
+}
+
+// TestASessionLosesItsStatements: nothing was appended, so nothing is in doubt, and the next call has a new session.
+func TestASessionLosesItsStatements(t *testing.T) {
+	pair := postgres.NewPair(t)
+	w := newWriter(t, newGate(t, pair.DSN()))
+	require.NoError(t, w.engine.Append(w.attempt(1)))
+	pair.First.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`)
+	err := w.engine.Append(w.attempt(2))
+	if errors.Is(err, ledger.ErrInDoubt) { // the session ended under the statement
+		require.False(t, must.Get(w.engine.Settle(w.era, 2))(t))
+		err = w.engine.Append(w.attempt(2))
+	}
+	require.NoError(t, err)
 }

@@ -115,11 +115,13 @@ const reachedSince = `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_
 // A row alone is no proof: an administrator can cancel the wait for the standby (a warning), end the session in it, or
 // empty synchronous_standby_names (no warning). So the warning and the standby's place are both asked.
 func (c *connection) change(single bool, columns int, done func(row []string) bool, sql string, args ...argument) ([]string, error) {
+	if err := errors.Join(c.prepare(sql, args), c.prepare(reached, nil)); err != nil {
+		return nil, errStatement{err}
+	}
 	p := c.StartPipeline(context.Background())
-	values, oids, formats := split(args)
-	p.SendQueryParams(sql, values, oids, formats, nil)
+	c.send(p, sql, args)
 	p.SendPipelineSync()
-	p.SendQueryParams(reached, nil, nil, nil, nil)
+	c.send(p, reached, nil)
 	if err := p.Sync(); err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (c *connection) change(single bool, columns int, done func(row []string) bo
 		return nil, err
 	}
 	warning := c.warning
-	place, err := transaction(p, 2)
+	at, err := transaction(p, 2)
 	if err != nil { // it may still send, so its end is not waited for
 		return nil, err
 	}
@@ -141,7 +143,7 @@ func (c *connection) change(single bool, columns int, done func(row []string) bo
 	if row == nil {
 		return nil, nil
 	}
-	if place == nil {
+	if at == nil {
 		return nil, errors.New("the server does not say how far its log is")
 	}
 	switch {
@@ -149,10 +151,35 @@ func (c *connection) change(single bool, columns int, done func(row []string) bo
 		return row, nil
 	case warning != "":
 		return nil, fmt.Errorf("the server warned: %s", warning)
-	case single || place[1] == "t":
+	case single || at[1] == "t":
 		return row, nil
 	}
-	return row, c.replicated(place[0])
+	return row, c.replicated(at[0])
+}
+
+// prepare has the server parse and plan a statement of a line that repeats its statements, which costs more than to run it.
+// The session has a handful of them, because their texts are constants of this package.
+func (c *connection) prepare(sql string, args []argument) error {
+	if c.prepared == nil || c.prepared[sql] != "" {
+		return nil
+	}
+	_, oids, _ := split(args)
+	name := "s" + strconv.Itoa(len(c.prepared))
+	if _, err := c.Prepare(context.Background(), name, sql, oids); err != nil {
+		return err
+	}
+	c.prepared[sql] = name
+	return nil
+}
+
+// send puts a statement into a pipeline.
+func (c *connection) send(p *pgconn.Pipeline, sql string, args []argument) {
+	values, oids, formats := split(args)
+	if name := c.prepared[sql]; name != "" {
+		p.SendQueryPrepared(name, values, formats, nil)
+		return
+	}
+	p.SendQueryParams(sql, values, oids, formats, nil)
 }
 
 // always is for a statement of which every row is of a change.

@@ -69,6 +69,8 @@ const (
 	Restored    Kind = "restored" // the state came from a backup
 	Canary      Kind = "canary"   // the result of watching the decisions after a change
 	Keyed       Kind = "keyed"    // the gate made a key for the heads of this log
+	Reviewed    Kind = "reviewed" // an operator's signature closed incidents of break-glass
+	Archived    Kind = "archived" // a segment file has entries and jobs that the database may delete now
 
 	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right; the gate id is new
 
@@ -102,7 +104,7 @@ type Entry struct {
 	Rule        string         `json:"rule,omitempty"`
 	Why         string         `json:"why,omitempty"`    // the rule's reason
 	Params      op.Params      `json:"params,omitempty"` // of the step
-	Reason      string         `json:"reason,omitempty"` // the requester's
+	Reason      string         `json:"reason,omitempty"` // the requester's; of Signed and Approved, the approver's in the words of the caller
 	Code        refusal.Code   `json:"code,omitempty"`
 	Stage       refusal.Stage  `json:"stage,omitempty"`
 	Detail      string         `json:"detail,omitempty"`
@@ -187,6 +189,9 @@ var ends store.Memory[logEnd]
 func (end *logEnd) append(tx *store.Tx, e Entry) error {
 	e.Seq, e.Prev, e.Time = end.head.Seq+1, end.head.Hash, e.Time.UTC()
 	body, err := e.encode()
+	if err == nil {
+		err = e.Kind.fits(len(body))
+	}
 	if err != nil {
 		return err
 	}
@@ -233,20 +238,34 @@ func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
 	return out, nil
 }
 
-// Newest returns the newest entry of a kind, the zero entry if there is none. It reads from the end.
-func Newest(tx *store.Tx, k Kind) (Entry, error) {
+// Newest returns the newest entry of some kinds, the zero entry if there is none. It reads from the end. Of entries in segments, it
+// knows those that KeptEntries returns.
+func Newest(tx *store.Tx, kinds ...Kind) (Entry, error) {
 	const page = 512
 	head, err := last(tx)
-	for end := head.Seq; err == nil && end > 0; end -= page {
-		after := max(end-page, 0)
+	if err != nil {
+		return Entry{}, err
+	}
+	bound, err := Bound(tx)
+	for end := head.Seq; err == nil && end > bound.Seq; end -= page {
+		after := max(end-page, bound.Seq)
 		var entries []Entry
 		if entries, err = After(tx, after, int(end-after)); err != nil {
 			break
 		}
 		for _, e := range slices.Backward(entries) {
-			if e.Kind == k {
+			if slices.Contains(kinds, e.Kind) {
 				return e, nil
 			}
+		}
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	kept, err := KeptEntries(tx)
+	for _, e := range slices.Backward(kept) {
+		if slices.Contains(kinds, e.Kind) {
+			return e, err
 		}
 	}
 	return Entry{}, err
@@ -257,9 +276,10 @@ func Bodies(tx *store.Tx, after int64, limit int) ([][]byte, error) {
 	return BodiesOf(tx, after, limit, 0)
 }
 
-// BodiesOf is Bodies up to the entry that reaches so many bytes; 0 means no bound.
+// BodiesOf is Bodies up to the entry that reaches so many bytes; 0 means no bound. If entries are in segments alone, after 0 it
+// begins with the oldest one that the database has; after another number of them it refuses, because entries would be left out.
 func BodiesOf(tx *store.Tx, after int64, limit, bytes int) ([][]byte, error) {
-	rows, err := tx.Query(`SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+	rows, err := tx.Query(`SELECT seq, body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -267,14 +287,37 @@ func BodiesOf(tx *store.Tx, after int64, limit, bytes int) ([][]byte, error) {
 	var out [][]byte
 	has := 0
 	for rows.Next() {
+		var seq int64
 		var body []byte
-		if err := rows.Scan(&body); err != nil {
+		if err := rows.Scan(&seq, &body); err != nil {
 			return nil, err
+		}
+		if len(out) == 0 && seq != after+1 {
+			if err := archivedAfter(tx, after); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, body)
 		if has += len(body); bytes > 0 && has >= bytes {
 			break
 		}
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil || len(out) > 0 {
+		return out, err
+	}
+	return nil, archivedAfter(tx, after)
+}
+
+// archivedAfter refuses, as UnknownTarget, to read on after an entry if the next ones are in segments alone. After 0 a reader
+// begins with what there is.
+func archivedAfter(tx *store.Tx, after int64) error {
+	if after <= 0 {
+		return nil
+	}
+	bound, err := Bound(tx)
+	if err != nil || after >= bound.Seq {
+		return err
+	}
+	return refusal.New(refusal.UnknownTarget, "entries 1 to %d are archived in segment files", bound.Seq).
+		WithHint("read on after %d; gated archive show prints the ones before", bound.Seq)
 }

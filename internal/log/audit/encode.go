@@ -79,11 +79,16 @@ func (w *writer) parts(p Parts) {
 	w.text("head_key", p.HeadKey)
 	w.text("shown_sha256", p.ShownSHA256)
 	w.text("output_sha256", p.OutputSHA256)
+	w.texts("incidents", p.Incidents)
 	w.text("undoes", p.Undoes)
 	w.object("set", p.Set, p.Set != Set{})
 	w.object("registration", p.Registration, p.Registration != Registration{})
 	w.object("ended", p.Ended, p.Ended != Ended{})
 	w.object("member", p.Member, p.Member != Member{})
+	w.object("segment", p.Segment, p.Segment != SegmentPart{})
+	w.object("in_force", p.InForce, p.InForce != InForce{})
+	w.texts("revoked_keys", p.RevokedKeys)
+	w.object("rejection", p.Rejection, !p.Rejection.none())
 }
 
 // writer appends members to an object. It leaves out empty ones.

@@ -12,8 +12,8 @@ import (
 // VerifyEnd checks the newest entries, at most so many, and passes each to each. They
 // must follow each other up to the recorded head, and the tree must have the signed
 // root (CheckHead). It returns the number of the first one, which is 1 if it read the
-// whole log. Earlier entries and most nodes of the tree are not read. A log that is not
-// as it was written is a *BrokenError.
+// whole log. Earlier entries, among them all that are in segments, and most nodes of the
+// tree are not read. A log that is not as it was written is a *BrokenError.
 func VerifyEnd(tx *store.Tx, limit int, each func(Entry)) (first int64, err error) {
 	recorded, err := recordedHead(tx)
 	if err != nil {
@@ -22,7 +22,11 @@ func VerifyEnd(tx *store.Tx, limit int, each func(Entry)) (first int64, err erro
 	if err := CheckHead(tx); err != nil {
 		return 0, err
 	}
-	head := Head{Seq: max(0, recorded.Seq-int64(limit))}
+	bound, err := Bound(tx)
+	if err != nil {
+		return 0, err
+	}
+	head := Head{Seq: max(bound.Seq, recorded.Seq-int64(limit))}
 	first = head.Seq + 1
 	if head.Hash, err = hashOf(tx, head.Seq); err != nil {
 		return first, err
@@ -70,6 +74,9 @@ func hashOf(tx *store.Tx, seq int64) (string, error) {
 	var hash []byte
 	err := tx.QueryRow(`SELECT hash FROM audit WHERE seq = ?`, seq).Scan(&hash)
 	if errors.Is(err, sql.ErrNoRows) {
+		if bound, err := Bound(tx); err != nil || bound.Seq == seq {
+			return bound.Hash, err
+		}
 		err = &BrokenError{seq, "is missing"}
 	}
 	return hex.EncodeToString(hash), err

@@ -28,6 +28,8 @@ type Parts struct {
 	ShownSHA256 string `json:"shown_sha256,omitempty"`
 	// OutputSHA256 digests the kept output of succeeded, failed and interrupted.
 	OutputSHA256 string `json:"output_sha256,omitempty"`
+	// Incidents are the steps whose incidents reviewed closed, such as j12.1.
+	Incidents []string `json:"incidents,omitempty"`
 	// Undoes is the step that a compensated one takes back, such as j12.1.
 	Undoes string `json:"undoes,omitempty"`
 	// Set is the subject of desired-put and desired-deleted.
@@ -38,6 +40,64 @@ type Parts struct {
 	Ended Ended `json:"ended,omitzero"`
 	// Member is which daemon of a gate with a ledger wrote started.
 	Member Member `json:"member,omitzero"`
+	// Segment is the subject of archived.
+	Segment SegmentPart `json:"segment,omitzero"`
+	// InForce is by what signed, approved and rejected were decided.
+	InForce InForce `json:"in_force,omitzero"`
+	// RevokedKeys are the fingerprints that started and trusted refuse, sorted, if they are at most MaxRevokedKeys.
+	RevokedKeys []string `json:"revoked_keys,omitempty"`
+	// Rejection is what the operators of rejected signed, if it has at most MaxRejection bytes.
+	Rejection Envelope `json:"rejection,omitempty"`
+}
+
+// MaxRevokedKeys is how many revoked keys an entry names. An entry has to fit into a segment file, so a longer list has its digest alone.
+const MaxRevokedKeys = 500
+
+// MaxRejection is how many bytes of a signed rejection an entry has.
+const MaxRejection = 16 << 10
+
+// InForce is by what the gate decided: the list of signers, the revoked keys, and all that the step needs.
+type InForce struct {
+	Epoch   int64  `json:"epoch,omitzero"`    // of the list of signers
+	SHA256  string `json:"sha256,omitempty"`  // of the list's bytes
+	Revoked string `json:"revoked,omitempty"` // authz.Trust.RevokedDigest
+	Need    string `json:"need,omitempty"`    // journal.EncodeNeed
+}
+
+// Envelope is a signed text with its signatures.
+type Envelope struct {
+	Payload    string   `json:"payload,omitempty"`
+	Signatures []string `json:"signatures,omitempty"` // SSHSIG, armored
+}
+
+// Bounded returns the envelope, or the zero one if it has more than MaxRejection bytes.
+func (e Envelope) Bounded() Envelope {
+	n := len(e.Payload)
+	for _, s := range e.Signatures {
+		n += len(s)
+	}
+	if n > MaxRejection {
+		return Envelope{}
+	}
+	return e
+}
+
+func (e Envelope) none() bool { return e.Payload == "" && len(e.Signatures) == 0 }
+
+// SegmentPart is a segment as its entry tells of it.
+type SegmentPart struct {
+	Number int64  `json:"number,omitzero"`
+	First  int64  `json:"first,omitzero"` // entries
+	Last   int64  `json:"last,omitzero"`
+	Jobs   int    `json:"jobs,omitzero"` // how many
+	SHA256 string `json:"sha256,omitempty"`
+	// JobsSHA256 digests the numbers of the jobs (journal.DigestRanges).
+	JobsSHA256 string `json:"jobs_sha256,omitempty"`
+}
+
+// Part returns what the log says of a segment.
+func (s Segment) Part(jobs string) SegmentPart {
+	return SegmentPart{s.Number, s.First, s.Last, s.Jobs, s.SHA256, jobs}
 }
 
 // Member is one daemon of a gate that several daemons know.

@@ -71,28 +71,29 @@ func (e *edge) add(leaf tlog.Hash) ([]tlog.Hash, error) {
 // root returns the root of the whole tree.
 func (e *edge) root() (tlog.Hash, error) { return tlog.TreeHash(e.size, e) }
 
-func (e *edge) encode() []byte {
-	out := make([]byte, 0, len(e.hashes)*tlog.HashSize)
-	for _, h := range e.hashes {
-		out = append(out, h[:]...)
-	}
-	return out
-}
+func (e *edge) encode() []byte { return encodeHashes(e.hashes) }
 
 // decodeEdge returns nil if the bytes are not the edge of a tree of that size.
 func decodeEdge(size int64, stored []byte) *edge {
 	if len(stored) != bits.OnesCount64(uint64(size))*tlog.HashSize {
 		return nil
 	}
-	e := &edge{size: size}
-	for ; len(stored) > 0; stored = stored[tlog.HashSize:] {
-		e.hashes = append(e.hashes, tlog.Hash(stored[:tlog.HashSize]))
-	}
-	return e
+	return &edge{size: size, hashes: hashesOf(stored)}
 }
 
-// nodes reads any node of the stored tree.
-type nodes struct{ tx *store.Tx }
+// nodes reads any node of the stored tree. Those below a tile whose entries are in a segment it makes of the tile's leaf
+// hashes.
+type nodes struct {
+	tx    *store.Tx
+	bound int64 // Bound's number
+	older Older // nil if no segment is at hand
+}
+
+// readNodes returns the nodes of a log.
+func readNodes(tx *store.Tx, older Older) (nodes, error) {
+	bound, err := Bound(tx)
+	return nodes{tx, bound.Seq, older}, err
+}
 
 // ReadHashes implements tlog.HashReader.
 func (r nodes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
@@ -109,6 +110,50 @@ func (r nodes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 
 // node makes a node from the nearest stored level at or below its own.
 func (r nodes) node(level int, n int64) (tlog.Hash, error) {
+	if level < tileLevel && (n+1)<<level <= r.bound {
+		leaves, err := r.leaves(n << level / TileWidth)
+		if err != nil {
+			return tlog.Hash{}, err
+		}
+		return fold(leaves[n<<level%TileWidth:][:1<<level]), nil
+	}
+	return r.stored(level, n)
+}
+
+// leaves returns the leaf hashes of a tile whose entries are in a segment.
+func (r nodes) leaves(tile int64) (leaves []tlog.Hash, err error) {
+	var b []byte
+	err = r.tx.QueryRow(`SELECT hashes FROM audit_leaves WHERE tile = ?`, tile).Scan(&b)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		leaves, err = r.leavesOfSegment(tile)
+	case err == nil:
+		leaves = hashesOf(b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	node, err := r.stored(tileLevel, tile)
+	if err == nil && (len(leaves) != TileWidth || fold(leaves) != node) {
+		err = &BrokenError{tile*TileWidth + 1, "the stored tree differs from the leaf hashes of its tile"}
+	}
+	return leaves, err
+}
+
+func (r nodes) leavesOfSegment(tile int64) ([]tlog.Hash, error) {
+	s, texts, err := textsWith(r.tx, r.older, tile*TileWidth+1)
+	if err != nil {
+		return nil, err
+	}
+	leaves := make([]tlog.Hash, TileWidth)
+	for i, text := range texts[tile*TileWidth+1-s.First:][:TileWidth] {
+		leaves[i] = tlog.RecordHash(text)
+	}
+	return leaves, nil
+}
+
+// stored is node for one that the entries and the stored nodes make.
+func (r nodes) stored(level int, n int64) (tlog.Hash, error) {
 	below := level % stride
 	first := n << below
 	row, err := r.level(level-below, first, first+1<<below)
@@ -118,13 +163,7 @@ func (r nodes) node(level int, n int64) (tlog.Hash, error) {
 	if len(row) != 1<<below {
 		return tlog.Hash{}, fmt.Errorf("the tree of the audit log lacks node %d of level %d", n, level)
 	}
-	for len(row) > 1 {
-		for i := range len(row) / 2 {
-			row[i] = tlog.NodeHash(row[2*i], row[2*i+1])
-		}
-		row = row[:len(row)/2]
-	}
-	return row[0], nil
+	return fold(row), nil
 }
 
 // level returns the nodes from first up to, not including, end. The level is a
@@ -157,9 +196,14 @@ func (r nodes) level(level int, first, end int64) ([]tlog.Hash, error) {
 	return out, rows.Err()
 }
 
-// ProveConsistency returns the proof that the log's first old entries are the start
+// Proofs makes proofs over a log, also over entries in segments.
+type Proofs struct {
+	Older Older // nil if no segment is at hand
+}
+
+// Consistency returns the proof that the log's first old entries are the start
 // of its first size entries. If the log is shorter, it is BadParams.
-func ProveConsistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
+func (p Proofs) Consistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
 	head, err := ReadHead(tx)
 	if err != nil {
 		return nil, err
@@ -168,21 +212,71 @@ func ProveConsistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
 		return nil, refusal.New(refusal.BadParams,
 			"the log has %d entries: there is no proof that its first %d are among its first %d", head.Seq, old, size)
 	}
-	return tlog.ProveTree(size, old, nodes{tx})
+	n, err := readNodes(tx, p.Older)
+	if err != nil {
+		return nil, err
+	}
+	return tlog.ProveTree(size, old, n)
 }
 
-// ProveInclusion returns the text of entry seq, and the proof that it is among the
+// Inclusion returns the text of entry seq, and the proof that it is among the
 // first size entries. If it is not, it is UnknownTarget.
-func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Hash, err error) {
-	bodies, err := Bodies(tx, seq-1, 1)
+func (p Proofs) Inclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Hash, err error) {
+	n, err := readNodes(tx, p.Older)
 	if err != nil {
 		return nil, nil, err
 	}
-	if seq < 1 || seq > size || len(bodies) == 0 {
+	head, err := ReadHead(tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if seq < 1 || seq > size || size > head.Seq {
 		return nil, nil, refusal.New(refusal.UnknownTarget, "the signed log has no entry %d: it has %d", seq, size)
 	}
-	proof, err = tlog.ProveRecord(size, seq-1, nodes{tx})
-	return bodies[0], proof, err
+	if text, err = n.text(seq); err != nil {
+		return nil, nil, err
+	}
+	proof, err = tlog.ProveRecord(size, seq-1, n)
+	return text, proof, err
+}
+
+// text returns the text of an entry.
+func (r nodes) text(seq int64) ([]byte, error) {
+	if seq <= r.bound {
+		s, texts, err := textsWith(r.tx, r.older, seq)
+		if err != nil {
+			return nil, err
+		}
+		return texts[seq-s.First], nil
+	}
+	bodies, err := Bodies(r.tx, seq-1, 1)
+	if err == nil && len(bodies) == 0 {
+		err = &BrokenError{seq, "is missing"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bodies[0], nil
+}
+
+// textsWith returns the segment that has an entry, and its texts.
+func textsWith(tx *store.Tx, older Older, seq int64) (s Segment, texts [][]byte, err error) {
+	if s, err = SegmentWith(tx, seq); err != nil {
+		return s, nil, err
+	}
+	if older == nil {
+		return s, nil, NotAtHand(s)
+	}
+	if texts, err = older.Texts(s); err == nil && int64(len(texts)) != s.Last-s.First+1 {
+		err = &BrokenError{s.First, fmt.Sprintf("segment %d has %d entries", s.Number, len(texts))}
+	}
+	return s, texts, err
+}
+
+// NotAtHand is the refusal of what only the file of a segment can answer.
+func NotAtHand(s Segment) *refusal.Refusal {
+	return refusal.New(refusal.Unavailable, "entries %d to %d are archived, and the file %s is not at hand", s.First, s.Last, s.File()).
+		WithHint("put the file back into the archive's directory")
 }
 
 // CheckHead compares the last signed head and the recorded edge with the stored
@@ -210,8 +304,15 @@ func CheckHead(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
+	n, err := readNodes(tx, nil)
+	if err != nil {
+		return err
+	}
 	for _, c := range []checkpoint.Checkpoint{head.Checkpoint, {Size: seq, Root: recorded}} {
-		root, err := tlog.TreeHash(c.Size, nodes{tx})
+		root, err := tlog.TreeHash(c.Size, n)
+		if errors.Is(err, store.ErrUnavailable) && !store.Damaged(err) {
+			return err // the disk could not be read, and nothing is known of the log
+		}
 		if err != nil || root != c.Root {
 			return &BrokenError{c.Size, "the log up to it is not the one of which a head was signed"}
 		}

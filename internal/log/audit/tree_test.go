@@ -3,6 +3,7 @@ package audit_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,19 +16,24 @@ import (
 	"gated/internal/base/store/storetest"
 	"gated/internal/log/audit"
 	"gated/internal/log/checkpoint"
+	"gated/internal/test/must"
 )
 
 const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 
 // signing is a log whose heads are signed.
 func signing(t *testing.T) (*log, checkpoint.Key) {
-	s := storetest.Open(t, filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema}, whole)
-	key, err := checkpoint.NewKey(gateID)
-	require.NoError(t, err)
-	s.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
-	l := &log{t, s}
+	l := &log{t, storetest.Open(t, filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema}, whole)}
+	return l, l.sign()
+}
+
+// sign has the heads of a log signed from now on.
+func (l *log) sign() checkpoint.Key {
+	l.t.Helper()
+	key := must.Get(checkpoint.NewKey(gateID))(l.t)
+	l.store.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
 	l.update(func(tx *store.Tx) error { return audit.SetPublicKey(tx, gateID, key.Public) })
-	return l, key
+	return key
 }
 
 // fill appends n entries, so many in each group.
@@ -93,10 +99,10 @@ func TestTheTreeIsRFC6962s(t *testing.T) {
 				continue
 			}
 			l.view(func(tx *store.Tx) error {
-				proof, err := audit.ProveConsistency(tx, old, size)
+				proof, err := audit.Proofs{}.Consistency(tx, old, size)
 				require.NoError(t, err)
 				require.NoError(t, was.Continues(is, proof))
-				text, proof, err := audit.ProveInclusion(tx, old, size)
+				text, proof, err := audit.Proofs{}.Inclusion(tx, old, size)
 				require.NoError(t, err)
 				require.NoError(t, is.Includes(old, text, proof))
 				return nil
@@ -136,7 +142,7 @@ func TestProofsAtRandom(t *testing.T) {
 		heads = append(heads, l.signed(key))
 		was, is := heads[rapid.IntRange(0, len(heads)-1).Draw(r, "old")], heads[len(heads)-1]
 		l.view(func(tx *store.Tx) error {
-			proof, err := audit.ProveConsistency(tx, was.Size, is.Size)
+			proof, err := audit.Proofs{}.Consistency(tx, was.Size, is.Size)
 			require.NoError(r, err)
 			require.NoError(r, was.Continues(is, proof))
 			return nil
@@ -187,11 +193,11 @@ func TestProofsOfWhatIsNotThere(t *testing.T) {
 	l.fill(20, 5)
 	l.view(func(tx *store.Tx) error {
 		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {5, 21}, {1, 1 << 62}} {
-			_, err := audit.ProveConsistency(tx, c[0], c[1])
+			_, err := audit.Proofs{}.Consistency(tx, c[0], c[1])
 			require.ErrorIs(t, err, refusal.BadParams, c)
 		}
 		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {21, 21}} {
-			_, _, err := audit.ProveInclusion(tx, c[0], c[1])
+			_, _, err := audit.Proofs{}.Inclusion(tx, c[0], c[1])
 			require.ErrorIs(t, err, refusal.UnknownTarget, c)
 		}
 		return nil
@@ -290,7 +296,7 @@ func TestLogsFromBeforeTheTree(t *testing.T) {
 	require.NoError(t, l.verify())
 	require.EqualValues(t, 301, l.signed(key).Size)
 	l.view(func(tx *store.Tx) error {
-		text, proof, err := audit.ProveInclusion(tx, 17, 301)
+		text, proof, err := audit.Proofs{}.Inclusion(tx, 17, 301)
 		require.NoError(t, err)
 		require.NoError(t, l.signed(key).Includes(17, text, proof))
 		return nil
@@ -326,6 +332,38 @@ func TestNothingSignsForABrokenLog(t *testing.T) {
 	require.EqualValues(t, 20, l.signed(key).Size)
 	require.Error(t, l.verify())
 	require.EqualValues(t, 25, l.head().Seq, "what happens is logged all the same")
+}
+
+// TestAGroupThatCannotBeSealedIsNotKept: the stored tree already has the node that the group would complete.
+func TestAGroupThatCannotBeSealedIsNotKept(t *testing.T) {
+	l := offline(filled(t, 15))
+	storetest.Breaks(t, l.store.Path(), "audit-log")
+	l.exec(`INSERT INTO audit_tree VALUES(4, 0, zeroblob(32))`)
+	l.store.OnGroup(audit.Seal)
+	err := l.store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := audit.Append(tx, audit.Entry{Time: when, Kind: audit.Planned})
+		return err
+	})
+	require.ErrorContains(t, err, "grow the tree of the audit log")
+	l.view(func(tx *store.Tx) error {
+		require.Len(t, must.Get(audit.Bodies(tx, 0, 20))(t), 15)
+		return nil
+	})
+}
+
+// TestABoundOfAWholeLog: while the log has its first entry, no row of the table says that entries are in a segment alone.
+func TestABoundOfAWholeLog(t *testing.T) {
+	segments := store.Migration{Version: 3, Name: "segments", SQL: audit.SchemaSegments}
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: append(slices.Clone(schema), segments)}, whole)
+	s.OnGroup(audit.Seal)
+	l := &log{t, s}
+	l.fill(5, 1)
+	l.exec(`INSERT INTO audit_bound VALUES(1, 3, zeroblob(32))`)
+	l.view(func(tx *store.Tx) error {
+		require.Zero(t, must.Get(audit.Bound(tx))(t))
+		return nil
+	})
+	require.NoError(t, l.verify())
 }
 
 func TestProgressIsCalled(t *testing.T) {

@@ -203,11 +203,11 @@ func TestALogOfBothVersions(t *testing.T) {
 		bodies, err := audit.Bodies(tx, 0, len(old))
 		require.NoError(t, err)
 		require.Equal(t, old, bodies)
-		proof, err := audit.ProveConsistency(tx, before.Size, after.Size)
+		proof, err := audit.Proofs{}.Consistency(tx, before.Size, after.Size)
 		require.NoError(t, err)
 		require.NoError(t, before.Continues(after, proof))
 		for _, seq := range []int64{1, before.Size, after.Size} {
-			text, proof, err := audit.ProveInclusion(tx, seq, after.Size)
+			text, proof, err := audit.Proofs{}.Inclusion(tx, seq, after.Size)
 			require.NoError(t, err)
 			require.NoError(t, after.Includes(seq, text, proof))
 		}

@@ -122,9 +122,16 @@ func (c *Canary) change(ctx context.Context, do func(*State, []audit.Entry) (out
 	var s *State
 	var entries []audit.Entry
 	err := c.Store.View(ctx, func(tx *store.Tx) (err error) {
-		if s, err = load(tx); err == nil {
-			entries, err = audit.After(tx, s.Cursor, batch)
+		if s, err = load(tx); err != nil {
+			return err
 		}
+		// Entries that are archived are older than what the canary compares.
+		bound, err := audit.Bound(tx)
+		if err != nil {
+			return err
+		}
+		s.Cursor = max(s.Cursor, bound.Seq)
+		entries, err = audit.After(tx, s.Cursor, batch)
 		return err
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -267,4 +268,31 @@ func FuzzParseKey(f *testing.F) {
 			require.Equal(t, s, k.Text())
 		}
 	})
+}
+
+func TestWhatIsAGatesKey(t *testing.T) {
+	k := newKey(t, gate)
+	require.True(t, checkpoint.IsKey(k.Public))
+	_, another, err := note.GenerateKey(rand.Reader, "other/log")
+	require.NoError(t, err)
+	for _, text := range []string{"", "x", k.Public[:len(k.Public)-4], another} {
+		require.False(t, checkpoint.IsKey(text), text)
+	}
+}
+
+// TestLengthOfAHead is at, and one byte above, the longest text. Read does not check signatures.
+func TestLengthOfAHead(t *testing.T) {
+	c := filled(t, 5).head(t, 5)
+	at := c.String() + "\n"
+	at += strings.Repeat("x", checkpoint.MaxText-len(at))
+	require.Equal(t, c, must.Get(checkpoint.Read(at))(t))
+	must.Fail(checkpoint.Read(at+"x"))(t, refusal.Malformed)
+}
+
+func TestAnotherGatesKeySignsNoHead(t *testing.T) {
+	c := filled(t, 5).head(t, 5)
+	must.Get(c.SignSSH(newKey(t, gate)))(t)
+	for _, k := range []checkpoint.Key{newKey(t, "fedcba9876543210fedcba9876543210"), {}} {
+		must.Fail(c.SignSSH(k))(t, refusal.TargetMismatch)
+	}
 }

@@ -65,9 +65,13 @@ func Reasons(tx *store.Tx, job op.JobID) (who []op.Requester, why []op.Reason, e
 	return who, why, rows.Err()
 }
 
-// ReadJob returns a job with its steps; UnknownTarget if there is none.
+// ReadJob returns a job with its steps; UnknownTarget if there is none, or if it is in a segment. The database may keep some
+// rows of such a job, which only other decisions read.
 func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 	j := op.Job{ID: id}
+	if err := archivedOr(tx, id, nil); err != nil {
+		return j, err
+	}
 	var created, finished int64
 	err := tx.QueryRow(`SELECT reason, created_at, finished_at FROM jobs WHERE id = ?`, int64(id)).
 		Scan(&j.Reason, &created, &finished)
@@ -94,15 +98,15 @@ type Filter struct {
 	Bytes   int      // none after the jobs reach this weight; 0: no bound
 }
 
-// ReadJobs returns jobs, oldest first. For a closed state it examines every job from
-// After to Through, because no index has them.
+// ReadJobs returns jobs, oldest first, without those that are in segments. For a closed
+// state it examines every job from After to Through, because no index has them.
 func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 	through, limit := int64(f.Through), f.Limit
 	if through == 0 {
 		through = math.MaxInt64
 	}
 	if limit <= 0 {
-		limit = -1 // SQLite's number for no limit
+		limit = math.MaxInt
 	}
 	ids, err := jobIDs(tx, f, through, limit)
 	if err != nil {
@@ -128,22 +132,28 @@ func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 
 // jobIDs returns the jobs that may fit. For a closed state these are the jobs with
 // any step in it. Such a job's own state may still be another.
-func jobIDs(tx *store.Tx, f Filter, through int64, limit int) ([]op.JobID, error) {
-	switch {
-	case f.State == "":
-		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`, int64(f.After), through, limit)
-	case f.State.Open():
+func jobIDs(tx *store.Tx, f Filter, through int64, limit int) (out []op.JobID, err error) {
+	if f.State.Open() {
 		// A job's state is the state of its first open step.
 		return readIDs(tx, `SELECT job FROM steps s WHERE job > ? AND job <= ? AND state = ?
 			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
 			AND NOT EXISTS (SELECT 1 FROM steps e WHERE e.job = s.job AND e.idx < s.idx
 				AND e.state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))
 			ORDER BY job LIMIT ?`, int64(f.After), through, string(f.State), limit)
-	default:
-		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ?
-			AND EXISTS (SELECT 1 FROM steps WHERE job = jobs.id AND state = ?) ORDER BY id`,
-			int64(f.After), through, string(f.State))
 	}
+	err = presentRanges(tx, f.After, op.JobID(through), func(r Range) (bool, error) {
+		var some []op.JobID
+		var err error
+		if f.State == "" {
+			some, err = readIDs(tx, `SELECT id FROM jobs WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?`, int64(r.First), int64(r.Last), limit-len(out))
+		} else {
+			some, err = readIDs(tx, `SELECT id FROM jobs WHERE id BETWEEN ? AND ?
+				AND EXISTS (SELECT 1 FROM steps WHERE job = jobs.id AND state = ?) ORDER BY id`, int64(r.First), int64(r.Last), string(f.State))
+		}
+		out = append(out, some...)
+		return f.State == "" && len(out) == limit, err
+	})
+	return out, err
 }
 
 func readIDs(tx *store.Tx, query string, args ...any) ([]op.JobID, error) {

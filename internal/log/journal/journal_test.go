@@ -24,17 +24,21 @@ var (
 	open = []op.State{op.StatePlanned, op.StatePending, op.StateAuthorized, op.StateDispatched}
 )
 
-func newStore(t testing.TB) *store.Store {
-	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople},
-			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs},
-			{Version: 4, Name: "used", SQL: journal.SchemaUsed},
-			{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
-			{Version: 6, Name: "before", SQL: journal.SchemaBefore},
-			{Version: 7, Name: "rejections", SQL: journal.SchemaRejections},
-			{Version: 8, Name: "backups", SQL: journal.SchemaBackups},
-			{Version: 9, Name: "batches", SQL: journal.SchemaBatches}}})
+func newStore(t testing.TB) *store.Store { return newStoreThat(t, nil) }
+
+// newStoreThat is newStore with Options.Fails.
+func newStoreThat(t testing.TB, fails func() error) *store.Store {
+	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"), store.Options{Fails: fails, Migrations: schema})
 }
+
+var schema = []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople},
+	{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs},
+	{Version: 4, Name: "used", SQL: journal.SchemaUsed},
+	{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
+	{Version: 6, Name: "before", SQL: journal.SchemaBefore},
+	{Version: 7, Name: "rejections", SQL: journal.SchemaRejections},
+	{Version: 8, Name: "backups", SQL: journal.SchemaBackups},
+	{Version: 9, Name: "batches", SQL: journal.SchemaBatches + journal.SchemaPasskeys + journal.SchemaReasons + journal.SchemaArchived + journal.SchemaArchiving + journal.SchemaRuns + journal.SchemaIncidents}}
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {
 	t.Helper()
@@ -396,6 +400,29 @@ func TestProvenance(t *testing.T) {
 		n := 0
 		require.NoError(t, journal.AllProvenance(tx, func(p op.Provenance) error { n++; require.Equal(t, "because", p.ScratchEnded); return nil }))
 		require.Equal(t, 1, n)
+	})
+}
+
+// TestWhatPasskeysSaid: the page, the flags and the rule that refuses passkeys are read as they were stored.
+func TestWhatPasskeysSaid(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
+		demand := op.Demand{Rule: "f:1", Roles: []op.Role{op.Operational}, Threshold: 1, NoPasskey: true, Apart: true}
+		require.NoError(t, journal.PutRequest(tx, op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour),
+			Need: op.Requirement{Ways: []op.Way{{Demands: []op.Demand{demand}}}, MaxValidity: time.Hour}}))
+		said := map[string]*op.Attested{
+			"alice": {Flags: 0x1d, Counter: 0, Origin: "https://console.example.com"}, "bob": {Flags: 0x85, Counter: 1<<32 - 1, Origin: "http://localhost:7480"},
+			"carol": {Flags: 1, Counter: 7}, "dave": nil,
+		}
+		for who, a := range said {
+			must.Get(journal.AddSignature(tx, id, op.Signed{Principal: who, Role: op.Operational, Key: "key of " + who, Armor: "a", Attested: a, At: now}))(t)
+		}
+		got := must.Get(journal.ReadRequest(tx, id))(t)
+		require.Len(t, got.Signatures, len(said))
+		for _, s := range got.Signatures {
+			require.Equal(t, said[s.Principal], s.Attested, s.Principal)
+		}
+		require.Equal(t, []op.Demand{demand}, got.Need.Ways[0].Demands)
 	})
 }
 

@@ -30,14 +30,15 @@ func TestRequirementIsStoredWhole(t *testing.T) {
 		r := op.Requirement{CoolOff: time.Duration(rapid.IntRange(0, 86400).Draw(t, "cool-off")) * time.Second,
 			MaxValidity: time.Duration(rapid.IntRange(1, 86400).Draw(t, "validity")) * time.Second,
 			Windows:     rapid.SliceOfN(rapid.SampledFrom(windows), 0, 2).Draw(t, "windows")}
-		for _, name := range rapid.SampledFrom([][]string{{""}, {"", op.WayRecovery}, {op.WayRecovery}}).Draw(t, "ways") {
-			r.Ways = append(r.Ways, op.Way{Name: name, Demands: rapid.SliceOfN(demand, 1, 3).Draw(t, "demands")})
+		for _, name := range rapid.SampledFrom([][]string{{""}, {"", op.WayRecovery}, {op.WayRecovery}, {"", op.WayBreakGlass}}).Draw(t, "ways") {
+			r.Ways = append(r.Ways, op.Way{Name: name, Demands: rapid.SliceOfN(demand, 1, 3).Draw(t, "demands"),
+				Delay: time.Duration(rapid.IntRange(0, 86400).Draw(t, "delay")) * time.Second})
 		}
 		got, err := journal.DecodeNeed(journal.EncodeNeed(r))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if journal.EncodeNeed(got) != journal.EncodeNeed(r) || got.CoolOff != r.CoolOff || len(got.Windows) != len(r.Windows) {
+		if journal.EncodeNeed(got) != journal.EncodeNeed(r) || got.CoolOff != r.CoolOff || got.Longest() != r.Longest() || len(got.Windows) != len(r.Windows) {
 			t.Fatalf("%+v became %+v", r, got)
 		}
 		if extra := journal.EncodeExtra(r); extra != "" && extra != journal.EncodeNeed(r) {
@@ -48,6 +49,8 @@ func TestRequirementIsStoredWhole(t *testing.T) {
 	for _, seconds := range []string{"-1", "9223372037", "18446744078", "9223372036854775807"} {
 		must.Err(journal.DecodeNeed(`{"ways":[],"cool_off":`+seconds+`}`))(t, "a cool-off of "+seconds+" seconds is no duration")
 		must.Err(journal.DecodeNeed(`{"ways":[],"max_validity":`+seconds+`}`))(t, "a validity of "+seconds+" seconds is no duration")
+		must.Err(journal.DecodeNeed(`{"ways":[{"name":"breakglass","demands":[],"delay":`+seconds+`},{"name":"breakglass","demands":[]}]}`))(t,
+			"a delay of "+seconds+" seconds is no duration, whatever else has the name of its way")
 	}
 	require.Equal(t, 9223372036*time.Second, must.Get(journal.DecodeNeed(`{"ways":[],"cool_off":9223372036}`))(t).CoolOff)
 }
@@ -63,6 +66,7 @@ func TestDelayedRequests(t *testing.T) {
 		}{
 			{op.Requirement{}, false},
 			{op.Requirement{CoolOff: time.Second}, true},
+			{op.Requirement{Ways: []op.Way{{}, {Name: op.WayBreakGlass, Delay: time.Second}}}, true},
 			{op.Requirement{Windows: []op.Window{night}}, true},
 		} {
 			r := op.Request{ID: id, Payload: []byte("p"), Nonce: "n", Need: c.need, CreatedAt: now, IssuedAt: now, ExpiresAt: now}

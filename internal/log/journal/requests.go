@@ -82,6 +82,9 @@ func ShownDigest(r op.Request) string {
 // ReadRequest returns a request with its step, requesters, signatures, and the
 // rejections of the same wish; UnknownTarget if there is none.
 func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
+	if err := archivedOr(tx, id.Job, nil); err != nil {
+		return op.Request{ID: id}, err
+	}
 	s, err := ReadStep(tx, id)
 	if errors.Is(err, refusal.UnknownTarget) {
 		return op.Request{ID: id}, noRequest(id)
@@ -112,7 +115,7 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 		FROM requests r JOIN jobs j ON j.id = r.job WHERE r.job = ? AND r.idx = ?`, int64(id.Job), id.Index).
 		Scan(&r.Payload, &r.Nonce, &facts, &need, &labels, &r.Offline, &created, &issued, &expires, &r.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
-		return r, noRequest(id)
+		return r, archivedOr(tx, id.Job, noRequest(id))
 	}
 	if err != nil {
 		return r, err
@@ -156,7 +159,7 @@ func IsDelayed(tx *store.Tx, id op.RequestID) (bool, error) {
 		return false, err
 	}
 	need, err := DecodeNeed(stored)
-	return need.CoolOff != 0 || len(need.Windows) > 0, err
+	return need.Longest() != 0 || len(need.Windows) > 0, err
 }
 
 // Bounds of a list of closed requests, because no index has those of one state and
@@ -180,7 +183,9 @@ func ReadRequests(tx *store.Tx, f RequestFilter) ([]op.Request, error) {
 	state := f.State
 	query := `SELECT job, idx FROM (SELECT r.job, r.idx
 			FROM (SELECT job, idx FROM requests ORDER BY job DESC, idx DESC LIMIT ?) r
-			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE s.state = ? ORDER BY r.job DESC, r.idx DESC LIMIT ?)
+			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE s.state = ?
+				AND r.job > coalesce((SELECT last FROM archived_jobs a WHERE a.first <= r.job ORDER BY a.first DESC LIMIT 1), 0)
+			ORDER BY r.job DESC, r.idx DESC LIMIT ?)
 		ORDER BY job, idx`
 	args := []any{closedExamined, string(state), closedListed}
 	switch {

@@ -57,6 +57,7 @@ type need struct {
 type way struct {
 	Name    string   `json:"name"`
 	Demands []demand `json:"demands"`
+	Delay   int64    `json:"delay,omitzero"`
 }
 
 type demand struct {
@@ -64,6 +65,8 @@ type demand struct {
 	Roles     []op.Role `json:"roles"`
 	Threshold int       `json:"threshold"`
 	Touch     op.Touch  `json:"touch"`
+	NoPasskey bool      `json:"no_passkey,omitzero"`
+	Apart     bool      `json:"not_requester,omitzero"`
 }
 
 // EncodeNeed returns the stored form of a requirement.
@@ -71,7 +74,7 @@ func EncodeNeed(r op.Requirement) string {
 	n := need{Windows: append([]op.Window{}, r.Windows...), CoolOff: int64(r.CoolOff / time.Second), MaxValidity: int64(r.MaxValidity / time.Second),
 		Single: r.Single}
 	for _, w := range r.Ways {
-		stored := way{Name: w.Name}
+		stored := way{Name: w.Name, Delay: int64(w.Delay / time.Second)}
 		for _, d := range w.Demands {
 			stored.Demands = append(stored.Demands, demand(d))
 		}
@@ -105,23 +108,31 @@ func DecodeNeed(text string) (op.Requirement, error) {
 	if err := json.Unmarshal([]byte(text), &n, json.RejectUnknownMembers(true)); err != nil {
 		return op.Requirement{}, fmt.Errorf("decode requirement: %w", err)
 	}
-	for name, seconds := range map[string]int64{"cool_off": n.CoolOff, "max_validity": n.MaxValidity} {
-		// More seconds than a Duration holds would come back as fewer, and a cool-off would end early.
-		if seconds < 0 || seconds > int64(math.MaxInt64/time.Second) {
-			return op.Requirement{}, fmt.Errorf("decode requirement: %s is %d seconds, not 0 to %d", name, seconds,
-				math.MaxInt64/time.Second)
-		}
+	if err := errors.Join(lasts("cool_off", n.CoolOff), lasts("max_validity", n.MaxValidity)); err != nil {
+		return op.Requirement{}, err
 	}
 	r := op.Requirement{Windows: n.Windows, CoolOff: time.Duration(n.CoolOff) * time.Second,
 		MaxValidity: time.Duration(n.MaxValidity) * time.Second, Single: n.Single}
 	for _, w := range n.Ways {
-		out := op.Way{Name: w.Name}
+		if err := lasts("delay of a way", w.Delay); err != nil {
+			return op.Requirement{}, err
+		}
+		out := op.Way{Name: w.Name, Delay: time.Duration(w.Delay) * time.Second}
 		for _, d := range w.Demands {
 			out.Demands = append(out.Demands, op.Demand(d))
 		}
 		r.Ways = append(r.Ways, out)
 	}
 	return r, nil
+}
+
+// lasts refuses a number of seconds that is no length of time. More than a Duration holds would come back as fewer, and a
+// cool-off would end early.
+func lasts(name string, seconds int64) error {
+	if seconds < 0 || seconds > int64(math.MaxInt64/time.Second) {
+		return fmt.Errorf("decode requirement: %s is %d seconds, not 0 to %d", name, seconds, math.MaxInt64/time.Second)
+	}
+	return nil
 }
 
 // TrustVersion is one version of the allowed_signers file.

@@ -16,14 +16,24 @@ ALTER TABLE signatures ADD COLUMN leaf INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE signatures ADD COLUMN path BLOB NOT NULL DEFAULT x'';
 `
 
+// SchemaPasskeys adds the origin of the page that had a passkey sign.
+const SchemaPasskeys = `
+ALTER TABLE signatures ADD COLUMN origin TEXT NOT NULL DEFAULT '';     -- empty for a key that is no passkey
+`
+
+// SchemaReasons adds why a person approved, in the words of the caller that handed the signature in.
+const SchemaReasons = `
+ALTER TABLE signatures ADD COLUMN reason TEXT NOT NULL DEFAULT '';     -- no signature covers it
+`
+
 // AddSignature stores a counted signature and reports whether it is new. One person
 // counts once, and so does one key.
 func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
-	flags, counter := attested(s)
+	flags, counter, origin := attested(s)
 	batch, leaf, path := batched(s)
-	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, ca, armor, flags, counter, at, batch, leaf, path)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.CA,
-		s.Armor, flags, counter, s.At.UnixNano(), batch, leaf, path)
+	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, ca, armor, flags, counter, origin, at, batch, leaf, path, reason)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.CA,
+		s.Armor, flags, counter, origin, s.At.UnixNano(), batch, leaf, path, s.Reason)
 	return n == 1, err
 }
 
@@ -42,11 +52,11 @@ func AddProof(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
 
 // attested is the stored form of a security key's attestation. For any other key,
 // flags is -1.
-func attested(s op.Signed) (flags, counter int64) {
+func attested(s op.Signed) (flags, counter int64, origin string) {
 	if s.Attested == nil {
-		return -1, 0
+		return -1, 0, ""
 	}
-	return int64(s.Attested.Flags), int64(s.Attested.Counter)
+	return int64(s.Attested.Flags), int64(s.Attested.Counter), s.Attested.Origin
 }
 
 // batched is the stored form of a signed batch. Without one, all of it is empty.
@@ -79,7 +89,7 @@ func DecodeInclusion(batch []byte, leaf int, path []byte) (*op.Inclusion, error)
 }
 
 func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
-	rows, err := tx.Query(`SELECT principal, role, key, ca, armor, flags, counter, at, batch, leaf, path FROM signatures WHERE job = ? AND idx = ?
+	rows, err := tx.Query(`SELECT principal, role, key, ca, armor, flags, counter, origin, at, batch, leaf, path, reason FROM signatures WHERE job = ? AND idx = ?
 		ORDER BY at, principal`, int64(id.Job), id.Index)
 	if err != nil {
 		return nil, err
@@ -88,7 +98,7 @@ func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
 }
 
 func readProofs(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
-	rows, err := tx.Query(`SELECT principal, role, key, '', armor, -1, 0, at, x'', 0, x'' FROM proofs WHERE job = ? AND idx = ? ORDER BY at, key, role`,
+	rows, err := tx.Query(`SELECT principal, role, key, '', armor, -1, 0, '', at, x'', 0, x'', '' FROM proofs WHERE job = ? AND idx = ? ORDER BY at, key, role`,
 		int64(id.Job), id.Index)
 	if err != nil {
 		return nil, err
@@ -102,9 +112,10 @@ func scanSigned(rows *store.Rows) ([]op.Signed, error) {
 	for rows.Next() {
 		var s op.Signed
 		var at, flags, counter int64
+		var origin string
 		var leaf int
 		var batch, path []byte
-		if err := rows.Scan(&s.Principal, &s.Role, &s.Key, &s.CA, &s.Armor, &flags, &counter, &at, &batch, &leaf, &path); err != nil {
+		if err := rows.Scan(&s.Principal, &s.Role, &s.Key, &s.CA, &s.Armor, &flags, &counter, &origin, &at, &batch, &leaf, &path, &s.Reason); err != nil {
 			return nil, err
 		}
 		var err error
@@ -112,7 +123,7 @@ func scanSigned(rows *store.Rows) ([]op.Signed, error) {
 			return nil, err
 		}
 		if flags >= 0 {
-			s.Attested = &op.Attested{Flags: byte(flags), Counter: uint32(counter)}
+			s.Attested = &op.Attested{Flags: byte(flags), Counter: uint32(counter), Origin: origin}
 		}
 		s.At = fromNano(at)
 		out = append(out, s)

@@ -96,7 +96,7 @@ func readSteps(tx *store.Tx, query string, args ...any) ([]op.Step, error) {
 func ReadStep(tx *store.Tx, id op.StepID) (op.Step, error) {
 	s, err := scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, refusal.New(refusal.UnknownTarget, "there is no step %s", id)
+		return s, archivedOr(tx, id.Job, refusal.New(refusal.UnknownTarget, "there is no step %s", id))
 	}
 	return s, err
 }

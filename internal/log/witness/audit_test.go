@@ -72,7 +72,7 @@ func (l *realLog) Head(ctx context.Context) (s witness.Shown, err error) {
 // Consistency implements witness.Log.
 func (l *realLog) Consistency(ctx context.Context, old, size int64) (out []string, err error) {
 	return out, l.store.View(ctx, func(tx *store.Tx) error {
-		hashes, err := audit.ProveConsistency(tx, old, size)
+		hashes, err := audit.Proofs{}.Consistency(tx, old, size)
 		out = checkpoint.EncodeHashes(hashes)
 		return err
 	})

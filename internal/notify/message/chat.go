@@ -33,6 +33,7 @@ type slackSection struct {
 type slackText struct {
 	Type  string      `json:"type"` // text
 	Text  string      `json:"text"`
+	URL   string      `json:"url,omitempty"` // of the type link
 	Style *slackStyle `json:"style,omitempty"`
 }
 
@@ -46,17 +47,21 @@ var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // Slack returns the body of a call of a Slack incoming webhook.
 func (m Message) Slack() ([]byte, error) {
-	lines := []slackSection{{"rich_text_section", []slackText{{"text", Defang(m.Title) + "\n", &slackStyle{Bold: true}}}}}
+	lines := []slackSection{{"rich_text_section", []slackText{{Type: "text", Text: Defang(m.Title) + "\n", Style: &slackStyle{Bold: true}}}}}
 	for _, r := range m.chatRows() {
 		var e []slackText
 		if r.name != "" {
-			e = append(e, slackText{"text", Defang(r.name) + ": ", nil})
+			e = append(e, slackText{Type: "text", Text: Defang(r.name) + ": "})
 		}
-		text := slackText{"text", r.shown(), nil}
-		if r.form != plain {
+		text := slackText{Type: "text", Text: r.shown()}
+		switch r.form {
+		case plain:
+		case link:
+			text.Type, text.URL = "link", r.text
+		default:
 			text.Style = &slackStyle{Code: true}
 		}
-		lines = append(lines, slackSection{"rich_text_section", append(e, text, slackText{"text", "\n", nil})})
+		lines = append(lines, slackSection{"rich_text_section", append(e, text, slackText{Type: "text", Text: "\n"})})
 	}
 	return api.Encode(slackMessage{Text: slackEscape.Replace(Defang(m.Title)), Blocks: []slackBlock{{"rich_text", lines}}})
 }
@@ -90,6 +95,8 @@ func (m Message) html(lineEnd string) string {
 			b.WriteString(text)
 		case block:
 			b.WriteString("<pre>" + text + "</pre>")
+		case link:
+			b.WriteString(`<a href="` + text + `">` + text + "</a>")
 		default:
 			b.WriteString("<code>" + text + "</code>")
 		}

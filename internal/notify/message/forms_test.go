@@ -3,6 +3,7 @@ package message_test
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -54,6 +55,35 @@ type: opsign approve j5.1
 
 A reply to this message decides nothing: only a signature does.
 `, about("not needed any more", message.NoDetails).Text())
+}
+
+// A name stands beside the uid, and says nothing but a name.
+func TestNamesOfRequesters(t *testing.T) {
+	m, r := about("old", message.NoDetails), request("old")
+	r.RequestedBy = append(r.RequestedBy, "uid:1001", "agent:builder#7")
+	r.Users = api.Users{"uid:1000": "alice.com", "uid:1001": "@channel", "agent:builder#7": "bob", "uid:2000": "carol"}
+	m.Request = message.About(r, message.NoDetails, nil)
+	require.Equal(t, api.Users{"uid:1000": "alice.com"}, m.Request.Users)
+	text := m.Bounded().Text()
+	require.Contains(t, text, "\nasked by: uid:1000 (alice[.]com), uid:1001, agent:builder#7\n")
+	require.Contains(t, text, "\nwords of uid:1000 (alice[.]com): \"old\"\n")
+	require.Contains(t, string(must.Get(api.Encode(m))(t)), `"users":{"uid:1000":"alice.com"}`)
+}
+
+// The link is an address in each product, and the only one.
+func TestLink(t *testing.T) {
+	const to = "https://console.example.com/g/0123456789abcdef0123456789abcdef/r/j5.1"
+	m := about("see https://evil.example", message.NoDetails)
+	m.Request.Link = to
+	require.Contains(t, m.Text(), "\nor open: "+to+"\n")
+	require.NotContains(t, m.Text(), "https://evil")
+	require.Contains(t, string(must.Get(m.Slack())(t)), `{"type":"link","text":"`+to+`","url":"`+to+`"}`)
+	for _, b := range [][]byte{must.Get(m.Matrix())(t), must.Get(m.Telegram("1"))(t)} {
+		var said map[string]any
+		decode(t, b, &said)
+		require.Contains(t, fmt.Sprint(said), `or open: <a href="`+to+`">`+to+"</a>")
+	}
+	require.Contains(t, string(must.Get(m.Teams())(t)), to)
 }
 
 // Parameters, facts and output are for sinks that ask for them.

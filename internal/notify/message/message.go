@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/client/api"
+	"gated/internal/base/op"
 )
 
 // Kind says what a message is about.
@@ -69,12 +70,14 @@ type Request struct {
 	State       string     `json:"state"`
 	Why         string     `json:"why"` // the rule's reason
 	RequestedBy []string   `json:"requested_by"`
+	Users       api.Users  `json:"users"`   // names of users of the gate's host, by the requester that is their uid
 	Reasons     []Words    `json:"reasons"` // the requesters' own words: data, never an instruction
 	Roles       []string   `json:"roles"`   // in which a signature is missing
 	People      []string   `json:"people"`  // who could still sign
 	Missing     int        `json:"missing"` // people who still have to sign
 	PayloadEnds *time.Time `json:"payload_expires_at"`
 	Commands    []string   `json:"commands"` // to type, if it waits
+	Link        string     `json:"link"`     // of its page in a console, if it waits; empty: there is no console
 	By          []string   `json:"by"`       // who signed or rejected
 	ByWords     string     `json:"by_words"` // the words of a rejection
 	Code        string     `json:"code"`
@@ -127,7 +130,7 @@ func (m Message) Bounded() Message {
 // About returns what a message says about a request. lines are the commands to type.
 func About(r api.Request, d Details, lines []string) *Request {
 	out := &Request{ID: r.ID, Op: Clean(r.Op, maxName), Target: Clean(r.Target, maxName), State: Clean(string(r.State), maxName),
-		Why: Clean(r.Why, maxSaid), RequestedBy: bounded(r.RequestedBy, maxList, maxPerson), Missing: r.Missing,
+		Why: Clean(r.Why, maxSaid), RequestedBy: bounded(r.RequestedBy, maxList, maxPerson), Users: users(r), Missing: r.Missing,
 		Roles: []string{}, People: []string{}, Commands: bounded(lines, maxList, maxSaid), Reasons: reasons(r)}
 	for _, demand := range Open(r) {
 		for _, role := range demand.Roles {
@@ -165,6 +168,17 @@ func (r *Request) Printed(output string, d Details) {
 	if d == AllDetails {
 		r.Output = CleanLines(output, maxOutput)
 	}
+}
+
+// users returns the names that may stand beside the requesters of a message.
+func users(r api.Request) api.Users {
+	out := api.Users{}
+	for _, by := range r.RequestedBy[:min(len(r.RequestedBy), maxList)] {
+		if op.Beside(by, r.Users) != by {
+			out[by] = r.Users[by]
+		}
+	}
+	return out
 }
 
 // reasons returns why each requester asks. The first reason is the one that is signed.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"gated/internal/base/op"
 )
 
 // form says how a row's text is shown.
@@ -14,6 +16,7 @@ const (
 	code              // to type, or a name: as it is
 	words             // others' words, in quotes
 	block             // others' lines
+	link              // an address of the console: no word of it is another's
 )
 
 // row is one line of a message.
@@ -22,10 +25,10 @@ type row struct {
 	form       form
 }
 
-// shown returns a row's text without the markup of any product. It has no link and no mention, except in code.
+// shown returns a row's text without the markup of any product. It has no link and no mention, except in code and in a link.
 func (r row) shown() string {
 	switch r.form {
-	case code:
+	case code, link:
 		return r.text
 	case words:
 		return Quote(r.text)
@@ -53,9 +56,13 @@ func (m Message) rows() []row {
 	}
 	add(code, "step", r.Op+" "+r.Target)
 	add(plain, "why", r.Why)
-	add(plain, "asked by", strings.Join(r.RequestedBy, ", "))
+	asked := make([]string, len(r.RequestedBy))
+	for i, by := range r.RequestedBy {
+		asked[i] = op.Beside(by, r.Users)
+	}
+	add(plain, "asked by", strings.Join(asked, ", "))
 	for _, w := range r.Reasons {
-		add(words, strings.TrimSpace("words of "+either(w.Name, "the requester")), w.Text)
+		add(words, strings.TrimSpace("words of "+either(op.Beside(w.Name, r.Users), "the requester")), w.Text)
 	}
 	for _, p := range r.Params {
 		add(words, "parameter "+Defang(p.Name), p.Text)
@@ -80,6 +87,7 @@ func (m Message) decided(add func(form, string, string)) {
 		for _, line := range r.Commands {
 			add(code, "type", line)
 		}
+		add(link, "or open", r.Link)
 		return
 	}
 	add(plain, "by", strings.Join(r.By, ", "))

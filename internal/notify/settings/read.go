@@ -20,7 +20,7 @@ type reader struct {
 }
 
 func (r *reader) settings(root strictyaml.Value) Settings {
-	s := Settings{Socket: r.path(root.Get("socket")), State: r.path(root.Get("state")), Reach: r.reach(root.Get("reach")),
+	s := Settings{Socket: r.path(root.Get("socket")), State: r.path(root.Get("state")), Reach: r.reach(root.Get("reach")), Console: r.console(root.Get("console")),
 		Unreachable: root.Get("unreachable_after").Duration(5*time.Minute, 10*time.Second, 24*time.Hour)}
 	if v := root.Get("backups"); v.Present() {
 		s.Backups = &Backups{Dir: r.path(v.Need("dir")), Older: v.Need("older_than").Duration(0, time.Minute, 8784*time.Hour)}

@@ -23,6 +23,7 @@ type Settings struct {
 	Socket      string        // an absolute path; empty: as every client finds it
 	State       string        // the directory of the outbox; empty: the caller's default
 	Reach       string        // how operators reach this gate with opsign -H; empty: on its host
+	Console     string        // the origin of the console that has this gate; empty: none
 	Unreachable time.Duration // after this time without a daemon, alarm
 	Backups     *Backups      // nil: the age of backups is not watched here
 	Sinks       []Sink        // in the order of the file

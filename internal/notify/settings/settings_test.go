@@ -23,6 +23,7 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 const full = `socket: /run/gated/gated.sock
 state: /var/lib/gated-notify
 reach: ssh://ops@pve1
+console: https://console.example.com
 unreachable_after: 2m
 backups: {dir: /var/backups/gated, older_than: 26h}
 sinks:
@@ -62,6 +63,7 @@ func TestEveryKey(t *testing.T) {
 	s := must.Get(settings.Parse("notify.yaml", []byte(full), read))(t)
 	require.Equal(t, 2*time.Minute, s.Unreachable)
 	require.Equal(t, "ssh://ops@pve1", s.Reach)
+	require.Equal(t, "https://console.example.com", s.Console)
 	require.Equal(t, &settings.Backups{Dir: "/var/backups/gated", Older: 26 * time.Hour}, s.Backups)
 	require.Len(t, s.Sinks, 5)
 	require.Equal(t, settings.Sink{Name: "chat", Roles: []op.Role{"operational"}, Details: message.ParamsDetails,
@@ -80,7 +82,7 @@ func TestEveryKey(t *testing.T) {
 // Every mistake is refused with the place in the file.
 func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"unknown key":            {"    give_up: 12h", "    giveup: 12h", "notify.yaml:13"},
+		"unknown key":            {"    give_up: 12h", "    giveup: 12h", "notify.yaml:14"},
 		"no sinks":               {full[strings.Index(full, "sinks:"):], "sinks: {}\n", "0 entries"},
 		"two kinds":              {"    alarms: true\n  hook:", "    alarms: true\n    exec: {argv: [/bin/x]}\n  hook:", "has 2 of webhook"},
 		"no kind":                {"    exec: {argv: [/usr/local/bin/wall, x]}\n", "", "has none of webhook"},
@@ -110,8 +112,10 @@ func TestMistakes(t *testing.T) {
 		"relative program":       {"/usr/local/bin/wall", "wall", "absolute path of a program"},
 		"short give_up":          {"give_up: 12h", "give_up: 59s", "outside"},
 		"odd reach":              {"ssh://ops@pve1", "'-oProxyCommand=x'", "opsign -H"},
+		"a console's page":       {"https://console.example.com", "https://console.example.com/g/", "is not the origin of a console"},
+		"a console over http":    {"https://console.example.com", "http://console.example.com", "is not the origin of a console"},
 		"odd name":               {"  local:", "  'a b':", "is not a name"},
-		"missing secret":         {"/s/secret", "/s/none", "line 22 of the settings"},
+		"missing secret":         {"/s/secret", "/s/none", "line 23 of the settings"},
 		"bad secret":             {"/s/secret", "/s/token", "whsec_"},
 		"no certificate":         {"secret_file: /s/secret", "ca_file: /s/secret", "no certificate"},
 		"details of all":         {"details: params", "details: everything", "none of none, params, all"},

@@ -43,6 +43,14 @@ func (r *reader) reach(v strictyaml.Value) string {
 	return s
 }
 
+func (r *reader) console(v strictyaml.Value) string {
+	s := v.Text()
+	if _, ok := op.Origin(s); v.Present() && !ok {
+		v.Fail("%q is not the origin of a console, such as https://console.example.com", s)
+	}
+	return s
+}
+
 // text reads a text of 1 to most printable bytes.
 func text(v strictyaml.Value, most int) string {
 	s := v.Text()

@@ -18,10 +18,12 @@ import (
 func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 	window := must.Get(op.ParseWindow("08:00-18:00Z"))(t)
 	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "RejectHolds": time.Minute, "Commands": []string{"a"},
-		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
+		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"}, "BenignIf": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},
 		"Op": "guest.*", "Signed": []string{"guest.stop"}, "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,
-		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window, "Single": true}
+		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window, "Single": true, "NoPasskey": true, "Apart": true,
+		"BreakGlass": &policy.BreakGlass{Ops: []string{"guest.*"}, Threshold: 1, Delay: time.Minute, AtMost: 1},
+		"People":     policy.People{"alice@example.com": {{UID: 1000}}}, "Passkeys": op.Passkeys{Origins: []string{"https://a.example.com"}, Synced: true}}
 	seen := map[string]string{}
 	note := func(name string, p policy.Policy) {
 		d := p.Digest()
@@ -36,6 +38,7 @@ func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 		reflect.ValueOf(&p).Elem().Field(i).Set(reflect.ValueOf(other[all.Field(i).Name]))
 		note(all.Field(i).Name, p)
 	}
+	noteBreakGlass(note)
 	rule := reflect.TypeFor[policy.Rule]()
 	for i := range rule.NumField() {
 		r, p := policy.Rule{Threshold: 1}, policy.Default()
@@ -48,6 +51,21 @@ func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 		}
 		reflect.ValueOf(&p.Rules[0]).Elem().Field(i).Set(reflect.ValueOf(other[rule.Field(i).Name]))
 		note("a rule's "+rule.Field(i).Name, p)
+	}
+}
+
+// noteBreakGlass changes one field of the section after another.
+func noteBreakGlass(note func(string, policy.Policy)) {
+	section := reflect.TypeFor[policy.BreakGlass]()
+	changed := map[string]any{"Ops": []string{"guest.stop"}, "Threshold": 2, "Delay": 2 * time.Minute, "AtMost": 2}
+	for i := range section.NumField() {
+		if section.Field(i).Name == "Where" {
+			continue
+		}
+		p := policy.Default()
+		p.BreakGlass = &policy.BreakGlass{Ops: []string{"guest.*"}, Threshold: 1, Delay: time.Minute, AtMost: 1}
+		reflect.ValueOf(p.BreakGlass).Elem().Field(i).Set(reflect.ValueOf(changed[section.Field(i).Name]))
+		note("break-glass's "+section.Field(i).Name, p)
 	}
 }
 

@@ -42,8 +42,12 @@ type Policy struct {
 	Commands      []string            // the commands that guests may run, by name
 	CommandGuests map[string][]string // by command: patterns for the names of its guests; none: all guests
 	Benign        []string            // the commands of the catalogue that lose nothing, by name
+	BenignIf      []string            // the commands whose probe may say that a run loses nothing, by name
 	Roles         []op.Role           // the roles that this gate has beside the built-in ones
 	Rules         []Rule              // all that match a step apply
+	Passkeys      op.Passkeys         // which WebAuthn signatures count; none by default
+	People        People              // which accounts belong to whom, for rules with Apart
+	BreakGlass    *BreakGlass         // the way without operators; nil for none
 }
 
 // Default returns the built-in rules. They allow no command for guests.
@@ -70,6 +74,9 @@ func (p Policy) Validate() error {
 	if f := p.Fault(); f != nil {
 		return refusal.New(refusal.BadParams, "%s: %s", p.Rules[f.Rule].Where, f.Why)
 	}
+	if f := p.BreakGlass.Fault(p); f != nil {
+		return refusal.New(refusal.BadParams, "%s: %s", p.BreakGlass.Where, f.Why)
+	}
 	return nil
 }
 
@@ -86,6 +93,10 @@ func (p Policy) MayCommand(name, guest string) bool {
 // Harmless reports whether the operator's catalogue says that a command loses
 // nothing.
 func (p Policy) Harmless(name string) bool { return slices.Contains(p.Benign, name) }
+
+// ProbeSays reports whether the operator's catalogue lets the probe of a command say
+// that a run loses nothing.
+func (p Policy) ProbeSays(name string) bool { return slices.Contains(p.BenignIf, name) }
 
 // Delays reports whether a rule delays steps after their last signature.
 func (p Policy) Delays() bool {
@@ -121,9 +132,20 @@ func (p Policy) Digest() string {
 	for _, name := range slices.Sorted(slices.Values(p.Benign)) {
 		fmt.Fprintf(&b, "benign %q\n", name)
 	}
+	for _, name := range slices.Sorted(slices.Values(p.BenignIf)) {
+		fmt.Fprintf(&b, "benign if its probe says so %q\n", name)
+	}
 	for _, role := range slices.Sorted(slices.Values(p.Roles)) {
 		fmt.Fprintf(&b, "role %q\n", role)
 	}
+	for _, origin := range slices.Sorted(slices.Values(p.Passkeys.Origins)) {
+		fmt.Fprintf(&b, "passkeys of %q\n", origin)
+	}
+	if p.Passkeys.Synced {
+		b.WriteString("synced passkeys\n")
+	}
+	b.WriteString(p.People.text())
+	b.WriteString(p.BreakGlass.text())
 	rules := make([]string, len(p.Rules))
 	for i, r := range p.Rules {
 		rules[i] = r.text()
@@ -150,6 +172,12 @@ func (r Rule) text() string {
 	single := ""
 	if r.Single {
 		single = " single" // absent otherwise, so that digests of earlier programs stay
+	}
+	if r.NoPasskey {
+		single += " no passkey"
+	}
+	if r.Apart {
+		single += " not requester"
 	}
 	fmt.Fprintf(&b, ": %q %d %q %s %q %s%s\n", r.Role, r.Threshold, r.Touch, r.CoolOff, window, r.MaxValidity, single)
 	return b.String()

@@ -21,7 +21,7 @@ type Subject struct {
 // Rotation is what a rotation of the trust file changes.
 type Rotation struct {
 	Roles    []op.Role // the roles of all added and removed lines
-	Reserved bool      // a recovery or a CA line changes
+	Reserved bool      // a line of recovery, of break-glass or of a CA changes
 }
 
 // Requirement returns what the policy asks for a step: the built-in demand and the
@@ -29,6 +29,9 @@ type Rotation struct {
 // meets it.
 func (p Policy) Requirement(s Subject) op.Requirement {
 	out := op.Requirement{Ways: ways(s), MaxValidity: p.MaxValidity}
+	if p.BreakGlass.reaches(s.Spec) {
+		out.Ways = append(out.Ways, p.BreakGlass.way())
+	}
 	for _, r := range p.Rules {
 		if r.matches(s) {
 			out = out.Stricter(r.asks(s, out))
@@ -61,7 +64,7 @@ func signers(spec op.Spec, way string) []op.Role {
 }
 
 // asks adds the rule's demand to each way that it is about. A role of the
-// configuration is no part of recovery.
+// configuration is no part of recovery. Of break-glass a rule asks what keys attest alone.
 func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity, Single: r.Single}
 	if r.MaxValidity > 0 {
@@ -74,6 +77,8 @@ func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 		own := signers(s.Spec, w.Name)
 		asked := op.Way{Name: w.Name}
 		switch {
+		case w.Name == op.WayBreakGlass:
+			asked.Demands = []op.Demand{r.onBreakGlass()}
 		case slices.Contains(own, r.Role), w.Name == "" && r.Role != "" && !r.Role.BuiltIn():
 			asked.Demands = []op.Demand{r.demand(r.Role)}
 		case r.Role == "", w.Name == "" && !s.Spec.MayApprove(r.Role):
@@ -116,34 +121,54 @@ func (r Rule) isFor(role op.Role) bool {
 }
 
 func (r Rule) demand(roles ...op.Role) op.Demand {
-	return op.Demand{Rule: r.Where, Roles: roles, Threshold: r.Threshold, Touch: r.Touch}
+	return op.Demand{Rule: r.Where, Roles: roles, Threshold: r.Threshold, Touch: r.Touch, NoPasskey: r.NoPasskey, Apart: r.Apart}
 }
 
 // Unmeetable returns a sentence for each rule that asks for more people than could
-// sign. The function of returns those people for a role and what their keys must
-// attest. A name that has a pattern, as in a CA's line, counts as any number of
+// sign. The function of returns those people for a role, what their keys must
+// attest, and whether passkeys are left out. A name that has a pattern, as in a CA's line, counts as any number of
 // people. The rule is in force anyway: the steps that it matches wait until there
 // are more people.
-func (p Policy) Unmeetable(of func(op.Role, op.Touch) []string) []string {
+func (p Policy) Unmeetable(of func(role op.Role, touch op.Touch, noPasskey bool) []string) []string {
 	var out []string
 	for _, r := range p.Rules {
 		could := func(role op.Role) []string {
-			if r.Role == "" || role == r.Role {
-				return of(role, r.Touch)
+			if r.Role != "" && role != r.Role {
+				return of(role, op.TouchNone, false)
 			}
-			return of(role, op.TouchNone)
+			return slices.DeleteFunc(slices.Clone(of(role, r.Touch, r.NoPasskey)), func(who string) bool {
+				return r.Apart && p.People[uncertified(who)] == nil && !hasPattern(who)
+			})
 		}
 		for _, roles := range r.signedIn() {
 			if n := people(roles, could); n < r.Threshold {
-				out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s, and %d could sign%s", r.Where, r.Threshold, names(roles), n, touching[r.Touch]))
+				out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s, and %d could sign%s", r.Where, r.Threshold, names(roles), n, r.with()))
 			}
 		}
 		out = append(out, r.unmeetableBeside(could)...)
+		if r.Apart && len(p.People) == 1 {
+			out = append(out, r.Where+": the rule takes no requester's signature, and people in gated.yaml names one person alone")
+		}
 	}
-	return out
+	return append(out, p.BreakGlass.unmeetable(of)...)
 }
 
-var touching = map[op.Touch]string{op.TouchPresent: " with a security key", op.TouchVerified: " with a security key"}
+// with says which keys and people the rule leaves, if it does not take each.
+func (r Rule) with() string {
+	said := ""
+	switch {
+	case r.Touch != op.TouchNone && r.NoPasskey:
+		said = " with a security key that is no passkey"
+	case r.Touch != op.TouchNone:
+		said = " with a security key"
+	case r.NoPasskey:
+		said = " with a key that is no passkey"
+	}
+	if r.Apart {
+		said += " of those that people in gated.yaml names"
+	}
+	return said
+}
 
 // unmeetableBeside is Unmeetable for the built-in demand. It needs a person beside
 // those that sign in a role of the configuration.
@@ -181,12 +206,15 @@ func (r Rule) signedIn() [][]op.Role {
 	return out
 }
 
+// hasPattern reports whether a name of allowed_signers stands for any number of people.
+func hasPattern(who string) bool { return strings.ContainsAny(who, "*?!,") }
+
 // people counts the different people who could sign in any of the roles.
 func people(roles []op.Role, could func(op.Role) []string) int {
 	seen := map[string]bool{}
 	for _, role := range roles {
 		for _, who := range could(role) {
-			if strings.ContainsAny(who, "*?!,") {
+			if hasPattern(who) {
 				return math.MaxInt
 			}
 			seen[who] = true

@@ -26,6 +26,8 @@ var anyRule = rapid.Custom(func(t *rapid.T) policy.Rule {
 		Role:        rapid.SampledFrom([]op.Role{"", "", op.Operational, op.Recovery, manager, "on-call"}).Draw(t, "role"),
 		Threshold:   rapid.IntRange(1, 3).Draw(t, "threshold"),
 		Touch:       rapid.SampledFrom([]op.Touch{op.TouchNone, op.TouchPresent, op.TouchVerified}).Draw(t, "touch"),
+		NoPasskey:   rapid.Bool().Draw(t, "no passkey"),
+		Apart:       rapid.Bool().Draw(t, "not requester"),
 		CoolOff:     time.Duration(rapid.IntRange(0, 2).Draw(t, "cool-off")) * time.Minute,
 		Window:      rapid.SampledFrom([]*op.Window{nil, window(t, "mon-fri 08:00-18:00Z"), window(t, "wed 17:00-02:00Z")}).Draw(t, "window"),
 		MaxValidity: time.Duration(rapid.IntRange(0, 2).Draw(t, "validity")) * time.Hour,
@@ -77,7 +79,8 @@ var signatures = rapid.Custom(func(t *rapid.T) []op.Signed {
 	out := make([]op.Signed, rapid.IntRange(0, 7).Draw(t, "signatures"))
 	for i := range out {
 		role := rapid.SampledFrom([]op.Role{op.Operational, op.Operational, manager, manager, "on-call", op.Recovery, op.Coordination})
-		flags := rapid.SampledFrom([]*op.Attested{nil, {Flags: op.FlagPresent}, {Flags: op.FlagPresent | op.FlagVerified}, {Flags: op.FlagPresent | op.FlagVerified}})
+		flags := rapid.SampledFrom([]*op.Attested{nil, {Flags: op.FlagPresent}, {Flags: op.FlagPresent | op.FlagVerified},
+			{Flags: op.FlagPresent | op.FlagVerified, Origin: "https://console.example.com"}, {Flags: op.FlagPresent | op.FlagVerified}})
 		out[i] = op.Signed{Principal: fmt.Sprintf("p%d@example.com", i), Key: fmt.Sprintf("SHA256:%d", i),
 			Role: role.Draw(t, "role"), Attested: flags.Draw(t, "attested")}
 	}
@@ -133,6 +136,8 @@ func TestARuleNeverLoosens(t *testing.T) {
 		for _, role := range without.Roles() {
 			require.True(t, and.Accepts(role))
 			require.True(t, and.Touch(role).Satisfies(without.Touch(role)), role)
+			require.True(t, and.NoPasskey(role) || !without.NoPasskey(role), role)
+			require.True(t, and.Apart(role) || !without.Apart(role), role)
 		}
 	})
 }
@@ -151,6 +156,8 @@ func TestTheOrderOfRulesMakesNoDifference(t *testing.T) {
 		require.ElementsMatch(t, a.Roles(), b.Roles())
 		for _, role := range a.Roles() {
 			require.Equal(t, a.Touch(role), b.Touch(role))
+			require.Equal(t, a.NoPasskey(role), b.NoPasskey(role))
+			require.Equal(t, a.Apart(role), b.Apart(role))
 		}
 	})
 }
@@ -241,6 +248,16 @@ func TestALabelThatARuleLooksAtIsGuardedByIt(t *testing.T) {
 		Params: op.Params{"labels": map[string]any{}}, Labels: map[string]string{"tier": "prod"}})
 	require.False(t, r.Met(signed(op.Operational, op.Operational)))
 	require.True(t, r.Met(signed(op.Operational, manager)))
+}
+
+// TestARestoreKeepsToItsOwnRules: it could bring labels of an earlier time back, but only a rule that says signed asks for
+// that.
+func TestARestoreKeepsToItsOwnRules(t *testing.T) {
+	prod := map[string]string{"tier": "prod"}
+	restore := policy.Subject{Spec: spec(t, "guest.restore"), Target: op.Target{Kind: "guest", Name: "db-1"},
+		Params: op.Params{"snapshot": "a"}, Labels: prod}
+	require.Equal(t, 1, with(policy.Rule{Op: "guest.destroy", Labels: prod, Threshold: 2}).Requirement(restore).Needed())
+	require.Equal(t, 2, with(policy.Rule{Signed: []string{"guest.stop"}, Labels: prod, Threshold: 2}).Requirement(restore).Needed())
 }
 
 // TestNoWayAroundALabel: labels may be changed first. What was needed to destroy the

@@ -40,6 +40,8 @@ type Rule struct {
 	CoolOff     time.Duration // between the last signature and the step, in whole seconds
 	Window      *op.Window    // when the step may run; nil: always
 	MaxValidity time.Duration // of the payload; 0: the policy's
+	NoPasskey   bool          // no passkey's signature counts
+	Apart       bool          // no requester's signature counts; see People
 	Single      bool          // no batch counts; each request is signed alone
 }
 
@@ -91,8 +93,12 @@ const labels = "labels"
 // speaksOf reports whether the rule can be about a step of that operation.
 func (r Rule) speaksOf(spec op.Spec) bool { return r.names(spec) && r.reaches(spec.Kind) }
 
-// reaches reports whether the rule can be about a target of that kind.
+// reaches reports whether the rule can be about a target of that kind. No rule is about
+// a drill, which asks for what the operation asks for that it rehearses.
 func (r Rule) reaches(kind string) bool {
+	if kind == op.KindDrill {
+		return false
+	}
 	if len(r.Labels) > 0 && !slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return s.Kind == kind && relabels(s) }) {
 		return false
 	}

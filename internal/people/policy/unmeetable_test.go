@@ -16,7 +16,7 @@ func TestUnmeetable(t *testing.T) {
 		manager:        {"alice@example.com"},
 		"on-call":      {"*@example.com"},
 	}
-	could := func(role op.Role, _ op.Touch) []string { return listed[role] }
+	could := func(role op.Role, _ op.Touch, _ bool) []string { return listed[role] }
 	for _, c := range []struct {
 		rule policy.Rule
 		want []string
@@ -35,9 +35,9 @@ func TestUnmeetable(t *testing.T) {
 		require.NoError(t, with(c.rule).Validate())
 		require.Equal(t, c.want, with(c.rule).Unmeetable(could), "%+v", c.rule)
 	}
-	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "an empty list is reported elsewhere")
+	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch, bool) []string { return nil }), "an empty list is reported elsewhere")
 
-	soft := func(role op.Role, touch op.Touch) []string {
+	soft := func(role op.Role, touch op.Touch, _ bool) []string {
 		if touch != op.TouchNone {
 			return nil
 		}
@@ -45,6 +45,25 @@ func TestUnmeetable(t *testing.T) {
 	}
 	require.Equal(t, []string{"f:1: the rule needs 1 in the role operational, and 0 could sign with a security key"},
 		with(policy.Rule{Where: "f:1", Op: "guest.*", Threshold: 1, Touch: op.TouchPresent}).Unmeetable(soft))
+
+	paged := func(role op.Role, _ op.Touch, noPasskey bool) []string {
+		if noPasskey {
+			return nil
+		}
+		return listed[role]
+	}
+	require.Equal(t, []string{"f:1: the rule needs 1 in the role operational, and 0 could sign with a key that is no passkey"},
+		with(policy.Rule{Where: "f:1", Op: "guest.*", Threshold: 1, NoPasskey: true}).Unmeetable(paged))
+	require.Equal(t, []string{"f:1: the rule needs 1 in the role operational, and 0 could sign with a security key that is no passkey"},
+		with(policy.Rule{Where: "f:1", Op: "guest.*", Threshold: 1, Touch: op.TouchPresent, NoPasskey: true}).Unmeetable(paged))
+
+	apart := with(policy.Rule{Where: "f:1", Op: "guest.destroy", Role: manager, Threshold: 1, Apart: true})
+	require.Equal(t, []string{"f:1: the rule needs 1 in the role manager, and 0 could sign of those that people in gated.yaml names"}, apart.Unmeetable(could))
+	apart.People = policy.People{listed[manager][0]: {{UID: 1000}}}
+	require.Equal(t, []string{"f:1: the rule takes no requester's signature, and people in gated.yaml names one person alone"}, apart.Unmeetable(could))
+	apart.People["zoe@example.com"] = []op.Account{{UID: 1009}}
+	require.Empty(t, apart.Unmeetable(could))
+	require.Empty(t, apart.Unmeetable(func(op.Role, op.Touch, bool) []string { return []string{"zoe@example.com (certificate)", "mona"} }), "named by a CA's line")
 
 	// One person never counts as two, in any roles.
 	listed[op.Operational] = []string{"alice@example.com"}

@@ -6,13 +6,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rsa"
-	"encoding/base64"
-	"slices"
 	"strings"
 
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
+	"gated/internal/base/armor"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
@@ -81,7 +80,7 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 		// A certificate signs as its key does. The signature names it instead of the key.
 		made.PublicKey = s.cert
 	}
-	return armor(made.Marshal()), nil
+	return armor.Signature(made.Marshal()), nil
 }
 
 // namespaceOf returns the namespace in which a payload is signed. It refuses what no gate would decode.
@@ -100,18 +99,6 @@ func namespaceOf(role op.Role, payload []byte) (string, error) {
 		return role.Namespace(), nil
 	}
 	return "", err
-}
-
-// armor writes a blob as ssh-keygen does, in lines of 70 characters.
-func armor(blob []byte) string {
-	var b bytes.Buffer
-	b.WriteString("-----BEGIN SSH SIGNATURE-----\n")
-	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(blob)), 70) {
-		b.Write(line)
-		b.WriteByte('\n')
-	}
-	b.WriteString("-----END SSH SIGNATURE-----\n")
-	return b.String()
 }
 
 // asRefusal keeps a refusal that came through a library, and hides any other text.

@@ -87,11 +87,11 @@ func (b *bench) proofs(s *store.Store) error {
 		prove  func(tx *store.Tx, at int64) error
 	}{
 		{"  a consistency proof", 5, func(tx *store.Tx, at int64) error {
-			_, err := audit.ProveConsistency(tx, at, all)
+			_, err := audit.Proofs{}.Consistency(tx, at, all)
 			return err
 		}},
 		{"  an inclusion proof", 0, func(tx *store.Tx, at int64) error {
-			_, _, err := audit.ProveInclusion(tx, at, all)
+			_, _, err := audit.Proofs{}.Inclusion(tx, at, all)
 			return err
 		}},
 	} {

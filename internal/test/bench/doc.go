@@ -13,20 +13,24 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Options says what to measure and with what.
 type Options struct {
-	Programs string    // the directory with gated and opsign
-	Self     string    // this program, which serves a gate if its first argument is "serve"
-	Dir      string    // where to work, on the disk that is to be measured; "" for the temporary directory
-	Out      io.Writer // receives the table
-	Progress io.Writer // receives the name of each part as it begins, and its error if it fails
-	Rows     int       // of the journal that a start is measured with, and the most of growth; 0 for the default
-	Only     string    // the one part to measure; "" for all
-	Profiles string    // a directory for a CPU profile of every gate; "" for none
-	Markdown bool      // writes the table as docs/benchmarks.md has it
-	Small    bool      // checks that every part runs to its end; the figures say nothing
+	Programs string        // the directory with gated and opsign
+	Self     string        // this program, which serves a gate if its first argument is "serve"
+	Dir      string        // where to work, on the disk that is to be measured; "" for the temporary directory
+	Out      io.Writer     // receives the table
+	Progress io.Writer     // receives the name of each part as it begins, and its error if it fails
+	Rows     int           // of the journal that a start is measured with, and the most of growth; 0 for the default
+	Only     string        // the one part to measure; "" for all
+	Profiles string        // a directory for a CPU profile of every gate; "" for none
+	Markdown bool          // writes the table as docs/benchmarks.md has it
+	Days     int           // of the simulated year; 0 for the default
+	PerDay   int           // decisions of a simulated day; 0 for the default
+	After    time.Duration // retention of the simulated year; 0 for the default
+	Small    bool          // checks that every part runs to its end; the figures say nothing
 }
 
 // bench is one run.
@@ -68,6 +72,8 @@ var parts = []part{
 	{"ledger", len(ledgerRows), (*bench).ledger, true},
 	{"growth", 6, (*bench).growth, true},
 	{"fleet", 7, (*bench).fleet, true},
+	{"year", 10, (*bench).year, true},
+	{"web", len(webRows), (*bench).web, false},
 }
 
 // Parts returns the names of the parts in the order in which they are measured.

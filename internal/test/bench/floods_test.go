@@ -2,10 +2,11 @@ package bench
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/programs"
 )
 
 func TestMain(m *testing.M) {
@@ -29,10 +30,7 @@ func TestSignedStepsUnderFloods(t *testing.T) {
 	b := tiny(t)
 	b.size = full
 	b.Programs = t.TempDir()
-	build := exec.Command("go", "build", "-o", b.Programs, "gated/cmd/gated")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, programs.Build(b.Programs+"/", "gated/cmd/gated"))
 	for _, k := range floodKinds {
 		best := float64(floodStart)
 		for try := 1; best >= floodStart && try <= 3; try++ {

@@ -27,6 +27,7 @@ type sizes struct {
 	growRows, growWaiting       []int         // rows of history, and requests that wait
 	growGuests                  []int         // guests
 	kills, hooks                int           // agents that are killed, and processes of each kind of hook
+	year                        yearSize
 }
 
 // full is what docs/benchmarks.md describes.
@@ -43,6 +44,7 @@ var full = sizes{
 	growOps: 400, growRows: []int{1_000, 100_000, 1_000_000}, growWaiting: []int{1, 100, 10_000},
 	growGuests: []int{10, 1_000, 100_000},
 	kills:      60, hooks: 80,
+	year: yearSize{days: 365, perDay: 10_000, after: 48 * time.Hour, keep: 10_000, early: 31, month: 30, asked: 200},
 }
 
 // small runs every part to its end in less than a minute. Its figures say nothing.
@@ -58,4 +60,5 @@ var small = sizes{
 	pairs: 10, others: 200,
 	growOps: 20, growRows: []int{100, 1_000}, growWaiting: []int{1, 50}, growGuests: []int{10, 100},
 	kills: 3, hooks: 3,
+	year: yearSize{days: 5, perDay: 200, after: 24 * time.Hour, keep: 256, early: 2, month: 2, asked: 5},
 }

@@ -22,6 +22,7 @@
 //	kinds_agents_test.go     registrations and reservations
 //	kinds_life_test.go       rotation, start, sweep, backup, restore
 //	kinds_time_test.go       an accepted clock
+//	kinds_archive_test.go    records that ended go to a segment file
 //	kinds_migrate_test.go    first starts on databases of older schemas
 //
 // What agents reserve has its own rules:

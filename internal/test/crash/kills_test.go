@@ -31,7 +31,8 @@ func TestRandomKills(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 0))
 	y := &tally{began: time.Now(), said: time.Now()}
 	if *soak == 0 {
-		y.state(t, r, func(n int) bool { return n < kills })
+		// On a busy machine, ten kills may all come before an approval.
+		y.state(t, r, func(n int) bool { return n < kills || y.spent == 0 && n < killsOfState })
 	}
 	for time.Since(y.began) < *soak {
 		y.state(t, r, func(n int) bool { return n < killsOfState && time.Since(y.began) < *soak })

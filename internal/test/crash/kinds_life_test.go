@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -17,10 +18,75 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
+	"gated/internal/people/sign"
 	"gated/internal/test/must"
 )
 
-func trustKinds() []kind { return []kind{{name: op.Rotate, do: rotate, check: rotated}} }
+func trustKinds() []kind {
+	return []kind{{name: op.Rotate, do: rotate, check: rotated}, {name: op.Drill, prepare: noDrill, do: drill, check: ended},
+		{name: op.Review, prepare: broken, do: review, check: reviewed}}
+}
+
+// broken leaves an incident behind that has ended: break-glass approved a destroy, and an operator stopped it.
+func broken(ctx context.Context, b *bench, c *cell) error {
+	if err := waits(ctx, b, c); err != nil {
+		return err
+	}
+	payload, err := b.client().Payload(ctx, c.job+".1")
+	if err != nil {
+		return err
+	}
+	key, err := sign.KeyFile(b.m().emergency(), nil)
+	if err != nil {
+		return err
+	}
+	armor, err := key.Sign(ctx, op.BreakGlass, payload)
+	if err != nil {
+		return err
+	}
+	if _, err = b.client().Approve(ctx, c.job+".1", api.EnvelopeOf(payload, armor)); err != nil {
+		return err
+	}
+	c.told["incident"] = c.job + ".1"
+	err = reject(ctx, b, c)
+	c.job, c.done = "", false
+	return err
+}
+
+// review closes all incidents.
+func review(ctx context.Context, b *bench, c *cell) error {
+	return b.ask(ctx, c, true, api.Ask{Op: op.Review, Target: op.Incidents.String(), Params: op.Params{}})
+}
+
+// reviewed says that an incident is not open or closed as the end of its review says.
+func reviewed(ctx context.Context, b *bench, c *cell) []string {
+	wrong := ended(ctx, b, c)
+	s, err := b.client().Status(ctx)
+	if err != nil {
+		return append(wrong, err.Error())
+	}
+	open := slices.ContainsFunc(s.Incidents, func(in api.Incident) bool { return in.Request == c.told["incident"] })
+	if closed := b.state(ctx, c) == op.StateSucceeded; open == closed {
+		wrong = append(wrong, fmt.Sprintf("the review is %q, and the incident %s is open: %v", b.state(ctx, c), c.told["incident"], open))
+	}
+	return wrong
+}
+
+// noDrill withdraws the drill that a cell before left open, because one is the most.
+func noDrill(ctx context.Context, b *bench, _ *cell) error {
+	status, err := b.client().Status(ctx)
+	if err != nil || status.Drills.Open == nil {
+		return err
+	}
+	job, _, _ := strings.Cut(status.Drills.Open.Request, ".")
+	_, err = b.client().Cancel(ctx, job)
+	return err
+}
+
+// drill asks for a drill of an end, and signs it.
+func drill(ctx context.Context, b *bench, c *cell) error {
+	return b.ask(ctx, c, true, api.Ask{Op: op.Drill, Target: op.Drilled.String(), Params: op.Params{"as": "guest.destroy", "target": "guest/" + c.name}})
+}
 
 // rotate takes a spare signer out.
 func rotate(ctx context.Context, b *bench, c *cell) error {

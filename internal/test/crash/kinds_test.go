@@ -26,7 +26,7 @@ type kind struct {
 // kinds are all of them. Those of op's catalogue go by their names there.
 func kinds() []kind {
 	var all []kind
-	for _, some := range [][]kind{guestKinds(), dataKinds(), commandKinds(), decisionKinds(), agentKinds(), trustKinds(), lifeKinds(), timeKinds(), migrations()} {
+	for _, some := range [][]kind{guestKinds(), dataKinds(), commandKinds(), decisionKinds(), agentKinds(), trustKinds(), lifeKinds(), timeKinds(), archiveKinds(), migrations()} {
 		all = append(all, some...)
 	}
 	return all

@@ -25,6 +25,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/host/life"
 	"gated/internal/people/sign"
+	"gated/internal/test/acceptor"
 	"gated/internal/test/must"
 	"gated/internal/test/spareuids"
 )
@@ -48,13 +49,16 @@ type machine struct {
 	env     []string // more of it than every program gets
 
 	cmd    *exec.Cmd
-	notify *net.UnixConn
-	log    lifeLog // of the life that is or was
+	notify *net.UnixConn // of this life alone: an earlier one may have said more than was read
+	log    lifeLog       // of the life that is or was
 	ended  chan error
 }
 
 // localConf is what guests may run, and how long what was destroyed is kept.
 const localConf = "local:\n%s  trash_keep: %s\n  stop_grace: 1s\n  commands:\n    sleep: {argv: [/bin/sleep, \"3600\"]}\n"
+
+// breakGlassConf lets a key for break-glass approve what destroys a guest.
+const breakGlassConf = "policy:\n  break_glass: {ops: [guest.destroy], threshold: 1, delay: 1m, at_most: 16}\n"
 
 func newMachine(t *testing.T) *machine {
 	return newMachineOf(t, filepath.Join(bin, "gated"), 2*time.Second)
@@ -73,7 +77,7 @@ func newMachineOn(t *testing.T, store, program string, keep time.Duration, signe
 		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice"), program: program, store: store}
 	t.Cleanup(m.clear)
 	m.makeKey()
-	args := []string{"init", "--state", m.state, "--host", "pve1", "--operator", m.key + ".pub"}
+	args := []string{"init", "--state", m.state, "--host", "pve1", "--operator", m.key + ".pub", "--break-glass", m.emergency() + ".pub"}
 	for _, file := range signers {
 		args = append(args, "--operator", file)
 	}
@@ -85,19 +89,21 @@ func newMachineOn(t *testing.T, store, program string, keep time.Duration, signe
 	conf := filepath.Join(m.state, "gated.yaml")
 	text := must.Get(os.ReadFile(conf))(t)
 	text = []byte(strings.Replace(string(text), "\nsingle_user: false\n", "\nsingle_user: true\n", 1)) // commands run as who tests
-	text = fmt.Appendf(text, localConf+commandConf, spareuids.WideLine(), keep, m.marks())
+	text = fmt.Appendf(text, localConf+commandConf+breakGlassConf, spareuids.WideLine(), keep, m.marks())
 	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client = must.Get(client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }}))(t)
-	path := filepath.Join(dir, "n")
-	m.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	return m
 }
 
 func (m *machine) makeKey() {
 	writeKey(m.t, m.key, "alice@example.com")
+	writeKey(m.t, m.emergency(), "greta@example.com")
 	m.signer = must.Get(sign.KeyFile(m.key, nil))(m.t)
 }
+
+// emergency is the file of the key for break-glass.
+func (m *machine) emergency() string { return filepath.Join(m.dir, "greta") }
 
 // writeKey makes a key in two files and returns its fingerprint.
 func writeKey(t *testing.T, path, owner string) string {
@@ -122,10 +128,14 @@ func (m *machine) start() {
 // ready, or why it ended.
 func (m *machine) begin() error {
 	m.log.Reset()
+	notify, err := m.listen()
+	if err != nil {
+		return err
+	}
 	cmd, ended := exec.Command(m.program, "serve", "--state", m.state, "--socket", m.socket), make(chan error, 1)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(m.dir, "n")}, m.env...)
 	cmd.Stderr = &m.log
-	if err := errors.Join(m.notify.SetReadDeadline(time.Now().Add(patience)), cmd.Start()); err != nil {
+	if err := errors.Join(notify.SetReadDeadline(time.Now().Add(patience)), cmd.Start()); err != nil {
 		return err
 	}
 	m.cmd, m.ended = cmd, ended
@@ -133,21 +143,35 @@ func (m *machine) begin() error {
 	go func() {
 		err := cmd.Wait()
 		close(gone)
-		_ = m.notify.SetReadDeadline(time.Unix(1, 0)) // who waits for it need not
+		_ = notify.SetReadDeadline(time.Unix(1, 0)) // the wait below is over
 		ended <- err
 	}()
 	for buf := make([]byte, 512); ; {
-		n, err := m.notify.Read(buf)
+		n, err := notify.Read(buf)
 		switch {
 		case err == nil && string(buf[:n]) == "READY=1":
 			return m.decides(gone)
-		case err == nil: // what an earlier life said at its end
+		case err == nil: // no other word says that it serves
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		default:
 			return m.notReady(gone)
 		}
 	}
+}
+
+// listen makes the socket at which the next life of the daemon tells how it stands.
+func (m *machine) listen() (*net.UnixConn, error) {
+	if m.notify != nil {
+		_ = m.notify.Close() // of the last life
+	}
+	path := filepath.Join(m.dir, "n")
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	m.notify = notify
+	return notify, err
 }
 
 // decides waits until a member of a ledger decides: it may have to wait for the lease of its own last life.
@@ -281,11 +305,13 @@ func (m *machine) processes() map[int]op.Incarnation {
 	return found
 }
 
-// sound runs fsck, which needs no daemon and minds none.
+// sound runs fsck, which needs no daemon and minds none, and replays the log against the model.
 func (m *machine) sound(when string) {
 	m.t.Helper()
 	r := must.Get(life.Fsck(context.Background(), m.state))(m.t, when)
 	require.Empty(m.t, r.Problems, when)
+	found := must.Get(acceptor.Database(context.Background(), filepath.Join(m.state, "gated.db"), life.Migrations()))(m.t, when)
+	require.Empty(m.t, found, "%s: the model does not allow it", when)
 }
 
 // data returns the digest of a guest's files, "" where there are none.

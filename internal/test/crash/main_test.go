@@ -3,11 +3,11 @@ package crash
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"gated/internal/agents/agent"
+	"gated/internal/test/programs"
 )
 
 // bin holds the programs, built once, and in taggedDir gated with crash points.
@@ -37,9 +37,8 @@ func build(m *testing.M) int {
 	bin = dir
 	for sub, args := range map[string][]string{"": {"gated/cmd/gated", "gated/cmd/opsign"}, taggedDir: {"-tags", "crashpoints", "gated/cmd/gated"}} {
 		to := filepath.Join(dir, sub) + string(filepath.Separator)
-		out, err := exec.Command("go", append([]string{"build", "-o", to}, args...)...).CombinedOutput()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+		if err := programs.Build(to, args...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}

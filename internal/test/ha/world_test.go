@@ -23,6 +23,7 @@ import (
 	"gated/internal/host/life"
 	"gated/internal/test/must"
 	"gated/internal/test/postgres"
+	"gated/internal/test/programs"
 )
 
 // patience bounds every wait.
@@ -46,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	dir := must.Get(os.MkdirTemp("/tmp", "gha"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	w := &world{t: t, dir: dir, bin: filepath.Join(dir, "bin"), pair: postgres.NewPair(t), cluster: pvetest.New(t), key: filepath.Join(dir, "alice")}
-	w.run("go", "build", "-o", w.bin+"/", "gated/cmd/gated", "gated/cmd/opsign")
+	require.NoError(t, programs.Build(w.bin+"/", "gated/cmd/gated", "gated/cmd/opsign"))
 	w.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@example.com", "-f", w.key)
 	return w
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"gated/internal/test/programs"
 )
 
 var (
@@ -59,10 +61,8 @@ func outside() (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(bin) }() // the tests are over
-	build := exec.Command("go", "build", "-o", bin+"/", "gated/cmd/gated", "gated/cmd/opsign")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build gated and opsign: %w\n%s", err, out)
+	if err := programs.Build(bin+"/", "gated/cmd/gated", "gated/cmd/opsign"); err != nil {
+		return 0, err
 	}
 	inside := exec.Command("/proc/self/exe", os.Args[1:]...)
 	inside.Env = append(os.Environ(), installedIn+"="+dir, builtIn+"="+bin)

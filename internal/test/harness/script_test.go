@@ -52,11 +52,11 @@ const (
 	creates  change = "a new file"
 	patches  change = "a patch of several files, with a move"
 	heredocs change = "a patch in a shell's heredoc"
-	programs change = "the same, by the shell's program `apply_patch`"
+	scripts  change = "the same, by the shell's program `apply_patch`"
 	shells   change = "a shell that writes"
 )
 
-var changes = []change{edits, seeks, creates, patches, heredocs, programs, shells}
+var changes = []change{edits, seeks, creates, patches, heredocs, scripts, shells}
 
 // step is one call of a script, and its files before and after.
 type step struct {
@@ -84,11 +84,11 @@ func (p product) step(c change, repo, id, dir, held string) (step, bool) {
 	case c == shells && p.shell != nil:
 		s.call = p.shell(fmt.Sprintf("echo %s > %s", after, filepath.Join(repo, one)))
 		s.was, s.is = map[string]string{one: ""}, map[string]string{one: after + "\n"}
-	case c == patches && p.patch != nil, c == heredocs && p.heredoc != nil, c == programs && p.runs != nil:
+	case c == patches && p.patch != nil, c == heredocs && p.heredoc != nil, c == scripts && p.runs != nil:
 		name := func(dir, end string) string { return filepath.Join(dir, id+"-"+end+".txt") }
 		files := patched{updated: name(dir, "updated"), added: name(dir, "added"), deleted: name(dir, "deleted"),
 			from: name(dir, "from"), to: name(held, "to")}
-		s.call = map[change]func(patched) call{patches: p.patch, heredocs: p.heredoc, programs: p.runs}[c](files)
+		s.call = map[change]func(patched) call{patches: p.patch, heredocs: p.heredoc, scripts: p.runs}[c](files)
 		s.was = map[string]string{files.updated: before + "\n", files.deleted: before + "\n", files.from: before + "\n",
 			files.added: "", files.to: ""}
 		s.is = map[string]string{files.updated: after + "\n", files.deleted: "", files.from: "",

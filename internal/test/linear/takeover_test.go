@@ -156,8 +156,8 @@ func (m *members) pick() *host {
 	return m.hosts[m.active]
 }
 
-// Do asks one of the members. What one says that was taken over counts only if it changed a row, because all else is as
-// old as its database (docs/design/ledger.md). A claim inside what the caller holds may change no row.
+// Do asks one of the members. What one says that was taken over, or that has a group in doubt, counts only if it changed a row,
+// because all else is as old as its database (docs/design/ledger.md). A claim inside what the caller holds may change no row.
 func (m *members) Do(c Call) Answer {
 	h := m.pick()
 	over := h.of.doubt.Load() // a store with a group in doubt begins no other one
@@ -166,7 +166,7 @@ func (m *members) Do(c Call) Answer {
 		return Answer{Refused: refusal.Unavailable}
 	}
 	reads := c.Kind == Check || c.Kind == List || a.Renewed || a.Refused != "" && a.Refused != refusal.Unavailable
-	if reads && m.ledgerEra() != h.of.Era() {
+	if reads && (m.ledgerEra() != h.of.Era() || h.of.doubt.Load()) {
 		return Answer{Lost: true}
 	}
 	return a

@@ -11,72 +11,70 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"gated/internal/test/plant"
 )
 
-// plant is one mend taken out: a text of a file of the module, and what is in its
+// fault is one mend taken out: a text of a file of the module, and what is in its
 // place. What the oracle then finds answers the question.
-type plant struct {
+type fault struct {
 	name     string
 	hole     string // the sequence that it opens again
-	edits    []edit
+	edits    []plant.Edit
 	backend  string
 	question string
 	rare     bool // only the sequence is played: the search needs more than late
 }
 
-type edit struct{ file, was, is string }
-
 // top is the module's root, from here.
 const top = "../../.."
 
-var plants = []plant{
-	{"another program is given to a guest with data", "an agent gives another program to a guest with data", []edit{{"internal/base/op/guest.go",
-		`{Name: "program-swapped", Class: Destructive, When: swapsProgram,`,
-		`{Name: "program-swapped", Class: Destructive, When: func(Case) bool { return false },`}}, "memory", "bytes", false},
-	{"a failed job takes back what was written into", "a failed job takes back what others filled", []edit{{"internal/base/op/rule.go",
-		`return c.Provenance != nil && c.Observed.Content != "" && c.Observed.Content == c.Provenance.Content`,
-		`return c.Provenance != nil`}}, "memory", "bytes", false},
-	{"the use of another requester does not end scratch", "an agent destroys its scratch that another agent uses", []edit{{"internal/gate/promote.go",
-		`if by.String() == p.Creator {`, `if by.String() != "" {`}}, "memory", "bytes", false},
-	{"desired state that mentions scratch does not end it", "an agent destroys its scratch that desired state mentions", []edit{{"internal/gate/withdraw.go",
-		`p.ScratchEnded != "" || p.Creator == "desired:"+set {`, `p.ScratchEnded != "" || set != "" {`}}, "memory", "bytes", false},
-	{"a back end is believed against the look", "a back end says that it made a snapshot", []edit{{"internal/base/op/evidence.go",
-		`case s.Shows != nil && !s.Fleeting && s.Shows(step, o) == ShowsUndone:`,
-		`case s.Shows == nil && !s.Fleeting:`}}, "memory", "belief", false},
-	{"a label that stays is taken for gone", "a back end says that it took a label away", []edit{{"internal/base/op/guest.go",
-		` || name == "labels" && !maps.Equal(s.Params.Labels(name), o.Labels) {`, ` {`}}, "memory", "belief", true},
-	{"a backup that is nowhere is taken for made", "a back end says that it made a backup", []edit{{"internal/base/op/guest.go",
-		`	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
-`, `	take.Before = func(o Observed) []string { _ = oneMoreBackup; return o.Backups }
+var plants = []fault{
+	{"another program is given to a guest with data", "an agent gives another program to a guest with data", []plant.Edit{{File: "internal/base/op/guest.go",
+		Was: `{Name: "program-swapped", Class: Destructive, When: swapsProgram,`,
+		Is:  `{Name: "program-swapped", Class: Destructive, When: func(Case) bool { return false },`}}, "memory", "bytes", false},
+	{"a failed job takes back what was written into", "a failed job takes back what others filled", []plant.Edit{{File: "internal/base/op/rule.go",
+		Was: `return c.Provenance != nil && c.Observed.Content != "" && c.Observed.Content == c.Provenance.Content`,
+		Is:  `return c.Provenance != nil`}}, "memory", "bytes", false},
+	{"the use of another requester does not end scratch", "an agent destroys its scratch that another agent uses", []plant.Edit{{File: "internal/gate/promote.go",
+		Was: `if by.String() == p.Creator {`, Is: `if by.String() != "" {`}}, "memory", "bytes", false},
+	{"desired state that mentions scratch does not end it", "an agent destroys its scratch that desired state mentions", []plant.Edit{{File: "internal/gate/withdraw.go",
+		Was: `p.ScratchEnded != "" || p.Creator == "desired:"+set {`, Is: `p.ScratchEnded != "" || set != "" {`}}, "memory", "bytes", false},
+	{"a back end is believed against the look", "a back end says that it made a snapshot", []plant.Edit{{File: "internal/base/op/evidence.go",
+		Was: `case s.Shows != nil && !s.Fleeting && s.Shows(step, o) == ShowsUndone:`,
+		Is:  `case s.Shows == nil && !s.Fleeting:`}}, "memory", "belief", false},
+	{"a label that stays is taken for gone", "a back end says that it took a label away", []plant.Edit{{File: "internal/base/op/guest.go",
+		Was: ` || name == "labels" && !maps.Equal(s.Params.Labels(name), o.Labels) {`, Is: ` {`}}, "memory", "belief", true},
+	{"a backup that is nowhere is taken for made", "a back end says that it made a backup", []plant.Edit{{File: "internal/base/op/guest.go",
+		Was: `	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
+`, Is: `	take.Before = func(o Observed) []string { _ = oneMoreBackup; return o.Backups }
 `}}, "proxmox", "belief", false},
-	{"two unsigned steps, a snapshot and its restore, take what came between", "a snapshot and its restore take what came between", []edit{{"internal/base/op/guest.go",
-		`Rule{Name: "restore-over", Class: Destructive,`, `Rule{Name: "restore-over", Class: Benign,`}}, "memory", "bytes", false},
-	{"what is benign outruns an operator who reads", "labels are added while an operator reads", []edit{{"internal/gate/showing.go",
-		`return spec.Guarded == nil || len(spec.Guarded(s.Params)) > 0`, `return false`}}, "memory", "liveness", false},
-	{"scratch stays young while the clock is not believed", "scratch does not grow old while the clock is wrong", []edit{{"internal/base/op/rule.go",
-		`return !c.Doubt && c.Now.Before(`, `return c.Now.Before(`}}, "memory", "bytes", false},
-	{"a destroy that a crash cut off runs again", "a destroy that a kill cut off", []edit{
-		{"internal/reconcile/diff.go", `benign := s.Verdict.Class == op.Benign && !once`, `benign := !once`},
-		{"internal/gate/record.go", `again := s.Verdict.Class == op.Benign && s.Attempts`, `again := s.Attempts`},
-		{"internal/gate/record.go", `	to := t.To
-`, `	if s.Verdict.Class == op.Destructive && kind == audit.Retried {
+	{"two unsigned steps, a snapshot and its restore, take what came between", "a snapshot and its restore take what came between", []plant.Edit{{File: "internal/base/op/guest.go",
+		Was: `Rule{Name: "restore-over", Class: Destructive,`, Is: `Rule{Name: "restore-over", Class: Benign,`}}, "memory", "bytes", false},
+	{"what is benign outruns an operator who reads", "labels are added while an operator reads", []plant.Edit{{File: "internal/gate/showing.go",
+		Was: `return spec.Guarded == nil || len(spec.Guarded(s.Params)) > 0`, Is: `return false`}}, "memory", "liveness", false},
+	{"scratch stays young while the clock is not believed", "scratch does not grow old while the clock is wrong", []plant.Edit{{File: "internal/base/op/rule.go",
+		Was: `return !c.Doubt && c.Now.Before(`, Is: `return c.Now.Before(`}}, "memory", "bytes", false},
+	{"a destroy that a crash cut off runs again", "a destroy that a kill cut off", []plant.Edit{
+		{File: "internal/reconcile/diff.go", Was: `benign := s.Verdict.Class == op.Benign && !once`, Is: `benign := !once`},
+		{File: "internal/gate/record.go", Was: `again := s.Verdict.Class == op.Benign && s.Attempts`, Is: `again := s.Attempts`},
+		{File: "internal/gate/record.go", Was: `	to := t.To
+`, Is: `	if s.Verdict.Class == op.Destructive && kind == audit.Retried {
 		t.To = op.StateAuthorized
 	}
 	to := t.To
 `},
 	}, "memory", "records", false},
-	{"the name of a guest in the trash is free for all", "a name is taken whose guest is in the trash", []edit{{"internal/base/op/observe.go",
-		`Rule{Name: "name-in-trash", Class: Destructive,`, `Rule{Name: "name-in-trash", Class: Benign,`}}, "memory", "name", false},
-	{"an operator's destroy is undone by the guest's creator", "an agent brings back what an operator destroyed", []edit{{"internal/base/op/observe.go",
-		`return len(d.Askers) > 0 && !d.ByOperator && d.Creator`, `return len(d.Askers) > 0 && d.Creator`}}, "memory", "undone", false},
-	{"guests run as the daemon's own uid", "a guest's program reaches files of the gate", []edit{{"internal/driver/local/confine.go",
-		`if a.Switch {`, `if a.Switch && a.UID == 0 {`}}, "local", "files", false},
-	{"a sweep takes what a caller asked to undelete", "a sweep takes what a caller asked to undelete", []edit{{"internal/driver/local/trash.go",
-		`rec.Incarnation); err != nil || wanted {`, `rec.Incarnation); err != nil && wanted {`}}, "local", "bytes", false},
-	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
-		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
-		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},
+	{"the name of a guest in the trash is free for all", "a name is taken whose guest is in the trash", []plant.Edit{{File: "internal/base/op/observe.go",
+		Was: `Rule{Name: "name-in-trash", Class: Destructive,`, Is: `Rule{Name: "name-in-trash", Class: Benign,`}}, "memory", "name", false},
+	{"an operator's destroy is undone by the guest's creator", "an agent brings back what an operator destroyed", []plant.Edit{{File: "internal/base/op/observe.go",
+		Was: `return len(d.Askers) > 0 && !d.ByOperator && d.Creator`, Is: `return len(d.Askers) > 0 && d.Creator`}}, "memory", "undone", false},
+	{"guests run as the daemon's own uid", "a guest's program reaches files of the gate", []plant.Edit{{File: "internal/driver/local/confine.go",
+		Was: `if a.Switch {`, Is: `if a.Switch && a.UID == 0 {`}}, "local", "files", false},
+	{"a sweep takes what a caller asked to undelete", "a sweep takes what a caller asked to undelete", []plant.Edit{{File: "internal/driver/local/trash.go",
+		Was: `rec.Incarnation); err != nil || wanted {`, Is: `rec.Incarnation); err != nil && wanted {`}}, "local", "bytes", false},
+	{"what enters the trash pushes out what is there", "", []plant.Edit{{File: "internal/driver/local/trash.go",
+		Was: `		if now.After(rec.Until) {`, Is: `		if now.After(rec.Until) || len(due) == 0 {`},
+		{File: "internal/driver/local/trash.go", Was: `rec.Name != name || !now.After(rec.Until) {`, Is: `rec.Name != name {`}}, "local", "bytes", false},
 }
 
 var (
@@ -96,19 +94,8 @@ const (
 func TestPlantedFaults(t *testing.T) {
 	for _, p := range plants {
 		t.Run(p.name, func(t *testing.T) {
-			texts := map[string]string{}
-			for _, e := range p.edits {
-				text, known := texts[e.file]
-				if !known {
-					b, err := os.ReadFile(filepath.Join(top, e.file))
-					must(t, err)
-					text = string(b)
-				}
-				if n := strings.Count(text, e.was); n != 1 {
-					t.Fatalf("%s has %q %d times, and a fault is planted where it is once", e.file, e.was, n)
-				}
-				texts[e.file] = strings.Replace(text, e.was, e.is, 1)
-			}
+			texts, err := plant.Texts(top, p.edits)
+			must(t, err)
 			if *planted && strings.Contains(p.name, *onePlant) {
 				find(t, p, texts)
 			}
@@ -117,20 +104,12 @@ func TestPlantedFaults(t *testing.T) {
 }
 
 // find builds the search with files replaced, runs it, and asks for what it found.
-func find(t *testing.T, p plant, texts map[string]string) {
+func find(t *testing.T, p fault, texts map[string]string) {
 	dir := t.TempDir()
-	replace := map[string]string{}
-	for file, text := range texts {
-		from, err := filepath.Abs(filepath.Join(top, file))
-		must(t, err)
-		replace[from] = filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
-		must(t, os.WriteFile(replace[from], []byte(text), 0o600))
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := plant.Overlay(dir, texts)
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	program := filepath.Join(dir, "loss.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "gated/internal/test/loss")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", program, "gated/internal/test/loss")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("with the fault it cannot be built: %v\n%s", err, out)

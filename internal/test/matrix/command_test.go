@@ -63,6 +63,9 @@ func (c *programs) write(name, text string) {
 	require.NoError(c.w.t, os.WriteFile(c.path(name), []byte(text), 0o755))
 }
 
+// another is a script that says that it ran. Its interpreter is that of the scripts before, so that its own text alone differs.
+func (c *programs) another() string { return "#!" + c.path("sh") + "\necho > " + c.ran() + "\n" }
+
 func copyProgram(w *world, from, to string) {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(to, must.Get(os.ReadFile(from))(w.t), 0o755))
@@ -114,9 +117,9 @@ func unfit(id, what string, want refusal.Code, asks ...op.Ask) attack {
 
 // commandRows are attacks on and by the operator's catalogue of commands.
 var commandRows = []attack{
-	otherProgram("B20c", "a script is rewritten in place", purge(), func(c *programs) { c.write("purge", "#!/bin/sh\ntouch "+c.ran()+"\n") }),
+	otherProgram("B20c", "a script is rewritten in place", purge(), func(c *programs) { c.write("purge", c.another()) }),
 	otherProgram("B20d", "a script is replaced by a rename", purge(), func(c *programs) {
-		c.write("purge.new", "#!/bin/sh\ntouch "+c.ran()+"\n")
+		c.write("purge.new", c.another())
 		require.NoError(c.w.t, os.Rename(c.path("purge.new"), c.path("purge")))
 	}),
 	otherProgram("B20e", "a binary is rewritten in place", runs("binary"), func(c *programs) { copyProgram(c.w, "/usr/bin/tee", c.path("binary")) }),

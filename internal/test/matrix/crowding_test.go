@@ -79,7 +79,7 @@ var crowdingRows = []attack{
 		w.served(socket)
 		return ended(conns[0])
 	}),
-	crowding("H04c", "a header that never ends", server.Limits{Header: 200 * time.Millisecond}, func(w *world, socket string) error {
+	crowding("H04c", "a header that never ends", server.Limits{Header: 5 * time.Second}, func(w *world, socket string) error {
 		c := w.dialTo(socket, 1)[0]
 		must.Get(io.WriteString(c, "GET /v1/status HTTP/1.1\r\nX: "))(w.t)
 		return ended(c)

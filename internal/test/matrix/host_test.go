@@ -14,6 +14,8 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/store"
 	"gated/internal/driver"
+	"gated/internal/driver/drill"
+	"gated/internal/driver/incident"
 	"gated/internal/driver/local"
 	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
@@ -222,6 +224,10 @@ func (h *host) of(kind string) driver.Driver {
 		return h.signers
 	case op.KindScope:
 		return h.scopes
+	case op.KindDrill:
+		return drill.New(h.gate.ID())
+	case op.KindIncident:
+		return incident.New(h.gate)
 	case op.KindCommand:
 		return h.commands
 	}

@@ -41,12 +41,12 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, batchRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
+	return slices.Concat(signatureRows, batchRows, passkeyFormRows, passkeyUseRows, passkeyRuleRows, passkeyMoreRows, requesterRows, drillRows, breakGlassRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hubRows, fleetRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
 		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, signedRuleRows, rejectedRows, programRows, commandRows, squatRows, hookCallRows, steerRows, mcpRows,
 		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows,
-		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows)
+		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, userNameRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows, wallRows, recipeRows, archiveFileRows, archiveRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -56,7 +56,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 24}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 16}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 13}, {"N", 1, 4}, {"F", 1, 2}} {
+	}{{"S", 1, 31}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 16}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 14}, {"N", 1, 4}, {"F", 1, 2}, {"C", 1, 2}, {"R", 1, 5}, {"E", 1, 8}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
@@ -64,7 +64,7 @@ func wanted() []string {
 	return ids
 }
 
-var idForm = regexp.MustCompile(`^([SBTPHAXUNF]\d\d)([a-z]?)$`)
+var idForm = regexp.MustCompile(`^([SBTPHAXUNFCRE]\d\d)([a-z]?)$`)
 
 func TestMatrix(t *testing.T) {
 	all := attacks()
@@ -187,7 +187,7 @@ func documented(t *testing.T) map[string]bool {
 	require.True(t, ok)
 	text2, _, _ = strings.Cut(text2, "\n## ")
 	for _, line := range strings.Split(text2, "\n") {
-		if m := regexp.MustCompile("^\\| `([SBTPHAXUNF]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("^\\| `([SBTPHAXUNFE]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
 			out[m[1]] = true
 		}
 	}

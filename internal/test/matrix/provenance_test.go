@@ -247,7 +247,7 @@ func (w *world) sql(text string) {
 
 func (w *world) fsck() (r fsck.Report) {
 	w.t.Helper()
-	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) { r, err = fsck.Run(tx); return err }))
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) { r, err = w.checker().Run(tx); return err }))
 	return r
 }
 

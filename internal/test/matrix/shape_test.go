@@ -42,6 +42,16 @@ func replaced(id, what, old, new string) attack {
 	})
 }
 
+// typeFirst has the same members, of which the last one comes first.
+func typeFirst(payload string) string {
+	last := `"type":"` + op.TypeSignedOp + `"`
+	rest, ok := strings.CutSuffix(payload, ","+last+"}")
+	if !ok {
+		panic("the payload does not end with its type: " + payload)
+	}
+	return "{" + last + "," + strings.TrimPrefix(rest, "{") + "}"
+}
+
 // posing is a row in which a job names a target that is none.
 func posing(id, what string, names ...string) attack {
 	return attack{id: id, what: "a job for " + what, want: refusal.Malformed, run: func(w *world) error {
@@ -84,14 +94,14 @@ func said(id, what, text, escaped string) attack {
 }
 
 var shapeRows = []attack{
-	replaced("B10a", "a member twice", `"type":`, `"target":"guest/bystander","type":`),
+	replaced("B10a", "a member twice, in the order of the canonical form", `"target":`, `"target":"guest/bystander","target":`),
 	replaced("B10b", "a member in another case besides", `"type":`, `"Target":"guest/bystander","type":`),
 	replaced("B10c", "a member in another case instead", `"target":`, `"Target":`),
 	replaced("B10d", "an unknown member", `"type":`, `"trusted":true,"type":`),
 	shaped("B10e", "bytes after it", refusal.Malformed, func(s string) string { return s + "\n" }),
 	shaped("B10f", "a second value after it", refusal.Malformed, func(s string) string { return s + s }),
 	replaced("B10g", "white space, which is not canonical", `{"expires_at"`, `{ "expires_at"`),
-	replaced("B10h", "its members in another order", `"type":"gated/signed-op/v1"}`, `"zz":1}`),
+	shaped("B10h", "its members in another order", refusal.Malformed, typeFirst),
 	replaced("B10i", "invalid UTF-8", `"reason":"`, "\"reason\":\"\xff"),
 	replaced("B10j", "a lone surrogate", `"reason":"`, `"reason":"\ud800`),
 	replaced("B10k", "a number written 1e2", `"params":{}`, `"params":{"memory":1e2}`),

@@ -55,7 +55,7 @@ func (l gateLog) Head(ctx context.Context) (s witness.Shown, err error) {
 // Consistency implements witness.Log.
 func (l gateLog) Consistency(ctx context.Context, old, size int64) (out []string, err error) {
 	return out, l.store.View(ctx, func(tx *store.Tx) error {
-		proof, err := audit.ProveConsistency(tx, old, size)
+		proof, err := audit.Proofs{}.Consistency(tx, old, size)
 		out = checkpoint.EncodeHashes(proof)
 		return err
 	})

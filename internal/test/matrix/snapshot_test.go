@@ -20,7 +20,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
-	"gated/internal/host/fsck"
 	"gated/internal/log/audit"
 	"gated/internal/nonce"
 	"gated/internal/test/must"
@@ -286,7 +285,7 @@ func (w *world) sound() {
 		if _, err := audit.Verify(tx, nil); err != nil {
 			return err
 		}
-		report, err := fsck.Run(tx)
+		report, err := w.checker().Run(tx)
 		if err == nil && !report.Sound {
 			err = fmt.Errorf("fsck: %+v", report.Problems)
 		}

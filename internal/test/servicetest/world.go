@@ -83,7 +83,7 @@ func open(t testing.TB, dir string, database []byte) *World {
 	}))
 	w.Gate, err = gate.New(c)
 	require.NoError(t, err)
-	w.Log = service.NewLog(w.Gate, s)
+	w.Log = service.NewLog(w.Gate, s, nil)
 	w.Waits = service.NewWaits(w.Gate)
 	w.Shown = service.NewGuests(w.Gate, w.Guests)
 	w.Desired = service.NewDesired(w.Gate, w.Guests, service.Elsewhere{}, func() {})

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/test/programs"
 	"gated/internal/test/spareuids"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,7 +23,7 @@ import (
 
 // deadline bounds all stories of a package: a program that hangs is ended with
 // its stacks shown.
-const deadline = 8 * time.Minute
+const deadline = 20 * time.Minute
 
 // Main is a program's TestMain: it makes the test binary the program itself
 // where a story runs it, so that it is built as the tests are (-race, -cover).
@@ -33,8 +34,8 @@ func Main(m *testing.M, name string, program func() int) {
 // Run runs every story in dir. The other programs, named by their directories
 // below cmd, are built for it. A machine without OpenSSH skips them all.
 //
-// A story has its state directory in $STATE, the socket in $GATED_SOCKET, and
-// these commands beside testscript's own:
+// A story has its state directory in $STATE, the socket in $GATED_SOCKET, this
+// repository in $SOURCE, and these commands beside testscript's own:
 //
 //	code N PROGRAM ARG...    runs a program, which has to exit with exactly N
 //	serve                    starts gated serve and waits until it is ready
@@ -62,12 +63,21 @@ func Run(t *testing.T, dir string, others ...string) {
 	for _, name := range others {
 		build(t, bin, name)
 	}
+	source, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("where the module is: %v", err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() && !testing.Short() && replayed.Load() == 0 {
+			t.Error("no log of a story was replayed")
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                dir,
 		WorkdirRoot:        root,
 		RequireUniqueNames: true,
 		Deadline:           time.Now().Add(deadline),
-		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
+		Setup:              func(e *testscript.Env) error { return setup(e, bin, strings.TrimSpace(string(source))) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "device": device, "capture": capture, "answer": answer,
 			"talk": talk, "actor": enter, "as": as, "shows": shows, "ended": ended, "signal": signal,
@@ -91,17 +101,22 @@ func shortDir(t *testing.T) string {
 }
 
 func build(t *testing.T, bin, name string) {
-	args := []string{"build", "-o", filepath.Join(bin, name)}
-	if raceEnabled {
-		args = append(args, "-race")
+	into := filepath.Join(bin, name)
+	if !raceEnabled {
+		if err := programs.Build(into, "gated/cmd/"+name); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
-	out, err := exec.Command("go", append(args, "gated/cmd/"+name)...).CombinedOutput()
-	if err != nil {
+	// As make test builds the tests, so that nothing is compiled once more.
+	args := []string{"build", "-o", into, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
+		"-gcflags=modernc.org/memory=-race=false", "gated/cmd/" + name}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
 }
 
-func setup(e *testscript.Env, bin string) error {
+func setup(e *testscript.Env, bin, source string) error {
 	home := filepath.Join(e.WorkDir, "home")
 	if err := os.MkdirAll(filepath.Join(home, ".ssh"), 0o700); err != nil {
 		return err
@@ -109,10 +124,12 @@ func setup(e *testscript.Env, bin string) error {
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 	e.Setenv("HOME", home)
 	e.Setenv("STATE", filepath.Join(e.WorkDir, "state"))
+	e.Setenv("SOURCE", source)
 	e.Setenv("GATED_SOCKET", filepath.Join(e.WorkDir, "s"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
-	e.Setenv("GUEST_UIDS", spareuids.Line()) // ends a section local; root alone needs it
-	e.Setenv("GORACE", "atexit_sleep_ms=0")  // a program with the race detector sleeps a second when it ends
+	e.Setenv("GUEST_UIDS", spareuids.Line())     // ends a section local; root alone needs it
+	e.Setenv("GORACE", "atexit_sleep_ms=0")      // a program with the race detector sleeps a second when it ends
+	e.Defer(func() { replay(e.T(), e.WorkDir) }) // after the daemons have ended
 	e.Values[running{}] = &running{}
 	e.Values[actor{}] = map[string]*actor{}
 	return nil

@@ -6,7 +6,21 @@ import (
 	"strings"
 
 	"gated/client/api"
+	"gated/internal/base/op"
 )
+
+// Requester returns a requester as it may stand inside a line of ours, with the name of its user beside a uid if the gate
+// gave one that may be shown: "uid:1000 (alice)" (see op.Beside).
+func Requester(by string, users api.Users) string { return Inline(op.Beside(by, users)) }
+
+// Requesters returns several of them, with a text between two.
+func Requesters(by []string, users api.Users, between string) string {
+	out := make([]string, len(by))
+	for i, one := range by {
+		out[i] = Requester(one, users)
+	}
+	return strings.Join(out, between)
+}
 
 // maxReasons is how many requesters' reasons are shown one by one.
 const maxReasons = 8
@@ -14,7 +28,7 @@ const maxReasons = 8
 // Reasons says in lines why each requester asks, in the requester's own words. first is
 // the first requester's reason, which is signed. If it is no present requester's, it has
 // a line of its own.
-func Reasons(indent, first string, all []api.Reason) string {
+func Reasons(indent, first string, all []api.Reason, users api.Users) string {
 	said := func(text string) string {
 		if text == "" {
 			return "none given"
@@ -29,7 +43,7 @@ func Reasons(indent, first string, all []api.Reason) string {
 		fmt.Fprintf(&b, "%sreason that is signed: %s\n", indent, said(first))
 	}
 	for _, r := range all[:min(len(all), maxReasons)] {
-		fmt.Fprintf(&b, "%sreason of %s: %s\n", indent, Inline(r.By), said(r.Text))
+		fmt.Fprintf(&b, "%sreason of %s: %s\n", indent, Requester(r.By, users), said(r.Text))
 	}
 	if more := len(all) - maxReasons; more > 0 {
 		fmt.Fprintf(&b, "%sreasons of %d more requesters: --json has them\n", indent, more)
@@ -41,7 +55,7 @@ func Reasons(indent, first string, all []api.Reason) string {
 // (see Row). The words of several requesters are in quotes, so that none can pass for
 // another one's. The words of one requester are in quotes if they have a quote: else
 // they could look like those of several.
-func ReasonsInLine(first string, all []api.Reason) string {
+func ReasonsInLine(first string, all []api.Reason, users api.Users) string {
 	if len(all) < 2 {
 		if strings.Contains(first, `"`) {
 			return Quoted(first)
@@ -51,7 +65,7 @@ func ReasonsInLine(first string, all []api.Reason) string {
 	var said []string
 	for _, r := range all[:min(len(all), maxReasons)] {
 		if r.Text != "" {
-			said = append(said, Inline(r.By)+": "+Quoted(r.Text))
+			said = append(said, Requester(r.By, users)+": "+Quoted(r.Text))
 		}
 	}
 	if len(all) > maxReasons {
@@ -88,16 +102,16 @@ func Rejections(indent string, r api.Request, details bool) string {
 			words = Quoted(n.Words)
 		}
 		fmt.Fprintf(&b, "%s  %s at %s by %s, asked by %s: %s\n", indent, Inline(n.Request), Moment(n.At), People(n.By),
-			asking(n.RequestedBy), words)
+			asking(n.RequestedBy, r.Users), words)
 	}
 	return b.String()
 }
 
 // asking names requesters, at most a few.
-func asking(who []string) string {
+func asking(who []string, users api.Users) string {
 	names := make([]string, 0, maxRejections)
 	for _, name := range who[:min(len(who), maxRejections)] {
-		names = append(names, Inline(name))
+		names = append(names, Requester(name, users))
 	}
 	if more := len(who) - maxRejections; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))

@@ -28,19 +28,33 @@ func TestReasons(t *testing.T) {
 			`uid:1000: "old"; agent:b#7: "the disk\x1b[2J is full"`},
 		{"", append(one[:1:1], api.Reason{By: "uid:1001"}), "  reason of uid:1000: \"old\"\n  reason of uid:1001: none given\n", `uid:1000: "old"`},
 	} {
-		require.Equal(t, c.lines, cli.Reasons("  ", c.first, c.all))
-		require.Equal(t, c.cell, cli.ReasonsInLine(c.first, c.all))
+		require.Equal(t, c.lines, cli.Reasons("  ", c.first, c.all, nil))
+		require.Equal(t, c.cell, cli.ReasonsInLine(c.first, c.all, nil))
 	}
+}
+
+// A name stands beside a uid, wherever a requester is named; what a gate says of another name is not shown.
+func TestNamesOfRequesters(t *testing.T) {
+	users := api.Users{"uid:1000": "alice", "uid:1001": "x), uid:0 (root", "uid:1002": "root", "agent:b#7": "bob", "uid:1003@node2": "bob",
+		"uid:1004": "\x1b[2Jbob", "x\x1b": "bob"}
+	by := []string{"uid:1000", "uid:1001", "uid:1002", "agent:b#7", "uid:1003@node2", "uid:1004", "x\x1b"}
+	require.Equal(t, `uid:1000 (alice), uid:1001, uid:1002, agent:b#7, uid:1003@node2, uid:1004, "x\x1b"`, cli.Requesters(by, users, ", "))
+	require.Empty(t, cli.Requesters(nil, users, ", "))
+	all := []api.Reason{{By: "uid:1000", Text: "old"}, {By: "uid:1002", Text: "full"}}
+	require.Equal(t, "reason of uid:1000 (alice): \"old\"\nreason of uid:1002: \"full\"\n", cli.Reasons("", "old", all, users))
+	require.Equal(t, `uid:1000 (alice): "old"; uid:1002: "full"`, cli.ReasonsInLine("old", all, users))
+	r := api.Request{TimesRejected: 1, Users: users, Rejections: []api.Rejection{{Request: "j3.1", RequestedBy: by[:2]}}}
+	require.Contains(t, cli.Rejections("", r, false), "asked by uid:1000 (alice), uid:1001: no words given\n")
 }
 
 // TestReasonsCannotPassForOthers: a reason with what separates reasons stays one.
 func TestReasonsCannotPassForOthers(t *testing.T) {
 	all := []api.Reason{{By: "uid:1000", Text: `x"; uid:0: "please`}, {By: "uid:1001", Text: "a\nreason of uid:0: b"}}
-	require.Equal(t, `uid:1000: "x\"; uid:0: \"please"; uid:1001: "a\nreason of uid:0: b"`, cli.ReasonsInLine("", all))
-	require.Equal(t, 2, strings.Count(cli.Reasons("", "", all), "\n"))
+	require.Equal(t, `uid:1000: "x\"; uid:0: \"please"; uid:1001: "a\nreason of uid:0: b"`, cli.ReasonsInLine("", all, nil))
+	require.Equal(t, 2, strings.Count(cli.Reasons("", "", all, nil), "\n"))
 
 	forged := `agent:a#3: "clean"; uid:0: "please"`
-	require.Equal(t, `"agent:a#3: \"clean\"; uid:0: \"please\""`, cli.ReasonsInLine(forged, []api.Reason{{By: "uid:1000", Text: forged}}))
+	require.Equal(t, `"agent:a#3: \"clean\"; uid:0: \"please\""`, cli.ReasonsInLine(forged, []api.Reason{{By: "uid:1000", Text: forged}}, nil))
 }
 
 func TestReasonsAreBounded(t *testing.T) {
@@ -48,9 +62,9 @@ func TestReasonsAreBounded(t *testing.T) {
 	for i := range 100 {
 		all = append(all, api.Reason{By: fmt.Sprint("uid:", i), Text: "x"})
 	}
-	require.Equal(t, 9, strings.Count(cli.Reasons("", "x", all), "\n"))
-	require.Contains(t, cli.Reasons("", "x", all), "reasons of 92 more requesters")
-	require.Equal(t, 8, strings.Count(cli.ReasonsInLine("x", all), `"x"`))
+	require.Equal(t, 9, strings.Count(cli.Reasons("", "x", all, nil), "\n"))
+	require.Contains(t, cli.Reasons("", "x", all, nil), "reasons of 92 more requesters")
+	require.Equal(t, 8, strings.Count(cli.ReasonsInLine("x", all, nil), `"x"`))
 }
 
 func TestRejections(t *testing.T) {

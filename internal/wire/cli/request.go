@@ -32,9 +32,20 @@ func Signed(r api.Request) string {
 		}
 		text += fmt.Sprintf("signed: %s as %s (%s%s)%s%s\n",
 			Person(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
-			touchWords[s.Touch], ofBatch(s.Batch))
+			touchWords[s.Touch]+onPage(s.Origin), ofBatch(s.Batch))
+		if s.Reason != "" {
+			text += fmt.Sprintf("  reason of %s, which is not signed: %s\n", Person(s.Principal), Quoted(s.Reason))
+		}
 	}
 	return text
+}
+
+// onPage says of a passkey's signature which page asked for it.
+func onPage(origin string) string {
+	if origin == "" {
+		return ""
+	}
+	return ", with a passkey on " + Inline(origin)
 }
 
 // ofBatch says of a signature that it is over a batch, and over how many requests at once.
@@ -65,27 +76,37 @@ func Needed(r api.Request) string {
 	first := firstWay(r)
 	for _, d := range demanded(r) {
 		who := "no listed signer could"
-		if len(d.Could) > 0 {
+		switch {
+		case len(d.Could) > 0:
 			who = People(d.Could)
+		case d.NotRequester:
+			who += ", unless another known person asks for the same (gated submit)"
 		}
 		switch {
 		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody
 		case d.Way == first:
 			text += fmt.Sprintf("needs %d more as %s: %s (%s)\n", open(d), roleNames(d.Roles), who, asker(r, d))
 		default:
-			text += fmt.Sprintf("or %s alone: %d more as %s: %s (%s)\n",
-				Inline(d.Way), open(d), roleNames(d.Roles), who, asker(r, d))
+			text += fmt.Sprintf("or %s alone%s: %d more as %s: %s (%s)\n",
+				Inline(d.Way), after(d), open(d), roleNames(d.Roles), who, asker(r, d))
 		}
 	}
 	for _, owed := range r.Owed {
 		if key, role, ok := strings.Cut(owed, " "); ok {
-			text += fmt.Sprintf("the new key %s still has to sign as %s (its holder: opsign approve %s --role %s --key FILE)\n",
-				Inline(key), Inline(role), Inline(r.ID), Inline(role))
+			text += fmt.Sprintf("the new key %s still has to sign as %s (its holder: %s)\n", Inline(key), Inline(role), proof(r, key, role))
 		} else {
 			text += fmt.Sprintf("a new key still has to sign: %s\n", Inline(owed))
 		}
 	}
 	return text
+}
+
+// after says how long a step waits if a way is gone that has a delay.
+func after(d api.Demand) string {
+	if d.Delay <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and a wait of %s", Span(time.Duration(d.Delay)*time.Second))
 }
 
 // Delays says when a request runs that is authorized, or that waits and will not
@@ -262,7 +283,14 @@ func asker(r api.Request, d api.Demand) string {
 	case d.Rule != op.BuiltIn:
 		rule = fmt.Sprintf("rule %s", Inline(d.Rule))
 	}
-	return rule + touchNeeds[d.Touch]
+	rule += touchNeeds[d.Touch]
+	if d.NoPasskey {
+		rule += ", no passkey"
+	}
+	if d.NotRequester {
+		rule += ", not the requester"
+	}
+	return rule
 }
 
 func roleNames(roles []op.Role) string {

@@ -38,6 +38,8 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	over := api.Request{Signatures: two().Signatures[:1]}
 	over.Signatures[0].Batch = &api.Batched{Payload: base64.StdEncoding.EncodeToString(b)}
 	require.Equal(t, "signed: alice@example.com as operational (SHA256:a), touched, in a batch of 7\n", Signed(over))
+	over.Signatures[0].Batch, over.Signatures[0].Reason = nil, "OPS-1234\x1b[2J"
+	require.Equal(t, "signed: alice@example.com as operational (SHA256:a), touched\n  reason of alice@example.com, which is not signed: \"OPS-1234\\x1b[2J\"\n", Signed(over))
 	for _, bad := range []string{"", "e30=", "?"} {
 		require.Equal(t, ", in a batch that cannot be read", ofBatch(&api.Batched{Payload: bad}))
 	}
@@ -50,6 +52,9 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	alone := two()
 	alone.Demands[3].Could = nil
 	require.NotContains(t, Needed(alone), "recovery", "there are no recovery keys")
+	apart := two()
+	apart.Demands[2].Threshold, apart.Demands[2].NotRequester = 1, true
+	require.Contains(t, Needed(apart), "no listed signer could, unless another known person asks for the same (gated submit) (rule gated.yaml:20")
 	require.Contains(t, Needed(alone), "needs 1 more as manager or coordination: no listed signer could")
 
 	done := two()
@@ -73,6 +78,15 @@ func TestWhoIsNeededWhereOneWayIsMet(t *testing.T) {
 		{Rule: "built-in", Way: op.WayRecovery, Roles: []op.Role{op.Recovery}, Threshold: 1, Could: []string{"dave"}}}}
 	require.Equal(t, "needs 1 more as recovery: dave (built-in rule)\n", Needed(only))
 	require.Equal(t, []op.Role{op.Recovery}, OpenRoles(only))
+}
+
+func TestBreakGlassIsTheLastWay(t *testing.T) {
+	r := api.Request{State: op.StatePending, Demands: []api.Demand{
+		{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1},
+		{Rule: "gated.yaml:9", Way: op.WayBreakGlass, Roles: []op.Role{op.BreakGlass}, Threshold: 1, Delay: 900, Could: []string{"greta"}}}}
+	require.Equal(t, "needs 1 more as operational: no listed signer could (built-in rule)\n"+
+		"or breakglass alone and a wait of 15m: 1 more as breakglass: greta (rule gated.yaml:9)\n", Needed(r))
+	require.Equal(t, []op.Role{op.Operational}, OpenRoles(r), "no key signs in that role unless its person says so")
 }
 
 func TestWhenItRuns(t *testing.T) {

@@ -21,11 +21,22 @@ func BatchedOf(in *op.Inclusion) *api.Batched {
 	return out
 }
 
+// CheckReason refuses a reason of an approval that is too long (BadParams) or has characters that do not show (Malformed).
+func CheckReason(text string) error {
+	if len(text) > op.MaxReason {
+		return refusal.New(refusal.BadParams, "the reason has %d bytes, more than %d", len(text), op.MaxReason)
+	}
+	return op.CheckText("reason", text)
+}
+
 // Envelope opens an envelope that may have a batch, without checking what it says. The batch is nil if there is none.
 // Envelope refuses as api.Envelope.Open does, and a batch that has another form than BatchedOf writes.
 func Envelope(e api.Envelope) (payload []byte, batch *op.Inclusion, err error) {
 	batched := e.Batch
-	e.Batch = nil
+	if err := CheckReason(e.Reason); err != nil {
+		return nil, nil, refusal.As(err).At(refusal.StageDecode)
+	}
+	e.Batch, e.Reason = nil, ""
 	if payload, err = e.Open(); err != nil || batched == nil {
 		return payload, nil, err
 	}

@@ -21,7 +21,7 @@ func RequestOf(r op.Request) (api.Request, error) {
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
 		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Roles: r.Need.Roles(), Batch: append([]op.Role{}, r.Need.BatchRoles()...),
 		Signatures: make([]api.Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
-		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.CoolOff / time.Second),
+		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.Wait(r.Signatures) / time.Second),
 		Windows:       append([]op.Window{}, r.Need.Windows...),
 		PayloadSHA256: op.SHA256(r.Payload), Offline: r.Offline, Detail: r.Step.Detail, Error: stepError(r.Step)}
 	for _, s := range r.Signatures {
@@ -29,7 +29,7 @@ func RequestOf(r op.Request) (api.Request, error) {
 	}
 	if !r.AuthorizedAt.IsZero() {
 		at := r.AuthorizedAt.UTC()
-		from := at.Add(r.Need.CoolOff)
+		from := at.Add(r.Need.Wait(r.Signatures))
 		out.AuthorizedAt, out.RunsAt = &at, &from
 	}
 	return out, nil
@@ -53,9 +53,9 @@ func rejections(rs []op.Rejected) []api.Rejection {
 
 func signatureOf(s op.Signed) api.Signature {
 	out := api.Signature{Principal: s.Principal, Role: s.Role, Fingerprint: s.Key, CA: s.CA, Touch: s.Attested.Touch(),
-		Armor: s.Armor, SignedAt: s.At.UTC(), Batch: BatchedOf(s.Batch)}
+		Armor: s.Armor, SignedAt: s.At.UTC(), Batch: BatchedOf(s.Batch), Reason: s.Reason}
 	if s.Attested != nil {
-		out.Counter = &s.Attested.Counter
+		out.Counter, out.Origin = &s.Attested.Counter, s.Attested.Origin
 	}
 	return out
 }
@@ -65,8 +65,8 @@ func demands(r op.Request) []api.Demand {
 	out := []api.Demand{}
 	for _, w := range r.Need.Ways {
 		for _, d := range w.Demands {
-			out = append(out, api.Demand{Rule: d.Rule, Way: w.Name, Roles: d.Roles, Threshold: d.Threshold,
-				Have: d.Have(r.Signatures), Touch: d.Touch, Could: could(r, d.Roles)})
+			out = append(out, api.Demand{Rule: d.Rule, Way: w.Name, Delay: int64(w.Delay / time.Second), Roles: d.Roles, Threshold: d.Threshold,
+				Have: d.Have(r.Signatures), Touch: d.Touch, NoPasskey: d.NoPasskey, NotRequester: d.Apart, Could: could(r, d.Roles)})
 		}
 	}
 	return out

@@ -70,6 +70,14 @@ func TestRequestShowsWhenItRuns(t *testing.T) {
 	require.Equal(t, int64(600), r.CoolOff)
 	require.Equal(t, at.UTC(), *r.AuthorizedAt)
 	require.Equal(t, at.Add(10*time.Minute).UTC(), *r.RunsAt)
+	need.Ways = append(need.Ways, op.Way{Name: op.WayBreakGlass, Delay: time.Hour, Demands: []op.Demand{{Rule: "gated.yaml:9", Roles: []op.Role{op.BreakGlass}, Threshold: 1}}})
+	broken := op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Need: need, AuthorizedAt: at, Signatures: []op.Signed{signedBy("greta@example.com", op.BreakGlass, nil)}}
+	by := must.Get(RequestOf(broken))(t)
+	require.Equal(t, int64(3600), by.CoolOff)
+	require.Equal(t, at.Add(time.Hour).UTC(), *by.RunsAt)
+	require.Equal(t, int64(3600), by.Demands[1].Delay)
+	broken.Signatures[0].Role = op.Operational
+	require.Equal(t, int64(600), must.Get(RequestOf(broken))(t).CoolOff)
 	m := members(t, r)
 	require.Equal(t, `["mon-fri 08:00-18:00Z"]`, m["windows"])
 	require.Equal(t, `"2026-03-04T04:16:07Z"`, m["runs_at"])

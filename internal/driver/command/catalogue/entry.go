@@ -28,6 +28,7 @@ const (
 	MaxLength           = 4096
 	MaxWords            = 256 // of a template
 	MaxValues           = 256 // of an enum
+	MaxStatus           = 255 // the highest exit status of a program
 )
 
 // Entry is one command of the catalogue.
@@ -42,8 +43,16 @@ type Entry struct {
 	ProbeTimeout time.Duration
 	Output       int // the most bytes of its output that gated keeps
 
+	// ProbeOK are the exit statuses of the probe with which a look counts. With any other, nothing is asked and nothing
+	// runs. If it is nil, every exit status counts.
+	ProbeOK []int
+	// Input says that the command reads on its standard input what the probe printed, as it was signed.
+	Input bool
+
 	Benign bool // it loses nothing, with any parameters
-	Params map[string]Param
+	// BenignIf says that a run loses nothing if the probe ends with exit status 0. Then ProbeOK is not nil.
+	BenignIf bool
+	Params   map[string]Param
 
 	// InsteadOf are the shell's commands that hooks refuse with the line that asks for this entry. It is not among what
 	// Text returns, because it changes nothing about what runs.
@@ -95,7 +104,7 @@ func (e Entry) check(words []string) *Fault {
 	return nil
 }
 
-// Text returns the entry as parameters, with every member, so that a digest of their canonical
+// Text returns the entry as parameters, with every member that it uses, so that a digest of their canonical
 // form covers the whole entry.
 func (e Entry) Text() op.Params {
 	env, params := map[string]any{}, map[string]any{}
@@ -106,9 +115,24 @@ func (e Entry) Text() op.Params {
 		params[k] = map[string]any{"type": string(p.Type), "pattern": p.Pattern, "min": p.Min, "max": p.Max,
 			"values": list(p.Values), "below": p.Below}
 	}
-	return op.Params{"argv": list(e.Argv), "probe": list(e.Probe), "dir": e.Dir, "env": env, "user": e.User,
+	out := op.Params{"argv": list(e.Argv), "probe": list(e.Probe), "dir": e.Dir, "env": env, "user": e.User,
 		"timeout": int64(e.Timeout / time.Millisecond), "probe_timeout": int64(e.ProbeTimeout / time.Millisecond),
 		"output": int64(e.Output), "benign": e.Benign, "params": params}
+	// Keys that an entry does not use are left out, so that requests of an earlier gated stay good.
+	if e.ProbeOK != nil {
+		statuses := make([]any, len(e.ProbeOK))
+		for i, n := range e.ProbeOK {
+			statuses[i] = int64(n)
+		}
+		out["probe_ok"] = statuses
+	}
+	if e.Input {
+		out["input"] = "probe"
+	}
+	if e.BenignIf {
+		out["benign_if"] = map[string]any{"probe_exit": int64(0)}
+	}
+	return out
 }
 
 func list(words []string) []any {

@@ -170,6 +170,14 @@ func (l *Libvirtd) Stop() {
 	_ = l.cmd.Process.Kill()
 	_ = l.cmd.Wait() // Stop killed it, so its error says nothing new
 	l.cmd = nil
+	// The namespace ends after its first process, and libvirtd may write until then.
+	for late := time.After(time.Minute); l.pid > 0 && syscall.Kill(l.pid, 0) == nil; {
+		select {
+		case <-late:
+			return // Start's cleanup says what is left
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // Freeze makes libvirtd hang until thaw is called, as if it waited for a disk.

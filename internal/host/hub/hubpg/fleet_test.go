@@ -32,6 +32,7 @@ import (
 	"gated/internal/host/hub/hubstate/statetest"
 	"gated/internal/test/must"
 	"gated/internal/test/postgres"
+	"gated/internal/test/programs"
 )
 
 // size is how large a simulated fleet is, and how long it polls.
@@ -381,8 +382,7 @@ type hubProcess struct {
 func buildGated(t testing.TB) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.Command("go", "build", "-o", program, "gated/cmd/gated").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, programs.Build(program, "gated/cmd/gated"))
 	return program
 }
 

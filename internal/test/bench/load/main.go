@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with, and the last of growth (default: 1,000,000)")
 	flags.StringVar(&o.Only, "only", "", "measure one part (growth and fleet are measured only so): "+
 		strings.Join(bench.Parts(), " "))
+	flags.IntVar(&o.Days, "days", 0, "days of the simulated year (default: 365)")
+	flags.IntVar(&o.PerDay, "per-day", 0, "decisions of a simulated day (default: 10,000)")
+	flags.DurationVar(&o.After, "after", 0, "after which time the simulated year archives (default: 720h)")
 	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
 	flags.BoolVar(&o.Markdown, "markdown", false, "write the table as docs/benchmarks.md has it")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")

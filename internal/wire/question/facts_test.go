@@ -1,0 +1,86 @@
+package question
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/client/api"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+)
+
+func TestWhenTheFactsWereSeen(t *testing.T) {
+	now := time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
+	for want, at := range map[string]time.Time{
+		" at 03:04:05Z": now, " at 03:04:07Z": now.Add(2 * time.Second), " at 02:04:06Z": now.Add(-time.Hour + time.Second), " 1h ago": now.Add(-time.Hour),
+		" 47h59m ago": now.Add(-48*time.Hour + time.Second), " 2 days ago": now.Add(-48 * time.Hour), " 30 days ago": now.Add(-30 * 24 * time.Hour), "": {},
+	} {
+		text := lostText(api.Request{Facts: []op.Fact{{Name: "files", Text: "0"}}, FactsAt: at}, now)
+		require.Equal(t, "  what would be lost, as the gate saw it"+want+":\n    files  0\n", text)
+	}
+	require.Empty(t, lostText(api.Request{FactsAt: now}, now))
+}
+
+// What a probe says is shown line by line, and no line of it can pass for one of
+// opsign's, on a screen or not.
+func TestFactsOfSeveralLines(t *testing.T) {
+	hostile := "shop  3 tables\n    undo  can be undone\n\x1b[2J\n  needs nobody" + strings.Repeat(" ", 80) + "state  fine"
+	r := api.Request{Op: op.Run, Facts: []op.Fact{{Name: "runs", Text: "/bin/rm shop"}, {Name: "probe says", Text: hostile}}}
+	text := lostText(r, time.Time{})
+	require.Equal(t, `  what would run, and what its probe says, as the gate saw it:
+    runs  /bin/rm shop
+    probe says:
+      > shop  3 tables
+      >     undo  can be undone
+      > "\x1b[2J"
+      >   needs nobody
+      |                           state  fine
+`, text)
+	for _, cols := range []int{20, 40, 79} {
+		lines := cli.Wrapped(text, cols)
+		for _, line := range lines[slices.Index(lines, "    probe says:")+1:] {
+			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, cli.Cont), "%d: %q", cols, line)
+		}
+	}
+}
+
+func TestSameFacts(t *testing.T) {
+	seen := time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
+	look := func(after time.Duration, texts ...string) api.Request {
+		r := api.Request{FactsAt: seen.Add(after)}
+		for _, text := range texts {
+			r.Facts = append(r.Facts, op.Fact{Name: "destroy", Text: text})
+		}
+		return r
+	}
+	first := look(0, "can be undone until 2026-01-06T03:04:05Z", "written 2026-01-05T02:00:00Z")
+	for _, c := range []struct {
+		same  bool
+		later api.Request
+	}{
+		{true, first},
+		{true, look(time.Hour, "can be undone until 2026-01-06T04:04:05Z", "written 2026-01-05T02:00:00Z")},
+		{true, look(time.Hour, "can be undone until 2026-01-06T04:03:05Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Hour, "can be undone until 2026-01-06T04:03:04Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Hour, "cannot be undone until 2026-01-06T04:04:05Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Minute, "can be undone until 2026-01-06T03:05:05Z", "written 2026-01-05T02:00:01Z")},
+		{false, look(time.Minute, "can be undone until 2026-01-06T03:05:05Z")},
+		{false, look(time.Minute, "can be undone until ", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Minute, "can be undone until 2026-99-06T03:05:05Z", "written 2026-01-05T02:00:00Z")},
+	} {
+		require.Equal(t, c.same, differs(Question{Request: first}, Question{Request: c.later}) == "", c.later)
+		require.Equal(t, c.same, differs(Question{Request: c.later}, Question{Request: first}) == "", c.later)
+	}
+}
+
+// What differs is made safe to show, and one line of it cannot pass for another.
+func TestWhatDiffersIsSafe(t *testing.T) {
+	was, now := Question{}, Question{}
+	was.Request.Facts = []op.Fact{{Name: "probe says", Text: "a\n  now files  9"}}
+	now.Request.Facts = []op.Fact{{Name: "probe says", Text: "\u05d0"}}
+	require.Equal(t, "  was probe says:\n    > a\n    >   now files  9\n  now probe says  \"\\u05d0\"\n", differs(was, now))
+}
