@@ -9,7 +9,7 @@ times=${1:-3}
 load=${2:-8}
 shift $(($# < 2 ? $# : 2))
 [ "$#" -gt 0 ] || set -- .ci/run
-case $times$load in *[!0-9]*)
+case $times/$load in 0*/* | *[!0-9/]*)
 	echo "usage: scripts/steady.sh [TIMES [LOAD [COMMAND...]]]" >&2
 	exit 2
 	;;
@@ -17,8 +17,10 @@ esac
 
 work=$(mktemp -d)
 busy=()
+run=
 finish() {
 	[ "${#busy[@]}" -eq 0 ] || kill "${busy[@]}" 2>/dev/null || true
+	[ -z "$run" ] || kill -- "-$run" 2>/dev/null || true # with all that it started
 	rm -rf "$work"
 }
 trap finish EXIT
@@ -32,7 +34,9 @@ done
 failed=0
 for ((n = 1; n <= times; n++)); do
 	began=$SECONDS
-	if "$@" >"$work/$n" 2>&1 </dev/null; then
+	setsid "$@" >"$work/$n" 2>&1 </dev/null &
+	run=$!
+	if wait "$run"; then
 		echo "run $n: passed in $((SECONDS - began)) s, load $(cut -d' ' -f1 /proc/loadavg)"
 	else
 		failed=$((failed + 1))
