@@ -101,7 +101,7 @@ LONGEST = $(addprefix gated/internal/,ledger/pg test/crash test/matrix host/daem
 # Every test, without the race detector; make lint vets the code. The files of the tests are the user's alone to write,
 # because the daemon refuses others.
 test: needs
-	$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
+	@$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
 
 # Where goroutines share what decides, with the race detector. It sees twice as much of a processor's time go by.
 # RACED='./...' is every test. The programs that tests start have no detector, so tests of nothing else are left out.
@@ -109,7 +109,7 @@ RACED = $(addprefix ./internal/,host/daemon ledger ledger/lease ledger/memory ba
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop)$$
 TOUCHED ?=
 test-race: needs
-	$(call suite,CGO_ENABLED=1) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
+	@$(call suite,CGO_ENABLED=1) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
 
 # What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
 check-all: go
