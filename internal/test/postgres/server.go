@@ -137,23 +137,28 @@ func (c *Cluster) CPU(t testing.TB) time.Duration {
 
 // stateOf is the letter of a process' state in proc(5); "" if it is gone.
 func stateOf(pid int) string {
+	if fields := stat(pid); len(fields) > 0 {
+		return fields[0]
+	}
+	return ""
+}
+
+// stat has the fields of proc(5) from a process' state on; none if it is gone.
+func stat(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return ""
+		return nil
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	state, _, _ := strings.Cut(rest, " ")
-	return state
+	return strings.Fields(rest)
 }
 
 // cpu is what a process has used, 0 if it is gone: utime and stime of proc(5), in hundredths of a second.
 func cpu(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	fields := stat(pid)
+	if len(fields) == 0 {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond

@@ -7,6 +7,6 @@
 // for a case of the suite of all drivers that says that it does not apply. With -memory the tests have a /tmp of their own in
 // memory, where that can be had.
 //
-// A test that fails is run alone three times and has to pass all three. Then it is UNSTEADY: it is printed and counted, and
+// A test that fails is run alone three times, and then its package once more. All have to pass. Then it is UNSTEADY: it is printed and counted, and
 // does not fail the run. docs/testing.md says when there is no second look.
 package main

@@ -16,13 +16,12 @@ import (
 
 // event is a line of go test -json (go doc test2json).
 type event struct {
-	Action      string  `json:"Action"` // start, run, output, pass, fail, skip, build-output, build-fail
-	Package     string  `json:"Package"`
-	ImportPath  string  `json:"ImportPath"` // of build-output
-	Test        string  `json:"Test"`
-	Output      string  `json:"Output"`
-	Elapsed     float64 `json:"Elapsed"` // seconds
-	FailedBuild string  `json:"FailedBuild"`
+	Action      string `json:"Action"` // start, run, output, pass, fail, skip, build-output, build-fail
+	Package     string `json:"Package"`
+	ImportPath  string `json:"ImportPath"` // of build-output
+	Test        string `json:"Test"`
+	Output      string `json:"Output"`
+	FailedBuild string `json:"FailedBuild"`
 }
 
 // failure is a test that failed, or a package that failed without one.
@@ -51,12 +50,11 @@ type reader struct {
 	broken  string                   // a line of go's own that says that something failed
 	logged  map[string]*bytes.Buffer // by package that has not ended: the log has one package after the other
 	said    map[[2]string]*tail      // of tests and packages that have not ended, and of builds
-	failing map[string][]string      // a package's tests that failed, children first
 	crashed map[string]bool
 }
 
 func newReader(log, progress io.Writer) *reader {
-	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, running: map[[2]string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, failing: map[string][]string{}, crashed: map[string]bool{}}
+	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, running: map[[2]string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, crashed: map[string]bool{}}
 }
 
 // Write takes the next bytes of go test's output.
@@ -188,16 +186,16 @@ func (r *reader) testFailed(e event, said string) {
 			return
 		}
 	}
-	r.failing[e.Package] = append(r.failing[e.Package], e.Test)
 	r.failures = append(r.failures, failure{pkg: e.Package, test: e.Test, said: said})
 }
 
 // packageEnded marks the failures of a package that crashed. A package that failed without a test is a failure itself:
 // it was not built, it exited, or a test in it never ended.
 func (r *reader) packageEnded(e event, said string) {
+	failed := false // by a test
 	for i := range r.failures {
 		if r.failures[i].pkg == e.Package {
-			r.failures[i].crashed = r.crashed[e.Package]
+			r.failures[i].crashed, failed = r.crashed[e.Package], true
 		}
 	}
 	var unended strings.Builder
@@ -214,7 +212,7 @@ func (r *reader) packageEnded(e event, said string) {
 			delete(r.running, key)
 		}
 	}
-	if e.Action != "fail" || len(r.failing[e.Package]) > 0 && !cut {
+	if e.Action != "fail" || failed && !cut {
 		return
 	}
 	if t := r.said[[2]string{e.FailedBuild, ""}]; t != nil {
