@@ -230,6 +230,6 @@ func Pause(try int, stop <-chan struct{}) error {
 	case <-t.C:
 		return nil
 	case <-stop:
-		return errors.New("the store closes")
+		return errors.New("the store waits no longer")
 	}
 }

@@ -22,6 +22,7 @@ type shelf struct {
 	sealed  Kept
 	answer  func(keep func()) error // what Keep does; nil keeps
 	settles error                   // what Settle says of its own state
+	waits   bool                    // Settle learns nothing before it may wait no longer
 }
 
 func (k *shelf) Begin(_ context.Context, here Place) error {
@@ -56,7 +57,11 @@ func (k *shelf) Keep() error {
 	return nil
 }
 
-func (k *shelf) Settle(<-chan struct{}) (bool, error) {
+func (k *shelf) Settle(stop <-chan struct{}) (bool, error) {
+	if k.waits {
+		<-stop
+		return false, errMine
+	}
 	if k.settles != nil {
 		return false, k.settles
 	}
@@ -240,6 +245,30 @@ func TestWhatTheKeeperSaysDecides(t *testing.T) {
 			requireReplay(t, s, k)
 		})
 	}
+}
+
+// A stop of the daemon cannot close the store before its parts have ended, and a part waits for its group.
+func TestAStoreThatWaitsNoLonger(t *testing.T) {
+	began := make(chan struct{})
+	k := &shelf{waits: true}
+	s := openOn(t, filepath.Join(t.TempDir(), "a.db"), k, nil)
+	k.answer = func(keep func()) error { keep(); close(began); return ErrKeepInDoubt }
+	told := make(chan error, 1)
+	insert := does(`INSERT INTO counted(v) VALUES ('x')`)
+	go func() { told <- s.Update(context.Background(), insert) }()
+	<-began
+	s.StopWaiting()
+	s.StopWaiting()
+	require.True(t, InDoubt(<-told))
+	require.ErrorIs(t, s.Update(t.Context(), insert), errParted)
+	require.NoError(t, s.Close())
+
+	k.answer, k.waits = nil, false
+	s = openOn(t, s.Path(), k, nil)
+	require.Equal(t, 1, count(t, s), "the next start finds out")
+	s.StopWaiting()
+	require.NoError(t, s.Update(t.Context(), insert), "what the keeper answers is written as before")
+	requireReplay(t, s, k)
 }
 
 func count(t *testing.T, s *Store) (n int) {

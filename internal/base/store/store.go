@@ -51,13 +51,15 @@ type Store struct {
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
 
-	keeper     Keeper // or nil
+	hurried    chan struct{} // closed when no group waits for the Keeper any longer
+	keeper     Keeper        // or nil
 	local      []string
 	migrations []Migration
 	leaves     bool
 	schema     int // with a Keeper: the version of the schema
 	rehearse   bool
 
+	waitOnce   sync.Once
 	closeOnce  sync.Once
 	closeErr   error
 	testCommit func(commit func() error) error
@@ -105,7 +107,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.writer, w.stop = w, w.closing
+	s.writer, w.stop = w, s.hurried
 	go w.run()
 	return s, nil
 }
@@ -134,7 +136,7 @@ func newStore(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
-	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}),
+	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}), hurried: make(chan struct{}),
 		keeper: o.Keeper, local: o.Local, migrations: o.Migrations, leaves: o.Leaves, schema: len(o.Migrations), rehearse: o.Rehearse, testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -161,11 +163,16 @@ func (s *Store) InPlace() error {
 // Path returns the absolute path of the database.
 func (s *Store) Path() string { return s.path }
 
+// StopWaiting has no group wait for the Keeper any longer. A group that is in doubt then stays so, and its callers hear that. No group
+// runs after it, until the next Open. Groups that the Keeper answers are written as before.
+func (s *Store) StopWaiting() { s.waitOnce.Do(func() { close(s.hurried) }) }
+
 // Close refuses new work, finishes queued work, waits for running Views and closes the database. A second Close returns
 // the same error.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
+		s.StopWaiting()
 		var errs []error
 		if s.writer != nil {
 			close(s.writer.closing)

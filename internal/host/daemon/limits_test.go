@@ -50,7 +50,8 @@ func TestTheLimitsPageNamesTests(t *testing.T) {
 // The parts of a stop fit into the whole, and that into what systemd waits.
 func TestTheStopFits(t *testing.T) {
 	require.Less(t, server.DefaultLimits().Drain, stopDeadline)
-	require.Less(t, reconcile.DefaultStopGrace, stopDeadline)
+	require.Less(t, reconcile.DefaultStopGrace, doubtDeadline)
+	require.Less(t, doubtDeadline, stopDeadline)
 	require.Less(t, stopDeadline, 90*time.Second)
 }
 

@@ -219,6 +219,7 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	}, func() {
 		d.tell(systemd.Stopping)
 		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
+		time.AfterFunc(doubtDeadline, d.opened.Store.StopWaiting)
 	})
 	d.agents.Close() // before the last entry; who ends from now on, the next start finds
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastEntry)
@@ -233,7 +234,11 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	return errors.Join(failed, told)
 }
 
-// lastEntry is how long the entry of the stop may take: a group in doubt ends only when the store closes, which comes after.
+// doubtDeadline is how long a stop lets a group be in doubt. Each part may have a write in that group, and ends only after it. It is
+// more than a step may take, because the ledger may answer again meanwhile.
+const doubtDeadline = 25 * time.Second
+
+// lastEntry is how long the entry of the stop may take: a group in doubt may end only when the store closes, which comes after.
 const lastEntry = 5 * time.Second
 
 // stopDeadline is how long the parts may take to end. It is more than calls and

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,7 @@ func (b *meddled) Read(ctx context.Context, after uint64, most int) ([]ledger.Gr
 // A member that ends while it waits for the one before does not go on at once at its next start: the one before may
 // still be at something.
 func TestATakeoverThatIsCutOffIsNotFinishedAtOnce(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.leases("9s") // the member before holds it until the other one decides
 	g.first.start(api.RoleActive)
@@ -84,6 +86,7 @@ func (m *groupMember) lease() error {
 // The member before may come back after the last look of the standby, and before the standby's era. Then it has the lease
 // for a while, and has to be waited for.
 func TestAMemberThatComesBackAtTheLastMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	before := g.ledger.Member()
 	var taken atomic.Int64
@@ -107,7 +110,10 @@ func TestAMemberThatComesBackAtTheLastMomentIsWaitedFor(t *testing.T) {
 // member, too.
 func TestTheWatchdogHearsOfAMemberThatTakesOver(t *testing.T) {
 	g := newGroup(t)
-	t.Setenv("NOTIFY_SOCKET", filepath.Join(g.second.dir, "n"))
+	path := filepath.Join(g.second.dir, "n")
+	notify := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
+	t.Cleanup(func() { require.NoError(t, notify.Close()) })
+	t.Setenv("NOTIFY_SOCKET", path)
 	t.Setenv("WATCHDOG_USEC", "400000")
 	t.Setenv("WATCHDOG_PID", "")
 	before := g.ledger.Member()
@@ -118,11 +124,11 @@ func TestTheWatchdogHearsOfAMemberThatTakesOver(t *testing.T) {
 		}}
 	}
 	g.second.begin()
-	require.NoError(t, g.second.notify.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, notify.SetReadDeadline(time.Now().Add(patience)))
 	var pings int
 	for taken := false; ; {
 		buf := make([]byte, 100)
-		n := must.Get(g.second.notify.Read(buf))(t)
+		n := must.Get(notify.Read(buf))(t)
 		said := string(buf[:n])
 		taken = taken || said == "STATUS=takes over"
 		if taken && said == systemd.Alive {
@@ -137,6 +143,7 @@ func TestTheWatchdogHearsOfAMemberThatTakesOver(t *testing.T) {
 
 // The lease of the member that decides counts, and not only the standby's own.
 func TestMembersWithDifferentLeases(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.leases("12s")
 	g.first.start(api.RoleActive)
@@ -159,6 +166,7 @@ func (m *groupMember) leases(length string) {
 
 // A step may take several calls. A member that lost the lease sends no further one.
 func TestAStepSendsNoFurtherCallWithoutTheLease(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
@@ -184,6 +192,7 @@ func TestAStepSendsNoFurtherCallWithoutTheLease(t *testing.T) {
 
 // What another host began is unresolved until its end is known. So a restart of the new member goes by that, too.
 func TestAnEraIsAMembersOwnOnlyWhenNothingOfTheOneBeforeIsLeft(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	_, held := g.takenOver()
 	require.False(t, life.Began(g.second.state, g.era()))
@@ -206,6 +215,7 @@ func TestAnEraIsAMembersOwnOnlyWhenNothingOfTheOneBeforeIsLeft(t *testing.T) {
 
 // A host that was copied has the file of its era, too. It has booted since.
 func TestAnEraOfAnotherBootIsNoMembersOwn(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.first.end()
@@ -216,6 +226,7 @@ func TestAnEraOfAnotherBootIsNoMembersOwn(t *testing.T) {
 }
 
 func TestTwoMembersOfOneName(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	third := g.member("node1")
@@ -229,6 +240,7 @@ func TestTwoMembersOfOneName(t *testing.T) {
 
 // A file that was edited on a standby keeps it from nothing.
 func TestAStandbyWhoseListOfSignersWasEditedFollowsARotation(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
@@ -251,6 +263,7 @@ func TestAStandbyWhoseListOfSignersWasEditedFollowsARotation(t *testing.T) {
 
 // A ledger that goes away between two calls of one look is asked again.
 func TestAStandbyOutlivesALedgerThatGoesAwayInALook(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	away := make(chan struct{}, 1)
@@ -272,6 +285,7 @@ func TestAStandbyOutlivesALedgerThatGoesAwayInALook(t *testing.T) {
 
 // A gate that left its ledger gets a new one, and not the one that it left.
 func TestAGateDoesNotGoBackToALedgerThatEnded(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.first.end()
@@ -284,6 +298,7 @@ func TestAGateDoesNotGoBackToALedgerThatEnded(t *testing.T) {
 
 // An operator may call a ledger lost that another member still decides with. Then that member is fenced.
 func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
+	t.Parallel()
 	for name, breaks := range map[string]func(g *group){
 		"whole": func(*group) {},
 		"set back": func(g *group) {
@@ -291,6 +306,7 @@ func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := newGroup(t)
 			g.first.start(api.RoleActive)
 			id := g.first.status().Gate
@@ -307,23 +323,30 @@ func TestALedgerThatIsCalledLostAndAnswersIsEnded(t *testing.T) {
 	}
 }
 
-// A group that stays in doubt keeps all later ones waiting, and not the stop of the daemon.
+// A group that stays in doubt keeps all later ones waiting, and not the stop of the daemon, whoever wrote in that group.
 func TestAMemberWhoseGroupIsInDoubtCanBeStopped(t *testing.T) {
-	g := newGroup(t)
-	g.first.start(api.RoleActive)
-	g.first.engine.Order(memory.InDoubtKept)
-	g.first.engine.Order(slices.Repeat([]memory.Fault{memory.Away}, 100_000)...)
-	groups := len(g.ledger.Groups())
-	ctx, hangUp := context.WithCancel(t.Context())
-	told := make(chan error, 1)
-	go func() {
-		_, err := g.first.client.Submit(ctx, ask("guest.create", "web"), "")
-		told <- err
-	}()
-	require.Eventually(t, func() bool { return len(g.ledger.Groups()) > groups }, patience, time.Millisecond)
-	hangUp()
-	require.Error(t, <-told)
-	g.first.end()
-	require.Contains(t, g.first.log.String(), "the audit log could not be told of the stop")
-	g.first.start(api.RoleActive)
+	t.Parallel()
+	for name, before := range map[string]int{"a call's": 0, "a part's": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup(t)
+			g.first.start(api.RoleActive)
+			groups := len(g.ledger.Groups()) + before
+			g.first.engine.Order(slices.Repeat([]memory.Fault{memory.None}, before)...)
+			g.first.engine.Order(memory.InDoubtKept)
+			g.first.engine.Order(slices.Repeat([]memory.Fault{memory.Away}, 100_000)...)
+			ctx, hangUp := context.WithCancel(t.Context())
+			told := make(chan error, 1)
+			go func() {
+				_, err := g.first.client.Submit(ctx, ask("guest.create", "web"), "")
+				told <- err
+			}()
+			require.Eventually(t, func() bool { return len(g.ledger.Groups()) > groups }, patience, time.Millisecond)
+			hangUp()
+			<-told
+			g.first.end()
+			require.Contains(t, g.first.log.String(), "the audit log could not be told of the stop")
+			g.first.start(api.RoleActive)
+		})
+	}
 }
