@@ -22,6 +22,7 @@ func (e early) Time(context.Context) (time.Time, error) { return time.Now().Add(
 
 // Two members whose clocks are half a minute from PostgreSQL's are a minute apart, and no more is believed.
 func TestAMemberWhoseClockIsWrongDoesNotTakeOver(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	by := 29 * time.Second
 	g.second.wrap = func(e ledger.Engine) ledger.Engine { return early{e, by} }

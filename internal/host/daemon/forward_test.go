@@ -95,6 +95,7 @@ func (g *forwarding) start() {
 func who(member string) string { return fmt.Sprintf("uid:%d@%s", os.Geteuid(), member) }
 
 func TestAStandbyForwardsItsCallersCalls(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	job := must.Get(g.second.client.Submit(t.Context(), ask("guest.create", "web"), "once"))(t)
@@ -128,6 +129,7 @@ func TestAStandbyForwardsItsCallersCalls(t *testing.T) {
 
 // The same number on two hosts is two callers, and an operator of one host is none of another.
 func TestACallerOfAnotherMemberHasNoRightsHere(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	request := g.first.waiting("web")
@@ -154,6 +156,7 @@ func TestACallerOfAnotherMemberHasNoRightsHere(t *testing.T) {
 }
 
 func TestATakeoverTurnsTheWayAround(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	request := g.second.waiting("web")
@@ -175,6 +178,7 @@ func TestATakeoverTurnsTheWayAround(t *testing.T) {
 }
 
 func TestAnActiveMemberThatIsGoneIsNamed(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.first.leases("30s") // the standby takes over after that
 	g.start()
@@ -186,6 +190,7 @@ func TestAnActiveMemberThatIsGoneIsNamed(t *testing.T) {
 
 // Nothing but another member's certificate, within its dates, gets as far as a call.
 func TestCertificatesThatAreNotBelieved(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	try := func(certs []tls.Certificate, version uint16) error {
@@ -216,6 +221,7 @@ func TestCertificatesThatAreNotBelieved(t *testing.T) {
 }
 
 func TestAMemberWhoseCertificateIsWrongIsToldWhatToDo(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	crt, key, _ := certificate(g.second.world, "other", time.Now().Add(time.Hour))
 	text := g.read(g.second)
@@ -244,6 +250,7 @@ func TestAMemberWhoseCertificateIsWrongIsToldWhatToDo(t *testing.T) {
 
 // Status says when a member's certificate ends, and warns in the last 30 days.
 func TestAMemberWarnsBeforeItsCertificateEnds(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	crt, key, print := certificate(g.second.world, "long", time.Now().Add(31*24*time.Hour))
 	was := g.files["node2"]

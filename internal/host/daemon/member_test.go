@@ -67,9 +67,7 @@ func newFirst(t *testing.T) *group {
 }
 
 func (g *group) member(name string) *groupMember {
-	w := newWorld(g.t)
-	g.t.Setenv("NOTIFY_SOCKET", "") // status says what a member does
-	return &groupMember{world: w, name: name, of: g.ledger}
+	return &groupMember{world: newUnheard(g.t), name: name, of: g.ledger}
 }
 
 // proxmox is the section of gated.yaml for the cluster.
@@ -176,6 +174,7 @@ func (m *groupMember) follows() {
 }
 
 func TestAStandbyAnswersReadsAndNamesTheActiveMember(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
@@ -196,6 +195,7 @@ func TestAStandbyAnswersReadsAndNamesTheActiveMember(t *testing.T) {
 }
 
 func TestAStandbyTakesOverWhatWaits(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
@@ -228,6 +228,7 @@ func TestAStandbyTakesOverWhatWaits(t *testing.T) {
 }
 
 func TestAnOperatorHasAStandbyTakeOver(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	require.ErrorIs(t, g.first.client.TakeOver(t.Context()), refusal.Conflict, "it decides already")
@@ -265,6 +266,7 @@ func (g *group) takenOver() (request string, held *pvetest.Held) {
 
 // The cluster still works on what the member before asked for. The next one waits for that, and does not ask again.
 func TestAStepThatTheMemberBeforeDispatchedRunsNoSecondTime(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	request, held := g.takenOver()
 	held.Release()

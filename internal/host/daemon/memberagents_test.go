@@ -25,6 +25,7 @@ import (
 
 // The agents of a standby are known to the member that decides, with their process at the standby, and one book decides for all.
 func TestAgentsOfAStandby(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	dir := g.first.checkout("repo")
@@ -78,6 +79,7 @@ func TestAgentsOfAStandby(t *testing.T) {
 
 // A token is good on the host on which it was given, under the uid there.
 func TestATokenIsOfOneMember(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	file := filepath.Join(g.second.dir, "agent")
@@ -101,6 +103,7 @@ func TestATokenIsOfOneMember(t *testing.T) {
 
 // Both hosts' agents stay who they are when another member decides, and one that ended meanwhile holds nothing.
 func TestAgentsOverATakeover(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	dir := g.first.checkout("repo")
@@ -139,6 +142,7 @@ func TestAgentsOverATakeover(t *testing.T) {
 
 // Without the member that decides, a standby names it, and a hook does what it does without a daemon.
 func TestAStandbysAgentsWithoutTheActiveMember(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.first.leases("30s") // the standby takes over after that
 	g.start()
@@ -157,6 +161,7 @@ func TestAStandbysAgentsWithoutTheActiveMember(t *testing.T) {
 
 // A directory that several members share is one, under the path that each has for it.
 func TestASharedScope(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	one, two, plain := g.first.checkout("srv/web"), g.first.checkout("mnt/web"), g.first.checkout("srv/other")
 	for _, m := range []*groupMember{g.first, g.second} {
@@ -206,6 +211,7 @@ func TestASharedScope(t *testing.T) {
 
 // A claim of a standby's agent waits at the member that decides, and leaves the queue with its caller.
 func TestAClaimOfAStandbyWaits(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	dir := g.first.checkout("repo")
@@ -228,6 +234,7 @@ func TestAClaimOfAStandbyWaits(t *testing.T) {
 
 // A member that was taken over says what is not so about agents.
 func TestAMemberThatLiesAboutAgents(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	dir := g.first.checkout("repo")
@@ -299,6 +306,7 @@ func TestAMemberThatLiesAboutAgents(t *testing.T) {
 
 // Operators take a reservation of another member's directory away, or give it to an agent of the other host.
 func TestTakingReservationsOfAnotherMemberAway(t *testing.T) {
+	t.Parallel()
 	g := newForwarding(t)
 	g.start()
 	dir := g.first.checkout("repo")

@@ -45,6 +45,7 @@ func (m *groupMember) migrate() life.MigrateOptions {
 }
 
 func TestAGateGetsALedgerAndLeavesIt(t *testing.T) {
+	t.Parallel()
 	g := &group{t: t, ledger: memory.New(), cluster: pvetest.New(t)}
 	g.first, g.second = g.member("node1"), g.member("node2")
 	w := g.first.world
@@ -103,6 +104,7 @@ func (m *groupMember) refuses(text string) {
 
 // A ledger that is lost may have had approvals that no member has. So none of before counts under the new id.
 func TestAGateWhoseLedgerIsLostGetsANewID(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	request := g.first.waiting("web")
@@ -131,6 +133,7 @@ func TestAGateWhoseLedgerIsLostGetsANewID(t *testing.T) {
 
 // What changes the gate from outside is refused while other members would go on with what it was.
 func TestWhatChangesAGateFromOutsideNeedsThatItLeftItsLedger(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	request := g.first.waiting("web")

@@ -64,6 +64,7 @@ func TestAKeyThatTheMemberBeforeRevokedDoesNotCount(t *testing.T) { // S14
 
 // If the file of the member before is lost, an operator says so in the file here.
 func TestAnOperatorReplacesALostFileOfRevokedKeys(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.start(api.RoleStandby)
@@ -89,6 +90,7 @@ func TestAnOperatorReplacesALostFileOfRevokedKeys(t *testing.T) {
 
 // A standby says that its policy is another one than the active member's.
 func TestAStandbySaysThatItsPolicyDiffers(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t)
 	g.first.start(api.RoleActive)
 	g.second.config("policy: {rules: [{op: guest.destroy, threshold: 2}]}\n")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -54,6 +55,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	// Members wait for leases, and need no processor meanwhile. What the command line says counts more.
+	if err := errors.Join(flag.Set("test.parallel", "6"), os.Unsetenv("NOTIFY_SOCKET")); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -123,6 +128,16 @@ func (l *logText) await(t *testing.T, from int, text string) {
 }
 
 func newWorld(t *testing.T) *world {
+	w := newUnheard(t)
+	path := filepath.Join(w.dir, "n")
+	w.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
+	t.Cleanup(func() { require.NoError(t, w.notify.Close()) })
+	t.Setenv("NOTIFY_SOCKET", path)
+	return w
+}
+
+// newUnheard is newWorld without a service manager, for tests that run in parallel: the environment belongs to all of them.
+func newUnheard(t *testing.T) *world {
 	dir, err := os.MkdirTemp("/tmp", "gd") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
@@ -132,10 +147,6 @@ func newWorld(t *testing.T) *world {
 	w.pub = w.file("alice.pub", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(w.signer.PublicKey())))+" alice@example.com\n")
 	w.client = must.Get(client.New(client.Options{Socket: w.socket, Getenv: func(string) string { return "" }}))(t)
 	t.Cleanup(w.client.Close)
-	path := filepath.Join(dir, "n")
-	w.notify = must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
-	t.Cleanup(func() { require.NoError(t, w.notify.Close()) })
-	t.Setenv("NOTIFY_SOCKET", path)
 	return w
 }
 
