@@ -30,7 +30,7 @@ func asADaemon(t *testing.T, caps, match string) string {
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Skipf("%s needs setpriv", t.Name())
 	}
-	uid, _ := spareuids.Next()
+	uid, _ := spareuids.Next(t.Cleanup)
 	tmp := must.Get(os.MkdirTemp("/tmp", "daemon"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
 	require.NoError(t, os.Chown(tmp, int(uid), int(uid)))

@@ -80,7 +80,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 		Now: w.clock, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Exited: func(t op.Target) { w.exited <- t }}
 	if switches() { // no guest runs under root's uid
-		w.cfg.GuestUIDs.First, w.cfg.GuestUIDs.Last = spareuids.Next()
+		w.cfg.GuestUIDs.First, w.cfg.GuestUIDs.Last = spareuids.Next(t.Cleanup)
 	}
 	for _, c := range change {
 		c(&w.cfg)

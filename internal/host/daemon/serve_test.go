@@ -29,7 +29,7 @@ import (
 
 func TestServeStartsAndStops(t *testing.T) {
 	w := newInitialised(t)
-	w.config("local:\n" + spareuids.Line() + "  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
+	w.config("local:\n" + spareuids.Line(t.Cleanup) + "  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
 	// The runtime's own goroutine for signals, which it never ends.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)

@@ -39,7 +39,7 @@ type localBed struct {
 func newLocalBed(t testing.TB) bed {
 	b := &localBed{t: t}
 	if os.Geteuid() == 0 { // whose own uid runs no guests
-		b.uids.First, b.uids.Last = spareuids.Next()
+		b.uids.First, b.uids.Last = spareuids.Next(t.Cleanup)
 	}
 	return b
 }

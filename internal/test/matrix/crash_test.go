@@ -41,6 +41,7 @@ type orders struct {
 	What     string
 	Dir      string
 	Root     string
+	UIDs     local.UIDRange // of guests
 	Trust    string
 	Wall     int64
 	Request  *op.RequestID `json:",omitzero"`
@@ -87,7 +88,7 @@ func (o orders) obey(ctx context.Context) error {
 	case "act":
 		return play(ctx, o.Call[0], o.Dir, o.Call[1])
 	}
-	h, err := openHost(ctx, hostConfig{dir: o.Dir, root: o.Root, trust: o.Trust, rules: matrixPolicy(), grace: time.Hour,
+	h, err := openHost(ctx, hostConfig{dir: o.Dir, root: o.Root, trust: o.Trust, rules: matrixPolicy(), grace: time.Hour, uids: o.UIDs,
 		read: func() nonce.Reading { return nonce.Reading{Wall: time.Unix(0, o.Wall).UTC()} }, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (o orders) obey(ctx context.Context) error {
 // kills it with SIGKILL.
 func (w *world) killed(o orders) {
 	w.t.Helper()
-	o.Dir, o.Root, o.Trust, o.Wall = w.dir, w.root, w.trust, w.now().UnixNano()
+	o.Dir, o.Root, o.UIDs, o.Trust, o.Wall = w.dir, w.root, w.uids, w.trust, w.now().UnixNano()
 	w.shut()
 	text := must.Get(json.Marshal(o))(w.t)
 	cmd := exec.Command("/proc/self/exe")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/refusal"
+	"gated/internal/driver/local"
 	"gated/internal/host/server"
 	"gated/internal/test/must"
 )
@@ -33,7 +34,7 @@ var guestUIDRows = []attack{
 	{id: "U04b", what: "a guest's command has no user to run as, and the daemon is root", want: refusal.NotAllowed, run: func(w *world) error {
 		needRootIn(w)
 		w.shut()
-		w.noUIDs = true
+		w.uids = local.UIDRange{}
 		w.open()
 		w.makeGuest("web", "command", "idle")
 		w.armUnlogged("a step that failed is in the log as that")

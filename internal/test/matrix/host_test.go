@@ -25,7 +25,6 @@ import (
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
-	"gated/internal/test/spareuids"
 )
 
 // commands are all that guests of the matrix can run.
@@ -63,7 +62,7 @@ type hostConfig struct {
 	log       *slog.Logger
 	grace     time.Duration  // of a stop
 	key       checkpoint.Key // of the gate id, for the heads of the log; the zero one: unsigned
-	noUIDs    bool           // guests have no uids of their own
+	uids      local.UIDRange // of guests; the zero one: they have none of their own
 	quotas    gate.Quotas
 	room      gate.Room
 }
@@ -126,31 +125,6 @@ func (h *host) assemble(ctx context.Context, c hostConfig, err error) (*host, er
 	return h, nil
 }
 
-// givenUIDs are the ranges of hosts' guests, by their root: one that is opened again
-// has to have the same one, and two that are open at once may not share one.
-var givenUIDs struct {
-	sync.Mutex
-	byRoot map[string]local.UIDRange
-}
-
-// guestUIDs returns the range of a root's guests. Root's own uid runs none.
-func guestUIDs(root string) local.UIDRange {
-	if os.Geteuid() != 0 {
-		return local.UIDRange{}
-	}
-	givenUIDs.Lock()
-	defer givenUIDs.Unlock()
-	r, ok := givenUIDs.byRoot[root]
-	if !ok {
-		r.First, r.Last = spareuids.Next()
-		if givenUIDs.byRoot == nil {
-			givenUIDs.byRoot = map[string]local.UIDRange{}
-		}
-		givenUIDs.byRoot[root] = r
-	}
-	return r
-}
-
 func (h *host) fill(ctx context.Context, c hostConfig) error {
 	id, err := h.state.Check(ctx, h.store)
 	if err != nil {
@@ -174,11 +148,7 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	if err != nil {
 		return err
 	}
-	uids := guestUIDs(c.root)
-	if c.noUIDs {
-		uids = local.UIDRange{}
-	}
-	h.driver, err = local.New(local.Config{Root: c.root, StopGrace: c.grace, Commands: commands, SingleUser: true, GuestUIDs: uids,
+	h.driver, err = local.New(local.Config{Root: c.root, StopGrace: c.grace, Commands: commands, SingleUser: true, GuestUIDs: c.uids,
 		Now: func() time.Time { return c.read().Wall }, Logger: c.log,
 		Wanted: func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
 			return h.gate.Wanted(ctx, guest(name), inc)

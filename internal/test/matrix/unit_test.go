@@ -146,7 +146,7 @@ func newUnit(t *testing.T) *unit {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	u := &unit{t: t, dir: dir, state: dir + "/state", socket: dir + "/run/s", program: dir + "/gated", settings: settings,
 		log: must.Get(os.Create(dir + "/log"))(t)}
-	u.uid, _ = spareuids.Next()
+	u.uid, _ = spareuids.Next(t.Cleanup)
 	for path, mode := range map[string]os.FileMode{u.state: octal(t, settings["StateDirectoryMode"]), dir + "/run": 0o755} {
 		require.NoError(t, os.Mkdir(path, mode))
 		require.NoError(t, os.Chmod(path, mode))
@@ -190,7 +190,7 @@ func (u *unit) start() {
 	require.NoError(t, u.run(orders{What: "init", Dir: u.state, Call: []string{u.dir + "/alice.pub"}}, u.log).Wait(), u.said())
 	conf := u.state + "/gated.yaml"
 	text := strings.Replace(string(must.Get(os.ReadFile(conf))(u.t)), "single_user: true", "single_user: false", 1)
-	first, last := spareuids.Next()
+	first, last := spareuids.Next(t.Cleanup)
 	text += fmt.Sprintf("local:\n  guest_uids: %d-%d\n  commands:\n    attack: {argv: [%s, %s, %s, %s, %s]}\n", first, last,
 		u.program, escapeArg, u.state, u.socket, u.state+"/guests/other/data")
 	require.NoError(t, os.WriteFile(conf, []byte(text), 0o600))

@@ -24,6 +24,7 @@ import (
 	"gated/internal/people/policy"
 	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
+	"gated/internal/test/spareuids"
 )
 
 const testHost = "pve1"
@@ -41,7 +42,7 @@ type world struct {
 
 	revoked *authz.Revoked // keys that count no more
 	key     checkpoint.Key // that signs the heads of the log, where a row has one
-	noUIDs  bool           // guests have no uids of their own
+	uids    local.UIDRange // of guests; the zero one: they have none of their own
 	quotas  gate.Quotas    // none, if it is the zero one
 	room    gate.Room      // on the disk; nil: no limit
 
@@ -111,6 +112,9 @@ func bareWorldAt(owner, t testing.TB, dir, root string) *world {
 		bob: keyOf(t, "bob"), carol: keyOf(t, "carol"), rita: keyOf(t, "rita"), mallory: keyOf(t, "mallory")}
 	w.trust = w.alice.line("operational@gated,git") + w.bob.line("operational@gated") +
 		w.carol.line("coordination@gated") + w.rita.line("recovery@gated")
+	if os.Geteuid() == 0 { // whose own uid runs no guests
+		w.uids.First, w.uids.Last = spareuids.Next(owner.Cleanup)
+	}
 	h := must.Get(initHost(w.ctx, w.config()))(t)
 	w.host = h
 	owner.Cleanup(w.shutDown)
@@ -135,7 +139,7 @@ func (w *world) tryOpen() error {
 func (w *world) config() hostConfig {
 	log := slog.New(slog.NewTextHandler(w.owner.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
-		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second, key: w.key, noUIDs: w.noUIDs, quotas: w.quotas, room: w.room}
+		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second, key: w.key, uids: w.uids, quotas: w.quotas, room: w.room}
 }
 
 // shut ends what open began, as a clean stop would.

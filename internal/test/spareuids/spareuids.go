@@ -5,34 +5,41 @@ package spareuids
 import (
 	"fmt"
 	"os"
-	"sync/atomic"
 )
 
 // Len is how many uids a range has.
 const Len = 32
 
-// ranges is how many ranges a process has. More than these come again; of two
-// worlds that share one, the later takes uids that no process has.
+// ranges is how many ranges a process has.
 const ranges = 24
 
-var given atomic.Uint32
+// free has the numbers of the ranges that nobody has, the one that is free for longest first.
+var free = make(chan uint32, ranges)
 
-// Next returns the ends of a range. Two processes never have the same uid in it,
-// because their pids differ.
-func Next() (first, last uint32) {
+func init() {
+	for n := range uint32(ranges) {
+		free <- n
+	}
+}
+
+// Next returns the ends of a range that is the caller's until the function that it gives to cleanup runs, such as t.Cleanup. A
+// guest of another test with the same uid would be killed with the caller's. If all 24 ranges of the process are in use, Next
+// waits for one. Two processes never have the same uid, because their pids differ.
+func Next(cleanup func(giveBack func())) (first, last uint32) {
+	n := <-free
+	cleanup(func() { free <- n })
 	const base, pids = 1 << 30, 1 << 22 // pids are at most 2^22 (proc(5), pid_max)
-	n := given.Add(1) % ranges
 	first = base + (uint32(os.Getpid())%pids*ranges+n)*Len
 	return first, first + Len - 1
 }
 
-// Line is the line of gated.yaml, below local, with a range for guests. It is empty
+// Line is the line of gated.yaml, below local, with a range of Next for guests. It is empty
 // where this process is not root and could not use one.
-func Line() string {
+func Line(cleanup func(giveBack func())) string {
 	if os.Geteuid() != 0 {
 		return ""
 	}
-	first, last := Next()
+	first, last := Next(cleanup)
 	return fmt.Sprintf("  guest_uids: %d-%d\n", first, last)
 }
 

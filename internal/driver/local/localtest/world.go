@@ -86,7 +86,7 @@ func (h *host) open() {
 		Now:      func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }}
 	if os.Geteuid() == 0 { // no guest may run under root's uid
 		if h.uids == (local.UIDRange{}) {
-			h.uids.First, h.uids.Last = spareuids.Next()
+			h.uids.First, h.uids.Last = spareuids.Next(h.t.Cleanup)
 		}
 		c.GuestUIDs = h.uids
 	}
