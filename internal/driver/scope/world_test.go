@@ -20,6 +20,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/scope"
 	"gated/internal/gate"
+	_ "gated/internal/host/fsck/book"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/journal"
 	"gated/internal/nonce"

@@ -148,7 +148,8 @@ func (o Checker) begin(tx *store.Tx) (*check, error) {
 		c.Progress = func(string, int64, int64) {}
 	}
 	var table string
-	return c, c.rows("", `SELECT name FROM sqlite_schema WHERE type = 'table'`, []any{&table}, func() { c.tables[table] = true })
+	err := c.rows("", `SELECT name FROM sqlite_schema WHERE type = 'table'`, []any{&table}, func() { c.tables[table] = true })
+	return c, cmp.Or(err, c.answered())
 }
 
 // Run is Run of the zero Checker.

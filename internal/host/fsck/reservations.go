@@ -10,8 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"gated/internal/agents/agent"
-	"gated/internal/agents/reserve"
 	"gated/internal/base/op"
 	"gated/internal/log/audit"
 )
@@ -20,7 +18,7 @@ import (
 type registration struct {
 	name  string
 	uid   op.Account
-	bound string // agent.Registration.Binding
+	bound string // Agent.Binding
 }
 
 // roll has the registrations of the log.
@@ -112,16 +110,16 @@ func (r roll) clear() {
 // give its process the name at the next start.
 func (c *check) agents() error {
 	left := maps.Clone(c.log.roll.standing)
-	all, err := agent.All(c.tx)
+	all, err := claims.Agents(c.tx)
 	if err != nil {
 		return err
 	}
 	for _, r := range all {
 		c.report.Checked["agents"]++
 		switch said := left[r.ID]; {
-		case said.name != r.Name || said.uid != r.Account():
-			c.found(agentUnknown, whoIs(r.Name, r.ID), "the audit log does not contain that uid %v got the name", r.Account())
-		case said.bound != r.Binding():
+		case said.name != r.Name || said.uid != r.Account:
+			c.found(agentUnknown, whoIs(r.Name, r.ID), "the audit log does not contain that uid %v got the name", r.Account)
+		case said.bound != r.Binding:
 			c.found(agentChanged, whoIs(r.Name, r.ID), "the audit log has another process or token for it")
 		}
 		delete(left, r.ID)
@@ -198,7 +196,7 @@ func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim 
 	var ok bool
 	switch e.Kind {
 	case audit.Reserved:
-		few, of := reserve.Brief(e.Patterns)
+		few, of := claims.Brief(e.Patterns)
 		now.where, now.brief = whereOf(e.Target, e.Incarnation, e.Patterns), briefOf(e.Target, e.Incarnation, few, of)
 		now.uid, ok = c.log.roll.uidOf(e.By)
 	case audit.Transferred:
@@ -251,9 +249,9 @@ func (c *check) reservations() error {
 
 func (c *check) held() error {
 	var id op.ReservationID
-	var h reserve.Holder
+	var name string
 	var keep bool
-	var scope, device, inode int64
+	var registration, scope, device, inode int64
 	var key string
 	var row claim
 	var text []byte
@@ -262,18 +260,19 @@ func (c *check) held() error {
 			coalesce(s.device, 0), coalesce(s.inode, 0), (SELECT json_group_array(pattern) FROM
 				(SELECT pattern FROM reservation_patterns p WHERE p.reservation = r.id ORDER BY pattern))
 		FROM reservations r LEFT JOIN scopes s ON s.id = r.scope`,
-		[]any{&id, &h.Name, &h.UID, &h.Member, &h.Registration, &keep, &row.mode, &row.until, &scope,
+		[]any{&id, &name, &row.uid.UID, &row.uid.Member, &registration, &keep, &row.mode, &row.until, &scope,
 			&key, &device, &inode, &text}, func() {
 			var patterns []string
 			if json.Unmarshal(text, &patterns) != nil {
 				c.found(reservationChanged, id.String(), "its patterns are no text")
 			}
-			place := reserve.PlaceOf(key)
-			place.Device, place.Inode = uint64(device), uint64(inode)
-			row.scope, row.holder, row.uid = fmt.Sprintf("%s/s%d", op.KindScope, scope), h.String(), h.Account()
-			row.where = whereOf(row.scope, place.Incarnation(), patterns)
+			row.scope, row.holder = fmt.Sprintf("%s/s%d", op.KindScope, scope), name
+			if name == "" {
+				row.holder = "uid:" + row.uid.String()
+			}
+			row.where = whereOf(row.scope, claims.Place(key, uint64(device), uint64(inode)), patterns)
 			c.compare(id, row)
-			c.bound(id, h, keep)
+			c.bound(id, row, registration, keep)
 			delete(c.log.held, id)
 		})
 }
@@ -301,15 +300,15 @@ func (c *check) compare(id op.ReservationID, row claim) {
 
 // bound checks a reservation that ends with a process. It must be bound to a
 // registered process with its holder's name and uid.
-func (c *check) bound(id op.ReservationID, h reserve.Holder, keep bool) {
-	uid, known := c.log.roll.uids[h.Registration]
-	r, stands := c.log.roll.standing[h.Registration]
+func (c *check) bound(id op.ReservationID, row claim, registration int64, keep bool) {
+	uid, known := c.log.roll.uids[registration]
+	r, stands := c.log.roll.standing[registration]
 	switch {
-	case h.Registration == 0:
-	case !known || uid != h.Account() || stands && r.name != h.Name:
+	case registration == 0:
+	case !known || uid != row.uid || stands && r.name != row.holder:
 		c.found(reservationUnbound, id.String(), "it is bound to a registration that is not its holder's")
 	case !stands && !keep:
-		c.found(reservationUnbound, id.String(), "it is bound to %s, which has ended", whoIs(h.Name, h.Registration))
+		c.found(reservationUnbound, id.String(), "it is bound to %s, which has ended", whoIs(row.holder, registration))
 	}
 }
 
@@ -330,7 +329,7 @@ func (c *check) lastSteps() error {
 // overlaps checks the reservations against each other, and their index. It uses the
 // time of the newest entry: a reservation that has lapsed by then has no holder.
 func (c *check) overlaps() error {
-	problems, err := reserve.Verify(c.tx, c.log.at)
+	problems, err := claims.Overlaps(c.tx, c.log.at)
 	for _, p := range problems {
 		c.found(reservationsTogether, "reservations", "%s", p)
 	}

@@ -19,6 +19,7 @@ import (
 	"gated/internal/base/store"
 	"gated/internal/gate"
 	"gated/internal/host/fsck"
+	_ "gated/internal/host/fsck/book" // agents and reservations, too
 	"gated/internal/host/state"
 	"gated/internal/log/canary"
 	"gated/internal/log/checkpoint"

@@ -7,6 +7,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/fsck"
+	_ "gated/internal/host/fsck/book" // agents and reservations, too
 	"gated/internal/ledger"
 )
 

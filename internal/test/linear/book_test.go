@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
+	_ "gated/internal/host/fsck/book"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/log/audit"
 )

@@ -119,7 +119,7 @@ func setup(e *testscript.Env, bin string) error {
 	e.Setenv("GATED_SOCKET", filepath.Join(e.WorkDir, "s"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	e.Setenv("GUEST_UIDS", spareuids.Line(e.Defer)) // ends a section local; root alone needs it
-	e.Setenv("GORACE", "atexit_sleep_ms=0")  // a program with the race detector sleeps a second when it ends
+	e.Setenv("GORACE", "atexit_sleep_ms=0")         // a program with the race detector sleeps a second when it ends
 	e.Values[running{}] = &running{}
 	e.Values[actor{}] = map[string]*actor{}
 	return nil
