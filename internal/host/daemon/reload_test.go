@@ -97,7 +97,7 @@ func (w *world) anew(id string) string {
 	return id
 }
 
-// TestReloadWhileItStops: signals that come at any time end nothing and race
+// TestReloadWhileItStops: signals that come at any time, also after the end, end nothing and race
 // with nothing.
 func TestReloadWhileItStops(t *testing.T) {
 	w := newInitialised(t)
@@ -107,6 +107,7 @@ func TestReloadWhileItStops(t *testing.T) {
 			require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		}
 		w.halt()
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP)) // the kernel delivers it when it likes
 	}
 	require.NotContains(t, w.log.String(), "level=ERROR")
 	w.sound()

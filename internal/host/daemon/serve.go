@@ -76,7 +76,8 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	o.passed = fds
-	// From here on: a reload that is asked for early must not end the process.
+	// From here on, also when this has returned: a reload that is asked for early or late must not end the process.
+	signal.Notify(unheard, syscall.SIGHUP)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -84,6 +85,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	served, err := serveHere(ctx, o, hup)
 	return ended(ctx, served, err, o.Logger)
 }
+
+// unheard takes the signals that no daemon takes. If nobody took them, SIGHUP would end the process in the middle of a stop.
+var unheard = make(chan os.Signal, 1)
 
 // serveHere serves a gate of this host alone, or as a member of one that has a ledger.
 func serveHere(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
