@@ -104,10 +104,11 @@ test: needs
 	@$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
 
 # Where goroutines share what decides, with the race detector. It sees twice as much of a processor's time go by.
-# RACED='./...' is every test. The programs that tests start have no detector, so tests of nothing else are left out. A test
-# program that another one starts has it, and would sleep a second at its end.
+# RACED='./...' is every test. The programs that tests start have no detector, so OUTSIDE has tests of nothing else, and tests in
+# which one goroutine reads large documents for a minute. A test program that another one starts has the detector, and would
+# sleep a second at its end.
 RACED = $(addprefix ./internal/,host/daemon ledger ledger/lease ledger/memory base/store agents/reserve host/server gate reconcile agents/agent base/turns nonce notify/...)
-OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop)$$
+OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop|TestBodyLimit|TestBodyLimitWithoutALength|TestBodiesGiveTheirMemoryBack)$$
 TOUCHED ?=
 test-race: needs
 	@$(call suite,CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
