@@ -112,7 +112,7 @@ printed stale_target
 [ "$(databases)" = "shop shop_old" ] || fail "a database was dropped that nobody had looked at"
 
 say "7. alice looks again, and signs what is there now"
-for _ in $(seq 200); do
+for _ in $(seq 1000); do
 	silent 0 opsign list --json
 	request=$(field id)
 	silent 0 opsign show "$request"

@@ -51,7 +51,7 @@ EOF
 		mount --bind "$1/run" /run
 		libvirtd & wait $!' sh "$dir" >"$dir/libvirtd.log" 2>&1 &
 	libvirtd=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 600); do
 		if lv version >/dev/null 2>&1; then return; fi
 		kill -0 "$libvirtd" 2>/dev/null || break
 		sleep 0.1
@@ -162,7 +162,7 @@ sed -i '/name: db/d; /name: cache/d' "$dir/fleet.yaml"
 silent 0 gated apply -f "$dir/fleet.yaml" --wait
 end_libvirtd
 rm -f "$dir/sock/libvirt-sock"
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	gated guests >"$dir/out" 2>&1 || true
 	grep -q unknown "$dir/out" && break
 	sleep 0.1

@@ -48,7 +48,7 @@ for guest in web db cache; do
 	head -c 20000 /dev/urandom >"$state/guests/$guest/data/precious"
 	echo "kept by $guest" >"$state/guests/$guest/data/notes.txt"
 done
-for _ in $(seq 100); do [ -s "$state/guests/web/data/ticks" ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -s "$state/guests/web/data/ticks" ] && break; sleep 0.1; done
 [ -s "$state/guests/web/data/ticks" ] || fail "the process of web does not run"
 expect 0 gated guests
 printed running

@@ -46,5 +46,8 @@ for ((n = 1; n <= times; n++)); do
 done
 echo
 echo "of $times runs of $* at load $load, $failed failed"
-cat "$work"/* | grep -aohE '^(FAILED|UNSTEADY) [^(:]*' | sort | uniq -c | sort -rn || true
+# A run says the same more than once.
+for ((n = 1; n <= times; n++)); do
+	grep -aohE '^(FAILED|UNSTEADY) [^(:]*' "$work/$n" | sort -u || true
+done | sort | uniq -c | sort -rn
 [ "$failed" -eq 0 ]

@@ -16,7 +16,7 @@ import (
 
 func newPool(t testing.TB, dsn string, size int) *pgpool.Pool {
 	t.Helper()
-	p := must.Get(pgpool.New(pgpool.Settings{Connection: dsn, What: "the database", Made: "make them", Size: size, Limit: 2 * time.Second}))(t)
+	p := must.Get(pgpool.New(pgpool.Settings{Connection: dsn, What: "the database", Made: "make them", Size: size, Limit: 6 * time.Second}))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -86,7 +86,7 @@ func TestWaits(t *testing.T) {
 			return err
 		}
 		_, err := p.Transaction(t.Context(), pgpool.Say("INSERT INTO t VALUES (2)"))
-		require.ErrorContains(t, err, "the database did not answer within 2s")
+		require.ErrorContains(t, err, "the database did not answer within 6s")
 		return nil
 	}))
 	blocker.Close()
@@ -111,7 +111,7 @@ func TestAWarningAtTheConnection(t *testing.T) {
 	c := postgres.Primary(t)
 	c.Exec(t, "UPDATE pg_database SET datcollversion = '0'")
 	accepted := false
-	p := must.Get(pgpool.New(pgpool.Settings{Connection: c.DSN(), What: "the database", Size: 1, Limit: 2 * time.Second,
+	p := must.Get(pgpool.New(pgpool.Settings{Connection: c.DSN(), What: "the database", Size: 1, Limit: 90 * time.Second,
 		Accept: func(ctx context.Context, c *pgpool.Conn) error {
 			_, err := c.Transaction(ctx, pgpool.Say("SELECT 1"))
 			accepted = err == nil

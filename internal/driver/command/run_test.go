@@ -98,11 +98,14 @@ func TestNothingIsLeftRunning(t *testing.T) {
 setsid setsid sh -c '(sleep 1000 & echo $! >> pids)' & wait $!
 while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
 `
-	for name, end := range map[string]string{"at its end": "exit 0\n", "when it is ended": "while :; do sleep 1000; done\n"} {
+	for name, c := range map[string]struct {
+		end     string
+		timeout time.Duration
+	}{"at its end": {"exit 0\n", time.Minute}, "when it is ended": {"while :; do sleep 1000; done\n", 10 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			_ = os.Remove(b.path("work", "pids"))
-			_, err := b.does(leave+end, func(e *catalogue.Entry) { e.Timeout = 10 * time.Second })
-			require.Equal(t, end != "exit 0\n", driver.IsUnknown(err), "%v", err)
+			_, err := b.does(leave+c.end, func(e *catalogue.Entry) { e.Timeout = c.timeout })
+			require.Equal(t, name != "at its end", driver.IsUnknown(err), "%v", err)
 			text := must.Get(os.ReadFile(b.path("work", "pids")))(t)
 			pids := strings.Fields(string(text))
 			require.Len(t, pids, 3)

@@ -252,7 +252,8 @@ func TestAMemberWhoseCertificateIsWrongIsToldWhatToDo(t *testing.T) {
 func TestAMemberWarnsBeforeItsCertificateEnds(t *testing.T) {
 	t.Parallel()
 	g := newForwarding(t)
-	crt, key, print := certificate(g.second.world, "long", time.Now().Add(31*24*time.Hour))
+	until := time.Now().Add(31 * 24 * time.Hour)
+	crt, key, print := certificate(g.second.world, "long", until)
 	was := g.files["node2"]
 	g.store(g.second, strings.NewReplacer(was[0], crt, was[1], key, g.prints["node2"], print).Replace(g.read(g.second)))
 	busy := must.Get(net.Listen("tcp", g.address["node1"]))(t)
@@ -272,7 +273,7 @@ func TestAMemberWarnsBeforeItsCertificateEnds(t *testing.T) {
 	require.Contains(t, h[0].Detail, "in less than 30 days: make a new one")
 	h = check(g.second, "certificate")
 	require.True(t, h[0].OK, h[0].Detail)
-	require.WithinDuration(t, time.Now().Add(31*24*time.Hour), *g.second.status().Member.CertificateUntil, time.Minute)
+	require.WithinDuration(t, until, *g.second.status().Member.CertificateUntil, time.Minute)
 	g.first.log.await(t, 0, "other members cannot ask this one")
 	h = check(g.first, "other members")
 	require.Len(t, h, 1)

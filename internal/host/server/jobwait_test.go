@@ -47,7 +47,7 @@ func (w *world) cancelJob(t *testing.T, id op.JobID) {
 // The answer comes when the job has ended, after the deadline of other calls, and a change of another job is none.
 func TestACallWaitsForAJob(t *testing.T) {
 	w := start(t, -1, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = 3*time.Second, 3*time.Second, 3*time.Second, 3*time.Second
 		c.Limits.Beat = 160 * time.Millisecond
 	})
 	answers, _ := w.waitOn(t, "/v1/jobs/j4?wait_seconds=45", 1)

@@ -124,7 +124,7 @@ func TestDecodedBodiesTogetherAreBounded(t *testing.T) {
 
 // TestABodyThatFindsNoRoom: a call that waits for longer than it may is told so.
 func TestABodyThatFindsNoRoom(t *testing.T) {
-	w := start(t, -1, func(c *Config) { c.Limits.DecodedUID, c.Limits.Work = 1, time.Second })
+	w := start(t, -1, func(c *Config) { c.Limits.DecodedUID, c.Limits.Work = 1, 5*time.Second })
 	end, err := w.server.decoded.Take(t.Context(), uint32(os.Getuid()), 1) // as a body under way
 	require.NoError(t, err)
 	p := w.do(t, "POST", "/v1/jobs", aJob).problem(t)

@@ -242,7 +242,7 @@ func TestEventsOfOneHolder(t *testing.T) {
 
 // A long check is a list's work; a hook's short one waits for nobody's list.
 func TestALongCheckWaitsItsTurn(t *testing.T) {
-	w := start(t, -1, func(c *Config) { c.Limits.ListsUID, c.Limits.Work = 1, 2*time.Second })
+	w := start(t, -1, func(c *Config) { c.Limits.ListsUID, c.Limits.Work = 1, 5*time.Second })
 	end, err := w.server.turns.Take(t.Context(), uint32(os.Getuid())) // as a list under way
 	require.NoError(t, err)
 	body := func(n int) string {

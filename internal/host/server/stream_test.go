@@ -125,7 +125,7 @@ func TestHeartbeat(t *testing.T) {
 // A stream outlives the limits of ordinary calls.
 func TestAStreamLasts(t *testing.T) {
 	w := start(t, -1, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = 3*time.Second, 3*time.Second, 3*time.Second, 3*time.Second
 		c.Limits.Beat = 400 * time.Millisecond
 	})
 	n := w.Head(t)

@@ -68,7 +68,7 @@ func problemFrom(t *testing.T, answers *bufio.Reader) api.Problem {
 // A claim waits for longer than other answers take, and is answered after that.
 func TestAClaimWaits(t *testing.T) {
 	w, theirs := waiting(t, func(c *Config) {
-		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = time.Second, time.Second, time.Second, time.Second
+		c.Limits.Header, c.Limits.Body, c.Limits.Work, c.Limits.Write = 3*time.Second, 3*time.Second, 3*time.Second, 3*time.Second
 		c.Limits.Beat = 80 * time.Millisecond
 	})
 	answers, _ := w.claimOn(t, "3600")

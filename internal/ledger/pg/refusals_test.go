@@ -28,7 +28,7 @@ func refuses(t *testing.T, s pg.Settings, sentence string) {
 
 func TestServersThatPromiseLessAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
-	s := pg.Settings{Connection: c.DSN(), Gate: "one", Limit: 2 * time.Second}
+	s := pg.Settings{Connection: c.DSN(), Gate: "one", Limit: 9 * time.Second}
 	single := s
 	single.Single = true
 	refuses(t, single, "this database has no ledger")
@@ -75,7 +75,7 @@ func TestServersThatPromiseLessAreRefused(t *testing.T) {
 func TestAStandbyAloneIsRefused(t *testing.T) {
 	pair := postgres.NewPair(t)
 	s := newGate(t, pair.DSN())
-	s.Connection, s.Limit = pair.Second.DSN(), time.Second
+	s.Connection, s.Limit = pair.Second.DSN(), 9*time.Second
 	refuses(t, s, "read only connection")
 }
 
@@ -83,7 +83,7 @@ func TestPoolersAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
 	for _, mode := range []string{"transaction", "session", "statement"} {
 		for _, ignores := range []string{"lock_timeout, client_min_messages, default_transaction_isolation", "extra_float_digits"} {
-			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: 5 * time.Second}
+			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: 9 * time.Second}
 			require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer", "%s, ignores %s", mode, ignores)
 		}
 	}

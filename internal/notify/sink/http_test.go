@@ -88,7 +88,7 @@ func (a authority) receiver(t *testing.T, edit func(*x509.Certificate), h http.H
 func open(t *testing.T, s settings.Sink) sink.Sink {
 	s.Name = "s"
 	if s.Timeout == 0 {
-		s.Timeout = 10 * time.Second
+		s.Timeout = time.Minute
 	}
 	return must.Get(sink.Open(s))(t)
 }

@@ -26,23 +26,18 @@ const probes = "probe"
 // localBed is guests that are directories, with real processes in them: a shell
 // that does what its command says, and then waits.
 type localBed struct {
-	t      testing.TB
-	dir    string // the gate's state directory
-	root   string
-	uids   local.UIDRange
-	wanted wantedBack
-	now    func() time.Time
-	d      *local.Driver
-	bad    error // what a guest's program did that it should not have been able to
+	t        testing.TB
+	dir      string // the gate's state directory
+	root     string
+	uids     local.UIDRange
+	giveBack func() // of the uids
+	wanted   wantedBack
+	now      func() time.Time
+	d        *local.Driver
+	bad      error // what a guest's program did that it should not have been able to
 }
 
-func newLocalBed(t testing.TB) bed {
-	b := &localBed{t: t}
-	if os.Geteuid() == 0 { // whose own uid runs no guests
-		b.uids.First, b.uids.Last = spareuids.Next(t.Cleanup)
-	}
-	return b
-}
+func newLocalBed(t testing.TB) bed { return &localBed{t: t, giveBack: func() {}} }
 
 func (b *localBed) at(dir string, wanted wantedBack) {
 	b.dir, b.root, b.wanted = dir, filepath.Join(dir, "guests"), wanted
@@ -70,6 +65,9 @@ func (b *localBed) scripts() map[string]local.Command {
 func (b *localBed) open(now func() time.Time) (driver.Driver, func() error, error) {
 	var err error
 	b.now = now
+	if os.Geteuid() == 0 && b.uids == (local.UIDRange{}) { // root's own uid runs no guests
+		b.uids.First, b.uids.Last = spareuids.Next(func(giveBack func()) { b.giveBack = giveBack })
+	}
 	b.d, err = local.New(local.Config{Root: b.root, StopGrace: 2 * time.Second, SingleUser: true, Commands: b.scripts(), GuestUIDs: b.uids, Now: now,
 		Wanted: b.wanted})
 	if err != nil {
@@ -244,6 +242,7 @@ func (b *localBed) close() {
 			}
 		}
 	}
+	b.giveBack()
 }
 
 func (*localBed) kind() string        { return "guest" }

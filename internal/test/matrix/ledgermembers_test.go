@@ -344,6 +344,13 @@ func (m *memberDaemon) approve() error {
 	err := failure(m.client.Approve(m.t.Context(), m.request, m.signed))
 	var ended *client.Unreachable
 	if errors.As(err, &ended) {
+		select {
+		case why := <-m.ended:
+			require.ErrorIs(m.t, why, ledger.ErrFenced)
+			m.ended <- why // for who waits for its end
+		case <-time.After(time.Minute):
+			require.Fail(m.t, "a member that goes on gives no answer", "%s:\n%s", m.name, m.logged())
+		}
 		return refusal.New(refusal.Unavailable, "%v", ended)
 	}
 	return err

@@ -98,7 +98,7 @@ func (w *world) notifies(s settings.Sink) string {
 	dir := w.t.TempDir()
 	s.Name, s.Roles, s.GiveUp = "s", []op.Role{op.Operational}, time.Hour
 	if s.Timeout == 0 {
-		s.Timeout = 10 * time.Second
+		s.Timeout = time.Minute
 	}
 	is := settings.Settings{Sinks: []settings.Sink{s}}
 	c := must.Get(client.New(client.Options{Socket: w.serve(), Getenv: func(string) string { return "" }}))(w.t)

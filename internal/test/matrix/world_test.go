@@ -182,13 +182,28 @@ func (w *world) shutDown() {
 		return
 	}
 	w.ctx = context.Background()
-	list := must.Get(w.driver.List(w.ctx))(w.t)
-	for _, o := range list {
-		if o.Running == local.Running {
-			_ = w.runJob(hub, ask("guest.stop", o.Target.Name))
+	for _, name := range w.running() {
+		_ = w.runJob(hub, ask("guest.stop", name))
+	}
+	if left := w.running(); len(left) > 0 { // by the row's own rules nobody stops them unsigned
+		w.rules = matrixPolicy()
+		w.restart()
+		for _, name := range left {
+			_ = w.runJob(hub, ask("guest.stop", name))
 		}
+		require.Empty(w.t, w.running(), "they would go on after the test")
 	}
 	w.shut()
+}
+
+// running are the guests that run.
+func (w *world) running() (names []string) {
+	for _, o := range must.Get(w.driver.List(w.ctx))(w.t) {
+		if o.Running == local.Running {
+			names = append(names, o.Target.Name)
+		}
+	}
+	return names
 }
 
 func (w *world) read() nonce.Reading {

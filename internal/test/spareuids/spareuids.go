@@ -5,13 +5,14 @@ package spareuids
 import (
 	"fmt"
 	"os"
+	"time"
 )
 
 // Len is how many uids a range has.
 const Len = 32
 
 // ranges is how many ranges a process has.
-const ranges = 24
+const ranges = 16
 
 // free has the numbers of the ranges that nobody has, the one that is free for longest first.
 var free = make(chan uint32, ranges)
@@ -23,10 +24,15 @@ func init() {
 }
 
 // Next returns the ends of a range that is the caller's until the function that it gives to cleanup runs, such as t.Cleanup. A
-// guest of another test with the same uid would be killed with the caller's. If all 24 ranges of the process are in use, Next
-// waits for one. Two processes never have the same uid, because their pids differ.
+// guest of another test with the same uid would be killed with the caller's. If all 16 ranges of the process are in use, Next
+// waits for one, for at most five minutes. Two processes never have the same uid, because their pids differ.
 func Next(cleanup func(giveBack func())) (first, last uint32) {
-	n := <-free
+	var n uint32
+	select {
+	case n = <-free:
+	case <-time.After(5 * time.Minute):
+		panic(fmt.Sprintf("all %d ranges of uids are in use, and none is given back", ranges))
+	}
 	cleanup(func() { free <- n })
 	const base, pids = 1 << 30, 1 << 22 // pids are at most 2^22 (proc(5), pid_max)
 	first = base + (uint32(os.Getpid())%pids*ranges+n)*Len

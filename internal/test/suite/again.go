@@ -19,7 +19,7 @@ const mostLooks = 5
 // unforgiven are the packages whose failures always count, with those below them: what they protect is lost only once.
 var unforgiven = []string{
 	"gated/internal/agents/reserve", "gated/internal/authz", "gated/internal/base/store", "gated/internal/gate", "gated/internal/host/fsck", "gated/internal/ledger",
-	"gated/internal/log/audit", "gated/internal/nonce",
+	"gated/internal/log", "gated/internal/nonce",
 	"gated/internal/test/crash", "gated/internal/test/faults", "gated/internal/test/linear", "gated/internal/test/loss", "gated/internal/test/matrix",
 }
 

@@ -60,12 +60,18 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	log, err := openLog(o.log)
+	file, err := openLog(o.log)
 	if err != nil {
 		return false, err
 	}
-	defer log.Close()
-	fmt.Fprintln(out, "the whole log:", log.Name())
+	defer file.Close()
+	fmt.Fprintln(out, "the whole log:", file.Name())
+	log := &kept{to: file}
+	defer func() {
+		if log.err != nil {
+			fmt.Fprintln(out, "the whole log has an end too early:", log.err)
+		}
+	}()
 
 	var place func(*exec.Cmd)
 	if o.memory {
@@ -90,6 +96,20 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 		}
 	}
 	return r.print(out), nil
+}
+
+// kept is a log that remembers why it could not be written, such as a full disk. The tests go on without.
+type kept struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer, and never fails.
+func (k *kept) Write(b []byte) (int, error) {
+	if _, err := k.to.Write(b); k.err == nil {
+		k.err = err
+	}
+	return len(b), nil
 }
 
 func openLog(path string) (*os.File, error) {

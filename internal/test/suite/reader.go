@@ -130,8 +130,9 @@ func (r *reader) line(line []byte) {
 // died finds that a test binary was killed, or exited by itself: go says 1 for tests that failed.
 var died = regexp.MustCompile(`(?m)^(signal: |exit status ([02-9]|\d\d))`)
 
-// crash finds what no second look excuses.
-var crash = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: |SIG[A-Z]+: )|race detected during execution of test|test timed out`)
+// crash finds what no second look excuses, also where a test says what a program said that it started. A text of a test that looks so
+// costs a second look.
+var crash = regexp.MustCompile(`WARNING: DATA RACE|panic: |fatal error: |SIG[A-Z]+: |race detected during execution of test|test timed out`)
 
 func (r *reader) output(e event) {
 	pkg := e.Package
@@ -155,6 +156,9 @@ func (r *reader) output(e event) {
 	}
 }
 
+// inapplicable finds that a case of a suite is about what a back end does not have, in the reason of the skip, which is said last.
+var inapplicable = regexp.MustCompile(`(?m)^ *[\w.-]+\.go:\d+: does not apply: .*\n(?: *--- SKIP: .*\n)?\z`)
+
 func (r *reader) ended(e event) {
 	key := [2]string{e.Package, e.Test}
 	said := r.said[key].String()
@@ -168,7 +172,7 @@ func (r *reader) ended(e event) {
 	case e.Action == "pass":
 		r.passed++
 		r.passes[failure{pkg: e.Package, test: e.Test}.name()]++
-	case e.Action == "skip" && strings.Contains(said, ": does not apply: "):
+	case e.Action == "skip" && inapplicable.MatchString(said):
 		r.inapplicable++ // a case of a suite that is about what a back end does not have
 	case e.Action == "skip":
 		r.skipped = append(r.skipped, failure{pkg: e.Package, test: e.Test, said: said})

@@ -79,6 +79,7 @@ func TestSecondLooks(t *testing.T) {
 		{"in the first look", "a", failing("--++", `t.Error("wrong")`), false, "0 unsteady"},
 		{"a panic", "a", failing("-+++", `panic("wrong")`), false, "no second look: gated/a had a race, a panic or a time-out"},
 		{"a race", "a", failing("-+++", `println("WARNING: DATA RACE"); t.Error("race")`), false, "no second look"},
+		{"a panic of what it started", "a", failing("-+++", `t.Error("[daemon]\npanic: wrong")`), false, "no second look"},
 		{"an exit", "a", failing("-+++", `os.Exit(3)`), false, "no second look"},
 		{"a test that is gone", "a", `
 func TestIt(t *testing.T) {
@@ -169,19 +170,30 @@ func TestAnEndInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestAFullDisk: the run goes on without its log, and says so.
+func TestAFullDisk(t *testing.T) {
+	module(t, map[string]string{"a": "func TestA(t *testing.T) {}"})
+	passed, out := suite(t, "-log", "/dev/full")
+	require.True(t, passed, out)
+	require.Contains(t, out, "1 passed, 0 failed")
+	require.Contains(t, out, "the whole log has an end too early: write /dev/full: no space left on device")
+}
+
 // TestSkipped: with -strict none may be, but for what does not apply.
 func TestSkipped(t *testing.T) {
 	module(t, map[string]string{"a": `
 func TestA(t *testing.T) { t.Skip("there is no libvirt") }
-func TestB(t *testing.T) { t.Skip("does not apply: it has no disks") }
+func TestB(t *testing.T) { t.Log("looked"); t.Skip("does not apply: it has no disks") }
+func TestD(t *testing.T) { t.Log("step: does not apply: x"); t.Skip("no PostgreSQL") }
 func TestC(t *testing.T) {}
 `})
 	passed, out := suite(t)
 	require.True(t, passed, out)
-	require.Contains(t, out, "\n1 passed, 0 failed, 0 unsteady, 1 skipped, 1 do not apply\n")
+	require.Contains(t, out, "\n1 passed, 0 failed, 0 unsteady, 2 skipped, 1 do not apply\n")
 	passed, out = suite(t, "-strict")
 	require.False(t, passed, out)
 	require.Contains(t, out, "FAILED gated/a TestA\n    it was skipped, and none may be:\n")
+	require.Contains(t, out, "FAILED gated/a TestD\n")
 	require.NotContains(t, out, "TestB")
 }
 

@@ -39,7 +39,7 @@ func at(seq int64) hub.Report {
 func created(t testing.TB, c *postgres.Cluster) *hubpg.Store {
 	t.Helper()
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: c.DSN()}))
-	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: c.DSN(), Limit: 3 * time.Second}))(t)
+	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: c.DSN(), Limit: 90 * time.Second}))(t)
 	t.Cleanup(s.Close)
 	know(t, s, "pve1")
 	return s
@@ -50,7 +50,7 @@ func created(t testing.TB, c *postgres.Cluster) *hubpg.Store {
 func TestServersThatCannotKeep(t *testing.T) {
 	c := postgres.Primary(t)
 	try := func(dsn string) error {
-		s, err := hubpg.Open(t.Context(), hubpg.Settings{Connection: dsn, Limit: 3 * time.Second})
+		s, err := hubpg.Open(t.Context(), hubpg.Settings{Connection: dsn, Limit: 90 * time.Second})
 		if err == nil {
 			s.Close()
 		}
@@ -103,7 +103,7 @@ func TestAStandbyTakesNothing(t *testing.T) {
 	pair := postgres.NewPair(t)
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: pair.DSN()}))
 	must.Fail(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.Second.DSN(), Limit: 3 * time.Second}))(t, refusal.Unavailable)
-	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.DSN(), Limit: 3 * time.Second}))(t)
+	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.DSN(), Limit: 90 * time.Second}))(t)
 	t.Cleanup(s.Close)
 	know(t, s, "pve1")
 	must.Get(Put(t, s, 1))(t)
@@ -157,7 +157,7 @@ func TestACancelledWaitIsNoAcknowledgement(t *testing.T) {
 func TestAHeadThatIsSeenIsNotYetKept(t *testing.T) {
 	pair := postgres.NewPair(t)
 	require.NoError(t, hubpg.Create(t.Context(), hubpg.Settings{Connection: pair.First.DSN()}))
-	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.First.DSN(), Limit: 3 * time.Second}))(t)
+	s := must.Get(hubpg.Open(t.Context(), hubpg.Settings{Connection: pair.First.DSN(), Limit: 6 * time.Second}))(t)
 	t.Cleanup(s.Close)
 	l := statetest.NewLog(t, statetest.GateID)
 	l.Add(t, "one")

@@ -336,7 +336,7 @@ type line struct {
 
 func (l *line) call(method, path, tag string, body []byte) (status int, etag string, err error) {
 	if l.conn == nil {
-		if l.conn, err = net.DialTimeout("tcp", l.hub.address, 10*time.Second); err != nil {
+		if l.conn, err = net.DialTimeout("tcp", l.hub.address, 30*time.Second); err != nil {
 			l.conn = nil
 			return 0, "", err
 		}
