@@ -274,7 +274,13 @@ func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (act
 }
 
 func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
-	return d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil), nil
+	act := d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil)
+	return does(func(ctx context.Context) (driver.Result, error) {
+		if err := d.alone(ctx, g); err != nil {
+			return driver.Result{}, err
+		}
+		return act.do(ctx)
+	}), nil
 }
 
 // prepareRestore rolls back. Disks, settings, tags and Proxmox VE's flag become as they were
@@ -282,6 +288,9 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 // stay, the driver restores the mark.
 func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
 	return does(func(ctx context.Context) (driver.Result, error) {
+		if err := d.alone(ctx, g); err != nil {
+			return driver.Result{}, err
+		}
 		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)
 		if g.marker.there {
 			d.owe(task, owed{vmid: g.vmid, before: g})

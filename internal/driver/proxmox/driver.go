@@ -28,6 +28,7 @@ type Driver struct {
 	api   *client
 	ops   []string
 	seen  lookedAt
+	kept  keptVolumes
 	known known
 
 	mu     sync.Mutex

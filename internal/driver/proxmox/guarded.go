@@ -37,6 +37,9 @@ func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 		return nil, worked("take the protection off", err)
 	}
 	now, err := d.again(ctx, g)
+	if err == nil {
+		err = d.alone(ctx, g)
+	}
 	if err != nil {
 		d.guard(ctx, g)
 		return nil, err
@@ -57,6 +60,7 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	now.taken, now.users = g.taken, g.users
 	flag := now.protection
 	now.protection = g.protection
 	same := now.name == g.name && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
@@ -192,6 +196,12 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		}
 	}
 	o.Facts = append(facts(g, all), o.Facts...)
+	if err := d.aboutUsers(ctx, l, g, o); err != nil {
+		return err
+	}
+	if len(g.users) > 0 {
+		o.Fingerprint = g.fingerprint(g.withUsers(""))
+	}
 	switch l.Op {
 	case "guest.start", "guest.restart":
 		var err error
@@ -225,7 +235,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 			o.Missing = fmt.Sprintf("%s has no backup %s on %s", l.Target, l.Params.Str("backup"), d.cfg.BackupStorage)
 			break
 		}
-		o.Fingerprint = g.fingerprint(b.ident())
+		o.Fingerprint = g.fingerprint(g.withUsers(b.ident()))
 		g.aboutBackup(l.Op, b, o)
 	}
 	return nil
@@ -256,10 +266,12 @@ func facts(g *guest, all []backup) []op.Fact {
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
 	add("guest", fmt.Sprintf("%s, vmid %d on %s, %s", kind, g.vmid, g.node, g.status))
-	var disks, stays []string
+	var disks, stays, remains []string
 	var total int64
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		switch {
+		case d.owned() && g.foreign(d.volume):
+			remains = append(remains, d.key+" "+d.volume)
 		case d.owned():
 			total += d.size
 			disks = append(disks, fmt.Sprintf("%s %s (%s)", d.key, amount(d.size), d.volume))
@@ -268,8 +280,14 @@ func facts(g *guest, all []backup) []op.Fact {
 		}
 	}
 	add("disks", fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))
+	if len(remains) > 0 {
+		remains = []string{strings.Join(remains, ", ") + " of other guests, by the number in its name"}
+	}
 	if len(stays) > 0 {
-		add("remains", strings.Join(stays, ", ")+" of the node: it is used and not destroyed")
+		remains = append(remains, strings.Join(stays, ", ")+" of the node")
+	}
+	if len(remains) > 0 {
+		add("remains", strings.Join(remains, "; ")+": it is used and not destroyed")
 	}
 	if len(g.snapshots) > 0 {
 		var names []string

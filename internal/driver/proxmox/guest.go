@@ -74,6 +74,9 @@ type guest struct {
 
 	snapshots []snapshot
 	parent    string // the snapshot that the current data is based on
+
+	taken []string // the volumes that the look's step takes or overwrites
+	users []user   // who else has them
 }
 
 type snapshot struct {

@@ -35,6 +35,13 @@ func (k *known) keep(vmid int64, name string) {
 	k.names[vmid] = name
 }
 
+// name returns the name under which a guest was last seen, or "".
+func (k *known) name(vmid int64) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.names[vmid]
+}
+
 func (k *known) forget(vmid int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -253,6 +253,16 @@ var shareRows = []row{
 	startShared("U01j", "the start of a guest that has a disk of another guest", drivertest.Bystander, drivertest.Victim, "start"),
 	startShared("U01k", "the start of a guest whose disk another guest has as well", drivertest.Victim, drivertest.Bystander, "start"),
 	startShared("U01l", "the restart of a guest that has a disk of another guest", drivertest.Bystander, drivertest.Victim, "restart"),
+	{id: "U01m", what: "the creator of scratch destroys it, and another guest has a disk of it", needs: "Share", ops: "destroy", want: refusal.PendingSignature,
+		run: func(s *stand) error {
+			s.scratch()
+			apart := s.w.Share(drivertest.Fresh, drivertest.Bystander)
+			s.arm()
+			s.finale = func() { apart(); s.conclude() }
+			j := must.Get(s.Submit(drivertest.Builder, s.ask("destroy", drivertest.Fresh)))(s.t)
+			require.Equal(s.t, "cascade", j.Steps[0].Verdict.Rule)
+			return s.waits(j, nil)
+		}},
 }
 
 // wish puts a document of desired state and reconciles.

@@ -131,7 +131,9 @@ func (h *host) moveDisk(from, to string) {
 }
 
 func (h *host) share(from, to string) func() {
-	h.Virsh("attach-disk", to, h.Image(from), "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
+	first, _, _ := strings.Cut(strings.TrimSpace(h.Virsh("domblklist", from, "--inactive")), "\n")
+	_, image, _ := strings.Cut(strings.TrimSpace(first), " ") // its target and its source
+	h.Virsh("attach-disk", to, strings.TrimSpace(image), "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
 	return func() { h.Virsh("detach-disk", to, "vdb", "--config") }
 }
 
