@@ -90,10 +90,10 @@ func (g *Gate) refreshAll(ctx context.Context, waiting []op.Step) error {
 
 // ofPart reports whether a look depends on the step. It does if the step names a
 // part of the target, which may be missing. It also does if its digest does not
-// cover the whole target, or if a start depends on other guests too.
+// cover the whole target, or if a start or a destroy depends on other guests too.
 func ofPart(s op.Step) bool {
 	spec, err := op.Lookup(s.Op)
-	return err != nil || spec.Partial || spec.Starts || s.Params.Has("snapshot") || s.Params.Has("backup") || s.Params.Has("disk")
+	return err != nil || spec.Partial || spec.Starts || spec.Identity == op.Ends || s.Params.Has("snapshot") || s.Params.Has("backup") || s.Params.Has("disk")
 }
 
 func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err error) {

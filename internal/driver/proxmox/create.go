@@ -192,6 +192,14 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	if g.birth() != birth || g.status != Stopped || len(g.snapshots) > 0 {
 		return refusal.New(refusal.StaleTarget, "the guest %d is not as it was made", made.vmid)
 	}
+	g.taken = g.volumes()
+	others, err := d.usersOf(ctx, g, g.taken)
+	if err == nil && len(others) > 0 {
+		err = refusal.New(refusal.StaleTarget, "another guest has a disk of the new guest %d: %s", made.vmid, others[0].text)
+	}
+	if err != nil {
+		return err
+	}
 	done, err := d.destroy(ctx, g)
 	if err != nil {
 		return err

@@ -88,6 +88,9 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		if err != nil {
 			return driver.Result{}, err
 		}
+		if err := d.alone(ctx, g); err != nil {
+			return driver.Result{}, fmt.Errorf("it is %s of the guest now, and was not deleted: %w", unused, err)
+		}
 		return d.deleteUnused(ctx, now, unused, disk.volume)
 	}), nil
 }

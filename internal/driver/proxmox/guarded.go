@@ -195,7 +195,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 			o.Backups = namesOf(all)
 		}
 	}
-	o.Facts = append(facts(g, all), o.Facts...)
+	o.Facts = append(facts(l.Op, g, all), o.Facts...)
 	if err := d.aboutUsers(ctx, l, g, o); err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func backupOf(all []backup, name string) (backup, bool) {
 }
 
 // facts are what operators should see before they sign: what the step takes, and what stays.
-func facts(g *guest, all []backup) []op.Fact {
+func facts(verb string, g *guest, all []backup) []op.Fact {
 	var out []op.Fact
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
@@ -270,7 +270,7 @@ func facts(g *guest, all []backup) []op.Fact {
 	var total int64
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		switch {
-		case d.owned() && g.foreign(d.volume):
+		case d.owned() && g.foreign(d.volume) && (verb == "guest.destroy" || verb == "guest.backup-restore"):
 			remains = append(remains, d.key+" "+d.volume)
 		case d.owned():
 			total += d.size

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -58,10 +59,11 @@ func (d *Driver) alone(ctx context.Context, g *guest) error {
 	return nil
 }
 
-// withUsers is what a fingerprint depends on beside another object: who was asked for the volumes.
+// withUsers is what a fingerprint depends on beside another object: who has the volumes, by number. Names of guests that cannot
+// be read are forgotten with a restart.
 func (g *guest) withUsers(other string) string {
 	for _, u := range g.users {
-		other += "; used by " + u.target.String() + ": " + u.text
+		other += "; used by " + u.text
 	}
 	return strings.TrimPrefix(other, "; ")
 }
@@ -82,7 +84,7 @@ func (d *Driver) takenBy(ctx context.Context, l op.Look, g *guest) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	all := append(g.volumes(), kept...)
+	all := append(g.volumes(), slices.DeleteFunc(kept, func(v string) bool { return strings.HasPrefix(v, "/") })...)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if l.Op == "guest.destroy" || l.Op == "guest.backup-restore" {
@@ -91,11 +93,18 @@ func (d *Driver) takenBy(ctx context.Context, l op.Look, g *guest) ([]string, er
 	return all, nil
 }
 
-var numbered = pattern(`(?:^|[/:])(?:vm|base|subvol|basevol)-([0-9]+)-[^/:]*$`)
+var (
+	numbered  = pattern(`(?:^|[/:])(?:vm|base|subvol|basevol)-([0-9]+)-[^/:]*$`)
+	directory = pattern(`(?:^|[/:])([0-9]+)/[^/:]*$`)
+)
 
-// foreign reports whether a volume bears another guest's number, so that a destroy of this one leaves it.
+// foreign reports whether a volume belongs to another guest's number, so that a destroy of this one leaves it. On a storage
+// of directories the directory says whose it is, and elsewhere the volume's name.
 func (g *guest) foreign(volume string) bool {
-	m := numbered().FindStringSubmatch(volume)
+	m := directory().FindStringSubmatch(volume)
+	if m == nil {
+		m = numbered().FindStringSubmatch(volume)
+	}
 	return m != nil && m[1] != strconv.FormatInt(g.vmid, 10)
 }
 
@@ -110,9 +119,20 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 		return nil, err
 	}
 	found := make([][]user, len(rows))
+	var away sync.Map // nodes that did not answer in time: their other guests are not asked
 	sideBySide(rows, func(i int, r row) {
-		if r.vmid != g.vmid {
-			found[i] = d.userOf(ctx, r, volumes)
+		if r.vmid == g.vmid {
+			return
+		}
+		if _, late := away.Load(r.node); late {
+			found[i] = []user{d.unread(r)}
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, otherPatience)
+		defer cancel()
+		found[i] = d.userOf(bounded, r, volumes)
+		if bounded.Err() != nil {
+			away.Store(r.node, true)
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -136,10 +156,13 @@ func (d *Driver) unread(r row) user {
 	return user{r.target(cmp.Or(r.name, d.known.name(r.vmid))), fmt.Sprintf("perhaps a disk, by the guest %d, which cannot be read", r.vmid)}
 }
 
+// otherPatience is how long one of the other guests may take to be read. A look is soon over, also if a node hangs.
+const otherPatience = 5 * time.Second
+
 // userOf says which of the volumes one guest has.
 func (d *Driver) userOf(ctx context.Context, r row, volumes []string) (found []user) {
 	g, err := d.details(ctx, r)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errGone) && d.stillThere(ctx, r) == nil {
 		return nil
 	}
 	var kept []string
@@ -150,6 +173,9 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string) (found []u
 		return []user{d.unread(r)}
 	}
 	theirs := map[string]string{}
+	for what, key := range g.fromNode {
+		theirs[what] = key
+	}
 	for _, volume := range kept {
 		theirs[volume] = "a snapshot"
 	}
@@ -175,18 +201,35 @@ func (r row) target(name string) op.Target {
 	return op.Target{Kind: "guest", Name: name}
 }
 
-// has reports whether a disk is a volume, is based on it, or is its file or device on the node.
-func has(disk, volume string) bool {
-	_, name, _ := strings.Cut(volume, ":")
-	last := name[strings.LastIndex(name, "/")+1:]
-	return disk == volume || strings.HasPrefix(disk, volume+"/") ||
-		strings.HasPrefix(disk, "/") && last != "" && slices.Contains(strings.Split(disk, "/"), last)
+var (
+	ending  = pattern(`\.(qcow2|raw|vmdk|subvol|img|iso)$`)
+	unnamed = pattern(`^/dev/(dm-|zd|rbd|nbd|drbd)[0-9]`) // a device of the node that does not say which volume it is
+)
+
+// has reports whether what a guest names may be a volume: a disk of the same name on any storage, because one storage may have
+// two names; one that is based on it; its file or device on the node; or an argument with its name. It may be right too often.
+func has(named, volume string) bool {
+	parts := strings.FieldsFunc(volume, isSeparator)
+	if len(parts) == 0 {
+		return false
+	}
+	last := ending().ReplaceAllString(parts[len(parts)-1], "")
+	for _, part := range strings.FieldsFunc(named, isSeparator) {
+		if ending().ReplaceAllString(part, "") == last {
+			return true
+		}
+	}
+	// The device mapper doubles a hyphen, and partitions and copies have an ending of their own.
+	const distinct = 6
+	return strings.Contains(named, "/") && (unnamed().MatchString(named) || len(last) >= distinct && strings.Contains(strings.ReplaceAll(named, "--", "-"), last))
 }
+
+func isSeparator(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == ',' || r == '=' }
 
 // maxRemembered is how many snapshots' volumes are remembered.
 const maxRemembered = 20_000
 
-// keptVolumes remembers which volumes a snapshot has. That never changes for one vmid, name and time.
+// keptVolumes remembers which volumes a snapshot has. That changes only if its guest moves to another node.
 type keptVolumes struct {
 	mu sync.Mutex
 	of map[string][]string
@@ -208,15 +251,15 @@ func (k *keptVolumes) put(key string, volumes []string) {
 	k.of[key] = volumes
 }
 
-// inSnapshots returns the volumes that a guest's snapshots have. A snapshot that went meanwhile has none.
+// inSnapshots returns the volumes that a guest's snapshots have.
 func (d *Driver) inSnapshots(ctx context.Context, g *guest) (all []string, err error) {
 	for _, s := range g.snapshots {
-		key := fmt.Sprintf("%d %s %s", g.vmid, s.ident(), g.only())
+		key := fmt.Sprintf("%d %s %s %s", g.vmid, s.ident(), g.only(), g.node)
 		volumes, ok := d.kept.get(key)
 		if !ok {
 			config, err := d.api.get(ctx, g.path("snapshot", s.name, "config"), nil)
 			if missing(err) {
-				continue
+				return nil, errMoved // it is listed, so it goes now, or its guest does
 			}
 			if err != nil {
 				return nil, unreachable(err)
@@ -233,7 +276,7 @@ func (d *Driver) inSnapshots(ctx context.Context, g *guest) (all []string, err e
 func volumesIn(kind string, config object) (all []string) {
 	for key, value := range config {
 		if isDisk(kind, key) || unusedDisk().MatchString(key) {
-			if x := parseDrive(key, value); x.owned() {
+			if x := parseDrive(key, value); x.volume != "" && x.volume != "none" {
 				all = append(all, x.volume)
 			}
 		}

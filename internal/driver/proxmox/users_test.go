@@ -1,6 +1,7 @@
 package proxmox_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,47 @@ var whoHas = map[string]func(w *world, kind string, app int, volume string){
 	"on a guest that the token cannot see": func(w *world, kind string, app int, volume string) {
 		w.Hide(app, true)
 	},
+}
+
+// spellings are other words for the volume local-lvm:vm-N-disk-0, by the key of a machine's configuration.
+var spellings = []struct{ key, value string }{
+	{"scsi1", "fast:vm-N-disk-0"}, {"scsi1", "file=fast:vm-N-disk-0"}, {"scsi1", "local-lvm:base-7-disk-0/vm-N-disk-0"}, {"scsi1", "local-lvm:vm-N-disk-0/vm-101-disk-0"},
+	{"scsi1", "/dev/pve/vm-N-disk-0"}, {"scsi1", "/dev/mapper/pve-vm--N--disk--0"}, {"scsi1", "/dev/zvol/rpool/data/vm-N-disk-0-part1"}, {"scsi1", "/dev/dm-7"},
+	{"scsi1", "dir:N/vm-N-disk-0.qcow2"}, {"ide2", "local-lvm:vm-N-disk-0,media=cdrom"}, {"efidisk0", "local-lvm:vm-N-disk-0"}, {"tpmstate0", "local-lvm:vm-N-disk-0"},
+	{"args", "-drive file=/dev/pve/vm-N-disk-0,if=virtio"}, {"unused7", "fast:vm-N-disk-0"},
+}
+
+func TestSpellingsOfADiskThatAnotherGuestHas(t *testing.T) {
+	for _, c := range spellings {
+		t.Run(c.value, func(t *testing.T) {
+			w := newWorld(t, "qemu")
+			app := w.ours("app")
+			w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+			w.Set(app, map[string]string{c.key: strings.ReplaceAll(c.value, "-N-", "-"+num(w.VMID("s1"))+"-")})
+			require.Equal(t, "cascade", w.Waiting(drivertest.Builder, guestAsk("destroy", "s1")).Step.Verdict.Rule)
+		})
+	}
+}
+
+// A guest with disks of its own, of the node or of a template is nobody's user.
+func TestOthersDisksAreNoUse(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app := w.ours("app")
+	w.Set(app, map[string]string{"scsi1": "/dev/disk/by-id/ata-1,size=1G", "ide2": "local:iso/debian.iso,media=cdrom", "scsi2": "local-lvm:base-8-disk-0/vm-" + num(app) + "-disk-3",
+		"args": "-cpu host", "hostpci0": "0000:01:00.0", "virtiofs0": "dirid=srv"})
+	w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+	w.Done(drivertest.Builder, guestAsk("destroy", "s1"))
+}
+
+// A guest that goes to another node while it is asked is not gone.
+func TestAGuestThatMovesWhileItIsAskedMayHaveTheDisk(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		app := w.ours("app")
+		w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+		w.Break(pvetest.Rule{Method: "GET", Path: "/config", VMID: num(app), Fault: pvetest.FailBefore, Status: 500, Reason: "Configuration file 'nodes/pve1/" + num(app) + ".conf' does not exist"})
+		require.Equal(t, "cascade", w.Waiting(drivertest.Builder, guestAsk("destroy", "s1")).Step.Verdict.Rule)
+	})
 }
 
 // An agent's own scratch is no longer its own alone if an administrator gave one of its disks to another guest.
@@ -111,24 +153,114 @@ func TestADiskOfAnothersNumberStays(t *testing.T) {
 	})
 }
 
+// A disk that a guest's own snapshot alone has goes with the guest, too.
+func TestADiskOfASnapshotThatAnotherGuestHas(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		app, db := w.ours("app"), w.ours("db")
+		key := secondDisk[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+		w.Done(drivertest.Hub, guestAsk("snapshot", "db", "snapshot", "first"))
+		w.Set(db, map[string]string{key: ""})
+		w.Set(app, option(kind, key, "local-lvm:vm-"+num(db)+"-disk-1"))
+		require.Equal(t, "cascade", w.Waiting(drivertest.Hub, guestAsk("destroy", "db")).Step.Verdict.Rule)
+	})
+}
+
 // Who has the disks is signed. If another guest gets one later, the step runs no more, also after the driver's own look.
 func TestWhoHasTheDisksIsSigned(t *testing.T) {
-	for _, when := range []string{"before the step", "while the flag is taken off"} {
-		t.Run(when, func(t *testing.T) {
+	for _, c := range []struct {
+		name, method, path string
+		ask                func(backup string) op.Ask
+		running, late      bool
+	}{
+		{"a destroy", "PUT", "/config", func(string) op.Ask { return guestAsk("destroy", "db") }, false, true},
+		{"a destroy of a running guest", "PUT", "/config", func(string) op.Ask { return guestAsk("destroy", "db") }, true, true},
+		{"before a destroy", "", "", func(string) op.Ask { return guestAsk("destroy", "db") }, false, false},
+		{"before a restore", "", "", func(string) op.Ask { return guestAsk("restore", "db", "snapshot", "first") }, false, false},
+		{"a restore of a backup", "PUT", "/config", func(b string) op.Ask { return guestAsk("backup-restore", "db", "backup", b) }, false, true},
+		{"before a restore of a backup", "", "", func(b string) op.Ask { return guestAsk("backup-restore", "db", "backup", b) }, false, false},
+		{"before the end of a snapshot", "", "", func(string) op.Ask { return guestAsk("snapshot-delete", "db", "snapshot", "first") }, false, false},
+		{"a restore without the flag", "PUT", "/config", func(string) op.Ask { return guestAsk("restore", "db", "snapshot", "first") }, false, true},
+		{"the end of a snapshot without the flag", "PUT", "/config", func(string) op.Ask { return guestAsk("snapshot-delete", "db", "snapshot", "first") }, false, true},
+		{"a destroy without the flag", "PUT", "/config", func(string) op.Ask { return guestAsk("destroy", "db") }, false, true},
+		{"the end of a disk", "PUT", "/config", func(string) op.Ask { return guestAsk("disk-delete", "db", "disk", "scsi1") }, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "qemu")
 			app, db := w.ours("app"), w.ours("db")
-			volume := "local-lvm:vm-" + num(db) + "-disk-0"
-			r := w.Approved(drivertest.Hub, guestAsk("destroy", "db"))
+			w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", "scsi1", "size", int64(1024)))
+			if !strings.Contains(c.name, "disk") { // a disk in a snapshot cannot be deleted
+				w.Done(drivertest.Hub, guestAsk("snapshot", "db", "snapshot", "first"))
+			}
+			w.BackUp(db, "local")
+			w.SetRunning(db, c.running)
+			w.SetProtection(db, !strings.HasSuffix(c.name, "without the flag"))
+			volume := "local-lvm:vm-" + num(db) + "-disk-1"
+			r := w.Approved(drivertest.Hub, c.ask(w.Look("db").Backups[0]))
 			attach := func() { w.Set(app, option("qemu", "scsi1", volume)) }
-			if when == "before the step" {
-				attach()
-			} else {
-				held := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangBefore, Times: 1})
+			if c.late {
+				held := w.Break(pvetest.Rule{Method: c.method, Path: c.path, Fault: pvetest.HangBefore, Times: 1})
 				go func() { <-held.Came(); attach(); held.Release() }()
+			} else {
+				attach()
 			}
 			must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
 			require.True(t, w.Exists(db))
 			require.Equal(t, "1", w.Guest(db).Config["protection"])
+			require.Len(t, w.Guest(db).Config["scsi1"], len(volume+",size=1G"))
+			_, there := w.Data(volume)
+			require.True(t, there)
 		})
 	}
+}
+
+// A disk that another guest gets after it was taken off is not deleted.
+func TestADiskThatIsGivenAwayInTheMiddleIsNotDeleted(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app, db := w.ours("app"), w.ours("db")
+	w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", "scsi1", "size", int64(1024)))
+	volume := "local-lvm:vm-" + num(db) + "-disk-1"
+	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", "scsi1"))
+	held := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", VMID: num(db), Fault: pvetest.HangAfter, Skip: 1, Times: 1})
+	go func() { <-held.Came(); w.Set(app, option("qemu", "scsi1", volume)); held.Release() }()
+	must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
+	_, there := w.Data(volume)
+	require.True(t, there)
+}
+
+// What this driver made and takes back is not taken from another guest, to which an administrator gave it meanwhile.
+func TestANewGuestWhoseDiskIsGivenAwayIsNotUnmade(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := cloning(t, kind)
+		app := w.Make(pvetest.Spec{Kind: kind, Name: "app"})
+		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+		held := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangBefore, Times: 1})
+		ended := make(chan error, 1)
+		go func() { _, err := w.run(s.ID); ended <- err }()
+		<-held.Came()
+		web := w.VMID("web")
+		volume := "local-lvm:vm-" + num(web) + "-disk-0"
+		w.Set(app, option(kind, secondDisk[kind], volume))
+		w.Set(web, map[string]string{"tags": "mine"}) // the set-up no longer fits
+		held.Release()
+		err := <-ended
+		require.ErrorContains(t, err, "another guest has a disk of the new guest")
+		require.True(t, w.Exists(web))
+		_, there := w.Data(volume)
+		require.True(t, there)
+	})
+}
+
+// Requests that wait for one guest are looked at anew together, and who has its disks matters to one of them alone.
+func TestWhoHasTheDisksStaysInARequestThatIsLookedAtAnew(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app, db := w.ours("app"), w.ours("db", "protected", true)
+	w.Set(app, option("qemu", "scsi1", "local-lvm:vm-"+num(db)+"-disk-0"))
+	w.Waiting(drivertest.Hub, guestAsk("set-config", "db", "protected", false))
+	r := w.Waiting(drivertest.Hub, guestAsk("destroy", "db"))
+	require.NoError(t, w.Refresh(t.Context(), r.Step.Target))
+	now := must.Get(w.Request(t.Context(), r.ID))(t)
+	require.Equal(t, r.Payload, now.Payload)
+	must.Get(w.Approve(now))(t)
 }
