@@ -276,7 +276,7 @@ func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (act
 func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	act := d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil)
 	return does(func(ctx context.Context) (driver.Result, error) {
-		if err := d.alone(ctx, g); err != nil {
+		if err := d.stillItself(ctx, g); err != nil {
 			return driver.Result{}, err
 		}
 		return act.do(ctx)
@@ -288,7 +288,7 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 // stay, the driver restores the mark.
 func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
 	return does(func(ctx context.Context) (driver.Result, error) {
-		if err := d.alone(ctx, g); err != nil {
+		if err := d.stillItself(ctx, g); err != nil {
 			return driver.Result{}, err
 		}
 		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)

@@ -194,12 +194,15 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	}
 	g.taken = g.volumes()
 	others, err := d.usersOf(ctx, g, g.taken)
-	if err == nil && len(others) > 0 {
-		err = refusal.New(refusal.StaleTarget, "another guest has a disk of the new guest %d: %s", made.vmid, others[0].text)
-	}
 	if err != nil {
 		return err
 	}
+	for _, u := range others {
+		if !u.unread { // one that cannot be read hardly got a disk of a guest that is seconds old
+			return refusal.New(refusal.StaleTarget, "another guest has a disk of the new guest %d: %s", made.vmid, u.text)
+		}
+	}
+	g.users = others
 	done, err := d.destroy(ctx, g)
 	if err != nil {
 		return err

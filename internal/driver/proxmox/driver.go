@@ -28,7 +28,7 @@ type Driver struct {
 	api   *client
 	ops   []string
 	seen  lookedAt
-	kept  keptVolumes
+	kept  keptDisks
 	known known
 
 	mu     sync.Mutex

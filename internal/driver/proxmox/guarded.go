@@ -36,9 +36,10 @@ func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 		}
 		return nil, worked("take the protection off", err)
 	}
-	now, err := d.again(ctx, g)
+	err := d.alone(ctx, g)
+	var now *guest
 	if err == nil {
-		err = d.alone(ctx, g)
+		now, err = d.again(ctx, g) // last, because the others take their time
 	}
 	if err != nil {
 		d.guard(ctx, g)

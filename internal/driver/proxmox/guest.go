@@ -98,15 +98,12 @@ func named(kind string, config object) string {
 // normalise builds a guest. wished is the configuration for the next start, current is the one
 // in force. A disk in either belongs to the guest. All other fields come from wished.
 func normalise(r row, wished, current object, snapshots []object) (*guest, error) {
-	g := &guest{row: r, status: r.status, lock: wished["lock"], digest: wished["digest"], text: wished["description"],
-		protection: isTrue(wished["protection"]), parent: wished["parent"]}
-	if g.digest == "" || g.digest != current["digest"] {
-		return nil, errMoved
+	g, err := outline(r, wished, current, snapshots)
+	if err != nil {
+		return nil, err
 	}
-	g.name, g.template = named(r.kind, wished), isTrue(wished["template"])
 	g.tags = strings.FieldsFunc(wished["tags"], func(r rune) bool { return strings.ContainsRune(";, ", r) })
 	slices.Sort(g.tags)
-	var err error
 	if g.marker, err = parseMarker(g.text); err != nil {
 		return nil, err
 	}
@@ -116,6 +113,18 @@ func normalise(r row, wished, current object, snapshots []object) (*guest, error
 	if err := g.readCPUs(wished); err != nil {
 		return nil, err
 	}
+	return g, nil
+}
+
+// outline is normalise without what a gate adds and people write: settings, marks and tags. It is enough to say what the guest has,
+// also of one whose description is odd.
+func outline(r row, wished, current object, snapshots []object) (*guest, error) {
+	g := &guest{row: r, status: r.status, lock: wished["lock"], digest: wished["digest"], text: wished["description"],
+		protection: isTrue(wished["protection"]), parent: wished["parent"]}
+	if g.digest == "" || g.digest != current["digest"] {
+		return nil, errMoved
+	}
+	g.name, g.template = named(r.kind, wished), isTrue(wished["template"])
 	g.uuid, g.genid, g.ctime = strings.ToLower(option(wished["smbios1"], "uuid")), strings.ToLower(wished["vmgenid"]), option(wished["meta"], "ctime")
 	g.readDrives(wished, current)
 	for _, s := range snapshots {

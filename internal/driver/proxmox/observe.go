@@ -43,8 +43,20 @@ func (r row) path(parts ...string) string {
 
 // details looks at one guest. The error is errGone if the guest is not at its row's place.
 func (d *Driver) details(ctx context.Context, r row) (*guest, error) {
+	return d.read(ctx, r, normalise)
+}
+
+// outlineOf is details as far as outline goes.
+func (d *Driver) outlineOf(ctx context.Context, r row) (*guest, error) {
+	return d.read(ctx, r, outline)
+}
+
+// reading makes a guest of what Proxmox VE answers about it.
+type reading func(r row, wished, current object, snapshots []object) (*guest, error)
+
+func (d *Driver) read(ctx context.Context, r row, as reading) (*guest, error) {
 	for try := 0; ; try++ {
-		g, err := d.detailsOnce(ctx, r)
+		g, err := d.readOnce(ctx, r, as)
 		if missing(err) {
 			return nil, errGone
 		}
@@ -57,7 +69,7 @@ func (d *Driver) details(ctx context.Context, r row) (*guest, error) {
 	}
 }
 
-func (d *Driver) detailsOnce(ctx context.Context, r row) (*guest, error) {
+func (d *Driver) readOnce(ctx context.Context, r row, as reading) (*guest, error) {
 	wished, err := d.api.get(ctx, r.path("config"), nil)
 	if err != nil {
 		return nil, err
@@ -72,7 +84,7 @@ func (d *Driver) detailsOnce(ctx context.Context, r row) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return normalise(r, wished, current, snapshots)
+	return as(r, wished, current, snapshots)
 }
 
 // state asks if a guest runs, because the list is some seconds late.

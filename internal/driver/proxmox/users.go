@@ -26,6 +26,7 @@ var takes = map[string]bool{"guest.destroy": true, "guest.backup-restore": true,
 type user struct {
 	target op.Target
 	text   string // which volume, for people
+	unread bool   // nobody knows what it has
 }
 
 // aboutUsers finds who else has the volumes that a step takes or overwrites, and adds them to a look.
@@ -46,17 +47,28 @@ func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Obse
 	return nil
 }
 
-// alone refuses with StaleTarget if others have the volumes now than when the step was looked at. A step that takes or
+// alone refuses with StaleTarget if a guest has one of the volumes now that had none when the step was looked at. A step that takes or
 // overwrites bytes calls it right before the call that does so.
 func (d *Driver) alone(ctx context.Context, g *guest) error {
 	now, err := d.usersOf(ctx, g, g.taken)
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(now, g.users) {
-		return refusal.New(refusal.StaleTarget, "another guest got or lost a disk of the guest %d while the step was under way", g.vmid)
+	for _, u := range now {
+		if !slices.Contains(g.users, u) { // one that is no longer there is no danger
+			return refusal.New(refusal.StaleTarget, "since the step was looked at, another guest has a disk of the guest %d: %s", g.vmid, u.text)
+		}
 	}
 	return nil
+}
+
+// stillItself is alone, and then a second look at the guest itself, whose end would be that of what it got meanwhile.
+func (d *Driver) stillItself(ctx context.Context, g *guest) error {
+	err := d.alone(ctx, g)
+	if err == nil {
+		_, err = d.again(ctx, g)
+	}
+	return err
 }
 
 // withUsers is what a fingerprint depends on beside another object: who has the volumes, by number. Names of guests that cannot
@@ -84,7 +96,12 @@ func (d *Driver) takenBy(ctx context.Context, l op.Look, g *guest) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	all := append(g.volumes(), slices.DeleteFunc(kept, func(v string) bool { return strings.HasPrefix(v, "/") })...)
+	all := g.volumes()
+	for _, x := range kept {
+		if x.owned() {
+			all = append(all, x.volume)
+		}
+	}
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if l.Op == "guest.destroy" || l.Op == "guest.backup-restore" {
@@ -118,6 +135,7 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 	if err != nil {
 		return nil, err
 	}
+	hidden := d.known.without(rows, "") // perhaps the token cannot see them any more
 	found := make([][]user, len(rows))
 	var away sync.Map // nodes that did not answer in time: their other guests are not asked
 	sideBySide(rows, func(i int, r row) {
@@ -128,18 +146,13 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 			found[i] = []user{d.unread(r)}
 			return
 		}
-		bounded, cancel := context.WithTimeout(ctx, otherPatience)
-		defer cancel()
-		found[i] = d.userOf(bounded, r, volumes)
-		if bounded.Err() != nil {
-			away.Store(r.node, true)
-		}
+		found[i] = d.userOf(ctx, r, volumes, func() { away.Store(r.node, true) })
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, unreachable(err)
 	}
 	all := slices.Concat(found...)
-	for _, vmid := range d.known.without(rows, "") { // perhaps the token cannot see it any more
+	for _, vmid := range hidden {
 		there, err := d.exists(ctx, vmid)
 		if err != nil {
 			return nil, err
@@ -153,31 +166,41 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 
 // unread is a guest that cannot be read, and may have any volume.
 func (d *Driver) unread(r row) user {
-	return user{r.target(cmp.Or(r.name, d.known.name(r.vmid))), fmt.Sprintf("perhaps a disk, by the guest %d, which cannot be read", r.vmid)}
+	return user{r.target(cmp.Or(r.name, d.known.name(r.vmid))), fmt.Sprintf("perhaps a disk, by the guest %d, which cannot be read", r.vmid), true}
 }
 
-// otherPatience is how long one of the other guests may take to be read. A look is soon over, also if a node hangs.
+// otherPatience is how long another guest may take to be read. A look is soon over, also if a node hangs.
 const otherPatience = 5 * time.Second
 
-// userOf says which of the volumes one guest has.
-func (d *Driver) userOf(ctx context.Context, r row, volumes []string) (found []user) {
-	g, err := d.details(ctx, r)
-	if errors.Is(err, errGone) && d.stillThere(ctx, r) == nil {
-		return nil
+// userOf says which of the volumes one guest has. It calls late if the guest's node does not answer in time.
+func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func()) (found []user) {
+	bounded, cancel := context.WithTimeout(ctx, otherPatience)
+	defer cancel()
+	g, err := d.outlineOf(bounded, r)
+	if errors.Is(err, errGone) {
+		var now *row
+		if now, err = d.movedTo(bounded, r); err == nil && now == nil {
+			return nil
+		}
+		if err == nil {
+			g, err = d.outlineOf(bounded, *now)
+		}
 	}
-	var kept []string
+	if bounded.Err() != nil {
+		late()
+	}
+	var kept []drive
 	if err == nil {
-		kept, err = d.inSnapshots(ctx, g)
+		longer, cancel := context.WithTimeout(ctx, time.Duration(1+len(g.snapshots))*otherPatience)
+		defer cancel()
+		kept, err = d.inSnapshots(longer, g)
 	}
 	if err != nil {
 		return []user{d.unread(r)}
 	}
-	theirs := map[string]string{}
-	for what, key := range g.fromNode {
-		theirs[what] = key
-	}
-	for _, volume := range kept {
-		theirs[volume] = "a snapshot"
+	theirs := maps.Clone(g.fromNode)
+	for _, x := range kept {
+		theirs[x.volume] = "a snapshot"
 	}
 	for _, x := range slices.Concat(g.unused, g.drives) {
 		theirs[x.volume] = x.key
@@ -185,12 +208,24 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string) (found []u
 	for _, volume := range volumes {
 		for _, other := range slices.Sorted(maps.Keys(theirs)) {
 			if has(other, volume) {
-				found = append(found, user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other])})
+				found = append(found, user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other]), false})
 				break
 			}
 		}
 	}
 	return found
+}
+
+// movedTo returns the row of a guest that is not where its row said, or nil if no list has it any more.
+func (d *Driver) movedTo(ctx context.Context, r row) (*row, error) {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(rows, func(x row) bool { return x.vmid == r.vmid }); i >= 0 {
+		return &rows[i], nil
+	}
+	return nil, nil
 }
 
 // target is a guest as a target. One whose name can be no target's is named by its number.
@@ -203,7 +238,7 @@ func (r row) target(name string) op.Target {
 
 var (
 	ending  = pattern(`\.(qcow2|raw|vmdk|subvol|img|iso)$`)
-	unnamed = pattern(`^/dev/(dm-|zd|rbd|nbd|drbd)[0-9]`) // a device of the node that does not say which volume it is
+	unnamed = pattern(`(^|[ =])/dev/((dm-|zd|rbd|nbd|drbd)[0-9]|disk/by-id/dm-uuid-)`) // a device of the node that does not say which volume it is
 )
 
 // has reports whether what a guest names may be a volume: a disk of the same name on any storage, because one storage may have
@@ -226,36 +261,36 @@ func has(named, volume string) bool {
 
 func isSeparator(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == ',' || r == '=' }
 
-// maxRemembered is how many snapshots' volumes are remembered.
+// maxRemembered is how many snapshots' disks are remembered.
 const maxRemembered = 20_000
 
-// keptVolumes remembers which volumes a snapshot has. That changes only if its guest moves to another node.
-type keptVolumes struct {
+// keptDisks remembers which disks a snapshot has. That changes only if its guest moves to another node.
+type keptDisks struct {
 	mu sync.Mutex
-	of map[string][]string
+	of map[string][]drive
 }
 
-func (k *keptVolumes) get(key string) ([]string, bool) {
+func (k *keptDisks) get(key string) ([]drive, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	volumes, ok := k.of[key]
-	return volumes, ok
+	disks, ok := k.of[key]
+	return disks, ok
 }
 
-func (k *keptVolumes) put(key string, volumes []string) {
+func (k *keptDisks) put(key string, disks []drive) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.of == nil || len(k.of) >= maxRemembered {
-		k.of = map[string][]string{}
+		k.of = map[string][]drive{}
 	}
-	k.of[key] = volumes
+	k.of[key] = disks
 }
 
-// inSnapshots returns the volumes that a guest's snapshots have.
-func (d *Driver) inSnapshots(ctx context.Context, g *guest) (all []string, err error) {
+// inSnapshots returns the disks, CDs among them, that a guest's snapshots have.
+func (d *Driver) inSnapshots(ctx context.Context, g *guest) (all []drive, err error) {
 	for _, s := range g.snapshots {
 		key := fmt.Sprintf("%d %s %s %s", g.vmid, s.ident(), g.only(), g.node)
-		volumes, ok := d.kept.get(key)
+		disks, ok := d.kept.get(key)
 		if !ok {
 			config, err := d.api.get(ctx, g.path("snapshot", s.name, "config"), nil)
 			if missing(err) {
@@ -264,23 +299,14 @@ func (d *Driver) inSnapshots(ctx context.Context, g *guest) (all []string, err e
 			if err != nil {
 				return nil, unreachable(err)
 			}
-			volumes = volumesIn(g.kind, config)
-			d.kept.put(key, volumes)
+			for _, key := range slices.Sorted(maps.Keys(config)) {
+				if isDisk(g.kind, key) || unusedDisk().MatchString(key) {
+					disks = append(disks, parseDrive(key, config[key]))
+				}
+			}
+			d.kept.put(key, disks)
 		}
-		all = append(all, volumes...)
+		all = append(all, disks...)
 	}
 	return all, nil
-}
-
-// volumesIn returns the volumes of a configuration, attached or not.
-func volumesIn(kind string, config object) (all []string) {
-	for key, value := range config {
-		if isDisk(kind, key) || unusedDisk().MatchString(key) {
-			if x := parseDrive(key, value); x.volume != "" && x.volume != "none" {
-				all = append(all, x.volume)
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
 }

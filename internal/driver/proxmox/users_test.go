@@ -3,6 +3,7 @@ package proxmox_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,7 @@ var spellings = []struct{ key, value string }{
 	{"scsi1", "/dev/pve/vm-N-disk-0"}, {"scsi1", "/dev/mapper/pve-vm--N--disk--0"}, {"scsi1", "/dev/zvol/rpool/data/vm-N-disk-0-part1"}, {"scsi1", "/dev/dm-7"},
 	{"scsi1", "dir:N/vm-N-disk-0.qcow2"}, {"ide2", "local-lvm:vm-N-disk-0,media=cdrom"}, {"efidisk0", "local-lvm:vm-N-disk-0"}, {"tpmstate0", "local-lvm:vm-N-disk-0"},
 	{"args", "-drive file=/dev/pve/vm-N-disk-0,if=virtio"}, {"unused7", "fast:vm-N-disk-0"},
+	{"args", "-drive file=/dev/dm-7,if=virtio"}, {"scsi1", "/dev/disk/by-id/dm-uuid-LVM-abc"},
 }
 
 func TestSpellingsOfADiskThatAnotherGuestHas(t *testing.T) {
@@ -76,8 +78,48 @@ func TestOthersDisksAreNoUse(t *testing.T) {
 	app := w.ours("app")
 	w.Set(app, map[string]string{"scsi1": "/dev/disk/by-id/ata-1,size=1G", "ide2": "local:iso/debian.iso,media=cdrom", "scsi2": "local-lvm:base-8-disk-0/vm-" + num(app) + "-disk-3",
 		"args": "-cpu host", "hostpci0": "0000:01:00.0", "virtiofs0": "dirid=srv"})
+	w.Make(pvetest.Spec{Name: "odd", Config: map[string]string{"description": "gated: a note of mine"}})
 	w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
 	w.Done(drivertest.Builder, guestAsk("destroy", "s1"))
+
+	// A CD is no guest's own, also in a snapshot.
+	w.Done(drivertest.Builder, guestAsk("create", "s2", "scratch", true))
+	w.Set(w.VMID("s2"), map[string]string{"ide2": "local:iso/debian.iso,media=cdrom"})
+	w.Done(drivertest.Builder, guestAsk("snapshot", "s2", "snapshot", "first"))
+	require.NotEqual(t, "cascade", w.Ask(drivertest.Builder, guestAsk("destroy", "s2")).Verdict.Rule)
+}
+
+// One that lost the disk since is no danger, and what was signed runs.
+func TestAStepRunsIfAnotherGuestLostTheDisk(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app, db := w.ours("app"), w.ours("db")
+	volume := "local-lvm:vm-" + num(db) + "-disk-0"
+	w.Set(app, option("qemu", "scsi1", volume))
+	r := w.Approved(drivertest.Hub, guestAsk("destroy", "db"))
+	held := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangBefore, Times: 1})
+	go func() { <-held.Came(); w.Set(app, map[string]string{"scsi1": ""}); held.Release() }()
+	must.Get(w.run(r.ID))(t)
+	require.Eventually(t, func() bool { return !w.Exists(db) }, time.Minute, time.Millisecond)
+}
+
+// What the guest itself got while the others were asked is not destroyed with it.
+func TestADiskThatTheGuestGotMeanwhileIsNotDestroyed(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app, db := w.ours("app"), w.ours("db")
+	r := w.Approved(drivertest.Hub, guestAsk("destroy", "db"))
+	first := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangBefore, Times: 1})
+	go func() {
+		<-first.Came()
+		asked := w.Break(pvetest.Rule{Method: "GET", Path: "/config", VMID: num(app), Fault: pvetest.HangBefore, Times: 1})
+		go func() {
+			<-asked.Came()
+			w.Set(db, map[string]string{"scsi1": "local-lvm:vm-" + num(db) + "-disk-5,size=1G"})
+			asked.Release()
+		}()
+		first.Release()
+	}()
+	must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
+	require.True(t, w.Exists(db))
 }
 
 // A guest that goes to another node while it is asked is not gone.
