@@ -244,6 +244,18 @@ func (a *actor) cannot(code refusal.Code, format string, args ...any) string {
 	return line
 }
 
+// soonCannot waits until what an actor is told is refused with that code. Until then it is unavailable.
+func (a *actor) soonCannot(code refusal.Code, format string, args ...any) {
+	a.w.t.Helper()
+	var line string
+	require.Eventually(a.w.t, func() bool {
+		a.begin(format, args...)
+		line = a.line()
+		return !strings.HasPrefix(line, "error "+string(refusal.Unavailable)+" ")
+	}, patience, 10*time.Millisecond, fmt.Sprintf(format, args...))
+	require.True(a.w.t, strings.HasPrefix(line, "error "+string(code)+" "), "%s: %s", fmt.Sprintf(format, args...), line)
+}
+
 // kill ends an actor and returns when it has ended.
 func (a *actor) kill() {
 	if a.gone {

@@ -86,6 +86,9 @@ func TestABaseThatIsCutOff(t *testing.T) {
 			pair.ToFirst.Deafen(false)
 			pair.Link.Partition(false)
 			pair.First.Synchronous(t)
+			if c.kept { // the server goes on with the commit by itself, and shows it when that is done
+				pair.First.Until(t, `SELECT count(*) = 1 FROM gated.bases`)
+			}
 			e := open(t, w.settings)
 			now, err := e.Base(t.Context())
 			require.NoError(t, err)
