@@ -157,15 +157,12 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 // stillThere finds out if a guest was destroyed, or moved to another node between the list and
 // the look.
 func (d *Driver) stillThere(ctx context.Context, r row) error {
-	rows, err := d.rows(ctx)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(rows, func(x row) bool { return x.vmid == r.vmid }) {
-		return refusal.New(refusal.Unavailable,
+	now, err := d.movedTo(ctx, r)
+	if err == nil && now != nil {
+		err = refusal.New(refusal.Unavailable,
 			"the guest %d is listed and cannot be found; it may be on its way to another node", r.vmid)
 	}
-	return nil
+	return err
 }
 
 func about(r row, err error) error {

@@ -2,6 +2,7 @@ package arch_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,11 +28,8 @@ func linked(t *testing.T) map[string][]string {
 // retested returns the packages that a change of one tests again.
 func retested(all map[string][]string, changed string) (out []string) {
 	for name, deps := range all {
-		for _, d := range deps {
-			if d == "gated/internal/"+changed {
-				out = append(out, name)
-				break
-			}
+		if slices.Contains(deps, "gated/internal/"+changed) {
+			out = append(out, name)
 		}
 	}
 	return out
