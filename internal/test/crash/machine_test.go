@@ -71,6 +71,7 @@ func newMachineOn(t *testing.T, store, program string, keep time.Duration, signe
 	require.NoError(t, err)
 	m := &machine{t: t, dir: dir, state: filepath.Join(dir, "state"), root: filepath.Join(dir, "state", "guests"),
 		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice"), program: program, store: store}
+	uids := spareuids.Line(t.Cleanup) // given back after the machine's end
 	t.Cleanup(m.clear)
 	m.makeKey()
 	args := []string{"init", "--state", m.state, "--host", "pve1", "--operator", m.key + ".pub"}
@@ -85,7 +86,7 @@ func newMachineOn(t *testing.T, store, program string, keep time.Duration, signe
 	conf := filepath.Join(m.state, "gated.yaml")
 	text := must.Get(os.ReadFile(conf))(t)
 	text = []byte(strings.Replace(string(text), "\nsingle_user: false\n", "\nsingle_user: true\n", 1)) // commands run as who tests
-	text = fmt.Appendf(text, localConf+commandConf, spareuids.WideLine(), keep, m.marks())
+	text = fmt.Appendf(text, localConf+commandConf, uids, keep, m.marks())
 	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client = must.Get(client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }}))(t)

@@ -4,39 +4,44 @@ package spareuids
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
-	"time"
+	"sync/atomic"
 )
 
 // Len is how many uids a range has.
-const Len = 32
+const Len = 252
 
-// ranges is how many ranges a process has.
-const ranges = 16
+// The ranges begin at base, width uids apart. The last one ends below 4294967294: from there on, no number is a uid.
+const (
+	base  = 1 << 30
+	width = 256
+	count = (1<<32 - base) / width
+)
 
-// free has the numbers of the ranges that nobody has, the one that is free for longest first.
-var free = make(chan uint32, ranges)
-
-func init() {
-	for n := range uint32(ranges) {
-		free <- n
-	}
-}
+// start is where this process begins, and given counts the ranges that it looked at. Two processes begin far from each other,
+// so no range is used again soon: a stray process of the last user would be killed, or kill.
+var (
+	start = rand.Uint64N(count)
+	given atomic.Uint64
+)
 
 // Next returns the ends of a range that is the caller's until the function that it gives to cleanup runs, such as t.Cleanup. A
-// guest of another test with the same uid would be killed with the caller's. If all 16 ranges of the process are in use, Next
-// waits for one, for at most five minutes. Two processes never have the same uid, because their pids differ.
+// guest of another test with the same uid would be killed with the caller's. So the range is held by a socket in the abstract
+// namespace (unix(7)), which one process has at a time and which goes with it.
 func Next(cleanup func(giveBack func())) (first, last uint32) {
-	var n uint32
-	select {
-	case n = <-free:
-	case <-time.After(5 * time.Minute):
-		panic(fmt.Sprintf("all %d ranges of uids are in use, and none is given back", ranges))
+	for range uint64(count) {
+		n := (start + given.Add(1)) % count
+		held, err := net.Listen("unix", fmt.Sprintf("@gated-test-uids-%d", n))
+		if err != nil {
+			continue
+		}
+		cleanup(func() { _ = held.Close() })
+		first = uint32(base + n*width)
+		return first, first + Len - 1
 	}
-	cleanup(func() { free <- n })
-	const base, pids = 1 << 30, 1 << 22 // pids are at most 2^22 (proc(5), pid_max)
-	first = base + (uint32(os.Getpid())%pids*ranges+n)*Len
-	return first, first + Len - 1
+	panic("no range of uids is free")
 }
 
 // Line is the line of gated.yaml, below local, with a range of Next for guests. It is empty
@@ -47,15 +52,4 @@ func Line(cleanup func(giveBack func())) string {
 	}
 	first, last := Next(cleanup)
 	return fmt.Sprintf("  guest_uids: %d-%d\n", first, last)
-}
-
-// WideLine is Line with a range above all that Next gives, of 252 uids: for a
-// gate that makes and destroys many guests. A process has one.
-func WideLine() string {
-	if os.Geteuid() != 0 {
-		return ""
-	}
-	const base, pids, width = 3 << 30, 1 << 22, 256
-	first := uint32(base + os.Getpid()%pids*width)
-	return fmt.Sprintf("  guest_uids: %d-%d\n", first, first+251) // 4294967294 and above are no uids
 }
