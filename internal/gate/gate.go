@@ -112,6 +112,7 @@ func Migrations() []store.Migration {
 		{Version: 10, Name: "rejections, and the reason of each requester", SQL: journal.SchemaRejections},
 		{Version: 11, Name: "copies of the database that were handed out", SQL: journal.SchemaBackups},
 		{Version: 12, Name: "batches in the place of payloads", SQL: journal.SchemaBatches},
+		{Version: 13, Name: "which steps ran on a target since", SQL: journal.SchemaRan},
 	}
 }
 

@@ -293,7 +293,7 @@ func TestStepOnWhatTheJobMakesRunsOnlyOnThat(t *testing.T) {
 	require.ErrorIs(t, w.execute(op.StepID{Job: j.ID, Index: 2}), refusal.StaleTarget)
 	w.run()
 	require.True(t, w.back.has("new"), "the compensation does not touch another one under the name")
-	require.Equal(t, []op.State{op.StateSucceeded, op.StateRefused, op.StateRefused}, w.states(j.ID))
+	require.Equal(t, []op.State{op.StateSucceeded, op.StateRefused, op.StateSuperseded}, w.states(j.ID))
 
 	j = w.mustSubmit(ask("guest.create", "other"), ask("guest.start", "other"))
 	w.run()

@@ -156,9 +156,15 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		} else if waits {
 			return refusal.New(refusal.Unavailable, "step %s: %s", s.ID, wait.Why())
 		}
-		if s.State == op.StateAuthorized {
+		left, err := keptFrom(tx, steps, s, now)
+		switch {
+		case err != nil:
+			return err
+		case left != nil:
+			end, err = g.end(tx, s, audit.Superseded, left)
+		case s.State == op.StateAuthorized:
 			end, err = g.dispatchSigned(tx, s, now)
-		} else {
+		default:
 			end, err = g.dispatchBenign(tx, s, now)
 		}
 		crashpoint.Here(crashpoint.DispatchWritten)

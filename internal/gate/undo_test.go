@@ -310,7 +310,7 @@ func TestCompensationLeavesWhatWasReplaced(t *testing.T) {
 			require.Error(t, w.execute(op.StepID{Job: j.ID, Index: 2}))
 			w.run()
 			require.Equal(t, was, w.back.get("new").Incarnation, "it is still there")
-			require.Contains(t, []op.State{op.StatePending, op.StateRefused}, w.job(j.ID).Steps[2].State)
+			require.Contains(t, []op.State{op.StatePending, op.StateSuperseded}, w.job(j.ID).Steps[2].State)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // A guest with their bytes is not destroyed unsigned.
 func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 	set := func(name string) op.Ask { return ask("guest.set-config", name, "memory", int64(7)) }
+	hands := map[string]bool{"other hands write into it": true, "it cannot be told": true}
 	for name, meanwhile := range map[string]func(w *world){
 		"another agent configures it": func(w *world) { w.submitAs(neighbour, set("shared")); w.runAll("shared") },
 		"another agent starts it":     func(w *world) { w.submitAs(neighbour, ask("guest.start", "shared")); w.runAll("shared") },
@@ -45,8 +46,12 @@ func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 				w.run()
 				undo := w.job(j.ID).Steps[2]
 				require.Equal(t, "guest.destroy", undo.Op)
-				require.Equal(t, op.StatePending, undo.State, undo.Verdict)
 				require.True(t, w.back.has("shared"))
+				if !hands[name] {
+					require.Equal(t, op.StateSuperseded, undo.State, "what others ask for by the gate is left, and nobody is asked")
+					return
+				}
+				require.Equal(t, op.StatePending, undo.State, undo.Verdict)
 				require.Contains(t, undo.Verdict.Why, "its job may not take it back unsigned")
 			})
 		}

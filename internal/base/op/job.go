@@ -393,7 +393,7 @@ var Transitions = []Transition{
 	{"expired", decided, StateExpired, "expired", refusal.Expired,
 		"an approval, or an operator's own payload, is too old"},
 	{"superseded", before, StateSuperseded, "superseded", refusal.Superseded,
-		"the target is another one, or its set asks for something else"},
+		"the target is another one, its set asks for something else, or others came in between what it takes back"},
 	{"cancelled", before, StateCancelled, "cancelled", refusal.Cancelled,
 		"its requesters withdrew it, or another step of its job did not succeed"},
 	{"refused", before, StateRefused, "superseded", "", "the gate or the driver will not have it run"},

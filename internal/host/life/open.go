@@ -49,6 +49,7 @@ func Migrations() []store.Migration {
 		g[10],
 		g[11],
 		{Name: "holders of several members", SQL: agent.SchemaMembers + reserve.SchemaMembers},
+		g[12],
 	}
 	for i := range all {
 		all[i].Version = i + 1

@@ -306,6 +306,26 @@ func CopyMadeBy(tx *store.Tx, t op.Target, name string, params op.Params, from, 
 	return s, err
 }
 
+// SchemaRan has the index for the steps that ran on a target, by when they began or ended.
+const SchemaRan = `
+CREATE INDEX steps_ran ON steps(kind, name, updated_at) WHERE attempts > 0;
+`
+
+// OthersSince returns a step of another job on the target of a step that succeeded, if there is one that ran after it, or
+// one that is open and whose job came later.
+func OthersSince(tx *store.Tx, done op.Step) (other op.StepID, ok bool, err error) {
+	t, job := done.Target, int64(done.ID.Job)
+	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0
+			AND (updated_at, job) > (?, ?)
+		UNION ALL SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job > ?
+			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') LIMIT 1`,
+		t.Kind, t.Name, job, done.UpdatedAt.UnixNano(), job, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
+	if errors.Is(err, sql.ErrNoRows) {
+		return other, false, nil
+	}
+	return other, err == nil, err
+}
+
 // Set is a named piece of desired state that an operator stored over the socket.
 type Set struct {
 	Name      string

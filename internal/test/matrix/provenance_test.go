@@ -108,6 +108,7 @@ var provenanceRows = []attack{
 	unsigned("P04", "destroying what an earlier job of the same agent made, not as scratch", func(w *world) { w.makeFor(builder, "tmp") },
 		builder, ask("guest.destroy", "tmp")),
 	{id: "P05", what: "jobs that fail on purpose: what takes them back reaches what they made alone", want: refusal.Conflict, run: compensations},
+	{id: "P05b", what: "a job that fails sets a guest back that an operator set and started since", want: refusal.Superseded, run: undoneLate},
 	unsigned("P06a", "taking the protection away", func(w *world) { w.makeGuest("tmp", "protected", true) }, hub,
 		ask("guest.set-config", "tmp", "protected", false)),
 	unsigned("P06b", "destroying what was protected until an operator took that away", func(w *world) {
@@ -214,6 +215,28 @@ func compensations(w *world) error {
 		require.Len(w.t, done.Steps, 2*len(asks)-1)
 	}
 	return last
+}
+
+// undoneLate has a job change and start another's guest, and fail after an operator did the same.
+func undoneLate(w *world) error {
+	w.makeFor(other, "theirs", "command", "idle", "memory", int64(512))
+	j := must.Get(w.submit(builder, ask("guest.set-config", "theirs", "memory", int64(600)), ask("guest.start", "theirs"),
+		ask("guest.start", "victim")))(w.t) // victim has no command
+	require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
+	require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[1].ID))
+	set := must.Get(w.submit(hub, ask("guest.set-config", "theirs", "memory", int64(8192)), ask("guest.restart", "theirs")))(w.t)
+	require.NoError(w.t, w.executor().execute(w.ctx, set.Steps[0].ID))
+	require.NoError(w.t, w.executor().execute(w.ctx, set.Steps[1].ID))
+	w.arm()
+	require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[2].ID), refusal.Conflict)
+	err := w.runAll()
+	for _, s := range must.Get(w.gate.Job(w.ctx, j.ID))(w.t).Steps[3:] {
+		require.Equal(w.t, op.StateSuperseded, s.State, "%s %s", s.Op, s.Detail)
+	}
+	o := w.observe("theirs")
+	require.Equal(w.t, int64(8192), o.Spec.Int("memory"))
+	require.Equal(w.t, op.Running, o.Running)
+	return err
 }
 
 func forgedRows(w *world) error {
