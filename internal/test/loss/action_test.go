@@ -33,15 +33,16 @@ const (
 	shows                 // an operator looks at a request, to sign it later
 	signsLate             // an operator signs what was shown earlier
 	rejects               // an operator rejects a request
+	meddles               // somebody's hand is at a guest, beside the gate
 	kindCount
 )
 
 var kindNames = [kindCount]string{"submit", "write", "erase", "rename", "wish", "inject", "pass", "clock", "restart", "kill", "reboot",
-	"sweep", "tick", "reload", "cancel", "approve", "show", "sign-late", "reject"}
+	"sweep", "tick", "reload", "cancel", "approve", "show", "sign-late", "reject", "meddle"}
 
 // weights say how often the generator takes each kind.
 var weights = [kindCount]int{submits: 60, writes: 16, erases: 3, renames: 2, wishes: 8, injects: 12, passes: 10, steps: 3, restarts: 2,
-	kills: 3, reboots: 1, sweeps: 4, ticks: 1, reloads: 2, cancels: 3, approves: 6, shows: 5, signsLate: 5, rejects: 1}
+	kills: 3, reboots: 1, sweeps: 4, ticks: 1, reloads: 2, cancels: 3, approves: 6, shows: 5, signsLate: 5, rejects: 1, meddles: 8}
 
 // action is one thing that happens, as a fixed number of bytes: any bytes are a
 // sequence, and to take a record out of one leaves another.
@@ -131,6 +132,10 @@ func (r generator) generate(length int) []action {
 			seq = append(seq, r.lifeOfOne()...)
 		case 6:
 			seq = append(seq, r.reader()...)
+		case 7, 8:
+			seq = append(seq, r.handInBetween()...)
+		case 9:
+			seq = append(seq, r.handAtScratch()...)
 		default:
 			seq = append(seq, r.one())
 		}
@@ -204,6 +209,29 @@ func (r generator) slowJob() []action {
 		seq = append(seq, action{kind: writes, target: uint8(r.IntN(3))})
 	}
 	return seq
+}
+
+// handInBetween makes a job that fails after its first step, and has another job or somebody's hand at its target before
+// that.
+func (r generator) handInBetween() []action {
+	name := uint8(r.IntN(3))
+	config := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: name, op: placeOf("guest.set-config"), args: [5]uint8{1, uint8(r.IntN(256))}}
+	second := action{kind: submits, actor: more, target: 1, op: r.further()}
+	seq := []action{{kind: injects, args: [5]uint8{uint8(busy), 1, 0, 1 + uint8(r.IntN(int(panics)))}}, config, second}
+	if r.IntN(2) == 0 {
+		return append(seq, action{kind: meddles, target: name, args: [5]uint8{uint8(r.IntN(256))}}, action{kind: passes, args: [5]uint8{1}})
+	}
+	config.args[1] = uint8(r.IntN(256))
+	return append(seq, config, action{kind: passes, args: [5]uint8{1}})
+}
+
+// handAtScratch has an actor make scratch and destroy it, after somebody gave its disk to another guest.
+func (r generator) handAtScratch() []action {
+	who, name := uint8(r.IntN(len(actors))), anyName|uint8(r.IntN(len(names)))
+	create := action{kind: submits, actor: who, target: name, op: placeOf("guest.create"), args: [5]uint8{withScratch}}
+	other := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: uint8(r.IntN(3)), op: placeOf("guest.create")}
+	return []action{other, create, {kind: writes, target: name}, {kind: meddles, target: name, args: [5]uint8{toShare}}, r.one(),
+		{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}}
 }
 
 // wrongClock sets the clock wrong, lets the gate meet that clock first after a start

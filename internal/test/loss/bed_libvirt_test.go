@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,11 +108,15 @@ func (*libvirtBed) rename(string, mark) bool         { return true } // a disk h
 
 func (b *libvirtBed) holdings() (map[item]where, error) {
 	out := map[item]where{}
-	named := map[string]string{}
+	named, has := map[string]string{}, map[string][]string{}
 	for name, uuid := range b.Defined() {
-		named[uuid] = name
-		for _, path := range b.Disks(name) {
-			b.owner[path] = uuid
+		named[uuid], has[uuid] = name, b.Disks(name)
+	}
+	for uuid, paths := range has {
+		for _, path := range paths {
+			if !slices.Contains(has[b.owner[path]], path) { // its owner keeps a disk that another guest has, too
+				b.owner[path] = uuid
+			}
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(b.Images, "*"))

@@ -74,6 +74,14 @@ var plants = []plant{
 		`if a.Switch {`, `if a.Switch && a.UID == 0 {`}}, "local", "files", false},
 	{"a sweep takes what a caller asked to undelete", "a sweep takes what a caller asked to undelete", []edit{{"internal/driver/local/trash.go",
 		`rec.Incarnation); err != nil || wanted {`, `rec.Incarnation); err != nil && wanted {`}}, "local", "bytes", false},
+	{"an undo overwrites what another job did since", "a failed job sets back what another one set since", []edit{{"internal/gate/undo.go",
+		`	case ok:
+`, `	case ok && s.Undoes == 0:
+`}}, "memory", "since", false},
+	{"an undo does not look at what it sets back", "a failed job sets back what somebody set by hand since", []edit{{"internal/gate/undo.go",
+		`spec.Shows(done, now) != op.ShowsDone:`, `spec.Shows(done, now) == op.ShowsAnother:`}}, "memory", "since", false},
+	{"nobody asks who else has a disk", "an agent destroys its scratch whose disk an administrator gave to another guest", []edit{{"internal/driver/proxmox/users.go",
+		`		if !slices.Contains(o.Dependent, u.target) {`, `		if slices.Contains(o.Dependent, u.target) {`}}, "proxmox", "bytes", false},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},

@@ -31,17 +31,27 @@ func asks(actor uint8, name string, args ...uint8) action {
 // then is a further step of the same job.
 func then(name string, args ...uint8) action { return asks(more, name, args...) }
 
+// second is an action about the second name that fits.
+func second(a action) action {
+	a.target = 1
+	return a
+}
+
 // The actors by their index, and further bits and values that sequences use.
 const (
 	builder, tester, visitor, operator = 0, 1, 2, 3
 
 	withScratch = 1 << 1 // of guest.create
+	withMemory  = 1 << 2
 	withCommand = 1 << 4 // of guest.create: its second argument is twice the command's index
 	toCommand   = 1 << 2 // of guest.set-config: its fourth argument is the command's index
+	toMemory    = 1 << 0
 	toLabels    = 1 << 3
 	toProtected = 1 << 4
 
 	keepIndex, purgeIndex, fillIndex, probeIndex = 1, 2, 3, 4
+
+	toShare = 1 // of meddles, where guests can have one disk
 )
 
 var holes = []hole{
@@ -126,13 +136,27 @@ var holes = []hole{
 		does(wishes, 0, 0), does(injects, uint8(busy), 0, 0, 1+uint8(flakyDone)), asks(tester, "guest.snapshot"),
 		does(wishes, 0, 0, 0, 0, purgeIndex), does(passes, 2),
 	}},
+	{"a failed job sets back what another one set since", []action{
+		asks(builder, "guest.create", withMemory), asks(builder, "guest.create"), does(injects, uint8(busy), 1),
+		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), asks(operator, "guest.set-config", toMemory, 1),
+		does(injects, uint8(failed)), does(passes, 1),
+	}},
+	{"a failed job sets back what somebody set by hand since", []action{
+		asks(builder, "guest.create", withMemory), asks(builder, "guest.create"), does(injects, uint8(busy), 1),
+		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(meddles), does(injects, uint8(failed)), does(passes, 1),
+	}},
+	{"an agent destroys its scratch whose disk an administrator gave to another guest", []action{
+		asks(builder, "guest.create", withScratch), asks(tester, "guest.create"), does(writes), does(meddles, toShare), asks(builder, "guest.destroy"),
+	}},
 }
 
 // alone has the holes that one bed alone can have: the others lack the operation, or
 // the program.
 var alone = map[string]string{
-	"a back end says that it made a backup":       "proxmox",
-	"a guest's program reaches files of the gate": "local",
+	"a back end says that it made a backup":                                           "proxmox",
+	"a guest's program reaches files of the gate":                                     "local",
+	"a failed job sets back what somebody set by hand since":                          "memory",
+	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if no

@@ -44,6 +44,9 @@ type oracle struct {
 	bytes  int               // that were marked
 	serial int
 	told   []string // what happened, for people
+
+	deeds  []deed          // what steps and hands did, in order
+	shared map[string]bool // the holders of disks that another guest has, too
 }
 
 // loss is what the oracle found.
@@ -60,7 +63,7 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, used: map[op.StepID]int{}}
+		signed: map[op.StepID]bool{}, used: map[op.StepID]int{}, shared: map[string]bool{}}
 }
 
 func (o *oracle) say(format string, args ...any) {
@@ -104,6 +107,9 @@ func (o *oracle) look() error {
 		}
 	}
 	o.items = now
+	if err := o.stopped(steps); err != nil {
+		return err
+	}
 	return o.lies(steps)
 }
 
@@ -188,10 +194,10 @@ func (o *oracle) undeleteWanted(holder string) string {
 }
 
 // ownScratch reports whether a step was asked for by the agent that made the guest
-// as scratch, while nobody else had touched it and it was not too old.
+// as scratch, while nobody else had touched it or had its disk, and it was not too old.
 func (o *oracle) ownScratch(holder string, r ran) bool {
 	h := o.lives[holder]
-	if h == nil || !h.scratch || h.touched != "" || r.by.Agent == "" || r.by.Agent != h.agent {
+	if h == nil || !h.scratch || h.touched != "" || o.shared[holder] || r.by.Agent == "" || r.by.Agent != h.agent {
 		return false
 	}
 	// While the clock is not believed, nobody can say how old it is.
@@ -211,6 +217,10 @@ func (o *oracle) ownProgram(it item, r ran) bool {
 // rules asks of each step what has to hold of it whatever it did to bytes.
 func (o *oracle) rules(steps []ran) error {
 	for _, r := range steps {
+		if by := o.overtaken(r); by != "" {
+			return lossOf("since", "%s (%s of %s) took back what %s did since", r.step.ID, r.step.Op, r.step.Target, by)
+		}
+		o.did(deed{name: r.step.Target.Name, job: r.step.ID.Job, step: r.step.ID})
 		if o.signed[r.step.ID] {
 			o.acted = append(o.acted, r.step.Target.Name)
 			if o.used[r.step.ID]++; o.used[r.step.ID] > 1 {

@@ -113,6 +113,8 @@ func (p *play) do(a action, last bool) error {
 		}
 	case ticks:
 		return p.tick()
+	case meddles:
+		return p.meddle(a)
 	case reloads:
 		p.policy = policies[int(a.args[0])%len(policies)]
 		return p.life.gate.Reload(p.ctx, nil, p.policy)
@@ -304,7 +306,7 @@ func (p *play) end() error {
 	p.life.injector.mu.Lock()
 	p.life.injector.plots = nil
 	p.life.injector.mu.Unlock()
-	for _, check := range []func() error{p.signAll, p.undeleteAll, p.o.guards} {
+	for _, check := range []func() error{p.tidy, p.signAll, p.undeleteAll, p.o.guards} {
 		if err := check(); err != nil {
 			return err
 		}

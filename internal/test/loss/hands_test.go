@@ -1,0 +1,289 @@
+package loss
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gated/internal/base/op"
+	"gated/internal/driver/proxmox/pvetest"
+)
+
+// hands are what people and programs do to a guest beside the gate, with the tools of its back end.
+type hands interface {
+	// meddle does one of these things to the guest of a name, and returns what it did. other is another guest, or "". nth is
+	// another number each time, for values that no step asks for.
+	meddle(name, other string, how uint8, nth int64) deed
+
+	// tidy puts back what keeps a guest from being looked at.
+	tidy()
+}
+
+// deed is something that was done to a target: by the hand of a person, or by a step of a job.
+type deed struct {
+	says   string // what a hand did, "" if nothing
+	name   string
+	job    op.JobID // 0 is a hand
+	step   op.StepID
+	field  string // that a hand changed, or ""
+	shares string // the holder whose disk another guest has since, or ""
+	parts  string // the holder whose disk no other guest has any more, or ""
+}
+
+// meddle has somebody's hand at a guest. What it took itself was not the gate's.
+func (p *play) meddle(a action) error {
+	hands, ok := p.bed.(hands)
+	if !ok {
+		return nil
+	}
+	name, other := p.target(a), ""
+	for _, n := range names {
+		if n != name && p.bed.holder(n) != "" {
+			other = n
+		}
+	}
+	p.o.serial++
+	d := hands.meddle(name, other, a.args[0], int64(p.o.serial))
+	if d.says == "" {
+		return nil
+	}
+	p.o.say("    by hand: %s", d.says)
+	d.name = name
+	p.o.did(d)
+	p.moved("")
+	now, err := p.bed.holdings()
+	if err != nil {
+		return fmt.Errorf("what is there cannot be read: %w", err)
+	}
+	for it := range p.o.items {
+		if _, there := now[it]; !there {
+			delete(p.o.items, it)
+		}
+	}
+	return p.round()
+}
+
+// tidy has hands put back what keeps requests from being approved at the end.
+func (p *play) tidy() error {
+	if hands, ok := p.bed.(hands); ok {
+		hands.tidy()
+	}
+	return p.round()
+}
+
+// did takes in what somebody did.
+func (o *oracle) did(d deed) {
+	o.deeds = append(o.deeds, d)
+	if d.shares != "" {
+		o.shared[d.shares] = true
+	}
+	delete(o.shared, d.parts)
+}
+
+// overtaken says who did something to the target of a compensation after the step that it took back, "" if nobody did.
+// What comes back from the trash overwrites nothing.
+func (o *oracle) overtaken(r ran) string {
+	if r.step.Undoes == 0 || r.step.Op == "guest.undelete" {
+		return ""
+	}
+	done := op.StepID{Job: r.step.ID.Job, Index: r.step.Undoes}
+	for _, d := range slices.Backward(o.deeds) {
+		switch {
+		case d.step == done:
+			return ""
+		case d.name != r.step.Target.Name || d.job == r.step.ID.Job:
+		case d.job != 0:
+			return d.step.String()
+		case r.step.Params.Has(d.field):
+			return d.says
+		}
+	}
+	return ""
+}
+
+// oddMemory is what no step asks for.
+func oddMemory(nth int64) int64 { return 2048 + nth }
+
+// meddle of the memory driver changes fields.
+func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o, ok := b.find(name)
+	switch {
+	case !ok:
+		return deed{}
+	case how%3 == 0:
+		b.Alter(name, op.Params{"memory": oddMemory(nth)})
+		return deed{says: "memory is " + strconv.FormatInt(oddMemory(nth), 10), field: "memory"}
+	case how%3 == 1:
+		b.Alter(name, op.Params{"protected": true})
+		return deed{says: "it is protected"}
+	}
+	labels := map[string]any{"by": "hand"}
+	for k, v := range o.Labels {
+		labels[k] = v
+	}
+	b.Alter(name, op.Params{"labels": labels})
+	return deed{says: "a label more"}
+}
+
+// meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back.
+func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
+	data, aside := b.data(name), b.data(name)+".aside"
+	switch how % 3 {
+	case 0:
+		if pid := b.process(filepath.Join(b.root, name, "run.json")); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			return deed{says: "its process is killed"}
+		}
+	case 1:
+		if other != "" && os.Rename(data, aside) == nil && os.Symlink(b.data(other), data) == nil {
+			return deed{says: "its data is a link to that of " + other}
+		}
+	default:
+		if to, err := os.Readlink(data); err == nil && os.Remove(data) == nil && os.Rename(aside, data) == nil {
+			return deed{says: "its data is no link to " + to + " any more"}
+		}
+	}
+	return deed{}
+}
+
+func (b *localBed) tidy() {
+	all, _ := filepath.Glob(filepath.Join(b.root, "*", "data.aside"))
+	for _, aside := range all {
+		data := strings.TrimSuffix(aside, ".aside")
+		if _, err := os.Readlink(data); err == nil && os.Remove(data) == nil {
+			_ = os.Rename(aside, data)
+		}
+	}
+}
+
+func (*memoryBed) tidy()  {}
+func (*proxmoxBed) tidy() {}
+func (*libvirtBed) tidy() {}
+
+// meddle of Proxmox VE is an administrator at the web page, or with qm and pct.
+func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
+	vmid, extra := b.VMID(name), map[string]string{"scsi0": "scsi5", "rootfs": "mp5"}[b.root]
+	if vmid == 0 {
+		return deed{}
+	}
+	g := b.Guest(vmid)
+	switch how % 7 {
+	case 0:
+		b.Set(vmid, map[string]string{"memory": strconv.FormatInt(oddMemory(nth), 10)})
+		return deed{says: fmt.Sprintf("memory of %d is %d", vmid, oddMemory(nth)), field: "memory"}
+	case 1:
+		line := g.Config[b.root]
+		if other == "" || line == "" || b.Guest(b.VMID(other)).Config[extra] != "" {
+			return deed{}
+		}
+		if b.root == "rootfs" {
+			line += ",mp=/srv"
+		}
+		b.Set(b.VMID(other), map[string]string{extra: line})
+		return deed{says: fmt.Sprintf("%s (%d) has %s of %d, too", other, b.VMID(other), line, vmid), shares: b.holderOf(vmid)}
+	case 2:
+		id, _, _ := strings.Cut(g.Config[extra], ",")
+		owner := b.Volumes(0)[id].VMID
+		if id == "" || owner == vmid {
+			return deed{}
+		}
+		b.Set(vmid, map[string]string{extra: ""})
+		return deed{says: fmt.Sprintf("%d has %s no more", vmid, id), parts: b.holderOf(owner)}
+	case 3:
+		b.SetProtection(vmid, true)
+		return deed{says: fmt.Sprintf("%d is protected", vmid)}
+	case 4:
+		b.SetRunning(vmid, !g.Running)
+		return deed{says: fmt.Sprintf("%d runs: %v", vmid, !g.Running)}
+	case 5:
+		b.BackUp(vmid, "local")
+		return deed{says: fmt.Sprintf("a backup of %d, and the oldest of three is pruned", vmid)}
+	}
+	b.Remake(vmid, pvetest.Spec{})
+	return deed{says: fmt.Sprintf("%d is another guest of the name", vmid)}
+}
+
+// meddle of libvirt is an administrator with virsh.
+func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
+	uuid := b.Defined()[name]
+	if uuid == "" {
+		return deed{}
+	}
+	switch how % 4 {
+	case 0:
+		size := strconv.FormatInt(oddMemory(nth)<<10, 10)
+		b.Virsh("setmaxmem", name, size, "--config")
+		b.Virsh("setmem", name, size, "--config")
+		return deed{says: "memory is " + size + " KiB", field: "memory"}
+	case 1:
+		if disks := b.Disks(name); other != "" && len(disks) > 0 && len(b.Disks(other)) == 1 {
+			b.Virsh("attach-disk", other, disks[0], "vdd", "--config", "--subdriver", format(disks[0]))
+			return deed{says: other + " has " + disks[0] + ", too", shares: uuid}
+		}
+	case 2:
+		for _, path := range b.Disks(name) {
+			if owner := b.owner[path]; owner != uuid && owner != "" {
+				b.Virsh("detach-disk", name, "vdd", "--config")
+				return deed{says: "it has " + path + " no more", parts: owner}
+			}
+		}
+	default:
+		if b.Virsh("domstate", name) == "running" {
+			b.Virsh("destroy", name)
+			return deed{says: "it is switched off"}
+		}
+	}
+	return deed{}
+}
+
+// processes counts what runs of a guest, as the kernel has it: by the uid that the guest alone has.
+func (b *localBed) processes(name string) (n int) {
+	table, err := os.ReadFile(filepath.Join(b.root, ".uids"))
+	uuid, _, _ := strings.Cut(b.holder(name), ":")
+	if err != nil || uuid == "" {
+		return 0
+	}
+	_, rest, found := strings.Cut(string(table), `"`+uuid+`":`)
+	if !found {
+		return 0
+	}
+	uid, _ := strconv.Atoi(rest[:strings.IndexAny(rest, ",}")])
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		var at syscall.Stat_t
+		if stat, err := os.ReadFile(filepath.Join(dir, "stat")); err != nil || strings.Contains(string(stat), ") Z ") {
+			continue
+		}
+		if syscall.Stat(dir, &at) == nil && at.Uid == uint32(uid) {
+			n++
+		}
+	}
+	return n
+}
+
+// stopped asks whether a stop that succeeded left a process of its guest.
+func (o *oracle) stopped(steps []ran) error {
+	counts, ok := o.m.bed.(interface{ processes(name string) int })
+	if !ok {
+		return nil
+	}
+	for i, r := range steps {
+		if r.step.Op != "guest.stop" || o.state(r) != op.StateSucceeded || o.followed(steps[i+1:], r) {
+			continue
+		}
+		seen, err := o.m.life.injector.Driver.Observe(context.Background(), op.At(r.step.Target))
+		if err != nil || seen.Running != op.Stopped {
+			continue
+		}
+		if n := counts.processes(r.step.Target.Name); n > 0 {
+			return lossOf("stopped", "%s stopped %s, and %d of its processes run", r.step.ID, r.step.Target, n)
+		}
+	}
+	return nil
+}
