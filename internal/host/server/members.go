@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"gated/client/api"
@@ -17,8 +16,7 @@ import (
 	"gated/internal/host/members"
 )
 
-// maxForwarded is how many connections of other members there may be at once. Before a connection shows a certificate, anybody
-// in the network can hold one for Limits.Header.
+// maxForwarded is how many connections of other members there may be at once.
 const maxForwarded = 1024
 
 // Members are what a server needs to take calls that other members forward, and to forward its own.
@@ -40,7 +38,9 @@ type Members struct {
 func (s *Server) ServeMembers(ctx context.Context, l net.Listener) error {
 	h := s.http(s.forwarded)
 	h.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
-	return s.until(ctx, h, tls.NewListener(newFewConns(l, maxForwarded), s.Members.Took), func() {})
+	few := newFewConns(l, maxForwarded, maxStrangers)
+	few.watch(h)
+	return s.until(ctx, h, tls.NewListener(few, s.Members.Took), func() {})
 }
 
 // forwarded answers a call of another member's caller, as serve answers one of this host's.
@@ -185,57 +185,4 @@ func (s *Server) pass(w http.ResponseWriter, resp *http.Response) error {
 			return err
 		}
 	}
-}
-
-// fewConns bounds how many connections there are at once.
-type fewConns struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newFewConns(l net.Listener, most int) *fewConns {
-	return &fewConns{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{})}
-}
-
-// Close ends Accept, also one that waits for a place. The first call does all of it, as that of Socket.Close does.
-func (l *fewConns) Close() (err error) {
-	l.once.Do(func() {
-		close(l.closed)
-		err = l.Listener.Close()
-	})
-	return err
-}
-
-// Accept waits for a place.
-func (l *fewConns) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	if t, ok := conn.(*net.TCPConn); ok {
-		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
-	}
-	return &oneConn{Conn: conn, free: l.free}, nil
-}
-
-// oneConn gives its place back once.
-type oneConn struct {
-	net.Conn
-	free chan struct{}
-	gone sync.Once
-}
-
-// Close closes the connection. It may be called more than once.
-func (c *oneConn) Close() error {
-	err := c.Conn.Close()
-	c.gone.Do(func() { <-c.free })
-	return err
 }

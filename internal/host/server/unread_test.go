@@ -58,7 +58,7 @@ func TestASilentCallerDoesNotKeepAServer(t *testing.T) {
 func TestAFullListenerCloses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	few := newFewConns(l, 1)
+	few := newFewConns(l, 1, 1)
 	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
