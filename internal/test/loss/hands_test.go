@@ -82,7 +82,9 @@ func (o *oracle) did(d deed) {
 	if d.shares != "" {
 		o.shared[d.shares] = true
 	}
-	delete(o.shared, d.parts)
+	if d.parts != "" {
+		o.shared[d.parts] = false
+	}
 }
 
 // overtaken says who did something to the target of a compensation after the step that it took back, "" if nobody did.

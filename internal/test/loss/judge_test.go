@@ -46,7 +46,7 @@ type oracle struct {
 	told   []string // what happened, for people
 
 	deeds  []deed          // what steps and hands did, in order
-	shared map[string]bool // the holders of disks that another guest has, too
+	shared map[string]bool // holders: whether another guest has their disk; false if one had
 }
 
 // loss is what the oracle found.

@@ -72,6 +72,9 @@ func (p *play) run(seq []action) error {
 			p.moved(name)
 		}
 		p.o.acted = nil
+		if len(p.o.shared) > 0 { // a step on one guest changes what another one shows
+			p.moved("")
+		}
 	}
 	return p.end()
 }
