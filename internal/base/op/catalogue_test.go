@@ -81,6 +81,7 @@ func TestParamsThatFit(t *testing.T) {
 		{"guest.set-config", `{"cpus":4096}`},
 		{"guest.set-config", `{"labels":{"tier":""}}`},
 		{"guest.snapshot", `{"snapshot":"before"}`},
+		{"guest.snapshot-delete", `{"snapshot":"none"}`}, // one that other hands made
 		{"guest.undelete", `{"incarnation":"0b7f:12:34"}`},
 		{"guest.destroy", `{}`},
 	} {
@@ -217,6 +218,7 @@ func TestParamsThatDoNotFit(t *testing.T) {
 		{"guest.restore", `{}`, refusal.BadParams},
 		{"guest.snapshot-delete", `{}`, refusal.BadParams},
 		{"guest.snapshot", `{"snapshot":""}`, refusal.BadParams},
+		{"guest.snapshot", `{"snapshot":"None"}`, refusal.BadParams}, // what people read where there is none
 		{"guest.snapshot", `{"snapshot":"../web-2"}`, refusal.BadParams},
 		{"guest.snapshot", `{"snapshot":"a/b"}`, refusal.BadParams},
 		{"guest.snapshot-delete", `{"snapshot":"*"}`, refusal.BadParams},

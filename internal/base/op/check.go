@@ -149,6 +149,9 @@ func (d Param) checkString(op, str string, bad func(string) error) error {
 		if CheckName(str) != nil {
 			return bad("is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
 		}
+		if op == "guest.snapshot" && strings.EqualFold(str, "none") {
+			return bad("is what people read where a guest has no snapshot: choose another name")
+		}
 	case "state":
 		if str != "running" && str != "stopped" {
 			return bad("is neither running nor stopped")
