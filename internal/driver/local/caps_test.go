@@ -55,7 +55,8 @@ func TestADaemonThatIsNotRoot(t *testing.T) {
 	}
 	require.Len(t, strings.Fields(unit["AmbientCapabilities"]), len(needed), "and nothing more than is needed")
 	names := []string{"TestEachGuestHasAUIDOfItsOwn", "TestAUIDIsNotUsedAgain", "TestAStopFindsWhatHidItself", "TestDataWithANameElsewhereIsNotGiven",
-		"TestNoEscape", "TestEachLayerStands", "TestSnapshotRestoreWipe", "TestAmbientIsDropped", "TestSIGKILLAfterTheGrace"}
+		"TestNoEscape", "TestEachLayerStands", "TestSnapshotRestoreWipe", "TestAmbientIsDropped", "TestSIGKILLAfterTheGrace",
+		"TestNoProcessOutlivesItsGuest", "TestOnlyOneGuestsUIDIsKilled", "TestTheKillerRefuses"}
 	out := asADaemon(t, unitSettings(t)["AmbientCapabilities"], "^("+strings.Join(names, "|")+")$")
 	for _, name := range names {
 		require.Contains(t, out, "--- PASS: "+name+" ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,39 +126,40 @@ func (g cgroup) kill() error {
 	return err
 }
 
-// drain kills the group's processes and waits until they are gone, or ctx ends.
-func (g cgroup) drain(ctx context.Context) error {
+// drain kills the group's processes and waits until they are gone, or ctx ends. It reports if the
+// kernel said that the group is empty. The kernel also kills what a process of the group makes
+// while it is killed (Documentation/admin-guide/cgroup-v2.rst, cgroup.kill).
+func (g cgroup) drain(ctx context.Context) (empty bool, err error) {
 	if g == "" {
-		return nil
+		return false, nil
 	}
-	err := g.write("cgroup.kill", "1")
+	events, err := os.Open(filepath.Join(string(g), "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, g.kill() // there is no such group, or it is none of a kernel
 	}
 	if err != nil {
-		return err
+		return false, fmt.Errorf("cgroup: %w", err)
 	}
-	waited := map[string]bool{}
+	defer events.Close()
 	for {
-		b, err := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		if err := g.kill(); err != nil {
+			return false, err
 		}
-		if err != nil {
-			return fmt.Errorf("cgroup: %w", err)
+		b := make([]byte, 4096)
+		n, err := events.ReadAt(b, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, fmt.Errorf("cgroup: %w", err)
 		}
-		more := false
-		for _, pid := range strings.Fields(string(b)) {
-			if waited[pid] {
-				continue
-			}
-			waited[pid], more = true, true
-			if err := waitPID(ctx, pid); err != nil {
-				return err
-			}
+		if slices.Contains(strings.Split(string(b[:n]), "\n"), "populated 0") {
+			return true, nil
 		}
-		if !more {
-			return nil
+		if ctx.Err() != nil {
+			return false, fmt.Errorf("%s has processes that do not end: %w", g, ctx.Err())
+		}
+		// The kernel wakes a poll when the line changes. The time is for the end of ctx alone.
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}, 100)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, fmt.Errorf("cgroup: %w", err)
 		}
 	}
 }

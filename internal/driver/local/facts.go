@@ -96,8 +96,11 @@ func (g *guest) snapshotsText() string {
 
 func (d *Driver) processFacts(g *guest) []op.Fact {
 	p := d.procs.get(g.incarnation())
-	if _, lost := d.lost.get(g.incarnation()); lost {
-		return []op.Fact{{Name: "process", Text: "none, but those of an earlier run do not end"}}
+	if l, lost := d.lost.get(g.incarnation()); p == nil && lost {
+		if l.err != nil {
+			return []op.Fact{{Name: "process", Text: "processes of an earlier run do not end"}}
+		}
+		return []op.Fact{{Name: "process", Text: notProved(l.doubt)}}
 	}
 	if p == nil {
 		return []op.Fact{{Name: "process", Text: "none"}}

@@ -40,7 +40,7 @@ const (
 // unrecorded process. start returns when the child has executed the command, or says why it did
 // not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
-	if err := d.settle(ctx, g.incarnation()); err != nil {
+	if err := d.settle(ctx, g); err != nil {
 		return err
 	}
 	cmd := d.cfg.Commands[g.Command]
@@ -89,7 +89,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 		return err
 	}
 	p.run = runFile{PID: pid, Ticks: now.Start, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
-		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid())}
+		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid()), Group: p.group != ""}
 	if g.Memory > 0 {
 		p.run.Memory = byRlimits
 	}

@@ -3,10 +3,13 @@ package local
 import (
 	"os"
 	"testing"
+
+	"gated/internal/test/forker"
 )
 
 func TestMain(m *testing.M) {
 	MaybeExecGuest()
+	forker.MaybeFork()
 	if len(os.Args) > 2 && os.Args[1] == escapeArg {
 		os.Exit(escape(os.Args[2]))
 	}

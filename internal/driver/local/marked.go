@@ -52,10 +52,6 @@ func environ(pid int) ([]byte, error) { return os.ReadFile("/proc/" + strconv.It
 type sought struct {
 	marks map[string]bool
 	uids  map[uint32]bool // the uids that a process with such a mark can have
-
-	// own has the marks by uid, for uids that only one guest has; never uid 0. A process with
-	// such a uid is found by the uid, in spite of its environment.
-	own map[uint32]string
 }
 
 // marked returns pidfds, by mark, of all processes whose environment at their last exec had one
@@ -65,7 +61,7 @@ func (s *seeker) marked(ctx context.Context, want sought) (map[string][]*proc.FD
 	bounded, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	found := map[string][]*proc.FD{}
-	pids, err := candidates(bounded, want, found)
+	pids, err := candidates(bounded, want)
 	for try := 0; err == nil && len(pids) > 0; try++ {
 		if pids, err = s.look(bounded, pids, want.marks, found); err != nil || try == execTries {
 			break
@@ -206,9 +202,8 @@ func markIn(env []byte) string {
 	return ""
 }
 
-// candidates adds to found the processes that one guest's own uid identifies. It returns the
-// processes with one of the other uids, except this process.
-func candidates(ctx context.Context, want sought, found map[string][]*proc.FD) ([]int, error) {
+// candidates returns the processes with one of the uids, except this process.
+func candidates(ctx context.Context, want sought) ([]int, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -227,17 +222,7 @@ func candidates(ctx context.Context, want sought, found map[string][]*proc.FD) (
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		uid := uidOf(pid)
-		switch mark := want.own[uid]; {
-		case mark != "" && uid != 0:
-			p, err := openOf(pid, uid)
-			if err != nil {
-				return nil, err
-			}
-			if p != nil {
-				found[mark] = append(found[mark], p)
-			}
-		case want.uids[uid]:
+		if want.uids[uidOf(pid)] {
 			out = append(out, pid)
 		}
 	}

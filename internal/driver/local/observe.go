@@ -130,6 +130,12 @@ func (d *Driver) observed(g *guest) op.Observed {
 	}
 	if d.procs.get(inc) != nil {
 		o.Running, o.Content = Running, ""
+	} else if l, lost := d.lost.get(inc); lost {
+		// What may still run may write, so "nothing in it" is not said.
+		o.Content = ""
+		if l.err != nil {
+			o.Running = Running
+		}
 	}
 	for _, s := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, s.name)

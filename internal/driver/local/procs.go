@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -55,11 +54,8 @@ func (d *Driver) watch(p *process) {
 		if err := p.Wait(context.Background()); err != nil {
 			return // the driver was closed; the process goes on
 		}
-		if err := d.killStrays(p); err != nil {
-			d.cfg.Logger.Warn("processes left behind", "guest", p.target.Name, "err", err)
-		}
 		p.Reap()
-		p.group.remove()
+		d.endRest(p)
 		d.procs.mu.Lock()
 		delete(d.procs.byInc, p.inc)
 		d.procs.mu.Unlock()
@@ -72,30 +68,26 @@ func (d *Driver) watch(p *process) {
 	})
 }
 
-// killStrays ends what is left after a guest's first process ended: its group, its cgroup, and
-// the processes that carry its mark.
-func (d *Driver) killStrays(p *process) error {
+// endRest ends what is left after a guest's first process ended. The group, the cgroup, the uid
+// and the mark find it.
+func (d *Driver) endRest(p *process) {
 	err := p.SignalGroup(unix.SIGKILL)
-	if errors.Is(err, unix.EINVAL) {
-		err = nil // before Linux 6.9 the cgroup and the mark must be enough
+	if err != nil && !errors.Is(err, unix.EINVAL) { // before Linux 6.9 the others must be enough
+		d.cfg.Logger.Warn("process group left behind", "guest", p.target.Name, "err", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
-	defer cancel()
-	mark := markOf(p.inc)
-	want := sought{marks: map[string]bool{mark: true}, uids: d.uidsOf(&p.run), own: map[uint32]string{p.uid: mark}}
-	return errors.Join(err, p.group.drain(ctx), d.killMarked(ctx, want)[mark])
+	d.endLost(context.Background(), []lostGuest{{name: p.target.Name, inc: p.inc, uid: p.uid, group: p.group, run: &p.run}})
 }
 
-// killMarked kills every process that carries one of the marks or has the uid of one. It waits
-// for their end. It looks again until it finds none, because the processes may multiply, or
-// until ctx ends. It returns the marks that are left, each with the reason.
-func (d *Driver) killMarked(ctx context.Context, want sought) map[string]error {
-	left := map[string]error{}
+// killMarked kills every process that carries one of the marks. It waits for their end. It looks
+// again until it finds none, because the processes may multiply, or until ctx ends. It returns
+// the marks that are left, each with the reason, and why a look left processes out.
+//
+// That it finds none proves nothing. Between the look at one process and at the next, a process
+// can fork and end. And a process can empty its environment.
+func (d *Driver) killMarked(ctx context.Context, want sought) (left map[string]error, unread error) {
+	left = map[string]error{}
 	for {
 		found, err := d.seek.marked(ctx, want)
-		for mark := range want.marks {
-			left[mark] = errors.Join(left[mark], err)
-		}
 		for mark, ps := range found {
 			for _, p := range ps {
 				left[mark] = errors.Join(left[mark], p.Signal(unix.SIGKILL))
@@ -107,11 +99,16 @@ func (d *Driver) killMarked(ctx context.Context, want sought) map[string]error {
 				left[mark] = errors.Join(left[mark], p.Wait(ctx))
 				p.Close()
 			}
-			left[mark] = errors.Join(left[mark], ctx.Err())
 			failed = failed || left[mark] != nil
 		}
+		if ctx.Err() != nil {
+			for mark := range want.marks {
+				left[mark] = errors.Join(left[mark], ctx.Err())
+			}
+			return left, nil
+		}
 		if failed || len(found) == 0 {
-			return left
+			return left, err
 		}
 	}
 }
@@ -135,13 +132,13 @@ func (d *Driver) uidsOf(run *runFile) map[uint32]bool {
 }
 
 // stop ends a guest's process: SIGTERM to its group, then SIGKILL after the grace. It returns
-// when the process and its group are gone. The detail says if stop killed them, because data
+// when all processes of the guest are gone. The detail says if stop killed them, because data
 // that such a process had not written is lost. If nothing runs, that is no error. If ctx ends,
 // the process got SIGTERM and may still run.
-func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, err error) {
-	p := d.procs.get(inc)
+func (d *Driver) stop(ctx context.Context, g *guest) (detail string, err error) {
+	p := d.procs.get(g.incarnation())
 	if p == nil {
-		return "", d.settle(ctx, inc)
+		return d.doubtful(ctx, g, "")
 	}
 	if err := p.terminate(); err != nil {
 		return "", err
@@ -151,7 +148,7 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, e
 	defer cancel()
 	select {
 	case <-p.done:
-		return "", nil
+		return d.doubtful(ctx, g, "")
 	case <-grace.Done():
 	}
 	if err := ctx.Err(); err != nil {
@@ -165,7 +162,7 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, e
 	defer cancel()
 	select {
 	case <-p.done:
-		return fmt.Sprintf("killed: it did not end within %s", d.cfg.StopGrace), nil
+		return d.doubtful(ctx, g, fmt.Sprintf("killed: it did not end within %s", d.cfg.StopGrace))
 	case <-last.Done():
 	}
 	if err := ctx.Err(); err != nil {
@@ -174,11 +171,31 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, e
 	return "", errors.New("the process did not end after SIGKILL")
 }
 
+// doubtful is the end of a stop. It fails if processes of the guest may be left. If none was
+// found and nothing proves that there is none, the detail says so.
+func (d *Driver) doubtful(ctx context.Context, g *guest, detail string) (string, error) {
+	if err := d.settle(ctx, g); err != nil {
+		return "", err
+	}
+	if l, ok := d.lost.get(g.incarnation()); ok {
+		if detail != "" {
+			detail += "; "
+		}
+		detail += notProved(l.doubt)
+	}
+	return detail, nil
+}
+
+// notProved is the sentence for people about a guest of which no process was found.
+func notProved(why string) string {
+	return "no process was found, but nothing proves that none is left: " + why
+}
+
 // stopFirst is stop for a step that takes something afterwards. If it fails, the step took
 // nothing yet, and the error says so. The error leaves no doubt about the step, also if ctx
 // ended.
 func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
-	_, err := d.stop(ctx, g.incarnation())
+	_, err := d.stop(ctx, g)
 	if err == nil {
 		return nil
 	}
@@ -189,7 +206,7 @@ func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
 // settleFirst is settle before a permit is used. So no approval is spent on a step that would
 // wait for processes of an earlier run.
 func (d *Driver) settleFirst(ctx context.Context, g *guest) error {
-	if err := d.settle(ctx, g.incarnation()); err != nil {
+	if err := d.settle(ctx, g); err != nil {
 		return driver.Transient(err)
 	}
 	return nil
@@ -214,18 +231,3 @@ func (p *process) terminate() error {
 const markVar = "GATED_GUEST"
 
 func markOf(inc op.Incarnation) string { return markVar + "=" + string(inc) }
-
-// waitPID waits for the process that has the pid now. Use it only to wait: to signal a process,
-// a pid is not safe enough.
-func waitPID(ctx context.Context, pid string) error {
-	n, err := strconv.Atoi(pid)
-	if err != nil {
-		return err
-	}
-	p, err := proc.OpenPID(n)
-	if p == nil || err != nil {
-		return err // nil if the process ended
-	}
-	defer p.Close()
-	return p.Wait(ctx)
-}

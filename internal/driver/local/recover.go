@@ -77,6 +77,9 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", name, "err", err)
 	}
 	if err != nil || run.BootID == d.cfg.BootID {
+		if err != nil {
+			run = nil
+		}
 		*lost = append(*lost, lostGuest{name: name, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: d.cgroups.of(g.UUID), run: run})
 		return nil
 	}

@@ -37,7 +37,7 @@ func (d *Driver) prepareStart(_ context.Context, step op.Step, g *guest) (action
 func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, error) {
 	return func(ctx context.Context, r *driver.Result) error {
 		var err error
-		r.Detail, err = d.stop(ctx, g.incarnation())
+		r.Detail, err = d.stop(ctx, g)
 		return err
 	}, nil
 }
@@ -48,7 +48,7 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 	}
 	return func(ctx context.Context, r *driver.Result) error {
 		var err error
-		if r.Detail, err = d.stop(ctx, g.incarnation()); err != nil {
+		if r.Detail, err = d.stop(ctx, g); err != nil {
 			return err
 		}
 		return d.start(ctx, g)
@@ -163,6 +163,7 @@ type runFile struct {
 	Memory    string    `json:"memory"`   // what limits it: "cgroup", "rlimits" or "none"
 	CPUs      string    `json:"cpus"`     // "cgroup" or "none"
 	UID       *uint32   `json:"uid"`      // the process' uid; nil in a file of an older gated
+	Group     bool      `json:"group"`    // whether it was put into a cgroup of its guest; false in a file of an older gated
 }
 
 func (r runFile) write(d *dir) error {
@@ -214,10 +215,11 @@ type orders struct {
 	Seccomp  bool // whether a seccomp filter confines the child
 }
 
-// MaybeExecGuest turns this process into a guest's process if it was started as one. Then it
-// does not return. Every program that links this package and makes a Driver calls it first.
+// MaybeExecGuest turns this process into a guest's process, or into the killer of a guest's
+// processes, if it was started as one. Then it does not return. Every program that links this package and makes a Driver calls it first.
 // Tests call it in TestMain.
 func MaybeExecGuest() {
+	maybeKill()
 	if len(os.Args) != 2 || os.Args[1] != childArg {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 )
 
@@ -164,16 +165,13 @@ func (u *guestUIDs) give(d *Driver, uuid string) (uint32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for uids in use: %w", err)
 	}
-	if err := addRunning(taken); err != nil {
-		return 0, fmt.Errorf("look for uids in use: %w", err)
-	}
 	next := uidTable{Held: map[string]uint32{}}
 	left, err := d.leftOf(sortedKeys(u.table.Held))
 	if err != nil {
 		return 0, fmt.Errorf("look for uids in use: %w", err)
 	}
 	for held, uid := range u.table.Held {
-		if left[held] || taken[uid] {
+		if left[held] || taken[uid] || !unused(uid) {
 			next.Held[held], taken[uid] = uid, true
 		}
 	}
@@ -191,7 +189,7 @@ func (u *guestUIDs) give(d *Driver, uuid string) (uint32, error) {
 	return uid, nil
 }
 
-// free finds a uid that is not taken and that no account of this machine has.
+// free finds a uid that is not taken and that no account and no process of this machine has.
 func (u *guestUIDs) free(taken map[uint32]bool) (uint32, bool) {
 	from := u.table.Next
 	if !u.in.has(from) {
@@ -199,7 +197,7 @@ func (u *guestUIDs) free(taken map[uint32]bool) (uint32, bool) {
 	}
 	uid := from
 	for {
-		if !taken[uid] && !isAccount(uid) {
+		if !taken[uid] && !isAccount(uid) && unused(uid) {
 			return uid, true
 		}
 		if uid++; !u.in.has(uid) {
@@ -209,6 +207,12 @@ func (u *guestUIDs) free(taken map[uint32]bool) (uint32, bool) {
 			return 0, false
 		}
 	}
+}
+
+// unused reports whether the kernel proves that no process has the uid.
+func unused(uid uint32) bool {
+	none, err := proc.NoneOf(uid)
+	return none && err == nil
 }
 
 // isAccount reports whether the machine knows a user or a group of this number.
@@ -302,19 +306,4 @@ func addOwner(in *dir, name string, owners map[uint32]bool) error {
 		owners[e.uid], owners[e.gid] = true, true
 	}
 	return err
-}
-
-// addRunning adds the effective uid of every process. A guest's process cannot have any other
-// uid.
-func addRunning(uids map[uint32]bool) error {
-	names, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n.Name()); err == nil {
-			uids[uidOf(pid)] = true
-		}
-	}
-	return nil
 }

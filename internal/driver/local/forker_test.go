@@ -1,0 +1,166 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gated/internal/base/proc"
+	"gated/internal/test/forker"
+	"gated/internal/test/must"
+)
+
+// forkers returns the commands of tests with two forkers: stays has a first process that stays,
+// and leaves has one that ends.
+func forkers(t *testing.T) func(*Config) {
+	t.Helper()
+	dir := must.Get(os.MkdirTemp("/tmp", "forker"))(t) // unlike a test's own directory, its parents are open to every user
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	program := must.Get(forker.Program(dir))(t)
+	return func(c *Config) {
+		c.Commands = map[string]Command{"stays": {Argv: forker.Command(program, true)}, "leaves": {Argv: forker.Command(program, false)},
+			"sleep": testCommands["sleep"]}
+		c.StopGrace = 200 * time.Millisecond
+	}
+}
+
+// realCgroup returns a new cgroup v2 directory, with or without controllers.
+func realCgroup(t *testing.T) string {
+	t.Helper()
+	needRoot(t, t.Name())
+	var root string
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(mount + "/cgroup.controllers"); err == nil {
+			root = mount + "/gated-test-" + strconv.Itoa(os.Getpid()) + "-" + filepath.Base(t.TempDir())
+			break
+		}
+	}
+	if root == "" || os.Mkdir(root, 0o755) != nil {
+		t.Skipf("%s needs a writable cgroup v2", t.Name())
+	}
+	t.Cleanup(func() { _ = unix.Rmdir(root) })
+	if _, err := os.Stat(root + "/cgroup.kill"); err != nil {
+		t.Skipf("%s needs cgroup.kill: %v", t.Name(), err)
+	}
+	return root
+}
+
+// forks waits until the guest's program forks.
+func (w *world) forks(name string) string {
+	w.t.Helper()
+	dir := w.path(name, dataDir)
+	waitFor(w.t, name+" forks", func() bool { return forker.Up(dir) })
+	return dir
+}
+
+// gone checks that no process of a forker is left.
+func (w *world) gone(dir, when string) {
+	w.t.Helper()
+	require.False(w.t, must.Get(forker.Alive(dir))(w.t), "a process of the guest lives after %s", when)
+}
+
+// TestNoProcessOutlivesItsGuest: a program leaves its session and forks from parent to child
+// without pause. Every way in which a guest ends, with each layer and each kind of proof.
+func TestNoProcessOutlivesItsGuest(t *testing.T) {
+	needUIDs(t)
+	for name, c := range map[string]struct {
+		without layers
+		group   bool
+	}{
+		"uid": {}, "uid, no landlock": {without: layers{landlock: true}}, "uid, neither landlock nor seccomp": {without: layers{landlock: true, seccomp: true}},
+		"cgroup": {without: layers{uid: true}, group: true}, "uid and cgroup": {group: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := forkers(t)
+			root := ""
+			if c.group {
+				root = realCgroup(t)
+			}
+			for how, end := range endings {
+				t.Run(how, func(t *testing.T) {
+					w := newWorld(t, kind, func(cfg *Config) { cfg.without, cfg.CgroupRoot = c.without, root })
+					end(w)
+				})
+			}
+		})
+	}
+}
+
+// endings are the ways in which a guest ends.
+var endings = map[string]func(w *world){
+	"stop": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		dir := w.forks("web")
+		w.do("stop", "web")
+		w.gone(dir, "a stop")
+		require.Equal(w.t, "none", factOf(w.observe("web"), "process"))
+		require.NoFileExists(w.t, w.path("web", runFileName))
+	},
+	"stop after the first process ended": func(w *world) {
+		w.do("create", "web", "command", "leaves", "state", "running")
+		dir := w.forks("web")
+		w.do("stop", "web")
+		w.gone(dir, "a stop")
+	},
+	"destroy": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		w.forks("web")
+		w.do("destroy", "web")
+		for _, e := range must.Get(os.ReadDir(w.path(trashDir)))(w.t) {
+			if e.IsDir() {
+				w.gone(w.path(trashDir, e.Name(), dataDir), "a destroy")
+			}
+		}
+	},
+	"wipe": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		held := must.Get(os.Open(w.forks("web")))(w.t)
+		defer held.Close()
+		w.do("wipe", "web")
+		w.gone("/proc/self/fd/"+strconv.Itoa(int(held.Fd())), "a wipe")
+	},
+	"swap and restart": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		dir := w.forks("web")
+		w.do("set-config", "web", "command", "sleep")
+		w.do("restart", "web")
+		w.gone(dir, "a restart")
+		w.waitUp("web")
+	},
+	"start after it ended": func(w *world) {
+		w.do("create", "web", "command", "leaves", "state", "running")
+		dir := w.forks("web")
+		<-w.exited
+		w.gone(dir, "its end")
+		w.do("set-config", "web", "command", "sleep")
+		w.do("start", "web")
+		w.waitUp("web")
+	},
+	"the daemon starts": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		dir := w.forks("web")
+		leader := w.process("web")
+		held := must.Get(proc.Open(leader.run.PID, leader.run.Ticks))(w.t)
+		defer held.Close()
+		require.NoError(w.t, w.d.Close())
+		require.NoError(w.t, held.Signal(unix.SIGKILL))
+		require.NoError(w.t, held.Wait(w.ctx))
+		held.Reap()
+		w.open()
+		w.gone(dir, "the daemon's start")
+		require.Equal(w.t, Stopped, w.observe("web").Running)
+	},
+	"the daemon starts, and finds it": func(w *world) {
+		w.do("create", "web", "command", "stays", "state", "running")
+		dir := w.forks("web")
+		w.restart()
+		w.do("stop", "web")
+		w.gone(dir, "a stop")
+	},
+}

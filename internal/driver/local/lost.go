@@ -1,0 +1,200 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
+
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
+)
+
+// lostGuest is a guest whose first process ended. The processes that it left must be killed, and
+// somebody has to prove that none is left.
+type lostGuest struct {
+	name  string
+	inc   op.Incarnation
+	uid   uint32 // as in process
+	group cgroup
+	run   *runFile // nil if it cannot be read
+	verdict
+}
+
+// verdict is what the driver knows of the processes that a run left. The zero value means that
+// the kernel proved that none is left.
+type verdict struct {
+	err   error  // some may be left, because they do not end or a look failed
+	doubt string // none was found, and this is why nothing proves that there is none
+}
+
+// lostGuests are the guests of which no proof says that all their processes are gone. Such a
+// guest does not prevent the daemon's start. The guest's own next start or stop tries again and
+// reports a failure.
+type lostGuests struct {
+	mu    sync.Mutex
+	byInc map[op.Incarnation]lostGuest
+}
+
+func (l *lostGuests) get(inc op.Incarnation) (lostGuest, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g, ok := l.byInc[inc]
+	return g, ok
+}
+
+func (l *lostGuests) add(g lostGuest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byInc == nil {
+		l.byInc = map[op.Incarnation]lostGuest{}
+	}
+	l.byInc[g.inc] = g
+}
+
+func (l *lostGuests) remove(inc op.Incarnation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byInc, inc)
+}
+
+// endLost kills what ended runs left, with one look at all processes. It remembers the guests of
+// which nothing proves that no process is left. Their run files stay, so that the next New tries
+// them, too.
+func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
+	found := d.killLost(ctx, lost)
+	for _, l := range lost {
+		if l.verdict = found[l.inc]; l.verdict != (verdict{}) {
+			if l.err != nil {
+				d.cfg.Logger.Error("processes of an earlier run do not end", "guest", l.name, "err", l.err)
+			}
+			d.lost.add(l)
+			continue
+		}
+		d.lost.remove(l.inc)
+		if err := d.dropRunFile(l); err != nil {
+			d.cfg.Logger.Warn("run file kept; it is of no process", "guest", l.name, "err", err)
+		}
+	}
+}
+
+func (d *Driver) dropRunFile(l lostGuest) error {
+	g, err := d.openGuest(l.name)
+	if err != nil || g == nil {
+		return err
+	}
+	defer g.close()
+	if g.incarnation() != l.inc {
+		return nil
+	}
+	if err := g.dir.unlink(runFileName, 0); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// settle ends what an earlier run of the guest left, before the guest is started, called stopped
+// or loses something. A guest with a uid of its own is asked for each time, because the kernel
+// answers at once.
+func (d *Driver) settle(ctx context.Context, g *guest) error {
+	l, ok := d.lost.get(g.incarnation())
+	if !ok {
+		if uid := d.uids.of(g.UUID); uid != 0 {
+			ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
+			defer cancel()
+			return d.notEnded(g.name, g.incarnation(), uid, d.endUID(ctx, uid))
+		}
+		return nil
+	}
+	l.name = g.name // it may have another name since
+	d.endLost(ctx, []lostGuest{l})
+	if l, ok = d.lost.get(l.inc); ok {
+		return d.notEnded(l.name, l.inc, l.uid, l.err)
+	}
+	return nil
+}
+
+// notEnded refuses a step because processes of the guest may be left. It returns nil for nil.
+func (d *Driver) notEnded(name string, inc op.Incarnation, uid uint32, err error) error {
+	if err == nil {
+		return nil
+	}
+	hint := markOf(inc) + " in their environment"
+	if uid != 0 {
+		hint = fmt.Sprintf("the uid %d", uid)
+	}
+	return refusal.New(refusal.Conflict, "guest/%s: processes of an earlier run do not end: %v", name, err).
+		WithHint("they have %s; end them on the host", hint)
+}
+
+// killLost kills by cgroup, by mark and by uid, and says what it knows then.
+func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnation]verdict {
+	if len(lost) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
+	defer cancel()
+	want := sought{marks: map[string]bool{}, uids: map[uint32]bool{}}
+	failed, empty := map[op.Incarnation]error{}, map[op.Incarnation]bool{}
+	for _, l := range lost {
+		want.marks[markOf(l.inc)] = true
+		maps.Copy(want.uids, d.uidsOf(l.run))
+		empty[l.inc], failed[l.inc] = l.group.drain(ctx)
+		l.group.remove()
+	}
+	for _, l := range lost {
+		if l.uid != 0 {
+			delete(want.uids, l.uid) // endUID finds these, whatever their environment says
+		}
+	}
+	left, unread := d.killMarked(ctx, want)
+	if unread != nil {
+		d.cfg.Logger.Warn("a look for processes left some out", "err", unread)
+	}
+	found := make(map[op.Incarnation]verdict, len(lost))
+	for _, l := range lost {
+		err := errors.Join(failed[l.inc], left[markOf(l.inc)])
+		if l.uid != 0 {
+			err = errors.Join(err, d.endUID(ctx, l.uid))
+		}
+		if err != nil {
+			found[l.inc] = verdict{err: err}
+			continue
+		}
+		found[l.inc] = d.judge(l, empty[l.inc])
+	}
+	return found
+}
+
+// judge says what proves that no process of an ended run is left. Processes can leave neither
+// the cgroup nor the uid of their guest. The daemon's own user could take them out of the
+// cgroup, so for that user only Landlock keeps them in.
+func (d *Driver) judge(l lostGuest, empty bool) verdict {
+	if l.run == nil || l.run.UID == nil {
+		return verdict{doubt: "nothing says as which user it ran"}
+	}
+	uid, own := *l.run.UID, uint32(os.Geteuid())
+	if empty && l.run.Group && (uid != own || l.run.Confined) {
+		return verdict{}
+	}
+	switch {
+	case uid == own:
+		return verdict{doubt: "it ran as the daemon's own user, without a cgroup"}
+	case uid == l.uid:
+		return verdict{} // endUID proved it
+	}
+	none, err := proc.NoneOf(uid)
+	if none || err != nil {
+		return verdict{err: err}
+	}
+	for _, a := range d.accounts {
+		if a.Switch && a.UID == uid {
+			return verdict{doubt: fmt.Sprintf("it ran without a cgroup as uid %d, which others may have, too", uid)}
+		}
+	}
+	return verdict{err: fmt.Errorf("processes have the uid %d, as which it ran", uid)}
+}
