@@ -196,15 +196,29 @@ func program(rules []rule) []unix.SockFilter {
 // Install sets a filter for this thread and the program that it executes. The thread must have
 // no_new_privs set and be locked.
 func Install(filter []unix.SockFilter) error {
+	_, err := install(filter, 0)
+	return err
+}
+
+// InstallTied is Install. The descriptor that it returns is hung up (POLLHUP) when no process has
+// the filter any more. All descendants of this thread inherit the filter and cannot lose it, so
+// the kernel then says that they are gone. Linux has this since 5.9, and before 6.11 a process
+// counts until its parent has collected it. The error is EBUSY if a filter around this process
+// has such a descriptor already.
+func InstallTied(filter []unix.SockFilter) (fd int, err error) {
+	return install(filter, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+}
+
+func install(filter []unix.SockFilter, flags uintptr) (int, error) {
 	if len(filter) == 0 {
-		return errors.New("seccomp: there is no filter for this architecture")
+		return -1, errors.New("seccomp: there is no filter for this architecture")
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
+		return -1, fmt.Errorf("seccomp: %w", errno)
 	}
-	return nil
+	return int(r), nil
 }
 
 // Supported reports whether the kernel and this package can filter on this architecture.

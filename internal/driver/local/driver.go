@@ -156,6 +156,10 @@ func (d *Driver) Close() error {
 	}
 	d.procs.mu.Unlock()
 	d.procs.wg.Wait()
+	for _, p := range d.procs.byInc {
+		p.tie.close()
+	}
+	d.lost.close()
 	d.trash.close()
 	d.root.close()
 	return nil

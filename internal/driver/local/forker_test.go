@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/proc"
+	"gated/internal/base/refusal"
+	"gated/internal/base/seccomp"
+	"gated/internal/driver/drivertest"
 	"gated/internal/test/forker"
 	"gated/internal/test/must"
 )
@@ -163,4 +166,93 @@ var endings = map[string]func(w *world){
 		w.do("stop", "web")
 		w.gone(dir, "a stop")
 	},
+}
+
+// hiding is a forker of the daemon's own user, without its mark. Only the tie can tell that it
+// is there.
+func hiding(t *testing.T) func(*Config) {
+	kind := forkers(t)
+	return func(c *Config) {
+		kind(c)
+		hides := c.Commands["stays"]
+		hides.Argv = append([]string{"/usr/bin/env", "-i"}, hides.Argv...)
+		c.Commands["hides"] = hides
+		c.without, c.strayWait = layers{uid: true, landlock: true}, time.Second
+		if os.Geteuid() != 0 {
+			c.GuestUIDs = UIDRange{}
+		}
+	}
+}
+
+// TestWhatMayBeLeftIsNotGone: a guest runs as the daemon's own user without a cgroup, and what it
+// left cannot be found. The kernel still says that it is there. So no stop succeeds, nothing
+// is taken, no program takes its place, and it is not called stopped or empty.
+func TestWhatMayBeLeftIsNotGone(t *testing.T) {
+	if !seccomp.Supported() {
+		t.Skipf("%s needs seccomp", t.Name())
+	}
+	for _, how := range []string{"stop", "first process ends"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, hiding(t))
+			w.do("create", "web", "command", "hides", "state", "running")
+			dir := w.forks("web")
+			defer func() { _ = forker.End(dir) }() // a test that fails leaves nothing
+			if how == "stop" {
+				require.ErrorIs(t, w.try("stop", "web"), refusal.Conflict)
+			} else {
+				require.NoError(t, w.process("web").Signal(unix.SIGKILL))
+				<-w.exited
+			}
+			for _, f := range []string{"forker-up", "forker-alive"} {
+				require.NoError(t, os.Rename(w.path("web", dataDir, f), filepath.Join(w.root, "..", f)))
+			}
+			o := w.observe("web")
+			require.Equal(t, Running, o.Running)
+			require.Empty(t, o.Content, "it may write yet")
+			require.Equal(t, "processes of an earlier run do not end", factOf(o, "process"))
+			for _, verb := range []string{"stop", "start", "restart"} {
+				require.ErrorIs(t, w.try(verb, "web"), refusal.Conflict, verb)
+			}
+			for _, verb := range []string{"destroy", "wipe"} {
+				w.refused(refusal.Conflict, verb, "web")
+			}
+			require.True(t, must.Get(forker.Alive(filepath.Join(w.root, "..")))(t))
+
+			require.NoError(t, forker.End(dir))
+			waitFor(t, "its end", func() bool { return !must.Get(forker.Alive(filepath.Join(w.root, "..")))(t) })
+			w.d.cfg.strayWait = killWait
+			w.do("stop", "web")
+			require.Equal(t, "none", factOf(w.observe("web"), "process"))
+			require.Equal(t, Stopped, w.observe("web").Running)
+			w.do("destroy", "web")
+		})
+	}
+}
+
+// TestAStopWithoutProofSaysSo: another daemon had started the guest, which has no uid and no
+// cgroup of its own.
+func TestAStopWithoutProofSaysSo(t *testing.T) {
+	w := newWorld(t, hiding(t), func(c *Config) { c.StopGrace = time.Minute })
+	w.do("create", "web", "command", "sleep", "state", "running")
+	w.waitUp("web")
+	w.do("create", "proved", "command", "sleep", "state", "running")
+	w.do("stop", "proved")
+	require.Equal(t, "none", factOf(w.observe("proved"), "process"))
+	w.restart()
+	r := must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "web")}, w.d.prepare))(t)
+	const doubt = "no process was found, but nothing proves that none is left: it ran as the daemon's own user, without a cgroup"
+	require.Equal(t, doubt, r.Detail)
+	require.NoError(t, os.Remove(w.path("web", dataDir, "up")))
+	for range 2 {
+		o := w.observe("web")
+		require.Equal(t, doubt, factOf(o, "process"))
+		require.Equal(t, Stopped, o.Running)
+		require.Empty(t, o.Content)
+		require.Equal(t, "none", factOf(w.observe("proved"), "process"))
+		w.restart() // and the next daemon knows that, too
+	}
+	w.do("start", "web")
+	w.waitUp("web")
+	w.do("stop", "web")
+	require.Equal(t, "none", factOf(w.observe("web"), "process"))
 }

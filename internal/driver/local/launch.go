@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -72,6 +72,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 		err = errors.Join(err, fd.Signal(unix.SIGKILL), fd.Wait(context.Background()))
 		fd.Reap()
 		fd.Close()
+		p.tie.close()
 		group.remove()
 		if e := g.dir.unlink(runFileName, 0); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
@@ -106,7 +107,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	if err := p.group.add(pid); err != nil {
 		return err
 	}
-	err = files.send(ctx, o)
+	p.tie, err = files.send(ctx, o)
 	crashpoint.Here(crashpoint.StartReleased)
 	return err
 }
@@ -122,8 +123,9 @@ func (d *Driver) rlimit(s spec) uint64 {
 
 // launchFiles are the descriptors of one launch, for parent and child.
 type launchFiles struct {
-	log, data, orders, ready *os.File // the parent's
-	childOrders, childReady  *os.File // the child's
+	log, data, orders       *os.File // the parent's; so is ready
+	ready                   *net.UnixConn
+	childOrders, childReady *os.File // the child's
 }
 
 func openLaunchFiles(g *guest, a account) (_ *launchFiles, err error) {
@@ -149,17 +151,20 @@ func openLaunchFiles(g *guest, a account) (_ *launchFiles, err error) {
 	if f.childOrders, f.orders, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if f.ready, f.childReady, err = os.Pipe(); err != nil {
+	if f.ready, f.childReady, err = readyPair(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
 func (f *launchFiles) close() {
-	for _, file := range []*os.File{f.log, f.data, f.orders, f.ready, f.childOrders, f.childReady} {
+	for _, file := range []*os.File{f.log, f.data, f.orders, f.childOrders, f.childReady} {
 		if file != nil {
 			_ = file.Close() // it has no buffered data
 		}
+	}
+	if f.ready != nil {
+		_ = f.ready.Close()
 	}
 }
 
@@ -208,33 +213,31 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, er
 }
 
 // send gives the child its orders and waits until the child has executed the command. Then the
-// child's end of the ready pipe closes without data.
-func (f *launchFiles) send(ctx context.Context, o orders) error {
+// child's end of the ready socket closes, and nothing but the tie has come.
+func (f *launchFiles) send(ctx context.Context, o orders) (*tie, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
-		return fmt.Errorf("orders: %w", err)
+		return nil, fmt.Errorf("orders: %w", err)
 	}
 	if _, err := f.orders.Write(b); err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.orders.Close(); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, launchWait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = f.ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	said, err := io.ReadAll(io.LimitReader(f.ready, 4096))
+	said, t, err := readReady(f.ready)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if err != nil {
-		return err
+	if err == nil && said != "" {
+		t.close()
+		return nil, errors.New(said)
 	}
-	if len(said) > 0 {
-		return errors.New(strings.TrimSpace(string(said)))
-	}
-	return nil
+	return t, err
 }
 
 // Command is an entry of the operator's local.commands.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/proc"
@@ -21,6 +22,7 @@ type lostGuest struct {
 	inc   op.Incarnation
 	uid   uint32 // as in process
 	group cgroup
+	tie   *tie
 	run   *runFile // nil if it cannot be read
 	verdict
 }
@@ -62,6 +64,13 @@ func (l *lostGuests) remove(inc op.Incarnation) {
 	delete(l.byInc, inc)
 }
 
+// close lets go of the guests' ties. No other method may run.
+func (l *lostGuests) close() {
+	for _, g := range l.byInc {
+		g.tie.close()
+	}
+}
+
 // endLost kills what ended runs left, with one look at all processes. It remembers the guests of
 // which nothing proves that no process is left. Their run files stay, so that the next New tries
 // them, too.
@@ -76,6 +85,7 @@ func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
 			continue
 		}
 		d.lost.remove(l.inc)
+		l.tie.close()
 		if err := d.dropRunFile(l); err != nil {
 			d.cfg.Logger.Warn("run file kept; it is of no process", "guest", l.name, "err", err)
 		}
@@ -165,7 +175,7 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 			found[l.inc] = verdict{err: err}
 			continue
 		}
-		found[l.inc] = d.judge(l, empty[l.inc])
+		found[l.inc] = d.judge(ctx, l, empty[l.inc])
 	}
 	return found
 }
@@ -173,23 +183,26 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 // judge says what proves that no process of an ended run is left. Processes can leave neither
 // the cgroup nor the uid of their guest. The daemon's own user could take them out of the
 // cgroup, so for that user only Landlock keeps them in.
-func (d *Driver) judge(l lostGuest, empty bool) verdict {
+func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
 	if l.run == nil || l.run.UID == nil {
 		return verdict{doubt: "nothing says as which user it ran"}
 	}
 	uid, own := *l.run.UID, uint32(os.Geteuid())
-	if empty && l.run.Group && (uid != own || l.run.Confined) {
-		return verdict{}
-	}
 	switch {
-	case uid == own:
-		return verdict{doubt: "it ran as the daemon's own user, without a cgroup"}
-	case uid == l.uid:
+	case empty && l.run.Group && (uid != own || l.run.Confined):
+		return verdict{}
+	case l.uid != 0 && uid == l.uid:
 		return verdict{} // endUID proved it
+	case uid != own:
+		if none, err := proc.NoneOf(uid); none || err != nil {
+			return verdict{err: err}
+		}
 	}
-	none, err := proc.NoneOf(uid)
-	if none || err != nil {
-		return verdict{err: err}
+	if l.tie != nil {
+		return verdict{err: d.hunt(ctx, l)}
+	}
+	if uid == own {
+		return verdict{doubt: "it ran as the daemon's own user, without a cgroup"}
 	}
 	for _, a := range d.accounts {
 		if a.Switch && a.UID == uid {
@@ -197,4 +210,22 @@ func (d *Driver) judge(l lostGuest, empty bool) verdict {
 		}
 	}
 	return verdict{err: fmt.Errorf("processes have the uid %d, as which it ran", uid)}
+}
+
+// huntPause is how long a hunt waits between two looks, so that what it killed can end.
+const huntPause = 10 * time.Millisecond
+
+// hunt kills the marked processes of a run until its tie is cut, or ctx ends. It may never catch
+// a process that forks without pause. Then it fails, and the tie still tells the truth.
+func (d *Driver) hunt(ctx context.Context, l lostGuest) error {
+	mark := markOf(l.inc)
+	want := sought{marks: map[string]bool{mark: true}, uids: d.uidsOf(l.run)}
+	for {
+		if cut, err := l.tie.cut(huntPause); cut || err != nil {
+			return err
+		}
+		if left, _ := d.killMarked(ctx, want); left[mark] != nil {
+			return fmt.Errorf("the kernel says that some are left, which no look finds: %w", left[mark])
+		}
+	}
 }

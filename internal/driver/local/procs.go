@@ -29,6 +29,7 @@ type process struct {
 	uid    uint32 // the uid that only this guest has, 0 if it has none
 	run    runFile
 	group  cgroup
+	tie    *tie          // nil if the kernel gave none, or another daemon has it
 	done   chan struct{} // closed when the process and its descendants are gone
 }
 
@@ -75,7 +76,7 @@ func (d *Driver) endRest(p *process) {
 	if err != nil && !errors.Is(err, unix.EINVAL) { // before Linux 6.9 the others must be enough
 		d.cfg.Logger.Warn("process group left behind", "guest", p.target.Name, "err", err)
 	}
-	d.endLost(context.Background(), []lostGuest{{name: p.target.Name, inc: p.inc, uid: p.uid, group: p.group, run: &p.run}})
+	d.endLost(context.Background(), []lostGuest{{name: p.target.Name, inc: p.inc, uid: p.uid, group: p.group, tie: p.tie, run: &p.run}})
 }
 
 // killMarked kills every process that carries one of the marks. It waits for their end. It looks

@@ -258,7 +258,7 @@ func execGuest() error {
 		return err
 	}
 	if o.Seccomp {
-		if err := seccomp.Install(seccomp.Guest(o.Landlock)); err != nil {
+		if err := tied(seccomp.Guest(o.Landlock)); err != nil {
 			return err
 		}
 	}

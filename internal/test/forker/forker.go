@@ -23,6 +23,7 @@ const (
 	aliveFile = "forker-alive" // locked as long as one of its processes lives
 	upFile    = "forker-up"    // it forks
 	overFile  = "forker-over"  // its time is over
+	endFile   = "forker-end"   // if there, it ends
 )
 
 // chains is how many processes a forker has at any moment.
@@ -59,6 +60,9 @@ func Up(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, upFile))
 	return err == nil
 }
+
+// End ends the forker in this directory.
+func End(dir string) error { return os.WriteFile(filepath.Join(dir, endFile), nil, 0o644) }
 
 // Alive reports whether a process of the forker in this directory lives. Each of its processes has inherited a lock that the
 // kernel takes back only with the last of them. It is an error if the forker's own time is over, or if none began.
@@ -102,7 +106,7 @@ func begin(stay bool) error {
 			ignore(sig)
 		}
 	}
-	over := must(unix.BytePtrFromString(overFile))
+	over, stop := must(unix.BytePtrFromString(overFile)), must(unix.BytePtrFromString(endFile))
 	if _, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&now)), 0); errno != 0 {
 		return errno
 	}
@@ -113,7 +117,7 @@ func begin(stay bool) error {
 			return errno
 		}
 		if pid == 0 {
-			chain(end, over)
+			chain(end, over, stop)
 		}
 	}
 	if err := os.WriteFile(upFile, nil, 0o666); err != nil {
@@ -148,11 +152,15 @@ var now unix.Timespec
 //
 //go:norace
 //go:nosplit
-func chain(end int64, over *byte) {
+func chain(end int64, over, stop *byte) {
+	const here = ^uintptr(99) // AT_FDCWD
 	for {
+		_, _, errno := unix.RawSyscall(unix.SYS_FACCESSAT, here, uintptr(unsafe.Pointer(stop)), 0)
+		if errno == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&now)), 0)
 		if now.Sec >= end {
-			const here = ^uintptr(99) // AT_FDCWD
 			_, _, _ = unix.RawSyscall6(unix.SYS_OPENAT, here, uintptr(unsafe.Pointer(over)), unix.O_CREAT, 0o666, 0, 0)
 			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 		}
