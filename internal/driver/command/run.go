@@ -21,7 +21,7 @@ import (
 
 // Bounds on waiting for events that should come at once.
 const (
-	killWait  = 10 * time.Second // for a warden that has killed everything
+	killWait  = 10 * time.Second // for a warden that kills everything
 	drainWait = 2 * time.Second  // for the end of the output, when no process is left that writes
 	maxReport = 64 << 10         // bytes
 )
@@ -69,8 +69,8 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 	reported := make(chan report, 1)
 	go func() { reported <- readReport(p.report) }()
 	err = p.send(ordersOf(j, d.cfg.Grace))
-	e := d.await(ctx, j, p, warden, reported)
-	_ = warden.Wait() // it has reported all that it had to say
+	e := d.await(ctx, j, p, reported)
+	go func() { _ = warden.Wait() }() // it has reported all that it had to say, or it goes on killing what is left
 	defer time.AfterFunc(drainWait, func() { _ = p.output.SetReadDeadline(time.Unix(1, 0)) }).Stop()
 	<-drained
 	if e.printed = printed; err != nil && e.err == nil {
@@ -80,7 +80,7 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 }
 
 // await waits for the warden's report. If the program takes too long, the warden must end it.
-func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, reported <-chan report) ending {
+func (d *Driver) await(ctx context.Context, j job, p *pipes, reported <-chan report) ending {
 	timer := time.NewTimer(j.timeout)
 	defer timer.Stop()
 	cut := ""
@@ -101,8 +101,7 @@ func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, r
 			return e
 		}
 	case <-last.C:
-		cut += ", and it is not known to be gone"
-		_ = warden.Process.Kill()
+		cut += ", and it is not known to be gone" // only the warden could tell, so it stays
 	}
 	return ending{cut: cut}
 }

@@ -3,12 +3,13 @@ package command
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -184,7 +185,9 @@ func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
 	go func() {
 		var status syscall.WaitStatus
 		for {
-			if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			// The others lost their parent and came to the warden.
+			one, err := syscall.Wait4(-1, &status, 0, nil)
+			if one == pid || err != nil && err != syscall.EINTR {
 				break
 			}
 		}
@@ -209,39 +212,81 @@ func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
 }
 
 // endRest kills every process that the child left. All that lost their parent became the
-// warden's children.
+// warden's children, so the kernel proves their end: there is no child left to wait for. It never
+// gives up, because nothing else knows these processes. One that forks without pause can escape a
+// kill many times, so endRest looks again at once.
 func endRest() {
+	killed := map[int]bool{}
 	for {
+		fresh := false
 		for _, pid := range children() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			if !killed[pid] {
+				killed[pid], fresh = true, true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
 		}
-		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
-			return // there are no children
+		how := syscall.WNOHANG
+		if !fresh {
+			how = 0 // all that it knows are on their way out
+		}
+		for {
+			pid, err := syscall.Wait4(-1, nil, how, nil)
+			if err == syscall.EINTR {
+				continue
+			}
+			if err != nil {
+				return // there are no children
+			}
+			if pid == 0 {
+				break
+			}
+			delete(killed, pid)
+			how = syscall.WNOHANG
 		}
 	}
 }
 
-// children lists the warden's own children, also the dead ones.
+// children lists the warden's own children, also the dead ones. The kernel has a list for each
+// thread (proc_pid_children(5)). If it has none, every process is asked for its parent.
 func children() []int {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		return childrenByParent()
+	}
+	var out []int
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread ended, and another one has its children
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out
+}
+
+func childrenByParent() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
 	var out []int
-	for {
-		names, err := dir.Readdirnames(512)
-		for _, name := range names {
-			pid, atoiErr := strconv.Atoi(name)
-			if atoiErr != nil {
-				continue
-			}
-			if p, err := proc.ReadStat(pid); err == nil && p.Parent == os.Getpid() {
-				out = append(out, pid)
-			}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
 		}
-		if err == io.EOF || err != nil {
-			return out
+		if p, err := proc.ReadStat(pid); err == nil && p.Parent == os.Getpid() {
+			out = append(out, pid)
 		}
 	}
+	return out
 }
