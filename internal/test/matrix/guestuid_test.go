@@ -14,6 +14,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/driver/local"
 	"gated/internal/host/server"
+	"gated/internal/test/forker"
 	"gated/internal/test/must"
 )
 
@@ -63,6 +64,22 @@ var guestUIDRows = []attack{
 			w.allow.finale = []string{"web"}
 			return w.waits(w.submit(hub, ask("guest.destroy", "web")))
 		}},
+	{id: "U04d", what: "a guest's program leaves its session, ignores SIGTERM and forks from parent to child without pause, to outlive a stop and " +
+		"reach what is put into the guest later", want: refusal.PendingSignature, run: func(w *world) error {
+		needRootIn(w)
+		w.makeGuest("web", "command", "forks")
+		w.arm()
+		w.allow.trash, w.allow.tree = true, []string{"web"}
+		w.do("guest.start", "web")
+		data := w.path("web", "data")
+		defer func() { _ = forker.End(data) }() // a row that fails leaves nothing
+		require.Eventually(w.t, func() bool { return forker.Up(data) }, time.Minute, time.Millisecond)
+		w.do("guest.stop", "web")
+		require.False(w.t, must.Get(forker.Alive(data))(w.t), "the stop succeeded, and a process of the guest lives")
+		w.unchanged()
+		w.allow.finale = []string{"web"}
+		return w.waits(w.submit(hub, ask("guest.destroy", "web")))
+	}},
 }
 
 func needRootIn(w *world) {

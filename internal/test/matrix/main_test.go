@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/agents/agent"
 	"gated/internal/host/daemon"
+	"gated/internal/test/forker"
 )
 
 // scratchDir is for what all cases share: keys and the programs under test.
@@ -16,6 +17,7 @@ var scratchDir string
 func TestMain(m *testing.M) {
 	agent.MaybeOrphan()
 	daemon.MaybeExecGuest()
+	forker.MaybeFork()
 	if len(os.Args) > 1 && os.Args[1] == escapeArg {
 		os.Exit(attackGate(os.Args[2:]))
 	}

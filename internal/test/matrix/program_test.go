@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/driver/local"
+	"gated/internal/test/forker"
 	"gated/internal/test/must"
 )
 
@@ -25,7 +26,9 @@ func hostile() string { return filepath.Join(scratchDir, "hostile") }
 func makeProgram() error {
 	commands["program"] = local.Command{Argv: []string{program()}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
 	commands["hostile"] = local.Command{Argv: []string{hostile()}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
-	return errors.Join(os.WriteFile(program(), []byte(harmless), 0o755), os.WriteFile(hostile(), []byte(harmless), 0o755))
+	forks, err := forker.Program(scratchDir)
+	commands["forks"] = local.Command{Argv: forker.Command(forks, true)}
+	return errors.Join(err, os.WriteFile(program(), []byte(harmless), 0o755), os.WriteFile(hostile(), []byte(harmless), 0o755))
 }
 
 var programRows = []attack{

@@ -76,7 +76,7 @@ var (
 
 func matrixPolicy() policy.Policy {
 	p := policy.Default()
-	p.Commands = []string{"idle", "deaf", "program", "hostile"}
+	p.Commands = []string{"idle", "deaf", "program", "hostile", "forks"}
 	return p
 }
 
