@@ -90,7 +90,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 		return err
 	}
 	p.run = runFile{PID: pid, Ticks: now.Start, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
-		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid()), Group: p.group != ""}
+		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid())}
 	if g.Memory > 0 {
 		p.run.Memory = byRlimits
 	}
@@ -100,6 +100,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	if d.cgroups.cpu {
 		p.run.CPUs = byCgroup
 	}
+	p.run.Group = p.group != "" && !p.run.grouped()
 	if err := p.run.write(g.dir); err != nil {
 		return err
 	}

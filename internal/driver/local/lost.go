@@ -189,7 +189,7 @@ func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
 	}
 	uid, own := *l.run.UID, uint32(os.Geteuid())
 	switch {
-	case empty && l.run.Group && (uid != own || l.run.Confined):
+	case empty && l.run.grouped() && (uid != own || l.run.Confined):
 		return verdict{}
 	case l.uid != 0 && uid == l.uid:
 		return verdict{} // endUID proved it

@@ -163,8 +163,14 @@ type runFile struct {
 	Memory    string    `json:"memory"`   // what limits it: "cgroup", "rlimits" or "none"
 	CPUs      string    `json:"cpus"`     // "cgroup" or "none"
 	UID       *uint32   `json:"uid"`      // the process' uid; nil in a file of an older gated
-	Group     bool      `json:"group"`    // whether it was put into a cgroup of its guest; false in a file of an older gated
+
+	// Group says that it was put into a cgroup that limits nothing. An older gated refuses a file
+	// with this member and ends the guest, so it is there only if the limits do not tell.
+	Group bool `json:"group,omitzero"`
 }
+
+// grouped reports whether the process was put into a cgroup of its guest.
+func (r runFile) grouped() bool { return r.Group || r.Memory == byCgroup || r.CPUs == byCgroup }
 
 func (r runFile) write(d *dir) error {
 	b, err := json.Marshal(r)
