@@ -256,3 +256,21 @@ func TestAStopWithoutProofSaysSo(t *testing.T) {
 	w.do("stop", "web")
 	require.Equal(t, "none", factOf(w.observe("web"), "process"))
 }
+
+// TestAStepThatIsPreparedEndsNothing: a destroy, wipe or restore asks for processes of an earlier
+// run before its permit is used. What runs now goes on if the permit is refused.
+func TestAStepThatIsPreparedEndsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web", "command", "family", "state", "running")
+	w.waitUp("web")
+	w.do("snapshot", "web", "snapshot", "s")
+	child, stray := w.pidIn("web", dataDir, "child"), w.pidIn("web", dataDir, "stray")
+	for verb, kv := range map[string][]any{"destroy": nil, "wipe": nil, "restore": {"snapshot", "s"}, "stop": nil, "restart": nil, "start": nil} {
+		p := &fakePermit{step: w.step(verb, "web", kv...), refuse: refusal.New(refusal.NotAllowed, "no")}
+		require.ErrorIs(t, w.d.did(w.ctx, p), refusal.NotAllowed, verb)
+		require.Equal(t, Running, w.observe("web").Running, verb)
+		for _, pid := range []int{w.process("web").run.PID, child, stray} {
+			require.True(t, exists(pid) && !zombie(pid), "%s ended process %d", verb, pid)
+		}
+	}
+}

@@ -111,6 +111,9 @@ func (d *Driver) dropRunFile(l lostGuest) error {
 // or loses something. A guest with a uid of its own is asked for each time, because the kernel
 // answers at once.
 func (d *Driver) settle(ctx context.Context, g *guest) error {
+	if d.procs.get(g.incarnation()) != nil {
+		return nil // what runs now is no rest of an earlier run, and its stop is to come
+	}
 	l, ok := d.lost.get(g.incarnation())
 	if !ok {
 		if uid := d.uids.of(g.UUID); uid != 0 {
