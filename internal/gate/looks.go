@@ -366,3 +366,10 @@ func (g *Gate) countSnapshot(tx *store.Tx, s op.Step) error {
 	}
 	return journal.AddSnapshot(tx, s.Target, s.Params.Str("snapshot"), who[0].Payer(), s.ID.Job)
 }
+
+// Incarnations returns every incarnation with a prefix that this gate made, or that a step was for. A back end that numbers its
+// guests asks, so that it gives no number to a second guest.
+func (g *Gate) Incarnations(ctx context.Context, prefix string) (all []op.Incarnation, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { all, err = journal.Incarnations(tx, prefix); return err })
+	return all, err
+}

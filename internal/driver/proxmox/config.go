@@ -41,6 +41,10 @@ type Config struct {
 	// Held is asked before each request that changes something: a step may take several, and this daemon may have lost its
 	// part in between. Its error ends the request, which is not sent. Nil always sends.
 	Held func() error
+
+	// Recorded returns every incarnation with a prefix that the gate's journal knows. Their numbers are not given to new guests.
+	// Nil: the journal knows none.
+	Recorded func(ctx context.Context, prefix string) ([]op.Incarnation, error)
 }
 
 // Template has the properties of a new guest. Only one of Clone, OSTemplate and Disk may be

@@ -280,66 +280,6 @@ func (d *Driver) byID(ctx context.Context, vmid int64) (*guest, error) {
 	return nil, refusal.New(refusal.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
 }
 
-// triedIDs is how many vmids the driver asks for before it says that none is free.
-const triedIDs = 64
-
-// vmid reserves a free vmid of the range: the next one after the last that was used. So a
-// number that was just given up is not used again at once. end releases the vmid for other
-// steps of this process.
-func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end func(), err error) {
-	if err := d.sees(ctx); err != nil {
-		return 0, nil, err
-	}
-	if err := d.unfinished(ctx, node); err != nil {
-		return 0, nil, err
-	}
-	rows, err := d.rows(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	used := map[int64]bool{}
-	for _, r := range rows {
-		used[r.vmid] = true
-	}
-	for range triedIDs {
-		vmid = d.reserve(used)
-		if vmid == 0 {
-			break
-		}
-		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
-		// The list only has guests that the token can see. This request asks about all others.
-		_, err := d.api.send(ctx, http.MethodGet, "/cluster/nextid", values{"vmid": fmt.Sprint(vmid)})
-		if err == nil {
-			d.mu.Lock()
-			d.recent[name] = vmid
-			d.mu.Unlock()
-			return vmid, end, nil
-		}
-		end()
-		if !isAnswered(err, http.StatusBadRequest) && !strings.Contains(err.Error(), "already exists") {
-			return 0, nil, unreachable(err)
-		}
-		used[vmid] = true
-	}
-	return 0, nil, refusal.New(refusal.OverLimit, "there is no free vmid from %d to %d", d.cfg.First, d.cfg.Last).
-		WithHint("make proxmox.vmids in gated.yaml larger")
-}
-
-// reserve reserves the next vmid that is not used. It returns 0 if there is none.
-func (d *Driver) reserve(used map[int64]bool) int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	span := d.cfg.Last - d.cfg.First + 1
-	for i := range min(span, int64(len(used)+len(d.taken)+1)) {
-		vmid := d.cfg.First + (d.next-d.cfg.First+i)%span
-		if !used[vmid] && !d.taken[vmid] {
-			d.taken[vmid], d.next = true, vmid+1
-			return vmid
-		}
-	}
-	return 0
-}
-
 // makers are the types of tasks that make guests.
 var makers = map[string]bool{"qmcreate": true, "vzcreate": true, "qmclone": true, "vzclone": true}
 

@@ -94,7 +94,7 @@ func TestACreateIsNotMadeTwice(t *testing.T) {
 	require.Eventually(t, func() bool { return w.Execute(other.ID) == nil }, time.Minute, time.Millisecond)
 }
 
-// vmids are used in turn, within their range, and not again at once.
+// vmids are used in turn, within their range, and not again.
 func TestNumbersOfNewGuests(t *testing.T) {
 	w := newWorld(t, "qemu")
 	cfg := pveworld.Config(t, w.Cluster, "qemu")
@@ -104,7 +104,6 @@ func TestNumbersOfNewGuests(t *testing.T) {
 	require.Equal(t, 200, w.ours("a"))
 	w.Done(drivertest.Hub, guestAsk("destroy", "a"))
 	require.Equal(t, 202, w.ours("b"), "not the number that was just given up")
-	require.Equal(t, 200, w.ours("c"))
 	s := w.Ask(drivertest.Hub, guestAsk("create", "d"))
 	require.ErrorIs(t, w.Execute(s.ID), refusal.OverLimit)
 	for name, code := range map[string]refusal.Code{"a_b": refusal.BadParams, "a.": refusal.BadParams} {
@@ -133,15 +132,16 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// A vmid that is used again belongs to another guest. What the gate makes under it after a
-// restart is scratch as usual, and shares no id of storage with the guest before.
+// A vmid that is used again belongs to another guest. What the gate makes under it is scratch as usual, and shares no id of
+// storage with the guest before. The journal of the gate that made the first guest is lost here: otherwise the gate gives no
+// number again.
 func TestANumberThatIsUsedAgain(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
 		w.Done(drivertest.Builder, guestAsk("create", "first", "scratch", true))
 		vmid, first := w.VMID("first"), w.Look("first")
 		w.Done(drivertest.Builder, guestAsk("destroy", "first"))
-		w.use(pveworld.Config(t, w.Cluster, kind)) // as after a restart
+		w.use(pveworld.Config(t, w.Cluster, kind)) // without Recorded
 		w.Done(drivertest.Builder, guestAsk("create", "second", "scratch", true))
 		require.Equal(t, vmid, w.VMID("second"))
 		for _, id := range w.Look("second").Storage {

@@ -31,13 +31,14 @@ type Driver struct {
 	kept  keptDisks
 	known known
 
-	mu     sync.Mutex
-	taken  map[int64]bool   // vmids that steps are using for new guests
-	recent map[string]int64 // vmids of guests that this process made, by name
-	next   int64            // where the search for a free vmid begins
-	making map[string]bool  // tasks of this process that make guests
-	owing  map[string]owed  // by task: what the driver does when the task has ended
-	whole  bool             // no earlier step left a flag off
+	mu        sync.Mutex
+	taken     map[int64]bool   // vmids that steps are using for new guests
+	recent    map[string]int64 // vmids of guests that this process made, by name
+	next      int64            // where the search for a free vmid begins
+	journaled bool             // the journal's vmids are known
+	making    map[string]bool  // tasks of this process that make guests
+	owing     map[string]owed  // by task: what the driver does when the task has ended
+	whole     bool             // no earlier step left a flag off
 
 	working working // guests that a step is changing
 }
@@ -54,7 +55,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
+	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}, given: map[int64]bool{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
 		making: map[string]bool{}, owing: map[string]owed{}}
 	for _, spec := range op.Catalogue() {
 		if p, ok := preparers[spec.Name]; ok && p != nil && (cfg.BackupStorage != "" || !strings.Contains(spec.Name, "backup")) {
@@ -255,11 +256,12 @@ func (d *Driver) templates(ctx context.Context) []driver.Finding {
 		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: refusal.As(err).Detail}}
 	}
 	kinds, odd, free := map[int64]string{}, 0, d.cfg.Last-d.cfg.First+1
+	if err := d.readJournal(ctx); err != nil {
+		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: refusal.As(err).Detail}}
+	}
+	free -= d.known.count(d.cfg.First, d.cfg.Last)
 	for _, r := range rows {
 		kinds[r.vmid] = r.kind
-		if r.vmid >= d.cfg.First && r.vmid <= d.cfg.Last {
-			free--
-		}
 		if !r.template && op.CheckName(r.name) != nil {
 			odd++
 		}
@@ -270,7 +272,7 @@ func (d *Driver) templates(ctx context.Context) []driver.Finding {
 			Detail: fmt.Sprintf("%d of the guests have names that are none of a target; the gate does not have them", odd)})
 	}
 	if free <= 0 {
-		out = append(out, driver.Finding{What: "vmids", State: driver.Bad, Detail: "every number of the range is taken", Hint: "make proxmox.vmids larger"})
+		out = append(out, driver.Finding{What: "vmids", State: driver.Bad, Detail: "each number of the range has a guest or had one", Hint: "make proxmox.vmids larger: a number is not given a second time"})
 	}
 	names := make([]string, 0, len(d.cfg.Templates))
 	for name := range d.cfg.Templates {

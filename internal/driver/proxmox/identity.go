@@ -23,7 +23,7 @@ func (g *guest) incarnation() op.Incarnation {
 		lines = append(lines, "birth", g.birth())
 	}
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
-	return op.Incarnation(fmt.Sprintf("pve:%d:%s", g.vmid, hex.EncodeToString(sum[:20])))
+	return op.Incarnation(fmt.Sprintf(prefix+"%d:%s", g.vmid, hex.EncodeToString(sum[:20])))
 }
 
 // volumes are the ids of all volumes with data, sorted. They include detached disks, so a

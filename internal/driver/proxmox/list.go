@@ -157,18 +157,18 @@ func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
 	})
 }
 
-// sideBySide calls do for each row, for at most lookers rows at the same time.
-func sideBySide(rows []row, do func(i int, r row)) {
+// sideBySide calls do for each of all, for at most lookers at the same time.
+func sideBySide[T any](all []T, do func(i int, one T)) {
 	var wg sync.WaitGroup
 	work := make(chan int)
-	for range min(lookers, len(rows)) {
+	for range min(lookers, len(all)) {
 		wg.Go(func() {
 			for i := range work {
-				do(i, rows[i])
+				do(i, all[i])
 			}
 		})
 	}
-	for i := range rows {
+	for i := range all {
 		work <- i
 	}
 	close(work)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	stdpath "path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,19 +19,46 @@ import (
 // But its vmid is taken, and the driver can ask for each vmid if it is taken.
 
 // known remembers the last name of each guest that the driver saw, by vmid, until the vmid is
-// free.
+// free. Beside that, it remembers each vmid that a guest had.
 type known struct {
 	mu    sync.Mutex
 	names map[int64]string
+	given map[int64]bool
 }
 
 func (k *known) keep(vmid int64, name string) {
+	k.had(vmid)
 	if name == "" {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.names[vmid] = name
+}
+
+// had remembers that a vmid is not for new guests.
+func (k *known) had(vmid int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.given[vmid] = true
+}
+
+func (k *known) isHad(vmid int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.given[vmid]
+}
+
+// count is how many vmids of a range are not for new guests.
+func (k *known) count(first, last int64) (n int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for vmid := range k.given {
+		if vmid >= first && vmid <= last {
+			n++
+		}
+	}
+	return n
 }
 
 // name returns the name under which a guest was last seen, or "".
@@ -146,17 +172,6 @@ func (d *Driver) lingers(ctx context.Context, l op.Look, g *guest) (string, erro
 		return "", unseen(vmid)
 	}
 	return fmt.Sprintf("the guest %d is still there, under another name", vmid), nil
-}
-
-// numberIn returns the vmid of an incarnation, "pve:500:…", or 0.
-func numberIn(i op.Incarnation) int64 {
-	rest, ours := strings.CutPrefix(string(i), "pve:")
-	number, _, _ := strings.Cut(rest, ":")
-	vmid, err := strconv.ParseInt(number, 10, 64)
-	if !ours || err != nil {
-		return 0
-	}
-	return vmid
 }
 
 // These keys give a guest a directory or a device of its node. usb and serial can also name a

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -110,19 +109,10 @@ func (d *Driver) takenBy(ctx context.Context, l op.Look, g *guest) ([]string, er
 	return all, nil
 }
 
-var (
-	numbered  = pattern(`(?:^|[/:])(?:vm|base|subvol|basevol)-([0-9]+)-[^/:]*$`)
-	directory = pattern(`(?:^|[/:])([0-9]+)/[^/:]*$`)
-)
-
-// foreign reports whether a volume belongs to another guest's number, so that a destroy of this one leaves it. On a storage
-// of directories the directory says whose it is, and elsewhere the volume's name.
+// foreign reports whether a volume belongs to another guest's number, so that a destroy of this one leaves it.
 func (g *guest) foreign(volume string) bool {
-	m := directory().FindStringSubmatch(volume)
-	if m == nil {
-		m = numbered().FindStringSubmatch(volume)
-	}
-	return m != nil && m[1] != strconv.FormatInt(g.vmid, 10)
+	vmid := numberOfVolume(volume)
+	return vmid != 0 && vmid != g.vmid
 }
 
 // usersOf returns the other guests that have one of the volumes: attached, unused, in a snapshot, waiting for the next

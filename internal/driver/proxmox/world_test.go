@@ -21,16 +21,19 @@ import (
 type world struct {
 	*drivertest.Gate
 	*pvetest.Cluster
-	w drivertest.World
-	d *proxmox.Driver
-	t *testing.T
+	w    drivertest.World
+	d    *proxmox.Driver
+	t    *testing.T
+	what string // "qemu" or "lxc"
 }
+
+func (w *world) kind() string { return w.what }
 
 func newWorld(t *testing.T, kind string, nodes ...string) *world {
 	t.Helper()
 	c := pvetest.New(t, nodes...)
 	w := pveworld.Over(t, c, kind)
-	return &world{Gate: drivertest.NewGate(t, w), Cluster: c, w: w, d: w.Driver.(*proxmox.Driver), t: t}
+	return &world{Gate: drivertest.NewGate(t, w), Cluster: c, w: w, d: w.Driver.(*proxmox.Driver), t: t, what: kind}
 }
 
 func guestAsk(verb, name string, kv ...any) op.Ask {

@@ -146,7 +146,7 @@ func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, er
 	}
 	p, err := proxmox.New(proxmox.Config{URL: c.URL, TokenFile: c.TokenFile, Fingerprint: c.Fingerprint, CAFile: c.CAFile, Node: c.Node,
 		Pool: c.Pool, Storage: c.Storage, BackupStorage: c.BackupStorage, First: c.First, Last: c.Last, StopGrace: c.StopGrace,
-		Timeout: c.Timeout, Templates: templates, Held: d.member.held()})
+		Timeout: c.Timeout, Templates: templates, Held: d.member.held(), Recorded: d.recorded})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,6 +172,11 @@ func (d *daemon) localConfig() local.Config {
 // wanted reports whether an open step is to bring a destroyed guest back.
 func (d *daemon) wanted(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
 	return d.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
+}
+
+// recorded returns the incarnations with a prefix that the journal knows.
+func (d *daemon) recorded(ctx context.Context, prefix string) ([]op.Incarnation, error) {
+	return d.gate.Incarnations(ctx, prefix)
 }
 
 // countGuests says how many guests there are. Where others than local have some,

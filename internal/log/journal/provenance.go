@@ -66,6 +66,26 @@ func MadeWith(tx *store.Tx, birth string) (inc op.Incarnation, err error) {
 	return inc, err
 }
 
+// Incarnations returns every incarnation with a prefix that this gate made, or that a step was for. It reads every step,
+// because an index of what a step is for would cost each decision a page at a random place.
+func Incarnations(tx *store.Tx, prefix string) ([]op.Incarnation, error) {
+	rows, err := tx.Query(`SELECT incarnation FROM incarnations WHERE substr(incarnation, 1, ?) = ?
+		UNION SELECT incarnation FROM steps WHERE substr(incarnation, 1, ?) = ?`, len(prefix), prefix, len(prefix), prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Incarnation
+	for rows.Next() {
+		var inc op.Incarnation
+		if err := rows.Scan(&inc); err != nil {
+			return nil, err
+		}
+		out = append(out, inc)
+	}
+	return out, rows.Err()
+}
+
 // MayEnd returns the incarnations made after t that may still be destroyed unsigned
 // by their records.
 func MayEnd(tx *store.Tx, t time.Time) ([]op.Provenance, error) {

@@ -7,11 +7,15 @@ import (
 
 func (c *Cluster) storageRows() []any {
 	rows := []any{}
+	if !c.privileges["Datastore.Audit"] {
+		return rows
+	}
 	for _, n := range c.nodes {
+		status := map[bool]string{true: "unknown", false: "available"}[n.offline]
 		for _, name := range sortedKeys(c.storages) {
 			s := c.storages[name]
 			rows = append(rows, map[string]any{"id": "storage/" + n.name + "/" + name, "type": "storage",
-				"storage": name, "node": n.name, "status": "available", "plugintype": s.Type,
+				"storage": name, "node": n.name, "status": status, "plugintype": s.Type,
 				"content": s.Content, "shared": flagOf(s.Shared), "disk": 1 << 30, "maxdisk": 100 << 30})
 		}
 	}

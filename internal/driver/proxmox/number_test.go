@@ -1,0 +1,145 @@
+package proxmox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+)
+
+// restarts opens a new driver that the gate's journal answers, as a daemon does at its start.
+func (w *world) restarts(kind string, change ...func(*proxmox.Config)) {
+	w.t.Helper()
+	cfg := pveworld.Config(w.t, w.Cluster, kind)
+	cfg.Recorded = w.Gate.Incarnations
+	for _, c := range change {
+		c(&cfg)
+	}
+	w.use(cfg)
+}
+
+// backUpByHand makes a backup of a guest without the gate.
+func (w *world) backUpByHand(vmid int) {
+	w.Advance(60)
+	w.BackUp(vmid, "local")
+}
+
+// No new guest gets the number of a guest that is gone, whoever made that one and ended it, and also after a restart. With it,
+// the new guest would get the backups, the jobs and the permissions of that number.
+func TestANumberIsGivenOnce(t *testing.T) {
+	const first = 500
+	ends := map[string]func(*world){
+		"the gate made it and destroyed it": func(w *world) {
+			w.ours("old")
+			w.signed(guestAsk("destroy", "old"))
+		},
+		"the gate destroyed it": func(w *world) {
+			w.Make(pvetest.Spec{VMID: first, Kind: w.kind(), Name: "old"})
+			w.signed(guestAsk("destroy", "old"))
+		},
+		"the gate made it": func(w *world) {
+			w.ours("old")
+			w.Remove(first)
+		},
+		"a backup is left": func(w *world) {
+			w.Make(pvetest.Spec{VMID: first, Kind: w.kind(), Name: "old"})
+			w.BackUp(first, "local")
+			w.Remove(first)
+		},
+		"a backup is left on another storage": func(w *world) {
+			w.AddStorage(pvetest.Storage{Name: "far", Type: "pbs", Content: "backup", Shared: true})
+			w.AddVolume(pvetest.Volume{ID: "far:backup/vm/500/2026-01-01T00:00:00Z", Storage: "far", VMID: first, Content: "backup"})
+		},
+		"a disk is left": func(w *world) {
+			w.AddVolume(pvetest.Volume{ID: "dir:500/vm-500-disk-0.qcow2", Storage: "dir", VMID: first, Content: "images"})
+		},
+	}
+	either(t, func(t *testing.T, kind string) {
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, kind)
+				w.restarts(kind)
+				end(w)
+				require.False(t, w.Exists(first))
+				w.restarts(kind)
+				require.Equal(t, first+1, w.ours("new"))
+				require.Empty(t, w.Look("new").Backups)
+			})
+		}
+	})
+}
+
+// A storage that cannot be listed may have something of each number, so no guest is made until it can be.
+func TestNoNumberWithoutEveryStorage(t *testing.T) {
+	breaks := map[string]func(*world) func(){
+		"the list of storages": func(w *world) func() {
+			return w.Break(pvetest.Rule{Method: "GET", Path: "/cluster/resources", Skip: 2, Fault: pvetest.FailBefore}).Release
+		},
+		"a storage": func(w *world) func() {
+			return w.Break(pvetest.Rule{Method: "GET", Path: "/content", Skip: 1, Fault: pvetest.FailBefore, Reason: "storage 'dir' is not online"}).Release
+		},
+		"a node": func(w *world) func() {
+			w.SetOffline("pve2", true)
+			return func() { w.SetOffline("pve2", false) }
+		},
+	}
+	for name, breaks := range breaks {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "qemu", "pve1", "pve2")
+			s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+			mend := breaks(w)
+			require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable)
+			require.Equal(t, op.StatePlanned, w.Step(s.ID).State)
+			require.Zero(t, w.VMID("web"))
+			mend()
+			require.NoError(t, w.Execute(s.ID))
+			require.NotZero(t, w.VMID("web"))
+		})
+	}
+}
+
+// A storage that all nodes share is asked once, at a node that answers.
+func TestASharedStorageIsAskedAtANodeThatAnswers(t *testing.T) {
+	w := newWorld(t, "qemu", "pve0", "pve1")
+	for _, name := range []string{"local", "local-lvm", "dir"} {
+		w.AddStorage(pvetest.Storage{Name: name, Type: "rbd", Content: "images,rootdir,backup", Shared: true})
+	}
+	w.SetOffline("pve0", true)
+	require.Equal(t, 500, w.ours("web"))
+}
+
+// A range whose numbers were all given gives no more, and the doctor says so.
+func TestARangeThatIsUsedUp(t *testing.T) {
+	w := newWorld(t, "qemu")
+	small := func(c *proxmox.Config) { c.First, c.Last = 200, 201 }
+	w.restarts("qemu", small)
+	w.Done(drivertest.Builder, guestAsk("create", "a", "scratch", true))
+	w.Done(drivertest.Builder, guestAsk("destroy", "a"))
+	require.Equal(t, 201, w.ours("b"))
+	w.restarts("qemu", small)
+	s := w.Do(drivertest.Hub, guestAsk("create", "c"))
+	require.Equal(t, op.StateRefused, s.State)
+	require.Equal(t, refusal.OverLimit, s.Code)
+	require.Contains(t, s.Detail, "from 200 to 201")
+	require.Equal(t, driver.Bad, check(t, w.d)["vmids"].State)
+}
+
+// More dead numbers than one step asks for keep a create back, and the next try goes on after them.
+func TestManyNumbersWithBackups(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 1000, 2000 })
+	for vmid := 1000; vmid < 1300; vmid++ {
+		w.AddVolume(pvetest.Volume{ID: "local:backup/vzdump-qemu-" + num(vmid) + "-2026_01_01-00_00_00.vma", Storage: "local", VMID: vmid, Content: "backup"})
+	}
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+	require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable)
+	require.NoError(t, w.Execute(s.ID))
+	require.Equal(t, 1300, w.VMID("web"))
+}
