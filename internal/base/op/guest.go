@@ -371,7 +371,12 @@ func backupRows() []Spec {
 
 	del := guest("backup-delete", "delete a backup", backupParam)
 	del.Copy, del.Takes, del.Done = "backup", "a copy of a guest's data", "deleted a backup of"
-	del.Shows = func(s Step, o Observed) Evidence { return shows(!slices.Contains(o.Backups, s.Params.Str("backup"))) }
+	del.Shows = func(s Step, o Observed) Evidence {
+		if o.Backups == nil {
+			return ShowsNothing // they cannot be listed now
+		}
+		return shows(!slices.Contains(o.Backups, s.Params.Str("backup")))
+	}
 	del.Rules = takingRules(Rule{Name: "backup-delete", Class: Destructive, Why: say("it deletes a copy of data")})
 	return []Spec{take, restore, del}
 }

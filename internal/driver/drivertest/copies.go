@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
 
@@ -29,6 +30,21 @@ var copyCases = []spec{
 		name := c.Look(Victim).Backups[0]
 		for _, verb := range []string{"backup-restore", "backup-delete"} {
 			c.copyShown(c.ask(verb, Victim, "backup", name), verb == "backup-restore")
+		}
+	}},
+	{"the backups of a target that is gone are not its successor's", true, "", func(c *one) {
+		c.made()
+		c.has("backup")
+		c.Done(Hub, c.ask("backup", Victim, "rotate", true)) // with rotate, a retention counts it
+		name := c.Look(Victim).Backups[0]
+		c.w.Remake(Victim)
+		for range 2 {
+			require.NotContains(c.t, c.Look(Victim).Backups, name)
+			for _, verb := range []string{"backup-restore", "backup-delete"} {
+				must.Fail(c.Submit(Hub, c.ask(verb, Victim, "backup", name)))(c.t, refusal.UnknownTarget, verb)
+			}
+			must.Fail(c.Submit(Hub, c.ask("backup", Victim, "rotate", true)))(c.t, refusal.Conflict)
+			c.Use(c.w.Restart())
 		}
 	}},
 }

@@ -19,7 +19,14 @@ func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (act
 		return action{}, err
 	}
 	v := values{"vmid": fmt.Sprint(g.vmid), "storage": d.cfg.BackupStorage, "mode": "snapshot"}
+	own, others, err := d.backups(ctx, g)
+	if err != nil {
+		return action{}, err
+	}
 	if step.Params.Bool("rotate") {
+		if err := g.prunable(others); err != nil {
+			return action{}, err
+		}
 		v["remove"] = "1"
 		return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
 	}
@@ -27,19 +34,15 @@ func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (act
 	// program would count this backup, and prune one of its own for it. The retention neither
 	// counts nor prunes a protected backup.
 	v["remove"], v["protected"], v["notes-template"] = "0", "1", keptNotes
-	all, err := d.backups(ctx, g)
-	if err != nil {
-		return action{}, err
-	}
 	kept := 0
-	for _, b := range all {
+	for _, b := range slices.Concat(own, others) { // Proxmox VE counts by the number
 		if b.protected {
 			kept++
 		}
 	}
 	if kept >= maxKept {
 		return action{}, refusal.New(refusal.OverLimit,
-			"%s has %d protected backups, which no retention deletes, and may have %d", step.Target, kept, maxKept).
+			"the number of %s has %d protected backups, which no retention deletes, and may have %d", step.Target, kept, maxKept).
 			WithHint("have an operator sign guest.backup-delete of one, or guest.backup with rotate=true")
 	}
 	return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
@@ -66,11 +69,11 @@ func (d *Driver) archiveOf(ctx context.Context, step op.Step, g *guest) (backup,
 	if err := d.backsUp(); err != nil {
 		return backup{}, err
 	}
-	all, err := d.backups(ctx, g)
+	own, _, err := d.backups(ctx, g)
 	if err != nil {
 		return backup{}, err
 	}
-	b, ok := backupOf(all, step.Params.Str("backup"))
+	b, ok := backupOf(own, step.Params.Str("backup"))
 	if !ok {
 		return backup{}, refusal.New(refusal.UnknownTarget, "%s has no backup %s", step.Target, step.Params.Str("backup"))
 	}
@@ -153,13 +156,14 @@ type backup struct {
 	made      int64 // seconds since 1970
 	protected bool
 	notes     string // the first line of its notes
+	untold    bool   // nobody can tell whose it is
 }
 
 func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
 
-// backups lists a guest's backups on the configured storage, the newest first. If two would
+// archives lists the backups under a guest's number on the configured storage, the newest first. If two would
 // have the same name, it lists neither, because a step could mean either.
-func (d *Driver) backups(ctx context.Context, g *guest) ([]backup, error) {
+func (d *Driver) archives(ctx context.Context, g *guest) ([]backup, error) {
 	list, err := d.api.list(ctx, path("nodes", g.node, "storage", d.cfg.BackupStorage, "content"),
 		values{"content": "backup", "vmid": fmt.Sprint(g.vmid)})
 	if err != nil {

@@ -29,6 +29,7 @@ type Driver struct {
 	ops   []string
 	seen  lookedAt
 	kept  keptDisks
+	told  toldOf
 	known known
 
 	mu        sync.Mutex

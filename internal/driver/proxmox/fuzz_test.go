@@ -56,7 +56,7 @@ func FuzzAnswers(f *testing.F) {
 			require.Regexp(t, `^pve:100:[0-9a-f]{40}$`, string(g.incarnation()))
 			require.True(t, g.fingerprint("").Valid())
 			require.GreaterOrEqual(t, len(g.storage()), len(g.volumes()))
-			for _, fact := range facts("guest.destroy", g, nil) {
+			for _, fact := range facts("guest.destroy", g, nil, nil) {
 				require.NoError(t, op.CheckText("a fact", fact.Text))
 			}
 		}
@@ -116,6 +116,32 @@ func FuzzToken(f *testing.F) {
 		}
 		if pin, err := ParseFingerprint(s); err == nil {
 			require.Equal(t, pin, must.Get(ParseFingerprint(spelled(pin)))(t))
+		}
+	})
+}
+
+// A configuration in a backup never makes a guest that is another one than its identity says: what has neither a uuid, a birth nor a
+// network address is no guest's own, also not its own.
+func FuzzArchived(f *testing.F) {
+	f.Add("#gated%3A {\"birth\"%3A\"b\",\"labels\"%3A{},\"protected\"%3Afalse,\"vmid\"%3A100}\nname: web\nsmbios1: uuid=u1\nmeta: creation-qemu=9,ctime=7\n#qmdump#map:scsi0:drive-scsi0:local:raw:\n")
+	f.Add("net0: virtio=BC:24:11:00:00:01,bridge=vmbr0\nscsi0: local-lvm:vm-100-disk-0,size=1G\n[snap]\nname: old\n")
+	f.Add("lxc.mount: a\nlxc.mount: b\n#%zz\nname: a\nname: b\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, kind := range []string{qemu, lxc} {
+			g, err := parseArchived(row{vmid: 100, kind: kind}, text)
+			if err != nil {
+				require.ErrorIs(t, err, errUnread)
+				continue
+			}
+			s := g.self()
+			known := s.uuid != "" || s.birth != "" || len(s.hwaddrs) > 0
+			require.Equal(t, known, s.is(s))
+			other := s
+			other.uuid, other.birth, other.hwaddrs = s.uuid+"x", s.birth+"x", nil
+			require.False(t, s.is(other))
+			later, err := parseArchived(row{vmid: 100, kind: kind}, text+"\n[snap]\nsmbios1: uuid=other\n")
+			require.NoError(t, err)
+			require.Equal(t, s, later.self(), "what a snapshot had is not what the guest has")
 		}
 	})
 }

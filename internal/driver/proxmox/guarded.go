@@ -183,20 +183,11 @@ var aboutBackup = map[string]bool{"guest.backup": true, "guest.backup-restore": 
 // regarding adds to a look the objects that its step names, the backups, and the facts for
 // people.
 func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Observed) error {
-	var all []backup
-	if d.cfg.BackupStorage != "" {
-		var err error
-		all, err = d.backups(ctx, g)
-		if err != nil && aboutBackup[l.Op] {
-			return err
-		}
-		if err != nil {
-			o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + refusal.As(err).Detail})
-		} else {
-			o.Backups = namesOf(all)
-		}
+	own, others, err := d.regardBackups(ctx, l, g, o)
+	if err != nil {
+		return err
 	}
-	o.Facts = append(facts(l.Op, g, all), o.Facts...)
+	o.Facts = append(facts(l.Op, g, own, others), o.Facts...)
 	if err := d.aboutUsers(ctx, l, g, o); err != nil {
 		return err
 	}
@@ -231,15 +222,38 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		if d.cfg.BackupStorage == "" {
 			break // the operation does not exist
 		}
-		b, ok := backupOf(all, l.Params.Str("backup"))
+		b, ok := backupOf(own, l.Params.Str("backup"))
 		if !ok {
 			o.Missing = fmt.Sprintf("%s has no backup %s on %s", l.Target, l.Params.Str("backup"), d.cfg.BackupStorage)
+			if b, is := backupOf(others, l.Params.Str("backup")); is {
+				o.Missing += ": it " + g.whose(b)
+			}
 			break
 		}
 		o.Fingerprint = g.fingerprint(g.withUsers(b.ident()))
 		g.aboutBackup(l.Op, b, o)
 	}
 	return nil
+}
+
+// regardBackups adds the names of the guest's own backups to a look, and returns all under its number. It refuses a step that needs
+// the list, if there is none, and one that would have a backup of another guest pruned.
+func (d *Driver) regardBackups(ctx context.Context, l op.Look, g *guest, o *op.Observed) (own, others []backup, err error) {
+	if d.cfg.BackupStorage == "" {
+		return nil, nil, nil
+	}
+	own, others, err = d.backups(ctx, g)
+	switch {
+	case err != nil && aboutBackup[l.Op]:
+		return nil, nil, err
+	case err != nil:
+		o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + refusal.As(err).Detail})
+		return nil, nil, nil
+	case l.Op == "guest.backup" && l.Params.Bool("rotate"):
+		err = g.prunable(others)
+	}
+	o.Backups = namesOf(own)
+	return own, others, err
 }
 
 // namesOf never returns nil, because nil would mean that the backups are not known.
@@ -262,7 +276,7 @@ func backupOf(all []backup, name string) (backup, bool) {
 }
 
 // facts are what operators should see before they sign: what the step takes, and what stays.
-func facts(verb string, g *guest, all []backup) []op.Fact {
+func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	var out []op.Fact
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
@@ -297,8 +311,11 @@ func facts(verb string, g *guest, all []backup) []op.Fact {
 		}
 		add("snapshots", fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")))
 	}
-	if len(all) > 0 {
-		add("backups", fmt.Sprintf("%d, the newest %s of %s; a destroy leaves them", len(all), all[0].name, all[0].when()))
+	if len(own) > 0 {
+		add("backups", fmt.Sprintf("%d, the newest %s of %s; a destroy leaves them", len(own), own[0].name, own[0].when()))
+	}
+	if len(others) > 0 {
+		add("other backups", g.othersText(others))
 	}
 	if g.lock != "" {
 		add("locked", "Proxmox VE has it locked: "+g.lock)

@@ -24,7 +24,7 @@ import (
 
 // guestRows are about what is done to guests, and backendRows all rows.
 var (
-	guestRows   = slices.Concat(staleRows, scratchRows, verbRows, shareRows, stopRows, brokenRows, beliedRows)
+	guestRows   = slices.Concat(staleRows, scratchRows, verbRows, earlierRows, shareRows, stopRows, brokenRows, beliedRows)
 	backendRows = slices.Concat(guestRows, wishRows)
 )
 
@@ -234,6 +234,43 @@ var verbRows = []row{
 	signedOnly("P07i", "putting a backup in the place of a guest", "backup-restore", backedUp, "backup", "b"),
 	signedOnly("P07j", "deleting a backup", "backup-delete", backedUp, "backup", "b"),
 	signedOnly("P07k", "a backup that lets older ones be deleted", "backup", func(*stand) []any { return []any{"rotate", true} }, "rotate", true),
+}
+
+// ofTheOneBefore: a step asks for a backup that another guest left under the same name or number.
+func ofTheOneBefore(id, what, verb string, kv func(backup string) []any, want refusal.Code) row {
+	return row{id: id, what: what, ops: "backup", want: want, run: func(s *stand) error {
+		// One that a retention counts and deletes: with rotate, the backup is not protected.
+		s.Done(drivertest.Hub, s.ask("backup", drivertest.Victim, "rotate", true))
+		old := drivertest.LookAt(s.t, s.w.Driver, drivertest.Victim).Backups[0]
+		s.w.Remake(drivertest.Victim)
+		s.arm()
+		_, err := s.Submit(drivertest.Hub, s.ask(verb, drivertest.Victim, kv(old)...))
+		require.NotContains(s.t, drivertest.LookAt(s.t, s.w.Driver, drivertest.Victim).Backups, old)
+		return err
+	}}
+}
+
+func theBackup(backup string) []any { return []any{"backup", backup} }
+
+var earlierRows = []row{
+	ofTheOneBefore("U14a", "a backup of the guest before is put in the place of its successor", "backup-restore", theBackup, refusal.UnknownTarget),
+	ofTheOneBefore("U14b", "a backup of the guest before is deleted as its successor's", "backup-delete", theBackup, refusal.UnknownTarget),
+	ofTheOneBefore("U14c", "a backup of the successor lets the retention delete those of the guest before", "backup",
+		func(string) []any { return []any{"rotate", true} }, refusal.Conflict),
+	{id: "U14d", what: "a guest is made after one was destroyed and the daemon restarted, and is said to have the backups of the one before", ops: "backup",
+		want: refusal.UnknownTarget, run: func(s *stand) error {
+			s.scratch()
+			s.Done(drivertest.Hub, s.ask("backup", drivertest.Fresh))
+			old := drivertest.LookAt(s.t, s.w.Driver, drivertest.Fresh).Backups[0]
+			s.Done(drivertest.Hub, s.ask("destroy", drivertest.Fresh))
+			s.w.Driver = s.w.Restart()
+			s.Use(s.w.Driver)
+			s.scratch()
+			require.NotContains(s.t, drivertest.LookAt(s.t, s.w.Driver, drivertest.Fresh).Backups, old)
+			s.arm()
+			_, err := s.Submit(drivertest.Builder, s.ask("backup-delete", drivertest.Fresh, "backup", old))
+			return err
+		}},
 }
 
 // startShared: two systems that write one disk destroy what is on it, so the start of

@@ -69,6 +69,41 @@ func (c *Cluster) backUp(g *guest, s *Storage, r call) {
 			"{{node}}", g.node).Replace(r.v["notes-template"]), Protected: r.flag("protected"), archive: a}
 }
 
+// extractConfig answers with the configuration in a backup, as its file has it.
+func extractConfig(c *Cluster, r call) (any, *refusal) {
+	v := c.volumes[r.v["volume"]]
+	if v == nil || v.Content != "backup" {
+		return nil, die("volume '%s' does not exist", r.v["volume"])
+	}
+	if v.archive == nil {
+		return nil, die("command 'vma config' failed: exit code 1")
+	}
+	return v.archive.file(), nil
+}
+
+// file is the configuration file of a guest without its snapshots. The description is at its beginning, with escapes for control
+// characters, the colon and the percent sign. A machine's file ends with lines of vzdump's own.
+func (a *archive) file() string {
+	var b strings.Builder
+	if text := a.conf["description"]; text != "" {
+		escape := strings.NewReplacer("%", "%25", ":", "%3A", "\t", "%09")
+		for line := range strings.SplitSeq(text, "\n") {
+			b.WriteString("#" + escape.Replace(line) + "\n")
+		}
+	}
+	for _, k := range sortedKeys(a.conf) {
+		if k != "description" {
+			fmt.Fprintf(&b, "%s: %s\n", k, a.conf[k])
+		}
+	}
+	for _, k := range sortedKeys(a.data) {
+		if a.kind == "qemu" {
+			fmt.Fprintf(&b, "#qmdump#map:%s:drive-%s:%s:raw:\n", k, k, strings.SplitN(a.conf[k], ":", 2)[0])
+		}
+	}
+	return b.String()
+}
+
 // jobErrors is the error of a failed backup. Only the log has the reason.
 func jobErrors(line string) *refusal { return &refusal{reason: "job errors", log: line} }
 

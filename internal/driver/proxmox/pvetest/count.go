@@ -5,7 +5,7 @@ import "strings"
 // Counts is the number of requests that the server answered, by kind.
 type Counts struct {
 	List   int // GET of many guests at once: /cluster/resources, /nodes/{node}/qemu, /nodes, content of a storage
-	Detail int // GET of one guest: its config, status, snapshots, pending
+	Detail int // GET of one guest: its config, status, snapshots, pending, what a backup has
 	Task   int // GET of a task
 	Change int // all methods except GET
 	Other  int // every other GET: the version, permissions, the next id
@@ -18,7 +18,7 @@ func (c *Cluster) Counts() Counts {
 		switch {
 		case r.Method != "GET":
 			out.Change++
-		case strings.Contains(r.Path, "{vmid}"):
+		case strings.Contains(r.Path, "{vmid}"), strings.HasSuffix(r.Path, "/extractconfig"):
 			out.Detail++
 		case strings.Contains(r.Path, "{upid}"):
 			out.Task++

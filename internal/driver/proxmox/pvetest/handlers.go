@@ -49,6 +49,7 @@ var handlers = map[string]handler{
 	"POST /nodes/{node}/{kind}/{vmid}/snapshot/{snapname}/rollback": snapshotRollback,
 
 	"POST /nodes/{node}/vzdump":                               vzdump,
+	"GET /nodes/{node}/vzdump/extractconfig":                  extractConfig,
 	"GET /nodes/{node}/storage":                               storageList,
 	"GET /nodes/{node}/storage/{storage}/status":              storageStatus,
 	"GET /nodes/{node}/storage/{storage}/content":             contentList,

@@ -49,6 +49,7 @@ var byEnd = []struct {
 	{"POST", "/qemu", []string{"VM.Allocate"}},
 	{"POST", "/lxc", []string{"VM.Allocate"}},
 	{"POST", "/vzdump", []string{"VM.Backup", "Datastore.AllocateSpace"}},
+	{"GET", "/vzdump/extractconfig", []string{"VM.Backup", "Datastore.AllocateSpace"}},
 	{"POST", "/clone", []string{"VM.Clone", "VM.Allocate", "Datastore.AllocateSpace"}},
 	{"POST", "/template", []string{"VM.Allocate"}},
 	{"POST", "/rollback", []string{"VM.Snapshot.Rollback"}},

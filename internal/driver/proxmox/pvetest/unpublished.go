@@ -7,6 +7,10 @@ var unpublished = []endpoint{
 		"userid": {Type: "string", Optional: true},
 		"path":   {Type: "string", Optional: true},
 	}},
+	{Path: "/nodes/{node}/vzdump/extractconfig", Method: "GET", Params: map[string]param{
+		"node":   {Type: "string", Format: "pve-node"},
+		"volume": {Type: "string"},
+	}},
 	{Path: "/nodes/{node}/vzdump", Method: "POST", Params: map[string]param{
 		"node":           {Type: "string", Format: "pve-node"},
 		"vmid":           {Type: "string", Optional: true},

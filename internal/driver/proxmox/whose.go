@@ -1,0 +1,192 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"gated/internal/base/refusal"
+)
+
+// Proxmox VE lists backups by number, and a number may have had several guests. Clocks do not tell whose a backup is, because
+// nodes and this host have their own. The configuration in the backup does: it has what its guest alone had.
+
+// self is what tells a guest from each other one, and stays while disks, settings and data change.
+type self struct {
+	kind    string
+	uuid    string // of a machine
+	made    string // when a machine was made, by its node's clock
+	birth   string // from the mark, of a guest that this gate made
+	hwaddrs []string
+}
+
+func (g *guest) self() self {
+	return self{g.kind, g.uuid, g.ctime, g.birth(), g.hwaddrs}
+}
+
+// is reports whether two are one guest. What neither has is no proof.
+func (s self) is(o self) bool {
+	switch {
+	case s.kind != o.kind || s.uuid != o.uuid || s.made != o.made:
+		return false
+	case s.uuid != "":
+		return true
+	case s.birth != o.birth:
+		return false // other hands can copy a mark, so it is not enough
+	case s.birth != "" && len(s.hwaddrs)+len(o.hwaddrs) == 0:
+		return true
+	}
+	return slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
+}
+
+// backups returns a guest's own backups on the configured storage, the newest first, and those of other guests that had its
+// number. A backup of which nobody can tell whose it is is among the others.
+func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, err error) {
+	all, err := d.archives(ctx, g)
+	if err != nil {
+		return nil, nil, err
+	}
+	me, found, failed := g.self(), make([]*self, len(all)), make([]error, len(all))
+	sideBySide(all, func(i int, b backup) { found[i], failed[i] = d.archived(ctx, g, b) })
+	for i, b := range all {
+		err := failed[i]
+		switch {
+		case err == nil && me.is(*found[i]):
+			own = append(own, b)
+			continue
+		case err != nil && !errors.Is(err, errUnread) && passing(err):
+			return nil, nil, unreachable(err)
+		}
+		b.untold = err != nil
+		others = append(others, b)
+	}
+	return own, others, nil
+}
+
+// errUnread is the error of a configuration in a backup that cannot be read.
+var errUnread = errors.New("the configuration in the backup cannot be read")
+
+// toldOf remembers whose a backup is. A backup never changes.
+type toldOf struct {
+	mu sync.Mutex
+	of map[string]*self
+}
+
+func (t *toldOf) get(key string) *self {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[key]
+}
+
+func (t *toldOf) put(key string, s *self) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil || len(t.of) >= maxRemembered {
+		t.of = map[string]*self{}
+	}
+	t.of[key] = s
+}
+
+// archived returns whose a backup is. Errors are those of the request, or errUnread.
+func (d *Driver) archived(ctx context.Context, g *guest, b backup) (*self, error) {
+	key := g.kind + " " + b.ident()
+	if s := d.told.get(key); s != nil {
+		return s, nil
+	}
+	data, err := d.api.send(ctx, http.MethodGet, path("nodes", g.node, "vzdump", "extractconfig"), values{"volume": b.volume})
+	if err != nil {
+		return nil, err
+	}
+	text, err := decodeText(data)
+	if err != nil {
+		return nil, errUnread
+	}
+	kind := b.kind
+	if kind == "" {
+		kind = g.kind
+	}
+	was, err := parseArchived(row{vmid: g.vmid, kind: kind}, text)
+	if err != nil {
+		return nil, err
+	}
+	s := was.self()
+	d.told.put(key, &s)
+	return &s, nil
+}
+
+// parseArchived reads the configuration of a guest as a backup has it: lines "key: value" up to the first section of a
+// snapshot. Lines with # are the description, each with its odd characters escaped. The error is errUnread.
+func parseArchived(r row, text string) (*guest, error) {
+	o, description := object{"digest": "of a backup"}, []string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, "[") {
+			break
+		}
+		if said, ok := strings.CutPrefix(line, "#"); ok {
+			if plain, err := url.PathUnescape(said); err == nil {
+				said = plain
+			}
+			description = append(description, said)
+			continue
+		}
+		key, value, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(key, "lxc.") {
+			continue // those of LXC itself may come twice
+		}
+		if _, twice := o[key]; twice {
+			return nil, errUnread
+		}
+		o[key] = strings.TrimSpace(value)
+	}
+	o["description"] = strings.Join(description, "\n")
+	g, err := outline(r, o, o, nil)
+	if err == nil {
+		g.marker, err = parseMarker(g.text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return g, nil
+}
+
+// prunable refuses a backup that prunes if Proxmox VE would count a backup of another guest, and perhaps prune it.
+func (g *guest) prunable(others []backup) error {
+	for _, b := range others {
+		if !b.protected && (b.kind == "" || b.kind == g.kind) {
+			return refusal.New(refusal.Conflict, "%s %s; the retention would count it, and perhaps delete it", b.name, g.whose(b)).
+				WithHint("move or protect it in Proxmox VE, or ask without rotate")
+		}
+	}
+	return nil
+}
+
+// whose says, in a part of a sentence, why a backup is not the guest's own.
+func (g *guest) whose(b backup) string {
+	if b.untold {
+		return fmt.Sprintf("is under the number %d, and its configuration cannot be read, so it may be of another guest", g.vmid)
+	}
+	return fmt.Sprintf("is of another guest that had the number %d, by the configuration in it", g.vmid)
+}
+
+// othersText says, for people, which backups under the number are not the guest's own.
+func (g *guest) othersText(others []backup) string {
+	var parts []string
+	for _, untold := range []bool{false, true} {
+		var names []string
+		for _, b := range others {
+			if b.untold == untold {
+				names = append(names, b.name)
+			}
+		}
+		what := map[bool]string{false: "%d of another guest that had the number %d: %s", true: "%d under the number %d whose configuration cannot be read: %s"}[untold]
+		if len(names) > 0 {
+			parts = append(parts, fmt.Sprintf(what, len(names), g.vmid, strings.Join(names, ", ")))
+		}
+	}
+	return strings.Join(parts, "; ") + "; the gate neither restores nor deletes them"
+}

@@ -1,0 +1,194 @@
+package proxmox_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
+)
+
+// factsOf returns the facts of a look for a step, by name.
+func (w *world) factsOf(a op.Ask) map[string]string {
+	w.t.Helper()
+	o := must.Get(w.d.Observe(w.t.Context(), op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look()))(w.t)
+	out := map[string]string{}
+	for _, f := range o.Facts {
+		out[f.Name] = f.Text
+	}
+	return out
+}
+
+// names are the names by which a step would mean the backups of a number.
+func (w *world) names(vmid int) (names []string) {
+	for _, v := range w.Backups(vmid) {
+		names = append(names, v.ID[len("local:backup/"):])
+	}
+	return names
+}
+
+// newcomers are the guests that other hands can make under the number of a guest that is gone.
+var newcomers = map[string]func(w *world, vmid int){
+	"a new one": func(w *world, vmid int) { w.Remake(vmid, pvetest.Spec{Kind: w.kind(), Name: "web"}) },
+	"a copy with the notes of the one before": func(w *world, vmid int) {
+		text := w.Guest(vmid).Config["description"]
+		w.Remake(vmid, pvetest.Spec{Kind: w.kind(), Name: "web", Config: map[string]string{"description": text}})
+	},
+	"one with the address of the one before": func(w *world, vmid int) {
+		net := w.Guest(vmid).Config["net0"]
+		w.Remake(vmid, pvetest.Spec{Kind: w.kind(), Name: "web", Config: map[string]string{"net0": net}})
+	},
+	"one with the uuid of the one before": func(w *world, vmid int) {
+		uuid := w.Guest(vmid).Config["smbios1"]
+		w.Remake(vmid, pvetest.Spec{Kind: w.kind(), Name: "web"})
+		w.Set(vmid, map[string]string{"smbios1": uuid})
+	},
+	"one that was made at the same time as the one before": func(w *world, vmid int) {
+		meta := w.Guest(vmid).Config["meta"]
+		w.Remake(vmid, pvetest.Spec{Kind: w.kind(), Name: "web"})
+		w.Set(vmid, map[string]string{"meta": meta})
+	},
+}
+
+// Backups of a guest that had the number before are not the newcomer's: they are not listed, restored, deleted or let be pruned as its
+// own, and people are told.
+func TestBackupsOfAnotherGuestUnderTheNumber(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		for how, comes := range newcomers {
+			for _, ours := range []bool{true, false} {
+				if kind == "lxc" && !ours && how == "one with the address of the one before" {
+					continue // a container of other hands has nothing of its own but its address; the guide says so
+				}
+				t.Run(how+map[bool]string{true: ", after one of the gate", false: ", after one of other hands"}[ours], func(t *testing.T) {
+					w := newWorld(t, kind)
+					w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 2})
+					vmid := w.first(ours)
+					w.backUpByHand(vmid)
+					w.backUpByHand(vmid)
+					require.Len(t, w.Look("web").Backups, 2, "they are its own before")
+					old := w.names(vmid)
+					comes(w, vmid)
+					w.notOwn(vmid, old)
+				})
+			}
+		}
+	})
+}
+
+// first makes the guest web, through the gate or without it.
+func (w *world) first(ours bool) int {
+	if ours {
+		return w.ours("web")
+	}
+	return w.Make(pvetest.Spec{Kind: w.kind(), Name: "web"})
+}
+
+// notOwn checks that the backups of some names are not those of the guest web, and stay whatever is asked.
+func (w *world) notOwn(vmid int, old []string) {
+	t := w.t
+	t.Helper()
+	require.Empty(t, w.Look("web").Backups)
+	for _, name := range old {
+		for _, verb := range []string{"backup-restore", "backup-delete"} {
+			_, err := w.Submit(drivertest.Hub, guestAsk(verb, "web", "backup", name))
+			require.ErrorIs(t, err, refusal.UnknownTarget, verb)
+			require.ErrorContains(t, err, "of another guest that had the number "+num(vmid))
+		}
+		require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], name)
+	}
+	_, err := w.Submit(drivertest.Hub, guestAsk("backup", "web", "rotate", true))
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.ErrorContains(t, err, "the retention would count it")
+
+	w.Advance(60)
+	w.Done(drivertest.Hub, guestAsk("backup", "web"))
+	require.Len(t, w.Look("web").Backups, 1, "its own is its own")
+	require.Subset(t, w.names(vmid), old, "a backup of another guest is gone")
+}
+
+// What a guest is stays in its own backups: through a restart, a new disk, a change of settings, a restore from one of them, and a stay
+// on another node with another clock. So they stay its own.
+func TestBackupsThatStayTheGuests(t *testing.T) {
+	lives := map[string]func(*world, int){
+		"a restart": func(w *world, _ int) { w.restarts(w.kind()) },
+		"a new disk": func(w *world, _ int) {
+			w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", w.w.NewDisk, "size", int64(1024)))
+		},
+		"settings": func(w *world, _ int) { w.Done(drivertest.Hub, guestAsk("set-config", "web", "memory", int64(80))) },
+		"labels": func(w *world, _ int) {
+			w.Done(drivertest.Hub, guestAsk("set-config", "web", "labels", map[string]any{"tier": "100%: prod"}))
+		},
+		"its restore": func(w *world, vmid int) {
+			w.signed(guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0]))
+		},
+		"a clock that went back": func(w *world, _ int) { w.Advance(-1_000_000) },
+	}
+	either(t, func(t *testing.T, kind string) {
+		for how, lives := range lives {
+			for _, ours := range []bool{true, false} {
+				t.Run(how+map[bool]string{true: ", one of the gate", false: ", one of other hands"}[ours], func(t *testing.T) {
+					w := newWorld(t, kind)
+					vmid := w.first(ours)
+					w.backUpByHand(vmid)
+					lives(w, vmid)
+					w.backUpByHand(vmid)
+					require.ElementsMatch(t, w.names(vmid), w.Look("web").Backups)
+					require.Len(t, w.Look("web").Backups, 2)
+					require.NotContains(t, w.factsOf(guestAsk("destroy", "web")), "other backups")
+				})
+			}
+		}
+	})
+}
+
+// A backup whose configuration cannot be read is nobody's: it may be of another guest. If the question failed for now, nothing is known.
+func TestABackupThatCannotBeRead(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		vmid := w.ours("web")
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		kind := w.kind()
+		name := "vzdump-" + kind + "-" + num(vmid) + "-2020_01_01-00_00_00.vma"
+		w.AddVolume(pvetest.Volume{ID: "local:backup/" + name, Storage: "local", VMID: vmid, Content: "backup", CTime: 1})
+		require.Len(t, w.Look("web").Backups, 1)
+		require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], "1 under the number "+num(vmid)+" whose configuration cannot be read: "+name)
+		_, err := w.Submit(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
+		require.ErrorIs(t, err, refusal.UnknownTarget)
+		require.ErrorContains(t, err, "may be of another guest")
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web", "rotate", true)))(t, refusal.Conflict)
+
+		w.restarts(kind)
+		for _, fault := range []pvetest.Rule{{Fault: pvetest.DropBefore}, {Fault: pvetest.Garbage}, {Fault: pvetest.FailBefore, Status: 595}} {
+			fault.Method, fault.Path = "GET", "/extractconfig"
+			broken := w.Break(fault)
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web")))(t, refusal.Unavailable)
+			require.Nil(t, w.Look("web").Backups, "they are not known now")
+			broken.Release()
+		}
+		require.Len(t, w.Look("web").Backups, 1)
+	})
+}
+
+// The backup is exchanged between the signature and the run: other hands made another guest under the number, or this very guest from
+// a backup of another one. The signed step does nothing.
+func TestASignedStepOnABackupOfAnotherGuest(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		for _, verb := range []string{"backup-restore", "backup-delete"} {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			w.backUpByHand(vmid)
+			name := w.Look("web").Backups[0]
+			r := w.Approved(drivertest.Hub, guestAsk(verb, "web", "backup", name))
+			w.Remake(vmid, pvetest.Spec{Kind: kind, Name: "web"})
+			before := maps.Clone(w.Volumes(0))
+			require.Error(t, w.Execute(r.ID))
+			require.Equal(t, before, w.Volumes(0), verb)
+			require.True(t, slices.Contains(w.names(vmid), name))
+		}
+	})
+}
