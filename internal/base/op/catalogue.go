@@ -61,8 +61,8 @@ type Spec struct {
 	// Shows tells from a look whether the step was done. The look is at the
 	// incarnation that the step leaves. If Shows is nil, a look cannot tell.
 	Shows func(Step, Observed) Evidence
-	// Before returns what Shows needs from the look at the dispatch, which becomes
-	// Step.Before. If it is nil, Shows needs nothing.
+	// Before returns what Shows, or the look after a step that ends its target, needs
+	// from the look at the dispatch. It becomes Step.Before. If it is nil, they need nothing.
 	Before func(Observed) []string
 	// Fleeting is set if the effect of the step may be over when the look comes.
 	Fleeting bool

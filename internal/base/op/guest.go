@@ -215,6 +215,7 @@ func destroyRow() Spec {
 	s := guest("destroy", "destroy a guest with its data and snapshots")
 	s.Takes = "the guest, its data and its snapshots, from all who use it"
 	s.Identity, s.Done = Ends, "destroyed"
+	s.Before = func(o Observed) []string { return o.Self }
 	// The step destroys the incarnation, not the name. So another incarnation of
 	// that name shows that the first is gone.
 	s.Shows = func(s Step, o Observed) Evidence {

@@ -27,6 +27,8 @@ type Look struct {
 	// Incarnation is the one that the step is for, or empty. If the driver finds
 	// another one under the name, it says what became of this one.
 	Incarnation Incarnation
+	// Self is Observed.Self of that incarnation, as the journal kept it, or nil.
+	Self []string
 }
 
 // At returns a look at a target for no step.
@@ -39,7 +41,13 @@ func (s Step) Look() Look {
 
 // Afterwards returns a look at the step's target after the step ran. It has the
 // step's incarnation, and not what another run of the step would do.
-func (s Step) Afterwards() Look { return Look{Target: s.Target, Incarnation: s.Incarnation} }
+func (s Step) Afterwards() Look {
+	l := Look{Target: s.Target, Incarnation: s.Incarnation}
+	if spec, err := Lookup(s.Op); err == nil && spec.Identity == Ends {
+		l.Self = s.Before
+	}
+	return l
+}
 
 // Observed is a driver's fresh look at one target.
 type Observed struct {
@@ -57,6 +65,11 @@ type Observed struct {
 	// step benign. A step by another requester ends the scratch status of that
 	// birth.
 	Marked string
+
+	// Self is what tells the target from others that the back end may put in its
+	// place, and what stays while its name and its parts change. Only its driver reads
+	// it. It is nil if an incarnation is enough.
+	Self []string
 
 	// Running is "running", "stopped" or, if the target does not exist, "absent". It
 	// is never part of the fingerprint.

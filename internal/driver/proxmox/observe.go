@@ -219,6 +219,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Incarnation: g.incarnation(),
 		Fingerprint: g.fingerprint(""),
 		Birth:       g.birth(),
+		Self:        g.self().texts(),
 		Running:     g.status,
 		Spec:        g.spec(),
 		Protected:   g.protected(),

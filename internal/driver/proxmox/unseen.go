@@ -148,7 +148,7 @@ func (d *Driver) unlisted(ctx context.Context, rows []row) (int64, error) {
 
 // lingers describes what became of the incarnation that the look is for, if the look found
 // another one or none. If the vmid is still taken, that guest may be the same one, renamed or
-// with another disk. Or it may be a new guest under the same vmid; the driver cannot tell.
+// with another disk. It is a new guest under the same vmid if the look says what the one that is meant was, and this one is another.
 func (d *Driver) lingers(ctx context.Context, l op.Look, g *guest) (string, error) {
 	if l.Incarnation == "" || g != nil && g.incarnation() == l.Incarnation {
 		return "", nil
@@ -160,6 +160,15 @@ func (d *Driver) lingers(ctx context.Context, l op.Look, g *guest) (string, erro
 	there, err := d.exists(ctx, vmid)
 	if err != nil || !there {
 		return "", err
+	}
+	if meant, ok := selfOf(l.Self); ok {
+		now, err := d.byID(ctx, vmid)
+		switch {
+		case err == nil && now.self().isNot(meant):
+			return "", nil // a number has one guest, so the other one is gone
+		case err != nil && !errors.Is(err, refusal.UnknownTarget):
+			return "", err
+		}
 	}
 	if g != nil {
 		return fmt.Sprintf("the number of the guest that was meant, %d, is still taken: it has another name or other disks now, or it is another one", vmid), nil

@@ -44,6 +44,32 @@ func (s self) is(o self) bool {
 	return slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
 }
 
+// isNot reports whether two are surely not one guest. Other hands can give a guest other network addresses, or take its mark away:
+// one of them is no proof.
+func (s self) isNot(o self) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	switch {
+	case s.kind != o.kind, differ(s.uuid, o.uuid), differ(s.made, o.made), differ(s.birth, o.birth):
+		return true
+	case s.uuid != "" && s.uuid == o.uuid, s.birth == o.birth, len(s.hwaddrs) == 0, len(o.hwaddrs) == 0:
+		return false
+	}
+	return !slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
+}
+
+// texts is a self as the journal keeps it (op.Observed.Self).
+func (s self) texts() []string {
+	return append([]string{s.kind, s.uuid, s.made, s.birth}, s.hwaddrs...)
+}
+
+// selfOf is the reverse of texts. ok is false for nil.
+func selfOf(texts []string) (s self, ok bool) {
+	if len(texts) < 4 {
+		return s, false
+	}
+	return self{texts[0], texts[1], texts[2], texts[3], texts[4:]}, true
+}
+
 // backups returns a guest's own backups on the configured storage, the newest first, and those of other guests that had its
 // number. A backup of which nobody can tell whose it is is among the others.
 func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, err error) {
