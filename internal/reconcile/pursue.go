@@ -123,7 +123,7 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 		r.mu.Lock()
 		r.limited[w.set()] = r.Now().Add(r.Interval / 2)
 		r.mu.Unlock()
-	case code == refusal.OverLimit || code == refusal.Unavailable || code == refusal.Internal || errors.Is(err,
+	case code == refusal.OverLimit || code == refusal.Unavailable || code == refusal.Internal || code == refusal.StaleTarget || errors.Is(err,
 		context.Canceled):
 		return r.later(o.Target, key, err)
 	default:

@@ -383,6 +383,53 @@ func TestApprovedButChangedIsRefusedAndAskedAnew(t *testing.T) {
 	require.NotEqual(t, first.ID, w.request().ID, "the wish stands, and is asked of the target as it is now")
 }
 
+// A desired step is refused as stale because of something that is not its target: another guest could not be read for a moment. Nothing
+// of the target changed since, and the wish still stands. An operator is asked anew.
+func TestAStaleStepDoesNotEndItsWish(t *testing.T) {
+	stale := func(op.Step) error { return refusal.New(refusal.StaleTarget, "perhaps another guest has a disk") }
+	for when, hook := range map[string]func(f *fleet, fn func(op.Step) error){
+		"before the permit was used": func(f *fleet, fn func(op.Step) error) { f.before = fn },
+		"after it":                   func(f *fleet, fn func(op.Step) error) { f.after = fn },
+	} {
+		for _, wish := range []string{"[{name: a, state: absent}]", "[{name: a, state: stopped}]"} {
+			w := newWorld(t, "a")
+			hook(w.fleet, stale)
+			w.wish(wish)
+			if len(w.requests()) > 0 {
+				w.approve(w.request())
+			}
+			w.work()
+			require.Equal(t, refusal.StaleTarget, w.job(1).Steps[0].Code, "%s, %s", when, wish)
+			require.False(t, w.job(1).Steps[0].State.Open())
+			require.Empty(t, w.r.Status().Stopped, "%s, %s", when, wish)
+			require.Empty(t, w.fleet.took())
+
+			hook(w.fleet, nil)
+			w.time.pass(firstDelay)
+			w.work()
+			if len(w.requests()) > 0 {
+				w.approve(w.request())
+				w.work()
+			}
+			require.Len(t, w.fleet.took(), 1, "%s, %s: the wish still stands", when, wish)
+		}
+	}
+}
+
+// A step that is stale each time is asked for ever more slowly.
+func TestAStepThatIsAlwaysStaleFloodsNobody(t *testing.T) {
+	w := newWorld(t, "a")
+	w.fleet.before = func(op.Step) error { return refusal.New(refusal.StaleTarget, "no") }
+	w.wish("[{name: a, state: stopped}]")
+	for range 3600 {
+		w.time.pass(time.Second)
+		w.work()
+	}
+	require.Empty(t, w.fleet.took())
+	require.Less(t, len(w.steps()), 40, "in an hour")
+	require.Greater(t, len(w.steps()), 5, "it goes on")
+}
+
 func TestAWaitingRequestIsIssuedAnewWhenTheTargetChanges(t *testing.T) {
 	w := newWorld(t, "a")
 	w.submit(ask("guest.destroy", "a", nil))

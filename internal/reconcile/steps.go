@@ -254,7 +254,8 @@ func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
 }
 
 // ended remembers what a step's end means for its wish. The same step is not asked for again at once. After a failure,
-// it is not asked for before the wish or the target changes.
+// it is not asked for before the wish or the target changes. A step that was stale did not fail: something else was as it
+// should not be, perhaps for a moment, and the target may be as before.
 func (r *Reconciler) ended(s op.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,6 +270,9 @@ func (r *Reconciler) ended(s op.Step) {
 		m.retry = &retry{}
 	}
 	m.retry.again(key, r.Now(), r.Random())
+	if s.Code == refusal.StaleTarget {
+		return
+	}
 	switch s.State {
 	case op.StateFailed, op.StateInterrupted, op.StateRefused, op.StateRejected:
 		m.stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: s.Incarnation, fingerprint: s.Fingerprint,
