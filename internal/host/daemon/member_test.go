@@ -277,3 +277,22 @@ func TestAStepThatTheMemberBeforeDispatchedRunsNoSecondTime(t *testing.T) {
 	g.first.fenced()
 	require.Len(t, held.UPIDs(), 1)
 }
+
+// The journal says which numbers of Proxmox VE had a guest, and it is in each member. So the next one gives none of them again.
+func TestTheNextMemberGivesNoNumberAgain(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t)
+	g.first.start(api.RoleActive)
+	g.second.start(api.RoleStandby)
+	request := g.first.waiting("web")
+	vmid := g.cluster.VMID("web")
+	require.NotZero(t, vmid)
+	require.NoError(t, g.first.approve(request))
+	require.Equal(t, op.StateSucceeded, g.first.await(must.Get(g.first.client.Request(t.Context(), request))(t).Job).State)
+	require.False(t, g.cluster.Exists(vmid))
+	g.second.follows()
+	g.first.end()
+	g.second.becomes(api.RoleActive)
+	require.Equal(t, op.StateSucceeded, g.second.submit(ask("guest.create", "next")).State)
+	require.NotEqual(t, vmid, g.cluster.VMID("next"))
+}
