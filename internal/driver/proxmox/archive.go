@@ -161,8 +161,8 @@ type backup struct {
 
 func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
 
-// archives lists the backups under a guest's number on the configured storage, the newest first. If two would
-// have the same name, it lists neither, because a step could mean either.
+// archives lists the backups under a guest's number on the configured storage, the newest first. One that a step cannot name, or that
+// has the name of another one, is untold.
 func (d *Driver) archives(ctx context.Context, g *guest) ([]backup, error) {
 	list, err := d.api.list(ctx, path("nodes", g.node, "storage", d.cfg.BackupStorage, "content"),
 		values{"content": "backup", "vmid": fmt.Sprint(g.vmid)})
@@ -170,7 +170,7 @@ func (d *Driver) archives(ctx context.Context, g *guest) ([]backup, error) {
 		return nil, unreachable(err)
 	}
 	var all []backup
-	seen := map[string]string{}
+	seen, names := map[string]bool{}, map[string]int{}
 	for _, o := range list {
 		b := backup{name: backupName(o["volid"]), volume: o["volid"], kind: o["subtype"], protected: isTrue(o["protected"])}
 		b.notes, _, _ = strings.Cut(o["notes"], "\n")
@@ -179,17 +179,19 @@ func (d *Driver) archives(ctx context.Context, g *guest) ([]backup, error) {
 		vmid, bad[0] = o.integer("vmid")
 		b.size, bad[1] = o.integer("size")
 		b.made, bad[2] = o.integer("ctime")
-		if slices.ContainsFunc(bad[:], func(err error) bool { return err != nil }) || vmid != g.vmid || b.name == "" {
+		if seen[b.volume] || vmid != g.vmid && vmid != 0 {
 			continue
 		}
-		if first, twice := seen[b.name]; twice {
-			if first != b.volume {
-				all = slices.DeleteFunc(all, func(x backup) bool { return x.name == b.name })
-			}
-			continue
+		seen[b.volume] = true
+		b.untold = slices.ContainsFunc(bad[:], func(err error) bool { return err != nil }) || vmid == 0 || b.name == ""
+		if b.name == "" {
+			b.name = op.Shown(b.volume)
 		}
-		seen[b.name] = b.volume
+		names[b.name]++
 		all = append(all, b)
+	}
+	for i := range all {
+		all[i].untold = all[i].untold || names[all[i].name] > 1
 	}
 	slices.SortFunc(all, func(a, b backup) int {
 		return strings.Compare(fmt.Sprintf("%020d%s", b.made, b.name), fmt.Sprintf("%020d%s", a.made, a.name))

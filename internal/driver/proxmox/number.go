@@ -117,7 +117,8 @@ func (d *Driver) isFree(ctx context.Context, stores []storage, vmid int64) (bool
 // storage is a storage as one node has it.
 type storage struct{ name, node string }
 
-// storages returns every storage that the token can see: one that all nodes share once, every other one for each node.
+// storages returns every storage for disks or backups that the token can see: one that all nodes share once, every other one for
+// each node.
 func (d *Driver) storages(ctx context.Context) ([]storage, error) {
 	list, err := d.api.list(ctx, "/cluster/resources", values{"type": "storage"})
 	if err != nil {
@@ -129,7 +130,7 @@ func (d *Driver) storages(ctx context.Context) ([]storage, error) {
 		s := storage{o["storage"], o["node"]}
 		at, again := shared[s.name]
 		switch {
-		case o["type"] != "storage":
+		case o["type"] != "storage", !keeps(o["content"]):
 		case s.name == "" || s.node == "":
 			return nil, unreachable(errors.New("a list of storages with one that has no name or no node"))
 		case !isTrue(o["shared"]):
@@ -146,6 +147,11 @@ func (d *Driver) storages(ctx context.Context) ([]storage, error) {
 			WithHint("gated doctor says what the token lacks")
 	}
 	return out, nil
+}
+
+// keeps reports whether a storage with some content may have anything of a guest. What is not said may be all.
+func keeps(content string) bool {
+	return content == "" || slices.ContainsFunc(strings.Split(content, ","), func(c string) bool { return c == "images" || c == "rootdir" || c == "backup" })
 }
 
 // leftOf reports whether a storage has a volume or a backup with a vmid in its name. A storage that cannot be listed may have.

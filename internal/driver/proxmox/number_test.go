@@ -115,6 +115,17 @@ func TestASharedStorageIsAskedAtANodeThatAnswers(t *testing.T) {
 	require.Equal(t, 500, w.ours("web"))
 }
 
+// A storage that has nothing of guests need not answer.
+func TestAStorageForOtherThings(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.AddStorage(pvetest.Storage{Name: "isos", Type: "nfs", Content: "iso,import,snippets"})
+	before := len(w.Requests())
+	w.ours("web")
+	for _, r := range w.Requests()[before:] {
+		require.NotEqual(t, "isos", r.Values["storage"])
+	}
+}
+
 // A range whose numbers were all given gives no more, and the doctor says so.
 func TestARangeThatIsUsedUp(t *testing.T) {
 	w := newWorld(t, "qemu")

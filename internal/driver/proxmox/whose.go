@@ -78,7 +78,11 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 		return nil, nil, err
 	}
 	me, found, failed := g.self(), make([]*self, len(all)), make([]error, len(all))
-	sideBySide(all, func(i int, b backup) { found[i], failed[i] = d.archived(ctx, g, b) })
+	sideBySide(all, func(i int, b backup) {
+		if failed[i] = errUnread; !b.untold {
+			found[i], failed[i] = d.archived(ctx, g, b)
+		}
+	})
 	for i, b := range all {
 		err := failed[i]
 		switch {
@@ -194,7 +198,7 @@ func (g *guest) prunable(others []backup) error {
 // whose says, in a part of a sentence, why a backup is not the guest's own.
 func (g *guest) whose(b backup) string {
 	if b.untold {
-		return fmt.Sprintf("is under the number %d, and its configuration cannot be read, so it may be of another guest", g.vmid)
+		return fmt.Sprintf("is under the number %d, and may be of another guest: its configuration cannot be read, or its name is not clear", g.vmid)
 	}
 	return fmt.Sprintf("is of another guest that had the number %d, by the configuration in it", g.vmid)
 }
@@ -209,7 +213,7 @@ func (g *guest) othersText(others []backup) string {
 				names = append(names, b.name)
 			}
 		}
-		what := map[bool]string{false: "%d of another guest that had the number %d: %s", true: "%d under the number %d whose configuration cannot be read: %s"}[untold]
+		what := map[bool]string{false: "%d of another guest that had the number %d: %s", true: "%d under the number %d of which nobody can tell whose: %s"}[untold]
 		if len(names) > 0 {
 			parts = append(parts, fmt.Sprintf(what, len(names), g.vmid, strings.Join(names, ", ")))
 		}

@@ -3,6 +3,7 @@ package proxmox_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -156,7 +157,7 @@ func TestABackupThatCannotBeRead(t *testing.T) {
 		name := "vzdump-" + kind + "-" + num(vmid) + "-2020_01_01-00_00_00.vma"
 		w.AddVolume(pvetest.Volume{ID: "local:backup/" + name, Storage: "local", VMID: vmid, Content: "backup", CTime: 1})
 		require.Len(t, w.Look("web").Backups, 1)
-		require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], "1 under the number "+num(vmid)+" whose configuration cannot be read: "+name)
+		require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], "1 under the number "+num(vmid)+" of which nobody can tell whose: "+name)
 		_, err := w.Submit(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
 		require.ErrorIs(t, err, refusal.UnknownTarget)
 		require.ErrorContains(t, err, "may be of another guest")
@@ -172,6 +173,30 @@ func TestABackupThatCannotBeRead(t *testing.T) {
 		}
 		require.Len(t, w.Look("web").Backups, 1)
 	})
+}
+
+// Two backups that a step would name alike, and one that it cannot name, are no guest's. A retention counts them, so nothing is let be pruned.
+func TestABackupWithoutAClearName(t *testing.T) {
+	for what, ids := range map[string][]string{
+		"two names alike": {"backup/vm/500/a:b", "backup/vm/500/a-b"},
+		"no name":         {"backup/" + strings.Repeat("long", 100)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, "qemu")
+			vmid := w.ours("web")
+			require.Equal(t, 500, vmid)
+			w.Done(drivertest.Hub, guestAsk("backup", "web"))
+			clear := w.Look("web").Backups
+			from := w.Backups(vmid)[0].ID
+			for _, id := range ids { // each with the guest's own configuration in it
+				w.CopyBackup(from, "local:"+id)
+			}
+			require.Equal(t, clear, w.Look("web").Backups)
+			require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], num(len(ids))+" under the number 500 of which nobody can tell whose")
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web", "rotate", true)))(t, refusal.Conflict)
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("backup-delete", "web", "backup", "vm-500-a-b")))(t, refusal.UnknownTarget)
+		})
+	}
 }
 
 // The backup is exchanged between the signature and the run: other hands made another guest under the number, or this very guest from

@@ -53,3 +53,17 @@ func (c *Cluster) Protect(id, notes string) {
 	}
 	v.Protected, v.Notes = true, notes
 }
+
+// CopyBackup copies a backup to another id, unprotected, as a user does with its file.
+func (c *Cluster) CopyBackup(from, to string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.volumes[from]
+	if v == nil {
+		c.t.Errorf("pvetest: CopyBackup: there is no volume %s", from)
+		return
+	}
+	made := *v
+	made.ID, made.Protected = to, false
+	c.volumes[to] = &made
+}
