@@ -148,7 +148,8 @@ expect 3 gated submit guest.destroy db --reason "this one, then"
 request=$(sed -n 's/.*opsign approve //p' "$dir/out" | head -n 1)
 [ -n "$request" ] || fail "nothing waits"
 
-say "7. Alice signs exactly this step, and it runs"
+say "7. Alice looks, signs exactly this step, and it runs"
+silent 0 opsign show "$request"
 expect 0 opsign approve "$request" --key "$dir/alice" --yes
 printed 'destroyed guest/db'
 [ ! -e "${disks[db]}" ] || fail "the disk of db is still there"

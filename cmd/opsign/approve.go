@@ -19,25 +19,26 @@ import (
 
 const flagNoWait = "do not wait for the outcome"
 
-const flagYes = "do not ask for a confirmation"
-
 func (t *tool) approveCommand() *cobra.Command {
 	var k keyFlags
 	var yes, noWait, details bool
+	var payloads []string
 	c := t.Command(cli.Words{
 		Use:   "approve ID...",
 		Short: "Sign requests, and wait for their outcome",
 		Long: `Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. It shows and
-asks on the terminal that it is run from; without one it needs --yes. opsign review walks through all that waits. The
-key is that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or
+asks on the terminal that it is run from; without one it needs --yes. With --yes it signs only what opsign showed
+last of the request on this machine, or the bytes that --payload names. opsign review walks through all that waits.
+The key is that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or
 id_rsa.
 
 Exits 0 if the step is done, is under way, cools off or waits for its window, 1 if it was refused or failed, 3 if more
 people have to sign, and says who could.`,
 		Example: "  opsign approve j12.1\n" +
-			"  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes",
+			"  opsign show j12.1; opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes\n" +
+			"  opsign approve j12.1 --yes --payload sha256:...",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
-		asks, err := t.asker(yes, k)
+		asks, err := t.asker(yes, k, payloads...)
 		if err != nil {
 			return err
 		}
@@ -55,7 +56,8 @@ people have to sign, and says who could.`,
 	})
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
-	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	c.Flags().BoolVar(&yes, "yes", false, flagYesShown)
+	t.payloadFlag(c, &payloads)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
 	c.Flags().BoolVar(&details, "details", false, flagDetails)
 	return c
@@ -102,10 +104,7 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.showRequest(q, a.details); err != nil {
-		return err
-	}
-	if err := answered(q.request); err != nil {
+	if err := a.ready(&q); err != nil {
 		return err
 	}
 	role, err := a.keys.roleFor(usefulRoles(q.request, a.keys))
@@ -122,6 +121,27 @@ func (a *approval) one(ctx context.Context, id string) error {
 	return a.outcome(ctx, a.client, r, a.wait)
 }
 
+// ready shows a request, and refuses one that is decided or, if nobody is asked, one that is not as
+// it was shown before.
+func (a *approval) ready(q *question) (err error) {
+	if text := a.sinceShown(*q); text != "" && a.tty != nil {
+		if err := a.show(text); err != nil {
+			return err
+		}
+	}
+	if err := a.showRequest(*q, a.view(a.details)); err != nil {
+		return err
+	}
+	if err := answered(q.request); err != nil {
+		return err
+	}
+	*q, err = a.allowed(*q)
+	if c := (*changed)(nil); errors.As(err, &c) {
+		err = errors.Join(a.sayChanged(c, sinceShownBefore), err)
+	}
+	return err
+}
+
 // signShown signs what was shown. If it changed since, it shows what differs; if only
 // counters moved, it asks the operator whether they may, and tries again.
 func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api.Request, error) {
@@ -131,8 +151,7 @@ func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api
 		if !errors.As(err, &c) {
 			return r, err
 		}
-		if shown := a.show(fmt.Sprintf("%s changed after it was shown, and nothing was signed. What differs:\n",
-			cli.Inline(q.request.ID)) + c.what); shown != nil || !c.now.moving || a.tty == nil {
+		if shown := a.sayChanged(c, sinceShownNow); shown != nil || !c.now.moving || a.tty == nil {
 			return r, errors.Join(shown, err)
 		}
 		if err := a.confirm("Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever "+

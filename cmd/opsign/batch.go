@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,18 +39,19 @@ const (
 func (t *tool) batchApproveCommand() *cobra.Command {
 	var k keyFlags
 	var yes, details bool
+	var payloads []string
 	var expires time.Duration
 	c := t.Command(cli.Words{
 		Use:   "approve REQUEST...",
 		Short: "Show requests, ask once, sign once, and hand each gate its part",
 		Long: `Shows each request, asks one question, makes one signature, and prints each gate's answer on a line of its own. A
 request that is decided, takes no batch or changed after it was shown is left out and named. It does not wait
-for outcomes.
+for outcomes. With --yes it leaves out what opsign show did not show before, as opsign approve refuses it.
 
 Exits 0 if every request was taken, 3 if more people have to sign some, 1 if one was left out or refused.`,
 		Example: "  opsign batch approve pve1/j12.1 pve2/j3.1\n  opsign batch approve j12.1 j13.1 --key ~/.ssh/id_ed25519 --yes",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
-		asks, err := t.asker(yes, k)
+		asks, err := t.asker(yes, k, payloads...)
 		if err != nil {
 			return err
 		}
@@ -63,7 +65,8 @@ Exits 0 if every request was taken, 3 if more people have to sign some, 1 if one
 	})
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
-	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	c.Flags().BoolVar(&yes, "yes", false, flagYesShown)
+	t.payloadFlag(c, &payloads)
 	c.Flags().BoolVar(&details, "details", false, flagDetails)
 	c.Flags().DurationVar(&expires, "expires", batchValidity, flagBatchExpires)
 	return c
@@ -161,11 +164,16 @@ func (b *batch) showAll() error {
 	for _, it := range b.items {
 		if it.err != nil {
 			b.Say("left out: %s: %s: %s\n", it.name(), cli.Inline(string(refusal.CodeOf(it.err))), cli.Inline(refusal.As(it.err).Detail))
+			if c := (*changed)(nil); errors.As(it.err, &c) {
+				if err := b.show(c.what); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		v := b.view(b.details)
 		v.more = "--details" // opsign show would ask the gate of the flags
-		if err := b.write(it.q.text(v), b.painted); err != nil {
+		if err := b.showRequest(it.q, v); err != nil {
 			return err
 		}
 	}
@@ -186,6 +194,9 @@ func (b *batch) approve(ctx context.Context) error {
 	role, err := b.chooseRole()
 	if err != nil {
 		return err
+	}
+	for _, it := range b.open() {
+		it.q, it.err = b.allowed(it.q)
 	}
 	if err := b.showAll(); err != nil {
 		return err

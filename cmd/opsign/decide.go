@@ -27,20 +27,29 @@ import (
 // answer.
 type asker struct {
 	*tool
-	tty *os.File // nil with --yes
+	tty      *os.File // nil with --yes
+	payloads []string // the digests of --payload; empty: it was not given
 }
 
 const wordsNeedsYes = "there is no terminal to ask on: read opsign show ID, then say --yes"
 
+const flagYes = "do not ask for a confirmation"
+
+// flagYesShown is flagYes where the run approves.
+const flagYesShown = "do not ask for a confirmation, and sign only what opsign show showed"
+
 // asker refuses, before anything is shown, a run in which nobody can be asked,
 // or whose flags are wrong. Whoever calls it closes the asker.
-func (t *tool) asker(yes bool, k keyFlags) (*asker, error) {
+func (t *tool) asker(yes bool, k keyFlags, payloads ...string) (*asker, error) {
 	if err := t.check(k); err != nil {
+		return nil, err
+	}
+	if err := checkDigests(payloads); err != nil {
 		return nil, err
 	}
 	t.unasked = yes
 	if yes {
-		return &asker{tool: t}, nil
+		return &asker{tool: t, payloads: payloads}, nil
 	}
 	if !cli.IsTerminal(t.stdin) {
 		return nil, cli.Usage(wordsNeedsYes)
@@ -49,7 +58,7 @@ func (t *tool) asker(yes bool, k keyFlags) (*asker, error) {
 	if err != nil {
 		return nil, cli.Usage(wordsNeedsYes)
 	}
-	return &asker{tool: t, tty: tty}, nil
+	return &asker{tool: t, tty: tty, payloads: payloads}, nil
 }
 
 func (a *asker) close() {
@@ -63,8 +72,12 @@ func (a *asker) show(text string) error { return a.write(text, cli.Told) }
 
 // showRequest shows a request, whose parts are coloured where the terminal has
 // colours.
-func (a *asker) showRequest(q question, details bool) error {
-	return a.write(q.text(a.view(details)), a.painted)
+func (a *asker) showRequest(q question, v view) error {
+	err := a.write(q.text(v), a.painted)
+	if err == nil && a.tty != nil {
+		_ = a.keep(q, true) // a person decides now; a later run that asks nobody finds nothing, and refuses
+	}
+	return err
 }
 
 func (a *asker) write(text string, layout func(string, io.Writer) string) error {
@@ -150,7 +163,7 @@ func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.showRequest(q, false); err != nil {
+	if err := a.showRequest(q, a.view(false)); err != nil {
 		return err
 	}
 	payload, err := a.rejection(q, reason)
@@ -270,8 +283,19 @@ const wordsIs = "now "
 // bind, the facts, the target's labels, and why it waits. It is empty if all of it
 // is the same, but for counters of which the operator knows that they move.
 func differs(was, now question) string {
-	tolerant := was.moving && bytes.Equal(was.bytes, now.bytes)
-	gone, come := unlike(was.facts(), now.facts(), func(a, b op.Fact) bool {
+	return difference(was, now, was.moving && bytes.Equal(was.bytes, now.bytes), nil)
+}
+
+// difference is differs, without the facts of which except holds, and without counters if it is
+// tolerant.
+func difference(was, now question, tolerant bool, except func(op.Fact) bool) string {
+	listed := func(q question) []op.Fact {
+		if except == nil {
+			return q.facts()
+		}
+		return slices.DeleteFunc(q.facts(), except)
+	}
+	gone, come := unlike(listed(was), listed(now), func(a, b op.Fact) bool {
 		return sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b)
 	})
 	if len(gone) == 0 && len(come) == 0 {
@@ -305,6 +329,7 @@ func (q question) facts() []op.Fact {
 	if text := labelsText(q.request.Labels); text != "" {
 		out = append(out, op.Fact{Name: wordsLabels, Text: text})
 	}
+	out = append(out, loses(q.request)...)
 	return append(out, op.Fact{Name: "why it waits", Text: q.request.Why})
 }
 

@@ -116,7 +116,7 @@ func TestColoursOfARequest(t *testing.T) {
 		a.Getenv = func(name string) string { return c.env[name] }
 		shown := make(chan string, 1)
 		go func() { shown <- shownOn(t, person, "nonce)\r\n") }()
-		require.NoError(t, a.showRequest(q, false))
+		require.NoError(t, a.showRequest(q, a.view(false)))
 		text := <-shown
 		require.Equal(t, c.colours, strings.HasPrefix(text, "\x1b[1;31mDESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\x1b[0m\r\n"), "%q", text)
 		require.Equal(t, c.colours, sequence.MatchString(text), "%q", text)

@@ -159,6 +159,7 @@ func (r *review) walk(ctx context.Context) error {
 // look shows one item afresh and does what the operator says. Refusals are said
 // and change nothing; it fails only where nothing more can be done at all.
 func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
+	first := it.shown.bytes == nil
 	if _, err := r.refresh(ctx, it); err != nil {
 		it.decision, it.marked = skipped, false // there is nothing to show of it
 		r.at++
@@ -171,12 +172,18 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		r.at++
 		return false, nil
 	}
+	if first {
+		r.message += r.sinceShown(it.shown)
+	}
 	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
-		it.read = it.read || pages.seen
 		if err != nil {
 			return true, err
+		}
+		if pages.seen && !it.read {
+			it.read = true
+			_ = r.keep(it.shown, true) // as in showRequest
 		}
 		switch key {
 		case 'd':

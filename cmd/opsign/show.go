@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -38,12 +39,15 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 			return err
 		case raw:
 			_, err = t.Stdout.Write(q.bytes)
-			return err
 		case t.JSON:
-			return t.Emit(q.request)
+			err = t.Emit(q.request)
+		default:
+			_, err = io.WriteString(t.Stdout, t.painted(q.text(t.view(details))+q.digestText(), t.Stdout))
 		}
-		t.Print("%s", t.painted(q.text(t.view(details)), t.Stdout))
-		return nil
+		if err == nil {
+			t.keepOrSay(q, !raw)
+		}
+		return err
 	})
 	c.ValidArgsFunction = t.completeRequest
 	c.Flags().BoolVar(&raw, "payload", false, "write the exact bytes to sign, and nothing else")

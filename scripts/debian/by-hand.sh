@@ -28,6 +28,7 @@ say "An agent in a bare login asks, and alice approves"
 told agent 0 "gated submit guest.create web --wait"
 login agent 3 "gated submit guest.destroy web --reason 'the project is over'"
 printed 'waits for a signature'
+told alice 0 "opsign show j2.1 | head -n 1"
 told alice 0 "opsign approve j2.1 --key .ssh/id_ed25519 --yes | tail -n 1"
 printed 'destroyed guest/web'
 

@@ -59,6 +59,7 @@ mails
 told agent 0 'gated submit guest.create shop --wait'
 told agent 3 "gated submit guest.destroy shop --reason 'the project is over'"
 mailed alice '^type: opsign approve j4.1$'
+told alice 0 'opsign show j4.1 | head -n 1'
 told alice 0 'opsign approve j4.1 --key .ssh/id_ed25519 --yes | tail -n 1'
 printed 'destroyed guest/shop'
 mailed alice '^Subject: demo: j4.1 .* was done$'

@@ -38,14 +38,7 @@ type Dir struct {
 // ~/.local/state. It is not part of a gate's state, although that may be beside it.
 // Restoring a gate must not restore the operator's memory of it.
 func DirOf(getenv func(string) string, now func() time.Time) Dir {
-	dir := getenv("XDG_STATE_HOME")
-	if home := getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
-		dir = filepath.Join(home, ".local", "state")
-	}
-	if !filepath.IsAbs(dir) {
-		return Dir{Now: now}
-	}
-	return Dir{Path: filepath.Join(dir, "opsign", "witness"), Now: now}
+	return Dir{Path: ownfile.StateDir(getenv, "opsign", "witness"), Now: now}
 }
 
 // File returns the path of a gate's file, or "" if there is no place for files.

@@ -159,7 +159,7 @@ func (s *story) approve(ctx context.Context, request string) error {
 	sent := s.ledger.sending(request, e)
 	if s.opsign {
 		err = exec.CommandContext(ctx, filepath.Join(bin, "opsign"), "approve", request, "--socket", s.socket, "--key", s.key,
-			"--yes", "--no-wait").Run()
+			"--yes", "--payload", "sha256:"+op.SHA256(payload), "--no-wait").Run()
 		if err != nil {
 			return errCut
 		}

@@ -76,8 +76,11 @@ func (w *wish) look(said string) (map[string]any, error) {
 	return map[string]any{"job": w.job, "seconds": 1}, nil
 }
 
-// signed starts the operator's opsign, and returns the arguments of a wait for the end.
+// signed has the operator read the step, starts their opsign, and returns the arguments of a wait for the end.
 func (w *wish) signed(string) (map[string]any, error) {
+	if said, err := w.gate.client("opsign", "show", w.step).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("opsign show: %w: %s", err, said)
+	}
 	w.approve = w.gate.client("opsign", "approve", w.step, "--key", w.gate.key, "--yes")
 	return map[string]any{"job": w.job}, w.approve.Start()
 }

@@ -54,10 +54,12 @@ if can gated trust rotate; then
 	}
 	bob=$(ssh-keygen -l -f bob.pub | cut -d' ' -f2)
 	waits gated trust rotate --operator bob.pub --reason 'stored: bob comes' >/dev/null
+	opsign show j8.1 >/dev/null # --yes signs what was shown
 	waits opsign approve j8.1 --role operational --key bob --yes >/dev/null
 	opsign approve j8.1 --key alice --yes >/dev/null
 	rotated 2
 	waits gated trust rotate --remove "$bob" --reason 'stored: bob goes' >/dev/null
+	opsign show j9.1 >/dev/null
 	opsign approve j9.1 --key alice --yes >/dev/null
 	rotated 3
 fi

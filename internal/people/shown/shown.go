@@ -1,0 +1,126 @@
+// Package shown keeps what opsign showed last of each request. A later run that asks nobody signs
+// that and nothing else.
+//
+// Each request of a gate has a file of its own with one line of JSON (docs/formats/shown.md). A file
+// that is replaced whole needs no lock: whoever shows a request last has the last word.
+package shown
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
+)
+
+const (
+	// extension ends the name of a request's file, after its id.
+	extension = ".json"
+	// maxFile is the largest file that is read or written, in bytes. The longest payload has half of it.
+	maxFile = 256 << 10
+	// maxFiles is how many files of one gate are kept: those that were written last. The largest
+	// batch has half of it.
+	maxFiles = 2048
+)
+
+// ErrNoPlace is the error for a record that cannot be kept because there is no directory for it.
+var ErrNoPlace = errors.New("neither XDG_STATE_HOME nor HOME is set")
+
+// Dir is the directory with one user's records. Several goroutines and programs may use its
+// methods at the same time.
+type Dir struct {
+	Path string // empty: there is no place for files
+}
+
+// DirOf returns $XDG_STATE_HOME/opsign/shown, or the directory below ~/.local/state. It is beside
+// what opsign remembers of gates' audit logs.
+func DirOf(getenv func(string) string) Dir { return Dir{ownfile.StateDir(getenv, "opsign", "shown")} }
+
+func (d Dir) file(gate op.GateID, id op.RequestID) ownfile.File {
+	return ownfile.File{Path: filepath.Join(d.Path, string(gate), id.String()+extension), Max: maxFile,
+		What: "the requests that were shown", Moved: "XDG_STATE_HOME"}
+}
+
+// Keep replaces what is kept of a request. A record that Last would not read is Malformed, and one
+// that is too long Oversized. Nothing is kept then, also nothing older: the older record is not what
+// was shown last.
+func (d Dir) Keep(r Record) error {
+	if d.Path == "" {
+		return ErrNoPlace
+	}
+	id, err := op.ParseStepID(r.Request)
+	if err != nil || !r.Gate.Valid() {
+		return malformed("it names no request of a gate")
+	}
+	file := d.file(r.Gate, id)
+	if err := file.MakeDir(); err != nil {
+		return err
+	}
+	text, err := r.line()
+	if err == nil {
+		_, err = parseRecord(text)
+	}
+	if err == nil {
+		err = file.Replace(text)
+	}
+	if err != nil {
+		return errors.Join(err, remove(file.Path))
+	}
+	return prune(filepath.Dir(file.Path))
+}
+
+// Last returns what was shown last of a request, or nil if nothing is kept. A file that another
+// user could have written is NotAllowed. A file in another form, or of another request, is
+// Malformed.
+func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
+	if d.Path == "" {
+		return nil, nil
+	}
+	file := d.file(gate, id)
+	text, err := file.Read()
+	if err != nil || text == nil {
+		return nil, err
+	}
+	r, err := parseRecord(text)
+	if err == nil && (r.Gate != gate || r.Request != id.String()) {
+		err = malformed("it is of another request")
+	}
+	if err != nil {
+		return nil, refusal.New(refusal.Malformed, "%s: %s", file.Path, refusal.As(err).Detail).
+			WithHint("opsign does not write the file so: find out who changed it, remove it, and show the request again")
+	}
+	return &r, nil
+}
+
+// prune removes the files that were written first, until maxFiles are left. What a crash left
+// half-written counts as a file.
+func prune(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) <= maxFiles {
+		return err
+	}
+	var infos []fs.FileInfo
+	for _, e := range entries {
+		// Another program may have replaced or removed it.
+		if info, err := e.Info(); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	var failed error
+	for _, info := range infos[:max(len(infos)-maxFiles, 0)] {
+		failed = errors.Join(failed, remove(filepath.Join(dir, info.Name())))
+	}
+	return failed
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
