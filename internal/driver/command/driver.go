@@ -21,6 +21,7 @@ const grace = 5 * time.Second
 type Config struct {
 	Entries    map[string]catalogue.Entry // the operator's entries, each checked
 	SingleUser bool                       // commands may run as the daemon's own user
+	Asks       func(uid uint32) bool      // whether a user may ask for steps; nil means that all may
 	Logger     *slog.Logger
 	Grace      time.Duration // from SIGTERM to SIGKILL; 0 is 5 s
 	// Now tells the age of a file. A list remembers no digest of a new file. If Now is nil, it
@@ -75,6 +76,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Entries)) {
 		out = append(out, d.checkEntry(ctx, name))
+		out = append(out, d.checkPaths(ctx, name, d.cfg.Entries[name])...)
 	}
 	return out
 }

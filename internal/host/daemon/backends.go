@@ -121,7 +121,8 @@ func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, erro
 }
 
 func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
-	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser, Now: now}), nil, nil
+	asks := func(uid uint32) bool { return d.config.AnySubmitter || slices.Contains(d.config.Submitters, uid) }
+	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser, Asks: asks, Now: now}), nil, nil
 }
 
 func openLibvirt(_ context.Context, d *daemon) (driver.Backend, func() error, error) {

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/driver"
+	"gated/internal/driver/command/catalogue"
+)
+
+// maxSwapNames is how many names below a root are looked at.
+const maxSwapNames = 20_000
+
+// checkPaths warns of each path parameter whose root, or a directory above or below it, a user may
+// write who may ask. That user can put a link in the place of what an operator was shown.
+func (d *Driver) checkPaths(ctx context.Context, name string, e catalogue.Entry) (out []driver.Finding) {
+	for _, param := range slices.Sorted(maps.Keys(e.Params)) {
+		p := e.Params[param]
+		if p.Type != catalogue.Path {
+			continue
+		}
+		who, dir, err := d.swaps(ctx, p.Below)
+		f := driver.Finding{What: op.Target{Kind: op.KindCommand, Name: name}.String() + " -p " + param, State: driver.Note}
+		switch {
+		case who != "":
+			f.Detail = fmt.Sprintf("%s may write %s, and so put a link in the place of a path below it", who, op.Shown(dir))
+			f.Hint = "a moved link is another request, which opsign shows again; to rule it out, name below: a directory that only root writes, with all that is in it"
+		case err != nil:
+			f.Detail = fmt.Sprintf("it is not known who may write below %s: %v", p.Below, err)
+			f.Hint = "name below: a smaller directory, which gated can read"
+		default:
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// swaps finds a directory from / to a root, or below the root, that a user may write who may ask.
+// If it finds none, but did not look at all of them, that is an error.
+func (d *Driver) swaps(ctx context.Context, root string) (who, dir string, err error) {
+	end, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", "", err
+	}
+	for at := end; at != "/"; {
+		at = filepath.Dir(at)
+		if who, err := d.writer(at, true); who != "" || err != nil {
+			return who, at, err
+		}
+	}
+	return d.swapsBelow(ctx, end)
+}
+
+// swapsBelow is swaps for a root and what is below it.
+func (d *Driver) swapsBelow(ctx context.Context, root string) (who, dir string, err error) {
+	left, unread := maxSwapNames, error(nil)
+	for dirs := []string{root}; len(dirs) > 0; dirs = dirs[1:] {
+		if ctx.Err() != nil {
+			return "", "", ctx.Err()
+		}
+		who, err := d.writer(dirs[0], false)
+		if who != "" {
+			return who, dirs[0], nil
+		}
+		names, more, err2 := list(dirs[0], left)
+		if left -= len(names); more {
+			err2 = fmt.Errorf("there are more than %d names", maxSwapNames)
+		}
+		unread = cmp.Or(unread, err, err2)
+		for _, e := range names {
+			if e.IsDir() {
+				dirs = append(dirs, filepath.Join(dirs[0], e.Name()))
+			}
+		}
+		if more {
+			break
+		}
+	}
+	return "", "", unread
+}
+
+// list returns at most so many entries of a directory, and whether there are more.
+func list(dir string, most int) (out []fs.DirEntry, more bool, err error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil // it went meanwhile
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	out, err = f.ReadDir(most + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(out) > most {
+		return out[:most], true, err
+	}
+	return out, false, err
+}
+
+// writer says who may write a directory of those who may ask; empty if only root and others may. A
+// group counts, because its members are not known for sure. In a directory on the way to the root,
+// the sticky bit leaves each name to its owner, who is asked about by itself.
+func (d *Driver) writer(dir string, way bool) (string, error) {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // it went meanwhile
+	}
+	if err != nil {
+		return "", err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("the owner of %s is not known", dir)
+	}
+	if st.Uid != 0 && d.asks(st.Uid) {
+		return ownfile.Owner(st.Uid), nil
+	}
+	if way && info.Mode()&fs.ModeSticky != 0 {
+		return "", nil
+	}
+	switch {
+	case info.Mode().Perm()&0o002 != 0:
+		return "everybody", nil
+	case info.Mode().Perm()&0o020 != 0 && st.Gid != 0:
+		return fmt.Sprintf("the group %d", st.Gid), nil
+	}
+	return "", nil
+}
+
+// asks reports whether a user may ask for steps. The daemon's own user does if gated runs as the user
+// whose agents ask.
+func (d *Driver) asks(uid uint32) bool {
+	if int(uid) == os.Geteuid() {
+		return d.cfg.SingleUser
+	}
+	return d.cfg.Asks == nil || d.cfg.Asks(uid)
+}
