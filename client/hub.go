@@ -165,6 +165,24 @@ func isPlace(s string) bool {
 	return s == "" || len(s) <= maxPlace && strings.Trim(at, "0123456789") == "" && strings.Trim(rest, "0123456789abcdef.") == ""
 }
 
+// CheckRow refuses, as Malformed, a row whose host, gate or request has not the form that a gate gives it. People copy these
+// into their next command line, so a hub must not choose other characters.
+func CheckRow(row api.FleetRow) error {
+	what, text := "", ""
+	id, err := op.ParseStepID(row.Request)
+	switch {
+	case err != nil || id.String() != row.Request:
+		what, text = "the id of a request", row.Request
+	case !isHostText(row.Host):
+		what, text = "the name of a host", row.Host
+	case !row.Gate.Valid():
+		what, text = "the id of a gate", string(row.Gate)
+	default:
+		return nil
+	}
+	return refusal.New(refusal.Malformed, "the hub lists %s, which is not %s", op.ShownQuoted(text[:min(len(text), 80)]), what)
+}
+
 // Compare refuses, as BindingMismatch, a hub's word about a request that differs from that of the gate which answered. The
 // status and the request are the gate's own. That a request is open no more is UnknownTarget: it may have ended since the
 // report.

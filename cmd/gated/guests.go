@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -41,6 +43,9 @@ func (t *tool) guestsCommand() *cobra.Command {
 		guests, err := cl.Guests(c.Context())
 		if err != nil {
 			return err
+		}
+		if text := alike(guests); text != "" {
+			t.Say("%s", cli.Told(text, t.Stderr))
 		}
 		return t.listGuests(guests)
 	})
@@ -82,6 +87,29 @@ func (t *tool) guestsText(guests []api.Guest, cols int) string {
 		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), cli.Settings(g.Spec), destroy))
 	}
 	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
+}
+
+// alike warns of names that differ in nothing but case. People read one for the other, and on some file systems and
+// networks they are one.
+func alike(guests []api.Guest) string {
+	of := map[string][]string{}
+	for _, g := range guests {
+		folded := strings.ToLower(g.Name)
+		if !slices.Contains(of[folded], g.Name) {
+			of[folded] = append(of[folded], g.Name)
+		}
+	}
+	text := ""
+	for _, folded := range slices.Sorted(maps.Keys(of)) {
+		if names := of[folded]; len(names) > 1 {
+			slices.Sort(names)
+			for i := range names {
+				names[i] = cli.Inline(names[i])
+			}
+			text += fmt.Sprintf("warning: the names %s differ only in case: look twice which one a step is for\n", strings.Join(names, ", "))
+		}
+	}
+	return text
 }
 
 // several reports whether guests are of more than one back end.

@@ -37,6 +37,26 @@ func TestGuestsFitAScreen(t *testing.T) {
 	require.Contains(t, testTool().guestsText(guests, 0), "  labels.tier="+long+" labels.zone="+long+" memory=1024  ", "a file has nothing cut")
 }
 
+// TestNamesThatDifferInCase are warned of, each once.
+func TestNamesThatDifferInCase(t *testing.T) {
+	named := func(names ...string) (out []api.Guest) {
+		for _, n := range names {
+			out = append(out, api.Guest{Name: n})
+		}
+		return out
+	}
+	for want, names := range map[string][]string{
+		"": {"web", "web-1", "db", "wEb-2"},
+		"warning: the names Web, web differ only in case: look twice which one a step is for\n": {"web", "db", "Web"},
+		"warning: the names DB, db differ only in case: look twice which one a step is for\n" +
+			"warning: the names WEB, Web, web differ only in case: look twice which one a step is for\n": {"web", "Web", "db", "WEB", "DB"},
+		"warning: the names \"W\\x1b\", \"w\\x1b\" differ only in case: look twice which one a step is for\n": {"w\x1b", "W\x1b"},
+	} {
+		require.Equal(t, want, alike(named(names...)))
+	}
+	require.Empty(t, alike(named("web", "web")), "one guest that two back ends list is one name")
+}
+
 // Of a status nothing is cut: a long line goes on in the next.
 func TestAStatusFitsAScreen(t *testing.T) {
 	detail := strings.Repeat("the disk is full ", 20) + "end"

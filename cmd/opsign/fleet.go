@@ -101,19 +101,25 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 
 // sayFleet prints a page, and returns the exit code that its rows ask for.
 func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate, first bool) (int, error) {
-	rows := make([]fleetRow, len(page.Requests))
-	for i, r := range page.Requests {
-		rows[i] = fleetRow{FleetRow: r}
-		if at := addressesOf(known, r.Gate); len(at) > 0 {
-			rows[i].Address = at[0]
+	worst := api.ExitDone
+	var rows []fleetRow
+	for _, r := range page.Requests {
+		if err := client.CheckRow(r); err != nil {
+			worst = api.ExitRefused
+			t.Say("left out: %s\n", cli.Inline(refusal.As(err).Detail))
+			continue
 		}
+		row := fleetRow{FleetRow: r}
+		if at := addressesOf(known, r.Gate); len(at) > 0 {
+			row.Address = at[0]
+		}
+		rows = append(rows, row)
 	}
 	if l.verify {
 		if err := t.verifyFleet(ctx, known, rows); err != nil {
 			return 0, err
 		}
 	}
-	worst := api.ExitDone
 	for _, r := range rows {
 		if slices.Index(severity, r.code) > slices.Index(severity, worst) {
 			worst = r.code

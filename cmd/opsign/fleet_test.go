@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +48,7 @@ func runFleet(t *testing.T, args ...string) (code int, out, said string) {
 
 // A hub whose pages never end keeps nobody, and one that forges lines of a terminal forges none.
 func TestHubsThatLie(t *testing.T) {
-	row := api.FleetRow{Host: "pve1\npve2", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",
+	row := api.FleetRow{Host: "pve1", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",
 		Target: "guest/\x1b[2Ja", Reason: "\u202eknown  same\tsame"}}
 	u := lyingHub(t, func(int) api.FleetQueue {
 		return api.FleetQueue{Requests: []api.FleetRow{row}, Next: "1.70.6a", Waiting: 1 << 62}
@@ -68,6 +70,46 @@ func TestHubsThatLie(t *testing.T) {
 	require.Equal(t, api.ExitRefused, code)
 	require.Contains(t, out, "unknown-gate")
 	require.Contains(t, said, wordsHubsWord)
+}
+
+// TestRowsOfNoForm: a row whose ids people could not copy as they are is left out and said, and hides no other row.
+func TestRowsOfNoForm(t *testing.T) {
+	good := api.FleetRow{Host: "pve1", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",
+		Target: "guest/a"}}
+	for name, change := range map[string]func(*api.FleetRow){
+		"an escape in a request":      func(r *api.FleetRow) { r.Request = "j1.1\x1b[2J" },
+		"more words after a request":  func(r *api.FleetRow) { r.Request = "j1.1 --yes" },
+		"a command after a request":   func(r *api.FleetRow) { r.Request = "j1.1;reboot" },
+		"another way to write it":     func(r *api.FleetRow) { r.Request = "j01.1" },
+		"a job":                       func(r *api.FleetRow) { r.Request = "j1" },
+		"no request":                  func(r *api.FleetRow) { r.Request = "" },
+		"an escape in a host":         func(r *api.FleetRow) { r.Host = "pve1\x1b]0;x\x07" },
+		"two lines of a host":         func(r *api.FleetRow) { r.Host = "pve1\npve2" },
+		"a host that reads backwards": func(r *api.FleetRow) { r.Host = "\u202epve1" },
+		"a long host":                 func(r *api.FleetRow) { r.Host = strings.Repeat("h", 254) },
+		"no host":                     func(r *api.FleetRow) { r.Host = "" },
+		"no gate":                     func(r *api.FleetRow) { r.Gate = "" },
+		"an escape in a gate":         func(r *api.FleetRow) { r.Gate = "0123456789abcdef0123456789abcde\x1b" },
+	} {
+		bad := good
+		change(&bad)
+		for _, flags := range [][]string{{}, {"--json"}, {"--verify"}} {
+			u := lyingHub(t, func(int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{bad, good}} })
+			code, out, said := runFleet(t, append(flags, "--hub", u)...)
+			require.Equal(t, api.ExitRefused, code, name)
+			require.Contains(t, said, "left out: the hub lists \"", name)
+			require.Contains(t, out, "j1.1", name)
+			lines := map[bool]int{false: 2, true: 1}[slices.Contains(flags, "--json")]
+			require.Equal(t, lines, strings.Count(out, "\n"), "%s: %q", name, out)
+			require.NotContains(t, out+said, "\x1b", name)
+			require.NotContains(t, out+said, "\u202e", name)
+		}
+	}
+	good.Host = strings.Repeat("h", 253)
+	u := lyingHub(t, func(int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{good}} })
+	code, _, said := runFleet(t, "--hub", u)
+	require.Equal(t, api.ExitDone, code)
+	require.NotContains(t, said, "left out")
 }
 
 // What the hub says of a request is held against what its gate says is open.
