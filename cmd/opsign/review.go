@@ -16,7 +16,7 @@ import (
 	"gated/internal/wire/cli"
 )
 
-const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"
+const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, opsign show ID, then opsign approve ID --yes"
 
 func (t *tool) reviewCommand() *cobra.Command {
 	var k keyFlags
