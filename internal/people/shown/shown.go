@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
@@ -96,8 +97,8 @@ func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
 	return &r, nil
 }
 
-// prune removes the files that were written first, until maxFiles are left. What a crash left
-// half-written counts as a file.
+// prune removes the records that were written first, until maxFiles are left. What a crash left
+// half-written counts as one. Files of other names stay.
 func prune(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) <= maxFiles {
@@ -106,7 +107,7 @@ func prune(dir string) error {
 	var infos []fs.FileInfo
 	for _, e := range entries {
 		// Another program may have replaced or removed it.
-		if info, err := e.Info(); err == nil {
+		if info, err := e.Info(); err == nil && isRecord(e.Name()) {
 			infos = append(infos, info)
 		}
 	}
@@ -116,6 +117,13 @@ func prune(dir string) error {
 		failed = errors.Join(failed, remove(filepath.Join(dir, info.Name())))
 	}
 	return failed
+}
+
+// isRecord reports whether a name is that of a record, or of one that is being written.
+func isRecord(name string) bool {
+	id, _, found := strings.Cut(strings.TrimPrefix(name, "."), extension)
+	_, err := op.ParseStepID(id)
+	return found && err == nil
 }
 
 func remove(path string) error {

@@ -164,6 +164,8 @@ func TestTheNewestAreKept(t *testing.T) {
 		at := noon.Add(time.Duration(n-10_000) * time.Minute)
 		require.NoError(t, os.Chtimes(filepath.Join(filepath.Dir(file), name), at, at))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), "photo.json"), nil, 0o600))
+	old("photo.json", -1)
 	old(".j7.1.json-12", 0)
 	old("j1.1.json", 1)
 	for i := 2; i <= 2048; i++ {
@@ -172,7 +174,8 @@ func TestTheNewestAreKept(t *testing.T) {
 		old(name, i)
 	}
 	kept(t, d, record(t, "j3000.1", nil))
-	require.Len(t, must.Get(os.ReadDir(filepath.Dir(file)))(t), 2048)
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(file)))(t), 2048+1)
+	require.FileExists(t, filepath.Join(filepath.Dir(file), "photo.json"), "what is no record stays")
 	require.NoFileExists(t, file)
 	require.FileExists(t, filepath.Join(filepath.Dir(file), "j2.1.json"))
 	must.Get(d.Last(gate, id(t, "j3000.1")))(t)
