@@ -2,12 +2,16 @@ package hook
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 )
 
@@ -17,38 +21,49 @@ const maxCall = 32 << 20
 
 // Call is a tool call that an agent wants to make.
 type Call struct {
+	By     Dialect // whose call it is: that of the product that made it, whatever the hook's entry says
 	Tool   string
 	Paths  []string // the files that it would change, absolute but not resolved; none for a tool that writes none
-	Unread error    // why Paths has not all of them: Malformed or OverLimit; nil if it has
+	Unread error    // why Paths may not be all of them: Malformed, OverLimit or Oversized; nil if they are
+	Runs   bool     // its tool runs a shell
 	Line   string   // what a shell would run; empty for another tool
+	Unsure error    // why a shell may run another line than Line: Malformed; nil if it runs this one
 	Dir    string   // where the shell would run it, absolute; empty if the call does not say
 }
 
-// ParseCall reads a tool call to its end, as the agent's product writes it on a hook's standard input. It ignores
-// unknown members and a byte order mark. Malformed is anything but one JSON object, a repeated member or one of another
-// type. An event that no hook can stop, an edit without a file, and another product's call are Malformed too.
-// Oversized: more than 32 MiB. Other errors are those of in.
+// ParseCall reads a tool call to its end, as an agent's product writes it on a hook's standard input. The product is d,
+// unless the call tells another one.
+//
+// What the hook does not need decides nothing: unknown members, a byte order mark, a member that stands twice, half a
+// character in the text of an edit. If a path or a shell's line is not sure, the call has an error beside what can be
+// read: Malformed if a member stands twice with two texts, has half a character or another type, or if the call is no
+// JSON object to its end. Oversized is more than 32 MiB. An event that no hook can stop and an edit without a file are
+// Malformed, and return the product alone. Other errors are those of in.
 func ParseCall(d Dialect, in io.Reader) (Call, error) {
-	f := d.form()
 	b := bufio.NewReader(&atMost{in: in, left: maxCall})
 	if mark, _ := b.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = b.Discard(len(byteOrderMark)) // it was peeked at
 	}
-	c, err := readCall(jsontext.NewDecoder(b), f)
-	if err != nil {
-		return Call{}, unreadable(err, f)
+	h, broken := readCall(lenient(b))
+	by := speaker(h, d)
+	f := by.form().along(d.form())
+	broken = unreadable(broken, f)
+	c := h.as(f)
+	if err := f.check(c, by); err != nil {
+		return Call{By: by}, cmp.Or(broken, err)
 	}
-	if err := f.check(c, d); err != nil {
-		return Call{}, err
+	out := Call{By: by, Tool: c.tools[len(c.tools)-1]}
+	out.Paths, out.Unread = f.paths(c)
+	out.Unread = cmp.Or(broken, out.Unread)
+	for _, tool := range c.tools {
+		out.Runs = out.Runs || slices.Contains(f.runs, tool)
 	}
-	paths, err := f.paths(c)
-	runs := slices.Contains(f.runs, c.tool)
-	if err != nil && len(paths) == 0 && (!runs || c.input[shellMember] == "") {
-		return Call{}, err
+	if lines := c.input[shellMember]; out.Runs && len(lines) > 0 {
+		out.Line, out.Dir = lines[len(lines)-1], f.shellDir(c)
+		out.Unsure = cmp.Or(broken, f.doubt(c, out.Line+out.Dir, f.name, dirMember, shellMember))
 	}
-	out := Call{Tool: c.tool, Paths: paths, Unread: err}
-	if runs {
-		out.Line, out.Dir = c.input[shellMember], f.shellDir(c)
+	if out.Unread != nil && len(out.Paths) == 0 && out.Line == "" {
+		return Call{By: by}, out.Unread
 	}
 	return out, nil
 }
@@ -56,158 +71,53 @@ func ParseCall(d Dialect, in io.Reader) (Call, error) {
 // byteOrderMark begins the calls of some products.
 const byteOrderMark = "\uFEFF"
 
-// rawCall has the members of a call that matter.
+// rawCall has the members of a call that matter to one product, as that product names them.
 type rawCall struct {
-	event, tool, dir string
-	alien            string // a tool_name, for a product that has another member
-	roots            []string
-	input            map[string]string // the text members of its input
-	text             string            // an input that is text itself
-	by               Dialect           // whose member the call has; nil if no such member is there
+	events, tools, dirs, roots []string
+	input                      map[string][]string // the text members of its input
+	texts                      []string            // an input that is text itself
+	blurred                    bool
+	unread                     error // why the input is not read to its end
 }
 
-// errNotText says that a member must be text.
-var errNotText = errors.New("not text")
+// as returns what a call says to a product.
+func (h heard) as(f form) rawCall {
+	c := rawCall{events: h.texts[eventMember], tools: h.texts[f.name], dirs: h.texts[dirMember], blurred: h.blurred,
+		input: map[string][]string{}, texts: h.inputs[f.input].whole}
+	c.dirs = slices.DeleteFunc(slices.Clone(c.dirs), func(s string) bool { return s == "" })
+	if f.roots {
+		c.roots = h.roots
+	}
+	for name, texts := range h.inputs[f.input].members {
+		c.input[name] = texts
+	}
+	c.inner(f)
+	return c
+}
 
-// readCall reads one object, and nothing may follow it. The decoder refuses a repeated member, at any depth, and text
-// that is not UTF-8.
-func readCall(d *jsontext.Decoder, f form) (rawCall, error) {
-	c := rawCall{input: map[string]string{}}
-	if d.PeekKind() == 0 {
-		if _, err := d.ReadToken(); errors.Is(err, io.EOF) {
-			return c, errEmptyCall
+// doubt says why a text of a call, which was made of some of its members, is not sure: one of these stands twice with two
+// texts, or the text has what stands for half a character. Nil if it is sure.
+func (f form) doubt(c rawCall, text string, members ...string) error {
+	for _, name := range members {
+		texts := c.input[name]
+		switch name {
+		case dirMember:
+			texts = c.dirs
+		case f.name:
+			texts = c.tools
+		}
+		if len(texts) > 1 {
+			return refusal.New(refusal.Malformed, "the call has the member %s twice, and they differ", name)
 		}
 	}
-	return c, alone(d, func(name string) error { return c.readMember(d, name, f) })
+	if c.blurred && strings.ContainsRune(text, utf8.RuneError) {
+		return refusal.New(refusal.Malformed, "%s of the call has half a character", op.Shown(bounded(text, maxQuoted)))
+	}
+	return nil
 }
 
-// alone reads one object, and nothing may follow it.
-func alone(d *jsontext.Decoder, read func(name string) error) error {
-	isObject, err := eachMember(d, read)
-	switch {
-	case err != nil:
-		return err
-	case !isObject:
-		return errNotText
-	}
-	if _, err = d.ReadToken(); errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		err = errNotText
-	}
-	return err
-}
-
-// readMember reads one member of a call.
-func (c *rawCall) readMember(d *jsontext.Decoder, name string, f form) error {
-	if by, ok := signs[name]; ok {
-		c.by = by
-	}
-	switch name {
-	case "hook_event_name":
-		return readText(d, &c.event)
-	case "cwd":
-		return readText(d, &c.dir)
-	case f.name:
-		return readText(d, &c.tool)
-	case f.input:
-		return c.readInput(d, f)
-	case toolName:
-		return readText(d, &c.alien)
-	case "workspace_roots":
-		if f.roots {
-			return readTexts(d, &c.roots)
-		}
-	}
-	return d.SkipValue()
-}
-
-// readInput reads a tool's input: an object, or text.
-func (c *rawCall) readInput(d *jsontext.Decoder, f form) error {
-	if d.PeekKind() == '"' {
-		if err := readText(d, &c.text); err != nil {
-			return err
-		}
-		return c.inner(f)
-	}
-	_, err := eachMember(d, func(name string) error { return c.readWord(d, name, f) })
-	return err
-}
-
-// readWord reads a member of a tool's input.
-func (c *rawCall) readWord(d *jsontext.Decoder, name string, f form) error {
-	if !f.wants(name) || d.PeekKind() != '"' {
-		return d.SkipValue()
-	}
-	var text string
-	err := readText(d, &text)
-	c.input[name] = text
-	return err
-}
-
-// eachMember reads a value. If it is an object, it calls read for each member, which reads the member's value. It skips
-// any other value.
-func eachMember(d *jsontext.Decoder, read func(name string) error) (isObject bool, err error) {
-	if d.PeekKind() != '{' {
-		return false, d.SkipValue()
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return true, err
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return true, err
-		}
-		if err := read(name.String()); err != nil {
-			return true, err
-		}
-	}
-	_, err = d.ReadToken() // its end, or what is wrong
-	return true, err
-}
-
-// readText reads a member that is text, or null for none.
-func readText(d *jsontext.Decoder, into *string) error {
-	if kind := d.PeekKind(); kind != '"' && kind != 'n' {
-		if err := d.SkipValue(); err != nil {
-			return err
-		}
-		return errNotText
-	}
-	t, err := d.ReadToken()
-	if err == nil && t.Kind() == '"' {
-		*into = t.String()
-	}
-	return err
-}
-
-// readTexts reads a member that is an array of texts, or null for none.
-func readTexts(d *jsontext.Decoder, into *[]string) error {
-	if d.PeekKind() != '[' {
-		var none string
-		if err := readText(d, &none); err != nil || none == "" {
-			return err
-		}
-		return errNotText
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for d.PeekKind() == '"' {
-		var text string
-		if err := readText(d, &text); err != nil {
-			return err
-		}
-		*into = append(*into, text)
-	}
-	end, err := d.ReadToken()
-	if err == nil && end.Kind() != ']' {
-		err = errNotText
-	}
-	return err
-}
+// maxQuoted bounds a text of a call in an error, in characters.
+const maxQuoted = 200
 
 // atMost reads so many bytes. It fails if there are more.
 type atMost struct {
@@ -234,7 +144,7 @@ func unreadable(err error, f form) error {
 	case errors.As(err, &syntax):
 		return refusal.New(refusal.Malformed, "the call is not JSON after byte %d", syntax.ByteOffset)
 	case errors.Is(err, errNotText):
-		return refusal.New(refusal.Malformed, "the call is not a JSON object with text in %s, cwd and hook_event_name", f.name)
+		return refusal.New(refusal.Malformed, "the call is not one JSON object with %s", f.name)
 	default:
 		return err
 	}

@@ -29,12 +29,16 @@ type Dialect interface {
 // preToolUse is the event of Claude Code and Codex that a hook can still stop.
 const preToolUse = "PreToolUse"
 
-// toolName is the member with the tool's name for most products.
-const toolName = "tool_name"
+// The members with the tool's name for most products, with the event, and with the directory.
+const (
+	toolName    = "tool_name"
+	eventMember = "hook_event_name"
+	dirMember   = "cwd"
+)
 
 // form is the form of a product's calls.
 type form struct {
-	event  string          // the only event that a hook can still stop
+	event  string          // the only event that a hook can still stop, in any case of its letters
 	name   string          // the member with the tool's name
 	input  string          // the member with the tool's input
 	tools  map[string]edit // the tools that write
@@ -60,13 +64,18 @@ func writes(members ...string) edit { return edit{members: members} }
 // patches is a tool that takes a patch.
 func patches(member string) edit { return edit{patch: member} }
 
-// signs are the members that the calls of one product alone have.
-var signs = map[string]Dialect{
-	"cursor_version":  Cursor{},
-	"workspace_roots": Cursor{},
-	"toolName":        Copilot{},
-	"toolArgs":        Copilot{},
-	"args":            OpenCode{},
+// sign is a member that the calls of one product alone have.
+type sign struct {
+	member string
+	by     Dialect
+	beside string // counts only with this member
+}
+
+var signs = []sign{
+	{member: "cursor_version", by: Cursor{}},
+	{member: "workspace_roots", by: Cursor{}},
+	{member: "toolName", by: Copilot{}},
+	{member: "args", by: OpenCode{}, beside: "tool"},
 }
 
 // Dialects returns all dialects, the default first.

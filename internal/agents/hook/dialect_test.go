@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -68,26 +70,104 @@ func TestEveryToolOfEveryProduct(t *testing.T) {
 	}
 }
 
-// TestAForeignCallIsNamed: the product whose call it is, and what to install.
-func TestAForeignCallIsNamed(t *testing.T) {
+// TestAForeignCallIsItsOwnProducts: some products run the hooks of another one's settings. The call is read, and the answer
+// written, in the form of the product that made the call.
+func TestAForeignCallIsItsOwnProducts(t *testing.T) {
 	for _, d := range Dialects() {
 		for _, other := range Dialects() {
 			for _, tool := range ToolsOf(other) {
-				if other == d || other == Dialect(Codex{}) && tool == "Bash" && d == Dialect(Claude{}) {
+				if other == Dialect(Codex{}) && tool == "Bash" && d == Dialect(Claude{}) {
 					continue // both have it, and only Codex applies a patch there
 				}
-				e := newEdits(t)
-				e.For = other
-				call := e.sample(tool, "src/a.go")
-				_, err := ParseCall(d, strings.NewReader(call))
-				require.ErrorIs(t, err, refusal.Malformed, call)
-				if tool == "Bash" {
-					continue // Claude Code has it, too
+				for _, onFailure := range []OnFailure{Warn, Block} {
+					e := newEdits(t, "src/**")
+					e.For, e.OnFailure = other, onFailure
+					held, free := e.sample(tool, "src/new.go"), e.sample(tool, "docs/a.md")
+					e.For = d
+					require.True(t, refuses(t, other, e.run(held)), "%s in the settings of %s: %s", other.Name(), d.Name(), tool)
+					o := e.run(free)
+					require.Equal(t, other.silent(), o, "%s in the settings of %s: %s", other.Name(), d.Name(), tool)
+					e.ExitCode = true
+					require.True(t, AnswerOf(other, e.run(held)).Denied)
 				}
-				require.ErrorContains(t, err, "the call is one of "+other.Product()+", and this hook reads those of "+d.Product())
 			}
 		}
 	}
+}
+
+// strayCalls are calls in the form of one product's settings, by another product that has them.
+var strayCalls = []struct {
+	entry, by Dialect
+	text      string
+}{
+	{Claude{}, Cursor{}, "\uFEFF" + `{"hook_event_name":"preToolUse","cursor_version":"2","cwd":"","workspace_roots":["@"],"tool_name":"Write","tool_input":{"file_path":"src/a.go"}}`},
+	{Claude{}, Cursor{}, `{"hook_event_name":"PreToolUse","cursor_version":"2","cwd":"","workspace_roots":["@"],"tool_name":"Edit","tool_input":{"file_path":"@/src/a.go","new_string":"\ud83d"}}`},
+	{Claude{}, Cursor{}, `{"hook_event_name":"preToolUse","workspace_roots":["/nowhere","file://@"],"tool_name":"NotebookEdit","tool_input":{"notebook_path":"src/a.go"}}`},
+	{Claude{}, Cursor{}, `{"hook_event_name":"preToolUse","cwd":"@","tool_name":"StrReplace","tool_input":{"path":"src/a.go"}}`},
+	{Claude{}, Copilot{}, `{"sessionId":"s","timestamp":1,"cwd":"@","toolName":"edit","toolArgs":{"path":"src/a.go","old_str":"\ud83d"}}`},
+	{Claude{}, Copilot{}, `{"cwd":"@","toolName":"edit","toolArgs":"{\"path\":\"src/a.go\"}","tool_name":"edit","tool_input":{"path":"src/a.go"}}`},
+	{Claude{}, copilotAsClaude{}, `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"@","tool_name":"edit","tool_input":{"path":"src/a.go"}}`},
+	{Claude{}, copilotAsClaude{}, `{"hook_event_name":"PreToolUse","cwd":"@","tool_name":"create","tool_input":"{\"path\":\"src/a.go\"}"}`},
+	{Claude{}, copilotAsClaude{}, `{"hook_event_name":"PreToolUse","cwd":"@","tool_name":"apply_patch","tool_input":{"patch":"*** Begin Patch\n*** Delete File: src/a.go\n"}}`},
+	{Claude{}, Codex{}, `{"hook_event_name":"PreToolUse","cwd":"@","tool_name":"apply_patch","tool_input":{"command":"*** Begin Patch\n*** Delete File: src/a.go\n"}}`},
+	{Cursor{}, Claude{}, `{"hook_event_name":"PreToolUse","cwd":"@","tool_name":"Edit","tool_input":{"file_path":"src/a.go"}}`},
+	{Gemini{}, Claude{}, `{"hook_event_name":"PreToolUse","cwd":"@","tool_name":"Write","tool_input":{"file_path":"src/a.go"}}`},
+}
+
+func TestCallsOfOtherProductsSettings(t *testing.T) {
+	for _, c := range strayCalls {
+		for _, exitCode := range []bool{false, true} {
+			e := newEdits(t, "src/a.go")
+			e.For, e.OnFailure, e.ExitCode = c.entry, Warn, exitCode
+			text := strings.ReplaceAll(c.text, "@", e.dir)
+			o := e.run(text)
+			a := AnswerOf(c.by, o)
+			require.True(t, a.Denied, "%s: %+v", text, o)
+			require.False(t, a.Failed)
+			e.OnFailure = Block
+			o = e.run(strings.ReplaceAll(text, "src/a.go", "free.go"))
+			require.Equal(t, c.by.silent(), o, text)
+		}
+	}
+	// The form of Claude Code's answer stands in it, too.
+	e := newEdits(t, "src/a.go")
+	o := e.run(`{"hook_event_name":"PreToolUse","cwd":"` + e.dir + `","tool_name":"edit","tool_input":{"path":"src/a.go"}}`)
+	require.True(t, AnswerOf(Claude{}, o).Denied)
+	require.True(t, AnswerOf(Copilot{}, o).Denied)
+}
+
+// A call of another product that cannot be read is answered in that product's form as well.
+func TestAForeignCallThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		by   Dialect
+		text string
+	}{
+		{Cursor{}, `{"cursor_version":"2","tool_name":"Write","tool_input":{}}`},
+		{Cursor{}, `{"cursor_version":"2","tool_name":"Write","tool_input":{"content":"`},
+		{Copilot{}, `{"toolName":"edit","toolArgs":"{}"}`},
+	} {
+		e := newEdits(t)
+		e.OnFailure = Block
+		o := e.run(c.text)
+		require.True(t, refuses(t, c.by, o), c.text)
+		require.Contains(t, o.Stdout, "a call of "+c.by.Product())
+		e.OnFailure = Warn
+		require.False(t, AnswerOf(c.by, e.run(c.text)).Denied)
+		require.Contains(t, AnswerOf(c.by, e.run(c.text)).Said, "could not be checked")
+	}
+}
+
+// Cursor's shell is free by Claude Code's entry, also if the hook steers.
+func TestAForeignShellIsFree(t *testing.T) {
+	e := newEdits(t)
+	e.OnFailure = Block
+	e.Steering = func(context.Context) (api.Steering, error) { return api.Steering{}, nil }
+	text := "\uFEFF" + `{"hook_event_name":"preToolUse","cursor_version":"2","cwd":"","workspace_roots":["` + e.dir + `"],"tool_name":"Shell","tool_input":{"command":"ls"}}`
+	require.Equal(t, Cursor{}.silent(), e.run(text))
+	half := strings.Replace(text, `"ls"`, `"ls \ud83d"`, 1)
+	require.True(t, AnswerOf(Cursor{}, e.run(half)).Denied, "what runs is not sure")
+	e.Steering = nil
+	require.Equal(t, Cursor{}.silent(), e.run(half), "a hook that does not steer does not need the line")
 }
 
 // patched is Codex's call of a patch.

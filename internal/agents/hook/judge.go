@@ -44,6 +44,9 @@ type ToolHook struct {
 // whatever its input and the daemon do.
 func (h ToolHook) Run(ctx context.Context, in io.Reader) Outcome {
 	w, err := within(ctx, h.Deadline, func(context.Context) (wish, error) { return h.read(in) })
+	if w.by != nil {
+		h.For = w.by
+	}
 	if err != nil {
 		var f *Failure
 		if !errors.As(err, &f) {
@@ -76,6 +79,7 @@ func (h ToolHook) speaks() Dialect { return orClaude(h.For) }
 
 // wish is the change that a call would make.
 type wish struct {
+	by     Dialect // whose call it is; nil if that is not known
 	checks []api.Check
 	paths  map[asked]string // in the call's words
 	failed *Failure         // why one of the paths is not among the checks
@@ -88,18 +92,24 @@ type asked struct{ scope, pattern string }
 // read finds out which paths a call would change. Its errors are *Failure.
 func (h ToolHook) read(in io.Reader) (wish, error) {
 	call, err := ParseCall(h.speaks(), in)
-	if err != nil {
-		return wish{}, &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), err)}
+	w := wish{by: call.By, paths: map[asked]string{}}
+	failed := func(err error) *Failure {
+		return &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", call.By.Product(), err)}
 	}
-	w := wish{paths: map[asked]string{}}
-	if h.Steering != nil {
+	if err != nil {
+		return w, failed(err)
+	}
+	if h.Steering != nil && call.Runs {
 		w.runs = shell.Commands(call.Line, shell.Place{Dir: call.Dir, Home: h.UserHome})
-		if call.Line == "" && slices.Contains(ShellsOf(h.speaks()), call.Tool) {
-			w.failed = &Failure{Kind: KindInput, Err: refusal.New(refusal.Malformed, "a call of %s has no %s", h.speaks().Product(), shellMember)}
+		switch {
+		case call.Line == "":
+			w.failed = &Failure{Kind: KindInput, Err: refusal.New(refusal.Malformed, "a call of %s has no %s", call.By.Product(), shellMember)}
+		case call.Unsure != nil:
+			w.failed = failed(call.Unsure)
 		}
 	}
 	if call.Unread != nil && w.failed == nil {
-		w.failed = &Failure{Kind: KindInput, Err: fmt.Errorf("a call of %s: %w", h.speaks().Product(), call.Unread)}
+		w.failed = failed(call.Unread)
 	}
 	for _, path := range call.Paths {
 		if err := w.add(path); err != nil && w.failed == nil {

@@ -2,12 +2,14 @@ package hook
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"sync"
+	"unicode/utf8"
 
 	"gated/internal/agents/shell"
 	"gated/internal/base/op"
@@ -17,18 +19,20 @@ import (
 // maxFiles is how many files one call may change. A patch of more is not judged.
 const maxFiles = 1000
 
-// wants reports whether a member of a tool's input matters.
-func (f form) wants(member string) bool {
-	if len(f.runs) > 0 && (member == shellMember || member == workdirMember || slices.Contains(f.at, member)) {
-		return true
-	}
-	for _, e := range f.tools {
-		if e.patch == member || slices.Contains(e.members, member) {
-			return true
+// wanted reports whether a member of a tool's input matters to one of the products.
+func wanted(member string) bool { return slices.Contains(wantedMembers(), member) }
+
+var wantedMembers = sync.OnceValue(func() []string {
+	out := []string{shellMember, workdirMember}
+	for _, d := range Dialects() {
+		f := d.form()
+		out = append(out, f.at...)
+		for _, e := range f.tools {
+			out = append(append(out, e.members...), e.patch)
 		}
 	}
-	return false
-}
+	return out
+})
 
 // The members of a tool's input with a shell's line, and with the directory in which it runs.
 const (
@@ -36,60 +40,49 @@ const (
 	workdirMember = "workdir"
 )
 
-// check refuses a call that this dialect does not read, by the name of the product that makes such calls.
-func (f form) check(c rawCall, d Dialect) error {
-	if by := speaker(c, f, d); by != nil && by.Product() != d.Product() {
-		return refusal.New(refusal.Malformed, "the call is one of %s, and this hook reads those of %s", by.Product(), d.Product()).
-			WithHint("gated hook install --for %s", by.Name())
-	}
+// check refuses a call whose tool is not known, and one that comes too late.
+func (f form) check(c rawCall, by Dialect) error {
+	ours := func(event string) bool { return strings.EqualFold(event, f.event) }
 	switch {
-	case c.tool == "":
-		return refusal.New(refusal.Malformed, "the call of %s has no %s", d.Product(), f.name)
-	case c.event != "" && c.event != f.event:
+	case len(c.tools) == 0 || slices.Contains(c.tools, ""):
+		return refusal.New(refusal.Malformed, "the call of %s has no %s", by.Product(), f.name)
+	case len(c.events) > 0 && !slices.ContainsFunc(c.events, ours):
 		return refusal.New(refusal.Malformed, "the call comes with the event %s, and only %s can be stopped",
-			op.Shown(c.event), f.event)
+			op.Shown(bounded(c.events[0], maxQuoted)), f.event)
 	}
 	return nil
 }
 
-// speaker returns the dialect of a call: by a member that only one product writes, by the event, or by a tool that is
-// another product's. It returns nil if nothing tells.
-func speaker(c rawCall, f form, d Dialect) Dialect {
-	if c.by != nil {
-		return c.by
+// paths returns the files that a call would change. If it cannot tell all of them, it returns the others and why. A
+// member that stands twice names files by each of its texts.
+func (f form) paths(c rawCall) (out []string, err error) {
+	for _, tool := range c.tools {
+		found, wrong := f.pathsOf(c, tool)
+		out, err = append(out, found...), cmp.Or(err, wrong)
 	}
-	_, ours := f.tools[c.tool]
-	if (c.event == "" || c.event == f.event) && (ours || slices.Contains(f.shells, c.tool)) {
-		return nil
+	if len(out) > 0 || f.asks(c.tools) {
+		err = cmp.Or(err, f.doubt(c, strings.Join(c.tools, " "), f.name))
 	}
-	for _, other := range Dialects() {
-		o := other.form()
-		tool := c.tool
-		if o.name != f.name {
-			tool = c.alien
-		}
-		if _, theirs := o.tools[tool]; theirs && (o.name == f.name || o.name == toolName) && (c.event == "" || c.event == o.event) {
-			return other
-		}
+	for _, path := range out {
+		err = cmp.Or(err, f.doubt(c, path))
 	}
-	for _, other := range Dialects() {
-		if event := other.form().event; c.event != "" && c.event != f.event && c.event == event {
-			return other
-		}
-	}
-	return nil
+	return out, err
 }
 
-// paths returns the files that a call would change. If it cannot tell all of them, it returns the others and why.
-func (f form) paths(c rawCall) ([]string, error) {
-	e, ours := f.tools[c.tool]
+// asks reports whether one of the tools writes, or may do so by its shell.
+func (f form) asks(tools []string) bool {
+	return slices.ContainsFunc(tools, func(tool string) bool {
+		_, ours := f.tools[tool]
+		return ours || slices.Contains(f.shells, tool) || strings.ContainsRune(tool, utf8.RuneError)
+	})
+}
+
+// pathsOf is paths for one tool.
+func (f form) pathsOf(c rawCall, tool string) ([]string, error) {
+	e, ours := f.tools[tool]
 	switch {
-	case slices.Contains(f.shells, c.tool):
-		line, there := c.input[shellMember]
-		if !there {
-			return nil, refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, shellMember)
-		}
-		return f.patched(c, line)
+	case slices.Contains(f.shells, tool):
+		return f.shellPaths(c)
 	case !ours:
 		return nil, nil
 	}
@@ -104,9 +97,25 @@ func (f form) paths(c rawCall) ([]string, error) {
 	}
 	out, wrong := f.absolute(c, named)
 	err = cmp.Or(err, wrong)
-	if slices.Contains(f.seeks, c.tool) {
+	if slices.Contains(f.seeks, tool) {
 		found, wrong := f.sought(c, named)
 		out, err = append(out, found...), cmp.Or(err, wrong)
+	}
+	return out, err
+}
+
+// shellPaths returns the files that a shell's lines change by patches.
+func (f form) shellPaths(c rawCall) (out []string, err error) {
+	lines := c.input[shellMember]
+	if len(lines) == 0 {
+		return nil, refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, shellMember)
+	}
+	for _, line := range lines {
+		found, wrong := f.patched(c, line)
+		out, err = append(out, found...), cmp.Or(err, wrong)
+	}
+	if len(out) > 0 {
+		err = cmp.Or(err, f.doubt(c, "", shellMember, workdirMember, dirMember))
 	}
 	return out, err
 }
@@ -118,18 +127,15 @@ func (f form) patched(c rawCall, line string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var dirs []string
-	workdir := c.input[workdirMember]
-	for _, base := range bases {
-		dirs = with(dirs, base)
-	}
-	for _, base := range bases {
-		if workdir != "" && !filepath.IsAbs(workdir) {
+	dirs := slices.Clone(bases)
+	for _, workdir := range c.input[workdirMember] {
+		if filepath.IsAbs(workdir) {
+			dirs = with(dirs, workdir)
+			continue
+		}
+		for _, base := range bases {
 			dirs = with(dirs, filepath.Join(base, workdir))
 		}
-	}
-	if filepath.IsAbs(workdir) {
-		dirs = with(dirs, workdir)
 	}
 	if len(dirs) == 0 {
 		return parseShell(line, shell.Place{})
@@ -146,27 +152,36 @@ func with(list []string, one string) []string {
 }
 
 // named returns the paths that an edit names.
-func (f form) named(c rawCall, e edit) ([]string, error) {
-	if c.text != "" && (e.patch != "" || f.inside) {
-		return parsePatch(c.text)
+func (f form) named(c rawCall, e edit) (out []string, err error) {
+	patches := slices.Clone(c.input[e.patch])
+	if e.patch != "" || f.inside {
+		patches = append(patches, c.texts...)
 	}
-	if patch, there := c.input[e.patch]; there && e.patch != "" {
-		return parsePatch(patch)
+	for _, patch := range patches {
+		found, wrong := parsePatch(patch)
+		out, err = append(out, found...), cmp.Or(err, wrong)
 	}
-	var out []string
-	for _, member := range e.members {
-		if path := c.input[member]; path != "" {
-			out = append(out, path)
+	if len(patches) > 1 {
+		err = cmp.Or(err, error(refusal.New(refusal.Malformed, "the call has its patch twice, and they differ")))
+	}
+	if len(patches) == 0 {
+		for _, member := range e.members {
+			for _, path := range c.input[member] {
+				if path != "" {
+					out = append(out, path)
+				}
+			}
+			err = cmp.Or(err, f.doubt(c, "", member))
 		}
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && err == nil {
 		wanted := strings.Join(e.members, " or ")
 		if wanted == "" {
 			wanted = e.patch
 		}
-		return nil, refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, wanted)
+		err = refusal.New(refusal.Malformed, "the call's %s has no %s", f.input, wanted)
 	}
-	return out, nil
+	return out, cmp.Or(err, c.unread)
 }
 
 // absolute makes a call's paths absolute. A relative path may be below each directory that the call gives.
@@ -181,6 +196,9 @@ func (f form) absolute(c rawCall, named []string) ([]string, error) {
 		if wrong == nil {
 			out, wrong = below(out, path, bases)
 		}
+		if wrong == nil && !filepath.IsAbs(path) {
+			wrong = f.doubt(c, "", dirMember)
+		}
 		err = cmp.Or(err, wrong)
 	}
 	return out, err
@@ -188,8 +206,8 @@ func (f form) absolute(c rawCall, named []string) ([]string, error) {
 
 // bases returns the directories that a relative path of a call may be below.
 func (f form) bases(c rawCall) ([]string, error) {
-	dirs := []string{c.dir}
-	if c.dir == "" {
+	dirs := c.dirs
+	if len(dirs) == 0 {
 		dirs = c.roots
 	}
 	var out []string
@@ -199,7 +217,7 @@ func (f form) bases(c rawCall) ([]string, error) {
 			return nil, err
 		}
 		if strings.HasPrefix(dir, "/") {
-			out = append(out, dir)
+			out = with(out, dir)
 		}
 	}
 	return out, nil
@@ -234,22 +252,39 @@ func (f form) shellDir(c rawCall) string {
 		dir = bases[0]
 	}
 	for _, member := range f.at {
-		switch to := c.input[member]; {
-		case filepath.IsAbs(to):
-			dir = to
-		case to != "" && dir != "":
-			dir = filepath.Join(dir, to)
+		for _, to := range c.input[member] {
+			switch {
+			case filepath.IsAbs(to):
+				dir = to
+			case to != "" && dir != "":
+				dir = filepath.Join(dir, to)
+			}
 		}
 	}
 	return dir
 }
 
 // inner reads a tool's input that is JSON inside a string.
-func (c *rawCall) inner(f form) error {
-	if !f.inside || !strings.HasPrefix(strings.TrimSpace(c.text), "{") {
-		return nil
+func (c *rawCall) inner(f form) {
+	if !f.inside {
+		return
 	}
-	d := jsontext.NewDecoder(strings.NewReader(c.text))
-	c.text = ""
-	return alone(d, func(name string) error { return c.readWord(d, name, f) })
+	var texts []string
+	for _, text := range c.texts {
+		if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+			texts = append(texts, text)
+			continue
+		}
+		in := heard{inputs: map[string]rawInput{f.input: {members: c.input}}}
+		d := lenient(strings.NewReader(text))
+		err := in.readInput(d, f.input)
+		if err == nil {
+			_, err = d.ReadToken()
+		}
+		if !errors.Is(err, io.EOF) {
+			c.unread = cmp.Or(c.unread, error(refusal.New(refusal.Malformed, "the call's %s is no JSON to its end", f.input)))
+		}
+		c.blurred = c.blurred || in.blurred
+	}
+	c.texts = texts
 }

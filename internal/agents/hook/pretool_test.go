@@ -297,12 +297,14 @@ func TestALargeCallIsJudged(t *testing.T) {
 	for _, call := range []io.Reader{sized(1<<20+1, first, `"}}`), sized(1<<20+1, last, end), sized(maxCall, last, end)} {
 		require.Contains(t, e.reason(e.Run(t.Context(), call)), "another agent has reserved")
 	}
-	require.Contains(t, e.Run(t.Context(), sized(maxCall+1, first, `"}}`)).Stdout, "more than 33554432 bytes")
+	free := strings.Replace(first, "src/a.go", "free.go", 1)
+	require.Contains(t, e.Run(t.Context(), sized(maxCall+1, free, `"}}`)).Stdout, "more than 33554432 bytes")
+	require.Contains(t, e.reason(e.Run(t.Context(), sized(maxCall+1, first, `"}}`))), "another agent has reserved", "the path was read before")
 	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
 
 	// An endless one ends there, and not with the memory.
-	_, err := ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{}))
-	require.Equal(t, refusal.New(refusal.Oversized, "the call has more than 33554432 bytes").Error(), err.Error(), "and no word of the decoder")
+	call := must.Get(ParseCall(Claude{}, io.MultiReader(strings.NewReader(first), endless{})))(t)
+	require.Equal(t, refusal.New(refusal.Oversized, "the call has more than 33554432 bytes").Error(), call.Unread.Error(), "and no word of the decoder")
 }
 
 type endless struct{}

@@ -32,7 +32,7 @@ func TestAFileThatGeminiLooksFor(t *testing.T) {
 		"de\x00ep/a.go":  {"deep/a.go", "src/deep/a.go"},
 		dir + "/none.go": {"/none.go"},
 	} {
-		c := rawCall{tool: "replace", dir: dir, input: map[string]string{"file_path": path}}
+		c := rawCall{tools: []string{"replace"}, dirs: []string{dir}, input: map[string][]string{"file_path": {path}}}
 		var out []string
 		for _, p := range must.Get(Gemini{}.form().paths(c))(t) {
 			out = append(out, p[len(dir)+1:])
@@ -41,7 +41,7 @@ func TestAFileThatGeminiLooksFor(t *testing.T) {
 			want = []string{"none.go"}
 		}
 		require.Equal(t, want, out, path)
-		c.tool = "write_file"
+		c.tools = []string{"write_file"}
 		require.LessOrEqual(t, len(must.Get(Gemini{}.form().paths(c))(t)), 2, "only replace looks for files")
 	}
 }

@@ -27,6 +27,12 @@ type object = map[string]any
 // calls is a row in which cora's product makes a call that changes what alma
 // holds, dressed as something else. The hook goes on with what it cannot check.
 func calls(id, what string, d hook.Dialect, call func(f *floor) string) attack {
+	return strays(id, what, d, d, call)
+}
+
+// strays is calls for a product that runs the entry of another one's settings. It reads no other form of a refusal than
+// its own.
+func strays(id, what string, entry, d hook.Dialect, call func(f *floor) string) attack {
 	return onFloor(id, d.Product()+" writes a held file "+what, hookDenied, func(f *floor) error {
 		f.armUnlogged("a hook asked, and a question is not logged")
 		text := call(f)
@@ -39,7 +45,7 @@ func calls(id, what string, d hook.Dialect, call func(f *floor) string) attack {
 			}
 			return out, err
 		}
-		h := hook.ToolHook{For: d, Guard: hook.Guard{Hook: "pre-tool-use", Check: check, OnFailure: hook.Warn,
+		h := hook.ToolHook{For: entry, Guard: hook.Guard{Hook: "pre-tool-use", Check: check, OnFailure: hook.Warn,
 			Deadline: time.Minute, Now: time.Now}}
 		end := h.Run(f.ctx, strings.NewReader(text))
 		if a := hook.AnswerOf(d, end); !a.Denied {
@@ -157,4 +163,35 @@ var hookCallRows = []attack{
 	calls("U11q", "with another letter's escape", hook.Claude{}, func(f *floor) string {
 		return `{"cwd":"` + f.git() + `","tool_name":"Edit","tool_input":{"\u0066ile_path":"\u0073rc\/a.go"}}`
 	}),
+	calls("U14a", "with half a character in the new text", hook.Claude{}, claudeEdit(`"file_path":"src/a.go","old_string":"x","new_string":"cut \ud83d"`)),
+	calls("U14b", "with members that stand twice, deep in what the hook does not need", hook.Claude{},
+		claudeEdit(`"edits":[{"a":{"b":1,"b":2},"a":0}],"file_path":"src/a.go","n":1e999`)),
+	calls("U14c", "whose path stands before a free one, in a member that stands twice", hook.Claude{},
+		claudeEdit(`"file_path":"src/a.go","file_path":"free.go"`)),
+	calls("U14d", "whose path stands after a free one, in a member that stands twice", hook.Claude{},
+		claudeEdit(`"file_path":"free.go","file_path":"src/a.go"`)),
+	calls("U14e", "in a call that is cut off after its path", hook.Claude{},
+		func(f *floor) string {
+			return strings.TrimSuffix(claudeEdit(`"file_path":"src/a.go","new_string":"x"`)(f), `"}}`)
+		}),
+	calls("U14f", "in a text that is one input of two", hook.Copilot{}, func(f *floor) string {
+		return `{"cwd":"` + f.git() + `","toolName":"edit","toolArgs":"{\"path\":\"free.go\"}","toolArgs":"{\"path\":\"src/a.go\",\"new_str\":\"\\ud83d\"}"}`
+	}),
+	strays("U14g", "by the entry in Claude Code's settings, with an empty directory", hook.Claude{}, hook.Cursor{}, func(f *floor) string {
+		return "\uFEFF" + f.asJSON(object{"hook_event_name": "preToolUse", "cursor_version": "2.4.0", "cwd": "", "workspace_roots": []string{f.git()},
+			"tool_name": "Write", "tool_input": object{"file_path": "src/a.go", "content": "y"}})
+	}),
+	strays("U14h", "by the entry in Claude Code's settings", hook.Claude{}, hook.Copilot{}, func(f *floor) string {
+		return f.asJSON(object{"cwd": f.git(), "toolName": "edit", "toolArgs": object{"path": "src/a.go"}})
+	}),
+	strays("U14i", "by the entry in Claude Code's settings, in that form, with its own tool", hook.Claude{}, hook.Copilot{}, func(f *floor) string {
+		return f.asJSON(object{"cwd": f.git(), "hook_event_name": "PreToolUse", "tool_name": "create", "tool_input": object{"path": "src/a.go"}})
+	}),
+}
+
+// claudeEdit is Claude Code's call of an edit with those members of its input.
+func claudeEdit(members string) func(f *floor) string {
+	return func(f *floor) string {
+		return `{"cwd":"` + f.git() + `","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{` + members + `}}`
+	}
 }
