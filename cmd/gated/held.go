@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/agents/checkout"
-	"gated/internal/agents/glob"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
@@ -221,10 +218,6 @@ func eachReservation(ctx context.Context, cl *client.Client, q client.Reservatio
 	}
 }
 
-// wideFrom is how many files of its scope a pattern may match before it is
-// worth a warning.
-const wideFrom = 10
-
 // scopeFlag adds --scope.
 func scopeFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "scope", "",
@@ -258,9 +251,9 @@ func unlessRefused(err error) error {
 
 // patterns are those of a command line, as the gate is asked for them.
 type patterns struct {
-	in    api.Place
-	sent  []string
-	globs []glob.Pattern
+	in   api.Place
+	sent []string
+	read []checkout.Reading
 }
 
 // patterns reads the arguments of a command. What the gate would refuse is
@@ -269,20 +262,16 @@ func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
 	out := patterns{in: in}
 	relative := false
 	for _, arg := range args {
-		sent, err := checkout.Pattern(in, arg)
+		r, err := checkout.Read(in, arg, cli.Inline)
 		if err != nil {
 			return patterns{}, unlessRefused(err)
 		}
-		parsed, err := glob.Parse(sent, glob.Options{Scope: in.Path, FoldCase: in.Fold})
-		if err != nil {
-			return patterns{}, err
-		}
-		if absolute := strings.HasPrefix(arg, "/"); !absolute && sent != arg {
-			t.Say("%s leads to %s\n", cli.Inline(arg), cli.Inline(sent))
+		if absolute := strings.HasPrefix(arg, "/"); !absolute && r.Note == "" && r.Sent[0] != arg {
+			t.Say("%s leads to %s\n", cli.Inline(arg), cli.Inline(r.Sent[0]))
 		} else if !absolute {
 			relative = true
 		}
-		out.sent, out.globs = append(out.sent, sent), append(out.globs, parsed)
+		out.sent, out.read = append(out.sent, r.Sent...), append(out.read, r)
 	}
 	if here, err := checkout.At("."); relative && (err != nil || here.Path != in.Path) {
 		t.Say("patterns are relative to %s\n", cli.Inline(in.Path))
@@ -290,77 +279,17 @@ func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
 	return out, nil
 }
 
-// warnings says which of the patterns match many files, and which name a
-// directory and so nothing in it, on standard error and in what it returns.
+// warnings says what the caller may not expect of the patterns, on standard
+// error and in what it returns.
 func (t *tool) warnings(p patterns) []string {
-	out := []string{}
-	root, err := os.OpenRoot(p.in.Path)
-	if err != nil {
-		return t.warned(out, notCounted(p.in.Path, err))
-	}
-	defer func() { _ = root.Close() }() // nothing was written
-	for i, g := range p.globs {
-		if name, plain := plainPath(g); plain {
-			if info, err := root.Lstat(name); err == nil && info.IsDir() {
-				out = t.warned(out, holdsNothingBelow(p.sent[i]))
-			}
-			continue // it is one file at most
-		}
-		n, more, err := glob.Count(checkout.Files(root), g, glob.MaxVisited)
-		switch {
-		case err != nil:
-			return t.warned(out, notCounted(p.in.Path, err))
-		case n > wideFrom || more:
-			out = t.warned(out, matchesMany(p.sent[i], n, more))
-		}
+	out := checkout.Warnings(p.in, p.read, cli.Inline)
+	for _, text := range out {
+		t.Say(wordsWarning, text)
 	}
 	return out
-}
-
-// plainPath returns the one path that a pattern is, false if it may be several.
-// Where case does not matter, it is one of its spellings.
-func plainPath(g glob.Pattern) (string, bool) {
-	text := g.String()
-	if strings.HasSuffix(text, "/") {
-		return "", false
-	}
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '*', '?', '[', '{':
-			return "", false
-		case '\\':
-			i++ // the next one stands for itself
-		}
-	}
-	return g.Literal(), true
 }
 
 func (t *tool) warned(list []string, text string) []string {
 	t.Say(wordsWarning, text)
 	return append(list, text)
-}
-
-// matchesMany warns of a pattern that matches n files, or more where not all of
-// them were counted.
-func matchesMany(pattern string, n int, more bool) string {
-	switch {
-	case !more:
-		return fmt.Sprintf("%s matches %s", cli.Inline(pattern), cli.Count(n, "file"))
-	case n >= glob.MaxVisited:
-		return fmt.Sprintf("%s matches more than 20,000 files", cli.Inline(pattern))
-	default:
-		return fmt.Sprintf("%s matches %s, and may match more: no more than 20,000 entries were looked at, in "+
-			"directories that can be read",
-			cli.Inline(pattern), cli.Count(n, "file"))
-	}
-}
-
-// holdsNothingBelow warns of a pattern that names a directory.
-func holdsNothingBelow(pattern string) string {
-	return fmt.Sprintf("%s is a directory: this reserves nothing below it; write %s", cli.Inline(pattern),
-		cli.Inline(pattern+"/"))
-}
-
-func notCounted(dir string, err error) string {
-	return fmt.Sprintf("the files of %s cannot be counted: %s", cli.Inline(dir), cli.Inline(err.Error()))
 }

@@ -46,6 +46,7 @@ type toolset struct {
 	asks    chan struct{} // has a place for each call that asks the gate
 	turns   chan struct{} // has a place for each list, preview or check
 	waits   chan struct{} // has a place for each call that waits
+	looks   chan struct{} // has a place for each look at files
 	ending  context.Context
 
 	naming sync.Mutex
@@ -59,7 +60,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	s := &toolset{Options: o, session: rand.Text(), ending: ending, asks: make(chan struct{}, maxAsks),
-		turns: make(chan struct{}, maxTurns), waits: make(chan struct{}, maxWaits)}
+		turns: make(chan struct{}, maxTurns), waits: make(chan struct{}, maxWaits), looks: make(chan struct{}, maxAsks)}
 	impl := &sdk.Implementation{Name: "gated", Title: "gated", Version: o.Version}
 	able := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
 	options := &sdk.ServerOptions{Instructions: instructions, Capabilities: able, SetCacheable: ownOnly,

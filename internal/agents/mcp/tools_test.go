@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/servicetest"
@@ -220,6 +221,44 @@ func TestRejected(t *testing.T) {
 	granted(t, s, "jobs", object{"job": "j1"}, &out)
 	require.Equal(t, "rejected", out.Jobs[0].State)
 	require.Contains(t, out.Next, "An operator rejected it")
+}
+
+// What the command line warns of, a tool does: one place decides about it.
+func TestReservationsWithWarnings(t *testing.T) {
+	w := newWorld(t)
+	o := w.options(t, servicetest.Token())
+	for _, dir := range []string{".git", "docs", "app/[slug]"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(o.Directory, dir), 0o755))
+	}
+	s := connect(t, o, nil)
+	for text, want := range map[string][]string{
+		"docs":                {"docs is a directory: this reserves nothing below it; write docs/"},
+		"docs/":               nil,
+		"app/[slug]/page.tsx": {`app/[slug]/page.tsx is read as a name, not as a pattern: app/\[slug]/page.tsx`},
+		"app/[id].tsx":        {`app/[id].tsx may be a name or a pattern: it is read as both, and the name is app/\[id].tsx`},
+	} {
+		var held reserveOut
+		granted(t, s, "reserve", object{"patterns": []string{text}}, &held)
+		require.Equal(t, want, held.Warnings, text)
+		var found checkOut
+		granted(t, s, "check", object{"patterns": []string{text}}, &found)
+		require.Equal(t, want, found.Warnings, text)
+		var released releaseOut
+		granted(t, s, "release", object{"id": held.Reservation.ID}, &released)
+		require.Len(t, released.Released, 1)
+	}
+}
+
+// The answer of the gate does not wait for files that hang.
+func TestFilesThatDoNotAnswer(t *testing.T) {
+	s := &toolset{looks: make(chan struct{}, 1)}
+	s.looks <- struct{}{} // a look that never ends
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := asked{at: api.Place{Path: "/none"}}
+	require.Equal(t, []string{"the files of /none did not answer in time, so nothing was counted"}, s.warnings(ctx, a))
+	<-s.looks
+	require.Equal(t, []string{"the files of /none cannot be counted: open /none: no such file or directory"}, s.warnings(t.Context(), a))
 }
 
 func TestReservations(t *testing.T) {

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/agents/checkout"
 	"gated/internal/agents/hook"
 	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -34,8 +36,8 @@ func calls(id, what string, d hook.Dialect, call func(f *floor) string) attack {
 // its own.
 func strays(id, what string, entry, d hook.Dialect, call func(f *floor) string) attack {
 	return onFloor(id, d.Product()+" writes a held file "+what, hookDenied, func(f *floor) error {
-		f.armUnlogged("a hook asked, and a question is not logged")
 		text := call(f)
+		f.armUnlogged("a hook asked, and a question is not logged")
 		check := func(ctx context.Context, c api.Check) (api.Checked, error) {
 			at := reserve.Place{Path: c.Scope.Path, Device: c.Scope.Device, Inode: c.Scope.Inode, Fold: c.Scope.Fold}
 			found, more, err := f.book.Check(ctx, f.cora, at, c.Patterns, reserve.Exclusive)
@@ -177,6 +179,11 @@ var hookCallRows = []attack{
 	calls("U14f", "in a text that is one input of two", hook.Copilot{}, func(f *floor) string {
 		return `{"cwd":"` + f.git() + `","toolName":"edit","toolArgs":"{\"path\":\"free.go\"}","toolArgs":"{\"path\":\"src/a.go\",\"new_str\":\"\\ud83d\"}"}`
 	}),
+	reservedByName("U14j", "app/[slug]/page.tsx", true),
+	reservedByName("U14k", "app/[slug]/page.tsx", false),
+	reservedByName("U14l", "app/[[...sign-in]]/[id].tsx", false),
+	reservedByName("U14m", "routes/{-$lang}.tsx", true),
+	reservedByName("U14n", "app/[...all]/*/[a,b]?{c,d}.ts", true),
 	strays("U14g", "by the entry in Claude Code's settings, with an empty directory", hook.Claude{}, hook.Cursor{}, func(f *floor) string {
 		return "\uFEFF" + f.asJSON(object{"hook_event_name": "preToolUse", "cursor_version": "2.4.0", "cwd": "", "workspace_roots": []string{f.git()},
 			"tool_name": "Write", "tool_input": object{"file_path": "src/a.go", "content": "y"}})
@@ -187,6 +194,22 @@ var hookCallRows = []attack{
 	strays("U14i", "by the entry in Claude Code's settings, in that form, with its own tool", hook.Claude{}, hook.Copilot{}, func(f *floor) string {
 		return f.asJSON(object{"cwd": f.git(), "hook_event_name": "PreToolUse", "tool_name": "create", "tool_input": object{"path": "src/a.go"}})
 	}),
+}
+
+// reservedByName is a row in which alma reserved a file by its name, which reads as a pattern too. It is there, or is made
+// later.
+func reservedByName(id, name string, there bool) attack {
+	return calls(id, "that was reserved by its name "+name, hook.Claude{}, func(f *floor) string {
+		dir := f.git()
+		if there {
+			require.NoError(f.t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+			require.NoError(f.t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		}
+		r := must.Get(checkout.Read(must.Get(checkout.At(dir))(f.t), name, op.Shown))(f.t)
+		_, _, err := f.book.Reserve(f.ctx, reserve.Claim{By: f.alma, Place: f.repo, Patterns: r.Sent, TTL: reserve.MaxTTL, Keep: true})
+		require.NoError(f.t, err)
+		return f.asJSON(object{"cwd": dir, "hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_input": object{"file_path": name}})
+	})
 }
 
 // claudeEdit is Claude Code's call of an edit with those members of its input.
