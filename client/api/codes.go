@@ -174,13 +174,17 @@ func (p Problem) Refusal() *Refusal {
 func HintOf(code Code) string { return nextSteps[code] }
 
 // HintOfEnd returns what to do about a failed step, or job, of that state and code. If the step was tried, its outcome
-// says what to do, and not the code, which is for refusals.
+// says what to do, and not the code, which is for refusals. If its target was in no state for it, the detail says what to
+// do, as far as the back end knows.
 func HintOfEnd(state State, job string, code Code) string {
 	switch state {
 	case StateFailed:
 		return fmt.Sprintf(wordsTriedFailed, job)
 	case StateInterrupted:
 		return fmt.Sprintf(wordsTriedCut, job)
+	}
+	if state == StateRefused && code == refusal.Conflict {
+		return wordsInTheWay
 	}
 	return HintOf(code)
 }
@@ -225,8 +229,10 @@ var nextSteps = map[Code]string{
 	refusal.PendingSignature:  "opsign list shows what waits; an operator signs it with opsign approve ID",
 }
 
-// What to do about a step that was tried and failed.
+// What to do about a step that was tried and failed, and about one that could not begin.
 const (
+	wordsInTheWay = "it could not be done as the target was, and nothing was changed: clear what is named above, then ask again if it is " +
+		"still wanted"
 	wordsTriedFailed = "it was tried, and this is how it ended; gated jobs %s shows what it printed, if anything: " +
 		"mend the cause, then ask again if it is still wanted"
 	wordsTriedCut = "it was begun, and may have done all, a part or nothing of it: " +

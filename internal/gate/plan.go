@@ -106,6 +106,10 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 		return refusal.New(refusal.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	case o.Missing != "":
 		return refusal.New(refusal.UnknownTarget, "%s", o.Missing)
+	case o.Cannot != "" && o.Clear != "":
+		return refusal.New(refusal.Conflict, "%s", o.Cannot).WithHint("%s", o.Clear)
+	case o.Cannot != "":
+		return refusal.New(refusal.Conflict, "%s", o.Cannot)
 	case o.Ops != nil && !slices.Contains(o.Ops, s.Op):
 		return refusal.New(refusal.UnknownOp, "the back end of %s has no %s", t, s.Op).
 			WithHint("gated ops lists the operations; the page of its driver says which of them it has")
@@ -157,6 +161,10 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	}
 	if p.observed, err = g.look(ctx, p.step.Look()); err != nil {
 		return p, err
+	}
+	if changes(earlier, ask.Target) {
+		// An earlier step of this job may make what is missing, or clear what is in the way.
+		p.observed.Missing, p.observed.Cannot = "", ""
 	}
 	made := makes(earlier, ask.Target)
 	if made && !spec.Creates && !p.observed.Present {

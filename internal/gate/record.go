@@ -237,12 +237,12 @@ func over(steps []op.Step) bool {
 	return false
 }
 
-// words is what people read of an error: a refusal's sentence, or the text of a
-// driver's error.
+// words is what people read of an error: a refusal's sentence with its hint, or the
+// text of a driver's error.
 func words(err error) string {
 	var r *refusal.Refusal
 	if errors.As(err, &r) {
-		return clipTo(r.Detail, maxDetail)
+		return clipTo(r.Sentence(), maxDetail)
 	}
 	return clipTo(err.Error(), maxDetail)
 }
@@ -301,7 +301,8 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 // does not wait to run stays unchanged.
 func (g *Gate) Refuse(ctx context.Context, id op.StepID, refused error) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
-	r := refusal.As(refused)
+	r := *refusal.As(refused)
+	r.Detail = clipTo(r.Sentence(), maxDetail) // the driver's hint too: a step keeps no other words
 	var s op.Step
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
 		if s, err = journal.ReadStep(tx, id); err != nil {
@@ -310,7 +311,7 @@ func (g *Gate) Refuse(ctx context.Context, id op.StepID, refused error) (op.Step
 		if s.State != op.StatePlanned && s.State != op.StateAuthorized {
 			return nil
 		}
-		if _, err := g.end(tx, s, audit.Refused, r); err != nil {
+		if _, err := g.end(tx, s, audit.Refused, &r); err != nil {
 			return err
 		}
 		s, err = journal.ReadStep(tx, id)

@@ -109,6 +109,12 @@ type Observed struct {
 	// Missing says, in a sentence for people, that the part of the target that the
 	// look's step is about is missing. It is empty if that part is there.
 	Missing string
+
+	// Cannot says, in a sentence for people, why the step that the look is about cannot be
+	// done as the target is now, such as a mount inside it. Clear says what to do first; it
+	// may be empty. A driver sets them only if it would refuse the step itself.
+	Cannot, Clear string
+
 	// Lingers says, in a sentence for people, that the incarnation of the look still
 	// exists, although its name is free or has another incarnation. It was renamed,
 	// or the back end now gives it another identity. Lingers is empty if the driver

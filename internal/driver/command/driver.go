@@ -143,8 +143,7 @@ func (e ending) result(t op.Target) (driver.Result, error) {
 	case e.signal != 0:
 		return done, driver.Unknown(fmt.Errorf("%s was ended by a signal from elsewhere: %s", t, e.signal))
 	case e.status != 0:
-		return done, refusal.New(refusal.CommandFailed, "%s ended with exit status %d", t, e.status).
-			WithHint("what it printed is kept with the job")
+		return done, refusal.New(refusal.CommandFailed, "%s ended with exit status %d", t, e.status)
 	}
 	done.Detail = "ran to its end, exit status 0"
 	return done, nil

@@ -47,6 +47,14 @@ var copyCases = []spec{
 			c.Use(c.w.Restart())
 		}
 	}},
+	{"a copy that is not there asks no operator", true, "", func(c *one) {
+		c.made()
+		for verb, kind := range map[string]string{"restore": "snapshot", "snapshot-delete": "snapshot", "backup-restore": "backup", "backup-delete": "backup"} {
+			if c.hasOp(verb) {
+				must.Fail(c.Submit(Hub, c.ask(verb, Victim, kind, "none-such")))(c.t, refusal.UnknownTarget, verb)
+			}
+		}
+	}},
 }
 
 // copyShown asks for a step that restores or deletes a copy. The facts for people must say who

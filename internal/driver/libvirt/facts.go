@@ -98,9 +98,9 @@ func (g *guest) snapshotsText() string {
 	}
 	var names []string
 	for _, x := range g.snapshots {
-		names = append(names, x.Name+choose(x.external(), " (in files of its own, which gated leaves alone)", ""))
+		names = append(names, x.Name+choose(x.external(), " (in files of its own, which gated leaves alone)", " (in the disks, and goes with them)"))
 	}
-	return strings.Join(names, ", ") + " (in the disks, and go with them)"
+	return strings.Join(names, ", ")
 }
 
 func (g *guest) dependentsText() string {
@@ -125,6 +125,11 @@ func (g *guest) remainsText() string {
 			stay = append(stay, k.target+" (in no active pool of this libvirtd)")
 		case len(g.users[k.target]) > 0:
 			stay = append(stay, k.target+" (used by others)")
+		}
+	}
+	for _, x := range g.snapshots {
+		if x.external() {
+			stay = append(stay, "the files from before the snapshot "+x.Name)
 		}
 	}
 	if len(stay) == 0 {

@@ -43,6 +43,9 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		}
 		if g != nil {
 			seen.Facts, seen.Missing = g.facts(), g.missing(l)
+			if r := g.noExternal(); r != nil && l.Op == "guest.destroy" {
+				seen.Cannot, seen.Clear = r.Detail, r.Hint
+			}
 			g.aboutCopy(l, &seen)
 		}
 		o = seen

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -169,6 +170,30 @@ func (d *Driver) aboutCopy(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		over = d.newerText(bounded, g, s.birth)
 	}
 	o.Facts = append(o.Copy.Facts(d.snapshotText(bounded, g, s.name), over), o.Facts...)
+}
+
+// hindered says in a look what its step needs and the guest does not have, and what is in the step's way.
+func (d *Driver) hindered(l op.Look, g *guest, o *op.Observed) {
+	path := d.path(g.name)
+	name := l.Params.Str("snapshot")
+	if l.Op == "guest.restore" || l.Op == "guest.snapshot-delete" {
+		if _, ok := g.snapshot(name); !ok {
+			o.Missing = fmt.Sprintf("%s has no snapshot %q", l.Target, name)
+			return
+		}
+	}
+	switch l.Op {
+	case "guest.snapshot-delete":
+		path += "/" + snapshotsDir + "/" + name
+	case "guest.destroy", "guest.wipe", "guest.restore":
+	default:
+		return
+	}
+	// If the mount table cannot be read, the step itself says so.
+	if err := d.checkNoMount(path, l.Op); refusal.CodeOf(err) == refusal.Conflict {
+		r := refusal.As(err)
+		o.Cannot, o.Clear = r.Detail, r.Hint
+	}
 }
 
 // snapshotText describes how much a snapshot holds.

@@ -60,6 +60,7 @@ func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
 	}
 	o := d.observed(g)
 	o.Trash = trash
+	d.hindered(l, g, &o)
 	return g, o, nil
 }
 

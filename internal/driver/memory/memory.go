@@ -104,7 +104,11 @@ func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 // aboutCopy adds facts for people on the snapshot that the look's step restores or deletes.
 func (d *Driver) aboutCopy(l op.Look, o *op.Observed) {
 	name := l.Params.Str("snapshot")
-	if spec, err := op.Lookup(l.Op); err != nil || spec.Copy != "snapshot" || !slices.Contains(o.Snapshots, name) {
+	if spec, err := op.Lookup(l.Op); err != nil || spec.Copy != "snapshot" || !o.Present {
+		return
+	}
+	if !slices.Contains(o.Snapshots, name) {
+		o.Missing = fmt.Sprintf("%s has no snapshot %q", l.Target, name)
 		return
 	}
 	i := slices.IndexFunc(o.Storage, func(id op.StorageID) bool { return strings.HasPrefix(string(id), "snapshot:"+name+":") })

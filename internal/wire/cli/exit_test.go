@@ -18,7 +18,12 @@ func TestWhyEnded(t *testing.T) {
 			"look at what it did (gated jobs j8), then ask again if it is still wanted\n", WhyEnded(op.StateInterrupted, "j8", e))
 		require.Equal(t, string(code)+": it was cut off\n  hint: it was tried, and this is how it ended; gated jobs j8 shows "+
 			"what it printed, if anything: mend the cause, then ask again if it is still wanted\n", WhyEnded(op.StateFailed, "j8", e))
-		require.Equal(t, Why("", e.Err()), WhyEnded(op.StateRefused, "j8", e), "what was refused was not tried")
+		if code != refusal.Conflict {
+			require.Equal(t, Why("", e.Err()), WhyEnded(op.StateRefused, "j8", e), "what was refused was not tried")
+		}
 	}
+	e := &api.Error{Code: refusal.Conflict, Detail: "there is a mount in it: unmount it first"}
+	require.Equal(t, "conflict: there is a mount in it: unmount it first\n  hint: it could not be done as the target was, and nothing was changed: "+
+		"clear what is named above, then ask again if it is still wanted\n", WhyEnded(op.StateRefused, "j8", e), "it is as the operator saw it")
 	require.Empty(t, WhyEnded(op.StateFailed, "j8", nil))
 }
