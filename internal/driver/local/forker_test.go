@@ -2,8 +2,10 @@ package local
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -273,4 +275,25 @@ func TestAStepThatIsPreparedEndsNothing(t *testing.T) {
 			require.True(t, exists(pid) && !zombie(pid), "%s ended process %d", verb, pid)
 		}
 	}
+}
+
+// TestAUserNamespaceIsNoWayOut: without the filter a guest's program can be root in a user
+// namespace of its own. To the kernel it still has the uid of its guest.
+func TestAUserNamespaceIsNoWayOut(t *testing.T) {
+	needUIDs(t)
+	program, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skipf("%s needs unshare", t.Name())
+	}
+	w := newWorld(t, forkers(t), func(c *Config) {
+		stays := c.Commands["stays"]
+		stays.Argv = append([]string{program, "-U", "-r"}, stays.Argv...)
+		c.Commands["stays"], c.without = stays, layers{landlock: true, seccomp: true}
+	})
+	probe := exec.Command(program, "-U", "-r", "true")
+	probe.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: w.cfg.GuestUIDs.Last, Gid: w.cfg.GuestUIDs.Last, NoSetGroups: true}}
+	if probe.Run() != nil {
+		t.Skipf("%s needs a kernel that lets every user make a user namespace", t.Name())
+	}
+	endings["stop"](w)
 }
