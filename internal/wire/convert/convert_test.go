@@ -167,3 +167,12 @@ func TestCatalogueOnTheWire(t *testing.T) {
 		require.Len(t, o.Params, len(s.Params))
 	}
 }
+
+// Nothing waits in the place of a step that is not taken back.
+func TestWhatIsLeftNamesItsTarget(t *testing.T) {
+	s := op.Step{ID: op.StepID{Job: 3, Index: 2}, Target: op.Target{Kind: "guest", Name: "prod"}, Undoes: 1, State: op.StateSuperseded,
+		Code: refusal.Superseded, Detail: "j3.1 is not taken back"}
+	require.Contains(t, StepOf(s).Error.Hint, "guest/prod")
+	s.Undoes = 0
+	require.Contains(t, StepOf(s).Error.Hint, "opsign list")
+}

@@ -61,7 +61,11 @@ func stepError(s op.Step) *api.Error {
 			code = of
 		}
 	}
-	return &api.Error{Code: code, Detail: s.Detail, Hint: api.HintOfEnd(s.State, s.ID.Job.String(), code)}
+	hint := api.HintOfEnd(s.State, s.ID.Job.String(), code)
+	if s.Undoes != 0 && s.State == op.StateSuperseded {
+		hint = "look at " + s.Target.String() + " as it is now, and ask for what it should be"
+	}
+	return &api.Error{Code: code, Detail: s.Detail, Hint: hint}
 }
 
 func requesters(rs []op.Requester) []string {
