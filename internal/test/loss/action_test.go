@@ -136,6 +136,8 @@ func (r generator) generate(length int) []action {
 			seq = append(seq, r.handInBetween()...)
 		case 9:
 			seq = append(seq, r.handAtScratch()...)
+		case 10:
+			seq = append(seq, r.placeAgain()...)
 		default:
 			seq = append(seq, r.one())
 		}
@@ -232,6 +234,17 @@ func (r generator) handAtScratch() []action {
 	other := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: uint8(r.IntN(3)), op: placeOf("guest.create")}
 	return []action{other, create, {kind: writes, target: name}, {kind: meddles, target: name, args: [5]uint8{toShare}}, r.one(),
 		{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}}
+}
+
+// placeAgain has a guest go away and another one come, which a back end could give the same number, and has somebody back
+// the newcomer up.
+func (r generator) placeAgain() []action {
+	who, name, next := uint8(r.IntN(len(actors))), anyName|uint8(r.IntN(len(names))), anyName|uint8(r.IntN(len(names)))
+	made := action{kind: submits, actor: who, target: name, op: placeOf("guest.create"), args: [5]uint8{withScratch}}
+	newcomer := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: next, op: placeOf("guest.create")}
+	backUp := action{kind: meddles, target: next, args: [5]uint8{toBackUp}}
+	return []action{{kind: restarts}, made, {kind: writes, target: name}, {kind: meddles, target: name, args: [5]uint8{toBackUp}},
+		{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}, {kind: restarts}, newcomer, backUp, backUp, backUp}
 }
 
 // wrongClock sets the clock wrong, lets the gate meet that clock first after a start

@@ -81,7 +81,7 @@ func (b *commandBed) entry(name, script, probe string) {
 	b.entries[name] = e
 }
 
-func (*commandBed) at(string, wantedBack) {}
+func (*commandBed) at(string, asked) {}
 
 func (b *commandBed) open(now func() time.Time) (driver.Driver, func() error, error) {
 	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: time.Second, Now: now}), func() error { return nil }, nil

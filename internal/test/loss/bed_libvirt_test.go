@@ -51,7 +51,7 @@ func newLibvirtBed(t testing.TB) bed {
 	return &libvirtBed{Libvirtd: l, t: t, marks: map[int]mark{}, owner: map[string]string{}, seen: map[string]image{}}
 }
 
-func (*libvirtBed) at(string, wantedBack) {}
+func (*libvirtBed) at(string, asked) {}
 
 func (b *libvirtBed) open(func() time.Time) (driver.Driver, func() error, error) {
 	d, err := libvirt.New(libvirtworld.Config(b.Socket))

@@ -31,7 +31,7 @@ type localBed struct {
 	root     string
 	uids     local.UIDRange
 	giveBack func() // of the uids
-	wanted   wantedBack
+	of       asked
 	now      func() time.Time
 	d        *local.Driver
 	bad      error // what a guest's program did that it should not have been able to
@@ -39,8 +39,8 @@ type localBed struct {
 
 func newLocalBed(t testing.TB) bed { return &localBed{t: t, giveBack: func() {}} }
 
-func (b *localBed) at(dir string, wanted wantedBack) {
-	b.dir, b.root, b.wanted = dir, filepath.Join(dir, "guests"), wanted
+func (b *localBed) at(dir string, of asked) {
+	b.dir, b.root, b.of = dir, filepath.Join(dir, "guests"), of
 }
 
 // wait is what a program does in the end: it says under its pid that it came so far,
@@ -69,7 +69,7 @@ func (b *localBed) open(now func() time.Time) (driver.Driver, func() error, erro
 		b.uids.First, b.uids.Last = spareuids.Next(func(giveBack func()) { b.giveBack = giveBack })
 	}
 	b.d, err = local.New(local.Config{Root: b.root, StopGrace: 2 * time.Second, SingleUser: true, Commands: b.scripts(), GuestUIDs: b.uids, Now: now,
-		Wanted: b.wanted})
+		Wanted: b.of.wanted})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -43,16 +43,16 @@ func (b *memoryBed) open(now func() time.Time) (driver.Driver, func() error, err
 	return b, func() error { return nil }, nil
 }
 
-func (*memoryBed) at(string, wantedBack) {}
-func (*memoryBed) sweep() error          { return nil } // its trash is never emptied
-func (*memoryBed) settle() error         { return nil } // its programs run at once
-func (*memoryBed) close()                {}
-func (*memoryBed) kind() string          { return "guest" }
-func (*memoryBed) targets() []string     { return nil }
-func (*memoryBed) templates() []string   { return nil }
-func (*memoryBed) newDisk() string       { return "d0" }
-func (*memoryBed) making() op.Params     { return op.Params{} }
-func (*memoryBed) commands() []string    { return append([]string{""}, programs...) }
+func (*memoryBed) at(string, asked)    {}
+func (*memoryBed) sweep() error        { return nil } // its trash is never emptied
+func (*memoryBed) settle() error       { return nil } // its programs run at once
+func (*memoryBed) close()              {}
+func (*memoryBed) kind() string        { return "guest" }
+func (*memoryBed) targets() []string   { return nil }
+func (*memoryBed) templates() []string { return nil }
+func (*memoryBed) newDisk() string     { return "d0" }
+func (*memoryBed) making() op.Params   { return op.Params{} }
+func (*memoryBed) commands() []string  { return append([]string{""}, programs...) }
 
 func (*memoryBed) free(string, [5]uint8) op.Params { return op.Params{} }
 

@@ -60,7 +60,7 @@ func newProxmoxBed(kind string) func(testing.TB) bed {
 	}
 }
 
-func (b *proxmoxBed) at(string, wantedBack) {}
+func (b *proxmoxBed) at(_ string, of asked) { b.cfg.Recorded = of.recorded }
 
 func (b *proxmoxBed) open(func() time.Time) (driver.Driver, func() error, error) {
 	d, err := proxmox.New(b.cfg)

@@ -25,15 +25,19 @@ type where struct {
 	until time.Time // of what is in the trash: it is kept at least as long, by the driver's clock
 }
 
-// wantedBack reports whether an open step is to bring back a destroyed guest.
-type wantedBack func(ctx context.Context, name string, inc op.Incarnation) (bool, error)
+// asked is what a driver asks of the gate.
+type asked struct {
+	// wanted reports whether an open step is to bring back a destroyed guest.
+	wanted func(ctx context.Context, name string, inc op.Incarnation) (bool, error)
+	// recorded returns every incarnation with a prefix that the journal has.
+	recorded func(ctx context.Context, prefix string) ([]op.Incarnation, error)
+}
 
 // bed is one back end, a driver over it, and other hands: they write marks as
 // programs in guests do, and find them again without the driver's help.
 type bed interface {
-	// at says where the gate keeps its state, and how a sweep asks it whether somebody
-	// wants a destroyed guest back.
-	at(dir string, wanted wantedBack)
+	// at says where the gate keeps its state, and how a driver asks it something.
+	at(dir string, of asked)
 
 	// open returns a driver over the back end, as a start of the daemon makes one;
 	// end lets go of it, as the end of a process does. Between the two the back end

@@ -82,6 +82,10 @@ var plants = []plant{
 		`spec.Shows(done, now) != op.ShowsDone:`, `spec.Shows(done, now) == op.ShowsAnother:`}}, "memory", "since", false},
 	{"nobody asks who else has a disk", "an agent destroys its scratch whose disk an administrator gave to another guest", []edit{{"internal/driver/proxmox/users.go",
 		`		if !slices.Contains(o.Dependent, u.target) {`, `		if slices.Contains(o.Dependent, u.target) {`}}, "proxmox", "bytes", false},
+	{"a number is given a second time", "a newcomer has the number of a guest that is gone, and its backups", []edit{
+		{"internal/driver/proxmox/number.go", `		if !d.known.isHad(vmid) && !d.taken[vmid] {`, `		if !d.taken[vmid] {`},
+		{"internal/driver/proxmox/number.go", `		return !left, err`, `		return !left || err == nil, err`},
+	}, "proxmox", "bytes", false},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},

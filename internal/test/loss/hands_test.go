@@ -35,7 +35,8 @@ type deed struct {
 	parts  string // the holder whose disk no other guest has any more, or ""
 }
 
-// meddle has somebody's hand at a guest. What it took itself was not the gate's.
+// meddle has somebody's hand at a guest. What it took of that guest was not the gate's. What it took of another one had a
+// number or a name that the gate gave to a second guest.
 func (p *play) meddle(a action) error {
 	hands, ok := p.bed.(hands)
 	if !ok {
@@ -48,6 +49,7 @@ func (p *play) meddle(a action) error {
 		}
 	}
 	p.o.serial++
+	at := p.bed.holder(name)
 	d := hands.meddle(name, other, a.args[0], int64(p.o.serial))
 	if d.says == "" {
 		return nil
@@ -61,9 +63,13 @@ func (p *play) meddle(a action) error {
 		return fmt.Errorf("what is there cannot be read: %w", err)
 	}
 	for it := range p.o.items {
-		if _, there := now[it]; !there {
-			delete(p.o.items, it)
+		if _, there := now[it]; there {
+			continue
 		}
+		if it.holder != at {
+			return lossOf("bytes", "%s of %s (%s) is gone: a hand at %s (%s) took it: %s", it.mark, it.holder, it.part, name, at, d.says)
+		}
+		delete(p.o.items, it)
 	}
 	return p.round()
 }

@@ -51,7 +51,8 @@ const (
 
 	keepIndex, purgeIndex, fillIndex, probeIndex = 1, 2, 3, 4
 
-	toShare = 1 // of meddles, where guests can have one disk
+	toShare  = 1 // of meddles, where guests can have one disk
+	toBackUp = 5 // on Proxmox VE
 )
 
 var holes = []hole{
@@ -148,6 +149,10 @@ var holes = []hole{
 	{"an agent destroys its scratch whose disk an administrator gave to another guest", []action{
 		asks(builder, "guest.create", withScratch), asks(tester, "guest.create"), does(writes), does(meddles, toShare), asks(builder, "guest.destroy"),
 	}},
+	{"a newcomer has the number of a guest that is gone, and its backups", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(meddles, toBackUp), asks(builder, "guest.destroy"), does(restarts),
+		asks(tester, "guest.create"), does(meddles, toBackUp), does(meddles, toBackUp), does(meddles, toBackUp),
+	}},
 }
 
 // alone has the holes that one bed alone can have: the others lack the operation, or
@@ -157,6 +162,7 @@ var alone = map[string]string{
 	"a guest's program reaches files of the gate":                                     "local",
 	"a failed job sets back what somebody set by hand since":                          "memory",
 	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
+	"a newcomer has the number of a guest that is gone, and its backups":              "proxmox",
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if no

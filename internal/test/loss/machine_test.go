@@ -133,9 +133,11 @@ func newMachine(t testing.TB, b bed) *machine {
 	if testing.Verbose() && os.Getenv("GATED_LOSS_LOG") != "" {
 		m.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	b.at(dir, func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
+	b.at(dir, asked{wanted: func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
 		return m.life.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
-	})
+	}, recorded: func(ctx context.Context, prefix string) ([]op.Incarnation, error) {
+		return m.life.gate.Incarnations(ctx, prefix)
+	}})
 	if *onLedger {
 		m.ledger = memory.New()
 	}
