@@ -3,6 +3,7 @@ package gate_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -187,6 +188,7 @@ func TestACompensationWaitsForTheRule(t *testing.T) {
 	w := production(t)
 	w.mustSubmit(ask("guest.stop", "prod"))
 	w.run()
+	w.Pass(time.Second)
 	require.False(t, w.running("prod"))
 	w.setRules(stops())
 	w.back.fail = func(s op.Step) error {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/go-json-experiment/json"
 
@@ -127,13 +128,19 @@ func keptFrom(tx *store.Tx, steps []op.Step, s op.Step, now op.Observed) (*refus
 	if err != nil || spec.Identity == op.Ends {
 		return nil, err
 	}
-	other, ok, err := journal.OthersSince(tx, done)
+	// What an operator signed is not held up by what somebody only asks for.
+	other, ok, err := journal.OthersSince(tx, done, s.State != op.StateAuthorized)
+	gave := done
+	if len(s.Params) > 0 {
+		gave.Params = maps.Clone(done.Params) // of the step, the part that would be taken back
+		maps.DeleteFunc(gave.Params, func(name string, _ any) bool { return !s.Params.Has(name) })
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case ok:
 		return refusal.New(refusal.Superseded, "%s is not taken back: %s was asked for on %s since", done.ID, other, s.Target), nil
-	case spec.Shows != nil && spec.Shows(done, now) != op.ShowsDone:
+	case spec.Shows != nil && spec.Shows(gave, now) != op.ShowsDone:
 		return refusal.New(refusal.Superseded, "%s is not taken back: %s is not as that step left it", done.ID, s.Target), nil
 	}
 	return nil, nil

@@ -141,7 +141,6 @@ func TestAnUndoLeavesWhatAnOlderJobDidSince(t *testing.T) {
 	old := w.submitAs(neighbour, ask("guest.set-config", "prod", "memory", int64(600), "protected", false))
 	require.Equal(t, op.StatePending, old.Steps[0].State)
 	undo := w.failing(ask("guest.set-config", "prod", "memory", int64(600)), func() {
-		w.Pass(1)
 		require.NoError(t, w.gate.Refresh(w.ctx, old.Steps[0].Target))
 		w.mustApprove(w.requestOf(old, 1))
 		w.runAll("prod")
@@ -165,4 +164,33 @@ func TestWhatAFailedJobDestroyedComesBack(t *testing.T) {
 	undo = w.failing(ask("guest.destroy", "prod"), func() { w.back.put("prod") })
 	require.Equal(t, op.StateRefused, undo.State)
 	require.NotEqual(t, was, w.back.get("prod").Incarnation)
+}
+
+// What later steps of the same job did to other fields is theirs.
+func TestAnUndoLooksAtItsOwnFields(t *testing.T) {
+	w := newWorld(t, "prod", "slow")
+	w.back.change("prod", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(512)} })
+	j := w.submitAs(hub, ask("guest.set-config", "prod", "memory", int64(600), "labels", map[string]any{"a": "1"}),
+		ask("guest.set-config", "prod", "labels", map[string]any{"a": "1", "b": "2"}), ask("guest.stop", "slow"))
+	w.back.fail = func(s op.Step) error {
+		if s.Target.Name == "slow" {
+			return errors.New("no")
+		}
+		return nil
+	}
+	w.run()
+	undo := w.job(j.ID).Steps[3]
+	require.Equal(t, op.StateSucceeded, undo.State, undo.Detail)
+	require.Equal(t, int64(512), w.back.get("prod").Spec.Int("memory"))
+}
+
+// An operator signed that a step is taken back. What somebody only asks for does not undo that.
+func TestASignedUndoIsNotHeldUpByARequest(t *testing.T) {
+	w := newWorld(t, "prod", "slow")
+	undo := w.failing(ask("guest.create", "new"), func() { w.back.change("new", func(o *op.Observed) { o.Content = "written" }) })
+	require.Equal(t, op.StatePending, undo.State)
+	require.Equal(t, op.StatePending, w.submitAs(neighbour, ask("guest.wipe", "new")).Steps[0].State)
+	w.mustApprove(w.requestOf(w.job(undo.ID.Job), 3))
+	w.run()
+	require.False(t, w.back.has("new"))
 }

@@ -311,15 +311,15 @@ const SchemaRan = `
 CREATE INDEX steps_ran ON steps(kind, name, updated_at) WHERE attempts > 0;
 `
 
-// OthersSince returns a step of another job on the target of a step that succeeded, if there is one that ran after it, or
-// one that is open and whose job came later.
-func OthersSince(tx *store.Tx, done op.Step) (other op.StepID, ok bool, err error) {
+// OthersSince returns a step of another job on the target of a step that succeeded, if one ran after it or in the same
+// instant: the gate's clock may stand still for a minute after a boot. With open, it also returns one that is open and whose
+// job came later.
+func OthersSince(tx *store.Tx, done op.Step, open bool) (other op.StepID, ok bool, err error) {
 	t, job := done.Target, int64(done.ID.Job)
-	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0
-			AND (updated_at, job) > (?, ?)
-		UNION ALL SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job > ?
+	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0 AND updated_at >= ?
+		UNION ALL SELECT job, idx FROM steps WHERE ? AND kind = ? AND name = ? AND job > ?
 			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') LIMIT 1`,
-		t.Kind, t.Name, job, done.UpdatedAt.UnixNano(), job, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
+		t.Kind, t.Name, job, done.UpdatedAt.UnixNano(), open, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
 	if errors.Is(err, sql.ErrNoRows) {
 		return other, false, nil
 	}

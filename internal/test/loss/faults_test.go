@@ -79,7 +79,7 @@ var plants = []plant{
 `, `	case ok && s.Undoes == 0:
 `}}, "memory", "since", false},
 	{"an undo does not look at what it sets back", "a failed job sets back what somebody set by hand since", []edit{{"internal/gate/undo.go",
-		`spec.Shows(done, now) != op.ShowsDone:`, `spec.Shows(done, now) == op.ShowsAnother:`}}, "memory", "since", false},
+		`spec.Shows(gave, now) != op.ShowsDone:`, `spec.Shows(gave, now) == op.ShowsAnother:`}}, "memory", "since", false},
 	{"nobody asks who else has a disk", "an agent destroys its scratch whose disk an administrator gave to another guest", []edit{{"internal/driver/proxmox/users.go",
 		`		if !slices.Contains(o.Dependent, u.target) {`, `		if slices.Contains(o.Dependent, u.target) {`}}, "proxmox", "bytes", false},
 	{"a number is given a second time", "a newcomer has the number of a guest that is gone, and its backups", []edit{

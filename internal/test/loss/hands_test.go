@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,20 +98,27 @@ func (o *oracle) overtaken(r ran) string {
 	if r.step.Undoes == 0 || r.step.Op == "guest.undelete" {
 		return ""
 	}
-	done := op.StepID{Job: r.step.ID.Job, Index: r.step.Undoes}
+	done, switched := op.StepID{Job: r.step.ID.Job, Index: r.step.Undoes}, ""
 	for _, d := range slices.Backward(o.deeds) {
 		switch {
 		case d.step == done:
-			return ""
+			return switched
 		case d.name != r.step.Target.Name || d.job == r.step.ID.Job:
 		case d.job != 0:
 			return d.step.String()
 		case r.step.Params.Has(d.field):
 			return d.says
+		case d.field == "running" && runs[r.step.Op] && switched == "": // twice is as it was
+			switched = d.says
+		case d.field == "running":
+			switched = ""
 		}
 	}
 	return ""
 }
+
+// runs are the compensations that start or stop a guest.
+var runs = map[string]bool{"guest.start": true, "guest.stop": true}
 
 // oddMemory is what no step asks for.
 func oddMemory(nth int64) int64 { return 2048 + nth }
@@ -146,7 +152,7 @@ func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 	switch how % 3 {
 	case 0:
 		if pid := b.process(filepath.Join(b.root, name, "run.json")); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
-			return deed{says: "its process is killed"}
+			return deed{says: "its process is killed", field: "running"}
 		}
 	case 1:
 		if other != "" && os.Rename(data, aside) == nil && os.Symlink(b.data(other), data) == nil {
@@ -208,7 +214,7 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		return deed{says: fmt.Sprintf("%d is protected", vmid)}
 	case 4:
 		b.SetRunning(vmid, !g.Running)
-		return deed{says: fmt.Sprintf("%d runs: %v", vmid, !g.Running)}
+		return deed{says: fmt.Sprintf("%d runs: %v", vmid, !g.Running), field: "running"}
 	case 5:
 		b.BackUp(vmid, "local")
 		return deed{says: fmt.Sprintf("a backup of %d, and the oldest of three is pruned", vmid)}
@@ -244,7 +250,7 @@ func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
 	default:
 		if b.Virsh("domstate", name) == "running" {
 			b.Virsh("destroy", name)
-			return deed{says: "it is switched off"}
+			return deed{says: "it is switched off", field: "running"}
 		}
 	}
 	return deed{}
@@ -283,10 +289,6 @@ func (o *oracle) stopped(steps []ran) error {
 	}
 	for i, r := range steps {
 		if r.step.Op != "guest.stop" || o.state(r) != op.StateSucceeded || o.followed(steps[i+1:], r) {
-			continue
-		}
-		seen, err := o.m.life.injector.Driver.Observe(context.Background(), op.At(r.step.Target))
-		if err != nil || seen.Running != op.Stopped {
 			continue
 		}
 		if n := counts.processes(r.step.Target.Name); n > 0 {
