@@ -56,7 +56,7 @@ func TestADaemonThatIsNotRoot(t *testing.T) {
 	require.Len(t, strings.Fields(unit["AmbientCapabilities"]), len(needed), "and nothing more than is needed")
 	names := []string{"TestEachGuestHasAUIDOfItsOwn", "TestAUIDIsNotUsedAgain", "TestAStopFindsWhatHidItself", "TestDataWithANameElsewhereIsNotGiven",
 		"TestNoEscape", "TestEachLayerStands", "TestSnapshotRestoreWipe", "TestAmbientIsDropped", "TestSIGKILLAfterTheGrace",
-		"TestNoProcessOutlivesItsGuest", "TestOnlyOneGuestsUIDIsKilled", "TestTheKillerRefuses"}
+		"TestNoProcessOutlivesItsGuest", "TestOnlyOneGuestsUIDIsKilled", "TestTheKillerKills", "TestTheKillerRefuses"}
 	out := asADaemon(t, unitSettings(t)["AmbientCapabilities"], "^("+strings.Join(names, "|")+")$")
 	for _, name := range names {
 		require.Contains(t, out, "--- PASS: "+name+" ")

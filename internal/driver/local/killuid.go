@@ -134,8 +134,9 @@ func becomeAndKill(text string) error {
 	if err := dropPrivileges(account{Switch: true, UID: uid, GID: uid}); err != nil {
 		return err
 	}
-	if r, e, s := unix.Getresuid(); r != int(uid) || e != int(uid) || s != int(uid) {
-		return fmt.Errorf("this process has the uids %d, %d and %d", r, e, s)
+	// Getresuid has an int32 of the kernel's number, so a uid from 1<<31 on is negative there.
+	if r, e, s := unix.Getresuid(); uint32(r) != uid || uint32(e) != uid || uint32(s) != uid {
+		return fmt.Errorf("this process has the uids %d, %d and %d", uint32(r), uint32(e), uint32(s))
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData // version 3 takes two

@@ -64,6 +64,16 @@ func TestOnlyOneGuestsUIDIsKilled(t *testing.T) {
 	require.False(t, must.Get(proc.NoneOf(db))(t))
 }
 
+// TestTheKillerKills: a uid has 32 bits. The numbers are none of package spareuids, so no other test has them.
+func TestTheKillerKills(t *testing.T) {
+	needUIDs(t)
+	for _, uid := range []uint32{1<<31 - 1, 1<<31 + 253, 1<<32 - 4} {
+		victim := sleeper(t, uid)
+		require.NoError(t, killAllOf(t.Context(), uid))
+		require.NoError(t, victim.Wait(t.Context()))
+	}
+}
+
 // TestTheKillerRefuses: if somebody starts it by hand, it kills neither root's processes nor
 // those of the user who started it.
 func TestTheKillerRefuses(t *testing.T) {
