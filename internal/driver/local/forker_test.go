@@ -56,10 +56,20 @@ func realCgroup(t *testing.T) string {
 	return root
 }
 
-// forks waits until the guest's program forks.
+// forks waits until the guest's program forks. If something of it is left after the test, forks ends that. The data may be
+// elsewhere then.
 func (w *world) forks(name string) string {
 	w.t.Helper()
 	dir := w.path(name, dataDir)
+	held := must.Get(os.Open(dir))(w.t)
+	w.t.Cleanup(func() {
+		defer held.Close()
+		here := "/proc/self/fd/" + strconv.Itoa(int(held.Fd()))
+		if alive, err := forker.Alive(here); !alive || err != nil || forker.End(here) != nil {
+			return
+		}
+		waitFor(w.t, name+" ends", func() bool { alive, err := forker.Alive(here); return !alive && err == nil })
+	})
 	waitFor(w.t, name+" forks", func() bool { return forker.Up(dir) })
 	return dir
 }

@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 		os.Exit(escape(os.Args[2]))
 	}
 	maybeCrowd()
-	os.Exit(m.Run())
+	os.Exit(forker.Run(m.Run))
 }

@@ -1,5 +1,9 @@
 // Package forker is a program for tests alone that leaves its session and then forks from parent to child without pause. Each
 // process lives for one fork. A look at one process after the other can miss all of them.
+//
+// A process that ended keeps its pid until its parent collects it, and init may be slower than a fork. So a forker that nobody
+// bounds takes every pid of the machine, and no test beside it can start anything. Therefore a chain waits while the process
+// that it was some forks ago still has its pid.
 package forker
 
 import (
@@ -26,8 +30,12 @@ const (
 	endFile   = "forker-end"   // if there, it ends
 )
 
-// chains is how many processes a forker has at any moment.
-const chains = 4
+// chains is how many processes of a forker live at any moment. Each of them has at most uncollected+1 dead ancestors whose pids
+// are in use.
+const (
+	chains      = 4
+	uncollected = 16
+)
 
 // Time is how long a forker forks if nobody ends it, so that a test that fails leaves nothing.
 const Time = 90 * time.Second
@@ -123,10 +131,9 @@ func begin(stay bool) error {
 	if err := os.WriteFile(upFile, nil, 0o666); err != nil {
 		return err
 	}
-	if stay {
-		for {
-			_ = unix.Pause()
-		}
+	const look = 10 * time.Millisecond
+	for left := Time; stay && left > 0 && unix.Faccessat(unix.AT_FDCWD, endFile, unix.F_OK, 0) != nil; left -= look {
+		_, _ = unix.Poll(nil, int(look.Milliseconds()))
 	}
 	os.Exit(0)
 	return nil
@@ -145,7 +152,12 @@ func ignore(sig unix.Signal) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-var now unix.Timespec
+// These are a chain's own. A child inherits a copy.
+var (
+	now       unix.Timespec
+	ancestors [uncollected]uintptr // the last pids that this chain had
+	pause     = unix.Timespec{Nsec: 50_000}
+)
 
 // chain leaves the session and forks. The parent ends and the child goes on, without pause, until the end in seconds. A child is
 // a copy with one thread. It must not use the Go runtime, only system calls.
@@ -154,7 +166,7 @@ var now unix.Timespec
 //go:nosplit
 func chain(end int64, over, stop *byte) {
 	const here = ^uintptr(99) // AT_FDCWD
-	for {
+	for n := uint(0); ; {
 		_, _, errno := unix.RawSyscall(unix.SYS_FACCESSAT, here, uintptr(unsafe.Pointer(stop)), 0)
 		if errno == 0 {
 			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
@@ -164,10 +176,21 @@ func chain(end int64, over, stop *byte) {
 			_, _, _ = unix.RawSyscall6(unix.SYS_OPENAT, here, uintptr(unsafe.Pointer(over)), unix.O_CREAT, 0o666, 0, 0)
 			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 		}
+		if pid := ancestors[n%uncollected]; pid != 0 {
+			if _, _, errno := unix.RawSyscall(unix.SYS_KILL, pid, 0, 0); errno == 0 { // nobody has collected it
+				_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
+				continue
+			}
+		}
 		_, _, _ = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+		mine, _, _ := unix.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno == 0 && pid != 0 {
 			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+		if errno == 0 {
+			ancestors[n%uncollected] = mine
+			n++
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(helperEnv); what != "" {
 		os.Exit(helper(context.Background(), what))
 	}
-	os.Exit(run(m))
+	os.Exit(forker.Run(func() int { return run(m) }))
 }
 
 func run(m *testing.M) int {
