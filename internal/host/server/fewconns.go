@@ -53,16 +53,10 @@ func (l *fewConns) Close() (err error) {
 	return err
 }
 
-// Accept waits for a place. If there are too many strangers, it closes the oldest one.
+// Accept waits for a place. If there are too many strangers, or strangers have the last places, it closes the oldest one.
 func (l *fewConns) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		<-l.free
 		return nil, err
 	}
 	if t, ok := conn.(*net.TCPConn); ok {
@@ -72,14 +66,21 @@ func (l *fewConns) Accept() (net.Conn, error) {
 	if oldest := l.came(c); oldest != nil {
 		_ = oldest.Close()
 	}
-	return c, nil
+	select {
+	case l.free <- struct{}{}:
+		return c, nil
+	case <-l.closed:
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
 }
 
 // came adds a stranger, and returns the one that has to go for it, or nil.
 func (l *fewConns) came(c *oneConn) (oldest *oneConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.strangers) == l.most {
+	full := len(l.free) == cap(l.free) // Accept alone takes places
+	if len(l.strangers) == l.most || full && len(l.strangers) > 0 {
 		oldest, l.strangers = l.strangers[0], l.strangers[1:]
 	}
 	l.strangers = append(l.strangers, c)

@@ -65,6 +65,10 @@ func TestAFullListenerCloses(t *testing.T) {
 	took, err := few.Accept()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, took.Close()) }()
+	few.known(took) // else it goes for the next one
+	next, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, next.Close()) }()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := few.Accept()
