@@ -358,7 +358,7 @@ func backupRows() []Spec {
 	take := guest("backup", "copy a guest to where its backups are",
 		Param{Name: "rotate", Type: TBool, Doc: "let the backups' retention delete older ones"})
 	take.Takes, take.Done = "with rotate, older backups of the guest", "backed up"
-	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
+	take.Before, take.Shows = Observed.listed, oneMoreBackup
 	take.Unproven = true // a back end lists a backup before it is complete
 	take.Rules = []Rule{
 		{Name: "backup", Class: Benign, When: func(c Case) bool { return !c.Step.Params.Bool("rotate") }, Why: say("it only adds a copy")},
@@ -373,10 +373,10 @@ func backupRows() []Spec {
 	del := guest("backup-delete", "delete a backup", backupParam)
 	del.Copy, del.Takes, del.Done = "backup", "a copy of a guest's data", "deleted a backup of"
 	del.Shows = func(s Step, o Observed) Evidence {
-		if o.Backups == nil {
+		if o.listed() == nil {
 			return ShowsNothing // they cannot be listed now
 		}
-		return shows(!slices.Contains(o.Backups, s.Params.Str("backup")))
+		return shows(!slices.Contains(o.listed(), s.Params.Str("backup")))
 	}
 	del.Rules = takingRules(Rule{Name: "backup-delete", Class: Destructive, Why: say("it deletes a copy of data")})
 	return []Spec{take, restore, del}
@@ -385,10 +385,10 @@ func backupRows() []Spec {
 // oneMoreBackup looks for a backup that was not there at the dispatch, because the
 // back end chooses its name.
 func oneMoreBackup(s Step, o Observed) Evidence {
-	if s.Before == nil || o.Backups == nil {
+	if s.Before == nil || o.listed() == nil {
 		return ShowsNothing
 	}
-	return shows(slices.ContainsFunc(o.Backups, func(name string) bool { return !slices.Contains(s.Before, name) }))
+	return shows(slices.ContainsFunc(o.listed(), func(name string) bool { return !slices.Contains(s.Before, name) }))
 }
 
 // Copy is the snapshot or the backup that a look's step restores or deletes.

@@ -101,6 +101,9 @@ type Observed struct {
 	// Backups has the names that steps use. It is nil if the back end has none, or
 	// the driver cannot list them now.
 	Backups []string
+	// Listed has the names of all that is kept where the target's backups are, also if nobody can tell whose it is. It proves
+	// that a step made or deleted a backup. It is nil if that is the same as Backups.
+	Listed []string
 
 	// Copy is the snapshot or backup that the look's step restores or deletes. It is
 	// nil if the step is about none, or the back end has none of that name.
@@ -124,6 +127,14 @@ type Observed struct {
 	// its kind.
 	Ops     []string
 	Backend string // which back end of the kind has the target
+}
+
+// listed returns what proves that a step made or deleted a backup.
+func (o Observed) listed() []string {
+	if o.Listed != nil {
+		return o.Listed
+	}
+	return o.Backups
 }
 
 // Disk is one disk of a guest.

@@ -112,7 +112,7 @@ func (c *one) looksUntil(stop chan struct{}) {
 
 // listed removes from a look what a list does not have: facts, the trash and the backups.
 func listed(o op.Observed) op.Observed {
-	o.Facts, o.Trash, o.Backups = nil, nil, nil
+	o.Facts, o.Trash, o.Backups, o.Listed = nil, nil, nil, nil
 	return o
 }
 

@@ -109,7 +109,7 @@ var partCases = []spec{
 		c.has("backup")
 		before := c.Look(Victim).Backups
 		c.unharmed(func() {
-			c.untouchedBut(func(o *op.Observed) { o.Backups = nil }, func() { c.Done(Hub, c.ask("backup", Victim)) })
+			c.untouchedBut(func(o *op.Observed) { o.Backups, o.Listed = nil, nil }, func() { c.Done(Hub, c.ask("backup", Victim)) })
 			c.Waiting(Hub, c.ask("backup", Victim, "rotate", true))
 			made := slices.DeleteFunc(slices.Clone(c.Look(Victim).Backups), func(name string) bool { return slices.Contains(before, name) })
 			require.Len(c.t, made, 1)

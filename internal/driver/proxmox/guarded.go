@@ -252,7 +252,7 @@ func (d *Driver) regardBackups(ctx context.Context, l op.Look, g *guest, o *op.O
 	case l.Op == "guest.backup" && l.Params.Bool("rotate"):
 		err = g.prunable(others)
 	}
-	o.Backups = namesOf(own)
+	o.Backups, o.Listed = namesOf(own), namesOf(slices.Concat(own, others))
 	return own, others, err
 }
 

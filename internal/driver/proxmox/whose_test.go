@@ -217,3 +217,29 @@ func TestASignedStepOnABackupOfAnotherGuest(t *testing.T) {
 		}
 	})
 }
+
+// A backup is made or deleted although nobody can read, now or ever, whose it is. What cannot be read is no proof of the reverse.
+func TestWhatIsListedProvesABackup(t *testing.T) {
+	unread := pvetest.Rule{Method: "GET", Path: "/extractconfig", Fault: pvetest.FailBefore, Status: 500, Reason: "storage 'local' is not online"}
+	eitherWorld(t, func(t *testing.T, w *world) {
+		w.ours("web")
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		ask := guestAsk("backup-delete", "web", "backup", w.Look("web").Backups[0])
+		step := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}
+		w.restarts(w.kind())
+		broken := w.Break(unread)
+		now := must.Get(w.d.Observe(t.Context(), step.Afterwards()))(t)
+		require.Empty(t, now.Backups)
+		require.Equal(t, op.ShowsUndone, must.Get(op.Lookup(step.Op))(t).Evidence(step, now), "it is still there")
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		broken.Release()
+		require.Len(t, w.Look("web").Backups, 2)
+	})
+	t.Run("a container without a network", func(t *testing.T) {
+		w := newWorld(t, "lxc")
+		vmid := w.Make(pvetest.Spec{Kind: "lxc", Name: "web"})
+		w.Set(vmid, map[string]string{"net0": ""})
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		require.Len(t, w.Backups(vmid), 1)
+	})
+}
