@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
@@ -21,6 +24,9 @@ import (
 
 // maxSwapNames is how many names below a root are looked at.
 const maxSwapNames = 20_000
+
+// maxSwapLinks is the most links on the way to a root, as in path_resolution(7).
+const maxSwapLinks = 40
 
 // checkPaths warns of each path parameter whose root, or a directory above or below it, a user may
 // write who may ask. That user can put a link in the place of what an operator was shown.
@@ -47,20 +53,55 @@ func (d *Driver) checkPaths(ctx context.Context, name string, e catalogue.Entry)
 	return out
 }
 
-// swaps finds a directory from / to a root, or below the root, that a user may write who may ask.
-// If it finds none, but did not look at all of them, that is an error.
+// swaps finds a directory or link on the way from / to a root, or a directory below the root, that a
+// user may write who may ask. If it finds none, but did not look at all of them, that is an error.
 func (d *Driver) swaps(ctx context.Context, root string) (who, dir string, err error) {
-	end, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return "", "", err
-	}
-	for at := end; at != "/"; {
-		at = filepath.Dir(at)
-		if who, err := d.writer(at, true); who != "" || err != nil {
-			return who, at, err
-		}
+	end, who, dir, err := d.swapsAbove(root)
+	if who != "" || err != nil {
+		return who, dir, err
 	}
 	return d.swapsBelow(ctx, end)
+}
+
+// swapsAbove is swaps for the way to a root. It follows each link by itself, because who may write the
+// directory that a link is in may put another one there. end is the root without links.
+func (d *Driver) swapsAbove(root string) (end, who, dir string, err error) {
+	end = "/"
+	links := 0
+	for rest := strings.Split(root, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next := filepath.Join(end, name)
+		if who, err := d.writer(end, true); who != "" || err != nil {
+			return "", who, end, err
+		}
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", "", "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			end = next
+			continue
+		}
+		if who, err := d.owner(next, info); who != "" || err != nil {
+			return "", who, next, err
+		}
+		to, err := os.Readlink(next)
+		if links++; err == nil && links > maxSwapLinks {
+			err = &fs.PathError{Op: "follow", Path: root, Err: syscall.ELOOP}
+		}
+		if err != nil {
+			return "", "", "", err
+		}
+		if filepath.IsAbs(to) {
+			end = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return end, "", "", nil
 }
 
 // swapsBelow is swaps for a root and what is below it.
@@ -122,21 +163,35 @@ func (d *Driver) writer(dir string, way bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "", fmt.Errorf("the owner of %s is not known", dir)
-	}
-	if st.Uid != 0 && d.asks(st.Uid) {
-		return ownfile.Owner(st.Uid), nil
+	if who, err := d.owner(dir, info); who != "" || err != nil {
+		return who, err
 	}
 	if way && info.Mode()&fs.ModeSticky != 0 {
 		return "", nil
 	}
-	switch {
+	switch st := info.Sys().(*syscall.Stat_t); {
 	case info.Mode().Perm()&0o002 != 0:
 		return "everybody", nil
-	case info.Mode().Perm()&0o020 != 0 && st.Gid != 0:
+	case info.Mode().Perm()&0o020 == 0:
+		return "", nil
+	case st.Gid != 0:
 		return fmt.Sprintf("the group %d", st.Gid), nil
+	}
+	// Of a directory with an access list, the group's bits are the list's mask (acl(5)).
+	if n, err := unix.Lgetxattr(dir, "system.posix_acl_access", nil); err == nil && n > 0 {
+		return "who is in its access list", nil
+	}
+	return "", nil
+}
+
+// owner says who owns a file; empty if that is root, or a user who may not ask.
+func (d *Driver) owner(path string, info fs.FileInfo) (string, error) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("the owner of %s is not known", path)
+	}
+	if st.Uid != 0 && d.asks(st.Uid) {
+		return ownfile.Owner(st.Uid), nil
 	}
 	return "", nil
 }
