@@ -71,7 +71,7 @@ func (d Dir) Keep(r Record) error {
 	if err != nil {
 		return errors.Join(err, remove(file.Path))
 	}
-	return prune(filepath.Dir(file.Path))
+	return prune(file.Path)
 }
 
 // Last returns what was shown last of a request, or nil if nothing is kept. A file that another
@@ -97,9 +97,11 @@ func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
 	return &r, nil
 }
 
-// prune removes the records that were written first, until maxFiles are left. What a crash left
-// half-written counts as one. Files of other names stay.
-func prune(dir string) error {
+// prune removes the records beside the one at path that were written first, until maxFiles are left.
+// What a crash left half-written counts as one. Files of other names stay. So does the one at path,
+// whatever the times of the others are: a clock may have been set back.
+func prune(path string) error {
+	dir, last := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) <= maxFiles {
 		return err
@@ -107,13 +109,13 @@ func prune(dir string) error {
 	var infos []fs.FileInfo
 	for _, e := range entries {
 		// Another program may have replaced or removed it.
-		if info, err := e.Info(); err == nil && isRecord(e.Name()) {
+		if info, err := e.Info(); err == nil && isRecord(e.Name()) && e.Name() != last {
 			infos = append(infos, info)
 		}
 	}
 	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	var failed error
-	for _, info := range infos[:max(len(infos)-maxFiles, 0)] {
+	for _, info := range infos[:max(len(infos)+1-maxFiles, 0)] {
 		failed = errors.Join(failed, remove(filepath.Join(dir, info.Name())))
 	}
 	return failed

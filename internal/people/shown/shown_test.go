@@ -181,6 +181,22 @@ func TestTheNewestAreKept(t *testing.T) {
 	must.Get(d.Last(gate, id(t, "j3000.1")))(t)
 }
 
+// TestAClockThatWasSetBack: what was shown last is kept, also if all others seem to be newer.
+func TestAClockThatWasSetBack(t *testing.T) {
+	d, file := dir(t)
+	kept(t, d, record(t, "j1.1", nil))
+	later := time.Now().Add(24 * time.Hour)
+	for i := 2; i <= 2048; i++ {
+		path := filepath.Join(filepath.Dir(file), fmt.Sprintf("j%d.1.json", i))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, later, later))
+	}
+	require.NoError(t, os.Chtimes(file, later, later))
+	kept(t, d, record(t, "j3000.1", nil))
+	require.NotNil(t, must.Get(d.Last(gate, id(t, "j3000.1")))(t))
+	require.Len(t, must.Get(os.ReadDir(filepath.Dir(file)))(t), 2048)
+}
+
 // TestManyProgramsKeep: who reads sees one of the records whole, whoever writes meanwhile.
 func TestManyProgramsKeep(t *testing.T) {
 	d, _ := dir(t)
