@@ -124,11 +124,6 @@ func (a *approval) one(ctx context.Context, id string) error {
 // ready shows a request, and refuses one that is decided or, if nobody is asked, one that is not as
 // it was shown before.
 func (a *approval) ready(q *question) (err error) {
-	if text := a.sinceShown(*q); text != "" && a.tty != nil {
-		if err := a.show(text); err != nil {
-			return err
-		}
-	}
 	if err := a.showRequest(*q, a.view(a.details)); err != nil {
 		return err
 	}

@@ -71,8 +71,15 @@ func (a *asker) close() {
 func (a *asker) show(text string) error { return a.write(text, cli.Told) }
 
 // showRequest shows a request, whose parts are coloured where the terminal has
-// colours.
+// colours. A person who is asked sees above it what differs from what was shown before.
 func (a *asker) showRequest(q question, v view) error {
+	if a.tty != nil {
+		if text := a.sinceShown(q); text != "" {
+			if err := a.show(text); err != nil {
+				return err
+			}
+		}
+	}
 	err := a.write(q.text(v), a.painted)
 	if err == nil && a.tty != nil {
 		_ = a.keep(q, true) // a person decides now; a later run that asks nobody finds nothing, and refuses

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"gated/client/api"
@@ -249,4 +251,41 @@ func TestARequestIsIssuedAnewWhileAKeyIsTouched(t *testing.T) {
 	require.Equal(t, [][]byte{shown.bytes}, g.taken())
 	require.ErrorIs(t, a.one(t.Context(), "j1.1"), refusal.StaleTarget)
 	require.Len(t, g.taken(), 1)
+}
+
+// TestWhoIsAskedIsToldWhatDiffers: in approve, reject and batch approve, a person sees above the request
+// how it differs from what opsign showed last, and once alone.
+func TestWhoIsAskedIsToldWhatDiffers(t *testing.T) {
+	as := func(path string) question {
+		return waiting(t, func(p *op.Payload, r *api.Request) {
+			p.Params, r.Facts = op.Params{"snapshot": path}, []op.Fact{{Name: "runs", Text: "/srv/" + path}}
+		})
+	}
+	for name, shows := range map[string]func(*asker, question) error{
+		"approve": func(a *asker, q question) error { return (&approval{asker: a}).ready(&q) },
+		"reject":  func(a *asker, q question) error { return a.showRequest(q, a.view(false)) },
+		"batch":   func(a *asker, q question) error { return (&batch{asker: a, items: []*batched{{q: q}}}).showAll() },
+	} {
+		g := &turning{now: as("b")}
+		tl := deskOf(t, g, t.TempDir())
+		require.Zero(t, tl.runWith("show", "j1.1"))
+		person, program := pty(t)
+		require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}))
+		a := &asker{tool: tl, tty: program}
+		done := make(chan error, 1)
+		look := func() string {
+			go func() {
+				err := shows(a, as("a"))
+				_, err2 := program.WriteString("END\n")
+				done <- errors.Join(err, err2)
+			}()
+			text := shownOn(t, person, "END")
+			require.NoError(t, <-done, name)
+			return text
+		}
+		text := look()
+		require.Contains(t, text, "j1.1 is not as opsign showed it at ", name)
+		require.Regexp(t, `was runs +/srv/b\r\n +now runs +/srv/a\r\n`, text, name)
+		require.NotContains(t, look(), "is not as opsign showed it", name)
+	}
 }
