@@ -74,9 +74,10 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	if len(d.cfg.Entries) == 0 {
 		out = append(out, driver.Finding{What: "commands", State: driver.Note, Detail: "the catalogue is empty"})
 	}
+	roots := map[string]swap{}
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Entries)) {
 		out = append(out, d.checkEntry(ctx, name))
-		out = append(out, d.checkPaths(ctx, name, d.cfg.Entries[name])...)
+		out = append(out, d.checkPaths(ctx, name, d.cfg.Entries[name], roots)...)
 	}
 	return out
 }

@@ -28,22 +28,33 @@ const maxSwapNames = 20_000
 // maxSwapLinks is the most links on the way to a root, as in path_resolution(7).
 const maxSwapLinks = 40
 
+// swap is who may write a directory below or above a root, or why that is not known.
+type swap struct {
+	who, dir string
+	err      error
+}
+
 // checkPaths warns of each path parameter whose root, or a directory above or below it, a user may
-// write who may ask. That user can put a link in the place of what an operator was shown.
-func (d *Driver) checkPaths(ctx context.Context, name string, e catalogue.Entry) (out []driver.Finding) {
+// write who may ask. That user can put a link in the place of what an operator was shown. roots has
+// the answers of one check, because commands often share a root.
+func (d *Driver) checkPaths(ctx context.Context, name string, e catalogue.Entry, roots map[string]swap) (out []driver.Finding) {
 	for _, param := range slices.Sorted(maps.Keys(e.Params)) {
 		p := e.Params[param]
 		if p.Type != catalogue.Path {
 			continue
 		}
-		who, dir, err := d.swaps(ctx, p.Below)
+		at, known := roots[p.Below]
+		if !known {
+			at.who, at.dir, at.err = d.swaps(ctx, p.Below)
+			roots[p.Below] = at
+		}
 		f := driver.Finding{What: op.Target{Kind: op.KindCommand, Name: name}.String() + " -p " + param, State: driver.Note}
 		switch {
-		case who != "":
-			f.Detail = fmt.Sprintf("%s may write %s, and so put a link in the place of a path below it", who, op.Shown(dir))
+		case at.who != "":
+			f.Detail = fmt.Sprintf("%s may write %s, and so put a link in the place of a path below it", at.who, op.Shown(at.dir))
 			f.Hint = "a moved link is another request, which opsign shows again; to rule it out, name below: a directory that only root writes, with all that is in it"
-		case err != nil:
-			f.Detail = fmt.Sprintf("it is not known who may write below %s: %v", p.Below, err)
+		case at.err != nil:
+			f.Detail = fmt.Sprintf("it is not known who may write below %s: %v", p.Below, at.err)
 			f.Hint = "name below: a smaller directory, which gated can read"
 		default:
 			continue

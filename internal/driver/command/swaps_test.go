@@ -145,6 +145,33 @@ func leadOver(root, over string, mode os.FileMode) error {
 		os.Symlink(path("real"), path(over+"/top")), os.Symlink(over+"/top", path("top")))
 }
 
+// TestCommandsThatShareARoot look at it once: a check has some seconds for all of them.
+func TestCommandsThatShareARoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	b := newBench(t)
+	root := b.path("r")
+	require.NoError(t, os.Mkdir(root, 0o755))
+	require.NoError(t, os.Lchown(root, 4343, 0))
+	for _, name := range []string{"clean", "wash"} {
+		b.entry(name, []string{"/bin/rm", "{where}"}, func(e *catalogue.Entry) {
+			e.Params = map[string]catalogue.Param{"where": {Type: catalogue.Path, Below: root}}
+		})
+	}
+	for _, may := range []bool{false, true} {
+		asked, found := 0, 0
+		d := command.New(command.Config{Entries: b.entries, Asks: func(uint32) bool { asked++; return may }})
+		for _, f := range d.Check(t.Context()) {
+			if strings.Contains(f.What, " -p ") {
+				found++
+			}
+		}
+		require.Equal(t, 1, asked)
+		require.Equal(t, map[bool]int{false: 0, true: 2}[may], found, "each of them is warned of")
+	}
+}
+
 // TestALargeRootIsNotTakenForSafe: what was not looked at is said, and a look ends.
 func TestALargeRootIsNotTakenForSafe(t *testing.T) {
 	b := newBench(t)
