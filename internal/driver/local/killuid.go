@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,10 @@ import (
 
 // killArg is the hidden first argument that makes this program kill all processes of a uid.
 const killArg = "__gated_kill_uid"
+
+// killerWait bounds one killer. A process of its uid could stop it, where neither Landlock nor a filter forbids that. Then
+// another one is tried.
+const killerWait = 3 * time.Second
 
 // endUID ends all processes of a guest's own uid. It returns nil only if the kernel proves that
 // none is left.
@@ -40,7 +45,12 @@ func (d *Driver) endUID(ctx context.Context, uid uint32) error {
 		if err := d.checkKill(uid); err != nil {
 			return err
 		}
-		last = killAllOf(ctx, uid)
+		if last = killAllOf(ctx, uid); last != nil {
+			select { // a killer that cannot start, or that refuses, is not tried all the time
+			case <-time.After(huntPause):
+			case <-ctx.Done():
+			}
+		}
 		for range 2 { // the first walk waits for those that were just killed
 			seen, alive, err := endSeen(ctx, uid)
 			if err != nil {
@@ -91,6 +101,8 @@ func (d *Driver) checkKill(uid uint32) error {
 // killAllOf kills all processes of a uid at once. The killer is this program again. It becomes
 // the uid after its exec, so that a process of that uid cannot trace it.
 func killAllOf(ctx context.Context, uid uint32) error {
+	ctx, cancel := context.WithTimeout(ctx, killerWait)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", killArg, strconv.FormatUint(uint64(uid), 10))
 	cmd.Args[0] = "gated"
 	cmd.Env = []string{}

@@ -153,6 +153,14 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 	defer cancel()
 	want := sought{marks: map[string]bool{}, uids: map[uint32]bool{}}
 	failed, empty := map[op.Incarnation]error{}, map[op.Incarnation]bool{}
+	// Every kill is sent before any wait, so that one guest that does not end keeps no other one alive. What follows sends
+	// it again, and says what it could not do.
+	for _, l := range lost {
+		_ = l.group.kill()
+		if none, err := proc.NoneOf(l.uid); err == nil && !none && d.checkKill(l.uid) == nil {
+			_ = killAllOf(ctx, l.uid)
+		}
+	}
 	for _, l := range lost {
 		want.marks[markOf(l.inc)] = true
 		maps.Copy(want.uids, d.uidsOf(l.run))

@@ -44,7 +44,7 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 	for range triedIDs {
 		if vmid = d.reserve(); vmid == 0 {
 			return 0, nil, refusal.New(refusal.OverLimit, "each vmid from %d to %d has a guest or had one", d.cfg.First, d.cfg.Last).
-				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time")
+				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time; one is left out, too, until gated starts anew, if a storage has anything under it")
 		}
 		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
 		free, err := d.isFree(ctx, stores, vmid)

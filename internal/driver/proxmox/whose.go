@@ -44,6 +44,9 @@ func (s self) is(o self) bool {
 	return slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
 }
 
+// known reports whether there is anything that tells the guest from another one.
+func (s self) known() bool { return s.uuid != "" || s.birth != "" || len(s.hwaddrs) > 0 }
+
 // isNot reports whether two are surely not one guest. Other hands can give a guest other network addresses, or take its mark away:
 // one of them is no proof.
 func (s self) isNot(o self) bool {
@@ -92,7 +95,7 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 		case err != nil && !errors.Is(err, errUnread) && passing(err):
 			return nil, nil, unreachable(err)
 		}
-		b.untold = err != nil
+		b.untold = err != nil || !me.known() || !found[i].known()
 		others = append(others, b)
 	}
 	return own, others, nil
