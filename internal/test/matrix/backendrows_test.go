@@ -253,11 +253,11 @@ func ofTheOneBefore(id, what, verb string, kv func(backup string) []any, want re
 func theBackup(backup string) []any { return []any{"backup", backup} }
 
 var earlierRows = []row{
-	ofTheOneBefore("U14a", "a backup of the guest before is put in the place of its successor", "backup-restore", theBackup, refusal.UnknownTarget),
-	ofTheOneBefore("U14b", "a backup of the guest before is deleted as its successor's", "backup-delete", theBackup, refusal.UnknownTarget),
-	ofTheOneBefore("U14c", "a backup of the successor lets the retention delete those of the guest before", "backup",
+	ofTheOneBefore("U16a", "a backup of the guest before is put in the place of its successor", "backup-restore", theBackup, refusal.UnknownTarget),
+	ofTheOneBefore("U16b", "a backup of the guest before is deleted as its successor's", "backup-delete", theBackup, refusal.UnknownTarget),
+	ofTheOneBefore("U16c", "a backup of the successor lets the retention delete those of the guest before", "backup",
 		func(string) []any { return []any{"rotate", true} }, refusal.Conflict),
-	{id: "U14d", what: "a guest is made after one was destroyed and the daemon restarted, and is said to have the backups of the one before", ops: "backup",
+	{id: "U16d", what: "a guest is made after one was destroyed and the daemon restarted, and is said to have the backups of the one before", ops: "backup",
 		want: refusal.UnknownTarget, run: func(s *stand) error {
 			s.scratch()
 			s.Done(drivertest.Hub, s.ask("backup", drivertest.Fresh))

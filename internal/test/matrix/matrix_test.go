@@ -56,7 +56,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 24}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 16}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 13}, {"N", 1, 4}, {"F", 1, 2}} {
+	}{{"S", 1, 24}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 20}, {"H", 1, 16}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 15}, {"N", 1, 4}, {"F", 1, 2}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
