@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no deadline. remoteTimeout bounds a remote call, during which ssh may
-	// ask a person something.
-	callTimeout   = 60 * time.Second
+	// callTimeout bounds a call whose context has no deadline. A gate answers within 60 seconds, if only that it could not
+	// decide, and that answer should be heard. remoteTimeout bounds a remote call, during which ssh may ask a person something.
+	callTimeout   = 90 * time.Second
 	remoteTimeout = 5 * time.Minute
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20

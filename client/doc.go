@@ -6,7 +6,7 @@
 // uid and the process that connected. An agent with a token sends it (Options.Token).
 //
 // A method makes one call, or one for each page. Package gated/client/api has the objects that it sends and returns. Without
-// a deadline in its context, a call ends after 60 seconds, or after five minutes if the gate is remote. A method that waits
+// a deadline in its context, a call ends after 90 seconds, or after five minutes if the gate is remote. A method that waits
 // has the wait in addition.
 //
 // Errors are of three kinds:

@@ -71,7 +71,7 @@ func readings(p api.Place, text string) (pattern, name string) {
 		}
 		there, quoted := exists(known, at, spelled), glob.Quote(s)
 		switch {
-		case s == quoted || plain && there:
+		case s == quoted || plain && there && spelled != "." && spelled != "..": // \. may be a name, and . always exists
 		case exists(known, at, s):
 			spelled, there = s, true
 			if !matchesItself(s) {

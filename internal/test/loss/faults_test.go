@@ -47,9 +47,7 @@ var plants = []plant{
 	{"a label that stays is taken for gone", "a back end says that it took a label away", []edit{{"internal/base/op/guest.go",
 		` || name == "labels" && !maps.Equal(s.Params.Labels(name), o.Labels) {`, ` {`}}, "memory", "belief", true},
 	{"a backup that is nowhere is taken for made", "a back end says that it made a backup", []edit{{"internal/base/op/guest.go",
-		`	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
-`, `	take.Before = func(o Observed) []string { _ = oneMoreBackup; return o.Backups }
-`}}, "proxmox", "belief", false},
+		`	take.Before, take.Shows = Observed.listed, oneMoreBackup`, `	take.Before, _ = Observed.listed, oneMoreBackup`}}, "proxmox", "belief", false},
 	{"two unsigned steps, a snapshot and its restore, take what came between", "a snapshot and its restore take what came between", []edit{{"internal/base/op/guest.go",
 		`Rule{Name: "restore-over", Class: Destructive,`, `Rule{Name: "restore-over", Class: Benign,`}}, "memory", "bytes", false},
 	{"what is benign outruns an operator who reads", "labels are added while an operator reads", []edit{{"internal/gate/showing.go",
