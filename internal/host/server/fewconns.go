@@ -34,7 +34,10 @@ func (l *fewConns) watch(h *http.Server) {
 	type connKey struct{}
 	with, handler := h.ConnContext, h.Handler
 	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(with(ctx, c), connKey{}, c)
+		if with != nil {
+			ctx = with(ctx, c)
+		}
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*tls.Conn); ok {

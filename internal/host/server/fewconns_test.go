@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -21,7 +20,6 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	require.NoError(t, s.Listener.Close())
 	s.Listener = few
-	s.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
 	few.watch(s.Config)
 	s.StartTLS()
 	defer s.Close()
