@@ -155,7 +155,7 @@ var ownRows = []attack{
 		w.arm()
 		return failure(w.submit(builder, ask("guest.undelete", "gone"), ask("guest.destroy", "gone")))
 	}},
-	{id: "X11a", what: "a job that fails on purpose, after somebody else snapshotted what it made: taking it back waits", want: refusal.PendingSignature,
+	{id: "X11a", what: "a job that fails on purpose, after somebody else snapshotted what it made: it is not taken back", want: refusal.Superseded,
 		run: func(w *world) error {
 			j, err := w.submit(builder, ask("guest.create", "x"), ask("guest.start", "victim")) // which has no command
 			require.NoError(w.t, err)

@@ -62,16 +62,19 @@ func (w *world) only(by op.Requester, asks ...op.Ask) {
 }
 
 // takenBack is a row in which a job of builder makes tmp and fails later. Meanwhile
-// others use what it made; its compensation waits for a signature.
-func takenBack(id, what string, meanwhile func(w *world), kv ...any) attack {
-	return attack{id: id, what: what, want: refusal.PendingSignature, run: func(w *world) error {
+// others use what it made. If they asked the gate, the compensation is superseded; if
+// not, it waits for a signature.
+func takenBack(id, what string, want refusal.Code, meanwhile func(w *world), kv ...any) attack {
+	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		j, err := w.submit(builder, ask("guest.create", "tmp", append([]any{"command", "idle"}, kv...)...), ask("guest.snapshot", "bystander", "snapshot", "s"))
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
 		meanwhile(w)
 		w.first("guest.snapshot", "bystander", "snapshot", "s") // the job's own fails for it
 		w.arm()
-		w.allow.finale = []string{"tmp"}
+		if want == refusal.PendingSignature { // that is what is signed at the end
+			w.allow.finale = []string{"tmp"}
+		}
 		_ = w.runAll()
 		job := must.Get(w.gate.Job(w.ctx, j.ID))(w.t)
 		require.Len(w.t, job.Steps, 3)
@@ -82,20 +85,20 @@ func takenBack(id, what string, meanwhile func(w *world), kv ...any) attack {
 
 // takenBackRows: what a failed job takes back is not what others use by then.
 var takenBackRows = []attack{
-	takenBack("U02a", "another agent writes into the guest that a failing job made", func(w *world) { w.write("the tester's", "tmp", "data", "notes") }),
-	takenBack("U02b", "another agent configures it", func(w *world) {
+	takenBack("U02a", "another agent writes into the guest that a failing job made", refusal.PendingSignature, func(w *world) { w.write("the tester's", "tmp", "data", "notes") }),
+	takenBack("U02b", "another agent configures it", refusal.Superseded, func(w *world) {
 		w.only(tester, ask("guest.set-config", "tmp", "memory", int64(64)))
 	}),
-	takenBack("U02c", "another agent starts and stops it", func(w *world) {
+	takenBack("U02c", "another agent starts and stops it", refusal.Superseded, func(w *world) {
 		w.only(tester, ask("guest.start", "tmp"), ask("guest.stop", "tmp"))
 	}),
-	takenBack("U02d", "its own agent starts and stops it in another job", func(w *world) {
+	takenBack("U02d", "its own agent starts and stops it in another job", refusal.Superseded, func(w *world) {
 		w.only(builder, ask("guest.start", "tmp"), ask("guest.stop", "tmp"))
 	}),
-	takenBack("U02e", "it was made as scratch, and another agent writes into it", func(w *world) {
+	takenBack("U02e", "it was made as scratch, and another agent writes into it", refusal.PendingSignature, func(w *world) {
 		w.write("the tester's", "tmp", "data", "notes")
 	}, "scratch", true),
-	takenBack("U02f", "it was made as scratch, and its own agent takes a snapshot of it in another job", func(w *world) {
+	takenBack("U02f", "it was made as scratch, and its own agent takes a snapshot of it in another job", refusal.Superseded, func(w *world) {
 		w.only(builder, ask("guest.snapshot", "tmp", "snapshot", "s"))
 	}, "scratch", true),
 	unsigned("U02g", "an agent destroys its scratch after another agent configured it", func(w *world) {
