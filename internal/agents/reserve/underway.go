@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,38 +63,59 @@ func (u *underway) before(now time.Time) (all []*writing, first time.Time) {
 // sqlEnding counts the reservations that end after one time and not after another.
 const sqlEnding = `SELECT count(*) FROM reservations WHERE due_at <= ?2 AND expires_at > ?1 AND expires_at <= ?2`
 
-var errMayBeRenewed = errors.New("a reservation whose time is up may have been renewed")
+var (
+	errMayBeRenewed = errors.New("a reservation whose time is up may have been renewed")
+	errEndedSince   = errors.New("a reservation ended between the clock and the snapshot")
+)
 
 // view runs fn on a snapshot, with the time for which the answer holds. If a reservation ended after the begin of a
 // transaction that is under way, that transaction may renew it. Then view waits for the transaction, at most as long as
-// the disk takes for one group of writes.
+// the disk takes for one group of writes. It looks again if a reservation ended meanwhile.
 func (b *Book) view(ctx context.Context, fn func(tx *store.Tx, now time.Time) error) error {
-	now := b.cfg.Now()
-	writings, first := b.underway.before(now)
-	err := b.cfg.Store.View(ctx, func(tx *store.Tx) error {
-		if len(writings) > 0 {
-			var n int
-			if err := tx.QueryRow(sqlEnding, first.UnixNano(), now.UnixNano()).Scan(&n); err != nil {
-				return err
+	for {
+		now := b.cfg.Now()
+		writings, first := b.underway.before(now)
+		if len(writings) == 0 {
+			first = now
+		}
+		err := b.viewAt(ctx, first, now, fn)
+		if errors.Is(err, errMayBeRenewed) {
+			for _, w := range writings {
+				select {
+				case <-w.done:
+				case <-ctx.Done():
+					return b.shown(fmt.Errorf("waiting for a renewal: %w", context.Cause(ctx)))
+				}
 			}
-			if n > 0 {
-				return errMayBeRenewed
-			}
+			// A renewal that begins from now on is of a reservation that is in force at that time.
+			err = b.viewAt(ctx, now, now, fn)
+		}
+		if !errors.Is(err, errEndedSince) {
+			return b.shown(err)
+		}
+	}
+}
+
+// viewAt runs fn on a snapshot, for a time before it. Transactions began at first and may renew what ended since. The
+// snapshot may have transactions that began after now. What ended before them must not be shown beside what they did, so
+// fn runs only if nothing ended until the snapshot.
+func (b *Book) viewAt(ctx context.Context, first, now time.Time, fn func(tx *store.Tx, now time.Time) error) error {
+	return b.cfg.Store.View(ctx, func(tx *store.Tx) error {
+		// The first question makes the snapshot.
+		if n, err := ending(tx, first, now); err != nil || n > 0 {
+			return cmp.Or(err, errMayBeRenewed)
+		}
+		if n, err := ending(tx, now, b.cfg.Now()); err != nil || n > 0 {
+			return cmp.Or(err, errEndedSince)
 		}
 		return fn(tx, now)
 	})
-	if !errors.Is(err, errMayBeRenewed) {
-		return b.shown(err)
-	}
-	for _, w := range writings {
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			return b.shown(fmt.Errorf("waiting for a renewal: %w", context.Cause(ctx)))
-		}
-	}
-	// A renewal that begins from now on is of a reservation that is in force at that time.
-	return b.snapshot(ctx, func(tx *store.Tx) error { return fn(tx, now) })
+}
+
+// ending counts the reservations that end after one time and not after another.
+func ending(tx *store.Tx, after, until time.Time) (n int, err error) {
+	err = tx.QueryRow(sqlEnding, after.UnixNano(), until.UnixNano()).Scan(&n)
+	return n, err
 }
 
 // snapshot runs fn on a snapshot, for what does not depend on the time.

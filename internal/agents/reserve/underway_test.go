@@ -150,3 +150,36 @@ func TestReadersWaitForNoOtherWrite(t *testing.T) {
 	disk.commit <- nil
 	require.NoError(t, <-granted)
 }
+
+// Between a reader's clock and its snapshot, a reservation's time runs out, and after that another holder ends. The first
+// reservation must not be shown without the second one: at no moment was it there alone.
+func TestWhatEndedIsNotShownBesideWhatCameLater(t *testing.T) {
+	for name := range readers(nil, op.Requester{}) {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a, b, c := w.register("a", 1), w.register("b", 1), w.register("c", 1)
+			for _, by := range []op.Requester{a, b} {
+				shared := claim(by, "src/**")
+				shared.Mode = Shared
+				if by.Agent == a.Agent {
+					shared.TTL = time.Minute
+				}
+				w.reserve(shared)
+			}
+			w.pass(time.Minute - time.Second)
+			ask, looked := readers(w, c)[name], false
+			w.cfg.Now = func() time.Time {
+				now := w.clock()
+				if !looked {
+					looked = true
+					w.pass(2 * time.Second)
+					w.ends(b)
+				}
+				return now
+			}
+			counts, err := ask(t.Context())
+			require.NoError(t, err)
+			require.False(t, counts, "the reservation that had ended is shown alone")
+		})
+	}
+}
