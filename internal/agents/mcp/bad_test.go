@@ -69,12 +69,15 @@ func TestBadLines(t *testing.T) {
 		require.Equal(t, answered, got.ID, "or the client waits for ever")
 	}
 	for arguments, code := range map[string]string{
-		`{"op":"guest.start","target":"old","force":true}`:       "malformed",
-		`{"Op":"guest.start","target":"old"}`:                    "malformed",
-		`{"op":7,"target":"old"}`:                                "malformed",
-		`[]`:                                                     "malformed",
-		`{"op":"guest.start","target":"old","reason":null}`:      "malformed",
-		`{"op":"guest.start","target":"old","params":{"a":1.5}}`: "malformed",
+		`{"op":"guest.start","target":"old","force":true}`:  "malformed",
+		`{"Op":"guest.start","target":"old"}`:               "malformed",
+		`{"op":7,"target":"old"}`:                           "malformed",
+		`[]`:                                                "malformed",
+		`{"op":"guest.start","target":"old","forced":null}`: "malformed",
+		`{"op":"guest.set-config","target":"old","params":{"memory":null}}`:                         "malformed",
+		`{"op":"guest.set-config","target":"old","params":"{\"memory\":1.5}"}`:                      "malformed",
+		`{"steps":"[` + strings.Repeat(`{},`, 20_000) + `{}]"}`:                                     "too_complex",
+		`{"op":"guest.start","target":"old","params":{"a":1.5}}`:                                    "malformed",
 		`{"steps":[` + strings.Repeat(`{"op":"a","target":"b"},`, 64) + `{"op":"a","target":"b"}]}`: "too_complex",
 		`{"steps":[` + strings.Repeat(`{},`, 20_000) + `{}]}`:                                       "too_complex",
 	} {

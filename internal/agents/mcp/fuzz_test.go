@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
@@ -60,12 +61,14 @@ func FuzzLines(f *testing.F) {
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{`{}`, `null`, ``, `{"op":"guest.start","target":"web-1","params":{"memory":1},"reason":"r"}`,
 		`{"op":"a","op":"b"}`, `{"Op":"a"}`, `{"steps":[{"op":"a","target":"guest/b"}]}`, `{"params":{"a":1.5}}`,
-		`{"patterns":["a"],"scope":"/s","shared":true}`, `{"limit":-1,"after":"j1"}`, "{\"reason\":\"\xff\"}"} {
+		`{"patterns":["a"],"scope":"/s","shared":true}`, `{"limit":-1,"after":"j1"}`, "{\"reason\":\"\xff\"}",
+		`{"params":"{\"a\":1}","steps":"[]","reason":null}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, in := range []any{&submitIn{}, &previewIn{}, &jobsIn{}, &targetsIn{}, &reserveIn{}, &releaseIn{}, &nothing{}} {
-			err := decodeArguments(b, in)
+		for in, takes := range map[any]*jsonschema.Schema{&submitIn{}: schemaOf[submitIn](), &previewIn{}: schemaOf[previewIn](), &jobsIn{}: schemaOf[jobsIn](),
+			&targetsIn{}: schemaOf[targetsIn](), &reserveIn{}: schemaOf[reserveIn](), &releaseIn{}: schemaOf[releaseIn](), &nothing{}: schemaOf[nothing]()} {
+			err := decodeArguments(b, takes, in)
 			if err == nil {
 				continue
 			}

@@ -174,15 +174,15 @@ type tool struct {
 	inTurn             bool // the gate answers it in turns
 }
 
-// add adds a tool with typed input and output. The arguments are read as strictly as the gate reads a body.
+// add adds a tool with typed input and output.
 func add[In, Out any](s *toolset, to *sdk.Server, t tool, run func(context.Context, call, In) (Out, error)) {
-	closed := false
-	definition := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schemaOf[In](),
+	closed, takes := false, schemaOf[In]()
+	definition := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: takes,
 		OutputSchema: answerSchema[Out](), Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: t.reads,
 			DestructiveHint: &t.destructive, IdempotentHint: t.repeats, OpenWorldHint: &closed}}
 	to.AddTool(definition, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var in In
-		if err := decodeArguments(req.Params.Arguments, &in); err != nil {
+		if err := decodeArguments(req.Params.Arguments, takes, &in); err != nil {
 			return refused(err)
 		}
 		ctx, done, err := s.begin(ctx, t.inTurn)
@@ -196,17 +196,6 @@ func add[In, Out any](s *toolset, to *sdk.Server, t tool, run func(context.Conte
 		}
 		return answer(out, false)
 	})
-}
-
-// decodeArguments reads a tool's arguments. Refusals are Malformed and TooComplex.
-func decodeArguments(b []byte, in any) error {
-	if len(b) == 0 || string(b) == "null" {
-		b = []byte("{}")
-	}
-	if _, err := api.Weigh(b); err != nil {
-		return err
-	}
-	return api.DecodeWeighed(b, in)
 }
 
 // answer returns a result that has the same JSON as structured content and as text: some products show one of the two
@@ -236,6 +225,9 @@ func schemaOf[T any]() *jsonschema.Schema {
 		panic(err) // the type cannot be written as JSON
 	}
 	withoutNull(schema)
+	if schema.Properties == nil { // clients of OpenAI's models refuse an object without properties, and then every tool
+		schema.Properties = map[string]*jsonschema.Schema{}
+	}
 	return schema
 }
 

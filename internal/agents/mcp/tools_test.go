@@ -35,6 +35,7 @@ func TestWhatIsOffered(t *testing.T) {
 		require.Contains(t, instructions, tool.Name)
 		in, out := tool.InputSchema.(object), tool.OutputSchema.(object)
 		require.Equal(t, false, in["additionalProperties"], tool.Name)
+		require.Contains(t, in, "properties", "%s: clients of OpenAI's models refuse an object without", tool.Name)
 		require.Contains(t, out["properties"], "error", tool.Name)
 		require.NotContains(t, out, "required", tool.Name)
 	}
