@@ -11,6 +11,9 @@ import (
 // handed names the directory of what was built before: plain/NAME, and crashpoints/NAME with that tag.
 const handed = "GATED_TEST_PROGRAMS"
 
+// HandedOver returns the directory of what was built before the tests, or "". Tests may keep there what they need again.
+func HandedOver() string { return os.Getenv(handed) }
+
 // Into puts programs of cmd/ into a directory, which it makes. Where none were handed over it builds them.
 func Into(dir string, names ...string) error { return into(dir, "plain", names) }
 
@@ -27,7 +30,7 @@ func into(dir, form string, names []string) error {
 	if form != "plain" {
 		args = append(args, "-tags", form)
 	}
-	from := os.Getenv(handed)
+	from := HandedOver()
 	if from != "" {
 		program, args = "cp", []string{"-t", dir, "--"}
 	}
