@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -209,7 +210,8 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 		return nil
 	}
 	states, err := dir.Hooks()
-	if err != nil {
+	left, leftErr := dir.Left()
+	if err := errors.Join(err, leftErr); err != nil {
 		r.add(whatGit, Bad, "%s", short(err))
 		return nil
 	}
@@ -217,7 +219,11 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 	for _, s := range states {
 		r.hooks = r.hooks || s.There && (s.Ours || s.Edited || s.Names)
 		what, path := whatGit+" "+s.Name, op.Shown(s.Path)
+		dead := slices.IndexFunc(left, func(l hook.GitState) bool { return l.Name == s.Name })
 		switch {
+		case dead >= 0 && !s.Ours && !s.Names:
+			r.add(what, Bad, "git does not run %s any more: core.hooksPath has it look in %s", op.Shown(left[dead].Path), op.Shown(dir.Path)).
+				hint(hintMoved, s.Name)
 		case !s.There:
 			r.add(what, Note, "is not installed").hint(hintInstallGit)
 		case s.Edited:

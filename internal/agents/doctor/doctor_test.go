@@ -248,6 +248,36 @@ func TestHooksThatDoNot(t *testing.T) {
 	}
 }
 
+// Another tool moves git's hooks after gated's were installed: they block nothing from then on, and the doctor says so. A
+// line in husky's own file counts, because husky's hook runs that file.
+func TestHooksThatGitRunsNoLonger(t *testing.T) {
+	p := newPatient(t)
+	p.installGit(p.program(judge + "exit 1"))
+	require.Equal(t, OK, p.Run(t.Context()).of("git pre-commit").State)
+	husky := filepath.Join(p.dir, ".husky", "_")
+	require.NoError(t, os.MkdirAll(husky, 0o700))
+	p.git("config", "core.hooksPath", ".husky/_")
+	both := []string{"pre-commit", "pre-push"}
+	for _, there := range []bool{false, true} {
+		for _, name := range both {
+			if there { // husky makes all of them
+				require.NoError(t, os.WriteFile(filepath.Join(husky, name), []byte("#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n"), 0o700))
+			}
+			f := p.Run(t.Context()).of("git " + name)
+			require.Equal(t, Bad, f.State, name)
+			require.Contains(t, f.Detail, filepath.Join(p.dir, ".git", "hooks", name), name)
+			require.Contains(t, f.Detail, husky, name)
+			require.Contains(t, f.Hint, "gated hook "+name, name)
+		}
+	}
+	for _, name := range both {
+		require.NoError(t, os.WriteFile(filepath.Join(p.dir, ".husky", name), []byte("gated hook "+name+" \"$@\"\n"), 0o700))
+		f := p.Run(t.Context()).of("git " + name)
+		require.Equal(t, Note, f.State, "%s: %s", name, f.Detail)
+		require.Contains(t, f.Detail, "seems to run gated hook "+name)
+	}
+}
+
 // TestAHookThatDoesNotEnd is ended with everything that it started.
 func TestAHookThatDoesNotEnd(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -134,6 +134,7 @@ const (
 	wordsOtherProgram = "%s calls %s, and this is %s: not tried"
 	hintOtherProgram  = "to check that one: %s doctor; to install this one: gated hook install"
 	hintInstallGit    = "gated hook install --git"
+	hintMoved         = "husky: put gated hook %[1]s \"$@\" into .husky/%[1]s; others: gated hook install --git; or git config --unset core.hooksPath"
 	hintNotOurs       = "gated hook install --git chains it"
 	hintReinstall     = "gated hook install --for %s --agent-settings %s"
 	wordsBlocks       = "blocks a held path and lets a free one pass"

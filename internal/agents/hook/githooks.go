@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,8 +194,20 @@ type GitState struct {
 }
 
 // Hooks returns the state of each hook that gated would install. Errors are those of the file system.
-func (d HooksDir) Hooks() ([]GitState, error) {
-	hooks, err := lookAtAll(d.Path)
+func (d HooksDir) Hooks() ([]GitState, error) { return hooksIn(d.Path) }
+
+// Left returns the hooks of gated's that git no longer runs, because a setting has it look for hooks elsewhere since they
+// were installed. Errors are those of the file system.
+func (d HooksDir) Left() ([]GitState, error) {
+	if d.Path == d.own {
+		return nil, nil
+	}
+	all, err := hooksIn(d.own)
+	return slices.DeleteFunc(all, func(s GitState) bool { return !s.Ours }), err
+}
+
+func hooksIn(dir string) ([]GitState, error) {
+	hooks, err := lookAtAll(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +216,7 @@ func (d HooksDir) Hooks() ([]GitState, error) {
 		name := filepath.Base(h.path)
 		s := GitState{Name: name, Path: h.path, There: h.info != nil, Chained: h.chained != nil}
 		s.Ours, s.Edited = s.There && h.by != foreign, h.by == edited
-		s.Names = !s.Ours && strings.Contains(string(h.content), "hook "+name)
+		s.Names = !s.Ours && (names(h.content, name) || names(huskys(dir, name), name))
 		if h.by == asWritten {
 			s.Setup = calledBy(h.content).setup()
 			s.Program, s.Known = scriptAsInstalled(name, h.content)
@@ -214,6 +227,22 @@ func (d HooksDir) Hooks() ([]GitState, error) {
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// names reports whether a script seems to call a hook of gated's.
+func names(script []byte, name string) bool { return strings.Contains(string(script), "hook "+name) }
+
+// huskys returns the file that a hook of husky's runs: it lies above the directory _, which husky writes anew. An error is
+// none.
+func huskys(dir, name string) []byte {
+	if filepath.Base(dir) != "_" {
+		return nil
+	}
+	h, err := lookAt(filepath.Dir(dir), name)
+	if err != nil {
+		return nil
+	}
+	return h.content
 }
 
 // gitHooks are the git hooks that gated installs.
