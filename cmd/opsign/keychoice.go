@@ -34,7 +34,7 @@ type keyFlags struct {
 
 func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	c.Flags().StringVar(&k.role, "role", "", "sign as this `ROLE` (default the only one that may sign, else operational)")
-	c.Flags().StringVar(&k.key, "key", "", "sign with the private key in this `FILE`")
+	c.Flags().StringVar(&k.key, "key", "", "sign with the private key in this `FILE`, or with the agent's key of this public half")
 	c.Flags().StringVar(&k.cert, "cert", "", "show this certificate `FILE` in place of its key, KEY-cert.pub")
 	c.Flags().BoolVar(&k.agent, "agent", false, "sign with a key that ssh-agent holds")
 	c.Flags().StringVar(&k.fingerprint, "fingerprint", "", "the agent's plain key with this `SHA256:...` fingerprint")
@@ -110,7 +110,7 @@ func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	case k.cert != "":
 		return t.certifiedKey(ctx, k, socket)
 	case k.key != "":
-		return sign.KeyFile(k.key, t.passphrase(k.key))
+		return t.keyOf(ctx, k.key, socket)
 	case k.agent || k.fingerprint != "" || agentCanSign(ctx, socket):
 		return sign.Agent(ctx, socket, k.fingerprint)
 	}
@@ -143,11 +143,20 @@ func (t *tool) certifiedKey(ctx context.Context, k keyFlags, socket string) (sig
 	if path == "" {
 		return sign.AgentCertified(ctx, socket, c)
 	}
-	s, err := sign.KeyFile(path, t.passphrase(path))
+	s, err := t.keyOf(ctx, path, socket)
 	if err != nil {
 		return nil, err
 	}
 	return sign.Certified(s, c)
+}
+
+// keyOf returns the private key in a file. Of a public key it returns the agent's, as ssh-keygen does: some agents have no
+// other name for a key.
+func (t *tool) keyOf(ctx context.Context, path, socket string) (sign.Signer, error) {
+	if id, err := sign.PublicKeyFile(path); err == nil && id.Certificate == nil && socket != "" {
+		return sign.Agent(ctx, socket, id.Fingerprint)
+	}
+	return sign.KeyFile(path, t.passphrase(path))
 }
 
 // touched is a security key: somebody has to touch it, and to know that.

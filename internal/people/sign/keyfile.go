@@ -174,7 +174,7 @@ func readPublic(path string) (id Identity, more bool, err error) {
 		return Identity{}, false, unreadable(path, err)
 	}
 	key, comment, _, rest, err := ssh.ParseAuthorizedKey(b)
-	if err != nil {
+	if err != nil || !isPublicKey(b) {
 		return Identity{}, false, refusal.New(refusal.Malformed, "%s holds no public key that can be read", path)
 	}
 	_, _, _, _, err = ssh.ParseAuthorizedKey(rest)
