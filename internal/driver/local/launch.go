@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -65,21 +64,33 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	crashpoint.Here(crashpoint.StartForked)
 	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: group,
 		done: make(chan struct{})}
-	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
-	err = d.release(ctx, g, p, pid, orders, files)
-	if err != nil {
-		// The child has not executed the command and never will.
-		err = errors.Join(err, fd.Signal(unix.SIGKILL), fd.Wait(context.Background()))
-		fd.Reap()
-		fd.Close()
-		p.tie.close()
-		group.remove()
-		if e := g.dir.unlink(runFileName, 0); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-		return err
+	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp, Tie: d.seccomp}
+	if err := d.release(ctx, g, p, pid, orders, files); err != nil {
+		return errors.Join(err, d.giveUp(g, p, files))
 	}
 	d.watch(p)
+	return nil
+}
+
+// giveUp ends a child whose start failed. If ctx ended at a bad moment, the child has executed the command. Then processes of
+// it may be left, as of any run.
+func (d *Driver) giveUp(g *guest, p *process, files *launchFiles) error {
+	defer p.Close()
+	if err := errors.Join(p.Signal(unix.SIGKILL), p.Wait(context.Background())); err != nil {
+		return err
+	}
+	p.Reap()
+	err := errors.Join(files.ready.SetReadDeadline(time.Time{}), files.ready.read()) // the child's end is closed
+	p.tie = files.ready.tie
+	if said, began := files.ready.heard(); err != nil || began && said == "" {
+		d.endRest(p)
+		return err
+	}
+	p.tie.close()
+	p.group.remove()
+	if err := g.dir.unlink(runFileName, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 
@@ -108,7 +119,8 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	if err := p.group.add(pid); err != nil {
 		return err
 	}
-	p.tie, err = files.send(ctx, o)
+	err = files.send(ctx, o)
+	p.tie = files.ready.tie
 	crashpoint.Here(crashpoint.StartReleased)
 	return err
 }
@@ -125,7 +137,7 @@ func (d *Driver) rlimit(s spec) uint64 {
 // launchFiles are the descriptors of one launch, for parent and child.
 type launchFiles struct {
 	log, data, orders       *os.File // the parent's; so is ready
-	ready                   *net.UnixConn
+	ready                   *childWords
 	childOrders, childReady *os.File // the child's
 }
 
@@ -152,9 +164,11 @@ func openLaunchFiles(g *guest, a account) (_ *launchFiles, err error) {
 	if f.childOrders, f.orders, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if f.ready, f.childReady, err = readyPair(); err != nil {
+	conn, child, err := readyPair()
+	if err != nil {
 		return nil, err
 	}
+	f.ready, f.childReady = &childWords{UnixConn: conn}, child
 	return f, nil
 }
 
@@ -214,31 +228,30 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, er
 }
 
 // send gives the child its orders and waits until the child has executed the command. Then the
-// child's end of the ready socket closes, and nothing but the tie has come.
-func (f *launchFiles) send(ctx context.Context, o orders) (*tie, error) {
+// child's end of the ready socket closes, and the child has said no error.
+func (f *launchFiles) send(ctx context.Context, o orders) error {
 	b, err := json.Marshal(o)
 	if err != nil {
-		return nil, fmt.Errorf("orders: %w", err)
+		return fmt.Errorf("orders: %w", err)
 	}
 	if _, err := f.orders.Write(b); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.orders.Close(); err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, launchWait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = f.ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	said, t, err := readReady(f.ready)
+	err = f.ready.read()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	if err == nil && said != "" {
-		t.close()
-		return nil, errors.New(said)
+	if said, _ := f.ready.heard(); err == nil && said != "" {
+		return errors.New(said)
 	}
-	return t, err
+	return err
 }
 
 // Command is an entry of the operator's local.commands.

@@ -219,6 +219,7 @@ type orders struct {
 
 	Landlock int  // the version of Landlock that confines the child; 0 is none
 	Seccomp  bool // whether a seccomp filter confines the child
+	Tie      bool // whether the filter has to have a tie
 }
 
 // MaybeExecGuest turns this process into a guest's process, or into the killer of a guest's
@@ -263,10 +264,17 @@ func execGuest() error {
 	if err := dropPrivileges(o.Account); err != nil {
 		return err
 	}
-	if o.Seccomp {
-		if err := tied(seccomp.Guest(o.Landlock)); err != nil {
-			return err
-		}
+	var tie []byte
+	if filter := seccomp.Guest(o.Landlock); o.Tie {
+		tie, err = tied(filter)
+	} else if o.Seccomp {
+		err = seccomp.Install(filter)
+	}
+	if err == nil {
+		err = begins(tie)
+	}
+	if err != nil {
+		return err
 	}
 	return execWithin(o)
 }

@@ -37,40 +37,59 @@ func (t *tie) close() {
 	}
 }
 
-// tied installs the guest's filter. If the kernel gives a tie, tied sends it to the parent, with
-// one NUL. Before that the guest's program does not run.
-func tied(filter []unix.SockFilter) error {
+// tied installs the guest's filter. It returns its tie as control data, or nothing if the kernel gives none.
+func tied(filter []unix.SockFilter) (oob []byte, err error) {
 	fd, err := seccomp.InstallTied(filter)
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL) {
-		return seccomp.Install(filter)
+		return nil, seccomp.Install(filter)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := unix.Sendmsg(readyFD, []byte{0}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL); err != nil {
-		return fmt.Errorf("send the filter's descriptor: %w", err)
-	}
-	return nil // the exec closes it
+	return unix.UnixRights(fd), nil // the exec closes it
 }
 
-// readReady reads what a child says until it executes its command, and its tie.
-func readReady(ready *net.UnixConn) (said string, t *tie, err error) {
-	var text strings.Builder
+// begins says to the parent with one NUL that the command is executed next, and sends the tie. So a child that ended and
+// did not say this never executed the command.
+func begins(oob []byte) error {
+	if err := unix.Sendmsg(readyFD, []byte{0}, oob, nil, unix.MSG_NOSIGNAL); err != nil {
+		return fmt.Errorf("say that the command begins: %w", err)
+	}
+	return nil
+}
+
+// childWords is what a child said on its ready socket, and the tie that came with it.
+type childWords struct {
+	*net.UnixConn
+	text strings.Builder
+	tie  *tie
+}
+
+// read reads until the child executes its command or ends. After an error it can go on.
+func (c *childWords) read() error {
 	b, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
 	for {
-		n, oobn, _, _, err := ready.ReadMsgUnix(b, oob)
-		if oobn > 0 && t == nil {
-			t = tieIn(oob[:oobn])
+		n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+		if oobn > 0 && c.tie == nil {
+			c.tie = tieIn(oob[:oobn])
 		}
-		text.Write(b[:n])
+		c.text.Write(b[:max(n, 0)]) // n is -1 if the time is over
 		if errors.Is(err, io.EOF) || err == nil && n == 0 {
-			return strings.TrimSpace(strings.TrimPrefix(text.String(), "\x00")), t, nil
+			return nil
 		}
-		if err != nil || text.Len() > len(b) {
-			t.close()
-			return "", nil, errors.Join(err, errors.New("the child said too much"))
+		if err == nil && c.text.Len() > len(b) {
+			err = errors.New("the child said too much")
+		}
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// heard says what the child said, and whether that was after it was about to execute its command.
+func (c *childWords) heard() (said string, began bool) {
+	said, began = strings.CutPrefix(c.text.String(), "\x00")
+	return strings.TrimSpace(said), began
 }
 
 // tieIn takes the one descriptor out of a control message.
