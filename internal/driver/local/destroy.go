@@ -73,7 +73,7 @@ func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (act
 	if err := d.checkTrashed(id, had.Name, found[0].Incarnation); err != nil {
 		return nil, err
 	}
-	return func(context.Context, *driver.Result) error { return d.undelete(id, t) }, nil
+	return func(ctx context.Context, _ *driver.Result) error { return d.undelete(ctx, id, t) }, nil
 }
 
 // checkTrashed checks a guest in the trash as openGuest checks a live one.
@@ -94,7 +94,7 @@ func (d *Driver) checkTrashed(id, name string, want op.Incarnation) error {
 }
 
 // undelete renames the guest back. That keeps its inode and birth time, and so its incarnation.
-func (d *Driver) undelete(id string, t op.Target) error {
+func (d *Driver) undelete(ctx context.Context, id string, t op.Target) error {
 	err := d.trash.rename(id, d.root, t.Name, unix.RENAME_NOREPLACE)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -107,7 +107,13 @@ func (d *Driver) undelete(id string, t op.Target) error {
 	crashpoint.Here(crashpoint.UndeleteMoved)
 	err = errors.Join(d.root.sync(), d.trash.unlink(id+recordExt, 0))
 	crashpoint.Here(crashpoint.UndeleteUnrecorded)
-	if err = errors.Join(err, d.trash.sync()); err != nil {
+	err = errors.Join(err, d.trash.sync())
+	if g, e := d.openGuest(t.Name); e == nil && g != nil {
+		defer g.close()
+		_, e = d.takeUp(ctx, g)
+		err = errors.Join(err, e)
+	}
+	if err != nil {
 		return driver.Unknown(err)
 	}
 	return nil

@@ -263,6 +263,11 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}
 	if g != nil {
 		cleanup(g.close)
+		if took, err := d.takeUp(ctx, g); err != nil {
+			return now, nil, err
+		} else if took {
+			now.Running, now.Content = d.state(g)
+		}
 	}
 	if err := driver.Fits(step, now); err != nil {
 		return now, nil, err

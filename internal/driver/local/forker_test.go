@@ -263,10 +263,88 @@ func TestAStopWithoutProofSaysSo(t *testing.T) {
 		require.Equal(t, "none", factOf(w.observe("proved"), "process"))
 		w.restart() // and the next daemon knows that, too
 	}
+	// No run begins beside it, with whatever program, also if the guest was in the trash meanwhile.
+	w.do("set-config", "web", "command", "hides")
+	w.do("destroy", "web")
+	w.restart()
+	w.do("undelete", "web")
+	require.Equal(t, doubt, factOf(w.observe("web"), "process"))
+	for _, verb := range []string{"start", "restart"} {
+		require.ErrorContains(t, w.try(verb, "web"), doubt, verb)
+		require.Equal(t, doubt, factOf(w.observe("web"), "process"))
+	}
+	require.NoError(t, os.Remove(w.path("web", runFileName))) // a person has looked
+	w.do("set-config", "web", "command", "sleep")
 	w.do("start", "web")
 	w.waitUp("web")
 	w.do("stop", "web")
 	require.Equal(t, "none", factOf(w.observe("web"), "process"))
+}
+
+// TestARestartThatCouldNotStartStopsNothing: another daemon had started the guest. Its end could not be proved.
+func TestARestartThatCouldNotStartStopsNothing(t *testing.T) {
+	w := newWorld(t, hiding(t))
+	w.do("create", "web", "command", "sleep", "state", "running")
+	w.waitUp("web")
+	w.do("restart", "web")
+	w.restart()
+	pid := w.process("web").run.PID
+	w.refused(refusal.Conflict, "restart", "web")
+	require.Equal(t, pid, w.process("web").run.PID)
+}
+
+// TestARunThatNoDaemonSawIsTakenUp: a person moves a guest away, starts the daemon, and moves the guest back. Its program forks on.
+func TestARunThatNoDaemonSawIsTakenUp(t *testing.T) {
+	needUIDs(t)
+	group := realCgroup(t)
+	for name, kind := range map[string]func(*Config){"uid": func(*Config) {},
+		"cgroup": func(c *Config) { c.without, c.CgroupRoot = layers{uid: true}, group }} {
+		for _, verb := range []string{"stop", "destroy", "start", "restart"} {
+			t.Run(name+", "+verb, func(t *testing.T) {
+				w := newWorld(t, forkers(t), kind)
+				w.do("create", "web", "command", "stays", "state", "running")
+				data := must.Get(os.Open(w.forks("web")))(t)
+				defer data.Close()
+				pid := w.process("web").run.PID
+				w.away("web", func() {})
+				w.do(verb, "web")
+				if verb == "start" {
+					require.Equal(t, pid, w.process("web").run.PID, "it runs already")
+					w.do("stop", "web")
+				}
+				if verb == "restart" {
+					require.NotEqual(t, pid, w.process("web").run.PID)
+					w.do("stop", "web")
+				}
+				w.gone("/proc/self/fd/"+strconv.Itoa(int(data.Fd())), verb)
+			})
+		}
+	}
+	t.Run("own user, its first process ended", func(t *testing.T) {
+		w := newWorld(t, hiding(t))
+		w.do("create", "web", "command", "sleep", "state", "running")
+		w.waitUp("web")
+		leader := w.process("web")
+		held := must.Get(proc.Open(leader.run.PID, leader.run.Ticks))(t)
+		defer held.Close()
+		w.away("web", func() {
+			require.NoError(t, held.Signal(unix.SIGKILL))
+			require.NoError(t, held.Wait(w.ctx))
+			held.Reap()
+		})
+		require.ErrorContains(t, w.try("start", "web"), "beside an earlier run")
+	})
+}
+
+// away starts the daemon while a guest's directory is elsewhere.
+func (w *world) away(name string, meanwhile func()) {
+	w.t.Helper()
+	aside := filepath.Join(w.root, "..", "aside")
+	require.NoError(w.t, w.d.Close())
+	require.NoError(w.t, os.Rename(w.path(name), aside))
+	meanwhile()
+	w.open()
+	require.NoError(w.t, os.Rename(aside, w.path(name)))
 }
 
 // TestAStepThatIsPreparedEndsNothing: a destroy, wipe or restore asks for processes of an earlier

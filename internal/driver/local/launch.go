@@ -39,7 +39,7 @@ const (
 // unrecorded process. start returns when the child has executed the command, or says why it did
 // not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
-	if err := d.settle(ctx, g); err != nil {
+	if err := d.settled(ctx, g); err != nil {
 		return err
 	}
 	cmd := d.cfg.Commands[g.Command]

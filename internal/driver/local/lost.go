@@ -123,12 +123,60 @@ func (d *Driver) settle(ctx context.Context, g *guest) error {
 		}
 		return nil
 	}
+	if d.trusted(g, l) {
+		return nil
+	}
 	l.name = g.name // it may have another name since
 	d.endLost(ctx, []lostGuest{l})
 	if l, ok = d.lost.get(l.inc); ok {
 		return d.notEnded(l.name, l.inc, l.uid, l.err)
 	}
 	return nil
+}
+
+// settled is settle for a start. If nothing proves the end of the run before, no run begins beside it. The end of the new one
+// would be taken for its end, too.
+func (d *Driver) settled(ctx context.Context, g *guest) error {
+	if err := d.settle(ctx, g); err != nil {
+		return err
+	}
+	if l, ok := d.lost.get(g.incarnation()); ok {
+		return d.unproved(g, l.doubt)
+	}
+	return nil
+}
+
+// unproved refuses a start because of a doubt, and says how a person can remove the doubt.
+func (d *Driver) unproved(g *guest, doubt string) error {
+	return refusal.New(refusal.Conflict, "guest/%s would run beside an earlier run: %s", g.name, notProved(doubt)).
+		WithHint("look for its processes on the host, and end them; then remove %s/%s", d.path(g.name), runFileName)
+}
+
+// trusted forgets the doubt about a run if a person has removed its run file. A guest's program cannot reach that file.
+func (d *Driver) trusted(g *guest, l lostGuest) bool {
+	if _, err := g.dir.stat(runFileName); l.err != nil || !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	d.lost.remove(l.inc)
+	l.tie.close()
+	return true
+}
+
+// takeUp does for one guest what the daemon's start does for all: it looks what became of the run in its run file. The daemon has
+// not seen that run if a person put the guest in its place meanwhile, or mended it, or if it comes back from the trash. It
+// reports if there was such a run.
+func (d *Driver) takeUp(ctx context.Context, g *guest) (bool, error) {
+	_, lost := d.lost.get(g.incarnation())
+	if lost || d.procs.get(g.incarnation()) != nil {
+		return false, nil
+	}
+	if _, err := g.dir.stat(runFileName); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var found []lostGuest
+	err := d.recoverRun(g, &found)
+	d.endLost(ctx, found)
+	return true, err
 }
 
 // notEnded refuses a step because processes of the guest may be left. It returns nil for nil.
@@ -191,19 +239,43 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 	return found
 }
 
-// judge says what proves that no process of an ended run is left. Processes can leave neither
-// the cgroup nor the uid of their guest. The daemon's own user could take them out of the
-// cgroup, so for that user only Landlock keeps them in.
+// proved reports if the guest's own uid, and if its cgroup, proves the end of a run. Processes can leave neither. The daemon's
+// own user could take them out of the cgroup, so for that user only Landlock keeps them in.
+func (r *runFile) proved(guestUID uint32) (byUID, byGroup bool) {
+	return guestUID != 0 && *r.UID == guestUID, r.grouped() && (*r.UID != uint32(os.Geteuid()) || r.Confined)
+}
+
+// The doubts about a run that stay until a person has looked, or the host starts again.
+const (
+	ownUserDoubt     = "it ran as the daemon's own user, without a cgroup"
+	unknownUserDoubt = "nothing says as which user it ran"
+)
+
+// doubt says why a stop of p would leave a doubt for certain. Of another user it is not certain.
+func (p *process) doubt() string {
+	if p.tie != nil {
+		return ""
+	}
+	if p.run.UID == nil {
+		return unknownUserDoubt
+	}
+	byUID, byGroup := p.run.proved(p.uid)
+	if byUID || byGroup || *p.run.UID != uint32(os.Geteuid()) {
+		return ""
+	}
+	return ownUserDoubt
+}
+
+// judge says what proves that no process of an ended run is left.
 func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
 	if l.run == nil || l.run.UID == nil {
-		return verdict{doubt: "nothing says as which user it ran"}
+		return verdict{doubt: unknownUserDoubt}
 	}
 	uid, own := *l.run.UID, uint32(os.Geteuid())
+	byUID, byGroup := l.run.proved(l.uid)
 	switch {
-	case empty && l.run.grouped() && (uid != own || l.run.Confined):
+	case empty && byGroup, byUID: // endUID proved it
 		return verdict{}
-	case l.uid != 0 && uid == l.uid:
-		return verdict{} // endUID proved it
 	case uid != own:
 		if none, err := proc.NoneOf(uid); none || err != nil {
 			return verdict{err: err}
@@ -213,7 +285,7 @@ func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
 		return verdict{err: d.hunt(ctx, l)}
 	}
 	if uid == own {
-		return verdict{doubt: "it ran as the daemon's own user, without a cgroup"}
+		return verdict{doubt: ownUserDoubt}
 	}
 	for _, a := range d.accounts {
 		if a.Switch && a.UID == uid {

@@ -113,15 +113,12 @@ func unknown(name string, err error) op.Observed {
 }
 
 func (d *Driver) observed(g *guest) op.Observed {
-	inc := g.incarnation()
 	o := op.Observed{
 		Target:      op.Target{Kind: "guest", Name: g.name},
 		Present:     true,
-		Incarnation: inc,
+		Incarnation: g.incarnation(),
 		Fingerprint: fingerprint(g),
 		Birth:       g.UUID,
-		Running:     Stopped,
-		Content:     g.content(),
 		Spec:        g.params(),
 		Protected:   g.Protected,
 		Labels:      g.Labels,
@@ -129,19 +126,26 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Ops:         d.ops,
 		Backend:     d.Name(),
 	}
-	if d.procs.get(inc) != nil {
-		o.Running, o.Content = Running, ""
-	} else if l, lost := d.lost.get(inc); lost {
-		// What may still run may write, so "nothing in it" is not said.
-		o.Content = ""
-		if l.err != nil {
-			o.Running = Running
-		}
-	}
+	o.Running, o.Content = d.state(g)
 	for _, s := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, s.name)
 	}
 	return o
+}
+
+// state says if the guest runs, and if it is empty. What may still run may write, so "nothing in it" is not said of that.
+func (d *Driver) state(g *guest) (running, content string) {
+	if d.procs.get(g.incarnation()) != nil {
+		return Running, ""
+	}
+	l, lost := d.lost.get(g.incarnation())
+	switch {
+	case lost && l.err != nil:
+		return Running, ""
+	case lost:
+		return Stopped, ""
+	}
+	return Stopped, g.content()
 }
 
 // content is the token of an empty guest: no entry in its data and no snapshot. For a guest

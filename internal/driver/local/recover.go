@@ -59,6 +59,11 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 		// The next step that needs the name tries again and reports it.
 		d.cfg.Logger.Warn("leftover kept", "guest", name, "err", err)
 	}
+	return d.recoverRun(g, lost)
+}
+
+// recoverRun is recoverGuest for the guest's process alone.
+func (d *Driver) recoverRun(g *guest, lost *[]lostGuest) error {
 	run, err := readRunFile(g.dir)
 	if err == nil && run == nil {
 		return nil
@@ -74,13 +79,13 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 		}
 	}
 	if err != nil {
-		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", name, "err", err)
+		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", g.name, "err", err)
 	}
 	if err != nil || run.BootID == d.cfg.BootID {
 		if err != nil {
 			run = nil
 		}
-		*lost = append(*lost, lostGuest{name: name, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: d.cgroups.of(g.UUID), run: run})
+		*lost = append(*lost, lostGuest{name: g.name, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: d.cgroups.of(g.UUID), run: run})
 		return nil
 	}
 	return g.dir.unlink(runFileName, 0)

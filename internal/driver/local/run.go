@@ -46,6 +46,10 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
 		return nil, err
 	}
+	if p := d.procs.get(g.incarnation()); p != nil && p.doubt() != "" {
+		return nil, refusal.New(refusal.Conflict, "%s could be stopped, but not started again, because nothing would prove its end: %s",
+			step.Target, p.doubt()).WithHint("stop it, and start it; the refusal of the start says what a person has to do")
+	}
 	return func(ctx context.Context, r *driver.Result) error {
 		var err error
 		if r.Detail, err = d.stop(ctx, g); err != nil {

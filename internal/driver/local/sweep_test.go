@@ -26,7 +26,7 @@ func TestSweepLooksAgain(t *testing.T) {
 		defer w.d.names.mu.Unlock()
 		return w.d.names.held["web"].users == 2
 	})
-	require.NoError(t, w.d.undelete(trashName("web", inc), target("web")))
+	require.NoError(t, w.d.undelete(w.ctx, trashName("web", inc), target("web")))
 	g := must.Get(w.d.openGuest("web"))(t)
 	defer g.close()
 	require.NoError(t, w.d.destroy(w.ctx, g))
