@@ -126,7 +126,7 @@ func (g cgroup) kill() error {
 	return err
 }
 
-// drain kills the group's processes and waits until they are gone, or ctx ends. It reports if the
+// drain waits until the group's processes are gone after a kill, or ctx ends. It reports if the
 // kernel said that the group is empty. The kernel also kills what a process of the group makes
 // while it is killed (Documentation/admin-guide/cgroup-v2.rst, cgroup.kill).
 func (g cgroup) drain(ctx context.Context) (empty bool, err error) {
@@ -135,16 +135,13 @@ func (g cgroup) drain(ctx context.Context) (empty bool, err error) {
 	}
 	events, err := os.Open(filepath.Join(string(g), "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, g.kill() // there is no such group, or it is none of a kernel
+		return false, nil // there is no such group, or it is none of a kernel
 	}
 	if err != nil {
 		return false, fmt.Errorf("cgroup: %w", err)
 	}
 	defer events.Close()
 	for {
-		if err := g.kill(); err != nil {
-			return false, err
-		}
 		b := make([]byte, 4096)
 		n, err := events.ReadAt(b, 0)
 		if err != nil && !errors.Is(err, io.EOF) {

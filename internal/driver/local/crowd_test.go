@@ -225,7 +225,7 @@ func TestASignedDestroyWaitsForALostGuest(t *testing.T) {
 		w := newWorld(t)
 		w.do("create", "web", "command", "sleep")
 		inc := w.observe("web").Incarnation
-		w.d.lost.add(lostGuest{name: "web", inc: inc})
+		w.d.lost.add(lostGuest{name: "web", inc: inc, verdict: verdict{err: context.DeadlineExceeded}})
 		w.d.cfg.strayWait = time.Nanosecond
 		p := &fakePermit{step: w.step(verb, "web"), before: func() { t.Error("the permit was used") }}
 		err := w.d.did(w.ctx, p)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/op"
 	"gated/internal/base/proc"
 )
 
@@ -33,19 +34,39 @@ const killerWait = 3 * time.Second
 // walk through /proc finds it, unless /proc hides it. The proof is then either that the kernel
 // has no process of the uid, or that /proc shows some and all of them have ended: an init that
 // collects nobody keeps those for ever.
-func (d *Driver) endUID(ctx context.Context, uid uint32) error {
-	var last error
-	for {
+func (d *Driver) endUID(ctx context.Context, inc op.Incarnation, uid uint32) error {
+	return d.awaitUID(ctx, inc, uid, d.killUID(ctx, inc, uid))
+}
+
+// errNoneYet is why killUID killed nothing.
+var errNoneYet = errors.New("no process had it")
+
+// killUID kills all processes of a guest's own uid at once.
+func (d *Driver) killUID(ctx context.Context, inc op.Incarnation, uid uint32) error {
+	if none, err := proc.NoneOf(uid); err != nil {
+		return err
+	} else if none {
+		return errNoneYet
+	}
+	if err := d.checkKill(inc, uid); err != nil {
+		return err
+	}
+	return killAllOf(ctx, uid)
+}
+
+// awaitUID is endUID after a first kill. It kills again if that kill proves nothing.
+func (d *Driver) awaitUID(ctx context.Context, inc op.Incarnation, uid uint32, killed error) error {
+	for ; ; killed = d.killUID(ctx, inc, uid) {
 		if none, err := proc.NoneOf(uid); none || err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.Join(fmt.Errorf("processes of uid %d do not end", uid), last, ctx.Err())
+			return errors.Join(fmt.Errorf("processes of uid %d do not end", uid), killed, ctx.Err())
 		}
-		if err := d.checkKill(uid); err != nil {
+		if err := d.checkKill(inc, uid); err != nil {
 			return err
 		}
-		if last = killAllOf(ctx, uid); last != nil {
+		if killed != nil {
 			select { // a killer that cannot start, or that refuses, is not tried all the time
 			case <-time.After(huntPause):
 			case <-ctx.Done():
@@ -54,20 +75,22 @@ func (d *Driver) endUID(ctx context.Context, uid uint32) error {
 		for range 2 { // the first walk waits for those that were just killed
 			seen, alive, err := endSeen(ctx, uid)
 			if err != nil {
-				return errors.Join(err, last)
+				return errors.Join(err, killed)
 			}
-			if last == nil && seen > 0 && alive == 0 {
+			if killed == nil && seen > 0 && alive == 0 {
 				return nil
 			}
 		}
 	}
 }
 
-// checkKill is the guard of that kill. It refuses every uid that does not belong to exactly one
-// guest of this gate.
-func (d *Driver) checkKill(uid uint32) error {
+// checkKill is the guard of that kill. It refuses every uid that does not belong to this guest alone.
+// What a run had may be another guest's by now.
+func (d *Driver) checkKill(inc op.Incarnation, uid uint32) error {
 	owners := 0
+	uuid, _, _ := strings.Cut(string(inc), ":")
 	d.uids.mu.Lock()
+	theirs := d.uids.table.Held[uuid] != uid
 	for _, held := range d.uids.table.Held {
 		if held == uid {
 			owners++
@@ -86,6 +109,8 @@ func (d *Driver) checkKill(uid uint32) error {
 		why = fmt.Sprintf("local.guest_uids %s does not have it", d.uids.in)
 	case owners != 1:
 		why = fmt.Sprintf("%d guests have it", owners)
+	case theirs:
+		why = "it is another guest's"
 	}
 	for name, a := range d.accounts {
 		if a.Switch && a.UID == uid {

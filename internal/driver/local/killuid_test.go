@@ -36,27 +36,29 @@ func TestOnlyOneGuestsUIDIsKilled(t *testing.T) {
 	w.do("create", "web", "command", "sleep", "state", "running")
 	w.do("create", "db", "command", "sleep", "state", "running")
 	w.waitUp("db")
-	web, db := w.process("web").uid, w.process("db").uid
+	web, db, inc := w.process("web").uid, w.process("db").uid, w.process("web").inc
 	first, last := w.cfg.GuestUIDs.First, w.cfg.GuestUIDs.Last
-	require.ErrorContains(t, w.d.checkKill(own()), "are not killed")
+	require.ErrorContains(t, w.d.checkKill(inc, own()), "are not killed")
 	for uid, why := range map[uint32]string{0: "are not killed", overflowUID: "no user's", 1<<32 - 1: "no user's",
 		first - 1: "does not have it", last + 1: "does not have it", last: "0 guests have it"} {
-		require.ErrorContains(t, w.d.checkKill(uid), why)
+		require.ErrorContains(t, w.d.checkKill(inc, uid), why)
 	}
-	require.NoError(t, w.d.checkKill(web))
+	require.NoError(t, w.d.checkKill(inc, web))
+	require.ErrorContains(t, w.d.checkKill(inc, db), "another guest's")
+	require.ErrorContains(t, w.d.endUID(w.ctx, inc, db), "another guest's")
 	w.d.uids.table.Held["birth-of-another"] = web
-	require.ErrorContains(t, w.d.checkKill(web), "2 guests have it")
+	require.ErrorContains(t, w.d.checkKill(inc, web), "2 guests have it")
 	delete(w.d.uids.table.Held, "birth-of-another")
 
 	// A uid that is refused keeps its processes. That they are there is an error.
 	w.d.accounts["other"] = account{Switch: true, UID: web}
-	require.ErrorContains(t, w.d.endUID(w.ctx, web), "the command other runs as it")
+	require.ErrorContains(t, w.d.endUID(w.ctx, inc, web), "the command other runs as it")
 	delete(w.d.accounts, "other")
 	require.False(t, w.process("web").Ended())
 
 	// The kill ends the processes of this uid and no others.
 	mine, victim, neighbour := sleeper(t, own()), sleeper(t, web), sleeper(t, last)
-	require.NoError(t, w.d.endUID(w.ctx, web))
+	require.NoError(t, w.d.endUID(w.ctx, inc, web))
 	require.True(t, victim.Ended())
 	require.False(t, mine.Ended())
 	require.False(t, neighbour.Ended())

@@ -86,6 +86,7 @@ func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
 		}
 		d.lost.remove(l.inc)
 		l.tie.close()
+		l.group.remove() // not before, because a group that is gone proves nothing
 		if err := d.dropRunFile(l); err != nil {
 			d.cfg.Logger.Warn("run file kept; it is of no process", "guest", l.name, "err", err)
 		}
@@ -108,7 +109,7 @@ func (d *Driver) dropRunFile(l lostGuest) error {
 }
 
 // settle ends what an earlier run of the guest left, before the guest is started, called stopped
-// or loses something. A guest with a uid of its own is asked for each time, because the kernel
+// or loses something. A guest's own uid and cgroup are asked for each time, because the kernel
 // answers at once.
 func (d *Driver) settle(ctx context.Context, g *guest) error {
 	if d.procs.get(g.incarnation()) != nil {
@@ -116,12 +117,15 @@ func (d *Driver) settle(ctx context.Context, g *guest) error {
 	}
 	l, ok := d.lost.get(g.incarnation())
 	if !ok {
-		if uid := d.uids.of(g.UUID); uid != 0 {
-			ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
-			defer cancel()
-			return d.notEnded(g.name, g.incarnation(), uid, d.endUID(ctx, uid))
+		ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
+		defer cancel()
+		uid, group := d.uids.of(g.UUID), d.cgroups.of(g.UUID)
+		err := group.kill()
+		if uid != 0 {
+			err = errors.Join(err, d.endUID(ctx, g.incarnation(), uid))
 		}
-		return nil
+		_, e := group.drain(ctx)
+		return d.notEnded(g.name, g.incarnation(), uid, errors.Join(err, e))
 	}
 	if d.trusted(g, l) {
 		return nil
@@ -200,24 +204,19 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
 	defer cancel()
 	want := sought{marks: map[string]bool{}, uids: map[uint32]bool{}}
-	failed, empty := map[op.Incarnation]error{}, map[op.Incarnation]bool{}
-	// Every kill is sent before any wait, so that one guest that does not end keeps no other one alive. What follows sends
-	// it again, and says what it could not do.
+	failed, killed := map[op.Incarnation]error{}, map[op.Incarnation]error{}
+	// Every kill is sent before any wait, so that one guest that does not end keeps no other one alive.
 	for _, l := range lost {
-		_ = l.group.kill()
-		if none, err := proc.NoneOf(l.uid); err == nil && !none && d.checkKill(l.uid) == nil {
-			_ = killAllOf(ctx, l.uid)
+		failed[l.inc] = l.group.kill()
+		if l.uid != 0 {
+			killed[l.inc] = d.killUID(ctx, l.inc, l.uid)
 		}
-	}
-	for _, l := range lost {
 		want.marks[markOf(l.inc)] = true
 		maps.Copy(want.uids, d.uidsOf(l.run))
-		empty[l.inc], failed[l.inc] = l.group.drain(ctx)
-		l.group.remove()
 	}
 	for _, l := range lost {
 		if l.uid != 0 {
-			delete(want.uids, l.uid) // endUID finds these, whatever their environment says
+			delete(want.uids, l.uid) // killUID reaches these, whatever their environment says
 		}
 	}
 	left, unread := d.killMarked(ctx, want)
@@ -226,15 +225,16 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 	}
 	found := make(map[op.Incarnation]verdict, len(lost))
 	for _, l := range lost {
-		err := errors.Join(failed[l.inc], left[markOf(l.inc)])
+		empty, err := l.group.drain(ctx)
+		err = errors.Join(failed[l.inc], left[markOf(l.inc)], err)
 		if l.uid != 0 {
-			err = errors.Join(err, d.endUID(ctx, l.uid))
+			err = errors.Join(err, d.awaitUID(ctx, l.inc, l.uid, killed[l.inc]))
 		}
 		if err != nil {
 			found[l.inc] = verdict{err: err}
 			continue
 		}
-		found[l.inc] = d.judge(ctx, l, empty[l.inc])
+		found[l.inc] = d.judge(ctx, l, empty)
 	}
 	return found
 }
@@ -274,7 +274,7 @@ func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
 	uid, own := *l.run.UID, uint32(os.Geteuid())
 	byUID, byGroup := l.run.proved(l.uid)
 	switch {
-	case empty && byGroup, byUID: // endUID proved it
+	case empty && byGroup, byUID: // awaitUID proved it
 		return verdict{}
 	case uid != own:
 		if none, err := proc.NoneOf(uid); none || err != nil {
