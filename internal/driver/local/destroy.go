@@ -22,30 +22,33 @@ func (d *Driver) prepareDestroy(ctx context.Context, step op.Step, g *guest) (ac
 	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, _ *driver.Result) error { return d.destroy(ctx, g) }, nil
+	return func(ctx context.Context, r *driver.Result) (err error) {
+		r.Detail, err = d.destroy(ctx, g)
+		return err
+	}, nil
 }
 
 // destroy stops the guest and renames it into the trash. At the rename the guest is destroyed.
-func (d *Driver) destroy(ctx context.Context, g *guest) error {
-	if err := d.stopFirst(ctx, g, "guest.destroy"); err != nil {
-		return err
+func (d *Driver) destroy(ctx context.Context, g *guest) (detail string, err error) {
+	if detail, err = d.stopFirst(ctx, g, "guest.destroy"); err != nil {
+		return "", err
 	}
 	crashpoint.Here(crashpoint.DestroyStopped)
 	// It checks again, because stopping took time.
 	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
-		return err
+		return detail, err
 	}
 	meant := entry{ino: g.Inode, birth: g.Birth}
 	if e, err := d.root.stat(g.name); err != nil || !e.same(meant) {
-		return errors.Join(refusal.New(refusal.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
+		return detail, errors.Join(refusal.New(refusal.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
 	}
 	now := d.cfg.Now().UTC()
 	committed, err := d.put(d.root, g.name, meant, trashName(g.name, g.incarnation()), trashed{Name: g.name,
 		Incarnation: g.incarnation(), What: wholeGuest, DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
 	if committed && err != nil {
-		return driver.Unknown(err)
+		return detail, driver.Unknown(err)
 	}
-	return err
+	return detail, err
 }
 
 func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (action, error) {

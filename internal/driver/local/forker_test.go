@@ -265,7 +265,8 @@ func TestAStopWithoutProofSaysSo(t *testing.T) {
 	}
 	// No run begins beside it, with whatever program, also if the guest was in the trash meanwhile.
 	w.do("set-config", "web", "command", "hides")
-	w.do("destroy", "web")
+	r = must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("destroy", "web")}, w.d.prepare))(t)
+	require.Equal(t, doubt, r.Detail, "a destroy says so, too")
 	w.restart()
 	w.do("undelete", "web")
 	require.Equal(t, doubt, factOf(w.observe("web"), "process"))

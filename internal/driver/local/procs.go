@@ -195,13 +195,13 @@ func notProved(why string) string {
 // stopFirst is stop for a step that takes something afterwards. If it fails, the step took
 // nothing yet, and the error says so. The error leaves no doubt about the step, also if ctx
 // ended.
-func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
-	_, err := d.stop(ctx, g)
+func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) (detail string, err error) {
+	detail, err = d.stop(ctx, g)
 	if err == nil {
-		return nil
+		return detail, nil
 	}
 	err = refusal.New(refusal.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name, doing, err)
-	return driver.Transient(err)
+	return "", driver.Transient(err)
 }
 
 // settleFirst is settle before a permit is used. So no approval is spent on a step that would

@@ -27,8 +27,8 @@ func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (actio
 	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, _ *driver.Result) error {
-		return d.replaceData(ctx, g, step.Op, func(stage string) error {
+	return func(ctx context.Context, r *driver.Result) error {
+		return d.replaceData(ctx, g, r, step.Op, func(stage string) error {
 			empty, err := g.dir.mkdir(stage, 0o700)
 			if err != nil {
 				return err
@@ -67,8 +67,8 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, _ *driver.Result) error {
-		return d.replaceData(ctx, g, step.Op, func(stage string) error {
+	return func(ctx context.Context, r *driver.Result) error {
+		return d.replaceData(ctx, g, r, step.Op, func(stage string) error {
 			snapshots, err := g.dir.sub(snapshotsDir)
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 // replaceData stops the guest, stages a tree and exchanges it with data/. The guest stays
 // stopped, because an operator who restores wants to look first. Desired state starts it again
 // if it should run.
-func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build func(stage string) error) error {
+func (d *Driver) replaceData(ctx context.Context, g *guest, r *driver.Result, doing string, build func(stage string) error) error {
 	const stage = stagePrefix + dataDir
 	// A stage that is there already may hold data that an earlier step took away.
 	if err := d.putPart(g, stage, "data"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,8 +92,8 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 		return err
 	}
 	crashpoint.Here(crashpoint.DataStaged)
-	err := d.stopFirst(ctx, g, doing)
-	if err == nil {
+	var err error
+	if r.Detail, err = d.stopFirst(ctx, g, doing); err == nil {
 		err = d.checkNoMount(d.path(g.name), doing) // again, because building and stopping took time
 	}
 	if err == nil {
