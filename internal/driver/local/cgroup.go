@@ -126,6 +126,12 @@ func (g cgroup) kill() error {
 	return err
 }
 
+// watched reports if the kernel says when the group is empty.
+func (g cgroup) watched() bool {
+	_, err := os.Stat(filepath.Join(string(g), "cgroup.events"))
+	return g != "" && err == nil
+}
+
 // drain waits until the group's processes are gone after a kill, or ctx ends. It reports if the
 // kernel said that the group is empty. The kernel also kills what a process of the group makes
 // while it is killed (Documentation/admin-guide/cgroup-v2.rst, cgroup.kill).

@@ -25,8 +25,7 @@ func (w *world) launched(ctx context.Context, name, command string) (*guest, *pr
 	pid, fd := must.Two(files.fork(g.incarnation(), proc.NewFD))(w.t)
 	p := &process{FD: fd, target: target(name), inc: g.incarnation(), uid: w.d.uids.of(g.UUID), group: group}
 	cmd := w.cfg.Commands[command]
-	err := w.d.release(ctx, g, p, pid, orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: as, Landlock: w.d.landlock, Seccomp: w.d.seccomp,
-		Tie: w.d.seccomp}, files)
+	err := w.d.release(ctx, g, p, pid, orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: as, Landlock: w.d.landlock, Seccomp: w.d.seccomp}, files)
 	return g, p, files, err
 }
 

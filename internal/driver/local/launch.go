@@ -64,7 +64,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	crashpoint.Here(crashpoint.StartForked)
 	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: group,
 		done: make(chan struct{})}
-	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp, Tie: d.seccomp}
+	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
 	if err := d.release(ctx, g, p, pid, orders, files); err != nil {
 		return errors.Join(err, d.giveUp(g, p, files))
 	}
@@ -119,6 +119,8 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	if err := p.group.add(pid); err != nil {
 		return err
 	}
+	byUID, byGroup := p.run.proved(p.uid)
+	o.Tie = o.Seccomp && !byUID && !(byGroup && p.group.watched())
 	err = files.send(ctx, o)
 	p.tie = files.ready.tie
 	crashpoint.Here(crashpoint.StartReleased)

@@ -10,6 +10,7 @@ import (
 func TestMain(m *testing.M) {
 	MaybeExecGuest()
 	forker.MaybeFork()
+	maybeListen()
 	if len(os.Args) > 2 && os.Args[1] == escapeArg {
 		os.Exit(escape(os.Args[2]))
 	}

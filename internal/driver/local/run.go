@@ -223,7 +223,7 @@ type orders struct {
 
 	Landlock int  // the version of Landlock that confines the child; 0 is none
 	Seccomp  bool // whether a seccomp filter confines the child
-	Tie      bool // whether the filter has to have a tie
+	Tie      bool // whether the filter gets a tie, because nothing else proves the end
 }
 
 // MaybeExecGuest turns this process into a guest's process, or into the killer of a guest's

@@ -17,7 +17,8 @@ import (
 // tie is a descriptor of the filter of system calls that a guest's processes have. All of them
 // inherit the filter and cannot lose it. The kernel hangs the descriptor up when the last of them
 // is gone. So it proves that, whatever uid they have. It ends with the daemon that started the
-// guest.
+// guest. A guest whose uid or cgroup proves its end has none, because no filter inside of one with a
+// tie can have a listener (EBUSY). Programs that confine others need one.
 type tie struct{ f *os.File }
 
 // cut waits until no process has the filter, at most for a time. It reports if the kernel said
