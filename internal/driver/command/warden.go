@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -122,6 +123,8 @@ func watch() report {
 	if err != nil { // the daemon died before it gave orders
 		return report{Error: fmt.Sprintf("no orders: %v", err)}
 	}
+	ends := make(chan os.Signal, 1) // holds one; attend then collects all that have ended
+	signal.Notify(ends, unix.SIGCHLD)
 	pid, err := o.start()
 	if err != nil {
 		return report{Error: err.Error()}
@@ -136,7 +139,7 @@ func watch() report {
 		}
 		said <- b
 	}()
-	status := o.attend(pid, said)
+	status := o.attend(pid, ends, said)
 	endRest()
 	r := report{Status: status.ExitStatus()}
 	if status.Signaled() {
@@ -179,25 +182,16 @@ func (o orders) start() (int, error) {
 	return pid, nil
 }
 
-// attend waits for the end of the child, and ends it if the daemon orders that.
-func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
-	ended := make(chan syscall.WaitStatus, 1)
-	go func() {
-		var status syscall.WaitStatus
-		for {
-			// The others lost their parent and came to the warden.
-			one, err := syscall.Wait4(-1, &status, 0, nil)
-			if one == pid || err != nil && err != syscall.EINTR {
-				break
-			}
-		}
-		ended <- status
-	}()
+// attend waits for the end of the child, and ends it if the daemon orders that. One goroutine collects the child and
+// sends the signals. Until the child is collected, its number and its group's are no other process's.
+func (o orders) attend(pid int, ends <-chan os.Signal, said <-chan byte) syscall.WaitStatus {
 	var late <-chan time.Time
 	for {
 		select {
-		case status := <-ended:
-			return status
+		case <-ends:
+			if status, ended := collect(pid); ended {
+				return status
+			}
 		case b := <-said:
 			if b == stopOrder {
 				_ = syscall.Kill(-pid, syscall.SIGTERM)
@@ -207,6 +201,20 @@ func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		case <-late:
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// collect collects what has ended, until it is the child. The others lost their parent and came to the warden.
+func collect(child int) (status syscall.WaitStatus, ended bool) {
+	for {
+		one, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+		case one == child, err != nil:
+			return status, true
+		case one == 0:
+			return 0, false
 		}
 	}
 }
