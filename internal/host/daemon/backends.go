@@ -121,7 +121,7 @@ func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, erro
 }
 
 func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
-	asks := func(uid uint32) bool { return d.config.AnySubmitter || slices.Contains(d.config.Submitters, uid) }
+	asks := func(uid uint32) bool { list := d.submitters(); return list == nil || slices.Contains(list, uid) }
 	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser, Asks: asks, Now: now}), nil, nil
 }
 

@@ -391,18 +391,21 @@ func (d *daemon) server() *server.Server {
 	if looks, ok := d.drivers[op.KindCommand]; ok {
 		c.Commands = service.NewCommands(d.config.Commands, looks)
 	}
-	if !d.config.AnySubmitter {
-		c.Submitters = d.config.Submitters
-		if c.Submitters == nil {
-			c.Submitters = []uint32{}
-		}
-	}
+	c.Submitters = d.submitters()
 	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Operators, d.config.Elsewhere.Submitters
 	c.Members = d.membersOf()
 	if d.member.standsBy() {
 		c.Standby, c.Refused = d.member.refusal, nil // it writes no entry
 	}
 	return server.New(c)
+}
+
+// submitters are the uids of this host that may submit jobs; nil means every caller that may connect.
+func (d *daemon) submitters() []uint32 {
+	if d.config.AnySubmitter {
+		return nil
+	}
+	return append([]uint32{}, d.config.Submitters...)
 }
 
 // whileTrusted does what cannot be taken back only while the clock is believed:

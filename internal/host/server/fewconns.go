@@ -1,10 +1,8 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -27,24 +25,6 @@ type fewConns struct {
 
 func newFewConns(l net.Listener, most, strangers int) *fewConns {
 	return &fewConns{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{}), most: strangers}
-}
-
-// watch has h tell which connections made a call.
-func (l *fewConns) watch(h *http.Server) {
-	type connKey struct{}
-	with, handler := h.ConnContext, h.Handler
-	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if with != nil {
-			ctx = with(ctx, c)
-		}
-		return context.WithValue(ctx, connKey{}, c)
-	}
-	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*tls.Conn); ok {
-			l.known(c.NetConn())
-		}
-		handler.ServeHTTP(w, r)
-	})
 }
 
 // Close ends Accept, also one that waits for a place. The first call does all of it, as that of Socket.Close does.
@@ -88,6 +68,13 @@ func (l *fewConns) came(c *oneConn) (oldest *oneConn) {
 	}
 	l.strangers = append(l.strangers, c)
 	return oldest
+}
+
+// called takes a connection that made its first call off the strangers.
+func (l *fewConns) called(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		l.known(t.NetConn())
+	}
 }
 
 // known takes a connection off the strangers, because it made a call or is closed.

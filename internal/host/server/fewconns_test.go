@@ -20,7 +20,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	require.NoError(t, s.Listener.Close())
 	s.Listener = few
-	few.watch(s.Config)
+	newUnread().watch(s.Config, few.called)
 	s.StartTLS()
 	defer s.Close()
 	call := func() (again bool) {

@@ -39,8 +39,7 @@ func (s *Server) ServeMembers(ctx context.Context, l net.Listener) error {
 	h := s.http(s.forwarded)
 	h.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 	few := newFewConns(l, maxForwarded, maxStrangers)
-	few.watch(h)
-	return s.until(ctx, h, tls.NewListener(few, s.Members.Took), func() {})
+	return s.until(ctx, h, tls.NewListener(few, s.Members.Took), few.called, func() {})
 }
 
 // forwarded answers a call of another member's caller, as serve answers one of this host's.

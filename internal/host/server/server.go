@@ -136,7 +136,7 @@ func New(c Config) *Server {
 func (s *Server) Serve(ctx context.Context, l *Socket) error {
 	h := s.http(s.serve)
 	h.ConnContext = withPeer
-	return s.until(ctx, h, &peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}, func() { close(s.stopping) })
+	return s.until(ctx, h, &peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}, nil, func() { close(s.stopping) })
 }
 
 // http is a server of HTTP with the limits of all connections.
@@ -153,11 +153,11 @@ func (s *Server) http(answer http.HandlerFunc) *http.Server {
 	}
 }
 
-// until answers on l until ctx ends, then lets the calls under way finish for Limits.Drain. It calls ending as soon as it
-// takes no more calls.
-func (s *Server) until(ctx context.Context, h *http.Server, l net.Listener, ending func()) error {
-	fresh := &unread{conns: map[net.Conn]struct{}{}, fewer: make(chan struct{}, 1)}
-	fresh.watch(h)
+// until answers on l until ctx ends, then lets the calls under way finish for Limits.Drain. It tells called, unless that is nil,
+// of each connection's first call. It calls ending as soon as it takes no more calls.
+func (s *Server) until(ctx context.Context, h *http.Server, l net.Listener, called func(net.Conn), ending func()) error {
+	fresh := newUnread()
+	fresh.watch(h, called)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	select {

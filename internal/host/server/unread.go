@@ -20,8 +20,13 @@ type unread struct {
 	fewer chan struct{} // holds one element after a connection left
 }
 
-// watch has u follow h's connections, from Accept to the first call's handler or to the connection's end.
-func (u *unread) watch(h *http.Server) {
+func newUnread() *unread {
+	return &unread{conns: map[net.Conn]struct{}{}, fewer: make(chan struct{}, 1)}
+}
+
+// watch has u follow h's connections, from Accept to the first call's handler or to the connection's end. It tells called of each
+// first call, unless called is nil.
+func (u *unread) watch(h *http.Server, called func(net.Conn)) {
 	type connKey struct{}
 	with, handler := h.ConnContext, h.Handler
 	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -34,8 +39,8 @@ func (u *unread) watch(h *http.Server) {
 		return context.WithValue(ctx, connKey{}, c)
 	}
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
-			u.leave(c)
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && u.leave(c) && called != nil {
+			called(c)
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -46,14 +51,17 @@ func (u *unread) watch(h *http.Server) {
 	}
 }
 
-func (u *unread) leave(c net.Conn) {
+// leave reports if the connection was still without a call.
+func (u *unread) leave(c net.Conn) (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	_, first = u.conns[c]
 	delete(u.conns, c)
 	select {
 	case u.fewer <- struct{}{}:
 	default:
 	}
+	return first
 }
 
 // wait returns when each connection has had its first call, or when ctx ends. It closes those without a call then, because

@@ -37,7 +37,8 @@ func TestAConnectedCallerIsAnsweredByAServerThatStops(t *testing.T) {
 func TestASilentCallerDoesNotKeepAServer(t *testing.T) {
 	here, there := net.Pipe()
 	require.NoError(t, there.SetReadDeadline(time.Unix(1, 0))) // an open connection would time out at once
-	u := &unread{conns: map[net.Conn]struct{}{here: {}}, fewer: make(chan struct{}, 1)}
+	u := newUnread()
+	u.conns[here] = struct{}{}
 	over, end := context.WithCancel(t.Context())
 	end()
 	u.wait(over)
