@@ -156,7 +156,7 @@ func (d *Driver) unproved(g *guest, doubt string) error {
 		WithHint("look for its processes on the host, and end them; then remove %s/%s", d.path(g.name), runFileName)
 }
 
-// trusted forgets the doubt about a run if a person has removed its run file. A guest's program cannot reach that file.
+// trusted forgets the doubt about a run if a person has removed its run file. Landlock keeps a guest's program from that file.
 func (d *Driver) trusted(g *guest, l lostGuest) bool {
 	if _, err := g.dir.stat(runFileName); l.err != nil || !errors.Is(err, fs.ErrNotExist) {
 		return false
