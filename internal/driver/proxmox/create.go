@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"gated/internal/base/op"
@@ -72,12 +73,13 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 	if storage == "" {
 		storage = d.cfg.Storage
 	}
-	disk := fmt.Sprintf("%s:%d", storage, t.Disk)
+	root := map[string]string{qemu: "scsi0", lxc: "rootfs"}[t.Kind]
+	v[root] = fmt.Sprintf("%s:%d", storage, t.Disk)
 	if t.Kind == lxc {
-		v["hostname"], v["ostemplate"], v["rootfs"] = step.Target.Name, t.OSTemplate, disk
+		v["hostname"], v["ostemplate"] = step.Target.Name, t.OSTemplate
 		v["unprivileged"] = flag(t.Unprivileged)
 	} else {
-		v["name"], v["scsi0"], v["scsihw"] = step.Target.Name, disk, "virtio-scsi-single"
+		v["name"], v["scsihw"] = step.Target.Name, "virtio-scsi-single"
 		if t.OSType != "" {
 			v["ostype"] = t.OSType
 		}
@@ -94,16 +96,27 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 		return action{}, err
 	}
 	v["vmid"] = fmt.Sprint(vmid)
-	if v["description"], err = born(step, vmid).in(""); err != nil {
+	if v["description"], err = born(step, vmid, root).in(""); err != nil {
 		end()
 		return action{}, err
 	}
 	return d.makes("create", path("nodes", d.cfg.Node, t.Kind), v, vmid, end), nil
 }
 
-// born is the mark of a guest that a step makes.
-func born(step op.Step, vmid int64) marker {
-	return marker{there: true, vmid: vmid, birth: step.Birth, protected: step.Params.Bool("protected"), labels: step.Params.Labels("labels")}
+// born is the mark of a guest that a step makes with some disks.
+func born(step op.Step, vmid int64, disks ...string) marker {
+	return marker{there: true, vmid: vmid, birth: step.Birth, disks: strings.Join(disks, " "),
+		protected: step.Params.Bool("protected"), labels: step.Params.Labels("labels")}
+}
+
+// copied are the keys of the disks that a copy of the guest gets. Proxmox VE may make a volume of a device of the node, too.
+func (g *guest) copied() (keys []string) {
+	for _, d := range g.drives {
+		if !d.cdrom && !slices.Contains(keys, d.key) {
+			keys = append(keys, d.key)
+		}
+	}
+	return keys
 }
 
 func flag(on bool) string {
@@ -137,7 +150,7 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 	if err != nil {
 		return action{}, err
 	}
-	request, err := d.cloneRequest(src, step.Target.Name, born(step, vmid), "")
+	request, err := d.cloneRequest(src, step.Target.Name, born(step, vmid, src.copied()...), "")
 	if err != nil {
 		end()
 		return action{}, err
@@ -189,7 +202,7 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	if err != nil {
 		return err
 	}
-	if g.birth() != birth || g.status != Stopped || len(g.snapshots) > 0 {
+	if g.proven() != birth || g.status != Stopped {
 		return refusal.New(refusal.StaleTarget, "the guest %d is not as it was made", made.vmid)
 	}
 	g.taken = g.volumes()
@@ -240,7 +253,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 	if err != nil {
 		return action{}, err
 	}
-	m := born(step, vmid)
+	m := born(step, vmid, src.copied()...)
 	m.labels = src.marker.labels
 	request, err := d.cloneRequest(src, step.Target.Name, m, src.text)
 	if err != nil {

@@ -213,6 +213,21 @@ func (g *guest) birth() string {
 	return g.marker.birth
 }
 
+// proven is the birth if the guest holds nothing but what the step of that birth made. Other hands can give a guest a disk or
+// a snapshot before the gate looks at it, and its maker may destroy it unsigned.
+func (g *guest) proven() string {
+	made := strings.Fields(g.marker.disks)
+	for _, d := range slices.Concat(g.drives, g.unused) {
+		if len(made) > 0 && d.owned() && !slices.Contains(made, d.key) {
+			return ""
+		}
+	}
+	if len(g.snapshots) > 0 {
+		return ""
+	}
+	return g.birth()
+}
+
 // protected is the operator's wish. For a guest with the gate's mark, the mark says it, because
 // Proxmox VE's flag is always on there. For a guest without the mark, Proxmox VE's flag says
 // it.

@@ -125,6 +125,7 @@ type marker struct {
 	there     bool
 	vmid      int64
 	birth     string
+	disks     string // the keys of the disks that the step of that birth makes; empty in the marks of older gates
 	protected bool
 	labels    map[string]string
 }
@@ -159,7 +160,7 @@ func parseMarker(description string) (marker, error) {
 }
 
 func readMarker(p op.Params) (marker, error) {
-	m := marker{there: true, vmid: p.Int("vmid"), birth: p.Str("birth"), protected: p.Bool("protected"), labels: p.Labels("labels")}
+	m := marker{there: true, vmid: p.Int("vmid"), birth: p.Str("birth"), disks: p.Str("disks"), protected: p.Bool("protected"), labels: p.Labels("labels")}
 	if back := m.params(); !back.Equal(p) {
 		return marker{}, fmt.Errorf("the description's line %q has something in it that the gate did not write", markerStart)
 	}
@@ -174,6 +175,9 @@ func (m marker) params() op.Params {
 	p := op.Params{"vmid": m.vmid, "protected": m.protected, "labels": labels}
 	if m.birth != "" {
 		p["birth"] = m.birth
+		if m.disks != "" {
+			p["disks"] = m.disks
+		}
 	}
 	return p
 }

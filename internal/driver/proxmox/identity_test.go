@@ -109,7 +109,7 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 }
 
 func TestMarker(t *testing.T) {
-	m := marker{there: true, vmid: 7, birth: "b", protected: true, labels: map[string]string{"a": "b c", "x": ""}}
+	m := marker{there: true, vmid: 7, birth: "b", disks: "scsi0 scsi1", protected: true, labels: map[string]string{"a": "b c", "x": ""}}
 	text := must.Get(m.in(""))(t)
 	require.Equal(t, m, must.Get(parseMarker(text+"\n"))(t))
 	again := must.Get(marker{there: true, vmid: 8, labels: map[string]string{}}.in("above\n" + text + "\nbelow\n"))(t)
