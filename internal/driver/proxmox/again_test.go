@@ -51,6 +51,12 @@ func TestAGuestThatOtherHandsChangedIsNotGone(t *testing.T) {
 		"its name":      func(w *world, vmid int) { w.Set(vmid, map[string]string{nameKey[w.kind()]: "web-old"}) },
 		"its addresses": func(w *world, vmid int) { w.readdress(vmid) },
 		"its mark":      func(w *world, vmid int) { w.Set(vmid, map[string]string{"description": ""}) },
+		"its birth":     func(w *world, vmid int) { w.edit(vmid, `"birth":"`, `"birth":"other`) },
+		"a machine's uuid": func(w *world, vmid int) {
+			if w.kind() == "qemu" {
+				w.Set(vmid, map[string]string{"smbios1": "uuid=00000000-0000-4000-8000-000000000001"})
+			}
+		},
 		"a machine's mark and addresses": func(w *world, vmid int) {
 			if w.kind() == "qemu" { // a container has nothing else
 				w.Set(vmid, map[string]string{"description": ""})

@@ -45,6 +45,8 @@ type Config struct {
 	// Recorded returns every incarnation with a prefix that the gate's journal knows. Their numbers are not given to new guests.
 	// Nil: the journal knows none.
 	Recorded func(ctx context.Context, prefix string) ([]op.Incarnation, error)
+
+	Now func() time.Time // nil: time.Now
 }
 
 // Template has the properties of a new guest. Only one of Clone, OSTemplate and Disk may be
@@ -76,6 +78,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.StopGrace <= 0 {
 		c.StopGrace = DefaultStopGrace
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.First == 0 {
 		c.First = DefaultFirst

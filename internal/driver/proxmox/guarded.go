@@ -177,8 +177,9 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 	return driver.Result{Task: task}, nil
 }
 
-// aboutBackup are the steps that need the list of backups.
-var aboutBackup = map[string]bool{"guest.backup": true, "guest.backup-restore": true, "guest.backup-delete": true}
+// aboutBackup are the steps that need the list of backups: true. A destroy and a look for no step show it if there is one.
+var aboutBackup = map[string]bool{"guest.backup": true, "guest.backup-restore": true, "guest.backup-delete": true,
+	"guest.destroy": false, "": false}
 
 // regarding adds to a look the objects that its step names, the backups, and the facts for
 // people.
@@ -239,12 +240,13 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 // regardBackups adds the names of the guest's own backups to a look, and returns all under its number. It refuses a step that needs
 // the list, if there is none, and one that would have a backup of another guest pruned.
 func (d *Driver) regardBackups(ctx context.Context, l op.Look, g *guest, o *op.Observed) (own, others []backup, err error) {
-	if d.cfg.BackupStorage == "" {
+	needed, shown := aboutBackup[l.Op]
+	if d.cfg.BackupStorage == "" || !shown {
 		return nil, nil, nil
 	}
 	own, others, err = d.backups(ctx, g)
 	switch {
-	case err != nil && aboutBackup[l.Op]:
+	case err != nil && needed:
 		return nil, nil, err
 	case err != nil:
 		o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + refusal.As(err).Detail})

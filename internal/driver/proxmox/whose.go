@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gated/internal/base/refusal"
 )
@@ -44,20 +45,19 @@ func (s self) is(o self) bool {
 	return slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
 }
 
-// known reports whether there is anything that tells the guest from another one.
-func (s self) known() bool { return s.uuid != "" || s.birth != "" || len(s.hwaddrs) > 0 }
-
-// isNot reports whether two are surely not one guest. Other hands can give a guest other network addresses, or take its mark away:
-// one of them is no proof.
+// isNot reports whether two are surely not one guest. Other hands can give a guest another uuid, other network addresses or another
+// mark: one of them is no proof.
 func (s self) isNot(o self) bool {
-	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	apart := len(s.hwaddrs) > 0 && len(o.hwaddrs) > 0 && !slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
 	switch {
-	case s.kind != o.kind, differ(s.uuid, o.uuid), differ(s.made, o.made), differ(s.birth, o.birth):
+	case s.kind != o.kind:
 		return true
-	case s.uuid != "" && s.uuid == o.uuid, s.birth == o.birth, len(s.hwaddrs) == 0, len(o.hwaddrs) == 0:
-		return false
+	case s.made != "" && o.made != "":
+		return s.made != o.made && s.uuid != o.uuid
+	case s.uuid != "" && o.uuid != "":
+		return s.uuid != o.uuid && apart
 	}
-	return !slices.ContainsFunc(s.hwaddrs, func(a string) bool { return slices.Contains(o.hwaddrs, a) })
+	return s.birth != o.birth && apart
 }
 
 // texts is a self as the journal keeps it (op.Observed.Self).
@@ -92,10 +92,10 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 		case err == nil && me.is(*found[i]):
 			own = append(own, b)
 			continue
-		case err != nil && !errors.Is(err, errUnread) && passing(err):
+		case err != nil && !errors.Is(err, errUnread):
 			return nil, nil, unreachable(err)
 		}
-		b.untold = err != nil || !me.known() || !found[i].known()
+		b.untold = err != nil || !me.isNot(*found[i])
 		others = append(others, b)
 	}
 	return own, others, nil
@@ -104,33 +104,60 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 // errUnread is the error of a configuration in a backup that cannot be read.
 var errUnread = errors.New("the configuration in the backup cannot be read")
 
+// unreadFor is how long a backup that cannot be read is not asked for again.
+const unreadFor = time.Minute
+
 // toldOf remembers whose a backup is. A backup never changes.
 type toldOf struct {
 	mu sync.Mutex
-	of map[string]*self
+	of map[string]told
 }
 
-func (t *toldOf) get(key string) *self {
+// told is whose a backup is. Without self, its configuration could not be read.
+type told struct {
+	self  *self
+	again time.Time // when one that could not be read is asked for again
+}
+
+func (t *toldOf) get(key string, now time.Time) (told, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.of[key]
+	one, ok := t.of[key]
+	return one, ok && (one.self != nil || now.Before(one.again))
 }
 
-func (t *toldOf) put(key string, s *self) {
+func (t *toldOf) put(key string, one told) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil || len(t.of) >= maxRemembered {
-		t.of = map[string]*self{}
+		t.of = map[string]told{}
 	}
-	t.of[key] = s
+	t.of[key] = one
 }
 
-// archived returns whose a backup is. Errors are those of the request, or errUnread.
+// archived returns whose a backup is. Errors are those of the request, if a later one may get another answer, or errUnread.
 func (d *Driver) archived(ctx context.Context, g *guest, b backup) (*self, error) {
 	key := g.kind + " " + b.ident()
-	if s := d.told.get(key); s != nil {
-		return s, nil
+	one, ok := d.told.get(key, d.cfg.Now())
+	if !ok {
+		was, err := d.extracted(ctx, g, b)
+		if err != nil && !errors.Is(err, errUnread) && passing(err) {
+			return nil, err
+		}
+		if one.again = d.cfg.Now().Add(unreadFor); err == nil {
+			s := was.self()
+			one.self = &s
+		}
+		d.told.put(key, one)
 	}
+	if one.self == nil {
+		return nil, errUnread
+	}
+	return one.self, nil
+}
+
+// extracted reads the configuration in a backup. Errors are those of the request, or errUnread.
+func (d *Driver) extracted(ctx context.Context, g *guest, b backup) (*guest, error) {
 	data, err := d.api.send(ctx, http.MethodGet, path("nodes", g.node, "vzdump", "extractconfig"), values{"volume": b.volume})
 	if err != nil {
 		return nil, err
@@ -143,13 +170,7 @@ func (d *Driver) archived(ctx context.Context, g *guest, b backup) (*self, error
 	if kind == "" {
 		kind = g.kind
 	}
-	was, err := parseArchived(row{vmid: g.vmid, kind: kind}, text)
-	if err != nil {
-		return nil, err
-	}
-	s := was.self()
-	d.told.put(key, &s)
-	return &s, nil
+	return parseArchived(row{vmid: g.vmid, kind: kind}, text)
 }
 
 // parseArchived reads the configuration of a guest as a backup has it: lines "key: value" up to the first section of a
@@ -201,7 +222,7 @@ func (g *guest) prunable(others []backup) error {
 // whose says, in a part of a sentence, why a backup is not the guest's own.
 func (g *guest) whose(b backup) string {
 	if b.untold {
-		return fmt.Sprintf("is under the number %d, and may be of another guest: its configuration cannot be read, or its name is not clear", g.vmid)
+		return fmt.Sprintf("is under the number %d, and may be of another guest: its configuration cannot be read or does not say, or its name is not clear", g.vmid)
 	}
 	return fmt.Sprintf("is of another guest that had the number %d, by the configuration in it", g.vmid)
 }

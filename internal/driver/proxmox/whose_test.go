@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/test/must"
 )
@@ -99,7 +101,7 @@ func (w *world) notOwn(vmid int, old []string) {
 		for _, verb := range []string{"backup-restore", "backup-delete"} {
 			_, err := w.Submit(drivertest.Hub, guestAsk(verb, "web", "backup", name))
 			require.ErrorIs(t, err, refusal.UnknownTarget, verb)
-			require.ErrorContains(t, err, "of another guest that had the number "+num(vmid))
+			require.ErrorContains(t, err, "of another guest")
 		}
 		require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], name)
 	}
@@ -111,6 +113,75 @@ func (w *world) notOwn(vmid int, old []string) {
 	w.Done(drivertest.Hub, guestAsk("backup", "web"))
 	require.Len(t, w.Look("web").Backups, 1, "its own is its own")
 	require.Subset(t, w.names(vmid), old, "a backup of another guest is gone")
+}
+
+// Other hands changed what tells a guest from others. Its own backups are then nobody's, and stay: the gate does not say that they are of another guest.
+func TestBackupsOfAGuestThatOtherHandsChanged(t *testing.T) {
+	changes := map[string]func(*world, int){
+		"its addresses": func(w *world, vmid int) { w.readdress(vmid) },
+		"its birth":     func(w *world, vmid int) { w.edit(vmid, `"birth":"`, `"birth":"other`) },
+		"its mark":      func(w *world, vmid int) { w.Set(vmid, map[string]string{"description": ""}) },
+		"its uuid": func(w *world, vmid int) {
+			w.Set(vmid, map[string]string{"smbios1": "uuid=00000000-0000-4000-8000-000000000001"})
+		},
+	}
+	either(t, func(t *testing.T, kind string) {
+		for what, change := range changes {
+			if kind == "lxc" && what == "its uuid" {
+				continue // a container has none
+			}
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			w.backUpByHand(vmid)
+			name := w.Look("web").Backups[0]
+			change(w, vmid)
+			own := w.Look("web").Backups
+			if kind == "qemu" && what != "its uuid" {
+				require.Equal(t, []string{name}, own, what)
+				continue
+			}
+			require.Empty(t, own, what)
+			require.Contains(t, w.factsOf(guestAsk("destroy", "web"))["other backups"], "of which nobody can tell whose: "+name, what)
+			for _, verb := range []string{"backup-restore", "backup-delete"} {
+				must.Fail(w.Submit(drivertest.Hub, guestAsk(verb, "web", "backup", name)))(t, refusal.UnknownTarget, what)
+			}
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("backup", "web", "rotate", true)))(t, refusal.Conflict, what)
+		}
+	})
+}
+
+// reads counts the requests that end in one path since the last count.
+func (w *world) reads(path string) (n int) {
+	for _, r := range w.Requests() {
+		if strings.HasSuffix(r.Path, path) {
+			n++
+		}
+	}
+	w.ResetCounts()
+	return n
+}
+
+// Backups are listed for a step that is about them, and each is read once. One that cannot be read is asked for again after a while.
+func TestHowOftenBackupsAreRead(t *testing.T) {
+	w := newWorld(t, "qemu")
+	now := time.Now()
+	w.restarts("qemu", func(c *proxmox.Config) { c.Now = func() time.Time { return now } })
+	vmid := w.ours("web")
+	w.backUpByHand(vmid)
+	w.AddVolume(pvetest.Volume{ID: "local:backup/vzdump-qemu-" + num(vmid) + "-2020_01_01-00_00_00.vma", Storage: "local", VMID: vmid, Content: "backup", CTime: 1})
+	w.ResetCounts()
+	for _, ask := range []op.Ask{guestAsk("start", "web"), guestAsk("set-config", "web"), guestAsk("snapshot", "web", "snapshot", "s"), guestAsk("disk-create", "web", "disk", "scsi3")} {
+		w.factsOf(ask)
+		require.Zero(t, w.reads("/content"), ask.Op)
+	}
+	destroy := guestAsk("destroy", "web")
+	require.Contains(t, w.factsOf(destroy), "backups")
+	require.Equal(t, 2, w.reads("/extractconfig"))
+	require.Contains(t, w.factsOf(destroy), "other backups")
+	require.Zero(t, w.reads("/extractconfig"))
+	now = now.Add(time.Hour)
+	w.factsOf(destroy)
+	require.Equal(t, 1, w.reads("/extractconfig"), "the one that could not be read")
 }
 
 // What a guest is stays in its own backups: through a restart, a new disk, a change of settings, a restore from one of them, and a stay
@@ -226,13 +297,15 @@ func TestWhatIsListedProvesABackup(t *testing.T) {
 		w.Done(drivertest.Hub, guestAsk("backup", "web"))
 		ask := guestAsk("backup-delete", "web", "backup", w.Look("web").Backups[0])
 		step := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}
-		w.restarts(w.kind())
+		clock := time.Now()
+		w.restarts(w.kind(), func(c *proxmox.Config) { c.Now = func() time.Time { return clock } })
 		broken := w.Break(unread)
 		now := must.Get(w.d.Observe(t.Context(), step.Afterwards()))(t)
 		require.Empty(t, now.Backups)
 		require.Equal(t, op.ShowsUndone, must.Get(op.Lookup(step.Op))(t).Evidence(step, now), "it is still there")
 		w.Done(drivertest.Hub, guestAsk("backup", "web"))
 		broken.Release()
+		clock = clock.Add(time.Hour)
 		require.Len(t, w.Look("web").Backups, 2)
 	})
 	t.Run("a container without a network", func(t *testing.T) {
