@@ -33,13 +33,14 @@ type Driver struct {
 	known known
 
 	mu        sync.Mutex
-	taken     map[int64]bool   // vmids that steps are using for new guests
-	recent    map[string]int64 // vmids of guests that this process made, by name
-	next      int64            // where the search for a free vmid begins
-	journaled bool             // the journal's vmids are known
-	making    map[string]bool  // tasks of this process that make guests
-	owing     map[string]owed  // by task: what the driver does when the task has ended
-	whole     bool             // no earlier step left a flag off
+	taken     map[int64]bool      // vmids that steps are using for new guests
+	recent    map[string]int64    // vmids of guests that this process made, by name
+	next      int64               // where the search for a free vmid begins
+	journaled bool                // the journal's vmids are known
+	listed    map[storage][]int64 // the numbers that each storage had at its last list
+	making    map[string]bool     // tasks of this process that make guests
+	owing     map[string]owed     // by task: what the driver does when the task has ended
+	whole     bool                // no earlier step left a flag off
 
 	working working // guests that a step is changing
 }
@@ -56,8 +57,8 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}, given: map[int64]bool{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
-		making: map[string]bool{}, owing: map[string]owed{}}
+	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}, given: map[int64]bool{}, first: cfg.First, last: cfg.Last}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
+		making: map[string]bool{}, owing: map[string]owed{}, listed: map[storage][]int64{}}
 	for _, spec := range op.Catalogue() {
 		if p, ok := preparers[spec.Name]; ok && p != nil && (cfg.BackupStorage != "" || !strings.Contains(spec.Name, "backup")) {
 			d.ops = append(d.ops, spec.Name)
@@ -260,7 +261,7 @@ func (d *Driver) templates(ctx context.Context) []driver.Finding {
 	if err := d.readJournal(ctx); err != nil {
 		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: refusal.As(err).Detail}}
 	}
-	free -= d.known.count(d.cfg.First, d.cfg.Last)
+	free -= d.known.count()
 	for _, r := range rows {
 		kinds[r.vmid] = r.kind
 		if !r.template && op.CheckName(r.name) != nil {

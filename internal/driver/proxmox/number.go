@@ -1,10 +1,9 @@
 package proxmox
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,14 +40,18 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 	if err != nil {
 		return 0, nil, err
 	}
+	left, err := d.leftovers(ctx, stores)
+	if err != nil {
+		return 0, nil, err
+	}
 	for range triedIDs {
-		if vmid = d.reserve(); vmid == 0 {
-			return 0, nil, refusal.New(refusal.OverLimit, "each vmid from %d to %d has a guest or had one", d.cfg.First, d.cfg.Last).
-				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time; one is left out, too, until gated starts anew, if a storage has anything under it")
+		if vmid = d.reserve(left); vmid == 0 {
+			return 0, nil, refusal.New(refusal.OverLimit, "each vmid from %d to %d has a guest or had one, or a storage has something under it", d.cfg.First, d.cfg.Last).
+				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time")
 		}
 		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
-		free, err := d.isFree(ctx, stores, vmid)
-		if err == nil && free {
+		there, err := d.exists(ctx, vmid) // the list only has guests that the token can see
+		if err == nil && !there {
 			d.mu.Lock()
 			d.recent[name] = vmid
 			d.mu.Unlock()
@@ -64,14 +67,14 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 		WithHint("it is tried again with the numbers after them")
 }
 
-// reserve reserves the next vmid that no guest has or had. It returns 0 if there is none.
-func (d *Driver) reserve() int64 {
+// reserve reserves the next vmid that no guest has or had, and under which nothing is left. It returns 0 if there is none.
+func (d *Driver) reserve(left map[int64]bool) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	span := d.cfg.Last - d.cfg.First + 1
-	for i := range min(span, d.known.count(d.cfg.First, d.cfg.Last)+int64(len(d.taken))+1) {
+	for i := range min(span, d.known.count()+int64(len(d.taken)+len(left))+1) {
 		vmid := d.cfg.First + (d.next-d.cfg.First+i)%span
-		if !d.known.isHad(vmid) && !d.taken[vmid] {
+		if !d.known.isHad(vmid) && !d.taken[vmid] && !left[vmid] {
 			d.taken[vmid], d.next = true, vmid+1
 			return vmid
 		}
@@ -100,22 +103,11 @@ func (d *Driver) readJournal(ctx context.Context) error {
 	return nil
 }
 
-// isFree reports whether no guest has a vmid, and no storage has anything of a guest that had it.
-func (d *Driver) isFree(ctx context.Context, stores []storage, vmid int64) (bool, error) {
-	// The list only has guests that the token can see. This request asks about all others.
-	_, err := d.api.send(ctx, http.MethodGet, "/cluster/nextid", values{"vmid": fmt.Sprint(vmid)})
-	switch {
-	case err == nil:
-		left, err := d.leftOf(ctx, stores, vmid)
-		return !left, err
-	case isAnswered(err, http.StatusBadRequest), strings.Contains(err.Error(), "already exists"):
-		return false, nil
-	}
-	return false, unreachable(err)
-}
-
 // storage is a storage as one node has it.
-type storage struct{ name, node string }
+type storage struct {
+	name, node string
+	shared     bool
+}
 
 // storages returns every storage for disks or backups that the token can see: one that all nodes share once, every other one for
 // each node.
@@ -127,13 +119,13 @@ func (d *Driver) storages(ctx context.Context) ([]storage, error) {
 	var out []storage
 	shared := map[string]int{} // where in out
 	for _, o := range list {
-		s := storage{o["storage"], o["node"]}
+		s := storage{o["storage"], o["node"], isTrue(o["shared"])}
 		at, again := shared[s.name]
 		switch {
 		case o["type"] != "storage", !keeps(o["content"]):
 		case s.name == "" || s.node == "":
 			return nil, unreachable(errors.New("a list of storages with one that has no name or no node"))
-		case !isTrue(o["shared"]):
+		case !s.shared:
 			out = append(out, s)
 		case !again:
 			shared[s.name] = len(out)
@@ -154,27 +146,50 @@ func keeps(content string) bool {
 	return content == "" || slices.ContainsFunc(strings.Split(content, ","), func(c string) bool { return c == "images" || c == "rootdir" || c == "backup" })
 }
 
-// leftOf reports whether a storage has a volume or a backup with a vmid in its name. A storage that cannot be listed may have.
-func (d *Driver) leftOf(ctx context.Context, stores []storage, vmid int64) (bool, error) {
-	left, failed := make([]bool, len(stores)), make([]error, len(stores))
-	sideBySide(stores, func(i int, s storage) {
-		list, err := d.api.list(ctx, path("nodes", s.node, "storage", s.name, "content"), values{"vmid": fmt.Sprint(vmid)})
-		left[i] = slices.ContainsFunc(list, func(o object) bool { return o["vmid"] == fmt.Sprint(vmid) || numberOfVolume(o["volid"]) == vmid })
-		if err != nil {
-			failed[i] = refusal.New(refusal.Unavailable,
-				"the storage %s of %s cannot be listed, and may have backups of an earlier guest %d: %s", s.name, s.node, vmid, worded(err)).
-				WithHint("it is tried again; in Proxmox VE, disable a storage that is gone for good")
+// leftovers returns the numbers under which a storage has a volume or a backup. A storage that cannot be listed may have one of each
+// number.
+func (d *Driver) leftovers(ctx context.Context, stores []storage) (map[int64]bool, error) {
+	found, failed := make([][]int64, len(stores)), make([]error, len(stores))
+	sideBySide(stores, func(i int, s storage) { found[i], failed[i] = d.numbersOn(ctx, s) })
+	left := map[int64]bool{}
+	for i, numbers := range found {
+		if failed[i] != nil {
+			return nil, failed[i]
 		}
-	})
-	if slices.Contains(left, true) {
-		return true, nil
-	}
-	for _, err := range failed {
-		if err != nil {
-			return false, err
+		for _, vmid := range numbers {
+			left[vmid] = true
 		}
 	}
-	return false, nil
+	return left, nil
+}
+
+// numbersOn lists a storage. For one of a node that is away, the last list counts: nothing comes to it before the node is back, and the
+// driver saw each guest that was there since.
+func (d *Driver) numbersOn(ctx context.Context, s storage) ([]int64, error) {
+	list, err := d.api.list(ctx, path("nodes", s.node, "storage", s.name, "content"), nil)
+	if isAnswered(err, noConnection) && !s.shared {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if was, ok := d.listed[s]; ok {
+			return was, nil
+		}
+	}
+	var numbers []int64
+	for _, o := range list {
+		vmid, bad := o.integer("vmid")
+		err = cmp.Or(err, bad)
+		numbers = append(numbers, vmid, numberOfVolume(o["volid"]))
+	}
+	if err != nil {
+		return nil, refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err)).
+			WithHint("it is tried again; if the storage is gone for good, type on a node: pvesm set %s --disable 1; if the node is: pvecm delnode %s", s.name, s.node)
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.listed[s] = numbers
+	return numbers, nil
 }
 
 var (

@@ -142,7 +142,7 @@ func TestARangeThatIsUsedUp(t *testing.T) {
 	require.Equal(t, driver.Bad, check(t, w.d)["vmids"].State)
 }
 
-// More dead numbers than one step asks for keep a create back, and the next try goes on after them.
+// Numbers under which a storage has something are passed over, however many they are, and each storage is asked once.
 func TestManyNumbersWithBackups(t *testing.T) {
 	w := newWorld(t, "qemu")
 	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 1000, 2000 })
@@ -150,7 +150,50 @@ func TestManyNumbersWithBackups(t *testing.T) {
 		w.AddVolume(pvetest.Volume{ID: "local:backup/vzdump-qemu-" + num(vmid) + "-2026_01_01-00_00_00.vma", Storage: "local", VMID: vmid, Content: "backup"})
 	}
 	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+	w.ResetCounts()
+	require.NoError(t, w.Execute(s.ID))
+	require.Equal(t, 1300, w.VMID("web"))
+	require.LessOrEqual(t, w.reads("/content"), 4, "one for each storage, and one of a look")
+}
+
+// More guests that the token cannot see than one step asks for keep a create back, and the next try goes on after them.
+func TestManyNumbersOfGuestsThatAreHidden(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 1000, 2000 })
+	for vmid := 1000; vmid < 1300; vmid++ {
+		w.Make(pvetest.Spec{VMID: vmid, Name: "g" + num(vmid), Disks: map[string]string{}})
+		w.Hide(vmid, true)
+	}
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
 	require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable)
 	require.NoError(t, w.Execute(s.ID))
 	require.Equal(t, 1300, w.VMID("web"))
+}
+
+// A number is passed over because of something under it, and no guest had it. When nothing is under it any more, it is free, also without a
+// restart.
+func TestANumberUnderWhichNothingIsLeft(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 500, 501 })
+	id := "dir:500/vm-500-disk-0.qcow2"
+	w.AddVolume(pvetest.Volume{ID: id, VMID: 500, Content: "images"})
+	require.Equal(t, 501, w.ours("a"))
+	require.Equal(t, refusal.OverLimit, w.Do(drivertest.Hub, guestAsk("create", "b")).Code)
+	w.RemoveVolume(id)
+	require.Equal(t, 500, w.ours("c"))
+}
+
+// A node that is away does not hold creates up, if the driver listed its storages before: nothing comes to them meanwhile. What is on
+// them still counts.
+func TestACreateWhileANodeIsAway(t *testing.T) {
+	w := newWorld(t, "qemu", "pve1", "pve2")
+	w.restarts("qemu")
+	w.AddVolume(pvetest.Volume{ID: "local:backup/vzdump-qemu-501-2026_01_01-00_00_00.vma", VMID: 501, Content: "backup"})
+	require.Equal(t, 500, w.ours("a"))
+	w.SetOffline("pve2", true)
+	require.Equal(t, 502, w.ours("b"))
+	w.restarts("qemu")
+	s := w.Do(drivertest.Hub, guestAsk("create", "c"))
+	require.Equal(t, op.StatePlanned, s.State)
+	require.ErrorContains(t, w.Execute(s.ID), "of pve2 cannot be listed")
 }

@@ -24,6 +24,9 @@ type known struct {
 	mu    sync.Mutex
 	names map[int64]string
 	given map[int64]bool
+
+	first, last int64 // the vmids of new guests
+	used        int64 // how many of them are in given
 }
 
 func (k *known) keep(vmid int64, name string) {
@@ -40,6 +43,9 @@ func (k *known) keep(vmid int64, name string) {
 func (k *known) had(vmid int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !k.given[vmid] && vmid >= k.first && vmid <= k.last {
+		k.used++
+	}
 	k.given[vmid] = true
 }
 
@@ -49,16 +55,11 @@ func (k *known) isHad(vmid int64) bool {
 	return k.given[vmid]
 }
 
-// count is how many vmids of a range are not for new guests.
-func (k *known) count(first, last int64) (n int64) {
+// count is how many vmids of the range are not for new guests.
+func (k *known) count() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for vmid := range k.given {
-		if vmid >= first && vmid <= last {
-			n++
-		}
-	}
-	return n
+	return k.used
 }
 
 // name returns the name under which a guest was last seen, or "".

@@ -81,8 +81,7 @@ var plants = []plant{
 	{"nobody asks who else has a disk", "an agent destroys its scratch whose disk an administrator gave to another guest", []edit{{"internal/driver/proxmox/users.go",
 		`		if !slices.Contains(o.Dependent, u.target) {`, `		if slices.Contains(o.Dependent, u.target) {`}}, "proxmox", "bytes", false},
 	{"a number is given a second time", "a newcomer has the number of a guest that is gone, and its backups", []edit{
-		{"internal/driver/proxmox/number.go", `		if !d.known.isHad(vmid) && !d.taken[vmid] {`, `		if !d.taken[vmid] {`},
-		{"internal/driver/proxmox/number.go", `		return !left, err`, `		return !left || err == nil, err`},
+		{"internal/driver/proxmox/number.go", `		if !d.known.isHad(vmid) && !d.taken[vmid] && !left[vmid] {`, `		if !d.taken[vmid] {`},
 	}, "proxmox", "bytes", false},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},

@@ -318,6 +318,13 @@ func (c *Cluster) AddVolume(v Volume) {
 	c.volumes[v.ID] = &v
 }
 
+// RemoveVolume removes a volume from its storage without the API.
+func (c *Cluster) RemoveVolume(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.volumes, id)
+}
+
 // AddStorage adds or replaces a storage.
 func (c *Cluster) AddStorage(s Storage) {
 	c.mu.Lock()
