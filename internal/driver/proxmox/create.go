@@ -175,6 +175,9 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 // because nothing ever ran in it.
 func (d *Driver) finish(ctx context.Context, step op.Step, made row, v values) (driver.Result, error) {
 	g, err := d.details(ctx, made)
+	if err == nil && g.proven() != step.Birth { // another guest may have the number by now
+		return driver.Result{}, driver.Unknown(notAsMade(made))
+	}
 	if err == nil {
 		err = d.configure(ctx, g, maps.Clone(v))
 	}
@@ -192,6 +195,10 @@ func (d *Driver) finish(ctx context.Context, step op.Step, made row, v values) (
 	return driver.Result{Task: task}, worked("start", err)
 }
 
+func notAsMade(made row) error {
+	return refusal.New(refusal.StaleTarget, "the guest %d is not as it was made", made.vmid)
+}
+
 // unmake destroys a guest that this step made and that never started.
 func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	ctx = context.WithoutCancel(ctx)
@@ -203,7 +210,7 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 		return err
 	}
 	if g.proven() != birth || g.status != Stopped {
-		return refusal.New(refusal.StaleTarget, "the guest %d is not as it was made", made.vmid)
+		return notAsMade(made)
 	}
 	g.taken = g.volumes()
 	others, err := d.usersOf(ctx, g, g.taken)

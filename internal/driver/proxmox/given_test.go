@@ -62,3 +62,22 @@ func TestANewGuestThatWasGivenADiskIsNotUnmade(t *testing.T) {
 		}
 	})
 }
+
+// Other hands removed the new guest and made another one under its number before its set-up. It does not get the settings, and is not
+// started or destroyed.
+func TestANewGuestThatIsAnotherOneByNow(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := cloning(t, kind)
+		s := w.Ask(drivertest.Hub, guestAsk("create", "web", "memory", int64(64), "state", "running"))
+		const vmid = 500
+		held := w.Break(pvetest.Rule{Method: "GET", Path: "/config", VMID: num(vmid), Fault: pvetest.HangBefore, Times: 1})
+		ended := make(chan error, 1)
+		go func() { _, err := w.run(s.ID); ended <- err }()
+		<-held.Came()
+		w.Remake(vmid, pvetest.Spec{Kind: kind, Name: "app", Config: map[string]string{"memory": "4096"}})
+		was := w.Guest(vmid)
+		held.Release()
+		require.ErrorContains(t, <-ended, "is not as it was made")
+		require.Equal(t, was, w.Guest(vmid))
+	})
+}

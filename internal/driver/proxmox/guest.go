@@ -63,6 +63,7 @@ type guest struct {
 	unused             []drive
 	hwaddrs            []string
 	fromNode           map[string]string // what its node gives it, and the key that names it
+	temporary          bool              // QEMU throws away what the machine writes to any disk
 
 	memory     int64 // MiB
 	cpus       int64 // 0: no limit
@@ -173,6 +174,7 @@ func (g *guest) readDrives(wished, current object) {
 					g.hwaddrs = append(g.hwaddrs, strings.ToLower(m[1]))
 				}
 			default:
+				g.temporary = g.temporary || key == "args" && temporary().MatchString(view[key])
 				for _, what := range ofNode(key, view[key]) {
 					g.fromNode[what] = key
 				}
@@ -186,6 +188,7 @@ func (g *guest) readDrives(wished, current object) {
 func with(drives []drive, d drive) []drive {
 	for i, have := range drives {
 		if have.key == d.key && have.volume == d.volume {
+			d.lost = d.lost || have.lost // it runs as it was at its start
 			drives[i] = d
 			return drives
 		}
@@ -248,11 +251,17 @@ func (g *guest) labels() map[string]string {
 	return all
 }
 
+// temporary is QEMU's own option for that.
+var temporary = pattern(`(^|\s)['"]?--?snapshot['"]?(\s|$)`)
+
 // volatile reports if a machine loses its data when it stops: it has no disk, or a disk that
 // does not keep changes.
 func (g *guest) volatile() bool {
 	if g.kind == lxc {
 		return false
+	}
+	if g.temporary {
+		return true
 	}
 	keeps := false
 	for _, d := range g.drives {

@@ -88,9 +88,17 @@ func TestVolatile(t *testing.T) {
 		"an empty drive":    {object{"ide2": "none,media=cdrom"}, true},
 		"firmware alone":    {object{"efidisk0": "s:vm-1-disk-0,size=4M", "tpmstate0": "s:vm-1-disk-1,size=4M"}, true},
 		"a throw-away disk": {object{"scsi0": "s:vm-1-disk-0,size=1G", "scsi1": "s:vm-1-disk-1,snapshot=1"}, true},
+		"all thrown away":   {object{"scsi0": "s:vm-1-disk-0,size=1G", "args": "-name x -snapshot"}, true},
+		"another argument":  {object{"scsi0": "s:vm-1-disk-0,size=1G", "args": "-name my-snapshot"}, false},
 	} {
 		c.config["digest"] = "d"
 		g := must.Get(normalise(row{vmid: 1, kind: qemu}, c.config, c.config, nil))(t, name)
 		require.Equal(t, c.lost, g.volatile(), name)
+	}
+	// A machine that runs throws away what its configuration said at its start, also if an administrator changed that since.
+	keeps := object{"digest": "d", "scsi0": "s:vm-1-disk-0,size=1G"}
+	for _, loses := range []object{but(keeps, "scsi0", "s:vm-1-disk-0,size=1G,snapshot=1"), but(keeps, "args", "--snapshot")} {
+		require.True(t, must.Get(normalise(row{vmid: 1, kind: qemu}, keeps, loses, nil))(t).volatile())
+		require.True(t, must.Get(normalise(row{vmid: 1, kind: qemu}, loses, keeps, nil))(t).volatile())
 	}
 }
