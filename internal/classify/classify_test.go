@@ -139,6 +139,7 @@ func TestEveryOperation(t *testing.T) {
 	labelled := func(in *classify.Input) { in.Observed.Labels = map[string]string{"tier": "prod", "z": "1"} }
 	protected := func(in *classify.Input) { in.Observed.Protected = true }
 	volatile := func(in *classify.Input) { in.Observed.Volatile = true }
+	holding := func(in *classify.Input) { in.Observed.MemoryUsed = 100 }
 	both := func(in *classify.Input) { in.Observed.Shares = []string{"vda, which guest db uses as well"} }
 	running := func(in *classify.Input) { both(in); in.Observed.Running = op.Running }
 	ofScope := func(in *classify.Input) { in.Observed.Target = op.Target{Kind: op.KindScope, Name: "s3"} }
@@ -164,6 +165,9 @@ func TestEveryOperation(t *testing.T) {
 		"restart that runs":     {step("guest.restart", op.Params{}), running, "start-shared", op.Destructive},
 		"start that runs":       {step("guest.start", op.Params{}), running, "start", op.Benign},
 		"memory":                {step("guest.set-config", op.Params{"memory": int64(1)}), protected, "config-no-loss", op.Benign},
+		"memory in use":         {step("guest.set-config", op.Params{"memory": int64(99)}), holding, "memory-in-use", op.Destructive},
+		"memory beyond the use": {step("guest.set-config", op.Params{"memory": int64(100)}), holding, "config-no-loss", op.Benign},
+		"cpus beside memory":    {step("guest.set-config", op.Params{"cpus": int64(1)}), holding, "config-no-loss", op.Benign},
 		"no fields":             {step("guest.set-config", op.Params{}), protected, "config-no-loss", op.Benign},
 		"protect":               {step("guest.set-config", op.Params{"protected": true}), nil, "config-no-loss", op.Benign},
 		"protect again":         {step("guest.set-config", op.Params{"protected": true}), protected, "config-no-loss", op.Benign},

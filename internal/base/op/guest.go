@@ -151,7 +151,7 @@ func restartRow() Spec {
 
 func configRow() Spec {
 	s := guest("set-config", "change the given fields, leave the others", guestFields...)
-	s.Takes = "protection and labels, which guard the guest; by another program, all data of the guest"
+	s.Takes = "protection and labels, which guard the guest; by another program, all data of the guest; by less memory than it uses, what its programs hold"
 	s.Done, s.Undo, s.Changes, s.Guarded = "changed", undoConfig, configChanges, Guarded
 	// A step names all labels that the guest will have. So a label that stayed shows
 	// that the step was not done.
@@ -169,9 +169,17 @@ func configRow() Spec {
 		{Name: "program-swapped", Class: Destructive, When: swapsProgram, Why: func(c Case) string {
 			return fmt.Sprintf("the next start would run %s instead of %s on the guest's data", program(c.Step.Params), program(c.Observed.Spec))
 		}},
+		{Name: "memory-in-use", Class: Destructive, When: takesMemory, Why: func(c Case) string {
+			return fmt.Sprintf("its programs hold %d MiB now, and the kernel would kill some of them at once", c.Observed.MemoryUsed)
+		}},
 		{Name: "config-no-loss", Class: Benign, Why: say("these fields lose nothing")},
 	}
 	return s
+}
+
+// takesMemory holds if the step sets a limit below what the guest's programs hold. An agent may do so in its own live scratch.
+func takesMemory(c Case) bool {
+	return c.Step.Params.Has("memory") && c.Step.Params.Int("memory") < c.Observed.MemoryUsed && !LiveScratch(c)
 }
 
 // undoConfig restores the fields as they were. It leaves protection and labels,

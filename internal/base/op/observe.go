@@ -86,10 +86,13 @@ type Observed struct {
 
 	Protected bool
 	Labels    map[string]string
-	Volatile  bool        // stopping the target loses state
-	Storage   []StorageID // all storage objects that a destroy would take
-	Snapshots []string
-	Dependent []Target // targets that a destroy would destroy too
+	Volatile  bool // stopping the target loses state
+	// MemoryUsed is how many MiB the programs of a running guest hold, if the back end sets a memory limit at once. It is 0 if
+	// a limit is for the next start, or the driver cannot tell. No payload has it, because it changes from look to look.
+	MemoryUsed int64
+	Storage    []StorageID // all storage objects that a destroy would take
+	Snapshots  []string
+	Dependent  []Target // targets that a destroy would destroy too
 	// Shares says, in parts of a sentence, what the target writes when it runs that
 	// another target has too. A look for a start or a restart has it.
 	Shares []string

@@ -98,6 +98,25 @@ func (c cgroups) limit(g cgroup, s spec) error {
 	return err
 }
 
+// used is how many MiB the group's processes hold that the kernel cannot drop: memory.current has the page cache, too.
+func (c cgroups) used(g cgroup) int64 {
+	if g == "" || !c.memory {
+		return 0
+	}
+	stat, err := os.ReadFile(filepath.Join(string(g), "memory.stat"))
+	if err != nil {
+		return 0
+	}
+	var bytes int64
+	for line := range strings.Lines(string(stat)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == "anon" || name == "shmem" {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			bytes += n
+		}
+	}
+	return (bytes + 1<<20 - 1) >> 20
+}
+
 func (g cgroup) write(file, value string) error {
 	if err := os.WriteFile(filepath.Join(string(g), file), []byte(value), 0o644); err != nil {
 		return fmt.Errorf("cgroup: %w", err)

@@ -64,6 +64,8 @@ func TestLimitsByCgroup(t *testing.T) {
 	limits := must.Get(os.ReadFile("/proc/" + strings.TrimSpace(file("cgroup.procs")) + "/limits"))(t)
 	require.Regexp(t, `Max address space +unlimited`, string(limits), "no rlimit beside a cgroup")
 
+	require.NoError(t, os.WriteFile(filepath.Join(string(p.group), "memory.stat"), []byte("anon 104857600\nfile 9999999999\nshmem 1\nanon_thp 5\n"), 0o600))
+	require.EqualValues(t, 101, w.observe("web").MemoryUsed)
 	w.do("set-config", "web", "memory", int64(128), "cpus", int64(1)) // takes effect at once
 	require.Equal(t, "134217728", file("memory.max"))
 	require.Equal(t, "100000 100000", file("cpu.max"))

@@ -127,6 +127,9 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Backend:     d.Name(),
 	}
 	o.Running, o.Content = d.state(g)
+	if p := d.procs.get(g.incarnation()); p != nil {
+		o.MemoryUsed = d.cgroups.used(p.group)
+	}
 	for _, s := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, s.name)
 	}

@@ -66,6 +66,7 @@ type guest struct {
 	temporary          bool              // QEMU throws away what the machine writes to any disk
 
 	memory     int64 // MiB
+	used       int64 // MiB that a running container holds
 	cpus       int64 // 0: no limit
 	sockets    int64
 	protection bool // Proxmox VE's own flag

@@ -96,7 +96,14 @@ func (d *Driver) state(ctx context.Context, g *guest) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	g.status, g.ha = o["status"], ""
+	g.status, g.ha, g.used = o["status"], "", 0
+	if g.kind == lxc && g.status == Running { // a machine has a new limit from its next start on, or gives memory back itself
+		bytes, err := o.integer("mem")
+		if err != nil {
+			return unreachable(err)
+		}
+		g.used = (bytes + mebibyte - 1) / mebibyte
+	}
 	if g.status != Running && g.status != Stopped {
 		return refusal.New(refusal.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status))
 	}
@@ -226,6 +233,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Protected:   g.protected(),
 		Labels:      g.labels(),
 		Volatile:    g.volatile(),
+		MemoryUsed:  g.used,
 		Storage:     g.storage(),
 		Ops:         d.ops,
 		Backend:     Name,

@@ -44,7 +44,7 @@ func attacks() []attack {
 	return slices.Concat(signatureRows, batchRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hubRows, fleetRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
-		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, signedRuleRows, rejectedRows, programRows, commandRows, squatRows, hookCallRows, steerRows, mcpRows,
+		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, memoryRows, signedRuleRows, rejectedRows, programRows, commandRows, squatRows, hookCallRows, steerRows, mcpRows,
 		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows,
 		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows)
 }

@@ -11,7 +11,7 @@ const creation = "10.1.2"
 
 func newGuest(kind string, vmid int, nodeName string) *guest {
 	return &guest{kind: kind, vmid: vmid, node: nodeName, conf: map[string]string{}, pending: map[string]string{},
-		drop: map[string]bool{}}
+		drop: map[string]bool{}, holds: 12}
 }
 
 // title is a guest's name in messages: "VM 100", "CT 101".

@@ -143,6 +143,9 @@ func (c *Cluster) SetRunning(vmid int, on bool) {
 	})
 }
 
+// SetUsed sets how much memory a guest holds while it runs, in MiB.
+func (c *Cluster) SetUsed(vmid int, mib int64) { c.with(vmid, func(g *guest) { g.holds = mib }) }
+
 // SetDeaf makes a guest ignore a shutdown, or react again.
 func (c *Cluster) SetDeaf(vmid int, deaf bool) { c.with(vmid, func(g *guest) { g.deaf = deaf }) }
 

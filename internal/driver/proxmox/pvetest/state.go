@@ -20,6 +20,7 @@ type guest struct {
 	snaps   []*snap
 	running bool
 	since   int64 // the start of the run
+	holds   int64 // MiB that it holds while it runs
 	deaf    bool  // ignores a shutdown
 	hidden  bool  // from the token's view
 }

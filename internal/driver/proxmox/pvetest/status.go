@@ -36,7 +36,7 @@ func (c *Cluster) statusRow(g *guest) map[string]any {
 		row["type"], row["swap"], row["maxswap"] = "lxc", 0, int64(g.number("swap", 512))<<20
 	}
 	if g.running {
-		row["status"], row["uptime"], row["mem"] = "running", c.clock-g.since+1, (g.memory()<<20)/2
+		row["status"], row["uptime"], row["mem"] = "running", c.clock-g.since+1, g.holds<<20
 		row["pid"] = 4000 + g.vmid
 	}
 	for _, k := range []string{"tags", "lock"} {
