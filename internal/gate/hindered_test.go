@@ -21,7 +21,7 @@ type mounted struct {
 func (m mounted) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	o, err := m.backend.Observe(ctx, l)
 	if at := m.at[l.Target.Name]; at != "" && l.Op == "guest.destroy" {
-		o.Cannot, o.Clear = "guest.destroy would reach through "+at, "unmount it first"
+		o.Foresee(refusal.New(refusal.Conflict, "guest.destroy would reach through %s", at).WithHint("unmount it first"))
 	}
 	return o, err
 }
@@ -76,4 +76,16 @@ func TestAnEarlierStepMayMakeWhatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, refusal.UnknownTarget)
 	_, err = w.submit(ask("guest.snapshot", "db", "snapshot", "s"), ask("guest.snapshot-delete", "db", "snapshot", "s"))
 	require.NotErrorIs(t, err, refusal.UnknownTarget)
+}
+
+// TestAnEarlierStepMayClearTheWay: also one that changes nothing that is signed, and one on another target.
+func TestAnEarlierStepMayClearTheWay(t *testing.T) {
+	t.Parallel()
+	m := mounted{newBackend(), map[string]string{"db": "/mnt"}}
+	w := newWorldOn(t, m)
+	m.put("db")
+	m.put("web")
+	for _, first := range []op.Ask{ask("guest.stop", "db"), ask("guest.stop", "web")} {
+		must.Get(w.submit(first, ask("guest.destroy", "db")))(t)
+	}
 }

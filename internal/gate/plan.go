@@ -163,8 +163,11 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 		return p, err
 	}
 	if changes(earlier, ask.Target) {
-		// An earlier step of this job may make what is missing, or clear what is in the way.
-		p.observed.Missing, p.observed.Cannot = "", ""
+		p.observed.Missing = "" // an earlier step of this job may make it
+	}
+	if len(earlier) > 0 {
+		// An earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
+		p.observed.Cannot = ""
 	}
 	made := makes(earlier, ask.Target)
 	if made && !spec.Creates && !p.observed.Present {

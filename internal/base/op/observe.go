@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gated/internal/base/refusal"
 )
 
 // Observer is all that the gate uses of a back end.
@@ -118,7 +120,7 @@ type Observed struct {
 
 	// Cannot says, in a sentence for people, why the step that the look is about cannot be
 	// done as the target is now, such as a mount inside it. Clear says what to do first; it
-	// may be empty. A driver sets them only if it would refuse the step itself.
+	// may be empty. Foresee sets them.
 	Cannot, Clear string
 
 	// Lingers says, in a sentence for people, that the incarnation of the look still
@@ -130,6 +132,15 @@ type Observed struct {
 	// its kind.
 	Ops     []string
 	Backend string // which back end of the kind has the target
+}
+
+// Foresee keeps in a look why the driver would refuse its step now. It keeps a Conflict and
+// BadParams. Every other error may go away by itself, and a look does not tell it.
+func (o *Observed) Foresee(err error) {
+	if code := refusal.CodeOf(err); code == refusal.Conflict || code == refusal.BadParams {
+		r := refusal.As(err)
+		o.Cannot, o.Clear = r.Detail, r.Hint
+	}
 }
 
 // listed returns what proves that a step made or deleted a backup.

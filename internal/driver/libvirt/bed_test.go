@@ -71,13 +71,24 @@ func TestLibvirtd(t *testing.T) {
 
 func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
-// try runs a step and reports whether its permit was used.
+// try runs a step and reports whether its permit was used. The look before it says what the
+// step is refused for, and nothing else.
 func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
+	b.t.Helper()
 	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: gateworld.Params(kv...)}}
 	if verb == "create" {
 		a.step.Birth = newUUID()
 	}
+	seen, unseen := b.d.Observe(b.t.Context(), a.step.Look())
 	r, err := drivertest.Rehearse(b.t.Context(), a, b.d.prepare)
+	if unseen == nil && driver.Fits(a.step, seen) == nil {
+		want := op.Observed{}
+		if !a.used {
+			want.Foresee(err)
+		}
+		require.Equal(b.t, want.Cannot, seen.Cannot, "what a look says of %s", a.step.Op)
+		require.Equal(b.t, want.Clear, seen.Clear, a.step.Op)
+	}
 	return r, a.used, err
 }
 

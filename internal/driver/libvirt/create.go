@@ -22,9 +22,6 @@ func (w *work) create(ctx context.Context) (action, error) {
 	if c := w.step.Params.Str("command"); c != "" {
 		return nil, refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
 	}
-	if w.step.Birth == "" || op.CheckName(w.step.Birth) != nil {
-		return nil, refusal.New(refusal.Internal, "the step has no birth token")
-	}
 	pool, err := w.pool(ctx, t.Pool)
 	if err != nil {
 		return nil, err
@@ -37,6 +34,9 @@ func (w *work) create(ctx context.Context) (action, error) {
 		return nil, refusal.New(refusal.Conflict,
 			"in the pool %s a disk cannot be told from a later one: %s keeps no birth times, and no generations that can be read", t.Pool, dir).
 			WithHint("use a pool on a file system that has them (ext4 with inodes of 256 bytes, XFS, Btrfs) and in a directory that the daemon may search")
+	}
+	if w.step.Birth == "" || op.CheckName(w.step.Birth) != nil {
+		return nil, refusal.New(refusal.Internal, "the step has no birth token")
 	}
 	return func(ctx context.Context) error {
 		vol, where, err := w.newVolume(ctx, pool, volumeName(w.step.Birth, firstDisk, t.Format), t.Format, t.Disk<<20, t.Image)

@@ -27,21 +27,14 @@ func (g *guest) undefine() golibvirt.DomainUndefineFlagsValues {
 	return undefineAll | golibvirt.DomainUndefineKeepNvram
 }
 
-// noExternal refuses if a snapshot has files of its own: the guest's disks then lie on older files, which a destroy would
-// leave.
-func (g *guest) noExternal() *refusal.Refusal {
-	for _, x := range g.snapshots {
+// destroy refuses a guest with a snapshot that has files of its own: the guest's disks then lie on older files, which a
+// destroy would leave.
+func (w *work) destroy(context.Context) (action, error) {
+	for _, x := range w.guest.snapshots {
 		if x.external() {
-			return refusal.New(refusal.Conflict, "the snapshot %s of guest/%s has files of its own", x.Name, g.Name).
+			return nil, refusal.New(refusal.Conflict, "the snapshot %s of %s has files of its own", x.Name, w.step.Target).
 				WithHint("merge it first (virsh blockcommit, virsh snapshot-delete --metadata)")
 		}
-	}
-	return nil
-}
-
-func (w *work) destroy(context.Context) (action, error) {
-	if r := w.guest.noExternal(); r != nil {
-		return nil, r
 	}
 	if err := w.guest.used.clear(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -43,15 +44,28 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		}
 		if g != nil {
 			seen.Facts, seen.Missing = g.facts(), g.missing(l)
-			if r := g.noExternal(); r != nil && l.Op == "guest.destroy" {
-				seen.Cannot, seen.Clear = r.Detail, r.Hint
-			}
 			g.aboutCopy(l, &seen)
 		}
 		o = seen
-		return nil
+		return d.foresee(ctx, s, l, g, &o)
 	})
 	return o, err
+}
+
+// foresee asks the step's preparer, which changes nothing, if it would refuse. So no operator is asked for a step that
+// cannot be done.
+func (d *Driver) foresee(ctx context.Context, s *session, l op.Look, g *guest, o *op.Observed) error {
+	w := &work{Driver: d, session: s, guest: g, step: op.Step{Op: l.Op, Target: l.Target, Params: l.Params, Incarnation: l.Incarnation}}
+	prepare, ok := preparers[l.Op]
+	if !ok || driver.Fits(w.step, *o) != nil {
+		return nil // the gate refuses it itself
+	}
+	_, err := prepare(w, ctx)
+	if s.broken {
+		return err
+	}
+	o.Foresee(err)
+	return nil
 }
 
 // with calls fn with a connection.

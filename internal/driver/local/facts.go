@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
-	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -190,10 +189,7 @@ func (d *Driver) hindered(l op.Look, g *guest, o *op.Observed) {
 		return
 	}
 	// If the mount table cannot be read, the step itself says so.
-	if err := d.checkNoMount(path, l.Op); refusal.CodeOf(err) == refusal.Conflict {
-		r := refusal.As(err)
-		o.Cannot, o.Clear = r.Detail, r.Hint
-	}
+	o.Foresee(d.checkNoMount(path, l.Op))
 }
 
 // snapshotText describes how much a snapshot holds.

@@ -1,0 +1,24 @@
+package op
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/refusal"
+)
+
+// TestForesee: a look keeps what only a change of the target or of the request removes.
+func TestForesee(t *testing.T) {
+	for _, code := range []refusal.Code{refusal.Conflict, refusal.BadParams} {
+		var o Observed
+		o.Foresee(refusal.New(code, "it has %d snapshots", 2).WithHint("delete them"))
+		require.Equal(t, Observed{Cannot: "it has 2 snapshots", Clear: "delete them"}, o)
+	}
+	for _, err := range []error{nil, errors.New("no answer"), refusal.New(refusal.Unavailable, "locked"), refusal.New(refusal.UnknownTarget, "gone")} {
+		var o Observed
+		o.Foresee(err)
+		require.Equal(t, Observed{}, o, err)
+	}
+}
