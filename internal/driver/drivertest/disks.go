@@ -5,6 +5,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/test/must"
 )
 
 // The sizes of a case's disk, in MiB.
@@ -43,7 +44,13 @@ var diskCases = []spec{
 			if c.hasOp("disk-resize") {
 				c.Done(Hub, on("disk-resize", "size", large))
 				c.disk(large)
-				c.Waiting(Hub, on("disk-resize", "size", small))
+				smaller := on("disk-resize", "size", small)
+				l := op.Step{Op: smaller.Op, Target: smaller.Target, Params: smaller.Params}.Look()
+				if must.Get(c.Driver().Observe(c.ctx, l))(c.t).Cannot != "" {
+					must.Fail(c.Submit(Hub, smaller))(c.t, refusal.Conflict)
+				} else {
+					c.Waiting(Hub, smaller)
+				}
 			}
 			c.signed(on("disk-wipe"))
 			if c.hasOp("disk-delete") {

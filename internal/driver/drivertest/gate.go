@@ -79,7 +79,7 @@ type observer struct{ g *Gate }
 func (o observer) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	seen, err := o.g.Driver().Observe(ctx, l)
 	if o.g.blind.Load() {
-		seen.Ops, seen.Missing = nil, ""
+		seen.Ops, seen.Missing, seen.Cannot = nil, "", ""
 	}
 	return seen, err
 }

@@ -182,6 +182,9 @@ func (d *Driver) hindered(l op.Look, g *guest, o *op.Observed) {
 		}
 	}
 	switch l.Op {
+	case "guest.restart":
+		o.Foresee(d.checkRunnable(l.Target, g.spec))
+		return
 	case "guest.snapshot-delete":
 		path += "/" + snapshotsDir + "/" + name
 	case "guest.destroy", "guest.wipe", "guest.restore":

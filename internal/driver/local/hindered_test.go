@@ -24,6 +24,8 @@ func TestALookSaysWhatIsInTheWay(t *testing.T) {
 		require.Equal(t, `guest/web has no snapshot "nope"`, look(verb, "snapshot", "nope").Missing)
 		require.Empty(t, look(verb, "snapshot", "s").Missing+look(verb, "snapshot", "s").Cannot)
 	}
+	require.Contains(t, look("restart").Cannot, "no command to run")
+	require.Contains(t, look("restart").Clear, "guest.set-config web -p command=NAME")
 	for _, at := range []string{"data/mnt", "snapshots/s/x", ""} {
 		point := w.path("web", at)
 		w.d.mountinfo = func() ([]byte, error) { return []byte("1 2 0:1 / " + point + " rw - ext4 /dev/x rw\n"), nil }

@@ -79,7 +79,13 @@ func (d *Driver) Close() error { return nil }
 // Observe looks at one guest and uses nothing that List remembers. Its refusals are Unavailable
 // and, for a name that is not clear, Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
-	_, o, err := d.look(ctx, l)
+	g, o, err := d.look(ctx, l)
+	step := op.Step{Op: l.Op, Target: l.Target, Params: l.Params, Incarnation: l.Incarnation}
+	if prepare := preparers[l.Op]; err == nil && g != nil && prepare != nil && driver.Fits(step, o) == nil {
+		// It changes nothing: a step on a guest that is there reserves no number.
+		_, no := prepare(d, ctx, step, g)
+		o.Foresee(no)
+	}
 	return o, err
 }
 

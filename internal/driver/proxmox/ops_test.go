@@ -53,16 +53,18 @@ func TestDisksOfAProtectedGuest(t *testing.T) {
 	})
 }
 
-// Proxmox VE cannot shrink a disk, so such a step is refused before it does anything.
+// Proxmox VE cannot shrink a disk, so such a step is refused before anybody is asked.
 func TestResize(t *testing.T) {
 	w := newWorld(t, "qemu")
 	w.ours("web")
 	w.Done(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(2048)))
 	d, _ := w.Look("web").Disk("scsi0")
 	require.EqualValues(t, 2<<30, d.Size)
-	r := w.Approved(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(1024)))
 	w.ResetCounts()
-	require.ErrorIs(t, w.Execute(r.ID), refusal.BadParams)
+	_, err := w.Submit(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(1024)))
+	require.ErrorIs(t, err, refusal.Conflict)
+	require.ErrorContains(t, err, "makes no disk smaller")
+	require.NotEmpty(t, refusal.As(err).Hint)
 	require.Zero(t, w.Counts().Change)
 }
 
@@ -183,8 +185,7 @@ func TestABackupThatCannotBeDeleted(t *testing.T) {
 	w.Protect(w.Backups(vmid)[0].ID, "by hand")
 	s := w.Do(drivertest.Hub, guestAsk("backup", "web"))
 	require.Equal(t, op.StateSucceeded, s.State)
-	del := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
-	must.Fail(w.run(del.ID))(t, refusal.Conflict)
+	must.Fail(w.Submit(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name)))(t, refusal.Conflict)
 	require.Len(t, w.Backups(vmid), 2)
 }
 
@@ -220,5 +221,26 @@ func TestPower(t *testing.T) {
 		w.Done(drivertest.Hub, guestAsk("start", "web"))
 		w.signed(guestAsk("destroy", "web"))
 		require.False(t, w.Exists(vmid))
+	})
+}
+
+// TestARestoreOverARunningGuestAsksNobody: what the look tells is refused before a signature. A guest that is started while a
+// request waits is left alone by the step.
+func TestARestoreOverARunningGuestAsksNobody(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		w.ours("web")
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		restore := guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0])
+		w.Done(drivertest.Hub, guestAsk("start", "web"))
+		_, err := w.Submit(drivertest.Hub, restore)
+		require.ErrorIs(t, err, refusal.Conflict)
+		require.Equal(t, "stop it first", refusal.As(err).Hint)
+		w.Done(drivertest.Hub, guestAsk("stop", "web"))
+		r := w.Waiting(drivertest.Hub, restore)
+		w.Done(drivertest.Hub, guestAsk("start", "web"))
+		must.Get(w.Approve(r))(t)
+		w.ResetCounts()
+		require.ErrorIs(t, w.Execute(r.ID), refusal.Conflict)
+		require.Zero(t, w.Counts().Change)
 	})
 }
