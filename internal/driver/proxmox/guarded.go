@@ -283,12 +283,14 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
 	add("guest", fmt.Sprintf("%s, vmid %d on %s, %s", kind, g.vmid, g.node, g.status))
-	var disks, stays, remains []string
+	var disks, made, stays, remains []string
 	var total int64
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		switch {
-		case d.owned() && g.foreign(d.volume) && (verb == "guest.destroy" || verb == "guest.backup-restore"):
+		case (d.owned() || d.generated()) && g.foreign(d.volume) && (verb == "guest.destroy" || verb == "guest.backup-restore"):
 			remains = append(remains, d.key+" "+d.volume)
+		case d.generated():
+			made = append(made, d.key+" "+d.volume)
 		case d.owned():
 			total += d.size
 			disks = append(disks, fmt.Sprintf("%s %s (%s)", d.key, amount(d.size), d.volume))
@@ -297,6 +299,9 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 		}
 	}
 	add("disks", fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))
+	if len(made) > 0 {
+		add("cloud-init", strings.Join(made, ", ")+": Proxmox VE makes it from the settings; a destroy and a restored backup take it")
+	}
 	if len(remains) > 0 {
 		remains = []string{strings.Join(remains, ", ") + " of other guests, by the number in its name"}
 	}

@@ -1,6 +1,7 @@
 package proxmox_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -243,4 +244,24 @@ func TestARestoreOverARunningGuestAsksNobody(t *testing.T) {
 		require.ErrorIs(t, w.Execute(r.ID), refusal.Conflict)
 		require.Zero(t, w.Counts().Change)
 	})
+}
+
+// TestWhatGoesNamesTheVolumeOfCloudInit: Proxmox VE deletes it with the guest, unless another guest's number is in its name.
+func TestWhatGoesNamesTheVolumeOfCloudInit(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("web")
+	for number, fact := range map[int]string{vmid: "cloud-init", vmid + 1: "remains"} {
+		volume := "local-lvm:vm-" + num(number) + "-cloudinit"
+		w.Set(vmid, map[string]string{"ide2": volume + ",media=cdrom"})
+		r := w.Waiting(drivertest.Hub, guestAsk("destroy", "web"))
+		named := map[string]string{}
+		for _, f := range r.Facts {
+			if strings.Contains(f.Text, volume) {
+				named[f.Name] = f.Text
+			}
+		}
+		require.Len(t, named, 1)
+		require.Contains(t, named[fact], "ide2 "+volume)
+		must.Get(w.Cancel(t.Context(), drivertest.Hub, r.ID.Job))(t)
+	}
 }
