@@ -115,15 +115,27 @@ func (w *work) undefine(ctx context.Context) error {
 		return err
 	}
 	g := &guest{domain: now, used: used}
-	if now.snapshots {
-		if g.snapshots, err = snapshotsOf(ctx, w.session, now.Domain); err != nil {
-			return err
-		}
+	if !sameDisks(now.xml.Disks, w.guest.xml.Disks) || !slices.Equal(staying(now.held), staying(w.guest.held)) {
+		return errors.New("it has a disk, a directory or a file that was not seen before")
 	}
-	if !sameDisks(now.xml.Disks, w.guest.xml.Disks) || now.saved && !w.guest.saved || !slices.EqualFunc(g.snapshots, w.guest.snapshots, snapshotXML.is) {
-		return errors.New("it has a disk, a snapshot or a saved state that was not seen before")
+	if err := w.keptNothing(ctx, now); err != nil {
+		return err
 	}
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(now.Domain, g.undefine()) })
+}
+
+// keptNothing refuses a guest that has a snapshot or a saved state that the look did not see. Its disks hold the one, and the
+// other would write old data back.
+func (w *work) keptNothing(ctx context.Context, now *domain) error {
+	var all []snapshotXML
+	var err error
+	if now.snapshots {
+		all, err = snapshotsOf(ctx, w.session, now.Domain)
+	}
+	if err == nil && (now.saved && !w.guest.saved || !slices.EqualFunc(all, w.guest.snapshots, snapshotXML.is)) {
+		err = errors.New("it has a snapshot or a saved state that was not seen before")
+	}
+	return err
 }
 
 // same finds the guest again in a new inventory. It refuses a guest with another name, other
@@ -172,7 +184,11 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	if err != nil {
 		return err
 	}
-	if _, err := w.same(all); err != nil {
+	dom, err := w.same(all)
+	if err == nil {
+		err = w.keptNothing(ctx, dom)
+	}
+	if err != nil {
 		return err
 	}
 	used, err := usesOf(ctx, w.session, all)

@@ -119,7 +119,9 @@ func (g *guest) remainsText() string {
 	var stay []string
 	for _, k := range g.disks {
 		switch {
-		case k.medium, k.shared:
+		case k.medium:
+			stay = append(stay, k.target+" (the medium "+orElse(k.path, string(k.id))+")")
+		case k.shared:
 			stay = append(stay, k.target+" (read only, or shared)")
 		case k.volume == nil:
 			stay = append(stay, k.target+" (in no active pool of this libvirtd)")
@@ -132,10 +134,14 @@ func (g *guest) remainsText() string {
 			stay = append(stay, "the files from before the snapshot "+x.Name)
 		}
 	}
-	if len(stay) == 0 {
-		return "nothing after a destroy"
+	text := "nothing after a destroy"
+	if len(stay) > 0 {
+		text = "after a destroy: " + strings.Join(stay, ", ")
 	}
-	return "after a destroy: " + strings.Join(stay, ", ")
+	if all := g.staying(); len(all) > 0 {
+		text += "; after any step: " + strings.Join(all, ", ")
+	}
+	return text
 }
 
 // waitingText says which part of the running guest differs from its configuration.

@@ -24,7 +24,11 @@ func FuzzDomain(f *testing.F) {
 	f.Add("<domain><uuid>u</uuid><memory>1</memory><memory unit='MB'>7</memory><vcpu current='1' cpuset='0-1'>2</vcpu><metadata/></domain>")
 	f.Add("<domain><metadata><a><b/></a><x:guest xmlns:x='urn:gated:libvirt:guest:1'/><guest/></metadata></domain>")
 	f.Add("<?xml version='1.0' encoding='latin1'?><domain><!-- --><memory unit='TiB'>99999999999</memory></domain>")
+	f.Add(`<domain><q:commandline xmlns:q='urn:q'><q:arg value='-drive'/><q:arg value='file=/a,,b'/></q:commandline></domain>`)
 	f.Fuzz(func(t *testing.T, text string) {
+		for _, at := range pathsOf(text) {
+			require.True(t, filepath.IsAbs(at), at)
+		}
 		x, err := parseXML[domainXML](text)
 		same, err2 := edit(text, changes{})
 		if err2 == nil {

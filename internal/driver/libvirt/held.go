@@ -25,6 +25,7 @@ type held struct {
 	dir    string // a directory, without links; the guest holds everything in it
 	object string // the identity of dir
 	writes bool   // the running guest writes it, and should be the only one that does
+	stays  bool   // it is no disk and no device: every step leaves it
 }
 
 // same reports whether two are the same object, or may be. A name that only one of them has
@@ -75,6 +76,7 @@ type heldXML struct {
 	Disks       []layerXML      `xml:"devices>disk"`
 	Filesystems []filesystemXML `xml:"devices>filesystem"`
 	Hostdevs    []hostdevXML    `xml:"devices>hostdev"`
+	Args        []argXML        `xml:"commandline>arg"`
 }
 
 // layerXML is a disk, or a layer below one.
@@ -165,12 +167,26 @@ func heldIn(text string) ([]held, error) {
 		}
 	}
 	for _, f := range x.Filesystems {
-		add(f.held())
+		h, ok := f.held()
+		h.stays = true
+		add(h, ok)
 	}
 	for _, d := range x.Hostdevs {
 		add(d.held())
 	}
-	return out, nil
+	return append(out, heldBy(x.Args)...), nil
+}
+
+// staying names what a definition gives to its guest and every step leaves.
+func staying(all []held) []string {
+	var out []string
+	for _, h := range all {
+		if text := op.Shown(h.slot); h.stays && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // files are types of disks whose files are followed, and directories.

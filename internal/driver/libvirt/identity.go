@@ -67,7 +67,10 @@ func lingers(all []*domain, wanted, found op.Incarnation) string {
 }
 
 // named is a path in a domain's XML.
-type named struct{ slot, path string }
+type named struct {
+	slot, path string
+	follow     bool // QEMU reads it as qcow2, or may
+}
 
 // unnamed are the parts of a domain's XML that name no other files of the domain. Disks are
 // followed elsewhere, and metadata belongs to other programs.
@@ -81,9 +84,14 @@ func namesIn(text string) []named {
 	var within []string
 	dec := xml.NewDecoder(strings.NewReader(text))
 	take := func(text string) {
-		for _, part := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",= \n\t", r) }), strings.TrimSpace(text)) {
+		parts := append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",= \n\t", r) }), strings.TrimSpace(text))
+		ofLine := len(within) > 1 && within[1] == "commandline"
+		if ofLine {
+			parts = append(parts, pathsOf(text)...)
+		}
+		for _, part := range parts {
 			if strings.HasPrefix(part, "/") && len(within) > 0 {
-				out = append(out, named{within[min(2, len(within)-1)], part})
+				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine && !strings.Contains(text, formatRaw)})
 			}
 		}
 	}

@@ -358,9 +358,15 @@ func (g *guest) fingerprint() op.Fingerprint {
 	if len(g.shares) > 0 {
 		p["shares"] = list(g.shares)
 	}
+	if stay := g.staying(); len(stay) > 0 {
+		p["stays"] = list(stay)
+	}
 	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM.path(), g.keepsTPM()
 	return op.FingerprintOf(p.Canonical())
 }
+
+// staying names what the guest has, as configured or as it runs, that every step leaves.
+func (g *guest) staying() []string { return staying(slices.Concat(g.held, g.heldLive)) }
 
 // missing names the object of the step that does not exist.
 func (g *guest) missing(l op.Look) string {

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -124,6 +125,21 @@ func (w *work) rollsBack(x snapshotXML) error {
 	return w.defined()
 }
 
+// stillRollsBack is rollsBack for the guest as it is now, because other hands may have given it a disk, or its disk to another
+// guest.
+func (w *work) stillRollsBack(ctx context.Context, x snapshotXML) error {
+	now := *w
+	var seen op.Observed
+	var err error
+	if now.guest, seen, err = w.look(ctx, w.session, op.At(w.step.Target)); err != nil {
+		return err
+	}
+	if seen.Incarnation != w.guest.incarnation() {
+		return errors.New("it was changed meanwhile")
+	}
+	return now.rollsBack(x)
+}
+
 // restore puts disks and configuration back. Protection and labels stay as they are, because a
 // snapshot must not change them.
 func (w *work) restore(context.Context) (action, error) {
@@ -141,6 +157,9 @@ func (w *work) restore(context.Context) (action, error) {
 			}
 		}
 		if err := w.unchanged(ctx, x); err != nil {
+			return err
+		}
+		if err := w.stillRollsBack(ctx, x); err != nil {
 			return err
 		}
 		if err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainRevertToSnapshot(snap, 0) }); err != nil {

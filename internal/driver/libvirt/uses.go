@@ -62,6 +62,9 @@ func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
 		for _, n := range dom.names {
 			// This daemon may not have access to libvirtd's own directories.
 			_ = f.add(n.slot, n.path)
+			if n.follow {
+				f.below(ctx, n)
+			}
 		}
 		if s.broken {
 			return nil, errAway
@@ -179,6 +182,20 @@ func (f *follower) disk(ctx context.Context, x diskXML) {
 	f.layer(ctx, x.Target.Dev, storeXML{Source: x.Source, Format: x.Driver, Backing: x.Backing}, 0)
 	if x.Mirror != nil {
 		f.layer(ctx, x.Target.Dev, *x.Mirror, 0)
+	}
+}
+
+// below follows a file of QEMU's command line, which QEMU takes for a disk by the file's head.
+func (f *follower) below(ctx context.Context, n named) {
+	if st, err := statOf(n.path); err != nil || objectOf(st) == "" {
+		return
+	}
+	h, err := readHead(ctx, f.session, n.path)
+	if err == nil && h.data != "" {
+		f.follow(ctx, n.slot, h.data, formatRaw, 1)
+	}
+	if err == nil && h.backing != "" {
+		f.follow(ctx, n.slot, h.backing, orElse(h.format, formatQCOW2), 1)
 	}
 }
 
