@@ -112,12 +112,12 @@ func ExampleRefusal() {
 	}
 	var refused *client.Refusal
 	if errors.As(err, &refused) {
-		fmt.Printf("%s: %s\n", refused.Code, refused.Detail)
+		fmt.Println(refused.Code)
 		fmt.Println("exit code:", api.Exit(err))
 	}
 	// Output:
 	// there is no such job
-	// unknown_target: there is no job j99
+	// unknown_target
 	// exit code: 1
 }
 

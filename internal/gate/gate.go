@@ -86,6 +86,7 @@ type Gate struct {
 	rules     atomic.Pointer[rules]
 	changing  sync.Mutex // held while rules are replaced
 	refusals  refusals
+	turned    atomic.Pointer[turnedAway] // nil: none since the start
 	news      news
 	looks     *turns.Turns
 	claims    *claims

@@ -18,13 +18,13 @@ import (
 
 // Job returns one job; UnknownTarget if there is none.
 func (g *Gate) Job(ctx context.Context, id op.JobID) (j op.Job, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadJob(tx, id); return err })
+	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadJob(tx, id); return g.orTurnedAway(tx, id, err) })
 	return j, err
 }
 
 // ShownJob is Job with the output of the steps, at most MaxOutput bytes each.
 func (g *Gate) ShownJob(ctx context.Context, id op.JobID) (j op.Job, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadShownJob(tx, id); return err })
+	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadShownJob(tx, id); return g.orTurnedAway(tx, id, err) })
 	return j, err
 }
 
@@ -39,7 +39,7 @@ func (g *Gate) Jobs(ctx context.Context, f JobFilter) (js []op.Job, err error) {
 
 // Request returns one request; UnknownTarget if there is none.
 func (g *Gate) Request(ctx context.Context, id op.RequestID) (r op.Request, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error { r, err = journal.ReadRequest(tx, id); return err })
+	err = g.view(ctx, func(tx *store.Tx) error { r, err = journal.ReadRequest(tx, id); return g.orTurnedAway(tx, id.Job, err) })
 	if err == nil {
 		g.present(g.rules.Load(), &r, g.clock.Now().Now)
 	}

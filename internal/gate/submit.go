@@ -22,6 +22,14 @@ import (
 // already waits, the requester joins that job. Only callers on the socket can
 // submit, because the gate believes other sources more than a caller deserves.
 func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
+	job, err := g.submit(ctx, sub)
+	if err != nil {
+		g.turnAway(sub, err)
+	}
+	return job, err
+}
+
+func (g *Gate) submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	e := audit.Entry{}
 	if len(sub.Steps) > 0 {
 		e.Op, e.Target = clip(sub.Steps[0].Op), clip(sub.Steps[0].Target.String())

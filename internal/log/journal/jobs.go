@@ -85,6 +85,16 @@ func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 	return j, err
 }
 
+// NewestJob returns the id of the newest job and when it was made; zero if there is none.
+func NewestJob(tx *store.Tx) (id op.JobID, made time.Time, err error) {
+	var created int64
+	err = tx.QueryRow(`SELECT id, created_at FROM jobs ORDER BY id DESC LIMIT 1`).Scan(&id, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, time.Time{}, nil
+	}
+	return id, fromNano(created), err
+}
+
 // Filter chooses jobs.
 type Filter struct {
 	State   op.State // empty: any
