@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -227,6 +228,7 @@ const leastCols = 20
 type pager struct {
 	screen  *screen
 	heading string // which text this is, below it
+	said    string // a message that is too long to stand above the text: it is read as the beginning of it
 	text    string
 	colours bool
 	keys    [2]string // what is asked where the text ends, and before
@@ -258,7 +260,20 @@ func (p *pager) again(settling time.Duration) {
 
 // turn shows another text in the place of this one, from its line top on. The lines
 // before that are those of the text before.
-func (p *pager) turn(text string, top int) { p.text, p.top = text, top }
+func (p *pager) turn(text string, top int) {
+	if p.text = text; top > 0 {
+		top += len(p.above())
+	}
+	p.top = top
+}
+
+// above are the lines of the long message before the text.
+func (p *pager) above() []string {
+	if p.said == "" {
+		return nil
+	}
+	return cli.Wrapped(p.said, p.cols-1)
+}
 
 // key draws the text with the message above it and returns the next key that is
 // not for paging. The message is said once.
@@ -333,13 +348,22 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 		p.cols, p.top, p.read = cols, 0, 0
 	}
 	cols-- // a terminal may go to the next line by itself after its last column
-	body, keys := cli.Wrapped(p.text, cols), cli.Wrapped(p.keys[1], cols)
+	keys := cli.Wrapped(p.keys[1], cols)
 	var said []string
 	if message != "" {
 		said = cli.Wrapped(message, cols)
 	}
 	room := rows - 1 - keyRows(cols, p.keys)
-	said = said[:min(len(said), max(room-leastBody, 0))]
+	if above := max(room-leastBody, 0); len(said) > above {
+		if said = said[:above]; p.read == 0 {
+			p.said, said = message, nil
+		}
+	}
+	text := cli.Wrapped(p.text, cols)
+	if p.colours {
+		text = cli.Paint(text, cannotUndo)
+	}
+	body := slices.Concat(p.above(), text)
 	height = room - len(said)
 	p.top = min(p.top, len(body)-1)
 	bottom = min(p.top+height, len(body))
@@ -347,13 +371,9 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 		p.read = max(p.read, bottom)
 	}
 	p.seen = p.seen || p.read >= len(body)
-	shown := body
-	if p.colours {
-		shown = cli.Paint(body, cannotUndo)
-	}
 	p.screen.clear()
 	p.lines(said)
-	p.lines(shown[p.top:bottom])
+	p.lines(body[p.top:bottom])
 	p.lines(cli.Wrapped(p.heading+p.part(bottom, len(body)), cols)[:1])
 	if bottom == len(body) {
 		keys = cli.Wrapped(p.keys[0], cols)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -111,7 +112,7 @@ func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
 		}
 		require.Equal(t, rows >= 3, p.seen, "%d rows", rows)
 		if rows == 3 {
-			require.Contains(t, shownOn(t, person, "three"), "one\r\nhead, lines 1 to 1 of 3\r\n"+strings.TrimSpace(wordsReviewMore))
+			require.Contains(t, shownOn(t, person, "three"), "said\r\nhead, lines 1 to 1 of 4\r\n"+strings.TrimSpace(wordsReviewMore))
 		}
 		s.close()
 	}
@@ -193,6 +194,7 @@ func TestEverythingHasToBeShown(t *testing.T) {
 	require.True(t, p.seen)
 
 	p = reviewOn(s).pager("head", text, [2]string{"all", "more"})
+	p.draw("")
 	bottom, _, _ = p.draw(strings.Repeat("said\n", 30))
 	require.Equal(t, leastBody, bottom, "a long message leaves room")
 	p.top = bottom
@@ -200,4 +202,40 @@ func TestEverythingHasToBeShown(t *testing.T) {
 	p.draw("")
 	require.Zero(t, p.top, "another width, other lines")
 	require.True(t, p.seen)
+}
+
+// TestALongMessageIsReadWhole: what differs of a request is read page by page, as the request is, before that one counts as read.
+func TestALongMessageIsReadWhole(t *testing.T) {
+	for _, size := range [][2]uint16{{24, 80}, {10, 40}, {3, 80}} {
+		s, person := onScreen(t, size[0], size[1])
+		var message, text string
+		for i := range 60 {
+			message += fmt.Sprintf("was m%02d\n", i)
+			text += fmt.Sprintf("is t%02d\n", i)
+		}
+		r, shown := reviewOn(s), ""
+		r.message = message
+		p := r.pager("head", text, [2]string{"ALL", "MORE"})
+		for pages := 0; ; pages++ {
+			require.Less(t, pages, 121)
+			bottom, _, lines := p.draw(r.message)
+			r.message = ""
+			require.Equal(t, 120, lines)
+			require.Equal(t, bottom == lines, p.seen, "at %d", bottom)
+			if bottom == lines {
+				break
+			}
+			shown += shownOn(t, person, "MORE")
+			p.top = bottom
+		}
+		shown += shownOn(t, person, "ALL")
+		for i := range 60 {
+			require.Contains(t, shown, fmt.Sprintf("was m%02d\r\n", i))
+			require.Contains(t, shown, fmt.Sprintf("is t%02d\r\n", i))
+		}
+		p.turn(text+"details\n", 60)
+		p.draw("")
+		require.Contains(t, shownOn(t, person, "ALL"), "details", "they begin below the message")
+		s.close()
+	}
 }
