@@ -18,6 +18,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/people/shown"
 	"gated/internal/wire/cli"
 )
 
@@ -82,7 +83,7 @@ func (a *asker) showRequest(q question, v view) error {
 	}
 	err := a.write(q.text(v), a.painted)
 	if err == nil && a.tty != nil {
-		_ = a.keep(q, true) // a person decides now; a later run that asks nobody finds nothing, and refuses
+		_ = a.keep(q, shown.OnTerminal, true) // a person decides now; a later run that asks nobody finds nothing, and refuses
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/people/shown"
 	"gated/internal/wire/cli"
 )
 
@@ -183,7 +184,7 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		}
 		if pages.seen && !it.read {
 			it.read = true
-			_ = r.keep(it.shown, true) // as in showRequest
+			_ = r.keep(it.shown, shown.OnTerminal, true) // as in showRequest
 		}
 		switch key {
 		case 'd':

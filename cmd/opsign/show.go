@@ -11,6 +11,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/people/shown"
 	"gated/internal/wire/cli"
 )
 
@@ -34,6 +35,7 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 		}
 		defer cl.Close()
 		q, err := t.question(c.Context(), cl, args[0])
+		way := shown.ToProgram
 		switch {
 		case err != nil:
 			return err
@@ -42,10 +44,13 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 		case t.JSON:
 			err = t.Emit(q.request)
 		default:
+			if cli.IsTerminal(t.Stdout) {
+				way = shown.OnTerminal
+			}
 			_, err = io.WriteString(t.Stdout, t.painted(q.text(t.view(details))+q.digestText(), t.Stdout))
 		}
 		if err == nil {
-			t.keepOrSay(q, !raw)
+			t.keepOrSay(q, way, !raw)
 		}
 		return err
 	})

@@ -44,12 +44,12 @@ func (q question) digest() string { return "sha256:" + op.SHA256(q.bytes) }
 func (t *tool) shownDir() shown.Dir { return shown.DirOf(t.Getenv) }
 
 // keep remembers what was just shown of a request. Without beside that is its payload alone.
-func (t *tool) keep(q question, beside bool) error {
+func (t *tool) keep(q question, way shown.Way, beside bool) error {
 	var more *shown.Beside
 	if r := q.request; beside {
 		more = &shown.Beside{Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Rule: r.Rule, Why: r.Why}
 	}
-	r, err := shown.RecordOf(q.request.ID, q.bytes, more, t.now())
+	r, err := shown.RecordOf(q.request.ID, q.bytes, more, way, t.now())
 	if err == nil {
 		err = t.shownDir().Keep(r)
 	}
@@ -58,22 +58,18 @@ func (t *tool) keep(q question, beside bool) error {
 
 // keepOrSay is keep in a run that nobody's signature follows. A request that cannot be remembered
 // was shown all the same.
-func (t *tool) keepOrSay(q question, beside bool) {
+func (t *tool) keepOrSay(q question, way shown.Way, beside bool) {
 	if !q.request.State.Open() {
 		return // nothing of it can be signed any more
 	}
-	if err := t.keep(q, beside); err != nil {
-		t.Say("%s", cli.Told(fmt.Sprintf("warning: what was shown of %s is not remembered: %s\n  without it, --yes wants --payload\n",
-			cli.Inline(q.request.ID), cli.Inline(plainText(err))), t.Stderr))
+	err, then := t.keep(q, way, beside), "without it, --yes wants --payload"
+	if errors.Is(err, shown.ErrPersonSawOther) {
+		then = "--yes signs nothing of it until opsign show showed this on a terminal"
 	}
-}
-
-// plainText is an error's text without its code.
-func plainText(err error) string {
-	if r := (*refusal.Refusal)(nil); errors.As(err, &r) {
-		return r.Detail
+	if err != nil {
+		t.Say("%s", cli.Told(fmt.Sprintf("warning: what was shown of %s is not remembered: %s\n  %s\n",
+			cli.Inline(q.request.ID), cli.Inline(cli.ProblemOf(err).Detail), then), t.Stderr))
 	}
-	return err.Error()
 }
 
 // before returns what was shown of a request the last time, as a question, and when. It is nil if
@@ -158,6 +154,9 @@ func otherPayload(id string) error {
 // notAsShown refuses a request that differs from what was shown of it.
 func notAsShown(q, was question, r *shown.Record) error {
 	hint := "read it again: opsign show " + q.request.ID
+	if r.Way != shown.ToProgram {
+		hint = "read it again, on a terminal: opsign show " + q.request.ID
+	}
 	if moves(was, q) {
 		hint = fmt.Sprintf("only counts, sizes and times move: --yes --payload DIGEST lets them, with the digest that opsign show %s prints",
 			q.request.ID)

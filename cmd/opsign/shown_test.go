@@ -21,6 +21,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/people/shown"
 	"gated/internal/people/sign"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
@@ -132,22 +133,28 @@ func TestWhatIsSignedWasShown(t *testing.T) {
 		state := must.Get(os.MkdirTemp("/tmp", "gq"))(t)
 		defer os.RemoveAll(state)
 		tl := deskOf(t, g, state)
-		var last *question // what was shown last
-		bytesAlone := false
+		var last *question // what is remembered as shown
+		bytesAlone, person := false, false
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			q := all[rapid.IntRange(0, len(all)-1).Draw(rt, "other")]
 			before := len(g.taken())
-			switch what := rapid.SampledFrom([]string{"turn", "turn", "show", "show bytes", "list", "approve", "approve", "named", "batch"}).Draw(rt, "what"); what {
+			switch what := rapid.SampledFrom([]string{"turn", "turn", "show", "show bytes", "see", "list", "approve", "approve", "named", "batch"}).Draw(rt, "what"); what {
 			case "turn":
 				g.become(q)
 			case "show", "show bytes":
 				args := []string{"show", "j1.1"}
-				if bytesAlone = what == "show bytes"; bytesAlone {
+				if what == "show bytes" {
 					args = append(args, "--payload")
 				}
 				require.Zero(rt, tl.runWith(args...))
+				if same := last != nil && string(last.bytes) == string(g.now.bytes); same && what == "show" || !same && !person {
+					now := g.now
+					last, bytesAlone = &now, what == "show bytes"
+				}
+			case "see": // on a terminal
 				now := g.now
-				last = &now
+				require.NoError(rt, tl.keep(now, shown.OnTerminal, true))
+				last, bytesAlone, person = &now, false, true
 			case "list":
 				tl.runWith("list", "--json")
 			case "approve", "named", "batch":
@@ -155,16 +162,16 @@ func TestWhatIsSignedWasShown(t *testing.T) {
 				if what == "batch" {
 					args = []string{"batch", "approve", "j1.1", "--yes", "--key", key, "--role", "operational"}
 				}
-				shown := last != nil && string(last.bytes) == string(g.now.bytes) && (bytesAlone || fmt.Sprint(last.request.Facts) == fmt.Sprint(g.now.request.Facts))
+				ok := last != nil && string(last.bytes) == string(g.now.bytes) && (bytesAlone || fmt.Sprint(last.request.Facts) == fmt.Sprint(g.now.request.Facts))
 				if what == "named" {
 					args = append(args, "--payload", q.digest())
 					named := string(q.bytes) == string(g.now.bytes)
-					shown = named && (last == nil || string(last.bytes) == string(g.now.bytes) && (bytesAlone || !strings.Contains(
+					ok = named && (last == nil || string(last.bytes) == string(g.now.bytes) && (bytesAlone || !strings.Contains(
 						differs(question{request: last.request, bytes: last.bytes, payload: last.payload, moving: true}, g.now), "runs")))
 				}
 				code := tl.runWith(args...)
-				require.Equal(rt, shown, code == 0, "%v exited with %d", args, code)
-				if got := g.taken(); shown {
+				require.Equal(rt, ok, code == 0, "%v exited with %d", args, code)
+				if got := g.taken(); ok {
 					require.Len(rt, got, before+1)
 					require.Equal(rt, string(g.now.bytes), string(got[before]))
 				} else {
@@ -173,6 +180,65 @@ func TestWhatIsSignedWasShown(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhoSawARequest: a show counts as a person's look if its output is a terminal and for people. Any other one after it leaves that look
+// in its place, says so, and nothing else is signed.
+func TestWhoSawARequest(t *testing.T) {
+	as := func(path string) question {
+		return waiting(t, func(p *op.Payload, _ *api.Request) { p.Params = op.Params{"snapshot": path} })
+	}
+	key := keyIn(t)
+	for name, c := range map[string]struct {
+		args     []string
+		terminal bool
+	}{
+		"a file":                {[]string{"show", "j1.1"}, false},
+		"a file with details":   {[]string{"show", "j1.1", "--details"}, false},
+		"JSON":                  {[]string{"show", "j1.1", "--json"}, false},
+		"JSON on a terminal":    {[]string{"show", "j1.1", "--json"}, true},
+		"bytes":                 {[]string{"show", "j1.1", "--payload"}, false},
+		"bytes on a terminal":   {[]string{"show", "j1.1", "--payload"}, true},
+		"a person":              {[]string{"show", "j1.1"}, true},
+		"a person with details": {[]string{"show", "j1.1", "--details"}, true},
+	} {
+		g := &turning{now: as("a")}
+		tl := deskOf(t, g, t.TempDir())
+		onTerminal := func(args ...string) {
+			person, program := pty(t)
+			tl.Stdout = program
+			done := make(chan int, 1)
+			go func() {
+				code := tl.runWith(args...)
+				_, _ = program.WriteString("END")
+				done <- code
+			}()
+			shownOn(t, person, "END")
+			require.Zero(t, <-done, name)
+			tl.Stdout = io.Discard
+		}
+		onTerminal("show", "j1.1")
+		require.Equal(t, shown.OnTerminal, must.Get(tl.shownDir().Last(g.now.payload.Gate, op.RequestID{Job: 1, Index: 1}))(t).Way)
+		g.become(as("b"))
+		said := &strings.Builder{}
+		tl.Stderr = said
+		if c.terminal {
+			onTerminal(c.args...)
+		} else {
+			require.Zero(t, tl.runWith(c.args...), name)
+		}
+		person := strings.HasPrefix(name, "a person")
+		require.Equal(t, !person, strings.Contains(said.String(), "warning: what was shown of j1.1 is not remembered: a terminal showed something else of it\n"+
+			"  --yes signs nothing of it until opsign show showed this on a terminal\n"), "%s: %s", name, said)
+		code := tl.runWith("approve", "j1.1", "--yes", "--key", key, "--role", "operational", "--no-wait")
+		if person {
+			require.Zero(t, code, name)
+			continue
+		}
+		require.Equal(t, api.ExitRefused, code, name)
+		require.Contains(t, said.String(), "read it again, on a terminal: opsign show j1.1", name)
+		require.Empty(t, g.taken(), name)
+	}
 }
 
 // TestEveryPartThatWasShownCounts takes what was shown and changes one thing of it.

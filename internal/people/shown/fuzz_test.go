@@ -18,11 +18,13 @@ func FuzzParseRecord(f *testing.F) {
 	payload, err := p.Encode()
 	require.NoError(f, err)
 	for _, more := range []*Beside{nil, {}, {Facts: []op.Fact{{Name: "files", Text: "3"}}, FactsAt: at, Labels: map[string]string{"a": "b"}, Why: "x"}} {
-		r, err := RecordOf("j1.1", payload, more, at)
-		require.NoError(f, err)
-		text, err := r.line()
-		require.NoError(f, err)
-		f.Add(text)
+		for _, way := range []Way{"", OnTerminal, ToProgram} {
+			r, err := RecordOf("j1.1", payload, more, way, at)
+			require.NoError(f, err)
+			text, err := r.line()
+			require.NoError(f, err)
+			f.Add(text)
+		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := parseRecord(text)

@@ -12,12 +12,22 @@ import (
 // recordType begins every file, so that its form can be told.
 const recordType = "gated/shown/v1"
 
+// Way is how a request was shown. An older opsign did not say.
+type Way string
+
+// The ways. A program reads a file, a pipe, JSON and the bytes alone; nobody has to look at them.
+const (
+	OnTerminal Way = "terminal"
+	ToProgram  Way = "program"
+)
+
 // Record is what opsign showed of one request, at one time.
 type Record struct {
 	Type    string    `json:"type"`
 	Gate    op.GateID `json:"gate"`
 	Request string    `json:"request"` // j12.1
 	Shown   time.Time `json:"shown"`   // when, UTC, whole seconds, by this machine's clock
+	Way     Way       `json:"way,omitempty"`
 	SHA256  string    `json:"sha256"`  // of the payload, in hex
 	Payload string    `json:"payload"` // the exact bytes that a signature would be over
 	// Beside is what was shown beside the payload. It is nil if the payload alone was shown.
@@ -35,12 +45,12 @@ type Beside struct {
 }
 
 // RecordOf makes a record of payload bytes that were shown. beside may be nil.
-func RecordOf(id string, payload []byte, beside *Beside, now time.Time) (Record, error) {
+func RecordOf(id string, payload []byte, beside *Beside, way Way, now time.Time) (Record, error) {
 	p, err := op.DecodePayload(payload)
 	if err != nil {
 		return Record{}, err
 	}
-	return Record{Type: recordType, Gate: p.Gate, Request: id, Shown: now.UTC().Truncate(time.Second),
+	return Record{Type: recordType, Gate: p.Gate, Request: id, Shown: now.UTC().Truncate(time.Second), Way: way,
 		SHA256: op.SHA256(payload), Payload: string(payload), Beside: beside}, nil
 }
 
@@ -75,6 +85,8 @@ func (r Record) wrong() string {
 	switch {
 	case r.Type != recordType:
 		return "its type is not " + recordType
+	case r.Way != "" && r.Way != OnTerminal && r.Way != ToProgram:
+		return "it was shown in a way that this opsign does not know"
 	case err != nil:
 		return "it has no payload: " + refusal.As(err).Detail
 	case r.SHA256 != op.SHA256([]byte(r.Payload)):

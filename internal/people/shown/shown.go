@@ -7,11 +7,14 @@ package shown
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
@@ -46,7 +49,11 @@ func (d Dir) file(gate op.GateID, id op.RequestID) ownfile.File {
 		What: "the requests that were shown", Moved: "XDG_STATE_HOME"}
 }
 
-// Keep replaces what is kept of a request. A record that Last would not read is Malformed, and one
+// ErrPersonSawOther is the error for a record of what a program was shown, if a terminal showed other bytes.
+var ErrPersonSawOther = errors.New("a terminal showed something else of it")
+
+// Keep replaces what is kept of a request. What a program was shown replaces no other bytes that a terminal showed, and bytes
+// alone replace nothing that says more of the same bytes. A record that Last would not read is Malformed, and one
 // that is too long Oversized. Nothing is kept then, also nothing older: the older record is not what
 // was shown last.
 func (d Dir) Keep(r Record) error {
@@ -61,6 +68,20 @@ func (d Dir) Keep(r Record) error {
 	if err := file.MakeDir(); err != nil {
 		return err
 	}
+	if r.Way == ToProgram {
+		was, err := d.Last(r.Gate, id)
+		switch {
+		case err != nil:
+			return err
+		case was == nil:
+		case was.SHA256 == r.SHA256 && r.Beside == nil:
+			return nil
+		case was.SHA256 == r.SHA256:
+			r.Way = was.Way // a person may have seen these bytes
+		case was.Way != ToProgram: // also if an older opsign did not say
+			return ErrPersonSawOther
+		}
+	}
 	text, err := r.line()
 	if err == nil {
 		_, err = parseRecord(text)
@@ -69,14 +90,17 @@ func (d Dir) Keep(r Record) error {
 		err = file.Replace(text)
 	}
 	if err != nil {
-		return errors.Join(err, remove(file.Path))
+		if stays := remove(file.Path); stays != nil {
+			err = fmt.Errorf("%w, and what was shown before stays: %w", err, stays)
+		}
+		return err
 	}
 	return prune(file.Path)
 }
 
 // Last returns what was shown last of a request, or nil if nothing is kept. A file that another
-// user could have written is NotAllowed. A file in another form, or of another request, is
-// Malformed.
+// user could have written is NotAllowed, and so is one that opsign could not replace: it may be older than what was shown
+// last. A file in another form, or of another request, is Malformed.
 func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
 	if d.Path == "" {
 		return nil, nil
@@ -85,6 +109,10 @@ func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
 	text, err := file.Read()
 	if err != nil || text == nil {
 		return nil, err
+	}
+	if err := unix.Access(filepath.Dir(file.Path), unix.W_OK); err != nil {
+		return nil, refusal.New(refusal.NotAllowed, "%s may be older than what was shown last, because it cannot be replaced: %v", file.Path, err).
+			WithHint("make its directory writable, or set XDG_STATE_HOME to another one, and show the request again")
 	}
 	r, err := parseRecord(text)
 	if err == nil && (r.Gate != gate || r.Request != id.String()) {

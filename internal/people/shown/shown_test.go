@@ -37,7 +37,7 @@ func beside() *shown.Beside {
 }
 
 func record(t testing.TB, id string, more *shown.Beside) shown.Record {
-	return must.Get(shown.RecordOf(id, payload(t, func(*op.Payload) {}), more, noon))(t)
+	return must.Get(shown.RecordOf(id, payload(t, func(*op.Payload) {}), more, shown.OnTerminal, noon))(t)
 }
 
 func id(t testing.TB, text string) op.RequestID { return must.Get(op.ParseStepID(text))(t) }
@@ -83,6 +83,8 @@ func TestOneFieldWrong(t *testing.T) {
 		"another request":        swap(`"request":"j1.1"`, `"request":"j1.2"`),
 		"no request":             swap(`"request":"j1.1"`, `"request":"j1"`),
 		"another way to name it": swap(`"request":"j1.1"`, `"request":"j01.1"`),
+		"another way":            swap(`"way":"terminal"`, `"way":"mirror"`),
+		"no way":                 swap(`"way":"terminal"`, `"way":""`),
 		"no time":                swap("2026-03-01T12:00:00Z", "0001-01-01T00:00:00Z"),
 		"another zone":           swap("2026-03-01T12:00:00Z", "2026-03-01T13:00:00+01:00"),
 		"another digest":         swap(was.SHA256, op.SHA256(nil)),
@@ -103,6 +105,52 @@ func TestOneFieldWrong(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file, []byte(good), 0o600))
 	must.Get(d.Last(gate, id(t, "j1.1")))(t)
+}
+
+// TestAnOlderRecordIsRead: an opsign that did not say how it showed a request wrote the same form without that.
+func TestAnOlderRecordIsRead(t *testing.T) {
+	d, file := dir(t)
+	require.NoError(t, d.Keep(record(t, "j1.1", beside())))
+	text := strings.Replace(string(must.Get(os.ReadFile(file))(t)), `"way":"terminal",`, "", 1)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	require.Empty(t, must.Get(d.Last(gate, id(t, "j1.1")))(t).Way)
+}
+
+// TestWhatAPersonSawStays: whoever shows a request to programs, and in which order, bytes of a terminal are replaced by a
+// terminal alone, and what was said beside bytes is not forgotten for the bytes.
+func TestWhatAPersonSawStays(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := shown.Dir{Path: filepath.Join(must.Get(os.MkdirTemp(t.TempDir(), ""))(rt), "shown")}
+		var want *shown.Record
+		for range rapid.IntRange(1, 8).Draw(rt, "times") {
+			way := rapid.SampledFrom([]shown.Way{"", shown.OnTerminal, shown.ToProgram}).Draw(rt, "way")
+			bytes := payload(t, func(p *op.Payload) {
+				p.Nonce = strings.Repeat("0", len(p.Nonce))
+				p.Target.Name = rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "target")
+			})
+			more := rapid.SampledFrom([]*shown.Beside{nil, beside(), {Why: "w"}}).Draw(rt, "beside")
+			r := must.Get(shown.RecordOf("j1.1", bytes, more, way, noon))(rt)
+			err := d.Keep(r)
+			same := want != nil && want.SHA256 == r.SHA256
+			switch {
+			case way == shown.ToProgram && want != nil && want.Way != shown.ToProgram && !same:
+				require.ErrorIs(rt, err, shown.ErrPersonSawOther)
+			case way == shown.ToProgram && same:
+				require.NoError(rt, err)
+				if more != nil {
+					r.Way = want.Way
+					want = &r
+				}
+			default:
+				require.NoError(rt, err)
+				want = &r
+			}
+			got := must.Get(d.Last(gate, id(t, "j1.1")))(rt)
+			require.Equal(rt, want.SHA256, got.SHA256)
+			require.Equal(rt, want.Way, got.Way)
+			require.Equal(rt, want.Beside == nil, got.Beside == nil)
+		}
+	})
 }
 
 // TestAFileThatProvesNothing: what another user could have written is refused, and so is what is no file.

@@ -61,6 +61,9 @@ func failureOf(err error) failure {
 		return failure{Problem{Code: refusal.Unavailable, Detail: gone.Error(), Hint: asked.known}}
 	}
 	p := api.ProblemOf(err)
+	if p.Code == refusal.Internal && !errors.As(err, new(*refusal.Refusal)) {
+		p.Detail = err.Error() // it came about here, and no daemon has it in its log
+	}
 	return failure{Problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
 		Request: p.Request, State: p.State}}
 }
