@@ -134,14 +134,15 @@ func (t *tool) forgetCommand() *cobra.Command {
 		Use:   "forget ADDRESS",
 		Short: "Forget the gate of an address, so that the one that answers next is pinned",
 		Long: `Ask the gate's administrator first, and compare the new id with what gated status prints on its host. What
-opsign remembers of the gate's audit log stays, as evidence (opsign witness).`,
+opsign showed of the gate's requests goes, too, unless the gate is known at another address. What it remembers of the
+gate's audit log stays, as evidence (opsign witness).`,
 		Example: "  opsign forget ssh://alice@pve1",
 	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		at, err := client.ParseAddress(args[0])
 		if err != nil {
 			return err
 		}
-		gone, err := client.KnownGatesOf(t.Getenv).Forget(at)
+		gone, err := t.forget(client.KnownGatesOf(t.Getenv), at)
 		if err != nil {
 			return err
 		}
@@ -167,6 +168,23 @@ opsign remembers of the gate's audit log stays, as evidence (opsign witness).`,
 		})
 	}
 	return c
+}
+
+// forget takes a gate off an address and, if it is known at no other, removes what was shown of its requests. A failure to remove is no
+// reason to keep the gate.
+func (t *tool) forget(file client.KnownGates, at client.Address) (client.KnownGate, error) {
+	gone, err := file.Forget(at)
+	if err != nil {
+		return gone, err
+	}
+	elsewhere, err := file.Elsewhere(at, gone.Gate)
+	if err == nil && len(elsewhere) == 0 {
+		err = t.shownDir().Forget(gone.Gate)
+	}
+	if err != nil {
+		t.Say("warning: what was shown of its requests stays: %s\n", cli.Inline(cli.ProblemOf(err).Detail))
+	}
+	return gone, nil
 }
 
 func cannotPin(at client.Address, not *client.NotPinned) error {

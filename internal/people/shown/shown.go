@@ -125,6 +125,27 @@ func (d Dir) Last(gate op.GateID, id op.RequestID) (*Record, error) {
 	return &r, nil
 }
 
+// Forget removes all that is kept of a gate's requests. Files of other names stay.
+func (d Dir) Forget(gate op.GateID) error {
+	if d.Path == "" || !gate.Valid() {
+		return nil
+	}
+	dir := filepath.Join(d.Path, string(gate))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if isRecord(e.Name()) {
+			err = errors.Join(err, remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if gone := os.Remove(dir); !errors.Is(gone, fs.ErrExist) && !errors.Is(gone, fs.ErrNotExist) { // else another file is in it
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
 // prune removes the records beside the one at path that were written first, until maxFiles are left.
 // What a crash left half-written counts as one. Files of other names stay. So does the one at path,
 // whatever the times of the others are: a clock may have been set back.

@@ -153,6 +153,30 @@ func TestWhatAPersonSawStays(t *testing.T) {
 	})
 }
 
+// TestForget: nothing of a gate's requests stays, and all of another's.
+func TestForget(t *testing.T) {
+	d, file := dir(t)
+	require.NoError(t, d.Forget(gate), "nothing is kept yet")
+	require.NoError(t, d.Keep(record(t, "j1.1", nil)))
+	require.NoError(t, d.Keep(record(t, "j1.2", nil)))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), ".j7.1.json-12"), []byte("{"), 0o600))
+	other := filepath.Join(d.Path, strings.Repeat("f", 32), "j1.1.json")
+	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.NoError(t, d.Forget("../"+gate))
+	require.FileExists(t, file)
+	require.NoError(t, d.Forget(gate))
+	require.NoDirExists(t, filepath.Dir(file))
+	require.FileExists(t, other)
+
+	require.NoError(t, d.Keep(record(t, "j1.1", nil)))
+	photo := filepath.Join(filepath.Dir(file), "photo.json")
+	require.NoError(t, os.WriteFile(photo, nil, 0o600))
+	require.NoError(t, d.Forget(gate))
+	require.NoFileExists(t, file)
+	require.FileExists(t, photo)
+}
+
 // TestAFileThatProvesNothing: what another user could have written is refused, and so is what is no file.
 func TestAFileThatProvesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(file string) error{
