@@ -173,7 +173,7 @@ func CheckRow(row api.FleetRow) error {
 	switch {
 	case err != nil || id.String() != row.Request:
 		what, text = "the id of a request", row.Request
-	case !isHostText(row.Host):
+	case !isHostName(row.Host):
 		what, text = "the name of a host", row.Host
 	case !row.Gate.Valid():
 		what, text = "the id of a gate", string(row.Gate)
@@ -181,6 +181,13 @@ func CheckRow(row api.FleetRow) error {
 		return nil
 	}
 	return refusal.New(refusal.Malformed, "the hub lists %s, which is not %s", op.ShownQuoted(text[:min(len(text), 80)]), what)
+}
+
+// isHostName reports whether a text is a host's name and no more: people type it before the id of a request, and a shell
+// gives other characters a meaning.
+func isHostName(s string) bool {
+	const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	return s != "" && len(s) <= maxHostText && strings.Trim(s[:1], alnum) == "" && strings.Trim(s, alnum+"._-") == ""
 }
 
 // Compare refuses, as BindingMismatch, a hub's word about a request that differs from that of the gate which answered. The

@@ -146,7 +146,7 @@ func outcomeWords(r api.Request, undo string, now time.Time) string {
 	default:
 		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", cli.Inline(r.Op),
 			cli.Inline(r.Target),
-			cli.Inline(string(r.State)), cli.Inline(r.Job))
+			cli.Inline(string(r.State)), cli.Typed(r.Job, "JOB"))
 	}
 }
 

@@ -118,6 +118,15 @@ func Inline(s string) string {
 	return b.String()
 }
 
+// Typed returns text from elsewhere as a word of a command that people copy. If it has not the form of a name or an id, a
+// shell could read more than a word, and the placeholder stands there.
+func Typed(text, placeholder string) string {
+	if op.CheckName(text) != nil {
+		return placeholder
+	}
+	return text
+}
+
 // Quoted shows others' words as data: always between quotes, in one line. "" stays
 // empty.
 func Quoted(s string) string {

@@ -80,7 +80,7 @@ func Needed(r api.Request) string {
 	for _, owed := range r.Owed {
 		if key, role, ok := strings.Cut(owed, " "); ok {
 			text += fmt.Sprintf("the new key %s still has to sign as %s (its holder: opsign approve %s --role %s --key FILE)\n",
-				Inline(key), Inline(role), Inline(r.ID), Inline(role))
+				Inline(key), Inline(role), Typed(r.ID, "ID"), Typed(role, "ROLE"))
 		} else {
 			text += fmt.Sprintf("a new key still has to sign: %s\n", Inline(owed))
 		}
@@ -100,7 +100,7 @@ func Delays(r api.Request, now time.Time) string {
 	case r.State == op.StatePending && r.CoolOff > 0:
 		cool := time.Duration(r.CoolOff) * time.Second
 		return fmt.Sprintf("after the last signature it cools off for %s; any operator can stop it by: opsign reject %s "+
-			"--reason TEXT\n", Span(cool), Inline(r.ID)) + text
+			"--reason TEXT\n", Span(cool), Typed(r.ID, "ID")) + text
 	case r.State == op.StatePending:
 		return text
 	case !Delayed(r, now):
@@ -110,14 +110,14 @@ func Delays(r api.Request, now time.Time) string {
 	switch {
 	case at.IsZero():
 		return text + fmt.Sprintf("authorized, and its windows have no time in common: it will not run; stop it by: "+
-			"opsign reject %s --reason TEXT\n", Inline(r.ID))
+			"opsign reject %s --reason TEXT\n", Typed(r.ID, "ID"))
 	case at.After(r.ExpiresAt):
 		return text + fmt.Sprintf(
 			"what was signed expires at %s, before it could run at %s: reject it, and ask again later\n",
 			Moment(r.ExpiresAt), Moment(at))
 	}
 	return fmt.Sprintf("authorized; runs at %s\n", stamp(at)) + text + fmt.Sprintf(
-		"any operator can stop it until then by: opsign reject %s --reason TEXT\n", Inline(r.ID))
+		"any operator can stop it until then by: opsign reject %s --reason TEXT\n", Typed(r.ID, "ID"))
 }
 
 // Delayed reports whether a request is authorized and held back: it cools off,

@@ -133,3 +133,18 @@ func TestNeededByARuleAlone(t *testing.T) {
 	require.Equal(t, "needs 1 more as operational: alice (built-in rule)\n", Needed(r))
 	require.Equal(t, "1 operational (alice)", Waiting(r, time.Time{}))
 }
+
+// TestALineToTypeIsOneCommand: whatever a gate or a hub says, a shell reads no other command in a line that people copy.
+func TestALineToTypeIsOneCommand(t *testing.T) {
+	for _, odd := range []string{"j1.1;reboot", "$(reboot)", "`reboot`", "j1.1 -y", "--yes", "a>b", "a&b", "a|b", "a'b", `a"b`, "a\\b", "a\nb", "~", "*", "#", "!x", ""} {
+		r := two()
+		r.ID, r.Owed, r.CoolOff = odd, []string{"SHA256:new " + odd}, 60
+		require.Contains(t, Needed(r), "(its holder: opsign approve ID --role ROLE --key FILE)\n", odd)
+		require.Contains(t, Delays(r, tuesday), "opsign reject ID --reason TEXT\n", odd)
+		later := tuesday.Add(time.Minute)
+		r.State, r.RunsAt, r.ExpiresAt = op.StateAuthorized, &later, later.Add(time.Hour)
+		require.Contains(t, Delays(r, tuesday), "opsign reject ID --reason TEXT\n", odd)
+		require.Equal(t, "JOB", Typed(odd, "JOB"), odd)
+	}
+	require.Equal(t, "j12.1", Typed("j12.1", "ID"))
+}
