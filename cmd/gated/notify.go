@@ -49,6 +49,10 @@ func (f *notifyFile) load(t *tool) (settings.Settings, error) {
 	if s.State == "" {
 		s.State = settings.DefaultState(t.Getenv)
 	}
+	if err == nil && s.State == "" {
+		err = refusal.New(refusal.BadParams, "there is no directory for what is not sent yet: neither XDG_STATE_HOME nor HOME is an absolute path").
+			WithHint("say state in %s", path)
+	}
 	return s, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"gated/client"
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
@@ -141,15 +142,8 @@ func (t *tool) trust(path string) (string, *authz.Trust, error) {
 
 // stateDirs are the default state directories, a person's own first.
 func (t *tool) stateDirs() []string {
-	own := filepath.Join(t.Getenv("HOME"), ".local", "state")
-	if dir := t.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		own = dir
-	}
-	dirs := []string{filepath.Join(own, "gated")}
-	if t.hostState != "" {
-		dirs = append(dirs, t.hostState)
-	}
-	return dirs
+	dirs := []string{ownfile.StateDir(t.Getenv, "gated"), t.hostState}
+	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
 }
 
 // findKeys lists what the agent holds, then the public keys and certificates in

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gated/client/api"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
 
@@ -214,14 +215,9 @@ type Home struct {
 // differs between gates, such as the paths of the socket.
 func HomeOf(getenv func(string) string, gate string) Home {
 	sum := sha256.Sum256([]byte(gate))
-	h := Home{gate: hex.EncodeToString(sum[:8]), patience: lockPatience}
-	switch {
-	case filepath.IsAbs(getenv("XDG_RUNTIME_DIR")):
-		h.dir = filepath.Join(getenv("XDG_RUNTIME_DIR"), "gated", "hooks")
-	case filepath.IsAbs(getenv("XDG_STATE_HOME")):
-		h.dir = filepath.Join(getenv("XDG_STATE_HOME"), "gated-hooks")
-	case filepath.IsAbs(getenv("HOME")):
-		h.dir = filepath.Join(getenv("HOME"), ".local", "state", "gated-hooks")
+	h := Home{gate: hex.EncodeToString(sum[:8]), patience: lockPatience, dir: ownfile.StateDir(getenv, "gated-hooks")}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		h.dir = filepath.Join(dir, "gated", "hooks")
 	}
 	return h
 }

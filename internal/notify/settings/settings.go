@@ -203,16 +203,12 @@ func DefaultPath(getenv func(string) string) string {
 }
 
 // DefaultState returns where the outbox is unless the settings say so: $STATE_DIRECTORY of a unit, else below the user's
-// state.
+// state. It is "" if nothing names one.
 func DefaultState(getenv func(string) string) string {
 	if dir := getenv("STATE_DIRECTORY"); filepath.IsAbs(dir) {
 		return dir
 	}
-	dir := getenv("XDG_STATE_HOME")
-	if dir == "" {
-		dir = filepath.Join(getenv("HOME"), ".local", "state")
-	}
-	return filepath.Join(dir, "gated-notify")
+	return ownfile.StateDir(getenv, "gated-notify")
 }
 
 // Find returns a sink by its name, or nil.

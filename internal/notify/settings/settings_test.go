@@ -168,6 +168,7 @@ func TestDefaultPath(t *testing.T) {
 		return map[string]string{"STATE_DIRECTORY": "/var/lib/gated-notify", "HOME": home}[name]
 	}))
 	require.Equal(t, filepath.Join(home, ".local/state/gated-notify"), settings.DefaultState(env))
+	require.Empty(t, settings.DefaultState(func(string) string { return "relative" }))
 }
 
 func FuzzSettings(f *testing.F) {
