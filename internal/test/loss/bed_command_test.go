@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 
 // commandBed is an operator's catalogue of commands, which real processes run: for
 // each directory one that empties it, one that adds to it, which the policy calls
-// benign, and one that looks.
+// benign, one that looks, and one that leaves a process.
 type commandBed struct {
 	t       testing.TB
 	dir     string
@@ -50,12 +51,13 @@ func newCommandBed(t testing.TB) bed {
 		b.entry("empty-"+name, "rm -f "+b.store(name)+"/*", "ls "+b.store(name)+" | wc -l")
 		b.entry("add-"+name, `f=$(mktemp `+b.store(name)+`/program-XXXXXXXX); basename "$f" > "$f"`, "")
 		b.entry("look-"+name, "ls "+b.store(name), "")
+		b.entry("leave-"+name, "cd "+b.store(name)+"; "+hiding, "")
 	}
 	return b
 }
 
 // harmless are the commands that the policy calls benign.
-var harmless = []string{"add-web", "add-db", "look-web", "look-db"}
+var harmless = []string{"add-web", "add-db", "look-web", "look-db", "leave-web", "leave-db"}
 
 func (b *commandBed) store(name string) string { return filepath.Join(b.dir, name) }
 
@@ -130,7 +132,9 @@ func (b *commandBed) holdings() (map[item]where, error) {
 			if err != nil {
 				return nil, err
 			}
-			out[item{name, "data", mark(strings.TrimSpace(string(text)))}] = where{name: "empty-" + name}
+			if m := mark(strings.TrimSpace(string(text))); m != "" && f.Name() != ".hides" {
+				out[item{name, "data", m}] = where{name: "empty-" + name}
+			}
 		}
 	}
 	return out, nil
@@ -145,9 +149,22 @@ func (*commandBed) making() op.Params   { return op.Params{} }
 func (b *commandBed) targets() []string {
 	var out []string
 	for _, name := range stores {
-		out = append(out, "empty-"+name, "add-"+name, "look-"+name)
+		out = append(out, "empty-"+name, "add-"+name, "look-"+name, "leave-"+name)
 	}
 	return out
+}
+
+// processes is 1 if something that a command left lives: the kernel takes its lock back when it ends.
+func (b *commandBed) processes(target string) int {
+	held, err := os.Open(filepath.Join(b.of(target), ".held"))
+	if err != nil {
+		return 0 // no command left anything yet
+	}
+	defer held.Close()
+	if syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
+		return 1
+	}
+	return 0
 }
 
 // free has a note that is one word, is none, or is refused.

@@ -20,8 +20,17 @@ import (
 	"gated/internal/test/spareuids"
 )
 
-// probes is a program that tries to reach the gate's own files.
-const probes = "probe"
+// What a program does where guests have uids of their own, or files of the gate are in reach.
+const (
+	probes = "probe" // tries to reach the gate's own files
+	hides  = "hide"  // leaves a process that only its uid gives away
+)
+
+// hiding is a shell script that leaves one process. The process left its session, its process group and its environment, ignores
+// SIGTERM, has deleted its own program file, and holds .held open and locked.
+const hiding = `echo 'rm .hides; exec sleep 1000' > .hides; exec 9>> .held; flock -n 9; ` +
+	`(trap "" TERM HUP; exec env -i PATH="$PATH" setsid /bin/sh ./.hides) > /dev/null 2>&1 & ` +
+	`exec 9>&-; while [ -e .hides ]; do sleep 0.01; done; `
 
 // localBed is guests that are directories, with real processes in them: a shell
 // that does what its command says, and then waits.
@@ -56,6 +65,7 @@ func (b *localBed) scripts() map[string]local.Command {
 		fills:  `f=$(mktemp ./program-XXXXXXXX); echo "${f#./}" > "$f"; ` + wait,
 		probes: `exec 2>/dev/null; cat ` + db + ` > .stolen; (echo x >> ` + db + `) && echo wrote >> .stolen; ` +
 			`chmod 777 ` + b.dir + ` && echo chmod >> .stolen; rm -rf ` + b.root + `/* && echo rm >> .stolen; ` + wait,
+		hides: hiding + wait,
 	} {
 		out[name] = local.Command{Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
 	}
@@ -173,7 +183,7 @@ func (b *localBed) collect(out map[item]where, dir string, w where) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, path)
 		part, rest, inside := strings.Cut(rel, "/")
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (!e.Type().IsRegular() || !inside) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!e.Type().IsRegular() || !inside || e.Name() == ".hides") {
 			return nil
 		}
 		if err != nil {
@@ -235,7 +245,7 @@ func (b *localBed) process(file string) int {
 	return pid
 }
 
-// close ends every process that the guests still have.
+// close ends every process that the guests still have. A guest whose stop went wrong may have no run file any more.
 func (b *localBed) close() {
 	for _, pattern := range []string{"*", ".trash/*"} {
 		files, _ := filepath.Glob(filepath.Join(b.root, pattern, "run.json"))
@@ -245,6 +255,9 @@ func (b *localBed) close() {
 			}
 		}
 	}
+	for _, pid := range processesOf(func(uid uint32) bool { return uid != 0 && b.uids.First <= uid && uid <= b.uids.Last }) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 	b.giveBack()
 }
 
@@ -253,6 +266,14 @@ func (*localBed) targets() []string   { return nil }
 func (*localBed) templates() []string { return nil }
 func (*localBed) newDisk() string     { return "d0" }
 func (*localBed) making() op.Params   { return op.Params{} }
-func (*localBed) commands() []string  { return []string{"", keeps, purges, fills, probes} }
+
+// commands has hides where a stop can prove that it left no process. As the daemon's own user it cannot.
+func (b *localBed) commands() []string {
+	all := []string{"", keeps, purges, fills, probes, hides}
+	if b.uids == (local.UIDRange{}) {
+		all = all[:len(all)-1]
+	}
+	return all
+}
 
 func (*localBed) free(string, [5]uint8) op.Params { return op.Params{} }

@@ -83,6 +83,14 @@ var plants = []plant{
 	{"a number is given a second time", "a newcomer has the number of a guest that is gone, and its backups", []edit{
 		{"internal/driver/proxmox/number.go", `		if !d.known.isHad(vmid) && !d.taken[vmid] && !left[vmid] {`, `		if !d.taken[vmid] {`},
 	}, "proxmox", "bytes", false},
+	{"a look that found no process counts as proof", "a stop leaves a process that no look finds", []edit{
+		{"internal/driver/local/killuid.go", `		if none, err := proc.NoneOf(uid); none || err != nil {`, `		if none, err := proc.NoneOf(uid); none || err != nil || uid > 0 {`},
+		{"internal/driver/local/lost.go", `			_ = killAllOf(ctx, l.uid)`, ``},
+		{"internal/driver/local/lost.go", `			delete(want.uids, l.uid) // endUID finds these, whatever their environment says`, ``},
+	}, "local", "stopped", false},
+	{"what a command left is not looked for", "a command leaves a process", []edit{{"internal/driver/command/warden.go",
+		`	endRest()
+	r := report`, `	r := report`}}, "command", "stopped", false},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},

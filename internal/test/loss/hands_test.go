@@ -257,7 +257,7 @@ func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
 }
 
 // processes counts what runs of a guest, as the kernel has it: by the uid that the guest alone has.
-func (b *localBed) processes(name string) (n int) {
+func (b *localBed) processes(name string) int {
 	table, err := os.ReadFile(filepath.Join(b.root, ".uids"))
 	uuid, _, _ := strings.Cut(b.holder(name), ":")
 	if err != nil || uuid == "" {
@@ -267,32 +267,37 @@ func (b *localBed) processes(name string) (n int) {
 	if !found {
 		return 0
 	}
-	uid, _ := strconv.Atoi(rest[:strings.IndexAny(rest, ",}")])
+	own, _ := strconv.Atoi(rest[:strings.IndexAny(rest, ",}")])
+	return len(processesOf(func(uid uint32) bool { return uid == uint32(own) }))
+}
+
+// processesOf are the processes that run with one of these uids.
+func processesOf(uids func(uid uint32) bool) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		var at syscall.Stat_t
 		if stat, err := os.ReadFile(filepath.Join(dir, "stat")); err != nil || strings.Contains(string(stat), ") Z ") {
 			continue
 		}
-		if syscall.Stat(dir, &at) == nil && at.Uid == uint32(uid) {
-			n++
+		if pid, _ := strconv.Atoi(filepath.Base(dir)); syscall.Stat(dir, &at) == nil && uids(at.Uid) {
+			pids = append(pids, pid)
 		}
 	}
-	return n
+	return pids
 }
 
-// stopped asks whether a stop that succeeded left a process of its guest.
+// stopped asks whether a stop that succeeded left a process of its guest, or a command one of its own.
 func (o *oracle) stopped(steps []ran) error {
 	counts, ok := o.m.bed.(interface{ processes(name string) int })
 	if !ok {
 		return nil
 	}
 	for i, r := range steps {
-		if r.step.Op != "guest.stop" || o.state(r) != op.StateSucceeded || o.followed(steps[i+1:], r) {
+		if r.step.Op != "guest.stop" && r.step.Op != op.Run || o.state(r) != op.StateSucceeded || o.followed(steps[i+1:], r) {
 			continue
 		}
 		if n := counts.processes(r.step.Target.Name); n > 0 {
-			return lossOf("stopped", "%s stopped %s, and %d of its processes run", r.step.ID, r.step.Target, n)
+			return lossOf("stopped", "%s (%s of %s) succeeded, and %d of its processes run", r.step.ID, r.step.Op, r.step.Target, n)
 		}
 	}
 	return nil

@@ -49,7 +49,9 @@ const (
 	toLabels    = 1 << 3
 	toProtected = 1 << 4
 
-	keepIndex, purgeIndex, fillIndex, probeIndex = 1, 2, 3, 4
+	keepIndex, purgeIndex, fillIndex, probeIndex, hideIndex = 1, 2, 3, 4, 5
+
+	leaveWeb = 3 // of targets, where a command runs
 
 	toShare  = 1 // of meddles, where guests can have one disk
 	toBackUp = 5 // on Proxmox VE
@@ -153,6 +155,10 @@ var holes = []hole{
 		asks(builder, "guest.create", withScratch), does(writes), does(meddles, toBackUp), asks(builder, "guest.destroy"), does(restarts),
 		asks(tester, "guest.create"), does(meddles, toBackUp), does(meddles, toBackUp), does(meddles, toBackUp),
 	}},
+	{"a stop leaves a process that no look finds", []action{
+		asks(builder, "guest.create", withCommand, 2*hideIndex), asks(builder, "guest.start"), asks(builder, "guest.stop"),
+	}},
+	{"a command leaves a process", []action{{kind: submits, target: leaveWeb, op: placeOf("command.run")}}},
 }
 
 // alone has the holes that one bed alone can have: the others lack the operation, or
@@ -160,6 +166,8 @@ var holes = []hole{
 var alone = map[string]string{
 	"a back end says that it made a backup":                                           "proxmox",
 	"a guest's program reaches files of the gate":                                     "local",
+	"a stop leaves a process that no look finds":                                      "local",
+	"a command leaves a process":                                                      "command",
 	"a failed job sets back what somebody set by hand since":                          "memory",
 	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
 	"a newcomer has the number of a guest that is gone, and its backups":              "proxmox",

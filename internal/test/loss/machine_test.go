@@ -166,7 +166,7 @@ func (m *machine) database() string { return filepath.Join(m.dir, "gated.db") }
 // that can lose data.
 var policies = func() []policy.Policy {
 	p := policy.Default()
-	p.Commands, p.Benign = append([]string{probes}, programs...), harmless
+	p.Commands, p.Benign = append([]string{probes, hides}, programs...), harmless
 	short, few := p, p
 	short.ScratchMaxAge, short.MaxValidity = time.Hour, time.Hour
 	few.Commands = []string{keeps}
