@@ -120,7 +120,7 @@ func (a *asker) allowed(q question) (question, error) {
 		return q, nil
 	}
 	was.moving = named
-	if what := differs(*was, q); what != "" {
+	if what := differs(*was, q); what != "" || !r.Is(q.bytes) {
 		return q, &changed{notAsShown(q, *was, r), q, what}
 	}
 	return q, nil

@@ -54,6 +54,9 @@ func RecordOf(id string, payload []byte, beside *Beside, way Way, now time.Time)
 		SHA256: op.SHA256(payload), Payload: string(payload), Beside: beside}, nil
 }
 
+// Is reports whether these are the bytes that were shown. Whoever signs others signs what nobody read.
+func (r Record) Is(payload []byte) bool { return r.Payload == string(payload) }
+
 // line writes a record, with the line's end. One record has one form.
 func (r Record) line() ([]byte, error) {
 	b, err := json.Marshal(r, json.Deterministic(true))

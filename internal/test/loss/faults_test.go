@@ -83,6 +83,8 @@ var plants = []plant{
 	{"a number is given a second time", "a newcomer has the number of a guest that is gone, and its backups", []edit{
 		{"internal/driver/proxmox/number.go", `		if !d.known.isHad(vmid) && !d.taken[vmid] && !left[vmid] {`, `		if !d.taken[vmid] {`},
 	}, "proxmox", "bytes", false},
+	{"a second call signs what nobody was shown", "a request is issued anew between two calls", []edit{{"internal/people/shown/record.go",
+		`return r.Payload == string(payload) }`, `return true }`}}, "memory", "shown", false},
 	{"a look that found no process counts as proof", "a stop leaves a process that no look finds", []edit{
 		{"internal/driver/local/killuid.go", `		if none, err := proc.NoneOf(uid); none || err != nil {`, `		if none, err := proc.NoneOf(uid); none || err != nil || uid > 0 {`},
 		{"internal/driver/local/lost.go", `			_ = killAllOf(ctx, l.uid)`, ``},

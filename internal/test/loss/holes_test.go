@@ -53,6 +53,8 @@ const (
 
 	leaveWeb = 3 // of targets, where a command runs
 
+	toProtect = 1 // of meddles, in memory
+
 	toShare  = 1 // of meddles, where guests can have one disk
 	toBackUp = 5 // on Proxmox VE
 )
@@ -155,6 +157,9 @@ var holes = []hole{
 		asks(builder, "guest.create", withScratch), does(writes), does(meddles, toBackUp), asks(builder, "guest.destroy"), does(restarts),
 		asks(tester, "guest.create"), does(meddles, toBackUp), does(meddles, toBackUp), does(meddles, toBackUp),
 	}},
+	{"a request is issued anew between two calls", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(shows), does(meddles, toProtect), does(ticks), does(signsLate, 0, 1),
+	}},
 	{"a stop leaves a process that no look finds", []action{
 		asks(builder, "guest.create", withCommand, 2*hideIndex), asks(builder, "guest.start"), asks(builder, "guest.stop"),
 	}},
@@ -166,6 +171,7 @@ var holes = []hole{
 var alone = map[string]string{
 	"a back end says that it made a backup":                                           "proxmox",
 	"a guest's program reaches files of the gate":                                     "local",
+	"a request is issued anew between two calls":                                      "memory",
 	"a stop leaves a process that no look finds":                                      "local",
 	"a command leaves a process":                                                      "command",
 	"a failed job sets back what somebody set by hand since":                          "memory",

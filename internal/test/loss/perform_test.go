@@ -26,6 +26,7 @@ type play struct {
 	job   []op.Ask // steps of a job that is put together
 	owner actor
 	shown map[op.RequestID]glance // what an operator looked at, to sign it later
+	saw   map[op.RequestID][]byte // the payload that an operator was shown last
 	read  map[string]times        // when its payload was read first, by nonce
 	order []op.RequestID
 	wrote []written
@@ -492,7 +493,7 @@ func owner(info os.FileInfo) uint32 {
 
 // playOut plays a sequence on a new machine and returns how it went.
 func playOut(ctx context.Context, m *machine, seq []action) (*play, error) {
-	p := &play{machine: m, o: newOracle(m), shown: map[op.RequestID]glance{}, read: map[string]times{}}
+	p := &play{machine: m, o: newOracle(m), shown: map[op.RequestID]glance{}, saw: map[op.RequestID][]byte{}, read: map[string]times{}}
 	err := p.run(seq)
 	if ctx.Err() != nil {
 		return p, ctx.Err()

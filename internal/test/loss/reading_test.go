@@ -1,12 +1,15 @@
 package loss
 
 import (
+	"bytes"
 	"errors"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/people/shown"
 )
 
 // times is one moment, in truth and by the gate's clock.
@@ -50,8 +53,43 @@ func (p *play) show(id op.RequestID) error {
 	if least, _ := now.since(first); !read || least >= toRest {
 		p.read[r.Nonce] = now
 	}
+	p.saw[id] = r.Payload
+	kept, err := shown.RecordOf(id.String(), r.Payload, nil, now.truth)
+	if err == nil {
+		err = p.people().Keep(kept)
+	}
+	if err != nil {
+		return err
+	}
 	// Without facts, what was issued is not what is there now.
 	p.shown[id] = glance{request: r, at: now, moved: r.FactsAt.IsZero()}
+	return nil
+}
+
+// people is what opsign keeps for an operator between two calls.
+func (p *play) people() shown.Dir { return shown.Dir{Path: filepath.Join(p.dir, "shown")} }
+
+// signAgain is a second call, after one that showed a request, in which opsign asks nobody. It asks the gate anew, and
+// signs what the gate says now if that is what was shown.
+func (p *play) signAgain(id op.RequestID) error {
+	if err := p.life.gate.ShowPayload(p.ctx, id); err != nil {
+		return err
+	}
+	r, err := p.life.gate.Shown(p.ctx, id)
+	if err != nil {
+		return err
+	}
+	last, err := p.people().Last(p.life.gate.ID(), id)
+	if err != nil || last == nil || !last.Is(r.Payload) {
+		p.o.say("    %s is not as it was shown: %v", id, err)
+		return err
+	}
+	err = p.approve(r)
+	p.o.say("    %s in a second call: %v", id, err)
+	p.moved(r.Step.Target.Name)
+	if !bytes.Equal(p.saw[id], r.Payload) {
+		return lossOf("shown", "%s was signed as %s, and shown as %s", id, op.SHA256(r.Payload), op.SHA256(p.saw[id]))
+	}
 	return nil
 }
 
@@ -62,6 +100,9 @@ func (p *play) signLate(a action) error {
 		return nil
 	}
 	id := p.order[int(a.args[0])%len(p.order)]
+	if a.args[1]%2 == 1 {
+		return p.signAgain(id)
+	}
 	g := p.shown[id]
 	p.order = slices.DeleteFunc(p.order, func(x op.RequestID) bool { return x == id })
 	delete(p.shown, id)
