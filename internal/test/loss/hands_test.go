@@ -2,7 +2,9 @@ package loss
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -69,6 +71,11 @@ func (p *play) meddle(a action) error {
 			return lossOf("bytes", "%s of %s (%s) is gone: a hand at %s (%s) took it: %s", it.mark, it.holder, it.part, name, at, d.says)
 		}
 		delete(p.o.items, it)
+	}
+	if a.args[1]%4 == 3 { // the gate's first look is that of a new daemon
+		if err := p.kill(); err != nil {
+			return err
+		}
 	}
 	return p.round()
 }
@@ -177,8 +184,20 @@ func (b *localBed) tidy() {
 }
 
 func (*memoryBed) tidy()  {}
-func (*proxmoxBed) tidy() {}
 func (*libvirtBed) tidy() {}
+
+// tidy unlocks guests, and makes guests of templates, which the gate leaves alone.
+func (b *proxmoxBed) tidy() {
+	for vmid := int(b.cfg.First); vmid <= int(b.cfg.Last); vmid++ {
+		config := b.Guest(vmid).Config
+		if config["lock"] == byHand {
+			b.SetLock(vmid, "")
+		}
+		if config["template"] != "" {
+			b.Set(vmid, map[string]string{"template": ""})
+		}
+	}
+}
 
 // meddle of Proxmox VE is an administrator at the web page, or with qm and pct.
 func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
@@ -187,7 +206,11 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		return deed{}
 	}
 	g := b.Guest(vmid)
-	switch how % 7 {
+	const kinds, before = 13, 7
+	if how%kinds >= before {
+		return b.administer(vmid, int(how%kinds)-before)
+	}
+	switch how % kinds {
 	case 0:
 		b.Set(vmid, map[string]string{"memory": strconv.FormatInt(oddMemory(nth), 10)})
 		return deed{says: fmt.Sprintf("memory of %d is %d", vmid, oddMemory(nth)), field: "memory"}
@@ -223,13 +246,52 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 	return deed{says: fmt.Sprintf("%d is another guest of the name", vmid)}
 }
 
+// byHand is the lock of a guest that a hand locked. A task of the gate never has it.
+const byHand = "migrate"
+
+// administer is what an administrator of Proxmox VE does with copies, locks and places.
+func (b *proxmoxBed) administer(vmid, how int) deed {
+	g, backups := b.Guest(vmid), b.Backups(vmid)
+	switch {
+	case how == 0 && !slices.Contains(g.Snaps, "hand"):
+		b.TakeSnapshot(vmid, "hand")
+		return deed{says: fmt.Sprintf("a snapshot of %d", vmid)}
+	case how == 1 && len(g.Snaps) > 0:
+		b.DropSnapshot(vmid, g.Snaps[0])
+		return deed{says: fmt.Sprintf("the snapshot %s of %d is deleted", g.Snaps[0], vmid)}
+	case how == 2 && len(backups) > 0:
+		b.DropBackup(backups[0].ID)
+		return deed{says: fmt.Sprintf("the backup %s is deleted", backups[0].ID)}
+	case how == 3:
+		lock := map[string]string{"": byHand}[g.Config["lock"]]
+		b.SetLock(vmid, lock)
+		return deed{says: fmt.Sprintf("the lock of %d is %q", vmid, lock)}
+	case how == 4 && !g.Running && len(g.Snaps) == 0:
+		b.Set(vmid, map[string]string{"template": "1"})
+		return deed{says: fmt.Sprintf("%d is a template", vmid)}
+	case how == 5 && len(g.Snaps) == 0 && g.Config[b.root] != "" && !b.shares(vmid):
+		b.MoveDisk(vmid, b.root, "dir")
+		return deed{says: fmt.Sprintf("%s of %d is on another storage", b.root, vmid)}
+	}
+	return deed{}
+}
+
+// shares reports whether another guest has a disk of a guest. Proxmox VE would not move that one.
+func (b *proxmoxBed) shares(vmid int) bool {
+	id, _, _ := strings.Cut(b.Guest(vmid).Config[b.root], ",")
+	return slices.ContainsFunc(names, func(n string) bool {
+		other := b.VMID(n)
+		return other != vmid && slices.ContainsFunc(slices.Collect(maps.Values(b.Guest(other).Config)), func(v string) bool { return strings.HasPrefix(v, id+",") })
+	})
+}
+
 // meddle of libvirt is an administrator with virsh.
 func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
 	uuid := b.Defined()[name]
 	if uuid == "" {
 		return deed{}
 	}
-	switch how % 4 {
+	switch how % 6 {
 	case 0:
 		size := strconv.FormatInt(oddMemory(nth)<<10, 10)
 		b.Virsh("setmaxmem", name, size, "--config")
@@ -247,13 +309,28 @@ func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
 				return deed{says: "it has " + path + " no more", parts: owner}
 			}
 		}
-	default:
+	case 3:
 		if b.Virsh("domstate", name) == "running" {
 			b.Virsh("destroy", name)
 			return deed{says: "it is switched off", field: "running"}
 		}
+	case 4:
+		// A snapshot is in each disk's file, so one of a disk of another guest would be in that guest's.
+		foreign := func(path string) bool { return b.owner[path] != uuid }
+		if !slices.ContainsFunc(b.Disks(name), foreign) && b.tries("snapshot-create-as", name, "hand") {
+			return deed{says: "a snapshot"}
+		}
+	default:
+		if b.tries("snapshot-delete", name, "hand") {
+			return deed{says: "the snapshot of a hand is deleted"}
+		}
 	}
 	return deed{}
+}
+
+// tries runs a virsh command that libvirt may refuse, for example because a snapshot has that name.
+func (b *libvirtBed) tries(args ...string) bool {
+	return exec.Command("virsh", append([]string{"-q", "-c", b.URI}, args...)...).Run() == nil
 }
 
 // processes counts what runs of a guest, as the kernel has it: by the uid that the guest alone has.

@@ -37,7 +37,8 @@
 //
 // These change the cluster without the API: Make, Remake (another guest under the same vmid and
 // name), Remove, Set, SetProtection, SetLock, SetRunning, SetDeaf, SetNode, SetOffline,
-// SetVersion, MoveDisk, Write, AddVolume, AddStorage and Revoke (privileges of the token).
+// SetVersion, MoveDisk, Write, AddVolume, AddStorage, BackUp, DropBackup, TakeSnapshot, DropSnapshot and Revoke (privileges
+// of the token).
 // Freeze makes /cluster/resources stale, as the real one is for seconds. Guest, Exists, VMID,
 // Volumes and Data look at the cluster and count as no request. Counts and Requests describe
 // the requests.

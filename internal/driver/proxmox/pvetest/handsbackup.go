@@ -42,6 +42,31 @@ func (c *Cluster) Backups(vmid int) []Volume {
 	return out
 }
 
+// DropBackup deletes a backup without the API, as a user deletes its file.
+func (c *Cluster) DropBackup(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.volumes, id)
+}
+
+// TakeSnapshot makes a snapshot of a guest without the API.
+func (c *Cluster) TakeSnapshot(vmid int, name string) {
+	c.with(vmid, func(g *guest) {
+		if refused := c.take(g, name, "", false); refused != nil {
+			c.t.Errorf("pvetest: TakeSnapshot: %s", refused.reason)
+		}
+	})
+}
+
+// DropSnapshot deletes a snapshot of a guest without the API.
+func (c *Cluster) DropSnapshot(vmid int, name string) {
+	c.with(vmid, func(g *guest) {
+		if s := g.snap(name); s != nil {
+			c.forget(g, s)
+		}
+	})
+}
+
 // Protect protects a backup and writes notes, without the API.
 func (c *Cluster) Protect(id, notes string) {
 	c.mu.Lock()
