@@ -26,6 +26,9 @@ func TestTheJudgeIsCalm(t *testing.T) {
 		{"a guest is made while an operator reads the request to make it", "as it was shown: superseded", newLocalBed,
 			[]action{asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(wishes), does(approves), does(passes, 7), does(sweeps),
 				does(ticks), does(shows), asks(builder, "guest.create"), does(signsLate)}},
+		{"a guest that had another one's disk is gone", "is another guest of the name", newProxmoxBed("lxc"),
+			decode([]byte("\x00\x00\x00\x11\x8e\x00\x00\x00\x00\x00\x00\x01\x83\x11\x8e\x02\x00\x00\x00\x00\x01\x00\x83\x00\x00\x00\x00\x00\x00\x00" +
+				"\x13\x00\x83\x00\x00\x01\x00\x00\x00\x00\x13\x00\x00\x00\x00\x06\x00\x00\x00\x00\x00\x01\x00\xd39\x00\x00\x00\x00\x00"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := try(t, c.make(t), c.seq)

@@ -33,6 +33,7 @@ type deed struct {
 	step   op.StepID
 	field  string // that a hand changed, or ""
 	shares string // the holder whose disk another guest has since, or ""
+	with   string // the holder that has it since
 	parts  string // the holder whose disk no other guest has any more, or ""
 }
 
@@ -92,11 +93,17 @@ func (p *play) tidy() error {
 func (o *oracle) did(d deed) {
 	o.deeds = append(o.deeds, d)
 	if d.shares != "" {
-		o.shared[d.shares] = true
+		o.shared[d.shares] = d.with
 	}
 	if d.parts != "" {
-		o.shared[d.parts] = false
+		o.shared[d.parts] = ""
 	}
+}
+
+// sharedNow reports whether another guest has the disk of a holder, and is still there.
+func (o *oracle) sharedNow(holder string) bool {
+	with := o.shared[holder]
+	return with != "" && slices.ContainsFunc(names, func(n string) bool { return o.m.bed.holder(n) == with })
 }
 
 // overtaken says who did something to the target of a compensation after the step that it took back, "" if nobody did.
@@ -199,9 +206,12 @@ func (b *proxmoxBed) tidy() {
 	}
 }
 
+// extraDisk is where a hand puts a disk of another guest, by the kind of guest.
+var extraDisk = map[string]string{"qemu": "scsi5", "lxc": "mp5"}
+
 // meddle of Proxmox VE is an administrator at the web page, or with qm and pct.
 func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
-	vmid, extra := b.VMID(name), map[string]string{"scsi0": "scsi5", "rootfs": "mp5"}[b.root]
+	vmid := b.VMID(name)
 	if vmid == 0 {
 		return deed{}
 	}
@@ -215,16 +225,18 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		b.Set(vmid, map[string]string{"memory": strconv.FormatInt(oddMemory(nth), 10)})
 		return deed{says: fmt.Sprintf("memory of %d is %d", vmid, oddMemory(nth)), field: "memory"}
 	case 1:
-		line := g.Config[b.root]
-		if other == "" || line == "" || b.Guest(b.VMID(other)).Config[extra] != "" {
+		line, to := g.Config[b.root], b.Guest(b.VMID(other))
+		extra := extraDisk[to.Kind]
+		if other == "" || line == "" || to.Config[extra] != "" {
 			return deed{}
 		}
-		if b.root == "rootfs" {
+		if to.Kind == "lxc" {
 			line += ",mp=/srv"
 		}
 		b.Set(b.VMID(other), map[string]string{extra: line})
-		return deed{says: fmt.Sprintf("%s (%d) has %s of %d, too", other, b.VMID(other), line, vmid), shares: b.holderOf(vmid)}
+		return deed{says: fmt.Sprintf("%s (%d) has %s of %d, too", other, b.VMID(other), line, vmid), shares: b.holderOf(vmid), with: b.holder(other)}
 	case 2:
+		extra := extraDisk[g.Kind]
 		id, _, _ := strings.Cut(g.Config[extra], ",")
 		owner := b.Volumes(0)[id].VMID
 		if id == "" || owner == vmid {
@@ -300,7 +312,7 @@ func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {
 	case 1:
 		if disks := b.Disks(name); other != "" && len(disks) > 0 && len(b.Disks(other)) == 1 {
 			b.Virsh("attach-disk", other, disks[0], "vdd", "--config", "--subdriver", format(disks[0]))
-			return deed{says: other + " has " + disks[0] + ", too", shares: uuid}
+			return deed{says: other + " has " + disks[0] + ", too", shares: uuid, with: b.Defined()[other]}
 		}
 	case 2:
 		for _, path := range b.Disks(name) {

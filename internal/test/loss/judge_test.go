@@ -45,8 +45,8 @@ type oracle struct {
 	serial int
 	told   []string // what happened, for people
 
-	deeds  []deed          // what steps and hands did, in order
-	shared map[string]bool // holders: whether another guest has their disk; false if one had
+	deeds  []deed            // what steps and hands did, in order
+	shared map[string]string // holders: which other one has their disk; "" if one had it
 }
 
 // loss is what the oracle found.
@@ -63,7 +63,7 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, used: map[op.StepID]int{}, shared: map[string]bool{}}
+		signed: map[op.StepID]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
 }
 
 func (o *oracle) say(format string, args ...any) {
@@ -197,7 +197,7 @@ func (o *oracle) undeleteWanted(holder string) string {
 // as scratch, while nobody else had touched it or had its disk, and it was not too old.
 func (o *oracle) ownScratch(holder string, r ran) bool {
 	h := o.lives[holder]
-	if h == nil || !h.scratch || h.touched != "" || o.shared[holder] || r.by.Agent == "" || r.by.Agent != h.agent {
+	if h == nil || !h.scratch || h.touched != "" || o.sharedNow(holder) || r.by.Agent == "" || r.by.Agent != h.agent {
 		return false
 	}
 	// While the clock is not believed, nobody can say how old it is.
