@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -106,6 +107,18 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 	require.Empty(t, copied.birth())
 	require.Equal(t, "prod", copied.labels()["tier"])
 	require.True(t, copied.protected())
+}
+
+// The birth is a proof for the disks that its step makes, and for no other. The mark of an older gate names none.
+func TestBirthIsProvenByTheDisks(t *testing.T) {
+	require.Equal(t, "none", born(op.Step{Birth: "b1"}, 100).disks)
+	for disks, proven := range map[string]string{"scsi0 scsi1": "b1", "scsi0 scsi1 scsi2": "b1", "scsi0": "", "none": "", "": "b1"} {
+		config := but(machine, "description", must.Get(marker{there: true, vmid: 100, birth: "b1", disks: disks}.in(""))(t))
+		g := made(t, qemu, config)
+		require.Equal(t, proven, g.proven(), disks)
+		require.Equal(t, "b1", g.birth(), disks)
+		require.Empty(t, made(t, qemu, config, object{"name": "s1", "snaptime": "5"}).proven(), disks)
+	}
 }
 
 func TestMarker(t *testing.T) {
