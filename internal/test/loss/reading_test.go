@@ -54,7 +54,7 @@ func (p *play) show(id op.RequestID) error {
 		p.read[r.Nonce] = now
 	}
 	p.saw[id] = r.Payload
-	kept, err := shown.RecordOf(id.String(), r.Payload, nil, now.truth)
+	kept, err := shown.RecordOf(id.String(), r.Payload, nil, shown.OnTerminal, now.truth)
 	if err == nil {
 		err = p.people().Keep(kept)
 	}
