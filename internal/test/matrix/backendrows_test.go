@@ -156,7 +156,8 @@ var scratchRows = []row{
 }
 
 // signedOnly is a row about a step that takes something: where the back end has
-// it, it waits, and where it has not, nobody does it, with any parameters.
+// it, it waits, and where it has not, nobody does it, with any parameters. What a look
+// knows to be impossible asks nobody.
 func signedOnly(id, what, verb string, prepare func(*stand) []any, sample ...any) row {
 	return row{id: id, what: what, want: refusal.PendingSignature, run: func(s *stand) error {
 		kv := sample
@@ -165,8 +166,12 @@ func signedOnly(id, what, verb string, prepare func(*stand) []any, sample ...any
 		} else {
 			s.want = refusal.UnknownOp
 		}
+		ask := s.ask(verb, drivertest.Victim, kv...)
+		if o := must.Get(s.w.Driver.Observe(s.t.Context(), op.Look{Target: ask.Target, Op: ask.Op, Params: ask.Params}))(s.t); s.want == "" && o.Cannot != "" {
+			s.want = refusal.Conflict
+		}
 		s.arm()
-		return s.waits(s.Submit(drivertest.Builder, s.ask(verb, drivertest.Victim, kv...)))
+		return s.waits(s.Submit(drivertest.Builder, ask))
 	}}
 }
 
