@@ -161,6 +161,7 @@ func (d *Driver) Close() error {
 	}
 	d.lost.close()
 	d.trash.close()
+	_ = unix.Flock(d.root.fd(), unix.LOCK_UN) // a child that does not run its program yet would keep it
 	d.root.close()
 	return nil
 }

@@ -224,7 +224,9 @@ func (d *Dir) Close() error {
 		err, d.made = d.made.Close(), nil
 	}
 	if d.lock != nil {
-		err = errors.Join(err, d.lock.Close()) // which releases the lock; the file stays, see takeLock
+		// A close alone would leave the lock with a child that was forked and does not run its program yet. The file stays,
+		// see takeLock.
+		err = errors.Join(err, unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
 		d.lock = nil
 	}
 	return err

@@ -63,6 +63,17 @@ func TestALockThatIsNotGivenBackIsRefused(t *testing.T) {
 	must.Get(start(t, dir, on(t, machineA)))(t, "whoever gave up does not keep it")
 }
 
+// A child that was forked has the lock's file until it runs its program. It keeps no lock that was given back.
+func TestAChildKeepsNoLock(t *testing.T) {
+	o := on(t, machineA)
+	dir, _ := made(t, o)
+	d := must.Get(Open(dir, o))(t)
+	child := must.Get(unix.Dup(int(d.lock.Fd())))(t)
+	defer unix.Close(child)
+	require.NoError(t, d.Close())
+	must.Get(start(t, dir, o))(t)
+}
+
 func TestAHolderThatLivesIsNotWaitedFor(t *testing.T) {
 	for name, pid := range map[string]string{
 		"lives": strconv.Itoa(os.Getpid()), "no pid": "", "not a pid": "-1", "too large": "99999999999999999999", "zero": "0",
