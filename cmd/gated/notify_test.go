@@ -43,7 +43,7 @@ func TestNotifyTest(t *testing.T) {
 		return path
 	}
 	ca := write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
-	file := write("notify.yaml", "sinks:\n  chat:\n    webhook: {url_file: "+write("url", s.URL+"/services/hush-hush\n")+", token_file: "+write("token", "tok-tok-tok")+
+	file := write("notify.yaml", "state: "+dir+"\nsinks:\n  chat:\n    webhook: {url_file: "+write("url", s.URL+"/services/hush-hush\n")+", token_file: "+write("token", "tok-tok-tok")+
 		", template: slack, ca_file: "+ca+"}\n    alarms: true\n  strange: {webhook: {url: "+s.URL+"}, alarms: true}\n")
 	run := func(code int, args ...string) string {
 		out := new(bytes.Buffer)
@@ -106,7 +106,7 @@ func TestReplayWaitsForTheEndOfRun(t *testing.T) {
 // A program that says nothing took the message too.
 func TestASinkThatSaysNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notify.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("sinks:\n  me: {exec: {argv: [/bin/true]}, alarms: true}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("state: "+filepath.Dir(file)+"\nsinks:\n  me: {exec: {argv: [/bin/true]}, alarms: true}\n"), 0o600))
 	out := new(bytes.Buffer)
 	tool := testTool()
 	tool.Stdout, tool.Stderr = out, out
