@@ -109,10 +109,14 @@ func (d *Driver) processFacts(g *guest) []op.Fact {
 	if !p.run.Confined {
 		confined = "unconfined"
 	}
-	return []op.Fact{
+	facts := []op.Fact{
 		{Name: "process", Text: fmt.Sprintf("%s, running since %s (pid %d), %s", p.run.Command, timeText(p.run.StartedAt), p.run.PID, confined)},
 		{Name: op.FactLimits, Text: g.limitsText(p.run)},
 	}
+	if p.run.Unproved != "" {
+		facts = append(facts, op.Fact{Name: "earlier run", Text: notProved(p.run.Unproved)})
+	}
+	return facts
 }
 
 // limitsText says which limits the running process has, not which the guest's spec asks for. If

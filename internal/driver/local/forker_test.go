@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/op"
 	"gated/internal/base/proc"
 	"gated/internal/base/refusal"
 	"gated/internal/base/seccomp"
@@ -189,6 +190,7 @@ func hiding(t *testing.T) func(*Config) {
 		hides := c.Commands["stays"]
 		hides.Argv = append([]string{"/usr/bin/env", "-i"}, hides.Argv...)
 		c.Commands["hides"] = hides
+		c.Commands["none"] = Command{Argv: []string{"/nowhere/no-such-program"}}
 		c.without, c.strayWait = layers{uid: true, landlock: true}, time.Second
 		if os.Geteuid() != 0 {
 			c.GuestUIDs = UIDRange{}
@@ -263,35 +265,57 @@ func TestAStopWithoutProofSaysSo(t *testing.T) {
 		require.Equal(t, "none", factOf(w.observe("proved"), "process"))
 		w.restart() // and the next daemon knows that, too
 	}
-	// No run begins beside it, with whatever program, also if the guest was in the trash meanwhile.
-	w.do("set-config", "web", "command", "hides")
+	// No later run takes the doubt away, also one that the kernel proves the end of, or one that did not begin. Nor does the trash.
+	later := func(o op.Observed) {
+		t.Helper()
+		require.Equal(t, doubt, factOf(o, "earlier run"))
+		require.Equal(t, Running, o.Running)
+		require.Empty(t, o.Content)
+	}
+	for _, verb := range []string{"start", "restart"} {
+		r = must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step(verb, "web")}, w.d.prepare))(t)
+		require.Contains(t, r.Detail, doubt, verb)
+		w.waitUp("web")
+		later(w.observe("web"))
+		r = must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("stop", "web")}, w.d.prepare))(t)
+		require.Equal(t, doubt, r.Detail, verb)
+		require.NoError(t, os.Remove(w.path("web", dataDir, "up")))
+		require.Empty(t, w.observe("web").Content)
+	}
+	w.do("set-config", "web", "command", "none")
+	require.Error(t, w.try("start", "web"))
+	require.Equal(t, doubt, factOf(w.observe("web"), "process"))
+	w.do("set-config", "web", "command", "sleep")
+	w.do("start", "web")
+	w.waitUp("web")
+	w.restart()
+	later(w.observe("web"))
 	r = must.Get(drivertest.Rehearse(w.ctx, &fakePermit{step: w.step("destroy", "web")}, w.d.prepare))(t)
 	require.Equal(t, doubt, r.Detail, "a destroy says so, too")
 	w.restart()
 	w.do("undelete", "web")
 	require.Equal(t, doubt, factOf(w.observe("web"), "process"))
-	for _, verb := range []string{"start", "restart"} {
-		require.ErrorContains(t, w.try(verb, "web"), doubt, verb)
-		require.Equal(t, doubt, factOf(w.observe("web"), "process"))
-	}
 	require.NoError(t, os.Remove(w.path("web", runFileName))) // a person has looked
-	w.do("set-config", "web", "command", "sleep")
 	w.do("start", "web")
 	w.waitUp("web")
 	w.do("stop", "web")
 	require.Equal(t, "none", factOf(w.observe("web"), "process"))
 }
 
-// TestARestartThatCouldNotStartStopsNothing: another daemon had started the guest. Its end could not be proved.
-func TestARestartThatCouldNotStartStopsNothing(t *testing.T) {
+// TestABootEndsADoubt: no process lives on into the next boot of the host.
+func TestABootEndsADoubt(t *testing.T) {
 	w := newWorld(t, hiding(t))
 	w.do("create", "web", "command", "sleep", "state", "running")
 	w.waitUp("web")
-	w.do("restart", "web")
 	w.restart()
-	pid := w.process("web").run.PID
-	w.refused(refusal.Conflict, "restart", "web")
-	require.Equal(t, pid, w.process("web").run.PID)
+	w.do("restart", "web")
+	w.waitUp("web")
+	w.do("stop", "web")
+	require.Contains(t, factOf(w.observe("web"), "process"), "nothing proves")
+	w.cfg.BootID = "another boot"
+	w.restart()
+	require.Equal(t, "none", factOf(w.observe("web"), "process"))
+	require.NoFileExists(t, w.path("web", runFileName))
 }
 
 // TestARunThatNoDaemonSawIsTakenUp: a person moves a guest away, starts the daemon, and moves the guest back. Its program forks on.
@@ -333,7 +357,8 @@ func TestARunThatNoDaemonSawIsTakenUp(t *testing.T) {
 			require.NoError(t, held.Wait(w.ctx))
 			held.Reap()
 		})
-		require.ErrorContains(t, w.try("start", "web"), "beside an earlier run")
+		w.do("start", "web")
+		require.Contains(t, factOf(w.observe("web"), "earlier run"), "nothing proves")
 	})
 }
 

@@ -39,9 +39,10 @@ const (
 // unrecorded process. start returns when the child has executed the command, or says why it did
 // not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
-	if err := d.settled(ctx, g); err != nil {
+	if err := d.settle(ctx, g); err != nil {
 		return err
 	}
+	earlier, _ := d.lost.get(g.incarnation())
 	cmd := d.cfg.Commands[g.Command]
 	account, err := d.runsAs(ctx, g)
 	if err != nil {
@@ -63,7 +64,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	}
 	crashpoint.Here(crashpoint.StartForked)
 	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: group,
-		done: make(chan struct{})}
+		run: runFile{Unproved: earlier.doubt}, done: make(chan struct{})}
 	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
 	if err := d.release(ctx, g, p, pid, orders, files); err != nil {
 		return errors.Join(err, d.giveUp(g, p, files))
@@ -88,6 +89,9 @@ func (d *Driver) giveUp(g *guest, p *process, files *launchFiles) error {
 	}
 	p.tie.close()
 	p.group.remove()
+	if p.run.Unproved != "" {
+		return nil // the run file keeps the doubt about an earlier run
+	}
 	if err := g.dir.unlink(runFileName, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -101,7 +105,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 		return err
 	}
 	p.run = runFile{PID: pid, Ticks: now.Start, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
-		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid())}
+		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid()), Unproved: p.run.Unproved}
 	if g.Memory > 0 {
 		p.run.Memory = byRlimits
 	}

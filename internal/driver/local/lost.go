@@ -138,24 +138,6 @@ func (d *Driver) settle(ctx context.Context, g *guest) error {
 	return nil
 }
 
-// settled is settle for a start. If nothing proves the end of the run before, no run begins beside it. The end of the new one
-// would be taken for its end, too.
-func (d *Driver) settled(ctx context.Context, g *guest) error {
-	if err := d.settle(ctx, g); err != nil {
-		return err
-	}
-	if l, ok := d.lost.get(g.incarnation()); ok {
-		return d.unproved(g, l.doubt)
-	}
-	return nil
-}
-
-// unproved refuses a start because of a doubt, and says how a person can remove the doubt.
-func (d *Driver) unproved(g *guest, doubt string) error {
-	return refusal.New(refusal.Conflict, "guest/%s would run beside an earlier run: %s", g.name, notProved(doubt)).
-		WithHint("look for its processes on the host, and end them; then remove %s/%s", d.path(g.name), runFileName)
-}
-
 // trusted forgets the doubt about a run if a person has removed its run file. Landlock keeps a guest's program from that file.
 func (d *Driver) trusted(g *guest, l lostGuest) bool {
 	if _, err := g.dir.stat(runFileName); l.err != nil || !errors.Is(err, fs.ErrNotExist) {
@@ -234,7 +216,11 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 			found[l.inc] = verdict{err: err}
 			continue
 		}
-		found[l.inc] = d.judge(ctx, l, empty)
+		v := d.judge(ctx, l, empty)
+		if v == (verdict{}) && l.run.Unproved != "" { // what proved the end of this run proves nothing about an earlier one
+			v.doubt = l.run.Unproved
+		}
+		found[l.inc] = v
 	}
 	return found
 }
@@ -250,21 +236,6 @@ const (
 	ownUserDoubt     = "it ran as the daemon's own user, without a cgroup"
 	unknownUserDoubt = "nothing says as which user it ran"
 )
-
-// doubt says why a stop of p would leave a doubt for certain. Of another user it is not certain.
-func (p *process) doubt() string {
-	if p.tie != nil {
-		return ""
-	}
-	if p.run.UID == nil {
-		return unknownUserDoubt
-	}
-	byUID, byGroup := p.run.proved(p.uid)
-	if byUID || byGroup || *p.run.UID != uint32(os.Geteuid()) {
-		return ""
-	}
-	return ownUserDoubt
-}
 
 // judge says what proves that no process of an ended run is left.
 func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {

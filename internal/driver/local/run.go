@@ -31,7 +31,13 @@ func (d *Driver) prepareStart(_ context.Context, step op.Step, g *guest) (action
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, _ *driver.Result) error { return d.start(ctx, g) }, nil
+	return func(ctx context.Context, r *driver.Result) error {
+		err := d.start(ctx, g)
+		if l, lost := d.lost.get(g.incarnation()); lost && l.doubt != "" {
+			r.Detail = "of an earlier run " + notProved(l.doubt)
+		}
+		return err
+	}, nil
 }
 
 func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, error) {
@@ -45,10 +51,6 @@ func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, er
 func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
 		return nil, err
-	}
-	if p := d.procs.get(g.incarnation()); p != nil && p.doubt() != "" {
-		return nil, refusal.New(refusal.Conflict, "%s could be stopped, but not started again, because nothing would prove its end: %s",
-			step.Target, p.doubt()).WithHint("stop it, and start it; the refusal of the start says what a person has to do")
 	}
 	return func(ctx context.Context, r *driver.Result) error {
 		var err error
@@ -171,6 +173,9 @@ type runFile struct {
 	// Group says that it was put into a cgroup that limits nothing. An older gated refuses a file
 	// with this member and ends the guest, so it is there only if the limits do not tell.
 	Group bool `json:"group,omitzero"`
+
+	// Unproved says why nothing proves that a run before this one has ended. An older gated refuses a file with it, too.
+	Unproved string `json:"unproved,omitzero"`
 }
 
 // grouped reports whether the process was put into a cgroup of its guest.
