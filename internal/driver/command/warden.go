@@ -123,7 +123,7 @@ func watch() report {
 	if err != nil { // the daemon died before it gave orders
 		return report{Error: fmt.Sprintf("no orders: %v", err)}
 	}
-	ends := make(chan os.Signal, 1) // holds one; attend then collects all that have ended
+	ends := make(chan os.Signal, 1) // holds one, also if several have ended
 	signal.Notify(ends, unix.SIGCHLD)
 	pid, err := o.start()
 	if err != nil {
@@ -184,13 +184,20 @@ func (o orders) start() (int, error) {
 
 // attend waits for the end of the child, and ends it if the daemon orders that. One goroutine collects the child and
 // sends the signals. Until the child is collected, its number and its group's are no other process's.
-func (o orders) attend(pid int, ends <-chan os.Signal, said <-chan byte) syscall.WaitStatus {
+func (o orders) attend(pid int, ends chan os.Signal, said <-chan byte) syscall.WaitStatus {
 	var late <-chan time.Time
 	for {
 		select {
 		case <-ends:
-			if status, ended := collect(pid); ended {
+			status, one := collect()
+			if one == pid || one < 0 {
 				return status
+			}
+			if one > 0 { // there may be more, but a command that leaves children without pause must not hold an order up
+				select {
+				case ends <- unix.SIGCHLD:
+				default:
+				}
 			}
 		case b := <-said:
 			if b == stopOrder {
@@ -205,16 +212,13 @@ func (o orders) attend(pid int, ends <-chan os.Signal, said <-chan byte) syscall
 	}
 }
 
-// collect collects what has ended, until it is the child. The others lost their parent and came to the warden.
-func collect(child int) (status syscall.WaitStatus, ended bool) {
+// collect collects one child that has ended. It returns 0 if there is none, and -1 if there is no child at all. Those that lost
+// their parent came to the warden.
+func collect() (status syscall.WaitStatus, pid int) {
 	for {
-		one, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		switch {
-		case err == syscall.EINTR:
-		case one == child, err != nil:
-			return status, true
-		case one == 0:
-			return 0, false
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err != syscall.EINTR {
+			return status, pid
 		}
 	}
 }
