@@ -152,8 +152,11 @@ func (d *Driver) trusted(g *guest, l lostGuest) bool {
 // not seen that run if a person put the guest in its place meanwhile, or mended it, or if it comes back from the trash. It
 // reports if there was such a run.
 func (d *Driver) takeUp(ctx context.Context, g *guest) (bool, error) {
-	_, lost := d.lost.get(g.incarnation())
-	if lost || d.procs.get(g.incarnation()) != nil {
+	// In this order, because a run that ends is remembered as lost before it is no process any more. Its tie would be lost.
+	if d.procs.get(g.incarnation()) != nil {
+		return false, nil
+	}
+	if _, lost := d.lost.get(g.incarnation()); lost {
 		return false, nil
 	}
 	if _, err := g.dir.stat(runFileName); errors.Is(err, fs.ErrNotExist) {
