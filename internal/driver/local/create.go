@@ -83,6 +83,9 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	}
 	if err := d.startNew(ctx, t, s); err != nil {
 		err = fmt.Errorf("start: %w", err)
+		if driver.IsUnknown(err) {
+			return err
+		}
 		if back := d.unmake(ctx, t, stage, made); back != nil {
 			return driver.Unknown(errors.Join(err, back))
 		}
@@ -108,6 +111,8 @@ func (d *Driver) unmake(ctx context.Context, t op.Target, stage string, made ent
 	return removeTree(context.WithoutCancel(ctx), d.root, stage)
 }
 
+// startNew starts a guest that was just made. The error is Unknown if the command had begun and processes of it may be left.
+// Then the guest has to stay, so that its stop can end them.
 func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
 	g, err := d.openGuest(t.Name)
 	if err != nil {
@@ -117,7 +122,11 @@ func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
 		return refusal.New(refusal.StaleTarget, "%s is not the one that was made", t)
 	}
 	defer g.close()
-	return d.start(ctx, g)
+	err = d.start(ctx, g)
+	if _, lost := d.lost.get(g.incarnation()); err != nil && lost {
+		return driver.Unknown(err)
+	}
+	return err
 }
 
 // stageGuest builds a guest under another name and returns its directory's identity.

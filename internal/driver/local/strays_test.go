@@ -55,6 +55,22 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 	}
 }
 
+// TestANewGuestStaysWithItsProcesses: a create whose start was given up may have left processes. Its guest has to stay, because
+// only a step about it can end them.
+func TestANewGuestStaysWithItsProcesses(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.strayWait = time.Nanosecond })
+	w.do("create", "web", "command", "sleep")
+	g := must.Get(w.d.openGuest("web"))(t)
+	defer g.close()
+	w.d.lost.add(lostGuest{name: "web", inc: g.incarnation(), verdict: verdict{err: unix.EAGAIN}})
+	require.True(t, driver.IsUnknown(w.d.startNew(w.ctx, target("web"), g.spec)))
+	w.d.cfg.strayWait = killWait
+	w.do("create", "db", "command", "sleep")
+	db := must.Get(w.d.openGuest("db"))(t)
+	defer db.close()
+	require.NoError(t, w.d.startNew(w.ctx, target("db"), db.spec))
+}
+
 // startMarked starts a process with a guest's mark.
 func startMarked(t *testing.T, inc op.Incarnation) *proc.FD {
 	t.Helper()
