@@ -2,10 +2,12 @@
 // that and nothing else.
 //
 // Each request of a gate has a file of its own with one line of JSON (docs/formats/shown.md). A file
-// that is replaced whole needs no lock: whoever shows a request last has the last word.
+// that is replaced whole needs no lock to be read. Writers take turns, because what a program was shown does not replace
+// what a terminal showed.
 package shown
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +32,8 @@ const (
 	// maxFiles is how many files of one gate are kept: those that were written last. The largest
 	// batch has half of it.
 	maxFiles = 2048
+	// patience is how long a record waits for others of the gate that are being written.
+	patience = 30 * time.Second
 )
 
 // ErrNoPlace is the error for a record that cannot be kept because there is no directory for it.
@@ -68,6 +73,14 @@ func (d Dir) Keep(r Record) error {
 	if err := file.MakeDir(); err != nil {
 		return err
 	}
+	switch unlock, err := d.lock(r.Gate); {
+	case err == nil:
+		defer unlock()
+	case r.Way == ToProgram:
+		return err
+	default:
+		return nothingOlder(file.Path, err)
+	}
 	if r.Way == ToProgram {
 		was, err := d.Last(r.Gate, id)
 		switch {
@@ -90,12 +103,25 @@ func (d Dir) Keep(r Record) error {
 		err = file.Replace(text)
 	}
 	if err != nil {
-		if stays := remove(file.Path); stays != nil {
-			err = fmt.Errorf("%w, and what was shown before stays: %w", err, stays)
-		}
-		return err
+		return nothingOlder(file.Path, err)
 	}
 	return prune(file.Path)
+}
+
+// lock keeps a terminal's record from coming between a program's look at the last record and its own. It is beside the
+// directory of the gate, which may go.
+func (d Dir) lock(gate op.GateID) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return ownfile.File{Path: filepath.Join(d.Path, string(gate))}.Lock(ctx)
+}
+
+// nothingOlder removes what is kept of a request, because a newer record could not be.
+func nothingOlder(path string, err error) error {
+	if stays := remove(path); stays != nil {
+		return fmt.Errorf("%w, and what was shown before stays: %w", err, stays)
+	}
+	return err
 }
 
 // Last returns what was shown last of a request, or nil if nothing is kept. A file that another

@@ -154,6 +154,29 @@ func TestWhatAPersonSawStays(t *testing.T) {
 	})
 }
 
+// TestAPersonLooksWhileAProgramDoes: whoever of the two comes first, the terminal's bytes are kept.
+func TestAPersonLooksWhileAProgramDoes(t *testing.T) {
+	d, _ := dir(t)
+	of := func(target string, way shown.Way) shown.Record {
+		bytes := payload(t, func(p *op.Payload) { p.Target.Name = target })
+		return must.Get(shown.RecordOf("j1.1", bytes, nil, way, noon))(t)
+	}
+	person, program := of("a", shown.OnTerminal), of("b", shown.ToProgram)
+	for range 100 {
+		require.NoError(t, d.Forget(gate))
+		var both sync.WaitGroup
+		for _, r := range []shown.Record{person, program} {
+			both.Go(func() {
+				if err := d.Keep(r); err != nil && !errors.Is(err, shown.ErrPersonSawOther) {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		require.Equal(t, person.SHA256, must.Get(d.Last(gate, id(t, "j1.1")))(t).SHA256)
+	}
+}
+
 // TestForget: nothing of a gate's requests stays, and all of another's.
 func TestForget(t *testing.T) {
 	d, file := dir(t)
