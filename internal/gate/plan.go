@@ -169,6 +169,9 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 		// An earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
 		p.observed.Cannot = ""
 	}
+	if stops(earlier, ask.Target) {
+		p.observed.MemoryUsed = 0 // its programs hold none then; the step is classified again before it runs
+	}
 	made := makes(earlier, ask.Target)
 	if made && !spec.Creates && !p.observed.Present {
 		// An earlier step of this job will make the target.
@@ -230,6 +233,16 @@ func changes(earlier []planned, t op.Target) bool {
 		}
 	}
 	return false
+}
+
+// stops reports whether the guest is stopped after the earlier steps, because one stops it and none starts it after that.
+func stops(earlier []planned, t op.Target) (stopped bool) {
+	for _, e := range earlier {
+		if e.step.Target == t && e.spec.Runtime {
+			stopped = !e.spec.Starts
+		}
+	}
+	return stopped
 }
 
 // Verdict classifies a step on a driver's look at its target.
