@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"gated/client/api"
 	"gated/internal/base/httpclient"
@@ -183,11 +184,11 @@ func CheckRow(row api.FleetRow) error {
 	return refusal.New(refusal.Malformed, "the hub lists %s, which is not %s", op.ShownQuoted(text[:min(len(text), 80)]), what)
 }
 
-// isHostName reports whether a text is a host's name and no more: people type it before the id of a request, and a shell
-// gives other characters a meaning.
+// isHostName reports whether a text is a host's name in which a shell gives no character a meaning: people type it before the
+// id of a request.
 func isHostName(s string) bool {
-	const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	return s != "" && len(s) <= maxHostText && strings.Trim(s[:1], alnum) == "" && strings.Trim(s, alnum+"._-") == ""
+	odd := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }
+	return isHostText(s) && strings.IndexFunc(s, odd) != 0 && !strings.ContainsFunc(s, func(r rune) bool { return odd(r) && !strings.ContainsRune("._-+@:", r) })
 }
 
 // Compare refuses, as BindingMismatch, a hub's word about a request that differs from that of the gate which answered. The

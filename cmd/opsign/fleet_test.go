@@ -113,11 +113,13 @@ func TestRowsOfNoForm(t *testing.T) {
 			require.NotContains(t, out+said, "\u202e", name)
 		}
 	}
-	good.Host = strings.Repeat("h", 253)
-	u := lyingHub(t, func(int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{good}} })
-	code, _, said := runFleet(t, "--hub", u)
-	require.Equal(t, api.ExitDone, code)
-	require.NotContains(t, said, "left out")
+	for _, host := range []string{strings.Repeat("h", 253), "PVE_1.example.net", "büro-1", "пве1", "root@pve1", "pve1:8006"} {
+		good.Host = host
+		u := lyingHub(t, func(int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{good}} })
+		code, _, said := runFleet(t, "--hub", u)
+		require.Equal(t, api.ExitDone, code, host)
+		require.NotContains(t, said, "left out", host)
+	}
 }
 
 // What the hub says of a request is held against what its gate says is open.
