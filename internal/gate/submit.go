@@ -23,7 +23,9 @@ import (
 // submit, because the gate believes other sources more than a caller deserves.
 func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	job, err := g.submit(ctx, sub)
-	if err != nil {
+	switch refusal.CodeOf(err) {
+	case "", refusal.Unavailable, refusal.Internal: // they decide nothing
+	default:
 		g.turnAway(sub, err)
 	}
 	return job, err

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,7 +19,9 @@ func initialize(t testing.TB, data string) {
 	if _, err := os.Stat(kept); kept == "" || err != nil {
 		run(t, "initdb", "-D", data, "-U", owner, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
 		if kept != "" {
-			keep(t, data, kept)
+			if err := keep(data, kept); err != nil {
+				t.Logf("the next cluster needs an initdb of its own: %v", err)
+			}
 		}
 		return
 	}
@@ -42,15 +45,14 @@ func kept(t testing.TB) string {
 }
 
 // keep makes the copy. Of several tests that do so at once, one wins.
-func keep(t testing.TB, data, kept string) {
-	t.Helper()
+func keep(data, kept string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(kept), "making-")
-	ok(t, err)
-	defer func() { ok(t, os.RemoveAll(dir)) }()
-	made := filepath.Join(dir, "data")
-	ok(t, os.CopyFS(made, os.DirFS(data)))
-	if err := os.Rename(made, kept); err != nil {
-		_, err = os.Stat(kept)
-		ok(t, err)
+	if err != nil {
+		return err
 	}
+	made := filepath.Join(dir, "data")
+	if err = os.CopyFS(made, os.DirFS(data)); err == nil && os.Rename(made, kept) != nil {
+		_, err = os.Stat(kept)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
