@@ -25,8 +25,8 @@ func heldBy(args []argXML) []held {
 	var out []held
 	option := ""
 	for _, a := range args {
-		if strings.HasPrefix(a.Value, "-") {
-			option = strings.TrimLeft(a.Value, "-")
+		if name := optionIn(a.Value); name != "" {
+			option = name
 			continue
 		}
 		for _, at := range pathsOf(a.Value) {
@@ -42,6 +42,22 @@ func heldBy(args []argXML) []held {
 		}
 	}
 	return out
+}
+
+// optionIn returns the option that an argument names, or "" if it is a value.
+func optionIn(arg string) string {
+	if !strings.HasPrefix(arg, "-") {
+		return ""
+	}
+	return strings.TrimLeft(arg, "-")
+}
+
+// asRaw reports whether QEMU reads the file of an argument as raw, so that no other file is below it. A path may say "raw", too.
+func asRaw(arg string) bool {
+	parts := strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(", {}\n\t", r) })
+	return !strings.Contains(arg, formatQCOW2) && slices.ContainsFunc([]string{"format=raw", "driver=raw", `"driver":"raw"`}, func(form string) bool {
+		return slices.Contains(parts, form)
+	})
 }
 
 func readOnly(arg string) bool {

@@ -17,6 +17,7 @@ import (
 
 func init() {
 	beds["what every step leaves is named"] = leftAlone
+	beds["a disk below a file that QEMU's command line names"] = belowALine
 	beds["other hands between the look and the step"] = otherHands
 	beds["other hands right before the work"] = lastMoment
 }
@@ -104,6 +105,42 @@ func leftAlone(b *bed) {
 	b.keeps(drive, func() { b.keeps(seed, func() { b.keeps(over, func() { b.must("destroy", "web") }) }) })
 	require.DirExists(b.t, dir)
 	require.Empty(b.t, b.look("scr").Dependent)
+}
+
+// TestWhatQEMUReadsAsRaw: a path, an id, or a layer above a qcow2 file that says "raw" hides no file below it.
+func TestWhatQEMUReadsAsRaw(t *testing.T) {
+	for arg, raw := range map[string]bool{
+		"file=/srv/a,format=raw,if=none":                                      true,
+		"driver=raw,file.filename=/srv/a":                                     true,
+		`{"driver": "file", "filename":"/srv/a"}`:                             false,
+		`{"driver":"raw","file":{"driver":"file","filename":"/srv/a"}}`:       true,
+		"file=/srv/draw/a,if=none":                                            false,
+		"file=/srv/a,id=raw,format=qcow2":                                     false,
+		`{"driver":"file","filename":"/srv/raw/a"}`:                           false,
+		"driver=raw,file.driver=qcow2,file.file.filename=/srv/a":              false,
+		`{"driver":"raw","file":{"driver":"qcow2","file":{"filename":"/a"}}}`: false,
+	} {
+		require.Equal(t, raw, asRaw(arg), arg)
+	}
+}
+
+// belowALine: a guest's disk below such a file is the other guest's too, whatever the file is called. If the file cannot be followed, it
+// may be any disk.
+func belowALine(b *bed) {
+	b.must("create", "scr")
+	scr, over, odd := b.Disks("scr")[0], b.Image("draw-over"), b.Image("odd")
+	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", scr, over)
+	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", scr, odd)
+	head := must.Get(os.ReadFile(odd))(b.t)
+	head[16] = 0xff // the length of the name
+	require.NoError(b.t, os.WriteFile(odd, head, 0o600))
+	for _, at := range []string{over, odd} {
+		b.Plant("web", "", "")
+		b.Define(strings.Replace(b.Virsh("dumpxml", "web"), "</domain>", line("-drive", "file="+at+",if=none")+"</domain>", 1))
+		require.Equal(b.t, []op.Target{target("web")}, b.look("scr").Dependent, at)
+		b.keeps(scr, func() { b.refused(refusal.Conflict, "wipe", "scr") })
+		b.Virsh("undefine", "web")
+	}
 }
 
 // hands are what an administrator may do to a guest with a disk at any moment.

@@ -70,6 +70,7 @@ func lingers(all []*domain, wanted, found op.Incarnation) string {
 type named struct {
 	slot, path string
 	follow     bool // QEMU reads it as qcow2, or may
+	disk       bool // QEMU's command line gives it to the guest as a disk
 }
 
 // unnamed are the parts of a domain's XML that name no other files of the domain. Disks are
@@ -82,6 +83,7 @@ var unnamed = map[string]bool{"disk": true, "emulator": true, "metadata": true, 
 func namesIn(text string) []named {
 	var out []named
 	var within []string
+	option := "" // of QEMU, whose value comes next
 	dec := xml.NewDecoder(strings.NewReader(text))
 	take := func(text string) {
 		parts := append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",= \n\t", r) }), strings.TrimSpace(text))
@@ -91,8 +93,11 @@ func namesIn(text string) []named {
 		}
 		for _, part := range parts {
 			if strings.HasPrefix(part, "/") && len(within) > 0 {
-				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine && !strings.Contains(text, formatRaw)})
+				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine && !asRaw(text), ofLine && diskOptions[option]})
 			}
+		}
+		if ofLine && strings.TrimSpace(text) != "" {
+			option = optionIn(text)
 		}
 	}
 	for {

@@ -187,10 +187,14 @@ func (f *follower) disk(ctx context.Context, x diskXML) {
 
 // below follows a file of QEMU's command line, which QEMU takes for a disk by the file's head.
 func (f *follower) below(ctx context.Context, n named) {
-	if st, err := statOf(n.path); err != nil || objectOf(st) == "" {
+	st, err := statOf(n.path)
+	if absentFile(err) || err == nil && objectOf(st) == "" {
 		return
 	}
 	h, err := readHead(ctx, f.session, n.path)
+	if err != nil && n.disk {
+		f.doubt("%s: %s: %v", n.slot, n.path, err)
+	}
 	if err == nil && h.data != "" {
 		f.follow(ctx, n.slot, h.data, formatRaw, 1)
 	}
