@@ -52,18 +52,22 @@ func optionIn(arg string) string {
 	return strings.TrimLeft(arg, "-")
 }
 
-// asRaw reports whether QEMU reads the file of an argument as raw, so that no other file is below it. A path may say "raw", too.
-func asRaw(arg string) bool {
-	parts := strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(", {}\n\t", r) })
-	return !strings.Contains(arg, formatQCOW2) && slices.ContainsFunc([]string{"format=raw", "driver=raw", `"driver":"raw"`}, func(form string) bool {
-		return slices.Contains(parts, form)
+// says reports whether an argument has one of some options: auto-read-only=on is not read-only=on, and a path may say anything.
+func says(arg string, forms ...string) bool {
+	arg = strings.NewReplacer(": ", ":", ",,", "").Replace(arg)
+	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(",{}", r) }), func(part string) bool {
+		return slices.Contains(forms, strings.TrimSpace(part))
 	})
 }
 
+// asRaw reports whether QEMU reads the file of an argument as raw, so that no other file is below it.
+func asRaw(arg string) bool {
+	return !strings.Contains(arg, formatQCOW2) && says(arg, "format=raw", "driver=raw", `"driver":"raw"`)
+}
+
+// readOnly reports whether the guest only reads what an argument names. JSON may say it of a file below alone.
 func readOnly(arg string) bool {
-	return slices.ContainsFunc([]string{"readonly=on", "read-only=on", `"read-only":true`}, func(form string) bool {
-		return strings.Contains(strings.ReplaceAll(arg, " ", ""), form)
-	})
+	return says(arg, "readonly=on", "read-only=on") || strings.Count(arg, "{") == 1 && says(arg, `"read-only":true`)
 }
 
 // pathsOf finds the absolute paths in an argument: alone, in values of options, where a comma is written twice, and in JSON.

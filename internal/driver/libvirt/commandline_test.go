@@ -59,15 +59,21 @@ func TestWhatTwoCommandLinesName(t *testing.T) {
 	require.NoError(t, os.Symlink(dir, dir+"-link"))
 	named := file + " (" + commandLine + ")"
 	for name, c := range map[string]struct{ a, b, says string }{
-		"one form":      {line("-drive", "file="+file), line("-hdb", file), named + ", which guest b uses as well"},
-		"JSON":          {line("-blockdev", `{"driver":"file","filename":"`+file+`"}`), on(file, "vda", "raw"), named + ", which guest b uses as well"},
-		"by a link":     {line("-drive", "file="+file), line("-drive", "file="+dir+"-link/a.img"), named + ", which guest b uses as well"},
-		"a disk":        {on(file, "vda", "raw"), line("-blockdev", `{"driver":"file","filename":"`+file+`"}`), "vda, which guest b uses as well"},
-		"a directory":   {line("-fsdev", "local,id=f,path="+dir), fileSystem(dir), dir + " (" + commandLine + "), which guest b uses as well"},
-		"a disk in one": {on(file, "vda", "raw"), line("-virtfs", "local,path="+dir+",mount_tag=t"), "vda, which lies in a directory that guest b has"},
-		"only read":     {line("-drive", "file="+file+",readonly=on"), line("-drive", "file="+file), ""},
-		"no disk":       {line("-bios", file), line("-bios", file), ""},
-		"another":       {line("-drive", "file="+file), line("-drive", "file="+file+"2"), ""},
+		"one form":                    {line("-drive", "file="+file), line("-hdb", file), named + ", which guest b uses as well"},
+		"JSON":                        {line("-blockdev", `{"driver":"file","filename":"`+file+`"}`), on(file, "vda", "raw"), named + ", which guest b uses as well"},
+		"by a link":                   {line("-drive", "file="+file), line("-drive", "file="+dir+"-link/a.img"), named + ", which guest b uses as well"},
+		"a disk":                      {on(file, "vda", "raw"), line("-blockdev", `{"driver":"file","filename":"`+file+`"}`), "vda, which guest b uses as well"},
+		"a directory":                 {line("-fsdev", "local,id=f,path="+dir), fileSystem(dir), dir + " (" + commandLine + "), which guest b uses as well"},
+		"a disk in one":               {on(file, "vda", "raw"), line("-virtfs", "local,path="+dir+",mount_tag=t"), "vda, which lies in a directory that guest b has"},
+		"only read":                   {line("-drive", "file="+file+",readonly=on"), line("-drive", "file="+file), ""},
+		"read only, but for a moment": {line("-blockdev", "driver=file,node-name=n,auto-read-only=on,filename="+file), line("-drive", "file="+file), named + ", which guest b uses as well"},
+		"a path that says so":         {line("-drive", "file="+file+",,readonly=on"), line("-drive", "file="+file+",,readonly=on"), file + ",readonly=on (" + commandLine + "), which guest b uses as well"},
+		"a file below is only read":   {line("-drive", "file="+file+",backing.read-only=on"), line("-drive", "file="+file), named + ", which guest b uses as well"},
+		"the same as JSON": {line("-blockdev", `{"driver":"qcow2","file":{"driver":"file","filename":"`+file+`"},"backing":{"driver":"null-co","read-only":true}}`),
+			line("-drive", "file="+file), named + ", which guest b uses as well"},
+		"only read, as JSON": {line("-blockdev", `{"driver":"file","filename":"`+file+`", "read-only": true}`), line("-drive", "file="+file), ""},
+		"no disk":            {line("-bios", file), line("-bios", file), ""},
+		"another":            {line("-drive", "file="+file), line("-drive", "file="+file+"2"), ""},
 	} {
 		var want []string
 		if c.says != "" {
