@@ -74,7 +74,7 @@ func readOnly(arg string) bool {
 func pathsOf(arg string) []string {
 	const comma = "\x00"
 	parts := strings.Split(strings.ReplaceAll(arg, ",,", comma), ",")
-	if strings.Contains(arg, "{") {
+	if strings.Contains(arg, `"`) {
 		parts = strings.Split(strings.ReplaceAll(arg, `\/`, "/"), `"`)
 	}
 	var out []string

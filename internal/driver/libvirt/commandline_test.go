@@ -30,6 +30,7 @@ func TestPathsOfAnArgument(t *testing.T) {
 		"file:/srv/a.img":                                 {"/srv/a.img"},
 		"file=/srv/a.img,if=virtio,format=raw":            {"/srv/a.img"},
 		"if=virtio,file=/srv/a,,b=c.img":                  {"/srv/a,b=c.img"},
+		"file=/srv/{a}.img,if=virtio":                     {"/srv/{a}.img"},
 		"file=fat:rw:/srv/dir":                            {"/srv/dir"},
 		"local,path=/srv/dir,id=f":                        {"/srv/dir"},
 		"file=nbd://host/srv/a.img":                       nil,
