@@ -78,6 +78,28 @@ func TestAnEarlierStepMayMakeWhatIsMissing(t *testing.T) {
 	require.NotErrorIs(t, err, refusal.UnknownTarget)
 }
 
+// wrong is a back end that refuses the parameters of each destroy.
+type wrong struct{ *backend }
+
+func (b wrong) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	o, err := b.backend.Observe(ctx, l)
+	if l.Op == "guest.destroy" {
+		o.Foresee(refusal.New(refusal.BadParams, "no such name"))
+	}
+	return o, err
+}
+
+// TestWhatAnotherRequestCouldDo: the code of a look's refusal is that of the step, so a caller knows whether to change the request or to
+// wait.
+func TestWhatAnotherRequestCouldDo(t *testing.T) {
+	t.Parallel()
+	b := wrong{newBackend()}
+	w := newWorldOn(t, b)
+	b.put("db")
+	_, err := w.submit(ask("guest.destroy", "db"))
+	require.ErrorIs(t, err, refusal.BadParams)
+}
+
 // TestAnEarlierStepMayClearTheWay: also one that changes nothing that is signed, and one on another target.
 func TestAnEarlierStepMayClearTheWay(t *testing.T) {
 	t.Parallel()

@@ -107,9 +107,9 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	case o.Missing != "":
 		return refusal.New(refusal.UnknownTarget, "%s", o.Missing)
 	case o.Cannot != "" && o.Clear != "":
-		return refusal.New(refusal.Conflict, "%s", o.Cannot).WithHint("%s", o.Clear)
+		return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
 	case o.Cannot != "":
-		return refusal.New(refusal.Conflict, "%s", o.Cannot)
+		return refusal.New(o.CannotCode, "%s", o.Cannot)
 	case o.Ops != nil && !slices.Contains(o.Ops, s.Op):
 		return refusal.New(refusal.UnknownOp, "the back end of %s has no %s", t, s.Op).
 			WithHint("gated ops lists the operations; the page of its driver says which of them it has")

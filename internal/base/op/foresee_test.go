@@ -14,7 +14,7 @@ func TestForesee(t *testing.T) {
 	for _, code := range []refusal.Code{refusal.Conflict, refusal.BadParams} {
 		var o Observed
 		o.Foresee(refusal.New(code, "it has %d snapshots", 2).WithHint("delete them"))
-		require.Equal(t, Observed{Cannot: "it has 2 snapshots", Clear: "delete them"}, o)
+		require.Equal(t, Observed{Cannot: "it has 2 snapshots", Clear: "delete them", CannotCode: code}, o)
 	}
 	for _, err := range []error{nil, errors.New("no answer"), refusal.New(refusal.Unavailable, "locked"), refusal.New(refusal.UnknownTarget, "gone")} {
 		var o Observed

@@ -120,8 +120,9 @@ type Observed struct {
 
 	// Cannot says, in a sentence for people, why the step that the look is about cannot be
 	// done as the target is now, such as a mount inside it. Clear says what to do first; it
-	// may be empty. Foresee sets them.
+	// may be empty. CannotCode is Conflict or, if another request could be done, BadParams. Foresee sets them.
 	Cannot, Clear string
+	CannotCode    refusal.Code
 
 	// Lingers says, in a sentence for people, that the incarnation of the look still
 	// exists, although its name is free or has another incarnation. It was renamed,
@@ -139,7 +140,7 @@ type Observed struct {
 func (o *Observed) Foresee(err error) {
 	if code := refusal.CodeOf(err); code == refusal.Conflict || code == refusal.BadParams {
 		r := refusal.As(err)
-		o.Cannot, o.Clear = r.Detail, r.Hint
+		o.Cannot, o.Clear, o.CannotCode = r.Detail, r.Hint, code
 	}
 }
 

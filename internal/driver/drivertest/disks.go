@@ -46,8 +46,8 @@ var diskCases = []spec{
 				c.disk(large)
 				smaller := on("disk-resize", "size", small)
 				l := op.Step{Op: smaller.Op, Target: smaller.Target, Params: smaller.Params}.Look()
-				if must.Get(c.Driver().Observe(c.ctx, l))(c.t).Cannot != "" {
-					must.Fail(c.Submit(Hub, smaller))(c.t, refusal.Conflict)
+				if now := must.Get(c.Driver().Observe(c.ctx, l))(c.t); now.Cannot != "" {
+					must.Fail(c.Submit(Hub, smaller))(c.t, now.CannotCode)
 				} else {
 					c.Waiting(Hub, smaller)
 				}

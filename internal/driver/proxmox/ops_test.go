@@ -63,7 +63,7 @@ func TestResize(t *testing.T) {
 	require.EqualValues(t, 2<<30, d.Size)
 	w.ResetCounts()
 	_, err := w.Submit(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(1024)))
-	require.ErrorIs(t, err, refusal.Conflict)
+	require.ErrorIs(t, err, refusal.BadParams)
 	require.ErrorContains(t, err, "makes no disk smaller")
 	require.NotEmpty(t, refusal.As(err).Hint)
 	require.Zero(t, w.Counts().Change)
