@@ -167,8 +167,8 @@ func signedOnly(id, what, verb string, prepare func(*stand) []any, sample ...any
 			s.want = refusal.UnknownOp
 		}
 		ask := s.ask(verb, drivertest.Victim, kv...)
-		if o := must.Get(s.w.Driver.Observe(s.t.Context(), op.Look{Target: ask.Target, Op: ask.Op, Params: ask.Params}))(s.t); s.want == "" && o.Cannot != "" {
-			s.want = refusal.Conflict
+		if o := must.Get(s.w.Driver.Observe(s.t.Context(), op.Look{Target: ask.Target, Op: ask.Op, Params: ask.Params}))(s.t); s.want == "" {
+			s.want = o.CannotCode // none: it waits
 		}
 		s.arm()
 		return s.waits(s.Submit(drivertest.Builder, ask))
