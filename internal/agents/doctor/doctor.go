@@ -222,7 +222,7 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 		dead := slices.IndexFunc(left, func(l hook.GitState) bool { return l.Name == s.Name })
 		switch {
 		case dead >= 0 && !s.Ours && !s.Names:
-			r.add(what, Bad, "git does not run %s any more: core.hooksPath has it look in %s", op.Shown(left[dead].Path), op.Shown(dir.Path)).
+			r.add(what, Bad, "git itself does not run %s any more: core.hooksPath has it look in %s", op.Shown(left[dead].Path), op.Shown(dir.Path)).
 				hint(hintMoved, s.Name)
 		case !s.There:
 			r.add(what, Note, "is not installed").hint(hintInstallGit)

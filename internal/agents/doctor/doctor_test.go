@@ -258,6 +258,12 @@ func TestHooksThatGitRunsNoLonger(t *testing.T) {
 	require.NoError(t, os.MkdirAll(husky, 0o700))
 	p.git("config", "core.hooksPath", ".husky/_")
 	both := []string{"pre-commit", "pre-push"}
+	for _, name := range both { // a dispatcher runs what is in the repository's own directory, too
+		path := filepath.Join(husky, name)
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nexec \"$(git rev-parse --git-common-dir)/hooks/$(basename \"$0\")\" \"$@\"\n"), 0o700))
+		require.Equal(t, Note, p.Run(t.Context()).of("git "+name).State, name)
+		require.NoError(t, os.Remove(path))
+	}
 	for _, there := range []bool{false, true} {
 		for _, name := range both {
 			if there { // husky makes all of them

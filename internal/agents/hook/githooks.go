@@ -229,8 +229,10 @@ func hooksIn(dir string) ([]GitState, error) {
 	return out, nil
 }
 
-// names reports whether a script seems to call a hook of gated's.
-func names(script []byte, name string) bool { return strings.Contains(string(script), "hook "+name) }
+// names reports whether a script seems to call a hook of gated's: by its command, or as a file of a directory of hooks.
+func names(script []byte, name string) bool {
+	return strings.Contains(string(script), "hook "+name) || strings.Contains(string(script), "hooks/")
+}
 
 // huskys returns the file that a hook of husky's runs: it lies above the directory _, which husky writes anew. An error is
 // none.
