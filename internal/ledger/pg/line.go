@@ -116,21 +116,31 @@ func (l *line) connected(ctx context.Context) (*connection, error) {
 	if l.conn != nil && !l.conn.IsClosed() {
 		return l.conn, nil
 	}
+	err := retry(ctx, func() (err error) {
+		l.conn, err = l.connect(ctx)
+		return err
+	})
+	return l.conn, err
+}
+
+// retry tries until it succeeds, the error is final or ctx is over. It returns the error of the last try that ctx did not
+// cut: that one says what is wrong.
+func retry(ctx context.Context, try func() error) error {
+	var why error
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		c, err := l.connect(ctx)
-		if err == nil {
-			l.conn = c
-			return c, nil
+		err := try()
+		if err == nil || final(err) {
+			return err
 		}
-		if final(err) {
-			return nil, err
+		if why == nil || ctx.Err() == nil {
+			why = err
 		}
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return nil, err
+			return why
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 func refuses(t *testing.T, s pg.Settings, sentence string) {
 	t.Helper()
-	s.Limit = time.Minute // it answers at once where the machine has time
+	s.Limit = 12 * time.Second // it asks again until then
 	e, err := pg.Open(context.Background(), s)
 	if err == nil {
 		_ = e.Close()
@@ -29,7 +29,7 @@ func refuses(t *testing.T, s pg.Settings, sentence string) {
 
 func TestServersThatPromiseLessAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
-	s := pg.Settings{Connection: c.DSN(), Gate: "one", Limit: time.Minute}
+	s := pg.Settings{Connection: c.DSN(), Gate: "one", Limit: 12 * time.Second}
 	single := s
 	single.Single = true
 	refuses(t, single, "this database has no ledger")
@@ -76,7 +76,7 @@ func TestServersThatPromiseLessAreRefused(t *testing.T) {
 func TestAStandbyAloneIsRefused(t *testing.T) {
 	pair := postgres.NewPair(t)
 	s := newGate(t, pair.DSN())
-	s.Connection, s.Limit = pair.Second.DSN(), time.Minute
+	s.Connection, s.Limit = pair.Second.DSN(), 12*time.Second
 	refuses(t, s, "read only connection")
 }
 
@@ -84,7 +84,7 @@ func TestPoolersAreRefused(t *testing.T) {
 	c := postgres.Primary(t)
 	for _, mode := range []string{"transaction", "session", "statement"} {
 		for _, ignores := range []string{"lock_timeout, client_min_messages, default_transaction_isolation", "extra_float_digits"} {
-			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: time.Minute}
+			s := pg.Settings{Connection: postgres.DSN(postgres.PgBouncer(t, c, mode, ignores)), Gate: "one", Single: true, Limit: 12 * time.Second}
 			require.ErrorContains(t, pg.Create(t.Context(), s), "a pooler such as PgBouncer", "%s, ignores %s", mode, ignores)
 		}
 	}
