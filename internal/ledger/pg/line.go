@@ -127,12 +127,13 @@ func (l *line) connected(ctx context.Context) (*connection, error) {
 // cut: that one says what is wrong.
 func retry(ctx context.Context, try func() error) error {
 	var why error
+	end, bounded := ctx.Deadline() // a socket's may be over a moment before ctx is
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := try()
 		if err == nil || final(err) {
 			return err
 		}
-		if why == nil || ctx.Err() == nil {
+		if cut := ctx.Err() != nil || bounded && !time.Now().Before(end); why == nil || !cut {
 			why = err
 		}
 		t := time.NewTimer(pause)
