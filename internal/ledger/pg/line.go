@@ -123,17 +123,16 @@ func (l *line) connected(ctx context.Context) (*connection, error) {
 	return l.conn, err
 }
 
-// retry tries until it succeeds, the error is final or ctx is over. It returns the error of the last try that ctx did not
+// retry tries until it succeeds, the error is final or ctx is over. It returns the error of the last try that no time-out
 // cut: that one says what is wrong.
 func retry(ctx context.Context, try func() error) error {
 	var why error
-	end, bounded := ctx.Deadline() // a socket's may be over a moment before ctx is
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := try()
 		if err == nil || final(err) {
 			return err
 		}
-		if cut := ctx.Err() != nil || bounded && !time.Now().Before(end); why == nil || !cut {
+		if cut := ctx.Err() != nil || pgconn.Timeout(err); why == nil || !cut {
 			why = err
 		}
 		t := time.NewTimer(pause)
