@@ -257,7 +257,7 @@ func (g *group) takenOver() (request string, held *pvetest.Held) {
 	request = g.first.waiting("web")
 	held = g.cluster.Hold("qmdestroy")
 	require.NoError(g.t, g.first.approve(request))
-	<-held.Came()
+	<-held.Asked() // so the first member recorded the task's id
 	g.second.follows()
 	g.first.engine.Partition(true)
 	g.second.becomes(api.RoleActive)

@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	w.say("3. Alice signs. While the cluster destroys the guest, the active member and the primary are killed")
 	held := w.cluster.Hold("qmdestroy")
 	a.approve(*j.Request)
-	<-held.Came()
+	<-held.Asked() // so the active member recorded the task's id
 	signed := a.entries()
 	a.kill()
 	w.pair.First.Kill(t)

@@ -97,7 +97,7 @@ var takeoverRows = []ledgerRow{
 		held := g.cluster.Hold("qmdestroy")
 		g.arm()
 		require.NoError(g.t, g.first.approve())
-		<-held.Came()
+		<-held.Asked() // so the first member recorded the task's id
 		g.takesOver()
 		held.Fail("a disk is busy")
 		job := g.second.jobOf(g.request)

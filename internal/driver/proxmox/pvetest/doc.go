@@ -23,6 +23,7 @@
 //
 //	h := c.Hold("qmdestroy")  // "" is every kind
 //	<-h.Came()                // a task has begun, with its lock, and runs
+//	<-h.Asked()               // somebody asked how it stands
 //	h.Release()               // or h.Fail("...")
 //
 // # Faults

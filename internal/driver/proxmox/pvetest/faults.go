@@ -204,6 +204,7 @@ type Held struct {
 	tasks []*task
 	off   bool
 	came  chan struct{}
+	asked chan struct{}
 }
 
 // Hold keeps tasks of a kind ("qmdestroy", "vzdump", "" for all) running, with
@@ -211,7 +212,7 @@ type Held struct {
 func (c *Cluster) Hold(kind string) *Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := &Held{c: c, kind: kind, came: make(chan struct{})}
+	h := &Held{c: c, kind: kind, came: make(chan struct{}), asked: make(chan struct{})}
 	c.holds = append(c.holds, h)
 	return h
 }
@@ -229,6 +230,21 @@ func (h *Held) takes(t *task) bool {
 
 // Came is closed when the hold has a task.
 func (h *Held) Came() <-chan struct{} { return h.came }
+
+// Asked is closed when somebody asked how the first task of the hold stands. The gate asks only after it recorded the
+// task's id; after Came alone, it may not have the id yet.
+func (h *Held) Asked() <-chan struct{} { return h.asked }
+
+func (h *Held) isAsked(t *task) {
+	if len(h.tasks) == 0 || h.tasks[0] != t {
+		return
+	}
+	select {
+	case <-h.asked:
+	default:
+		close(h.asked)
+	}
+}
 
 // UPIDs are the ids of the held tasks.
 func (h *Held) UPIDs() []string {

@@ -92,6 +92,9 @@ func taskStatus(c *Cluster, r call) (any, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
+	for _, h := range c.holds {
+		h.isAsked(t)
+	}
 	out := map[string]any{"upid": t.upid, "node": t.node, "type": t.kind, "id": t.id, "pid": t.pid,
 		"pstart": t.pid * 7, "starttime": t.start, "user": TokenID[:strings.Index(TokenID, "!")],
 		"tokenid": TokenID[strings.Index(TokenID, "!")+1:]}
