@@ -66,17 +66,14 @@ func (t *tool) listGuests(guests []api.Guest) error {
 	return err
 }
 
+var guestColumns = []cli.Column{{Head: "NAME"}, {Head: "BACK END", Rank: 1}, {Head: "STATE", Rank: 1}, {Head: "PROTECTED", Rank: 1},
+	{Head: "SPEC", Rank: 3}, {Head: "DESTROY", Rank: 2}}
+
 // guestsText lists guests in lines of at most cols columns.
 func (t *tool) guestsText(guests []api.Guest, cols int) string {
 	apart := several(guests)
-	row := func(name, backend, state, protected, spec, destroy string) string {
-		if !apart {
-			return cli.Row(name, state, protected, spec, destroy)
-		}
-		return cli.Row(name, backend, state, protected, spec, destroy)
-	}
-	rows := []string{row("NAME", "BACK END", "STATE", "PROTECTED", "SPEC", "DESTROY")}
-	for _, g := range guests {
+	rows := make([][]string, len(guests))
+	for i, g := range guests {
 		destroy := ""
 		switch {
 		case g.Error != nil:
@@ -84,9 +81,12 @@ func (t *tool) guestsText(guests []api.Guest, cols int) string {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), cli.Settings(g.Spec), destroy))
+		rows[i] = []string{g.Name, "", g.State, yesNo(g.Protected), cli.Settings(g.Spec), destroy}
+		if apart {
+			rows[i][1] = g.Backend
+		}
 	}
-	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
+	return cli.Table(cols, cli.Ellipsis(t.Getenv), guestColumns, rows)
 }
 
 // alike warns of names that differ in nothing but case. People read one for the other, and on some file systems and

@@ -175,16 +175,15 @@ func (t *tool) reservationsCommand() *cobra.Command {
 }
 
 func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client.ReservationQuery) error {
-	rows := []string{"ID\tAGENT\tALIVE\tMODE\tPATTERNS\tSINCE\tUNTIL\tSCOPE\tREASON"}
+	var rows [][]string
 	none := true
 	err := eachReservation(ctx, cl, q, func(r api.Reservation) error {
 		none = false
 		if t.JSON {
 			return t.Emit(r)
 		}
-		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
-			cli.Moment(r.ExpiresAt),
-			r.Scope, r.Reason))
+		rows = append(rows, []string{r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
+			cli.Moment(r.ExpiresAt), r.Scope, r.Reason})
 		return nil
 	})
 	if err == nil && none && q.Agent != "" && !bare(q.Agent) {
@@ -196,7 +195,8 @@ func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client
 	if err != nil || t.JSON {
 		return err
 	}
-	return t.Table(rows...)
+	return t.List([]cli.Column{{Head: "ID"}, {Head: "AGENT"}, {Head: "ALIVE", Rank: 1}, {Head: "MODE", Rank: 1, Once: "each is"}, {Head: "PATTERNS"},
+		{Head: "SINCE", Rank: 4}, {Head: "UNTIL", Rank: 2}, {Head: "SCOPE", Rank: 5, Once: "all are in"}, {Head: "REASON", Rank: 3}}, rows)
 }
 
 // eachReservation reads reservations page by page.

@@ -66,7 +66,9 @@ func (t *tool) jobsCommand() *cobra.Command {
 
 // listJobs prints jobs page by page, so that a long history needs no memory.
 func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) error {
-	rows := []string{"ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"}
+	columns := []cli.Column{{Head: "ID"}, {Head: "STATE", Rank: 1}, {Head: "OP"}, {Head: "TARGET"}, {Head: "WHAT", Rank: 2}, {Head: "FOR", Rank: 4, Once: "each is for"},
+		{Head: "SINCE", Rank: 3}, {Head: "REASON", Rank: 5}}
+	var rows [][]string
 	for q := (client.JobQuery{State: state}); ; {
 		page, err := cl.Jobs(c.Context(), q)
 		if err != nil {
@@ -74,8 +76,9 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 		}
 		for _, j := range page.Jobs {
 			if !t.JSON {
-				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","),
-					cli.Moment(j.CreatedAt), cli.ReasonsInLine(j.Reason, j.Reasons)))
+				first, target, what := doneFirst(j)
+				rows = append(rows, []string{j.ID, string(j.State), first, target, what, strings.Join(j.RequestedBy, ","),
+					cli.Moment(j.CreatedAt), cli.ReasonsInLine(j.Reason, j.Reasons)})
 			} else if err := t.Emit(j); err != nil {
 				return err
 			}
@@ -88,19 +91,20 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 	if t.JSON {
 		return nil
 	}
-	return t.Table(rows...)
+	return t.List(columns, rows)
 }
 
-// what names a job's first step, and how many more there are.
-func what(j api.Job) string {
+// doneFirst names a job's first step, its target, and its parameters, with how many more steps there are.
+func doneFirst(j api.Job) (name, target, what string) {
 	if len(j.Steps) == 0 {
-		return ""
+		return "", "", ""
 	}
-	text := cli.Inline(j.Steps[0].Op) + " " + cli.Asked(j.Steps[0].Target, j.Steps[0].Params)
+	s := j.Steps[0]
+	what = cli.Settings(s.Params)
 	if n := len(j.Steps) - 1; n > 0 {
-		text += " and " + cli.Count(n, "more step")
+		what = strings.TrimSuffix("and "+cli.Count(n, "more step")+"; "+what, "; ")
 	}
-	return text
+	return cli.OpInLine(s.Op), s.Target, what
 }
 
 func (t *tool) showJob(j api.Job) error {

@@ -292,7 +292,8 @@ func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
 		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
 			page, err := cl.Jobs(ctx, client.JobQuery{State: state})
 			for _, j := range page.Jobs {
-				out = append(out, j.ID+"\t"+what(j))
+				name, target, what := doneFirst(j)
+				out = append(out, cli.Inline(j.ID)+"\t"+strings.TrimSpace(cli.Inline(name)+" "+cli.Inline(target)+" "+cli.Inline(what)))
 			}
 			return out, err
 		})

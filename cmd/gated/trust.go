@@ -117,10 +117,10 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := []string{"EPOCH\tMADE\tBY\tSIGNERS\tSHA256"}
+		var rows [][]string
 		for _, v := range all {
 			if !t.JSON {
-				rows = append(rows, cli.Row(fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest))
+				rows = append(rows, []string{fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest})
 			} else if err := t.Emit(trustVersionOf(v)); err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 		if t.JSON {
 			return nil
 		}
-		return t.Table(rows...)
+		return t.List([]cli.Column{{Head: "EPOCH"}, {Head: "MADE", Rank: 1}, {Head: "BY", Rank: 2}, {Head: "SIGNERS", Rank: 1}, {Head: "SHA256", Rank: 3}}, rows)
 	})
 	t.stateOf(c, &dir)
 	return c

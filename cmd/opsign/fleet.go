@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || rows > maxFleetRows) {
 			return refusal.New(refusal.Malformed, "the hub's pages do not end")
 		}
-		code, err := t.sayFleet(ctx, l, page, known, rows == 0)
+		code, err := t.sayFleet(ctx, l, page, known)
 		if err != nil {
 			return err
 		}
@@ -99,8 +98,12 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 	}
 }
 
+// fleetColumns are those of a hub's queue. CHECKED is empty unless the gates were asked.
+var fleetColumns = []cli.Column{{Head: "HOST"}, {Head: "ID"}, {Head: "AGE", Rank: 1}, {Head: "OP"}, {Head: "TARGET"},
+	{Head: "ADDRESS", Rank: 4}, {Head: "CHECKED", Rank: 2}, {Head: "FOR", Rank: 3, Once: "each is for"}, {Head: "REASON", Rank: 5}}
+
 // sayFleet prints a page, and returns the exit code that its rows ask for.
-func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate, first bool) (int, error) {
+func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate) (int, error) {
 	worst := api.ExitDone
 	var rows []fleetRow
 	for _, r := range page.Requests {
@@ -133,22 +136,11 @@ func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, k
 	if t.JSON || len(rows) == 0 {
 		return worst, nil
 	}
-	head := []string{"HOST", "ID", "OP", "TARGET", "FOR", "SINCE", "ADDRESS", "REASON"}
-	if l.verify {
-		head = slices.Insert(head, 7, "CHECKED")
+	lines := make([][]string, len(rows))
+	for i, r := range rows {
+		lines[i] = []string{r.Host, r.Request, cli.Age(t.now().Sub(r.CreatedAt)), cli.OpInLine(r.Op), r.Target, cmp.Or(string(r.Address), "not known"), r.Checked, r.RequestedBy, r.Reason}
 	}
-	lines := []string{cli.Row(head...)}
-	if !first {
-		lines = nil
-	}
-	for _, r := range rows {
-		cells := []string{r.Host, r.Request, r.Op, r.Target, r.RequestedBy, r.CreatedAt.UTC().Format(time.RFC3339), cmp.Or(string(r.Address), "not known"), r.Reason}
-		if l.verify {
-			cells = slices.Insert(cells, 7, r.Checked)
-		}
-		lines = append(lines, cli.Row(cells...))
-	}
-	if err := t.Table(lines...); err != nil {
+	if err := t.List(fleetColumns, lines); err != nil {
 		return 0, err
 	}
 	for _, r := range rows {

@@ -21,6 +21,9 @@ const cannotUndo = "CANNOT BE UNDONE"
 // configuration asks for a signature.
 const losesNothing = "loses no data"
 
+// canChangeBack ends the headline of a step that the same operation takes back.
+const canChangeBack = "can be changed back"
+
 // canUndo begins the text of a fact by which a driver says that its trash keeps
 // what a step takes, and until when.
 const canUndo = "can be undone until "
@@ -40,24 +43,26 @@ func (q question) headline(dash string) string {
 
 // undo says whether a step can be undone, by what its driver says of it. A step
 // of which the driver does not say that it can, cannot.
-func (q question) undo() string {
+func (q question) undo() string { return undoOf(q.payload.Op, q.payload.Params, q.request) }
+
+func undoOf(name string, params op.Params, r api.Request) string {
 	said := ""
-	for _, f := range q.request.Facts {
+	for _, f := range r.Facts {
 		switch {
-		case !slices.Contains(operations(f), q.verb()):
+		case !slices.Contains(operations(f), verbIn(name)):
 		case !strings.HasPrefix(f.Text, canUndo), said != "" && said != f.Text:
 			return cannotUndo
 		default:
 			said = f.Text
 		}
 	}
-	_, another := q.payload.Params["command"] // another program works on the data as it likes
+	_, another := params["command"] // another program works on the data as it likes
 	switch {
 	case said != "":
 		return said
-	case q.payload.Op == "guest.set-config" && !another:
-		return "can be changed back"
-	case harmless(q.request):
+	case name == "guest.set-config" && !another:
+		return canChangeBack
+	case harmless(r):
 		return losesNothing
 	}
 	return cannotUndo
@@ -75,8 +80,10 @@ func harmless(r api.Request) bool {
 func (q question) irreversible() bool { return q.undo() == cannotUndo }
 
 // verb returns what an operation is called among those of its kind: "destroy".
-func (q question) verb() string {
-	_, verb, _ := strings.Cut(q.payload.Op, ".")
+func (q question) verb() string { return verbIn(q.payload.Op) }
+
+func verbIn(name string) string {
+	_, verb, _ := strings.Cut(name, ".")
 	return verb
 }
 

@@ -121,11 +121,11 @@ func (t *tool) knownCommand() *cobra.Command {
 			t.Print("no gate is known yet\n")
 			return nil
 		}
-		rows := []string{"ADDRESS\tHOST\tGATE"}
+		var rows [][]string
 		for _, k := range gates {
-			rows = append(rows, cli.Row(string(k.Address), k.Host, string(k.Gate)))
+			rows = append(rows, []string{string(k.Address), k.Host, string(k.Gate)})
 		}
-		return t.Table(rows...)
+		return t.List([]cli.Column{{Head: "ADDRESS"}, {Head: "HOST", Rank: 1}, {Head: "GATE", Rank: 2}}, rows)
 	})
 }
 

@@ -106,29 +106,53 @@ func (t *tool) listRequests(requests []api.Request) error {
 	return err
 }
 
-// listText lists requests in lines of at most cols columns. Without a request that is
-// more than pending, or a signature, the columns for these are left out.
+// requestColumns are those of a list of requests. An operator decides by the first seven.
+var requestColumns = []cli.Column{{Head: "ID"}, {Head: "STATE", Rank: 1}, {Head: "AGE", Rank: 1}, {Head: "UNDO", Rank: 1}, {Head: "OP"},
+	{Head: "TARGET"}, {Head: "WHAT", Rank: 1, Least: 16}, {Head: "FOR", Rank: 4, Once: "each is for"},
+	{Head: "SIGNED", Rank: 2}, {Head: "NEEDS", Rank: 2, Once: "each needs"}, {Head: "REASON", Rank: 5}}
+
+// listText lists requests in lines of at most cols columns. Where all of them are pending, nobody needs to read that.
 func (t *tool) listText(requests []api.Request, cols int) string {
 	states := slices.ContainsFunc(requests, func(r api.Request) bool { return r.State != op.StatePending })
-	signers := slices.ContainsFunc(requests, func(r api.Request) bool { return len(r.Signatures) > 0 })
-	row := func(id, state, what, target, requester, signed, needs, reason string) string {
-		cells := []string{id, state, what, target, requester, signed, needs, reason}
-		if !signers {
-			cells = slices.Delete(cells, 5, 6)
+	rows := make([][]string, len(requests))
+	for i, r := range requests {
+		state := ""
+		if states {
+			state = string(r.State)
 		}
-		if !states {
-			cells = slices.Delete(cells, 1, 2)
-		}
-		return cli.Row(cells...)
-	}
-	rows := []string{row("ID", "STATE", "OP", "TARGET", "FOR", "SIGNED", "NEEDS", "REASON")}
-	for _, r := range requests {
 		signed := make([]string, len(r.Signatures))
-		for i, s := range r.Signatures {
-			signed[i] = cli.Person(s.Principal)
+		for j, s := range r.Signatures {
+			signed[j] = cli.Person(s.Principal)
 		}
-		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","),
-			strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)))
+		rows[i] = []string{r.ID, state, cli.Age(t.now().Sub(r.CreatedAt)), undoInLine(r), cli.OpInLine(r.Op), r.Target, whatInLine(r),
+			strings.Join(r.RequestedBy, ","), strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)}
 	}
-	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
+	return cli.Table(cols, cli.Ellipsis(t.Getenv), requestColumns, rows)
+}
+
+// undoInLine says in a word whether a step can be undone.
+func undoInLine(r api.Request) string {
+	switch undo := undoOf(r.Op, r.Params, r); undo {
+	case cannotUndo:
+		return "no"
+	case canChangeBack, losesNothing:
+		return "by hand"
+	default:
+		return "yes"
+	}
+}
+
+// whatInLine says what a step changes, what guards the target first. Of another step it says the parameters, and
+// why it waits.
+func whatInLine(r api.Request) string {
+	var changes []string
+	for _, f := range r.Facts {
+		if what, ok := f.Changes(); ok {
+			changes = append(changes, what+" "+f.Text)
+		}
+	}
+	if len(changes) > 0 {
+		return strings.Join(changes, "; ")
+	}
+	return strings.Join(slices.DeleteFunc([]string{cli.Settings(r.Params), r.Why}, func(s string) bool { return s == "" }), "; ")
 }

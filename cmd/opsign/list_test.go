@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -30,9 +31,32 @@ func TestAListFitsAScreen(t *testing.T) {
 			require.Contains(t, text, "\n"+r.ID+" ")
 		}
 	}
-	require.Equal(t, "ID    OP             TARGET     FOR       NEEDS  REASON\nj1.1  guest.destroy  guest/web  uid:1000  -      -\n",
-		tl.listText([]api.Request{short}, 79))
 	require.Contains(t, tl.listText([]api.Request{waits}, 0), long+"@example.com", "a file has nothing cut")
 	require.Contains(t, tl.listText([]api.Request{signed}, 0), "STATE")
 	require.Contains(t, tl.listText([]api.Request{signed}, 0), "SIGNED")
+}
+
+// An operator who looks at 80 columns sees what each request is about, and reads once what all of them need.
+func TestAListSaysWhatChanges(t *testing.T) {
+	tl := testTool()
+	of := func(id, name, target string, ago time.Duration, params op.Params, why string, facts ...op.Fact) api.Request {
+		return api.Request{ID: id, State: op.StatePending, Op: name, Target: target, Params: params, Why: why, Facts: facts, CreatedAt: tl.now().Add(-ago),
+			RequestedBy: []string{"agent:builder#1"}, Reason: "asked to",
+			Demands: []api.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Could: []string{"alice@example.com"}}}}
+	}
+	text := tl.listText([]api.Request{
+		of("j4.1", "guest.destroy", "guest/pg-standby-of-the-shop", 26*time.Hour, nil, "its data would be gone",
+			op.Fact{Name: "destroy", Text: canUndo + "2026-03-04T05:06:07Z"}),
+		of("j5.1", "guest.set-config", "guest/web", 90*time.Second, op.Params{"labels": map[string]any{}, "memory": int64(600)}, "takes a label away",
+			op.Fact{Name: "changes protection", Text: "from on to off"}, op.Fact{Name: "changes memory", Text: "from 512 to 600 MiB"},
+			op.Fact{Name: "files", Text: "3"}),
+		of("j6.1", "guest.restore", "guest/db", time.Second, op.Params{"snapshot": "monday"}, "its data would be overwritten"),
+	}, 79)
+	require.Equal(t, `ID    AGE  UNDO     OP          TARGET                        WHAT
+j4.1  26h  yes      destroy     guest/pg-standby-of-the-shop  its data would...
+j5.1  1m   by hand  set-config  guest/web                     protection fro...
+j6.1  1s   no       restore     guest/db                      snapshot=monda...
+each is for: agent:builder#1
+each needs: 1 operational (alice@example.com)
+`, text)
 }

@@ -24,6 +24,9 @@ func (o Observed) Changed(name string, p Params) []Fact {
 // IsChange reports whether a fact says what the step changes.
 func (f Fact) IsChange() bool { return strings.HasPrefix(f.Name, changeName) }
 
+// Changes returns the name of what the step changes, if the fact says that.
+func (f Fact) Changes() (string, bool) { return strings.CutPrefix(f.Name, changeName) }
+
 // The names of facts on the limits that a running guest has now and after its next
 // start.
 const (

@@ -149,6 +149,12 @@ func (t *Tool) Say(format string, args ...any) { _, _ = fmt.Fprintf(t.Stderr, fo
 // Print writes words for people that are the answer.
 func (t *Tool) Print(format string, args ...any) { _, _ = fmt.Fprintf(t.Stdout, format, args...) }
 
+// List writes rows as Table lays them out for where they go. It fails where the answer cannot be written.
+func (t *Tool) List(columns []Column, rows [][]string) error {
+	_, err := io.WriteString(t.Stdout, Table(Width(t.Stdout), Ellipsis(t.Getenv), columns, rows))
+	return err
+}
+
 // Table writes rows (see Row) in columns. It fails where the answer cannot be
 // written.
 func (t *Tool) Table(rows ...string) error {
@@ -170,12 +176,15 @@ func Columns(rows ...string) string {
 	return b.String()
 }
 
+// empty is what a cell without text shows.
+const empty = "-"
+
 // Row joins the cells of a row, made safe to print; those that are empty show
 // as a dash.
 func Row(cells ...string) string {
 	for i, c := range cells {
 		if c == "" {
-			cells[i] = "-"
+			cells[i] = empty
 		}
 		cells[i] = Inline(cells[i])
 	}

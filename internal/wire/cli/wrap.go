@@ -39,8 +39,11 @@ func Width(to io.Writer) int {
 // not have to cut. A file has nothing cut: Inline leaves no blanks in a line with
 // which others' text could move to a line of ours.
 func Told(text string, to io.Writer) string {
-	cols := Width(to)
-	if cols == 0 {
+	return told(text, Width(to))
+}
+
+func told(text string, cols int) string {
+	if cols == 0 || text == "" {
 		return text
 	}
 	return strings.Join(Wrapped(text, cols), "\n") + "\n"
@@ -90,64 +93,6 @@ func fitting(line string, cols int) int {
 		}
 	}
 	return len(line)
-}
-
-const (
-	minCell = 6  // how narrow a cell becomes at least
-	spared  = 24 // how much wider the first cell may stay: it has the name or the id
-)
-
-// Fit lays out rows (see Row) in columns as Columns does, in lines of at most cols
-// columns; 0 is no limit. Where a line would be longer, its widest cells are cut, and
-// end with an ellipsis. Callers show the whole text
-// elsewhere: with --json, and in the command that shows one.
-func Fit(cols int, ellipsis string, rows ...string) string {
-	if cols == 0 {
-		return Columns(rows...)
-	}
-	cells := make([][]string, len(rows))
-	var widths []int
-	for i, r := range rows {
-		cells[i] = strings.Split(r, "\t")
-		for j, c := range cells[i] {
-			if j == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[j] = max(widths[j], widthOf(c))
-		}
-	}
-	narrow(widths, cols-gap*(len(widths)-1))
-	var b strings.Builder
-	for _, row := range cells {
-		line := ""
-		for j, c := range row {
-			c = cut(c, widths[j], ellipsis)
-			line += c + strings.Repeat(" ", max(widths[j]-widthOf(c), 0)+gap)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
-}
-
-// narrow takes columns from the widest cells until all of them fit into a line. The
-// first is spared while it is not much wider than the others.
-func narrow(widths []int, room int) {
-	for sum := 0; ; sum = 0 {
-		widest, most := 0, 0
-		for i, w := range widths {
-			sum += w
-			if i == 0 {
-				w -= spared
-			}
-			if w > most {
-				widest, most = i, w
-			}
-		}
-		if sum <= room || most <= minCell {
-			return // it fits, or the screen is narrower than any table
-		}
-		widths[widest]--
-	}
 }
 
 // cut returns text in so many columns, with an ellipsis where it is longer.
