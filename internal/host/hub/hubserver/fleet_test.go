@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/ownfile"
+	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
 	"gated/internal/host/hub/hubstate"
 	"gated/internal/host/hub/hubstate/statetest"
@@ -244,6 +246,43 @@ func TestCallsThatDoNotEnd(t *testing.T) {
 	running.Wait()
 	require.Equal(t, 200, w.call("GET", hub.Path("pve1", hub.PathDesired), "").StatusCode)
 	require.Empty(t, w.hub.of)
+}
+
+// TestThePageBeginsWithWhatWaits, of every host and the oldest first; a host where a request waits is not green.
+func TestThePageBeginsWithWhatWaits(t *testing.T) {
+	w := newWorld(t)
+	page := func() string { return bodyOf(t, w.call("GET", "/", "")) }
+	done := []hub.SetReport{{Name: "web", Guests: 1, Converged: 1}}
+	for _, host := range []string{"pve1", "pve2"} {
+		w.write(web, host, "web.yaml")
+		w.report(host, hub.Report{Revision: w.desired(host).Revision, Sets: done})
+	}
+	require.Equal(t, 2, strings.Count(page(), `class="ok">converged`))
+	require.NotContains(t, page(), "waits for signatures")
+	young, old := statetest.Request(2, "j2.1", "guest.destroy"), statetest.Request(1, "j7.1", "guest.wipe")
+	old.Reason, young.CreatedAt, old.CreatedAt = "<script>", w.hub.Now().Add(-59*time.Minute), w.hub.Now().Add(-26*time.Hour)
+	w.report("pve1", hub.Report{Seq: 1, Revision: w.desired("pve1").Revision, Sets: done, Requests: []api.FleetRequest{young}, RequestsLeftOut: 6})
+	w.report("pve2", hub.Report{Seq: 1, Revision: w.desired("pve2").Revision, Sets: done, Requests: []api.FleetRequest{old}})
+	text := page()
+	places := []int{strings.Index(text, "waits for signatures"), strings.Index(text, "<td>26 h</td><td>pve2</td><td>j7.1</td><td>guest.wipe</td>"),
+		strings.Index(text, "<td>59 min</td><td>pve1</td><td>j2.1</td><td>guest.destroy</td>"), strings.Index(text, "and 6 more"), strings.Index(text, "<th>served</th>")}
+	require.True(t, slices.IsSorted(places) && places[0] > 0, "%v", places)
+	require.NotContains(t, text, "<script>")
+	require.NotContains(t, text, `class="ok">converged`)
+	require.Contains(t, text, `class="wait">converged; requests that wait: 7`)
+	require.Contains(t, text, `class="wait">converged; requests that wait: 1`)
+
+	w.hub.Store = noQueue{w.hub.Store}
+	text = page()
+	require.Contains(t, text, "&lt;the queue&gt;")
+	require.Contains(t, text, "<td>pve1</td>", "the hosts are shown all the same")
+}
+
+// noQueue is a store in which somebody changed a row of the queue.
+type noQueue struct{ hubstate.Store }
+
+func (noQueue) Queue(context.Context, hubstate.Query) (api.FleetQueue, error) {
+	return api.FleetQueue{}, refusal.New(refusal.Internal, "<the queue>")
 }
 
 // TestManyHostsOnSeveralPages: the page goes on after its last host.

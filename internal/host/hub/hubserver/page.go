@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/hub"
@@ -36,9 +38,13 @@ var policy = func() string {
 // which escapes it.
 // pages is parsed at its first use, because each start of the program would pay for it.
 var pages = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "shown": op.Shown}).Parse(`<!DOCTYPE html>
+	return template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "age": age, "shown": op.Shown}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>gated hub</title>
 <style>` + style + `</style></head><body><h1>gated hub</h1><p>{{moment .Now}}</p>
+{{with .Waits}}<h2>waits for signatures</h2>{{with .Error}}<p class="bad">{{shown .}}</p>{{end}}
+{{if .Requests}}<table><tr><th>age</th><th>host</th><th>request</th><th>operation</th><th>target</th><th>asked by</th><th>reason</th></tr>
+{{range .Requests}}<tr class="wait"><td>{{age $.Now .CreatedAt}}</td><td>{{shown .Host}}</td><td>{{shown .Request}}</td><td>{{shown .Op}}</td><td>{{shown .Target}}</td><td>{{shown .RequestedBy}}</td><td>{{shown .Reason}}</td></tr>
+{{end}}</table>{{end}}{{with .More}}<p class="wait">and {{.}} more: <code>opsign list --hub URL</code></p>{{end}}{{end}}
 <table><tr><th>host</th><th>served</th><th>read</th><th>state</th><th>since</th><th>last report</th></tr>
 {{range .Hosts}}<tr><td>{{shown .Name}}</td><td>{{if .ServeError}}<span class="bad">{{shown .ServeError}}</span>{{else}}<code>{{.Served}}</code>{{end}}</td>
 <td><code>{{shown .Read}}</code></td><td class="{{.Class}}">{{.State}}</td><td>{{moment .Since}}</td><td>{{moment .ReportedAt}}</td></tr>
@@ -100,6 +106,7 @@ func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
 	data := struct {
 		Now     time.Time
 		Hosts   []hostRow
+		Waits   *waits   // nil for nothing
 		Odd     []oddRow // the newest of each host
 		MoreOdd bool
 		Next    string
@@ -107,6 +114,9 @@ func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
 	if len(names) > pageHosts {
 		names = names[:pageHosts]
 		data.Next = "/?after=" + url.QueryEscape(names[pageHosts-1])
+	}
+	if data.Waits, err = h.waits(r.Context()); err != nil {
+		return err
 	}
 	for _, name := range names {
 		row, err := h.row(r.Context(), name)
@@ -133,6 +143,38 @@ func (h *Hub) page(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// waits is what the page shows of the requests that wait at all gates, the oldest first.
+type waits struct {
+	Requests []api.FleetRow
+	More     int64
+	Error    string
+}
+
+// waits returns nil if nothing waits. A queue that was changed where it is kept hides nothing else.
+func (h *Hub) waits(ctx context.Context) (*waits, error) {
+	page, err := h.Store.Queue(ctx, hubstate.Query{Limit: maxRows})
+	switch more := page.Waiting + page.LeftOut - int64(len(page.Requests)); {
+	case errors.Is(err, refusal.Internal):
+		return &waits{Error: refusal.As(err).Detail}, nil
+	case err != nil || len(page.Requests) == 0 && more <= 0:
+		return nil, err
+	default:
+		return &waits{Requests: page.Requests, More: more}, nil
+	}
+}
+
+// age says how long ago a moment of a gate's clock was by the hub's.
+func age(now, at time.Time) string {
+	switch d := max(now.Sub(at), 0); {
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	default:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+}
+
 // oddRow is what the page shows of a head that contradicts the kept one.
 type oddRow struct {
 	Gate, Host string
@@ -157,15 +199,18 @@ func (h *Hub) row(ctx context.Context, name string) (hostRow, error) {
 	}
 	r := t.Report
 	row.Read, row.Since, row.ReportedAt = r.Revision, t.Since, t.At
+	waiting := len(r.Requests) + r.RequestsLeftOut
 	switch {
 	case r.Error != nil:
 		row.State, row.Class, row.Error = "does not take it", "bad", r.Error.Detail
 	case r.Revision != row.Served:
 		row.State, row.Class = "has another revision", "wait"
-	case hubstate.Converged(r):
-		row.State, row.Class = "converged", "ok"
-	default:
+	case !hubstate.Converged(r):
 		row.State, row.Class = "not converged", "wait"
+	case waiting > 0:
+		row.State, row.Class = fmt.Sprintf("converged; requests that wait: %d", waiting), "wait"
+	default:
+		row.State, row.Class = "converged", "ok"
 	}
 	row.Sets, row.LeftOut = cut(r.Sets, 0)
 	row.Guests, row.LeftOut = cut(r.Guests, row.LeftOut+r.GuestsLeftOut)
