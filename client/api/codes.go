@@ -189,9 +189,9 @@ func HintOfEnd(state State, job string, code Code) string {
 	return HintOf(code)
 }
 
-// nextSteps says for each code what to do.
+// nextSteps says what to do about each code of which that is so wherever it comes up. The others say it where they come up,
+// or the detail does.
 var nextSteps = map[Code]string{
-	refusal.Malformed:         "look at what is named above: an id, a name or a file is not of the form that is expected; --help has an example",
 	refusal.Oversized:         "no gate takes that much: is it the right file?",
 	refusal.NamespaceMismatch: "sign it again in the role that is asked for: opsign approve ID --role ROLE, or ssh-keygen -Y sign -n ROLE@gated",
 	refusal.UnknownSigner:     "opsign keys shows your keys and what each may sign; a new one is listed by a signed trust.rotate",
@@ -215,13 +215,9 @@ var nextSteps = map[Code]string{
 	refusal.RejectedBefore:    "an operator rejected the same wish a short time ago: give a new reason (--reason), or wait",
 	refusal.UnknownOp:         "gated ops lists the operations",
 	refusal.BadParams:         "gated ops lists the parameters with their units and ranges",
-	refusal.UnknownTarget:     "see what there is: opsign list, gated jobs, gated guests, gated commands, gated reservations --all, gated agent list",
-	refusal.Conflict:          "it is not as you saw it: look again (opsign list, gated jobs, gated guests, gated reservations), then decide anew",
 	refusal.CommandFailed:     "gated jobs ID shows what the command printed; it ran, so look what it did before it runs again",
 	refusal.OverLimit:         "wait until some of it has ended, or cancel or reject what nobody needs: gated jobs, opsign list",
-	refusal.TooComplex:        "make several smaller ones of it",
 	refusal.NotHolder:         "only its holder can do that: ask whoever holds it",
-	refusal.NotAllowed:        "ask somebody who may: gated status shows whom the gate runs as, opsign keys what you may sign",
 	refusal.SchemaTooNew:      "install the version of gated that wrote this, or a newer one",
 	refusal.Standby:           "ask the member that is active, which gated ledger status names",
 	refusal.Unavailable:       "nothing was decided: gated status says what is wrong; try again",

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +16,8 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/base/spelling"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/convert"
 )
@@ -31,9 +35,10 @@ func (t *tool) guestsCommand() *cobra.Command {
 		}
 		defer cl.Close()
 		if len(args) == 1 {
-			g, err := cl.Guest(c.Context(), strings.TrimPrefix(args[0], "guest/"))
+			name := strings.TrimPrefix(args[0], "guest/")
+			g, err := cl.Guest(c.Context(), name)
 			if err != nil {
-				return err
+				return nearGuest(c.Context(), cl, op.Target{Kind: op.KindGuest, Name: name}, err)
 			}
 			if t.JSON {
 				return t.Emit(g)
@@ -51,6 +56,24 @@ func (t *tool) guestsCommand() *cobra.Command {
 	})
 	c.ValidArgsFunction = t.completeGuest
 	return c
+}
+
+// nearGuest adds to the refusal of a guest that is not there which one is spelt almost so.
+func nearGuest(ctx context.Context, cl *client.Client, to op.Target, err error) error {
+	r := (*refusal.Refusal)(nil)
+	if to.Kind != op.KindGuest || !errors.As(err, &r) || r.Code != refusal.UnknownTarget {
+		return err
+	}
+	guests, failed := cl.Guests(ctx)
+	var names []string
+	for _, g := range guests {
+		names = append(names, g.Name)
+	}
+	meant, ok := spelling.Nearest(to.Name, names)
+	if failed != nil || !ok || meant == to.Name {
+		return err
+	}
+	return r.WithHint("is %s meant? %s", op.Shown(meant), cmp.Or(r.Hint, "gated guests lists what there is"))
 }
 
 func (t *tool) listGuests(guests []api.Guest) error {

@@ -84,33 +84,47 @@ else /run/gated/gated.sock.`,
 	},
 		t.commands(args)...,
 	)
+	cli.Headings(root, first, asking, agents, running, signing, records, hosts)
 	root.Version = version.String()
 	return root
 }
 
 // command is one command below the root, which make returns.
 type command struct {
-	name string
-	make func() *cobra.Command
+	group string // the heading of the help text above it; empty for what no person types
+	name  string
+	make  func() *cobra.Command
 }
 
-// all lists the commands below the root, in the order of the help text.
+// The headings of the help text, in its order.
+const (
+	first   = "What you need first:"
+	asking  = "Ask, and see what comes of it:"
+	agents  = "Agents and their reservations:"
+	running = "Run a gate:"
+	signing = "Who may sign, and how the gate decides:"
+	records = "Records:"
+	hosts   = "Several hosts:"
+)
+
+// all lists the commands below the root.
 func (t *tool) all() []command {
 	return []command{
-		{"init", t.initCommand}, {"setup", t.setupCommand}, {"config", t.configCommand}, {"serve", t.serveCommand}, {"reload", t.reloadCommand},
-		{"status", t.statusCommand}, {"metrics", t.metricsCommand}, {"ops", t.opsCommand},
-		{"submit", t.submitCommand}, {"jobs", t.jobsCommand}, {"wait", t.waitCommand}, {"cancel", t.cancelCommand},
-		{"guests", t.guestsCommand}, {"commands", t.commandsCommand}, {"classify", t.classifyCommand},
-		{"plan", t.planCommand}, {"apply", t.applyCommand}, {"events", t.eventsCommand},
-		{"audit", t.auditCommand}, {"trust", t.trustCommand}, {"agent", t.agentCommand},
-		{"reserve", t.reserveCommand}, {"check", t.checkCommand}, {"renew", t.renewCommand},
-		{"release", t.releaseCommand}, {"transfer", t.transferCommand}, {"reservations", t.reservationsCommand},
-		{"release-all", t.releaseAllCommand}, {"force-transfer", t.forceTransferCommand},
-		{"hook", t.hookCommand}, {"doctor", t.doctorCommand}, {"mcp", t.mcpCommand},
-		{"canary", t.canaryCommand},
-		{"fsck", t.fsckCommand}, {"backup", t.backupCommand}, {"restore", t.restoreCommand},
-		{"join", t.joinCommand}, {"takeover", t.takeoverCommand}, {"ledger", t.ledgerCommand}, {"migrate", t.migrateCommand},
-		{"docs", t.docsCommand}, {"time", t.timeCommand}, {"hub", t.hubCommand}, {"notify", t.notifyCommand}, {"dial", t.dialCommand},
+		{first, "setup", t.setupCommand}, {first, "status", t.statusCommand}, {first, "submit", t.submitCommand}, {first, "jobs", t.jobsCommand},
+		{first, "guests", t.guestsCommand}, {first, "backup", t.backupCommand}, {first, "docs", t.docsCommand},
+		{asking, "wait", t.waitCommand}, {asking, "cancel", t.cancelCommand}, {asking, "classify", t.classifyCommand}, {asking, "ops", t.opsCommand},
+		{asking, "commands", t.commandsCommand}, {asking, "plan", t.planCommand}, {asking, "apply", t.applyCommand}, {asking, "events", t.eventsCommand},
+		{agents, "agent", t.agentCommand}, {agents, "reserve", t.reserveCommand}, {agents, "check", t.checkCommand}, {agents, "renew", t.renewCommand},
+		{agents, "release", t.releaseCommand}, {agents, "transfer", t.transferCommand}, {agents, "reservations", t.reservationsCommand},
+		{agents, "release-all", t.releaseAllCommand}, {agents, "force-transfer", t.forceTransferCommand},
+		{agents, "hook", t.hookCommand}, {agents, "doctor", t.doctorCommand}, {agents, "mcp", t.mcpCommand},
+		{running, "init", t.initCommand}, {running, "config", t.configCommand}, {running, "serve", t.serveCommand}, {running, "reload", t.reloadCommand},
+		{running, "notify", t.notifyCommand}, {running, "metrics", t.metricsCommand}, {running, "time", t.timeCommand},
+		{signing, "trust", t.trustCommand}, {signing, "canary", t.canaryCommand},
+		{records, "audit", t.auditCommand}, {records, "fsck", t.fsckCommand}, {records, "restore", t.restoreCommand},
+		{hosts, "hub", t.hubCommand}, {hosts, "join", t.joinCommand}, {hosts, "takeover", t.takeoverCommand}, {hosts, "ledger", t.ledgerCommand},
+		{hosts, "migrate", t.migrateCommand},
+		{"", "dial", t.dialCommand},
 	}
 }
 
@@ -127,6 +141,7 @@ func (t *tool) commands(args []string) []*cobra.Command {
 	out := make([]*cobra.Command, len(all))
 	for i, c := range all {
 		out[i] = c.make()
+		out[i].GroupID, out[i].Hidden = c.group, c.group == ""
 	}
 	return out
 }

@@ -12,7 +12,6 @@ import (
 	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
-	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/convert"
 )
@@ -201,7 +200,7 @@ func (t *tool) askCommand(w cli.Words, send func(context.Context, *client.Client
 			return err
 		}
 		defer cl.Close()
-		return send(c.Context(), cl, a)
+		return nearGuest(c.Context(), cl, a.Target, send(c.Context(), cl, a))
 	})
 	c.ValidArgsFunction = t.completeOpName
 	cli.ParamFlag(c, &given, t.completeCommandParam)
@@ -214,7 +213,7 @@ func (t *tool) askCommand(w cli.Words, send func(context.Context, *client.Client
 func ask(name, target string, given cli.Pairs) (op.Ask, error) {
 	kind, _, ok := strings.Cut(name, ".")
 	if !ok {
-		return op.Ask{}, notAnOp(name)
+		return op.Ask{}, op.NoOp(name)
 	}
 	spec, unknown := op.Lookup(name)
 	to, err := cli.Target(kind, target)
@@ -229,8 +228,4 @@ func ask(name, target string, given cli.Pairs) (op.Ask, error) {
 		return op.Ask{}, err
 	}
 	return op.Ask{Op: name, Target: to, Params: p}, nil
-}
-
-func notAnOp(name string) error {
-	return refusal.New(refusal.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/wire/cli"
 )
 
 // The tree for a command line has the command that the line begins with, under the name of
@@ -33,4 +35,15 @@ func TestVersion(t *testing.T) {
 	require.Zero(t, tool.run(t.Context(), []string{"--version"}))
 	require.Equal(t, tree.String(), short.String())
 	require.Regexp(t, `^gated version .+\n$`, short.String())
+}
+
+// Who types a command of the other program is told so: the list of these has each command that people type.
+func TestTheListOfPrograms(t *testing.T) {
+	var typed []string
+	for _, c := range testTool().root().Commands() {
+		if !c.Hidden {
+			typed = append(typed, c.Name())
+		}
+	}
+	require.ElementsMatch(t, cli.Programs["gated"], typed)
 }

@@ -3,7 +3,9 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -105,7 +107,7 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	case !spec.Creates && !o.Present:
 		return refusal.New(refusal.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	case o.Missing != "":
-		return refusal.New(refusal.UnknownTarget, "%s", o.Missing)
+		return missing(s, o)
 	case o.Cannot != "" && o.Clear != "":
 		return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
 	case o.Cannot != "":
@@ -116,6 +118,29 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	}
 	return nil
 }
+
+// missing refuses a step that needs what the target does not have. Of a snapshot it says which ones there are.
+func missing(s op.Step, o op.Observed) error {
+	r := refusal.New(refusal.UnknownTarget, "%s", o.Missing)
+	if !s.Params.Has("snapshot") || !o.Present {
+		return r
+	}
+	if len(o.Snapshots) == 0 {
+		return r.WithHint("it has no snapshot")
+	}
+	names := make([]string, min(len(o.Snapshots), maxNamed))
+	for i := range names {
+		names[i] = op.Shown(o.Snapshots[i])
+	}
+	text := "it has " + strings.Join(names, ", ")
+	if more := len(o.Snapshots) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return r.WithHint("%s", text)
+}
+
+// maxNamed is how many snapshots a hint names.
+const maxNamed = 8
 
 func whereListed(kind string) string {
 	if kind == op.KindScope {

@@ -1,9 +1,12 @@
 package op
 
 import (
+	"maps"
+	"slices"
 	"sort"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/spelling"
 )
 
 // Type is the type of a parameter.
@@ -125,9 +128,22 @@ var catalogue = func() map[string]Spec {
 func Lookup(name string) (Spec, error) {
 	s, ok := catalogue[name]
 	if !ok {
-		return Spec{}, refusal.New(refusal.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
+		return Spec{}, NoOp(name)
 	}
 	return s, nil
+}
+
+// NoOp refuses, with UnknownOp, a name that no operation has. It says which is spelt almost so.
+func NoOp(name string) error {
+	r := refusal.New(refusal.UnknownOp, "there is no operation %q", name)
+	meant, ok := spelling.Nearest(name, slices.Sorted(maps.Keys(catalogue)))
+	if _, verb := catalogue[KindGuest+"."+name]; verb {
+		meant, ok = KindGuest+"."+name, true
+	}
+	if ok {
+		return r.WithHint("is %s meant? gated ops lists them", meant)
+	}
+	return r.WithHint("gated ops lists them")
 }
 
 // Catalogue returns every operation, sorted by name.

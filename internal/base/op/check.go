@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/spelling"
 )
 
 // MaxParams bounds the parameters of a step whose target names them.
@@ -53,8 +54,7 @@ func (s Spec) Check(t Target, p Params) error {
 			return refusal.New(refusal.NotAllowed, "%s: %q is for the operator's configuration alone", s.Name, name).
 				WithHint("name an entry of local.commands with command")
 		default:
-			return refusal.New(refusal.BadParams, "%s has no parameter %q", s.Name, name).
-				WithHint("gated ops lists the parameters")
+			return s.noParam(name)
 		}
 	}
 	for _, d := range s.Params {
@@ -63,6 +63,22 @@ func (s Spec) Check(t Target, p Params) error {
 		}
 	}
 	return nil
+}
+
+// noParam refuses, with BadParams, a parameter that the operation does not have. It says which is spelt almost so.
+func (s Spec) noParam(name string) error {
+	r := refusal.New(refusal.BadParams, "%s has no parameter %q", s.Name, name)
+	names := make([]string, len(s.Params))
+	for i, d := range s.Params {
+		names[i] = d.Name
+	}
+	switch meant, ok := spelling.Nearest(name, names); {
+	case ok:
+		return r.WithHint("is %s meant? gated ops lists the parameters", meant)
+	case len(names) == 0:
+		return r.WithHint("it has none")
+	}
+	return r.WithHint("it has %s; gated ops says more", strings.Join(names, ", "))
 }
 
 // checkFree checks what does not depend on the target: names, and text that a

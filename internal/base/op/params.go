@@ -297,7 +297,7 @@ func (d Param) number(text string) (int64, error) {
 	if err != nil || n > MaxInt/factor || n < -MaxInt/factor {
 		r := refusal.New(refusal.BadParams, "%s is %q, not an integer", d.Name, text)
 		if d.Unit != "" {
-			r = r.WithHint("the unit is %s", d.Unit)
+			r = r.WithHint("it is a whole number of %s: %s=%d", d.Unit, d.Name, max(d.Min, 512))
 		}
 		return 0, r
 	}

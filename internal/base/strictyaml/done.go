@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"gated/internal/base/spelling"
 )
 
 // walked is a map that the walk came to.
@@ -65,7 +67,7 @@ func (d *doc) misspelt(l lack) bool {
 	}
 	for i := 0; i+1 < len(l.node.Content); i += 2 {
 		k := l.node.Content[i]
-		if _, ok := nearest(k.Value, lacking); ok && !d.asked[k] {
+		if _, ok := spelling.Nearest(k.Value, lacking); ok && !d.asked[k] {
 			return true
 		}
 	}
@@ -78,7 +80,7 @@ func (d *doc) unknown(k *yaml.Node, in *walked) {
 	if in.name != "" {
 		text += " in " + in.name
 	}
-	if meant, ok := nearest(k.Value, in.missed); ok {
+	if meant, ok := spelling.Nearest(k.Value, in.missed); ok {
 		text += fmt.Sprintf("; is %q meant?", meant)
 	}
 	e := d.failAt(k, "%s", text)

@@ -46,11 +46,28 @@ func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
+// Headings has the help text of a command list those below it, which name one of the headings as their group, under these, and
+// what cobra adds after them. The order of the commands stays.
+func Headings(c *cobra.Command, headings ...string) {
+	cobra.EnableCommandSorting = false
+	const others = "Others:"
+	for _, h := range append(headings, others) {
+		c.AddGroup(&cobra.Group{ID: h, Title: h})
+	}
+	c.SetHelpCommandGroupID(others)
+	c.SetCompletionCommandGroupID(others)
+}
+
 // Group returns a command that does nothing but have others. Alone it is a
 // usage error with the text missing.
 func (t *Tool) Group(w Words, missing string, commands ...*cobra.Command) *cobra.Command {
 	// Without a rule for arguments, an unknown command is called that.
-	c := t.Command(w, nil, func(*cobra.Command, []string) error { return Usage(missing) })
+	c := t.Command(w, nil, func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return misspelt(c, args[0])
+		}
+		return Usage(missing)
+	})
 	c.AddCommand(commands...)
 	return c
 }
@@ -78,7 +95,7 @@ func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int 
 	}
 	c, err := root.ExecuteContextC(ctx)
 	if err != nil && !t.started {
-		err = Usage(err.Error())
+		err = misused(c, err)
 	}
 	return t.Fail(c.CommandPath(), err)
 }

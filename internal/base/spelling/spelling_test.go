@@ -1,12 +1,10 @@
-package strictyaml
+package spelling
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"gated/internal/test/must"
 )
 
 func TestATypoIsNamedWithTheKeyThatWasMeant(t *testing.T) {
@@ -15,15 +13,15 @@ func TestATypoIsNamedWithTheKeyThatWasMeant(t *testing.T) {
 		"submitter": "submitters", "max-validity": "max_validity", "tpye": "type", "usr": "user", "hots": "host", "opp": "op",
 		"threshhold": "threshold", "apiversion": "apiVersion",
 	} {
-		got, ok := nearest(written, []string{"unlike", meant, "other"})
+		got, ok := Nearest(written, []string{"unlike", meant, "other"})
 		require.True(t, ok, written)
 		require.Equal(t, meant, got)
 	}
 	for _, written := range []string{"min", "", "scratch", "creator", strings.Repeat("submitters", 1000)} {
-		_, ok := nearest(written, []string{"max", "submitters", "state", "memory"})
+		_, ok := Nearest(written, []string{"max", "submitters", "state", "memory"})
 		require.False(t, ok, written)
 	}
-	got, _ := nearest("values", []string{"value", "valuess", "values2"})
+	got, _ := Nearest("values", []string{"value", "valuess", "values2"})
 	require.Equal(t, "value", got, "the first of equals")
 }
 
@@ -39,21 +37,4 @@ func TestTheDistanceOfWords(t *testing.T) {
 		require.False(t, ok, "%q %q", c.a, c.b)
 	}
 	require.Equal(t, []int{1, 1, 2, 2, 3, 3}, []int{mistakes(0), mistakes(6), mistakes(7), mistakes(10), mistakes(11), mistakes(1000)})
-}
-
-// A key that must be there and is misspelt is told as what was written, at its own place.
-func TestAMisspeltKeyIsNotCalledMissing(t *testing.T) {
-	for src, want := range map[string]string{
-		"a: 1\nhots: x\n":              `f.yaml:2:1: unknown key hots; is "host" meant?, in: hots: x`,
-		"a: 1\nm: {c: 1}\n":            `f.yaml:1:1: host is missing, in: a: 1`,
-		"a: 1\nhost: x\nm: {bb: 1}\n":  `f.yaml:3:5: unknown key bb in m; is "b" meant?, in: m: {bb: 1}`,
-		"a: 1\nhost: x\nm: {zzz: 1}\n": `f.yaml:3:4: b is missing, in: m: {zzz: 1}`,
-	} {
-		m := must.Get(Parse("f.yaml", []byte(src)))(t)
-		m.Get("a").Int(0, 9)
-		m.Need("host").Text()
-		m.Get("m").Need("b")
-		require.False(t, m.Sound(), src)
-		require.EqualError(t, m.Done(), want)
-	}
 }

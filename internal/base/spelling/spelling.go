@@ -1,7 +1,9 @@
-package strictyaml
+// Package spelling finds the word that was meant by one with a typing mistake.
+package spelling
 
-// nearest returns the first of the words that is spelt most like a word, if one is near.
-func nearest(word string, words []string) (string, bool) {
+// Nearest returns the first of the words that is spelt most like a word, if one is near: one mistake, two in a word of 7 bytes,
+// three in one of 11.
+func Nearest(word string, words []string) (string, bool) {
 	best, least := "", mistakes(len(word))+1
 	for _, w := range words {
 		if n, ok := distance(word, w, least-1); ok {
