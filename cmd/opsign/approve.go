@@ -111,6 +111,9 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.opens(func() error { _, err := a.key(ctx, role); return err }); err != nil {
+		return err
+	}
 	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api
 // sign looks once more, signs the bytes that were shown, and hands them in. The
 // look comes after the passphrase, which takes as long as a person likes.
 func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Request, error) {
-	signer, err := a.key(ctx)
+	signer, err := a.key(ctx, role)
 	if err != nil {
 		return q.request, err
 	}
@@ -175,13 +178,18 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
 }
 
-// key returns the one key of the run.
-func (a *approval) key(ctx context.Context) (sign.Signer, error) {
+// key returns the key that signs in a role: the one key of the run or, of several that the agent holds, the one that the gate
+// lists for the role.
+func (a *approval) key(ctx context.Context, role op.Role) (sign.Signer, error) {
 	if a.signer != nil {
 		return a.signer, nil
 	}
-	signer, err := a.keySigner(ctx, a.keys)
-	if err == nil {
+	k, err := a.ofRole(ctx, a.client, a.keys, role)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := a.keySigner(ctx, k)
+	if err == nil && k == a.keys {
 		a.signer = signer
 	}
 	return signer, err

@@ -182,6 +182,12 @@ func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	if err != nil {
 		return err
 	}
+	if k, err = a.ofRole(c.Context(), cl, k, role); err != nil {
+		return err
+	}
+	if err := a.opens(func() error { _, err := a.keySigner(c.Context(), k); return err }); err != nil {
+		return err
+	}
 	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}

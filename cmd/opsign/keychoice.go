@@ -123,6 +123,20 @@ func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	return nil, cli.Usage("there is no key: name one with --key FILE, or load one into ssh-agent")
 }
 
+// errLocked is why a key file was not opened that needs a passphrase.
+var errLocked = refusal.New(refusal.NotAllowed, "the key needs its passphrase")
+
+// opens looks whether the key can be had, before somebody types yes in vain. What find finds may need a passphrase, which is
+// asked for once it signs.
+func (t *tool) opens(find func() error) error {
+	t.looks = true
+	defer func() { t.looks = false }()
+	if err := find(); !errors.Is(err, errLocked) {
+		return err
+	}
+	return nil
+}
+
 // certifiedKey returns a signer that presents the certificate of the flag. Its
 // key is the file or the agent's as the flags say; else the agent's if it holds
 // it, else the file KEY of KEY-cert.pub.

@@ -57,6 +57,7 @@ type tool struct {
 	hostState string        // the state directory of the host's daemon; empty for none
 	settling  time.Duration // how long a new screen of review takes no key
 	gateTime  time.Duration // how long each of all known gates has to answer
+	looks     bool          // a key is looked for, and no passphrase asked for
 	unasked   bool          // it signs, and nobody is asked: --yes
 	said      []string      // by sayOnce
 }

@@ -95,7 +95,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	signer, err := r.key(ctx)
+	signer, err := r.key(ctx, role)
 	if err != nil {
 		return err
 	}

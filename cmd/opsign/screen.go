@@ -403,13 +403,19 @@ const maxLine = 4096
 // passphrase returns what asks for the passphrase of a key on the controlling
 // terminal, and refuses, as NotAllowed, where there is none.
 func (t *tool) passphrase(path string) func() ([]byte, error) {
+	words := "Passphrase of %s: "
 	return func() ([]byte, error) {
+		if t.looks {
+			return nil, errLocked
+		}
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 		if err != nil {
 			return nil, nobodyToAsk(path)
 		}
 		defer func() { _ = tty.Close() }() // what was asked was answered
-		return readHidden(tty, fmt.Sprintf("Passphrase of %s: ", cli.Inline(path)))
+		question := fmt.Sprintf(words, cli.Inline(path))
+		words = "Wrong passphrase. Passphrase of %s: "
+		return readHidden(tty, question)
 	}
 }
 

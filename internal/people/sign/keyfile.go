@@ -22,8 +22,8 @@ import (
 // 13 KiB.
 const maxKeyFile = 64 << 10
 
-// KeyFile returns a signer with the private key in a file. For an encrypted key it calls passphrase once, and
-// overwrites the result; passphrase may be nil. NotAllowed: a file that other users can use, as ssh-keygen refuses it.
+// KeyFile returns a signer with the private key in a file. For an encrypted key it calls passphrase, three
+// times at most while the passphrase is wrong, and overwrites the result; passphrase may be nil. NotAllowed: a file that other users can use, as ssh-keygen refuses it.
 // Malformed: a file without a key, or a wrong passphrase. WeakKey and UnknownSigner: a key that no gate accepts, and
 // the handle of a security key, whose device only OpenSSH can ask. No refusal shows the file's content.
 func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
@@ -100,13 +100,21 @@ func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh
 		return nil, refusal.New(refusal.NotAllowed, "%s needs a passphrase and there is nobody to ask", path).
 			WithHint("load it with ssh-add and use --agent")
 	}
-	secret, err := passphrase()
-	if err != nil {
-		return nil, asRefusal(err, "the passphrase of "+path+" was not given")
+	for try := 1; ; try++ {
+		secret, err := passphrase()
+		if err != nil {
+			return nil, asRefusal(err, "the passphrase of "+path+" was not given")
+		}
+		key, err := ssh.ParsePrivateKeyWithPassphrase(content, secret)
+		clear(secret)
+		if try == tries || !errors.Is(err, x509.IncorrectPasswordError) {
+			return key, err
+		}
 	}
-	defer clear(secret)
-	return ssh.ParsePrivateKeyWithPassphrase(content, secret)
 }
+
+// tries is how often a person may type a passphrase.
+const tries = 3
 
 // keyFault words an error of the parser, because the parser's text may quote the file.
 func keyFault(path string, content []byte, err error) error {
@@ -115,7 +123,7 @@ func keyFault(path string, content []byte, err error) error {
 	case errors.As(err, &r):
 		return r
 	case errors.Is(err, x509.IncorrectPasswordError):
-		return refusal.New(refusal.Malformed, "%s: that is not its passphrase", path)
+		return refusal.New(refusal.Malformed, "wrong passphrase of %s", path)
 	case strings.Contains(err.Error(), "unhandled key type"):
 		if ofSecurityKey(content) {
 			return needsDevice(path)

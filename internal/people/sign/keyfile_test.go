@@ -96,7 +96,7 @@ func TestKeyFilePassphrase(t *testing.T) {
 	require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
 
 	_, err := KeyFile(path, func() ([]byte, error) { return []byte("open"), nil })
-	refused(t, err, refusal.Malformed, "not its passphrase")
+	refused(t, err, refusal.Malformed, "wrong passphrase")
 	must.Err(KeyFile(path, func() ([]byte, error) { return nil, nil }))(t, "an empty passphrase")
 	_, err = KeyFile(path, nil)
 	refused(t, err, refusal.NotAllowed, "nobody to ask")
