@@ -1,0 +1,158 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
+)
+
+const (
+	// needs is the first step: it waits for one program, and leaves another one. It is tried again when the first one ended.
+	needs = `#!/bin/sh
+[ ! -e shell ] || exit 0
+tail -f /dev/null & echo $! >left
+tail -f /dev/null & echo $! >program
+echo $PPID >shell.new
+mv shell.new shell
+wait $!
+exit 1
+`
+	// next is each step after that. It says if a program of the first one still runs.
+	next = `#!/bin/sh
+! grep -qsE '\) [^ZX] ' "/proc/$(cat program)/stat" "/proc/$(cat left)/stat" || touch beside
+exit 1
+`
+)
+
+// A landing is .ci/run in a directory of the test's own, where only the first step can pass.
+type landing struct {
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	over   chan struct{} // closed when all that the run started has ended
+	exited chan error
+}
+
+func newLanding(t *testing.T) *landing {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("needs bash")
+	}
+	l := &landing{t: t, dir: t.TempDir(), over: make(chan struct{}), exited: make(chan error, 1)}
+	l.write(".ci/run", string(must.Get(os.ReadFile("../../../.ci/run"))(t)))
+	l.write(".ci/touches", "race -\n")
+	l.write(".ci/landed", "none\n")
+	l.write("scripts/needs.sh", needs)
+	l.write("bin/make", next)
+	l.begin()
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(l.dir, "shell")); return err == nil }, time.Minute, time.Millisecond)
+	return l
+}
+
+// pid is that of the step's shell, of the program that it waits for, or of the one that it leaves.
+func (l *landing) pid(name string) int {
+	l.t.Helper()
+	text := string(must.Get(os.ReadFile(filepath.Join(l.dir, name)))(l.t))
+	return must.Get(strconv.Atoi(strings.TrimSpace(text)))(l.t)
+}
+
+func (l *landing) write(name, text string) {
+	l.t.Helper()
+	path := filepath.Join(l.dir, name)
+	require.NoError(l.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(l.t, os.WriteFile(path, []byte(text), 0o700))
+}
+
+// begin starts it. All that it starts has the one end of a pipe.
+func (l *landing) begin() {
+	l.t.Helper()
+	held, end, err := os.Pipe()
+	require.NoError(l.t, err)
+	l.cmd = exec.Command("bash", ".ci/run")
+	l.cmd.Dir = l.dir
+	l.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+l.dir, "PATH="+filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"))
+	l.cmd.ExtraFiles = []*os.File{end}
+	said := must.Get(os.Create(filepath.Join(l.dir, "said")))(l.t) // a file, so that the end of the run is not that of its programs
+	l.cmd.Stdout, l.cmd.Stderr = said, said
+	require.NoError(l.t, l.cmd.Start())
+	require.NoError(l.t, end.Close())
+	require.NoError(l.t, said.Close())
+	go func() { l.exited <- l.cmd.Wait() }()
+	go func() {
+		_, _ = io.Copy(io.Discard, held)
+		held.Close()
+		close(l.over)
+	}()
+	l.t.Cleanup(func() {
+		for _, name := range []string{"program", "left"} {
+			if l.t.Failed() {
+				_ = syscall.Kill(l.pid(name), syscall.SIGKILL)
+			}
+		}
+	})
+}
+
+// ends waits until nothing of the run is left, and returns what it said.
+func (l *landing) ends() (string, error) {
+	l.t.Helper()
+	select {
+	case <-l.over:
+	case <-time.After(2 * time.Minute):
+		l.t.Fatal("something that the run started goes on")
+	}
+	err := <-l.exited
+	_, beside := os.Stat(filepath.Join(l.dir, "beside"))
+	require.ErrorIs(l.t, beside, os.ErrNotExist, "the next step began before the first was over")
+	return string(must.Get(os.ReadFile(filepath.Join(l.dir, "said")))(l.t)), err
+}
+
+// TestASignalToAStep: what ends the shell of a step ends what the step started, and the run goes on with the next step.
+func TestASignalToAStep(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			l := newLanding(t)
+			require.NoError(t, syscall.Kill(l.pid("shell"), sig))
+			said, err := l.ends()
+			require.Error(t, err, said)
+			require.Contains(t, said, "== install what is missing: FAILED after 0 s\n")
+			require.Contains(t, said, "== make loss on a ledger: FAILED after ")
+			require.Contains(t, said, "\n0 passed, ")
+		})
+	}
+}
+
+// TestASignalToALanding: with the run, its step ends, also where the run had no time to say so.
+func TestASignalToALanding(t *testing.T) {
+	for sig, says := range map[syscall.Signal]string{
+		syscall.SIGTERM: "ended by a signal in the middle; nothing is known of what had not ended\n",
+		syscall.SIGKILL: "\n== install what is missing\n",
+	} {
+		t.Run(sig.String(), func(t *testing.T) {
+			l := newLanding(t)
+			require.NoError(t, l.cmd.Process.Signal(sig))
+			said, err := l.ends()
+			require.Error(t, err)
+			require.True(t, strings.HasSuffix(said, says), said)
+		})
+	}
+}
+
+// TestAStepThatEnds takes with it what it left.
+func TestAStepThatEnds(t *testing.T) {
+	l := newLanding(t)
+	require.NoError(t, syscall.Kill(l.pid("program"), syscall.SIGTERM))
+	said, err := l.ends()
+	require.Error(t, err)
+	require.Contains(t, said, "== install what is missing: ok after ")
+	require.Contains(t, said, "== make lint: FAILED after ")
+}
