@@ -34,7 +34,7 @@ func noSecondLook(failures []failure) string {
 		case f.test == "":
 			return "no second look: " + f.pkg + " failed as a whole"
 		case f.crashed:
-			return "no second look: " + f.pkg + " had a race, a panic or a time-out"
+			return "no second look: " + f.pkg + " had a race, a panic or a time-out, or was stuck"
 		case slices.ContainsFunc(unforgiven, func(p string) bool { return f.pkg == p || strings.HasPrefix(f.pkg, p+"/") }):
 			return "no second look: the tests of " + f.pkg + " have none"
 		}
@@ -45,12 +45,12 @@ func noSecondLook(failures []failure) string {
 // again runs a test alone so often, and then its package as a whole, and says whether all passed. The test is the one that is
 // no part of another, because that may look at what its parts left. The package may look at what its tests left. go test takes
 // a test for passed if none has the name, so the passes are counted.
-func again(ctx context.Context, log io.Writer, place func(*exec.Cmd), flags []string, f failure) bool {
+func again(ctx context.Context, log io.Writer, place func(*exec.Cmd), o options, f failure) bool {
 	whole, _, _ := strings.Cut(f.test, "/")
 	alone := []string{"-count", fmt.Sprint(looks), "-failfast", "-run", "^" + regexp.QuoteMeta(whole) + "$", f.pkg}
 	for _, args := range [][]string{alone, {f.pkg}} {
-		r := newReader(log, io.Discard)
-		if goTest(ctx, r, place, slices.Concat(flags, args)) != nil || len(r.failures) > 0 || len(r.crashed) > 0 {
+		r := newReader(log, io.Discard, o.stuck)
+		if goTest(ctx, r, place, slices.Concat(o.flags, args)) != nil || len(r.failures) > 0 || len(r.crashed) > 0 {
 			return false
 		}
 		if len(args) > 1 && r.passes[f.name()] != looks {

@@ -32,7 +32,8 @@ type options struct {
 	log    string
 	strict bool
 	memory bool
-	flags  []string // go test's
+	stuck  time.Duration // how long nothing may happen in a package
+	flags  []string      // go test's
 	pkgs   []string
 }
 
@@ -43,12 +44,13 @@ func commandLine(args []string) (options, error) {
 	own.StringVar(&o.log, "log", "", "")
 	own.BoolVar(&o.strict, "strict", false, "")
 	own.BoolVar(&o.memory, "memory", false, "")
+	own.DurationVar(&o.stuck, "stuck", 15*time.Minute, "")
 	if err := own.Parse(args); err != nil {
 		return options{}, err
 	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] -- FLAG... -- PACKAGE... (both dashes are needed)")
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil
@@ -80,7 +82,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 			fmt.Fprintln(out, "the tests have the /tmp of this machine:", why)
 		}
 	}
-	first := newReader(log, out)
+	first := newReader(log, out, o.stuck)
 	ended := goTest(ctx, first, place, slices.Concat(o.flags, o.pkgs))
 	if ctx.Err() != nil {
 		return false, errors.New("it was ended")
@@ -92,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	} else {
 		for i, f := range first.failures {
 			fmt.Fprintf(out, "a second look at %s\n", f.name())
-			first.failures[i].unsteady = again(ctx, log, place, o.flags, f)
+			first.failures[i].unsteady = again(ctx, log, place, o, f)
 		}
 	}
 	return r.print(out), nil
@@ -130,7 +132,11 @@ func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string
 		place(cmd)
 	}
 	cmd.Stdout, cmd.Stderr = r, r // one pipe, because both are the same
+	r.signal = func(pkg string, sig syscall.Signal) { signalTests(cmd.Process.Pid, pkg, sig) }
 	err := cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // tests that took no notice
+	}
 	r.end()
 	return err
 }

@@ -10,13 +10,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
 
 // event is a line of go test -json (go doc test2json).
 type event struct {
-	Action      string `json:"Action"` // start, run, output, pass, fail, skip, build-output, build-fail
+	Action      string `json:"Action"` // start, run, pause, cont, output, pass, fail, skip, build-output, build-fail
 	Package     string `json:"Package"`
 	ImportPath  string `json:"ImportPath"` // of build-output
 	Test        string `json:"Test"`
@@ -29,7 +32,7 @@ type failure struct {
 	pkg      string
 	test     string // empty for a package
 	said     string
-	crashed  bool // a race, a panic or a time-out somewhere in the package
+	crashed  bool // a race, a panic or a time-out somewhere in the package, or it was stuck
 	unsteady bool // it passed each time alone
 }
 
@@ -38,7 +41,11 @@ func (f failure) name() string { return strings.TrimSpace(f.pkg + " " + f.test) 
 // reader counts what go test -json writes to it.
 type reader struct {
 	log, progress io.Writer
-	partial       []byte // a line that has not ended
+	patience      time.Duration                        // how long nothing may happen in a package; 0 is for ever
+	signal        func(pkg string, sig syscall.Signal) // to the package's test binary
+
+	mu      sync.Mutex // for all below
+	partial []byte     // a line that has not ended
 
 	passed, inapplicable int
 	skipped              []failure
@@ -46,19 +53,23 @@ type reader struct {
 
 	passes  map[string]int           // by failure.name
 	began   map[string]bool          // packages that have not ended
-	running map[[2]string]bool       // tests that have not ended
+	running map[[2]string]bool       // tests that have not ended; false for one that waits for its turn
+	timers  map[string]*time.Timer   // by package that has not ended
+	stuck   map[string]string        // by package, which tests ran when it was
 	broken  string                   // a line of go's own that says that something failed
 	logged  map[string]*bytes.Buffer // by package that has not ended: the log has one package after the other
 	said    map[[2]string]*tail      // of tests and packages that have not ended, and of builds
 	crashed map[string]bool
 }
 
-func newReader(log, progress io.Writer) *reader {
-	return &reader{log: log, progress: progress, passes: map[string]int{}, began: map[string]bool{}, running: map[[2]string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, crashed: map[string]bool{}}
+func newReader(log, progress io.Writer, patience time.Duration) *reader {
+	return &reader{log: log, progress: progress, patience: patience, timers: map[string]*time.Timer{}, stuck: map[string]string{}, passes: map[string]int{}, began: map[string]bool{}, running: map[[2]string]bool{}, logged: map[string]*bytes.Buffer{}, said: map[[2]string]*tail{}, crashed: map[string]bool{}}
 }
 
 // Write takes the next bytes of go test's output.
 func (r *reader) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.partial = append(r.partial, p...)
 	for {
 		line, rest, ended := bytes.Cut(r.partial, []byte("\n"))
@@ -72,12 +83,17 @@ func (r *reader) Write(p []byte) (int, error) {
 
 // end is called after the last byte.
 func (r *reader) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.partial) > 0 {
 		r.line(r.partial)
 		r.partial = nil
 	}
 	for pkg := range r.logged {
 		r.flush(pkg)
+	}
+	for pkg := range r.timers {
+		r.rests(pkg)
 	}
 }
 
@@ -118,8 +134,10 @@ func (r *reader) line(line []byte) {
 	switch e.Action {
 	case "start":
 		r.began[e.Package] = true
-	case "run":
-		r.running[[2]string{e.Package, e.Test}] = true
+		r.stirs(e.Package)
+	case "run", "pause", "cont":
+		r.running[[2]string{e.Package, e.Test}] = e.Action != "pause"
+		r.stirs(e.Package)
 	case "output", "build-output":
 		r.output(e)
 	case "pass", "fail", "skip":
@@ -164,8 +182,10 @@ func (r *reader) ended(e event) {
 	said := r.said[key].String()
 	delete(r.said, key)
 	delete(r.running, key)
+	r.stirs(e.Package)
 	switch {
 	case e.Test == "":
+		r.rests(e.Package)
 		delete(r.began, e.Package)
 		r.flush(e.Package)
 		r.packageEnded(e, said)
@@ -196,10 +216,12 @@ func (r *reader) testFailed(e event, said string) {
 // packageEnded marks the failures of a package that crashed. A package that failed without a test is a failure itself:
 // it was not built, it exited, or a test in it never ended.
 func (r *reader) packageEnded(e event, said string) {
+	stuck := r.stuck[e.Package]
+	crashed := r.crashed[e.Package] || stuck != ""
 	failed := false // by a test
 	for i := range r.failures {
 		if r.failures[i].pkg == e.Package {
-			r.failures[i].crashed, failed = r.crashed[e.Package], true
+			r.failures[i].crashed, failed = crashed, true
 		}
 	}
 	var unended strings.Builder
@@ -222,7 +244,7 @@ func (r *reader) packageEnded(e event, said string) {
 	if t := r.said[[2]string{e.FailedBuild, ""}]; t != nil {
 		said = t.String() + said
 	}
-	r.failures = append(r.failures, failure{pkg: e.Package, said: unended.String() + said, crashed: r.crashed[e.Package]})
+	r.failures = append(r.failures, failure{pkg: e.Package, said: stuck + unended.String() + said, crashed: crashed})
 }
 
 // tail keeps the begin and the end of a text.

@@ -277,11 +277,11 @@ func TestManyFailures(t *testing.T) {
 }
 
 func TestTheCommandLine(t *testing.T) {
-	for _, args := range [][]string{{}, {"./..."}, {"--", "./..."}, {"--", "--"}, {"-unknown", "--", "--", "./..."}} {
+	for _, args := range [][]string{{}, {"-stuck", "soon", "--", "--", "./..."}, {"./..."}, {"--", "./..."}, {"--", "--"}, {"-unknown", "--", "--", "./..."}} {
 		_, err := commandLine(args)
 		require.Error(t, err, args)
 	}
 	o, err := commandLine([]string{"-strict", "-log", "x", "--", "-p", "4", "--", "./...", "./a"})
 	require.NoError(t, err)
-	require.Equal(t, options{log: "x", strict: true, flags: []string{"-p", "4"}, pkgs: []string{"./...", "./a"}}, o)
+	require.Equal(t, options{log: "x", strict: true, flags: []string{"-p", "4"}, pkgs: []string{"./...", "./a"}, stuck: 15 * time.Minute}, o)
 }
