@@ -80,6 +80,7 @@ package() {
 	versions
 	fresh --bind-ro="$debs:/packages"
 	chapter package.sh
+	chapter nostart.sh
 	chapter upgrade.sh
 }
 

@@ -13,8 +13,14 @@ install -D -m 0644 "${debs[0]}" /tmp/old/gated.deb
 install -D -m 0644 "${debs[1]}" /tmp/new/gated.deb
 people
 
-say "What a set-up did, its lines undo"
+say "Before there is a gate, whoever asks for it hears how to make one"
 login root 0 'cd /tmp/old && apt install ./gated.deb'
+told agent 4 'gated status'
+printed 'sudo gated setup'
+! systemctl is-active --quiet gated.service gated.socket || fail "a unit runs"
+healthy
+
+say "What a set-up did, its lines undo"
 login root 0 'gated setup --operator ~alice/.ssh/id_ed25519.pub:alice@example.com --who-may-ask alice --yes'
 sed -n '/^to undo it/,/^next:/s/^  //p' "$dir/out" >"$dir/undo"
 [ "$(wc -l <"$dir/undo")" -ge 3 ] || fail "it says no lines to undo it"

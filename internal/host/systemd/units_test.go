@@ -97,6 +97,17 @@ func TestTheUnitsAgree(t *testing.T) {
 	require.Contains(t, service, "\nType=notify\n")
 }
 
+// TestNoCallSwitchesTheSocketOff: each call asks systemd for a start, so neither unit may have a limit of starts. A pause keeps the
+// tries apart, which holds after every end but a good one. make demo-debian shows it.
+func TestNoCallSwitchesTheSocketOff(t *testing.T) {
+	service, socket := unitText(t, "gated.service"), unitText(t, "gated.socket")
+	require.Contains(t, service, "\nStartLimitIntervalSec=0\n")
+	require.Contains(t, service, "\nRestart=on-failure\nRestartSec=2s\n")
+	require.NotRegexp(t, `(?m)^(RestartPreventExitStatus|SuccessExitStatus|StartLimitAction|StartLimitBurst)=`, service)
+	require.NotRegexp(t, `(?m)^(Condition|Assert)`, service, "a start that it skips would be asked for again at once")
+	require.Contains(t, socket, "\nTriggerLimitIntervalSec=0\n")
+}
+
 // The clients that units start find the gate as each client of the host does. A socket on the command line, or a uid in
 // the unit, would pass over client.yaml, and so over the uid of a gate that listens without gated.socket.
 func TestTheUnitsOfClientsTakeTheHostsFile(t *testing.T) {
