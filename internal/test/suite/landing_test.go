@@ -36,11 +36,10 @@ exit 1
 
 // A landing is .ci/run in a directory of the test's own, where only the first step can pass.
 type landing struct {
-	t      *testing.T
-	dir    string
-	cmd    *exec.Cmd
-	over   chan struct{} // closed when all that the run started has ended
-	exited chan error
+	t    *testing.T
+	dir  string
+	cmd  *exec.Cmd
+	over chan struct{} // closed when all that the run started has ended
 }
 
 func newLanding(t *testing.T) *landing {
@@ -48,7 +47,7 @@ func newLanding(t *testing.T) *landing {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("needs bash")
 	}
-	l := &landing{t: t, dir: t.TempDir(), over: make(chan struct{}), exited: make(chan error, 1)}
+	l := &landing{t: t, dir: t.TempDir(), over: make(chan struct{})}
 	l.write(".ci/run", string(must.Get(os.ReadFile("../../../.ci/run"))(t)))
 	l.write(".ci/touches", "race -\n")
 	l.write(".ci/landed", "none\n")
@@ -87,7 +86,6 @@ func (l *landing) begin() {
 	require.NoError(l.t, l.cmd.Start())
 	require.NoError(l.t, end.Close())
 	require.NoError(l.t, said.Close())
-	go func() { l.exited <- l.cmd.Wait() }()
 	go func() {
 		_, _ = io.Copy(io.Discard, held)
 		held.Close()
@@ -110,7 +108,7 @@ func (l *landing) ends() (string, error) {
 	case <-time.After(2 * time.Minute):
 		l.t.Fatal("something that the run started goes on")
 	}
-	err := <-l.exited
+	err := l.cmd.Wait() // not before, so that a run that was killed is still there, as where nobody asks for its exit code
 	_, beside := os.Stat(filepath.Join(l.dir, "beside"))
 	require.ErrorIs(l.t, beside, os.ErrNotExist, "the next step began before the first was over")
 	return string(must.Get(os.ReadFile(filepath.Join(l.dir, "said")))(l.t)), err
