@@ -97,27 +97,32 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 		return action{}, err
 	}
 	v["vmid"] = fmt.Sprint(vmid)
-	if v["description"], err = born(step, vmid, root).in(""); err != nil {
+	if v["description"], err = born(step, vmid, madeDisk(root, storage)+fmt.Sprintf(":%d", t.Disk*gibibyte)).in(""); err != nil {
 		end()
 		return action{}, err
 	}
 	return d.makes("create", path("nodes", d.cfg.Node, t.Kind), v, vmid, end), nil
 }
 
-// born is the mark of a guest that a step makes with some disks.
+// born is the mark of a guest that a step makes with some disks, each as madeDisk names it.
 func born(step op.Step, vmid int64, disks ...string) marker {
 	return marker{there: true, vmid: vmid, birth: step.Birth, disks: cmp.Or(strings.Join(disks, " "), "none"),
 		protected: step.Params.Bool("protected"), labels: step.Params.Labels("labels")}
 }
 
-// copied are the keys of the disks that a copy of the guest gets. Proxmox VE may make a volume of a device of the node, too.
-func (g *guest) copied() (keys []string) {
+// copied are the disks that a full copy of the guest gets, on one storage, or with "" each on its original's. Proxmox VE may make a volume
+// of a device of the node, too. How large each is, Proxmox VE reads from the original volume, and not from its configuration.
+func (g *guest) copied(storage string) (disks []string) {
 	for _, d := range g.drives {
-		if !d.cdrom && !slices.Contains(keys, d.key) {
-			keys = append(keys, d.key)
+		on := storage
+		if on == "" && d.owned() {
+			on, _, _ = strings.Cut(d.volume, ":")
+		}
+		if one := madeDisk(d.key, on); !d.cdrom && on != "" && !slices.Contains(disks, one) {
+			disks = append(disks, one)
 		}
 	}
-	return keys
+	return disks
 }
 
 func flag(on bool) string {
@@ -151,7 +156,7 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 	if err != nil {
 		return action{}, err
 	}
-	request, err := d.cloneRequest(src, step.Target.Name, born(step, vmid, src.copied()...), "")
+	request, err := d.cloneRequest(src, step.Target.Name, born(step, vmid, src.copied(t.Storage)...), "")
 	if err != nil {
 		end()
 		return action{}, err
@@ -261,7 +266,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 	if err != nil {
 		return action{}, err
 	}
-	m := born(step, vmid, src.copied()...)
+	m := born(step, vmid, src.copied("")...)
 	m.labels = src.marker.labels
 	request, err := d.cloneRequest(src, step.Target.Name, m, src.text)
 	if err != nil {

@@ -218,13 +218,17 @@ func (g *guest) birth() string {
 }
 
 // proven is the birth if the guest holds nothing but what the step of that birth made. Other hands can give a guest a disk or
-// a snapshot before the gate looks at it, and its maker may destroy it unsigned.
+// a snapshot before the gate looks at it, also a disk in the place of its own, and its maker may destroy it unsigned.
 func (g *guest) proven() string {
-	made := strings.Fields(g.marker.disks)
+	keys := map[string]bool{}
 	for _, d := range slices.Concat(g.drives, g.unused) {
-		if len(made) > 0 && d.owned() && !slices.Contains(made, d.key) {
+		if !d.owned() {
+			continue
+		}
+		if keys[d.key] || !g.marker.made(d) { // one that waits for the next start is a second one under its key
 			return ""
 		}
+		keys[d.key] = true
 	}
 	if len(g.snapshots) > 0 {
 		return ""

@@ -125,12 +125,25 @@ type marker struct {
 	there     bool
 	vmid      int64
 	birth     string
-	disks     string // the keys of the disks that the step of that birth makes; empty in the marks of older gates
+	disks     string // those that the step of that birth makes, as madeDisk names them; older gates wrote none, or keys alone
 	protected bool
 	labels    map[string]string
 }
 
 const markerStart = "gated:"
+
+// madeDisk names a disk in a mark before Proxmox VE gives it a volume. Where the size is known, ":" and the size in bytes follow.
+func madeDisk(key, storage string) string { return key + "=" + storage }
+
+// made reports whether the step of the mark's birth may have made a disk: under that key, on that storage, of that size, and with
+// the guest's own number in its volume's name.
+func (m marker) made(d drive) bool {
+	storage, _, _ := strings.Cut(d.volume, ":")
+	disk := madeDisk(d.key, storage)
+	return numberOfVolume(d.volume) == m.vmid && slices.ContainsFunc(strings.Fields(m.disks), func(made string) bool {
+		return made == disk || made == fmt.Sprintf("%s:%d", disk, d.size)
+	})
+}
 
 // maxDescription is the schema's bound, in bytes.
 const maxDescription = 8192

@@ -109,16 +109,47 @@ func TestBirthIsBoundToTheNumber(t *testing.T) {
 	require.True(t, copied.protected())
 }
 
-// The birth is a proof for the disks that its step makes, and for no other. The mark of an older gate names none.
+// The birth is a proof for the disks that its step makes, and for no other. The mark of an older gate names none, or their keys alone: it is
+// read, and proves no disk.
 func TestBirthIsProvenByTheDisks(t *testing.T) {
 	require.Equal(t, "none", born(op.Step{Birth: "b1"}, 100).disks)
-	for disks, proven := range map[string]string{"scsi0 scsi1": "b1", "scsi0 scsi1 scsi2": "b1", "scsi0": "", "none": "", "": "b1"} {
-		config := but(machine, "description", must.Get(marker{there: true, vmid: 100, birth: "b1", disks: disks}.in(""))(t))
+	both := "scsi0=local-lvm scsi1=dir"
+	for _, c := range []struct{ name, disks, key, volume, proven string }{
+		{"both", both, "", "", "b1"}, {"and a third that was not made", both + " scsi2=dir", "", "", "b1"},
+		{"with their sizes", "scsi0=local-lvm:34359738368 scsi1=dir:1073741824", "", "", "b1"},
+		{"of another size", "scsi0=local-lvm:34359738368 scsi1=dir:1073741825", "", "", ""},
+		{"one alone", "scsi0=local-lvm", "", "", ""}, {"none", "none", "", "", ""},
+		{"an older gate's keys", "scsi0 scsi1", "", "", ""}, {"an older gate's mark", "", "", "", ""},
+		{"another key", "scsi0=local-lvm scsi2=dir", "", "", ""}, {"another storage", "scsi0=dir scsi1=dir", "", "", ""},
+		{"of another number", both, "scsi1", "dir:101/vm-101-disk-0.qcow2", ""}, {"of no number", both, "scsi1", "dir:stray", ""},
+		{"of another number by its directory", both, "scsi1", "dir:101/vm-100-disk-0.qcow2", ""},
+		{"unused", both, "unused0", "local-lvm:vm-100-disk-0", ""}, {"a linked clone's", both, "scsi1", "dir:9/base-9-disk-0.qcow2/101/vm-101-disk-0.qcow2", ""},
+	} {
+		config := but(machine, "description", must.Get(marker{there: true, vmid: 100, birth: "b1", disks: c.disks}.in(""))(t))
+		config = but(config, "scsi0", "local-lvm:vm-100-disk-0,size=32G")
+		config = but(config, "scsi1", "dir:100/vm-100-disk-0.qcow2,size=1G")
+		if c.key != "" {
+			config = but(config, c.key, c.volume+",size=1G")
+		}
 		g := made(t, qemu, config)
-		require.Equal(t, proven, g.proven(), disks)
-		require.Equal(t, "b1", g.birth(), disks)
-		require.Empty(t, made(t, qemu, config, object{"name": "s1", "snaptime": "5"}).proven(), disks)
+		require.Equal(t, c.proven, g.proven(), c.name)
+		require.Equal(t, "b1", g.birth(), c.name)
+		require.Empty(t, made(t, qemu, config, object{"name": "s1", "snaptime": "5"}).proven(), c.name)
+		waiting := must.Get(normalise(row{vmid: 100, kind: qemu}, but(config, "scsi0", "local-lvm:vm-100-disk-1,size=32G"), config, nil))(t)
+		require.Empty(t, waiting.proven(), "%s, and another one from the next start on", c.name)
 	}
+	empty := but(but(machine, "scsi0", ""), "scsi1", "")
+	for _, disks := range []string{"", "none", both} {
+		g := made(t, qemu, but(empty, "description", must.Get(marker{there: true, vmid: 100, birth: "b1", disks: disks}.in(""))(t)))
+		require.Equal(t, "b1", g.proven(), "no disk, and none to prove: %q", disks)
+	}
+}
+
+// A copy's disks are on the storage that the request names, or each on its original's. Devices of the node have none.
+func TestDisksOfACopy(t *testing.T) {
+	g := &guest{drives: []drive{{key: "scsi0", volume: "local-lvm:vm-9-disk-0", size: 5}, {key: "scsi1", volume: "/dev/sd b"}, {key: "ide2", volume: "local-lvm:vm-9-cloudinit", cdrom: true}, {key: "scsi0", volume: "local-lvm:vm-9-disk-1"}}}
+	require.Equal(t, []string{"scsi0=local-lvm"}, g.copied(""))
+	require.Equal(t, []string{"scsi0=dir", "scsi1=dir"}, g.copied("dir"))
 }
 
 func TestMarker(t *testing.T) {
