@@ -3,8 +3,8 @@ package proxmox
 import (
 	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -20,6 +20,9 @@ const prefix = "pve:"
 
 // triedIDs is how many vmids one step asks for. The next step goes on after them.
 const triedIDs = 256
+
+// triedDoubts is how many of them may be in doubt.
+const triedDoubts = 8
 
 // vmid reserves a vmid that no guest has or had, as far as the journal, this process and the storages know. end releases the
 // vmid for other steps of this process.
@@ -40,31 +43,68 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 	if err != nil {
 		return 0, nil, err
 	}
-	left, err := d.leftovers(ctx, stores)
+	left, single, err := d.leftovers(ctx, stores)
 	if err != nil {
 		return 0, nil, err
 	}
+	if vmid, end, err = d.choose(ctx, left, single); err != nil {
+		return 0, nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recent[name] = vmid
+	return vmid, end, nil
+}
+
+// choose reserves the next free vmid. It passes over a few about which a storage does not say what it has.
+func (d *Driver) choose(ctx context.Context, left map[int64]bool, single []storage) (vmid int64, end func(), err error) {
+	var unsure error
+	doubts := 0
 	for range triedIDs {
 		if vmid = d.reserve(left); vmid == 0 {
-			return 0, nil, refusal.New(refusal.OverLimit, "each vmid from %d to %d has a guest or had one, or a storage has something under it", d.cfg.First, d.cfg.Last).
-				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time")
+			return 0, nil, cmp.Or(unsure, error(refusal.New(refusal.OverLimit, "each vmid from %d to %d has a guest or had one, or a storage has something under it", d.cfg.First, d.cfg.Last).
+				WithHint("make proxmox.vmids in gated.yaml larger: a number is not given a second time")))
 		}
 		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
-		there, err := d.exists(ctx, vmid) // the list only has guests that the token can see
-		if err == nil && !there {
-			d.mu.Lock()
-			d.recent[name] = vmid
-			d.mu.Unlock()
+		free, doubt, err := d.free(ctx, single, vmid)
+		if free {
 			return vmid, end, nil
 		}
 		end()
+		if doubt != nil {
+			unsure = doubt
+			if doubts++; doubts == triedDoubts {
+				err = doubt
+			}
+		}
 		if err != nil {
 			return 0, nil, err
 		}
-		d.known.had(vmid)
+		left[vmid] = true
 	}
 	return 0, nil, refusal.New(refusal.Unavailable, "the %d vmids up to %d are not free", triedIDs, vmid).
 		WithHint("it is tried again with the numbers after them")
+}
+
+// free reports whether no guest has a vmid, and no storage anything under it. Those in single are asked now. The doubt is of one that does not
+// say what it has under this number.
+func (d *Driver) free(ctx context.Context, single []storage, vmid int64) (free bool, doubt, err error) {
+	for _, s := range single {
+		list, err := d.api.list(ctx, s.content(), values{"vmid": fmt.Sprint(vmid)})
+		switch {
+		case isAnswered(err, http.StatusInternalServerError):
+			return false, s.unlisted(err), nil
+		case err != nil:
+			return false, nil, s.unlisted(err)
+		case len(list) > 0:
+			return false, nil, nil
+		}
+	}
+	there, err := d.exists(ctx, vmid) // the list only has guests that the token can see
+	if err == nil && there {
+		d.known.had(vmid)
+	}
+	return err == nil && !there, nil, err
 }
 
 // reserve reserves the next vmid that no guest has or had, and under which nothing is left. It returns 0 if there is none.
@@ -101,117 +141,6 @@ func (d *Driver) readJournal(ctx context.Context) error {
 	defer d.mu.Unlock()
 	d.journaled = true
 	return nil
-}
-
-// storage is a storage as one node has it.
-type storage struct {
-	name, node string
-	shared     bool
-}
-
-// storages returns every storage for disks or backups that the token can see: one that all nodes share once, every other one for
-// each node.
-func (d *Driver) storages(ctx context.Context) ([]storage, error) {
-	list, err := d.api.list(ctx, "/cluster/resources", values{"type": "storage"})
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	var out []storage
-	shared := map[string]int{} // where in out
-	for _, o := range list {
-		s := storage{o["storage"], o["node"], isTrue(o["shared"])}
-		at, again := shared[s.name]
-		switch {
-		case o["type"] != "storage", !keeps(o["content"]):
-		case s.name == "" || s.node == "":
-			return nil, unreachable(errors.New("a list of storages with one that has no name or no node"))
-		case !s.shared:
-			out = append(out, s)
-		case !again:
-			shared[s.name] = len(out)
-			out = append(out, s)
-		case o["status"] == "available":
-			out[at] = s // the node before may be away
-		}
-	}
-	if len(out) == 0 {
-		return nil, refusal.New(refusal.Unavailable, "the token sees no storage, and each may have backups of an earlier guest").
-			WithHint("gated doctor says what the token lacks")
-	}
-	return out, nil
-}
-
-// keeps reports whether a storage with some content may have anything of a guest. What is not said may be all.
-func keeps(content string) bool {
-	return content == "" || slices.ContainsFunc(strings.Split(content, ","), func(c string) bool { return c == "images" || c == "rootdir" || c == "backup" })
-}
-
-// leftovers returns the numbers under which a storage has a volume or a backup. A storage that cannot be listed may have one of each
-// number.
-func (d *Driver) leftovers(ctx context.Context, stores []storage) (map[int64]bool, error) {
-	found, failed := make([][]int64, len(stores)), make([]error, len(stores))
-	sideBySide(stores, func(i int, s storage) { found[i], failed[i] = d.numbersOn(ctx, s) })
-	left := map[int64]bool{}
-	for i, numbers := range found {
-		if failed[i] != nil {
-			return nil, failed[i]
-		}
-		for _, vmid := range numbers {
-			left[vmid] = true
-		}
-	}
-	return left, nil
-}
-
-// numbersOn lists a storage. For one of a node that is away, the last list counts: nothing comes to it before the node is back, and the
-// driver saw each guest that was there since.
-func (d *Driver) numbersOn(ctx context.Context, s storage) ([]int64, error) {
-	list, err := d.api.list(ctx, path("nodes", s.node, "storage", s.name, "content"), nil)
-	if isAnswered(err, noConnection) && !s.shared {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if was, ok := d.listed[s]; ok {
-			return was, nil
-		}
-	}
-	var numbers []int64
-	for _, o := range list {
-		vmid, bad := o.integer("vmid")
-		err = cmp.Or(err, bad)
-		numbers = append(numbers, vmid, numberOfVolume(o["volid"]))
-	}
-	if err != nil {
-		return nil, refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err)).
-			WithHint("it is tried again; if the storage is gone for good, type on a node: pvesm set %s --disable 1; if the node is: pvecm delnode %s", s.name, s.node)
-	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.listed[s] = numbers
-	return numbers, nil
-}
-
-var (
-	numbered  = pattern(`(?:^|[/:])(?:vm|base|subvol|basevol)-([0-9]+)-[^/:]*$`)
-	directory = pattern(`(?:^|[/:])([0-9]+)/[^/:]*$`)
-)
-
-// numberOfVolume returns the vmid in the name of a volume, or 0. On a storage of directories the directory says whose it is,
-// and elsewhere the volume's name.
-func numberOfVolume(volume string) int64 {
-	m := directory().FindStringSubmatch(volume)
-	if m == nil {
-		m = numbered().FindStringSubmatch(volume)
-	}
-	if m == nil {
-		return 0
-	}
-	vmid, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return vmid
 }
 
 // numberIn returns the vmid of an incarnation, "pve:500:…", or 0.

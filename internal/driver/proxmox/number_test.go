@@ -105,6 +105,62 @@ func TestNoNumberWithoutEveryStorage(t *testing.T) {
 	}
 }
 
+// unread is a disk that nobody can read. Proxmox VE then lists its storage no more, except for the numbers of other guests.
+func unread(storage string, vmid int) pvetest.Volume {
+	return pvetest.Volume{ID: storage + ":" + num(vmid) + "/vm-" + num(vmid) + "-disk-0.qcow2", VMID: vmid, Content: "images", Unread: true}
+}
+
+// An image that nobody can read is something of its own number alone. That number is not used, nor are those under which the storage has
+// something.
+func TestAnImageThatNobodyCanReadStopsNoCreate(t *testing.T) {
+	w := newWorld(t, "qemu", "pve1", "pve2")
+	w.AddVolume(unread("dir", 9))
+	require.Equal(t, 500, w.ours("a"))
+	w.AddVolume(unread("dir", 501))
+	w.AddVolume(pvetest.Volume{ID: "dir:502/vm-502-disk-0.qcow2", VMID: 502, Content: "images"})
+	w.AddVolume(pvetest.Volume{ID: "dir:backup/vzdump-qemu-503-2026_01_01-00_00_00.vma", VMID: 503, Content: "backup"})
+	w.AddVolume(pvetest.Volume{ID: "local:backup/vzdump-qemu-504-2026_01_01-00_00_00.vma", VMID: 504, Content: "backup"})
+	require.Equal(t, 505, w.ours("b"))
+	w.RemoveVolume(unread("dir", 501).ID)
+	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 500, 501 })
+	require.Equal(t, 501, w.ours("c"), "a doubt is no guest")
+}
+
+// The driver asks about a few numbers in doubt, and then waits for a later try, which goes on after them. A range without another number
+// is not used up: the doubt may go away.
+func TestManyNumbersInDoubt(t *testing.T) {
+	w := newWorld(t, "qemu")
+	for vmid := 500; vmid < 507; vmid++ {
+		w.AddVolume(unread("dir", vmid))
+	}
+	require.Equal(t, 507, w.ours("a"))
+	for vmid := 508; vmid < 516; vmid++ {
+		w.AddVolume(unread("dir", vmid))
+	}
+	s := w.Ask(drivertest.Hub, guestAsk("create", "b"))
+	require.ErrorContains(t, w.Execute(s.ID), "could not parse qemu-img info")
+	require.Equal(t, op.StatePlanned, w.Step(s.ID).State)
+	require.NoError(t, w.Execute(s.ID))
+	require.Equal(t, 516, w.VMID("b"))
+
+	w.restarts("qemu", func(c *proxmox.Config) { c.First, c.Last = 508, 510 })
+	s = w.Ask(drivertest.Hub, guestAsk("create", "c"))
+	require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable)
+}
+
+// A storage that does not answer for one number, after it failed for all, is no doubt about that number alone.
+func TestAStorageThatIsSilentForOneNumber(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.AddVolume(unread("dir", 9))
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+	w.ResetCounts()
+	broken := w.Break(pvetest.Rule{Method: "GET", Path: "/content", VMID: "500", Fault: pvetest.FailBefore, Status: 596})
+	require.ErrorIs(t, w.Execute(s.ID), refusal.Unavailable)
+	require.Equal(t, 1, broken.Met())
+	require.Equal(t, 4, w.reads("/content"), "each storage once, one number once")
+	require.Zero(t, w.VMID("web"))
+}
+
 // A storage that all nodes share is asked once, at a node that answers.
 func TestASharedStorageIsAskedAtANodeThatAnswers(t *testing.T) {
 	w := newWorld(t, "qemu", "pve0", "pve1")

@@ -53,6 +53,7 @@ type Volume struct {
 	Notes     string
 	Protected bool
 	Data      []byte // its content
+	Unread    bool   // nobody can read it: each list that it is in fails
 
 	archive *archive
 }

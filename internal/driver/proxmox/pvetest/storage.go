@@ -74,6 +74,9 @@ func contentList(c *Cluster, r call) (any, *refusal) {
 		if v.Storage != s.Name || r.has("content") && v.Content != r.v["content"] || r.has("vmid") && v.VMID != r.vmid() {
 			continue
 		}
+		if v.Unread {
+			return nil, die("could not parse qemu-img info command output for '%s'", v.path())
+		}
 		rows = append(rows, v.row())
 	}
 	return rows, nil
@@ -95,6 +98,8 @@ func (v *Volume) row() map[string]any {
 	}
 	return row
 }
+
+func (v *Volume) path() string { return "/var/lib/vz/" + strings.ReplaceAll(v.ID, ":", "/") }
 
 // volumeOf finds the volume of a path. The path may leave out the storage's name.
 func (c *Cluster) volumeOf(r call) (*Volume, *refusal) {
@@ -118,7 +123,7 @@ func volumeGet(c *Cluster, r call) (any, *refusal) {
 		return nil, refused
 	}
 	row := v.row()
-	row["path"], row["used"] = "/var/lib/vz/"+strings.ReplaceAll(v.ID, ":", "/"), len(v.Data)
+	row["path"], row["used"] = v.path(), len(v.Data)
 	for _, k := range []string{"volid", "content", "ctime", "vmid", "subtype"} {
 		delete(row, k)
 	}
