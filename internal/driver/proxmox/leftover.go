@@ -59,8 +59,11 @@ func (s storage) content() string { return path("nodes", s.node, "storage", s.na
 
 // unlisted is the refusal if a storage does not say what it has.
 func (s storage) unlisted(err error) error {
-	return refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err)).
-		WithHint("it is tried again; if the storage is gone for good, type on a node: pvesm set %s --disable 1; if the node is: pvecm delnode %s", s.name, s.node)
+	no := refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err))
+	if isAnswered(err, http.StatusInternalServerError) {
+		return no.WithHint("it is tried again; if the storage is gone for good, type on a node: pvesm set %s --disable 1", s.name)
+	}
+	return no.WithHint("it is tried again; if the node %s is up, type there: systemctl restart pveproxy; if it is gone for good, type on another one: pvecm delnode %s", s.node, s.node)
 }
 
 // leftovers returns the numbers under which a storage has a volume or a backup. A storage that cannot be listed may have one of each
@@ -83,11 +86,11 @@ func (d *Driver) leftovers(ctx context.Context, stores []storage) (left map[int6
 	return left, single, nil
 }
 
-// numbersOn lists a storage. For one of a node that is away, the last list counts: nothing comes to it before the node is back, and the
-// driver saw each guest that was there since.
+// numbersOn lists a storage. For one of a node that the cluster calls offline, the last list counts: nothing comes to it before the node is
+// back, and the driver saw each guest that was there since. A node that only does not answer may work on.
 func (d *Driver) numbersOn(ctx context.Context, s storage) ([]int64, error) {
 	list, err := d.api.list(ctx, s.content(), nil)
-	if isAnswered(err, noConnection) && !s.shared {
+	if err != nil && !s.shared && d.stateOf(ctx, s.node) == "offline" {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if was, ok := d.listed[s]; ok {

@@ -253,3 +253,38 @@ func TestACreateWhileANodeIsAway(t *testing.T) {
 	require.Equal(t, op.StatePlanned, s.State)
 	require.ErrorContains(t, w.Execute(s.ID), "of pve2 cannot be listed")
 }
+
+// The last list of a node counts only if the cluster says that the node is offline. One that does not answer may work on, and get
+// volumes and backups that the driver does not see.
+func TestACreateWhileANodeIsSilent(t *testing.T) {
+	for name, silence := range map[string]func(w *world) func(){
+		"online":  func(w *world) func() { w.SetSilent("pve2", "online"); return func() { w.SetOffline("pve2", false) } },
+		"unknown": func(w *world) func() { w.SetSilent("pve2", "unknown"); return func() { w.SetOffline("pve2", false) } },
+		"nothing said": func(w *world) func() {
+			w.SetOffline("pve2", true)
+			return w.Break(pvetest.Rule{Method: "GET", Path: "/nodes", Fault: pvetest.FailBefore}).Release
+		},
+		"no answer": func(w *world) func() {
+			return w.Break(pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.DropBefore}).Release
+		},
+		"a failed worker": func(w *world) func() {
+			return w.Break(pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.FailBefore, Status: 596}).Release
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "qemu", "pve1", "pve2")
+			w.restarts("qemu")
+			w.ours("a")
+			mend := silence(w)
+			s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+			err := w.Execute(s.ID)
+			require.ErrorIs(t, err, refusal.Unavailable)
+			require.Contains(t, refusal.As(err).Hint, "systemctl restart pveproxy")
+			require.Equal(t, op.StatePlanned, w.Step(s.ID).State)
+			require.Zero(t, w.VMID("web"))
+			mend()
+			w.SetOffline("pve2", false)
+			require.NoError(t, w.Execute(s.ID))
+		})
+	}
+}

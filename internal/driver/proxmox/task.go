@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +69,7 @@ func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, er
 	switch {
 	case missing(err), isAnswered(err, 400):
 		return driver.Progress{}, refusal.New(refusal.UnknownTarget, "Proxmox VE has no task %s", op.Shown(task))
-	case err != nil && d.left(ctx, node):
+	case err != nil && d.stateOf(ctx, node) == noNode: // one that is only away is still in the cluster
 		return driver.Progress{}, refusal.New(refusal.UnknownTarget,
 			"the node %s of the task is not in the cluster any more", node)
 	case err != nil:
@@ -83,10 +82,24 @@ func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, er
 	return driver.Progress{Done: true, Err: ended(o["exitstatus"])}, nil
 }
 
-// left reports whether a node is no longer in the cluster. A node that is only away still is.
-func (d *Driver) left(ctx context.Context, node string) bool {
+// The words of stateOf for a node that the cluster does not have, and for one of which it says nothing.
+const (
+	noNode  = "none"
+	unclear = ""
+)
+
+// stateOf is what the cluster says of a node: "online", "offline", "unknown", noNode or unclear.
+func (d *Driver) stateOf(ctx context.Context, node string) string {
 	list, err := d.api.list(ctx, path("nodes"), nil)
-	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(o object) bool { return o["node"] == node })
+	if err != nil || len(list) == 0 {
+		return unclear
+	}
+	for _, o := range list {
+		if o["node"] == node {
+			return o["status"]
+		}
+	}
+	return noNode
 }
 
 func isAnswered(err error, status int) bool {

@@ -55,6 +55,7 @@ type Cluster struct {
 type node struct {
 	name    string
 	offline bool
+	said    string // its status, while it is offline; "" is "offline"
 }
 
 // New starts a cluster of one node, "pve1", without guests. Its storages are "local" (a

@@ -112,7 +112,7 @@ func nodeList(c *Cluster, _ call) (any, *refusal) {
 	for _, n := range c.nodes {
 		row := map[string]any{"node": n.name, "id": "node/" + n.name, "type": "node", "status": "online", "level": ""}
 		if n.offline {
-			row["status"] = "offline"
+			row["status"] = orElse(n.said, "offline")
 		} else {
 			row["maxcpu"], row["maxmem"], row["mem"], row["uptime"], row["cpu"] = 8, 32<<30, 4<<30, 1000, 0.1
 		}

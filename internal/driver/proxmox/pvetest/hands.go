@@ -162,7 +162,19 @@ func (c *Cluster) SetOffline(name string, offline bool) {
 	defer c.mu.Unlock()
 	for _, n := range c.nodes {
 		if n.name == name {
-			n.offline = offline
+			n.offline, n.said = offline, ""
+		}
+	}
+}
+
+// SetSilent takes a node away as SetOffline does, but the cluster says something else of it: "online" or "unknown".
+func (c *Cluster) SetSilent(name, said string) {
+	c.SetOffline(name, true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.nodes {
+		if n.name == name {
+			n.said = said
 		}
 	}
 }
