@@ -79,6 +79,9 @@ type guest struct {
 
 	taken []string // the volumes that the look's step takes or overwrites
 	users []user   // who else has them
+
+	own, others []backup // under its number, if the look has listed them
+	listed      bool
 }
 
 type snapshot struct {

@@ -74,8 +74,11 @@ func selfOf(texts []string) (s self, ok bool) {
 }
 
 // backups returns a guest's own backups on the configured storage, the newest first, and those of other guests that had its
-// number. A backup of which nobody can tell whose it is is among the others.
+// number. A backup of which nobody can tell whose it is is among the others. It lists them once in a look.
 func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, err error) {
+	if g.listed {
+		return g.own, g.others, nil
+	}
 	all, err := d.archives(ctx, g)
 	if err != nil {
 		return nil, nil, err
@@ -98,6 +101,7 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 		b.untold = err != nil || !me.isNot(*found[i])
 		others = append(others, b)
 	}
+	g.own, g.others, g.listed = own, others, true
 	return own, others, nil
 }
 

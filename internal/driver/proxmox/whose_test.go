@@ -184,6 +184,28 @@ func TestHowOftenBackupsAreRead(t *testing.T) {
 	require.Equal(t, 1, w.reads("/extractconfig"), "the one that could not be read")
 }
 
+// A look lists the backups once, whatever asks for them in it: the facts, what the step names, or whether the driver would refuse it. A run has a
+// look of its own.
+func TestBackupsAreListedOnceInALook(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		vmid := w.ours("web")
+		w.backUpByHand(vmid)
+		name := w.Look("web").Backups[0]
+		for _, ask := range []op.Ask{guestAsk("backup", "web"), guestAsk("backup-restore", "web", "backup", name), guestAsk("backup-delete", "web", "backup", name), guestAsk("destroy", "web")} {
+			step := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}
+			w.ResetCounts()
+			now := must.Get(w.d.Observe(t.Context(), step.Look()))(t)
+			require.Equal(t, []string{name}, now.Backups, ask.Op)
+			require.Equal(t, 1, w.reads("/content"), ask.Op)
+			step.Incarnation, step.Fingerprint = now.Incarnation, now.Fingerprint
+			w.ResetCounts()
+			_, _, err := w.d.Prepare(t.Context(), step, func(end func()) { t.Cleanup(end) })
+			require.NoError(t, err, ask.Op)
+			require.Equal(t, 1, w.reads("/content"), ask.Op)
+		}
+	})
+}
+
 // What a guest is stays in its own backups: through a restart, a new disk, a change of settings, a restore from one of them, and a stay
 // on another node with another clock. So they stay its own.
 func TestBackupsThatStayTheGuests(t *testing.T) {
