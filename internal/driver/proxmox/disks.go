@@ -91,7 +91,11 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		if err := d.alone(ctx, g); err != nil {
 			return driver.Result{}, fmt.Errorf("it is %s of the guest now, and was not deleted: %w", unused, err)
 		}
-		return d.deleteUnused(ctx, now, unused, disk.volume)
+		done, err := d.deleteUnused(ctx, now, unused, disk.volume)
+		if err != nil {
+			err = fmt.Errorf("it is %s of the guest now; then: %w", unused, err)
+		}
+		return done, err
 	}), nil
 }
 

@@ -279,7 +279,7 @@ func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 	return slices.Concat(found...), nil
 }
 
-// sharedWith says which objects in mine another guest names too.
+// sharedWith says which objects in mine another guest names too, or has a linked clone of.
 func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) (found []string) {
 	g, err := d.details(ctx, r)
 	switch {
@@ -292,13 +292,13 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 		}
 		g = k.guest
 	}
-	theirs := g.written(true)
+	theirs := slices.Collect(maps.Keys(g.written(true)))
 	for _, what := range slices.Sorted(maps.Keys(mine)) {
-		for other := range theirs {
-			if overlap(what, other) {
-				found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
-				break
-			}
+		switch {
+		case slices.ContainsFunc(theirs, func(other string) bool { return overlap(what, other) }):
+			found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
+		case slices.ContainsFunc(theirs, func(other string) bool { return basedOn(other, what) }):
+			found = append(found, fmt.Sprintf("%s (%s), on which %s (%d) is based, a linked clone", mine[what], op.Shown(what), r.target(g.name), r.vmid))
 		}
 	}
 	return found

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	stdpath "path"
 	"slices"
 	"strings"
 	"sync"
@@ -247,6 +248,14 @@ func has(named, volume string) bool {
 	// The device mapper doubles a hyphen, and partitions and copies have an ending of their own.
 	const distinct = 6
 	return strings.Contains(named, "/") && (unnamed().MatchString(named) || len(last) >= distinct && strings.Contains(strings.ReplaceAll(named, "--", "-"), last))
+}
+
+// basedOn reports whether a volume is a linked clone's that is based on another one, on any storage, because one storage may have two names.
+func basedOn(clone, volume string) bool {
+	_, mine, _ := strings.Cut(volume, ":")
+	_, theirs, ok := strings.Cut(clone, ":")
+	parts := strings.Split(theirs, "/")
+	return ok && mine != "" && slices.Contains(parts[:len(parts)-1], stdpath.Base(mine))
 }
 
 func isSeparator(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == ',' || r == '=' }

@@ -174,6 +174,11 @@ func guestRestore(c *Cluster, r call) (any, *refusal) {
 		if refused := g.checkProtection(what + " -"); refused != nil {
 			return refused
 		}
+		for id := range g.volumes() {
+			if refused := c.unbased(id); refused != nil {
+				return refused
+			}
+		}
 		if refused := c.restore(g, from, r); refused != nil {
 			return refused
 		}

@@ -39,7 +39,7 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 		if refused := c.gone(made); refused != nil {
 			return refused
 		}
-		if refused := c.fillClone(made, conf, data, r); refused != nil {
+		if refused := c.fillClone(made, conf, data, r, full); refused != nil {
 			c.erase(made)
 			return die("clone failed: %s", refused.reason)
 		}
@@ -132,7 +132,7 @@ func (c *Cluster) contents(g *guest, conf map[string]string, snapname string) ma
 }
 
 // fillClone makes the disks of a clone, in order, and then its configuration.
-func (c *Cluster) fillClone(made *guest, conf map[string]string, data map[string][]byte, r call) *refusal {
+func (c *Cluster) fillClone(made *guest, conf map[string]string, data map[string][]byte, r call, full bool) *refusal {
 	lock := made.conf["lock"]
 	made.conf = map[string]string{"lock": lock}
 	for _, k := range sortedKeys(conf) {
@@ -149,6 +149,9 @@ func (c *Cluster) fillClone(made *guest, conf map[string]string, data map[string
 			return refused
 		}
 		v.Data = data[k]
+		if !full {
+			c.link(v, old)
+		}
 		made.conf[k] = replaceVolume(conf[k], v.ID)
 	}
 	delete(made.conf, "lock")
@@ -171,7 +174,7 @@ func guestTemplate(c *Cluster, r call) (any, *refusal) {
 	case g.running:
 		return nil, die("you can't convert a VM to template if VM is running")
 	}
-	turn := func() *refusal { g.conf["template"] = "1"; return nil }
+	turn := func() *refusal { c.toBase(g); return nil }
 	if g.kind == "lxc" {
 		return nil, turn()
 	}

@@ -250,6 +250,9 @@ func (c *Cluster) free(g *guest, id string) *refusal {
 		return die("unable to delete '%s' - volume is still in use (snapshot?)", id)
 	}
 	if v := c.volumes[id]; v != nil && v.VMID == g.vmid {
+		if refused := c.unbased(id); refused != nil {
+			return refused
+		}
 		delete(c.volumes, id)
 	}
 	return nil

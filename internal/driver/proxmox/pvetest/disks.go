@@ -3,6 +3,7 @@ package pvetest
 import (
 	"fmt"
 	"math"
+	"path"
 	"regexp"
 	"sort"
 	"strconv"
@@ -134,10 +135,11 @@ func (c *Cluster) allocate(storage string, g *guest, size int64, format string) 
 	}
 }
 
-// taken reports whether a storage has a disk of this number in any format.
+// taken reports whether a storage has a disk of this number in any format, also a base volume or a linked clone's.
 func (c *Cluster) taken(s *Storage, vmid, n int) bool {
-	for _, f := range []string{"raw", "qcow2"} {
-		if c.volumes[s.diskID(vmid, n, f)] != nil {
+	for id, v := range c.volumes {
+		name := strings.TrimSuffix(strings.TrimSuffix(path.Base(id), ".raw"), ".qcow2")
+		if v.Storage == s.Name && strings.HasSuffix(name, fmt.Sprintf("-%d-disk-%d", vmid, n)) {
 			return true
 		}
 	}

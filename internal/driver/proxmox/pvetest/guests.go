@@ -121,7 +121,7 @@ func orElse(s, otherwise string) string {
 // erase destroys a guest with the volumes that it owns and its configuration names.
 func (c *Cluster) erase(g *guest) {
 	for id := range g.volumes() {
-		if v := c.volumes[id]; v != nil && v.VMID == g.vmid {
+		if v := c.volumes[id]; v != nil && v.VMID == g.vmid && !c.isBase(id) { // the end of a task with warnings
 			delete(c.volumes, id)
 		}
 	}
@@ -155,6 +155,13 @@ func (c *Cluster) destroyable(g *guest, force bool) *refusal {
 		// For a virtual machine, the task finds the lock.
 		if refused := g.checkLock(); refused != nil {
 			return refused
+		}
+	}
+	if g.conf["template"] == "1" {
+		for id := range g.volumes() {
+			if c.isBase(id) {
+				return die("base volume '%s' is still in use by linked cloned", id)
+			}
 		}
 	}
 	switch {
@@ -192,7 +199,7 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 func (c *Cluster) destroy(g *guest, unreferenced bool) {
 	c.erase(g)
 	for id, v := range c.volumes {
-		if unreferenced && v.VMID == g.vmid && (v.Content == "images" || v.Content == "rootdir") {
+		if unreferenced && !c.isBase(id) && v.VMID == g.vmid && (v.Content == "images" || v.Content == "rootdir") {
 			delete(c.volumes, id)
 		}
 	}

@@ -160,6 +160,9 @@ func volumeDelete(c *Cluster, r call) (any, *refusal) {
 		id = strconv.Itoa(v.VMID) + "@" + id
 	}
 	upid := c.fork(r.v["node"], "imgdel", id, func() *refusal {
+		if refused := c.unbased(v.ID); refused != nil {
+			return refused
+		}
 		if v.Protected {
 			return die("cannot remove protected volume '%s' on '%s'", strings.TrimPrefix(v.ID, v.Storage+":"), v.Storage)
 		}

@@ -1,0 +1,119 @@
+package proxmox_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
+)
+
+// linked is a world with the guest base, of which an administrator made a template and the linked clone of it, and then a guest again.
+func linked(t *testing.T, kind, storage string) (w *world, base, clone int) {
+	t.Helper()
+	w = newWorld(t, kind)
+	w.AddStorage(pvetest.Storage{Name: "zfs", Type: "zfspool", Content: "images,rootdir"})
+	root := map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind]
+	second := map[string]string{"qemu": "", "lxc": ",mp=/srv"}[kind]
+	base = w.Make(pvetest.Spec{Kind: kind, Name: "base", Disks: map[string]string{root: storage + ":1", secondDisk[kind]: storage + ":1" + second},
+		Data: map[string][]byte{root: []byte("of both"), secondDisk[kind]: []byte("more of both")}})
+	clone = w.LinkedClone(base, "clone")
+	w.Set(base, map[string]string{"template": ""})
+	require.Contains(t, w.Guest(clone).Config[root], "base-")
+	return w, base, clone
+}
+
+// A linked clone reads what its base has. So what takes or writes the base's disks waits, and names the clone.
+func TestTheBaseOfALinkedClone(t *testing.T) {
+	for _, storage := range []string{"zfs", "dir"} {
+		either(t, func(t *testing.T, kind string) {
+			w, base, clone := linked(t, kind, storage)
+			w.BackUp(base, "local")
+			backup := w.Look("base").Backups[0]
+			rules := map[string]string{"guest.start": "start-shared", "guest.restart": "start-shared"}
+			for _, a := range []op.Ask{guestAsk("destroy", "base"), guestAsk("disk-delete", "base", "disk", secondDisk[kind]), guestAsk("disk-detach", "base", "disk", secondDisk[kind]),
+				guestAsk("backup-restore", "base", "backup", backup), guestAsk("start", "base"), guestAsk("restart", "base")} {
+				r := w.Waiting(drivertest.Hub, a)
+				rule, named := rules[a.Op]
+				if !named {
+					rule = "cascade"
+				}
+				require.Equal(t, rule, r.Step.Verdict.Rule, a.Op)
+				require.Contains(t, r.Step.Verdict.Why, "guest/clone", a.Op)
+				must.Get(w.Cancel(t.Context(), drivertest.Hub, r.ID.Job))(t)
+			}
+			w.Done(drivertest.Hub, guestAsk("start", "clone")) // it writes only what is its own
+			w.Done(drivertest.Hub, guestAsk("stop", "clone"))
+			require.Equal(t, "destroy-unproven", w.Waiting(drivertest.Hub, guestAsk("destroy", "clone")).Step.Verdict.Rule)
+			w.Remove(clone)
+			w.Done(drivertest.Hub, guestAsk("start", "base"))
+		})
+	}
+}
+
+// An administrator makes a template of an agent's scratch, with linked clones. Its creator's destroy waits then.
+func TestScratchThatIsTheBaseOfALinkedClone(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+		s1 := w.VMID("s1")
+		w.AddStorage(pvetest.Storage{Name: "local-lvm", Type: "zfspool", Content: "images,rootdir"})
+		w.LinkedClone(s1, "clone")
+		_, err := w.Submit(drivertest.Builder, guestAsk("destroy", "s1"))
+		require.ErrorContains(t, err, "is the name of the template")
+		w.Set(s1, map[string]string{"template": ""})
+		r := w.Waiting(drivertest.Builder, guestAsk("destroy", "s1"))
+		require.Equal(t, "cascade", r.Step.Verdict.Rule)
+		require.Contains(t, r.Step.Verdict.Why, "guest/clone depends on it")
+	})
+}
+
+// A linked clone that is made after the signature makes the signed step stale, also in the middle of the run.
+func TestALinkedCloneAfterTheSignature(t *testing.T) {
+	for name, ask := range map[string]op.Ask{"destroy": guestAsk("destroy", "base"), "disk-delete": guestAsk("disk-delete", "base", "disk", "scsi1"), "start": guestAsk("start", "base")} {
+		t.Run(name, func(t *testing.T) {
+			w, base, clone := linked(t, "qemu", "zfs")
+			r := w.Approved(drivertest.Hub, ask)
+			w.Set(base, map[string]string{"template": "1"})
+			w.LinkedClone(base, "second")
+			w.Set(base, map[string]string{"template": ""})
+			was := w.Volumes(0)
+			require.ErrorContains(t, must.Err(w.run(r.ID))(t), "stale_target")
+			require.Equal(t, was, w.Volumes(0))
+			require.True(t, w.Exists(base) && w.Exists(clone))
+		})
+	}
+}
+
+// What Proxmox VE does with a signed step on a base: the guest goes, and the volume that the clone needs stays. A disk is taken off, and not deleted.
+func TestASignedStepOnABaseLeavesWhatTheCloneNeeds(t *testing.T) {
+	for _, verb := range []string{"destroy", "disk-delete"} {
+		either(t, func(t *testing.T, kind string) {
+			w, base, _ := linked(t, kind, "zfs")
+			ask := guestAsk("destroy", "base")
+			if verb == "disk-delete" {
+				ask = guestAsk("disk-delete", "base", "disk", secondDisk[kind])
+			}
+			r := w.Approved(drivertest.Hub, ask)
+			_, err := w.run(r.ID)
+			if verb == "disk-delete" {
+				require.ErrorContains(t, err, "is still in use by linked clones")
+				require.ErrorContains(t, err, "it is unused0 of the guest now")
+			} else {
+				require.NoError(t, err)
+			}
+			for _, id := range slices.Sorted(maps.Keys(w.Volumes(base))) {
+				if strings.Contains(id, "base-") {
+					data, _ := w.Data(id)
+					require.Contains(t, string(data), "of both")
+				}
+			}
+			require.Contains(t, w.Volumes(base), "zfs:base-"+num(base)+"-disk-0")
+		})
+	}
+}
