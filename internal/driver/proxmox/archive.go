@@ -157,6 +157,8 @@ type backup struct {
 	protected bool
 	notes     string // the first line of its notes
 	untold    bool   // nobody can tell whose it is
+
+	disks []string // the keys of the disks in it, if it is the guest's own
 }
 
 func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
@@ -242,6 +244,9 @@ func (g *guest) aboutBackup(name string, b backup, o *op.Observed) {
 	over := ""
 	if name == "guest.backup-restore" {
 		over = g.overwrittenText("the whole guest with its disks and settings")
+		if text := g.outside(b); text != "" {
+			o.Facts = append([]op.Fact{{Name: "not in the backup", Text: op.Shown(text)}}, o.Facts...)
+		}
 	}
 	holds := fmt.Sprintf("%s in %s; Proxmox VE does not say how many files are in it", amount(b.size), op.Shown(b.volume))
 	o.Facts = append(o.Copy.Facts(holds, over), o.Facts...)

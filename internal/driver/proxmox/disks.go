@@ -188,6 +188,8 @@ type drive struct {
 	cdrom  bool
 	lost   bool   // what the guest writes to it is lost when the guest stops
 	path   string // of a mount point, in the container
+
+	backedUp bool // Proxmox VE's own backups have it
 }
 
 // owned reports whether the drive is a volume of a storage. A destroy deletes a volume, but no
@@ -203,7 +205,7 @@ func (d drive) generated() bool { return d.cdrom && strings.Contains(d.volume, "
 // parseDrive reads the value of a disk's key. The volume comes first or by name, then the
 // options by name. parseDrive ignores unknown options.
 func parseDrive(key, s string) drive {
-	d := drive{key: key}
+	d := drive{key: key, backedUp: !strings.HasPrefix(key, "mp")} // a mount point is in a backup only if it says so
 	for i, part := range strings.Split(s, ",") {
 		name, value, named := strings.Cut(part, "=")
 		switch {
@@ -221,6 +223,8 @@ func parseDrive(key, s string) drive {
 			d.lost = isTrue(value)
 		case name == "mp":
 			d.path = value
+		case name == "backup":
+			d.backedUp = isTrue(value) || key == "rootfs"
 		}
 	}
 	return d

@@ -83,7 +83,7 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 	if err != nil {
 		return nil, nil, err
 	}
-	me, found, failed := g.self(), make([]*self, len(all)), make([]error, len(all))
+	me, found, failed := g.self(), make([]told, len(all)), make([]error, len(all))
 	sideBySide(all, func(i int, b backup) {
 		if failed[i] = errUnread; !b.untold {
 			found[i], failed[i] = d.archived(ctx, g, b)
@@ -92,13 +92,14 @@ func (d *Driver) backups(ctx context.Context, g *guest) (own, others []backup, e
 	for i, b := range all {
 		err := failed[i]
 		switch {
-		case err == nil && me.is(*found[i]):
+		case err == nil && me.is(*found[i].self):
+			b.disks = found[i].disks
 			own = append(own, b)
 			continue
 		case err != nil && !errors.Is(err, errUnread):
 			return nil, nil, unreachable(err)
 		}
-		b.untold = err != nil || !me.isNot(*found[i])
+		b.untold = err != nil || !me.isNot(*found[i].self)
 		others = append(others, b)
 	}
 	g.own, g.others, g.listed = own, others, true
@@ -117,9 +118,10 @@ type toldOf struct {
 	of map[string]told
 }
 
-// told is whose a backup is. Without self, its configuration could not be read.
+// told is whose a backup is, and the keys of the disks in it. Without self, its configuration could not be read.
 type told struct {
 	self  *self
+	disks []string
 	again time.Time // when one that could not be read is asked for again
 }
 
@@ -140,24 +142,51 @@ func (t *toldOf) put(key string, one told) {
 }
 
 // archived returns whose a backup is. Errors are those of the request, if a later one may get another answer, or errUnread.
-func (d *Driver) archived(ctx context.Context, g *guest, b backup) (*self, error) {
+func (d *Driver) archived(ctx context.Context, g *guest, b backup) (told, error) {
 	key := g.kind + " " + b.ident()
 	one, ok := d.told.get(key, d.cfg.Now())
 	if !ok {
 		was, err := d.extracted(ctx, g, b)
 		if err != nil && !errors.Is(err, errUnread) && passing(err) {
-			return nil, err
+			return one, err
 		}
 		if one.again = d.cfg.Now().Add(unreadFor); err == nil {
 			s := was.self()
-			one.self = &s
+			one.self, one.disks = &s, was.backedUp()
 		}
 		d.told.put(key, one)
 	}
 	if one.self == nil {
-		return nil, errUnread
+		return one, errUnread
 	}
-	return one.self, nil
+	return one, nil
+}
+
+// backedUp are the keys of the disks that a backup has whose configuration this is.
+func (g *guest) backedUp() (keys []string) {
+	for _, d := range g.drives {
+		if d.backedUp && !d.cdrom && (d.owned() || g.kind == qemu && d.volume != "none") {
+			keys = append(keys, d.key)
+		}
+	}
+	return keys
+}
+
+// outside says, for people, which disks of the guest a backup does not have, and what its restore does to them; "" if there are none.
+func (g *guest) outside(b backup) string {
+	var disks []string
+	for _, d := range slices.Concat(g.drives, g.unused) {
+		if d.owned() && !g.foreign(d.volume) && !slices.Contains(b.disks, d.key) {
+			disks = append(disks, fmt.Sprintf("%s %s (%s)", d.key, amount(d.size), d.volume))
+		}
+	}
+	switch {
+	case len(disks) == 0:
+		return ""
+	case g.kind == lxc:
+		return strings.Join(disks, ", ") + ": gone for good with what is on them; a mount point that the backup's configuration has comes back empty"
+	}
+	return strings.Join(disks, ", ") + ": they stay, as unused disks of the guest"
 }
 
 // extracted reads the configuration in a backup. Errors are those of the request, or errUnread.

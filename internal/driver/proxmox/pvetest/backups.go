@@ -59,7 +59,7 @@ func (c *Cluster) backUp(g *guest, s *Storage, r call) {
 	a := &archive{kind: g.kind, conf: conf, data: map[string][]byte{}}
 	total := int64(0)
 	for _, key := range g.disks() {
-		if v := c.volumes[volumeID(g.conf[key])]; v != nil && property(g.conf[key], "backup") != "0" {
+		if v := c.volumes[volumeID(g.conf[key])]; v != nil && inBackup(key, g.conf[key]) {
 			a.data[key] = bytes.Clone(v.Data)
 			total += int64(len(v.Data)) + 1<<10
 		}
@@ -67,6 +67,14 @@ func (c *Cluster) backUp(g *guest, s *Storage, r call) {
 	c.volumes[id] = &Volume{ID: id, Storage: s.Name, VMID: g.vmid, Size: total, Format: format + suffix, Content: "backup",
 		CTime: at.Unix(), Notes: strings.NewReplacer("{{guestname}}", g.name(), "{{vmid}}", strconv.Itoa(g.vmid),
 			"{{node}}", g.node).Replace(r.v["notes-template"]), Protected: r.flag("protected"), archive: a}
+}
+
+// inBackup reports whether a backup has a disk. A mount point has to say so, and every other disk but a container's root can say that it has not.
+func inBackup(key, value string) bool {
+	if mountKey.MatchString(key) {
+		return key == "rootfs" || property(value, "backup") == "1"
+	}
+	return property(value, "backup") != "0"
 }
 
 // extractConfig answers with the configuration in a backup, as its file has it.
@@ -206,7 +214,7 @@ func (c *Cluster) overwritable(g *guest, what string) *refusal {
 
 // restore gives a guest the content of the backup. It destroys and makes again the disks that
 // the backup has. Other disks of a virtual machine become unused, and other disks of a
-// container are destroyed. Snapshots are gone. The UUID is the backup's, unless the request
+// container are destroyed. A container's mount point without data in the backup is made anew and empty. Snapshots are gone. The UUID is the backup's, unless the request
 // asks for unique, and the generation is new.
 func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 	a, old := from.archive, maps.Clone(g.conf)
@@ -216,7 +224,11 @@ func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 	clear(g.drop)
 	for _, k := range sortedKeys(a.conf) {
 		data, isDisk := a.data[k]
-		if !isDisk {
+		empty := mountKey.MatchString(k) && !strings.HasPrefix(volumeID(a.conf[k]), "/")
+		switch {
+		case !isDisk && driveKey.MatchString(k) && !inBackup(k, a.conf[k]):
+			continue // Proxmox VE makes a comment of it
+		case !isDisk && !empty:
 			g.conf[k] = a.conf[k]
 			continue
 		}
