@@ -34,9 +34,10 @@ func (d *Driver) prepareDiskCreate(_ context.Context, step op.Step, g *guest) (a
 		return d.asTask("add the disk", http.MethodPost, g.path("config"), values{key: value, "digest": g.digest}), nil
 	}
 	// Only PUT changes a container's configuration, and it makes no task. Proxmox VE accepts no
-	// new mount point for a protected container.
+	// new mount point for a protected container. Without backup=1 no backup has it, and a restore
+	// destroys it.
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
-		return driver.Result{}, worked("add the mount point", d.configure(ctx, g, values{key: value + ",mp=/mnt/" + key}))
+		return driver.Result{}, worked("add the mount point", d.configure(ctx, g, values{key: value + ",mp=/mnt/" + key + ",backup=1"}))
 	}), nil
 }
 

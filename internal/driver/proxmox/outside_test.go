@@ -76,11 +76,20 @@ func TestARestoreNamesTheDisksThatItsBackupDoesNotHave(t *testing.T) {
 	})
 }
 
-// A backup that has all disks needs no word about it.
-func TestARestoreOfAllDisks(t *testing.T) {
+// A disk that the gate adds is in the backups after it, so a restore brings it back, and the request needs no word about it.
+func TestADiskOfTheGateIsInBackups(t *testing.T) {
 	eitherWorld(t, func(t *testing.T, w *world) {
-		vmid := w.ours("web")
+		vmid, key := w.ours("web"), secondDisk[w.kind()]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", key, "size", int64(1024)))
+		w.Write(vmid, key, []byte("saved"))
 		w.BackUp(vmid, "local")
-		require.NotContains(t, w.factsOf(guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0])), "not in the backup")
+		w.Write(vmid, key, []byte("newer"))
+		ask := guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0])
+		require.NotContains(t, w.factsOf(ask), "not in the backup")
+		w.signed(ask)
+		volume, _, _ := strings.Cut(w.Guest(vmid).Config[key], ",")
+		data, there := w.Data(volume)
+		require.True(t, there)
+		require.Equal(t, "saved", string(data))
 	})
 }
