@@ -188,10 +188,10 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 	if err != nil {
 		return err
 	}
-	o.Facts = append(facts(l.Op, g, own, others), o.Facts...)
 	if err := d.aboutUsers(ctx, l, g, o); err != nil {
 		return err
 	}
+	o.Facts = append(facts(l.Op, g, own, others), o.Facts...)
 	if len(g.users) > 0 {
 		o.Fingerprint = g.fingerprint(g.withUsers(""))
 	}
@@ -283,12 +283,15 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
 	add("guest", fmt.Sprintf("%s, vmid %d on %s, %s", kind, g.vmid, g.node, g.status))
-	var disks, made, stays, remains []string
+	var disks, made, stays, remains, bases []string
 	var total int64
+	whole := verb == "guest.destroy" || verb == "guest.backup-restore"
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		switch {
-		case (d.owned() || d.generated()) && g.foreign(d.volume) && (verb == "guest.destroy" || verb == "guest.backup-restore"):
+		case (d.owned() || d.generated()) && g.foreign(d.volume) && whole:
 			remains = append(remains, d.key+" "+d.volume)
+		case d.owned() && whole && slices.ContainsFunc(g.users, func(u user) bool { return u.base == d.volume }):
+			bases = append(bases, d.key+" "+d.volume)
 		case d.generated():
 			made = append(made, d.key+" "+d.volume)
 		case d.owned():
@@ -304,6 +307,9 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	}
 	if len(remains) > 0 {
 		remains = []string{strings.Join(remains, ", ") + " of other guests, by the number in its name"}
+	}
+	if len(bases) > 0 {
+		remains = append(remains, strings.Join(bases, ", ")+", on which a linked clone is based")
 	}
 	if len(stays) > 0 {
 		remains = append(remains, strings.Join(stays, ", ")+" of the node")

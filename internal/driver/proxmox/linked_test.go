@@ -99,6 +99,9 @@ func TestASignedStepOnABaseLeavesWhatTheCloneNeeds(t *testing.T) {
 			if verb == "disk-delete" {
 				ask = guestAsk("disk-delete", "base", "disk", secondDisk[kind])
 			}
+			facts := w.factsOf(ask)
+			require.Equal(t, verb == "destroy", strings.Contains(facts["remains"], "zfs:base-"+num(base)+"-disk-0, "), facts)
+			require.Equal(t, verb != "destroy", strings.Contains(facts["disks"], "zfs:base-"+num(base)+"-disk-0"), facts)
 			r := w.Approved(drivertest.Hub, ask)
 			_, err := w.run(r.ID)
 			if verb == "disk-delete" {

@@ -27,6 +27,7 @@ type user struct {
 	target op.Target
 	text   string // which volume, for people
 	unread bool   // nobody knows what it has
+	base   string // the volume, if it has a linked clone of it
 }
 
 // aboutUsers finds who else has the volumes that a step takes or overwrites, and adds them to a look.
@@ -157,7 +158,7 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 
 // unread is a guest that cannot be read, and may have any volume.
 func (d *Driver) unread(r row) user {
-	return user{r.target(cmp.Or(r.name, d.known.name(r.vmid))), fmt.Sprintf("perhaps a disk, by the guest %d, which cannot be read", r.vmid), true}
+	return user{r.target(cmp.Or(r.name, d.known.name(r.vmid))), fmt.Sprintf("perhaps a disk, by the guest %d, which cannot be read", r.vmid), true, ""}
 }
 
 // otherPatience is how long another guest may take to be read. A look is soon over, also if a node hangs.
@@ -199,7 +200,11 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 	for _, volume := range volumes {
 		for _, other := range slices.Sorted(maps.Keys(theirs)) {
 			if has(other, volume) {
-				found = append(found, user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other]), false})
+				one := user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other]), false, ""}
+				if basedOn(other, volume) {
+					one.base = volume
+				}
+				found = append(found, one)
 				break
 			}
 		}
