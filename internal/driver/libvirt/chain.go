@@ -89,20 +89,27 @@ func backingByPool(ctx context.Context, s *session, path string) (string, error)
 		return "", fmt.Errorf("%s may not be read, and libvirtd does not know it: %w", path, err)
 	}
 	x, err := parseXML[volumeXML](text)
+	if format := x.Target.Format.Type; err == nil && (format == "vmdk" || format == "qed") {
+		return "", fmt.Errorf("it is %s, which is not followed", format)
+	}
 	if err != nil || x.Backing.Path == "" {
 		return "", err
 	}
 	return fileName(x.Backing.Path, filepath.Dir(path))
 }
 
-// parseHead reads the head of a file. A file that does not begin as qcow2 has none, because
-// QEMU would not use it as a disk.
+// parseHead reads the head of a file. A file that does not begin as qcow2 has none. It fails for a file of another format
+// that can name files of its own: QEMU may take it for a disk if nothing says which format it has.
 func parseHead(f io.ReaderAt, dir string) (head, error) {
 	var h head
-	start := make([]byte, qcowHead)
-	if n, err := f.ReadAt(start, 0); n < len(start) || string(start[:4]) != qcowMagic {
+	start := make([]byte, probed)
+	got, err := f.ReadAt(start, 0)
+	if got < qcowHead || string(start[:4]) != qcowMagic {
 		if errors.Is(err, io.EOF) {
 			err = nil
+		}
+		if err == nil && namesOthers(string(start[:got])) {
+			err = errors.New("it is a disk in a format that may name files of its own, and is not followed")
 		}
 		return h, err
 	}
@@ -125,6 +132,24 @@ func parseHead(f io.ReaderAt, dir string) (head, error) {
 		return h, nil
 	}
 	return h, h.extensions(f, version, dir)
+}
+
+// probed is how many bytes QEMU reads to find a format (BLOCK_PROBE_BUF_SIZE).
+const probed = 512
+
+// namesOthers reports whether a file begins as QED or as VMDK, which can be text after comments.
+func namesOthers(start string) bool {
+	for _, magic := range []string{"QED\x00", "KDMV", "COWD"} {
+		if strings.HasPrefix(start, magic) {
+			return true
+		}
+	}
+	for line := range strings.Lines(start) {
+		if !strings.HasPrefix(line, "#") && strings.TrimSpace(line) != "" {
+			return strings.HasPrefix(line, "version=")
+		}
+	}
+	return false
 }
 
 // extensions reads what comes after the fields of the head.

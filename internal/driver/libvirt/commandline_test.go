@@ -18,6 +18,7 @@ import (
 func init() {
 	beds["what every step leaves is named"] = leftAlone
 	beds["a disk below a file that QEMU's command line names"] = belowALine
+	beds["what QEMU's command line hides"] = hiddenLine
 	beds["other hands between the look and the step"] = otherHands
 	beds["other hands right before the work"] = lastMoment
 }
@@ -74,7 +75,16 @@ func TestWhatTwoCommandLinesName(t *testing.T) {
 			line("-drive", "file="+file), named + ", which guest b uses as well"},
 		"only read, as JSON": {line("-blockdev", `{"driver":"file","filename":"`+file+`", "read-only": true}`), line("-drive", "file="+file), ""},
 		"no disk":            {line("-bios", file), line("-bios", file), ""},
-		"another":            {line("-drive", "file="+file), line("-drive", "file="+file+"2"), ""},
+		"hidden here": {line("-readconfig", file), on(dir+"/b.img", "vda", "raw"),
+			commandLine + ", which may be a disk of any other guest: -readconfig (" + commandLine + "): it adds to other options what the driver does not read: " + file},
+		"hidden there":                {on(dir+"/b.img", "vda", "raw"), line("-readconfig", file), "vda, which guest b may use as well"},
+		"hidden there, for a server":  {netDisk("protocol='rbd' name='p/i'>"), line("-readconfig", file), "vda, which guest b may use as well"},
+		"hidden there, only read":     {on(dir+"/b.img", "vda", "raw"), line("-drive", "file=b.img,readonly=on"), "vda, which guest b may use as well"},
+		"hidden here, and only read":  {line("-drive", "file=b.img,readonly=on"), on(dir+"/b.img", "vda", "raw"), ""},
+		"hidden there, and read here": {on(dir+"/b.img", "vda", "raw", "<readonly/>"), line("-readconfig", file), ""},
+		"a comma":                     {line("-hda", file+",b"), line("-drive", "file="+file+",,b"), file + ",b (" + commandLine + "), which guest b uses as well"},
+		"an option as a value":        {line("-append", "-drive", "-append", file), line("-hda", file), ""},
+		"another":                     {line("-drive", "file="+file), line("-drive", "file="+file+"2"), ""},
 	} {
 		var want []string
 		if c.says != "" {
@@ -114,20 +124,138 @@ func leftAlone(b *bed) {
 	require.Empty(b.t, b.look("scr").Dependent)
 }
 
+// lineOf reads QEMU's command line from words; a word between vertical bars may have blanks.
+func lineOf(text string) []argument {
+	var args []argXML
+	for i, part := range strings.Split(text, "|") {
+		if i%2 == 1 {
+			args = append(args, argXML{part})
+			continue
+		}
+		for word := range strings.FieldsSeq(part) {
+			args = append(args, argXML{word})
+		}
+	}
+	return argumentsOf(args)
+}
+
+// hiddenIn are the options whose value may name any file.
+func hiddenIn(all []argument) []string {
+	var out []string
+	for _, a := range all {
+		if a.hides != "" {
+			out = append(out, a.option)
+		}
+	}
+	return out
+}
+
 // TestWhatQEMUReadsAsRaw: a path, an id, or a layer above a qcow2 file that says "raw" hides no file below it.
 func TestWhatQEMUReadsAsRaw(t *testing.T) {
-	for arg, raw := range map[string]bool{
-		"file=/srv/a,format=raw,if=none":                                      true,
-		"driver=raw,file.filename=/srv/a":                                     true,
-		`{"driver": "file", "filename":"/srv/a"}`:                             false,
-		`{"driver":"raw","file":{"driver":"file","filename":"/srv/a"}}`:       true,
-		"file=/srv/draw/a,if=none":                                            false,
-		"file=/srv/a,id=raw,format=qcow2":                                     false,
-		`{"driver":"file","filename":"/srv/raw/a"}`:                           false,
-		"driver=raw,file.driver=qcow2,file.file.filename=/srv/a":              false,
-		`{"driver":"raw","file":{"driver":"qcow2","file":{"filename":"/a"}}}`: false,
+	const below, raw = false, true
+	for text, want := range map[string]bool{
+		"-drive file=/srv/a,format=raw,if=none":                                                                        raw,
+		"-drive driver=raw,file.filename=/srv/a":                                                                       raw,
+		"-drive driver=raw,file.driver=file,file.filename=/srv/a":                                                      raw,
+		"-drive file=/srv/a,if=none":                                                                                   below,
+		"-hda /srv/a":                                                                                                  below,
+		"-snapshot /srv/a":                                                                                             below,
+		"-name -drive /srv/a":                                                                                          below,
+		`-blockdev |{"driver": "file", "filename":"/srv/a"}|`:                                                          below,
+		`-blockdev {"driver":"raw","file":{"driver":"file","filename":"/srv/a"}}`:                                      raw,
+		`-blockdev {"driver":"raw","file":{"driver":"file","filename":"\u002fsrv\/a"}}`:                                raw,
+		"-drive file=/srv/a,id=draw,if=none":                                                                           below,
+		"-drive file=/srv/a,id=raw,format=qcow2":                                                                       below,
+		`-blockdev {"driver":"file","node-name":"raw","filename":"/srv/a"}`:                                            below,
+		"-blockdev driver=raw,file.driver=qcow2,file.file.filename=/srv/a":                                             below,
+		"-blockdev driver=qcow2,file.driver=raw,file.file.filename=/srv/a":                                             below,
+		"-blockdev driver=raw,file.driver=qcow2,file.filename=/srv/a":                                                  below,
+		`-blockdev {"driver":"raw","file":{"driver":"qcow2","file":{"filename":"/srv/a"}}}`:                            below,
+		`-drive format=raw,file=json:{"driver":"qcow2",,"file":{"filename":"/srv/a"}}`:                                 below,
+		"-drive file=/srv/a,format=raw,id=d -blockdev qcow2,file=d":                                                    below,
+		"-blockdev raw,node-name=r,file.driver=file,file.filename=/srv/a -blockdev qcow2,file=r":                       below,
+		"-blockdev file,node-name=p,filename=/srv/a -blockdev raw,node-name=r,file=p -device virtio-blk,drive=r":       raw,
+		"-blockdev file,node-name=p,filename=/srv/a -blockdev raw,node-name=r,file=p -blockdev qcow2,backing=r":        below,
+		"-blockdev file,node-name=p,filename=/srv/a -blockdev raw,file=p -blockdev qcow2,file=p":                       below,
+		`-blockdev file,node-name=p,filename=/srv/a -blockdev {"driver":"qcow2","file":"p"}`:                           below,
+		"-blockdev file,node-name=a,filename=/srv/a -blockdev raw,node-name=b,file=c -blockdev raw,node-name=c,file=b": below,
 	} {
-		require.Equal(t, raw, asRaw(arg), arg)
+		var got []located
+		for _, a := range lineOf(text) {
+			got = append(got, a.paths...)
+		}
+		require.Equal(t, []located{{"/srv/a", want}}, got, text)
+		require.Empty(t, hiddenIn(lineOf(text)), text)
+	}
+}
+
+// TestWhatACommandLineHides: QEMU may open any file of the host for what the driver does not read to its end. What names nothing
+// of the host is no doubt.
+func TestWhatACommandLineHides(t *testing.T) {
+	for text, want := range map[string]string{
+		"-drive file=/srv/a.vmdk,format=vmdk":                                                  "drive",
+		"-drive driver=qed,file.filename=/srv/a":                                               "drive",
+		`-blockdev {"driver":"raw","file":{"driver":"vmdk","file":{"filename":"/srv/a"}}}`:     "blockdev",
+		"-blockdev quorum,children.0.driver=file,children.0.filename=/srv/a":                   "blockdev",
+		"-drive file=/srv/a,format=":                                                           "drive",
+		"-readconfig /etc/qemu/web.cfg":                                                        "readconfig",
+		"-set drive.d.file=/srv/a":                                                             "set",
+		"-blockdev {'driver':'qcow2','file':{'driver':'file','filename':'/srv/a'}}":            "blockdev",
+		"-drive 'json:{\"driver\":\"raw\"}'":                                                   "",
+		"-drive file='json:{\"driver\":\"raw\"}'":                                              "drive",
+		"-drive file=json:{'driver':'file',,'filename':'/srv/a'}":                              "drive",
+		"-hda json:{'driver':'file','filename':'/srv/a'}":                                      "hda",
+		`-blockdev {"driver":"file","filename":"/srv/a","filename":"/srv/b"}`:                  "blockdev",
+		`-blockdev {"driver":"file","filename":"/srv/a"`:                                       "blockdev",
+		"-object {'qom-type':'memory-backend-file','mem-path':'/srv/a'}":                       "object",
+		"-drive file=/srv/a,format=raw,format=qcow2":                                           "drive",
+		"-drive file=a.img,format=raw":                                                         "drive",
+		"-drive file=file:a.img":                                                               "drive",
+		"-drive file.driver=file,file.filename=nbd:a,format=raw":                               "drive",
+		"-drive file=/dev/fdset/1,format=raw":                                                  "drive",
+		"-drive file=/proc/self/fd/3,format=raw":                                               "drive",
+		"-drive file=fat:rw:dir":                                                               "drive",
+		"-drive driver=vvfat,dir=srv":                                                          "drive",
+		"-hdb a.img":                                                                           "hdb",
+		"-cdrom a.iso":                                                                         "cdrom",
+		"-snapshot a.img":                                                                      "hda",
+		"-name -drive file=/srv/a":                                                             "hda",
+		"-fsdev local,id=f,path=srv":                                                           "fsdev",
+		"-object memory-backend-file,id=m,mem-path=a.img,share=on":                             "object",
+		"-mem-path pages":                                                                      "mem-path",
+		"-chardev file,id=c,path=a.img":                                                        "chardev",
+		"-serial file:a.img":                                                                   "serial",
+		"-kernel vmlinuz":                                                                      "kernel",
+		"-drive file=nbd:host:10809":                                                           "drive",
+		"-drive file=nbd+unix:///x?socket=/run/s":                                              "drive",
+		"-drive file=ssh://host/srv/a,format=qcow2":                                            "drive",
+		"-cdrom http://host/a.iso":                                                             "cdrom",
+		"-drive file.driver=iscsi,file.portal=host,file.target=iqn.x,file.lun=0":               "drive",
+		"-blockdev nbd,node-name=n,server.type=unix,server.path=/run/s":                        "blockdev",
+		"-blockdev nbd,node-name=n,server.type=unix,server.path=/run/s -blockdev qcow2,file=n": "blockdev",
+		"-drive file=blkdebug:/etc/rules:/srv/a":                                               "drive",
+		"-blockdev qcow2,node-name=q,file=libvirt-1-storage":                                   "blockdev",
+		"-blockdev qcow2,file.driver=file,file.filename=/srv/a,backing=libvirt-1-format":       "blockdev",
+		"-blockdev raw,node-name=r,file=libvirt-1-storage -blockdev qcow2,file=r":              "blockdev",
+		"-incoming exec:cat":                                                                   "incoming",
+		"-new-option x":                                                                        "new-option",
+		"---drive file=/srv/a":                                                                 "-drive",
+
+		"-append |root=/dev/vda file=a.img drive| -name drive=a -smbios type=1,serial=ds=nocloud;s=http://x/ -uuid u": "",
+		"-name guest=a,debug-threads=on -cpu host,-vmx -smp 2 -global PIIX4_PM.disable_s3=1 -no-reboot -S":            "",
+		"-device vfio-pci,host=01:00.0,x-vga=on -set device.hostdev0.x-pci-sub-device-id=5 -usbdevice tablet":         "",
+		"-netdev {'type':'user'} -device {'driver':'e1000'} -fw_cfg name=opt/x,string=a -boot menu=on":                "",
+		"-chardev socket,id=c,path=s,server=on -serial pty -monitor stdio -qmp unix:/run/q,server":                    "",
+		"-object iothread,id=i -machine q35,accel=kvm -M pc -bios bios.bin -append -drive -append -readconfig":        "",
+		"-blockdev raw,node-name=r,file=libvirt-1-storage -device virtio-blk,drive=r":                                 "",
+		"-drive if=none,id=empty -cdrom || -device ide-cd,drive=empty":                                                "",
+		"-drive file=nbd:host:10809,format=raw -drive driver=raw,file.driver=ssh,file.host=h,file.path=a":             "",
+		"-blockdev nbd,node-name=n,server.type=unix,server.path=/run/s -blockdev raw,file=n":                          "",
+		"-drive file=/srv/a,if=none -hda /srv/a,b --drive file=/srv/a,format=luks":                                    "",
+		"-blockdev null-co,node-name=n,size=1 -blockdev throttle,file=n,throttle-group=g":                             "",
+		"-fsdev local,id=f,path=/srv,security_model=none -virtfs local,path=/srv,mount_tag=t":                         "",
+	} {
+		require.Equal(t, strings.Fields(want), append([]string{}, hiddenIn(lineOf(text))...), text)
 	}
 }
 
@@ -148,6 +276,43 @@ func belowALine(b *bed) {
 		b.keeps(scr, func() { b.refused(refusal.Conflict, "wipe", "scr") })
 		b.Virsh("undefine", "web")
 	}
+}
+
+// hiddenLine: while a guest's command line may name any file, no other guest loses anything, and none starts unsigned that would
+// write a disk.
+func hiddenLine(b *bed) {
+	b.must("create", "scr")
+	scr := b.Disks("scr")[0]
+	for name, args := range map[string][]string{
+		"a format":               {"-drive", "file=" + b.file("a.vmdk", "") + ",format=vmdk,if=none"},
+		"JSON with apostrophes":  {"-blockdev", "{'driver':'file','node-name':'n','filename':'" + scr + "'}"},
+		"more options":           {"-readconfig", b.file("more.cfg", "[drive]\n  file = \""+scr+"\"\n")},
+		"a relative path":        {"-drive", "format=raw,if=none,file=" + strings.TrimPrefix(scr, "/")},
+		"a server":               {"-drive", "file=nbd:localhost:10809,if=none"},
+		"a head of QED":          {"-drive", "if=none,file=" + b.file("a.qed", "QED\x00"+strings.Repeat("\x00", 600))},
+		"a head of VMDK":         {"-hdb", b.file("a.img", "KDMV"+strings.Repeat("\x00", 600))},
+		"a description for VMDK": {"-drive", "if=none,file=" + b.file("b.img", "# Disk DescriptorFile\nversion=1\nRW 8 FLAT \""+scr+"\" 0\n")},
+	} {
+		b.Plant("real", "", "")
+		b.Define(strings.Replace(b.Virsh("dumpxml", "real"), "</domain>", line(args...)+"</domain>", 1))
+		b.takesNothing("scr")
+		require.Contains(b.t, b.fact("scr", "not known"), "which files real uses", name)
+		require.Equal(b.t, []string{"vda, which guest real may use as well"}, b.look("scr").Shares, name)
+		require.Contains(b.t, strings.Join(b.look("real").Shares, "; "), "which may be a disk of any other guest", name)
+		_, _, err := b.try("wipe", "scr")
+		require.ErrorContains(b.t, err, "the domain real uses: ", name)
+		b.Virsh("undefine", "real")
+		require.Empty(b.t, b.look("scr").Dependent, name)
+		require.Empty(b.t, b.look("scr").Shares, name)
+	}
+	b.must("destroy", "scr")
+	b.Plant("real", "", "")
+	text, signed := b.Virsh("dumpxml", "real"), map[op.Fingerprint]bool{}
+	for _, hidden := range []string{"{'driver':'file','filename':'/srv/a'}", "{'driver':'file','filename':'/srv/b'}"} {
+		b.Define(strings.Replace(text, "</domain>", line("-blockdev", hidden)+"</domain>", 1))
+		signed[b.look("real").Fingerprint] = true
+	}
+	require.Len(b.t, signed, 2, "a start that was signed for one is not signed for another")
 }
 
 // hands are what an administrator may do to a guest with a disk at any moment.

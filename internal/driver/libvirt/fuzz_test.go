@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,46 @@ func FuzzDomain(f *testing.F) {
 		}
 		if is, err := now.mark(); err == nil && op.CheckText("a uuid", x.UUID) == nil {
 			require.Equal(t, m, is, edited)
+		}
+	})
+}
+
+// FuzzCommandLine: of each option that gives the guest a disk, the file is known, or the option is a doubt. What is written in
+// QEMU's form reads as the same.
+func FuzzCommandLine(f *testing.F) {
+	for _, text := range []string{
+		"-drive\nfile=/srv/a,,b,format=raw,if=none", "-hda\n/srv/a", "-snapshot\n/srv/a", "-append\n-drive", "-drive", "-cdrom\nfat:rw:/srv",
+		"-blockdev\n" + `{"driver":"qcow2","file":{"driver":"file","filename":"/srv/a"},"x":[1,null,true,{"y":"z"}]}`,
+		"-blockdev\n{'driver':'file','filename':'/srv/a'}", "-drive\n" + `file=json:{"file":{"filename":"json:{}"}}`,
+		"-blockdev\nfile,node-name=a,filename=/a\n-blockdev\nraw,node-name=b,file=a\n-blockdev\nqcow2,file=b,node-name=a",
+		"-drive\nfile=nbd:unix:/run/s,format=raw", "-drive\nfile=a.vmdk,format=vmdk", "-set\ndrive.a.file=/a", "-readconfig\n/a",
+		"-object\nmemory-backend-file,mem-path=a", "-fsdev\nlocal,path=a", "-serial\nfile:a", "-kernel\na", "--new\n-x\ny", "-",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ReplaceAll(text, "\x00", "") // XML has none
+		var args []argXML
+		for part := range strings.SplitSeq(text, "\n") {
+			args = append(args, argXML{part})
+		}
+		for _, a := range argumentsOf(args) {
+			for _, at := range a.paths {
+				require.True(t, filepath.IsAbs(at.path), at)
+			}
+			if a.kind == asImage && a.value != "" && !strings.HasPrefix(a.value, "json:") {
+				require.True(t, a.hides != "" || len(a.paths) == 1, a.value)
+			}
+			require.False(t, a.kind == asUnknown && a.hides == "", a.option)
+			for key, value := range a.settings {
+				one, err := parseSettings(key+"="+strings.ReplaceAll(value, ",", ",,"), "")
+				if err == nil && !strings.ContainsAny(key, ",={") {
+					require.Equal(t, settings{key: value}, one)
+				}
+			}
+		}
+		for _, h := range heldBy(args) {
+			require.True(t, h.stays)
 		}
 	})
 }

@@ -26,6 +26,7 @@ type held struct {
 	object string // the identity of dir
 	writes bool   // the running guest writes it, and should be the only one that does
 	stays  bool   // it is no disk and no device: every step leaves it
+	hides  string // why it may be any file of this host; "" if it is known
 }
 
 // same reports whether two are the same object, or may be. A name that only one of them has
@@ -347,6 +348,7 @@ func (g *guest) sharing() []string {
 	for _, mine := range g.held {
 		switch {
 		case !mine.writes:
+		case mine.hides != "": // a doubt, too
 		case mine.file != "":
 			written = append(written, disk{target: mine.slot, path: mine.file})
 		default:
@@ -355,6 +357,11 @@ func (g *guest) sharing() []string {
 	}
 	for _, k := range written {
 		s.file(k)
+	}
+	for _, d := range g.used.doubts {
+		if d.line && d.writes && d.dom.UUID == g.UUID && len(g.used.all) > 1 {
+			s.say("which may be a disk of any other guest: %s", commandLine, op.Shown(d.why))
+		}
 	}
 	slices.Sort(s.said)
 	return s.said
@@ -372,8 +379,18 @@ func (s *sharing) others(each func(*domain, held)) {
 	}
 }
 
+// hidden names the guests of which a command line may name anything.
+func (s *sharing) hidden(slot string) {
+	for _, d := range s.guest.used.doubts {
+		if d.line && d.dom.UUID != s.guest.UUID {
+			s.say("which guest %s may use as well", slot, op.Shown(d.dom.Name))
+		}
+	}
+}
+
 // file compares a file or a device.
 func (s *sharing) file(k disk) {
+	s.hidden(k.target)
 	others, _ := s.guest.used.of(s.guest.domain, k)
 	for _, other := range others {
 		s.say("which guest %s uses as well", k.target, op.Shown(other.Name))
@@ -391,6 +408,7 @@ func (s *sharing) file(k disk) {
 
 // thing compares an object that is no file.
 func (s *sharing) thing(mine held) {
+	s.hidden(mine.slot)
 	s.others(func(other *domain, theirs held) {
 		switch same, perhaps := mine.same(theirs); {
 		case same:

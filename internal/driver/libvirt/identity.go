@@ -83,7 +83,7 @@ var unnamed = map[string]bool{"disk": true, "emulator": true, "metadata": true, 
 func namesIn(text string) []named {
 	var out []named
 	var within []string
-	option := "" // of QEMU, whose value comes next
+	var args []argXML // of QEMU
 	dec := xml.NewDecoder(strings.NewReader(text))
 	take := func(text string) {
 		parts := append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",= \n\t", r) }), strings.TrimSpace(text))
@@ -93,17 +93,14 @@ func namesIn(text string) []named {
 		}
 		for _, part := range parts {
 			if strings.HasPrefix(part, "/") && len(within) > 0 {
-				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine && !asRaw(text), ofLine && diskOptions[option]})
+				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine, false})
 			}
-		}
-		if ofLine && strings.TrimSpace(text) != "" {
-			option = optionIn(text)
 		}
 	}
 	for {
 		token, err := dec.Token()
 		if err != nil {
-			return out // the end, because the whole XML was parsed before
+			return append(out, namedBy(args)...) // the end, because the whole XML was parsed before
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
@@ -115,6 +112,10 @@ func namesIn(text string) []named {
 			}
 			within = append(within, token.Name.Local)
 			for _, a := range token.Attr {
+				if len(within) == 3 && within[1] == "commandline" && within[2] == "arg" && a.Name.Local == "value" {
+					args = append(args, argXML{a.Value})
+					continue
+				}
 				take(a.Value)
 			}
 		case xml.EndElement:

@@ -361,12 +361,26 @@ func (g *guest) fingerprint() op.Fingerprint {
 	if stay := g.staying(); len(stay) > 0 {
 		p["stays"] = list(stay)
 	}
+	if hidden := g.hidden(); len(hidden) > 0 {
+		p["hidden"] = list(hidden)
+	}
 	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM.path(), g.keepsTPM()
 	return op.FingerprintOf(p.Canonical())
 }
 
 // staying names what the guest has, as configured or as it runs, that every step leaves.
 func (g *guest) staying() []string { return staying(slices.Concat(g.held, g.heldLive)) }
+
+// hidden are the arguments of QEMU that cannot be read.
+func (g *guest) hidden() []string {
+	var out []string
+	for _, h := range slices.Concat(g.held, g.heldLive) {
+		if h.hides != "" {
+			out = append(out, h.slot+" "+h.by["value"])
+		}
+	}
+	return out
+}
 
 // missing names the object of the step that does not exist.
 func (g *guest) missing(l op.Look) string {

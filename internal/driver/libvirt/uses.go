@@ -21,8 +21,10 @@ type use struct {
 
 // doubt is a domain whose files are not all known.
 type doubt struct {
-	dom *domain
-	why string
+	dom    *domain
+	why    string
+	line   bool // it is about QEMU's command line, which may name any file
+	writes bool // the guest may write that file
 }
 
 // uses has the domains that use each file, by the file's path and by its identity, so that a
@@ -58,6 +60,11 @@ func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
 		}
 		for _, x := range slices.Concat(dom.xml.Disks, dom.live.Disks) {
 			f.disk(ctx, x)
+		}
+		for _, h := range slices.Concat(dom.held, dom.heldLive) {
+			if h.hides != "" {
+				f.doubted(doubt{dom, h.slot + ": " + h.hides, true, h.writes})
+			}
 		}
 		for _, n := range dom.names {
 			// This daemon may not have access to libvirtd's own directories.
@@ -162,7 +169,13 @@ type follower struct {
 }
 
 func (f *follower) doubt(format string, args ...any) {
-	f.doubts = append(f.doubts, doubt{f.dom, fmt.Sprintf(format, args...)})
+	f.doubted(doubt{dom: f.dom, why: fmt.Sprintf(format, args...)})
+}
+
+func (f *follower) doubted(d doubt) {
+	if !slices.Contains(f.doubts, d) {
+		f.doubts = append(f.doubts, d)
+	}
 }
 
 func (f *follower) add(slot, path string) error {
@@ -193,7 +206,7 @@ func (f *follower) below(ctx context.Context, n named) {
 	}
 	h, err := readHead(ctx, f.session, n.path)
 	if err != nil && n.disk {
-		f.doubt("%s: %s: %v", n.slot, n.path, err)
+		f.doubted(doubt{f.dom, fmt.Sprintf("%s: %s: %v", n.slot, n.path, err), true, true})
 	}
 	if err == nil && h.data != "" {
 		f.follow(ctx, n.slot, h.data, formatRaw, 1)
