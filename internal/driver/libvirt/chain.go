@@ -289,39 +289,6 @@ func (w *work) still() error {
 		WithHint("stop it first: gated submit guest.stop %s", w.step.Target.Name)
 }
 
-func (w *work) diskResize(context.Context) (action, error) {
-	k, err := w.own(w.step.Params.Str("disk"))
-	if err != nil {
-		return nil, err
-	}
-	size := w.step.Params.Int("size") << 20
-	var flags golibvirt.StorageVolResizeFlags
-	if size < k.capacity {
-		if k.format != formatRaw {
-			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s, which libvirt cannot cut", k.target,
-				w.step.Target, k.format)
-		}
-		if err := w.guest.used.clear(); err != nil {
-			return nil, err
-		}
-		if err := w.still(); err != nil {
-			return nil, err
-		}
-		flags = golibvirt.StorageVolResizeShrink
-	}
-	return func(ctx context.Context) error {
-		switch {
-		case size == k.capacity:
-			return nil
-		case w.guest.active:
-			return w.long(ctx, func(lv *golibvirt.Libvirt) error {
-				return lv.DomainBlockResize(w.guest.Domain, k.target, uint64(size), golibvirt.DomainBlockResizeBytes)
-			})
-		}
-		return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolResize(*k.volume, uint64(size), flags) })
-	}, nil
-}
-
 func (w *work) diskDetach(context.Context) (action, error) {
 	k, ok := w.guest.diskNamed(w.step.Params.Str("disk"))
 	if !ok {

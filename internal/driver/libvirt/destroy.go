@@ -169,16 +169,8 @@ func (w *work) deleteVolume(ctx context.Context, k disk, along map[string]bool) 
 // unused refuses a volume that is not the one that the look saw. It also refuses if anything
 // uses the volume except this disk and the disks in along.
 func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error {
-	now := disk{target: k.target, path: k.path, format: k.format}
-	if err := w.lookUpVolume(ctx, w.session, &now); err != nil {
+	if _, err := w.seen(ctx, k); err != nil {
 		return err
-	}
-	id, _, err := identify(now)
-	if err != nil {
-		return err
-	}
-	if now.volume == nil || now.volume.Key != k.volume.Key || id != k.id {
-		return fmt.Errorf("it is another one than was seen before, or gone")
 	}
 	all, err := inventory(ctx, w.session)
 	if err != nil {
@@ -199,4 +191,17 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 		return err
 	}
 	return used.alone(w.guest.domain, k, along)
+}
+
+// seen looks again at a disk in a pool. It refuses another one than the look saw.
+func (w *work) seen(ctx context.Context, k disk) (disk, error) {
+	now := disk{target: k.target, path: k.path, format: k.format}
+	if err := w.lookUpVolume(ctx, w.session, &now); err != nil {
+		return now, err
+	}
+	id, _, err := identify(now)
+	if err == nil && (now.volume == nil || now.volume.Key != k.volume.Key || id != k.id) {
+		err = errors.New("it is another one than was seen before, or gone")
+	}
+	return now, err
 }

@@ -1,0 +1,85 @@
+package libvirt
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/driver"
+	"gated/internal/test/must"
+)
+
+func init() {
+	beds["a disk that grows while a resize waits"] = grownMeanwhile
+	beds["a resize of a disk that is not the one that runs"] = resizeOther
+}
+
+// size is the size of a disk's content in MiB.
+func (b *bed) size(path string) string {
+	b.t.Helper()
+	out := b.Run("qemu-img", "info", "-U", "--output", "json", path)
+	_, rest, _ := strings.Cut(out, `"virtual-size":`)
+	bytes := must.Get(strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, ",", 2)[0]), 10, 64))(b.t, out)
+	return strconv.FormatInt(bytes>>20, 10)
+}
+
+// grownMeanwhile: other hands make a disk larger after the look. Then neither a larger size that nobody had to sign nor a
+// smaller one that was signed cuts what they wrote there.
+func grownMeanwhile(b *bed) {
+	for name, c := range map[string]struct {
+		template, state string
+		to              int64
+		hands           func(path string)
+		then            string
+	}{
+		"larger, by libvirt":   {"raw", stopped, 24, func(string) { b.Virsh("vol-resize", "--vol", b.Disks("web")[0], "40M") }, "40"},
+		"larger, by hand":      {"raw", stopped, 24, func(path string) { require.NoError(b.t, os.Truncate(path, 40<<20)) }, "40"},
+		"qcow2, by hand":       {"default", stopped, 24, func(path string) { b.Run("qemu-img", "resize", "-q", "-f", "qcow2", path, "40M") }, "40"},
+		"while it runs":        {"raw", running, 24, func(path string) { b.Virsh("blockresize", "web", path, "40M") }, "40"},
+		"qcow2, while it runs": {"default", running, 24, func(path string) { b.Virsh("blockresize", "web", path, "40M") }, "40"},
+		"the same, and larger": {"raw", stopped, 16, func(path string) { require.NoError(b.t, os.Truncate(path, 40<<20)) }, "40"},
+		"smaller":              {"raw", stopped, 8, func(path string) { require.NoError(b.t, os.Truncate(path, 40<<20)) }, "40"},
+		"smaller, and started": {"raw", stopped, 8, func(string) { b.Virsh("start", "web") }, "16"},
+		"larger, and started":  {"raw", stopped, 24, func(path string) { b.Virsh("start", "web"); b.Virsh("blockresize", "web", path, "40M") }, "40"},
+		"larger, and stopped":  {"raw", running, 24, func(path string) { b.Virsh("destroy", "web"); require.NoError(b.t, os.Truncate(path, 40<<20)) }, "40"},
+		"another file": {"raw", stopped, 24, func(path string) {
+			require.NoError(b.t, os.Rename(path, path+".old"))
+			require.NoError(b.t, os.WriteFile(path, make([]byte, 40<<20), 0o600))
+		}, "40"},
+	} {
+		b.Clear()
+		b.must("create", "web", "template", c.template, "state", c.state)
+		path := b.Disks("web")[0]
+		err := b.during(func() { c.hands(path) }, "disk-resize", "web", op.Params{"disk": "vda", "size": c.to})
+		require.Error(b.t, err, name)
+		require.False(b.t, driver.IsUnknown(err), "%s: nothing was done: %v", name, err)
+		require.Equal(b.t, c.then, b.size(path), name)
+		if name != "another file" {
+			require.ErrorIs(b.t, err, refusal.StaleTarget, name)
+		}
+	}
+}
+
+// resizeOther: QEMU resizes what runs under a name, and the look has the size of what is configured under it.
+func resizeOther(b *bed) {
+	b.must("create", "web", "template", "raw", "state", "running")
+	b.Run("truncate", "-s", "8M", b.Images+"/small.img")
+	b.Virsh("pool-refresh", "default")
+	path := b.Disks("web")[0]
+	text := b.Virsh("dumpxml", "web", "--inactive")
+	other := func() { b.Define(strings.Replace(text, "file='"+path, "file='"+b.Images+"/small.img", 1)) }
+	other()
+	require.Equal(b.t, int64(8<<20), b.look("web").Disks[0].Size)
+	b.refused(refusal.Conflict, "disk-resize", "web", "disk", "vda", "size", int64(12))
+	require.Equal(b.t, "16", b.size(path))
+	b.Define(text)
+	require.ErrorIs(b.t, b.during(other, "disk-resize", "web", op.Params{"disk": "vda", "size": int64(24)}), refusal.StaleTarget)
+	require.Equal(b.t, "16", b.size(path))
+	b.Define(text)
+	b.must("disk-resize", "web", "disk", "vda", "size", int64(24))
+	require.Equal(b.t, "24", b.size(path))
+}
