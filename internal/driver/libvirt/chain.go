@@ -332,6 +332,9 @@ func (w *work) diskDelete(context.Context) (action, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		if err := w.unused(ctx, k, nil); err != nil {
+			return err
+		}
 		if err := w.detach(ctx, k); err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func (w *work) undefine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.same(all)
+	now, err := w.stopped(all)
 	if err != nil {
 		return err
 	}
@@ -157,6 +157,16 @@ func (w *work) same(all []*domain) (*domain, error) {
 	return nil, errors.New("it is gone")
 }
 
+// stopped is same for a step that takes something. It refuses a guest that was started after the look, or after the step
+// stopped it: the guest writes now what nobody was shown.
+func (w *work) stopped(all []*domain) (*domain, error) {
+	dom, err := w.same(all)
+	if err == nil && dom.active {
+		err = stale("%s was started meanwhile", w.step.Target)
+	}
+	return dom, err
+}
+
 // deleteVolume deletes the volume of a disk that the look saw. The volume must still be the
 // same, and only disks in along may use it too.
 func (w *work) deleteVolume(ctx context.Context, k disk, along map[string]bool) error {
@@ -176,7 +186,7 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	if err != nil {
 		return err
 	}
-	dom, err := w.same(all)
+	dom, err := w.stopped(all)
 	if err == nil {
 		err = w.keptNothing(ctx, dom)
 	}

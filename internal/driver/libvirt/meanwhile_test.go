@@ -15,6 +15,7 @@ import (
 
 func init() {
 	beds["a disk that grows while a resize waits"] = grownMeanwhile
+	beds["a guest that is started while a step waits"] = startedMeanwhile
 	beds["a resize of a disk that is not the one that runs"] = resizeOther
 }
 
@@ -82,4 +83,32 @@ func resizeOther(b *bed) {
 	b.Define(text)
 	b.must("disk-resize", "web", "disk", "vda", "size", int64(24))
 	require.Equal(b.t, "24", b.size(path))
+}
+
+// startedMeanwhile: a guest that other hands start after the look writes what nobody was shown. So nothing is taken from it.
+func startedMeanwhile(b *bed) {
+	for verb, params := range map[string]op.Params{
+		"wipe": {}, "destroy": {}, "disk-wipe": {"disk": "vda"}, "disk-delete": {"disk": "vda"}, "restore": {"snapshot": "s"}, "bare": {},
+	} {
+		b.Clear()
+		b.Plant("web", "", "")
+		path := b.Image("web")
+		switch verb {
+		case "restore":
+			b.must("snapshot", "web", "snapshot", "s")
+		case "bare": // no disk is looked at before the definition goes
+			b.Define(strings.Replace(b.Virsh("dumpxml", "web"), "<driver", "<readonly/><driver", 1))
+			verb = "destroy"
+		}
+		before := b.look("web")
+		b.keeps(path, func() {
+			err := b.during(func() { b.Virsh("start", "web") }, verb, "web", params)
+			require.ErrorIs(b.t, err, refusal.StaleTarget, verb)
+			require.ErrorContains(b.t, err, "guest/web was started meanwhile", verb)
+			require.False(b.t, driver.IsUnknown(err), "%s: nothing was done: %v", verb, err)
+		})
+		now := b.look("web")
+		require.Equal(b.t, running, now.Running, verb)
+		require.Equal(b.t, before.Fingerprint, now.Fingerprint, verb)
+	}
 }

@@ -137,6 +137,9 @@ func (w *work) stillRollsBack(ctx context.Context, x snapshotXML) error {
 	if seen.Incarnation != w.guest.incarnation() {
 		return errors.New("it was changed meanwhile")
 	}
+	if now.guest.active {
+		return stale("%s was started meanwhile", w.step.Target)
+	}
 	return now.rollsBack(x)
 }
 
