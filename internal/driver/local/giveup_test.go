@@ -2,10 +2,13 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/proc"
 	"gated/internal/test/forker"
@@ -47,7 +50,7 @@ func TestAStartThatIsGivenUpLeavesNoProcess(t *testing.T) {
 			g, p, files, err := w.launched(w.ctx, "web", "stays")
 			require.NoError(t, err)
 			dir := w.forks("web")
-			err = w.d.giveUp(g, p, files)
+			err = w.d.giveUp(w.ctx, g, p, files)
 			require.NoError(t, err)
 			if _, lost := w.d.lost.get(g.incarnation()); lost {
 				require.Equal(t, "own user", name, "only a chain of the daemon's own user may never be caught")
@@ -69,8 +72,50 @@ func TestAStartThatIsGivenUpBeforeIsForgotten(t *testing.T) {
 	cancel()
 	g, p, files, err := w.launched(ctx, "web", "none")
 	require.Error(t, err)
-	require.NoError(t, w.d.giveUp(g, p, files))
+	require.NoError(t, w.d.giveUp(w.ctx, g, p, files))
 	_, lost := w.d.lost.get(g.incarnation())
 	require.False(t, lost)
 	require.NoFileExists(t, w.path("web", runFileName))
+}
+
+// TestAChildThatDoesNotEndIsLeft: the wait for a start that is given up has an end. What does not end is said, is remembered as
+// a rest of a run, and ends with the next stop.
+func TestAChildThatDoesNotEndIsLeft(t *testing.T) {
+	w := newWorld(t)
+	g, p, files, err := w.launched(w.ctx, "web", "sleep")
+	require.NoError(t, err)
+	w.waitUp("web")
+	held := must.Get(proc.Open(p.run.PID, p.run.Ticks))(t)
+	defer held.Close()
+	p.Close() // no signal reaches it, and no wait sees its end
+	err = w.d.giveUp(w.ctx, g, p, files)
+	require.ErrorContains(t, err, fmt.Sprintf("process %d, which was to become the command, does not end", p.run.PID))
+	require.False(t, held.Ended())
+	require.FileExists(t, w.path("web", runFileName))
+	o := w.observe("web")
+	require.Equal(t, Running, o.Running)
+	require.Contains(t, factOf(o, "process"), "do not end")
+	require.NoError(t, w.try("stop", "web"))
+	require.NoError(t, held.Wait(w.ctx))
+	held.Reap()
+	require.Equal(t, Stopped, w.observe("web").Running)
+}
+
+// TestAChildsWordsAreAwaitedForATime: another process has the child's end of the socket, so that it does not close.
+func TestAChildsWordsAreAwaitedForATime(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep")
+	g := must.Get(w.d.openGuest("web"))(t)
+	defer g.close()
+	files := must.Get(openLaunchFiles(g, account{}))(t)
+	defer files.close()
+	other := must.Get(unix.Dup(int(files.childReady.Fd())))(t)
+	defer unix.Close(other)
+	pid, fd := must.Two(files.fork(g.incarnation(), proc.NewFD))(t)
+	p := &process{FD: fd, target: target("web"), inc: g.incarnation(), uid: w.d.uids.of(g.UUID), run: runFile{PID: pid}}
+	ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+	defer cancel()
+	require.ErrorIs(t, w.d.giveUp(ctx, g, p, files), os.ErrDeadlineExceeded)
+	_, lost := w.d.lost.get(g.incarnation())
+	require.True(t, lost, "nothing says whether its command began")
 }

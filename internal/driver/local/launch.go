@@ -64,27 +64,38 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	}
 	crashpoint.Here(crashpoint.StartForked)
 	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: group,
-		run: runFile{Unproved: earlier.doubt}, done: make(chan struct{})}
+		run: runFile{PID: pid, Unproved: earlier.doubt}, done: make(chan struct{})}
 	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
 	if err := d.release(ctx, g, p, pid, orders, files); err != nil {
-		return errors.Join(err, d.giveUp(g, p, files))
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpWait)
+		defer cancel()
+		return errors.Join(err, d.giveUp(last, g, p, files))
 	}
 	d.watch(p)
 	return nil
 }
 
-// giveUp ends a child whose start failed. If ctx ended at a bad moment, the child has executed the command. Then processes of
-// it may be left, as of any run.
-func (d *Driver) giveUp(g *guest, p *process, files *launchFiles) error {
+// giveUpWait is how long giveUp waits for a child after SIGKILL.
+const giveUpWait = 30 * time.Second
+
+// giveUp ends a child whose start failed. If the start's time was over at a bad moment, the child has executed the command. Then
+// processes of it may be left, as of any run. A child that has not ended when ctx ends may be left, too.
+func (d *Driver) giveUp(ctx context.Context, g *guest, p *process, files *launchFiles) error {
 	defer p.Close()
-	if err := errors.Join(p.Signal(unix.SIGKILL), p.Wait(context.Background())); err != nil {
+	if err := errors.Join(p.Signal(unix.SIGKILL), p.Wait(ctx)); err != nil {
+		err = fmt.Errorf("process %d, which was to become the command, does not end: %w", p.run.PID, err)
+		d.lost.add(lostGuest{name: g.name, inc: p.inc, uid: p.uid, group: p.group, tie: files.ready.tie, run: &p.run, verdict: verdict{err: err}})
 		return err
 	}
 	p.Reap()
-	err := errors.Join(files.ready.SetReadDeadline(time.Time{}), files.ready.read()) // the child's end is closed
+	most, _ := ctx.Deadline()
+	err := errors.Join(files.ready.SetReadDeadline(most), files.ready.read()) // the child's end is closed
 	p.tie = files.ready.tie
 	if said, began := files.ready.heard(); err != nil || began && said == "" {
 		d.endRest(p)
+		if err != nil {
+			err = fmt.Errorf("nothing says whether the command began, so processes of it were looked for: %w", err)
+		}
 		return err
 	}
 	p.tie.close()

@@ -76,8 +76,8 @@ func (l *lostGuests) close() {
 // them, too.
 func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
 	found := d.killLost(ctx, lost)
-	for _, l := range lost {
-		if l.verdict = found[l.inc]; l.verdict != (verdict{}) {
+	for i, l := range lost {
+		if l.verdict = found[i]; l.verdict != (verdict{}) {
 			if l.err != nil {
 				d.cfg.Logger.Error("processes of an earlier run do not end", "guest", l.name, "err", l.err)
 			}
@@ -181,24 +181,42 @@ func (d *Driver) notEnded(name string, inc op.Incarnation, uid uint32, err error
 		WithHint("they have %s; end them on the host", hint)
 }
 
-// killLost kills by cgroup, by mark and by uid, and says what it knows then.
-func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnation]verdict {
+// maxEnding bounds the runs that are ended side by side. Each may have a killer, which is a process.
+const maxEnding = 32
+
+// sideBySide calls fn for 0 to n-1, at most maxEnding of them at once, and waits for all.
+func sideBySide(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxEnding)
+	for i := range n {
+		places <- struct{}{}
+		wg.Go(func() { defer func() { <-places }(); fn(i) })
+	}
+	wg.Wait()
+}
+
+// killLost kills by cgroup, by mark and by uid, and says of each run what it knows then. A run that does not end takes the
+// time of no other one.
+func (d *Driver) killLost(ctx context.Context, lost []lostGuest) []verdict {
+	found := make([]verdict, len(lost))
 	if len(lost) == 0 {
-		return nil
+		return found
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
 	defer cancel()
 	want := sought{marks: map[string]bool{}, uids: map[uint32]bool{}}
-	failed, killed := map[op.Incarnation]error{}, map[op.Incarnation]error{}
-	// Every kill is sent before any wait, so that one guest that does not end keeps no other one alive.
 	for _, l := range lost {
-		failed[l.inc] = l.group.kill()
-		if l.uid != 0 {
-			killed[l.inc] = d.killUID(ctx, l.inc, l.uid)
-		}
 		want.marks[markOf(l.inc)] = true
 		maps.Copy(want.uids, d.uidsOf(l.run))
 	}
+	failed, killed := make([]error, len(lost)), make([]error, len(lost))
+	// Every kill is sent before any wait, so that one guest that does not end keeps no other one alive.
+	sideBySide(len(lost), func(i int) {
+		failed[i] = lost[i].group.kill()
+		if uid := lost[i].uid; uid != 0 {
+			killed[i] = d.killUID(ctx, lost[i].inc, uid)
+		}
+	})
 	for _, l := range lost {
 		if l.uid != 0 {
 			delete(want.uids, l.uid) // killUID reaches these, whatever their environment says
@@ -208,23 +226,17 @@ func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnat
 	if unread != nil {
 		d.cfg.Logger.Warn("a look for processes left some out", "err", unread)
 	}
-	found := make(map[op.Incarnation]verdict, len(lost))
-	for _, l := range lost {
+	sideBySide(len(lost), func(i int) {
+		l := lost[i]
 		empty, err := l.group.drain(ctx)
-		err = errors.Join(failed[l.inc], left[markOf(l.inc)], err)
+		err = errors.Join(failed[i], left[markOf(l.inc)], err)
 		if l.uid != 0 {
-			err = errors.Join(err, d.awaitUID(ctx, l.inc, l.uid, killed[l.inc]))
+			err = errors.Join(err, d.awaitUID(ctx, l.inc, l.uid, killed[i]))
 		}
-		if err != nil {
-			found[l.inc] = verdict{err: err}
-			continue
+		if found[i] = (verdict{err: err}); err == nil {
+			found[i] = d.judge(ctx, l, empty)
 		}
-		v := d.judge(ctx, l, empty)
-		if v == (verdict{}) && l.run.Unproved != "" { // what proved the end of this run proves nothing about an earlier one
-			v.doubt = l.run.Unproved
-		}
-		found[l.inc] = v
-	}
+	})
 	return found
 }
 
@@ -240,8 +252,16 @@ const (
 	unknownUserDoubt = "nothing says as which user it ran"
 )
 
-// judge says what proves that no process of an ended run is left.
+// judge says what proves that no process of an ended run is left, and none of a run before it.
 func (d *Driver) judge(ctx context.Context, l lostGuest, empty bool) verdict {
+	v := d.judgeRun(ctx, l, empty)
+	if v == (verdict{}) { // what proved the end of this run proves nothing about an earlier one
+		v.doubt = l.run.Unproved
+	}
+	return v
+}
+
+func (d *Driver) judgeRun(ctx context.Context, l lostGuest, empty bool) verdict {
 	if l.run == nil || l.run.UID == nil {
 		return verdict{doubt: unknownUserDoubt}
 	}

@@ -79,6 +79,10 @@ func (d *Driver) endRest(p *process) {
 	d.endLost(context.Background(), []lostGuest{{name: p.target.Name, inc: p.inc, uid: p.uid, group: p.group, tie: p.tie, run: &p.run}})
 }
 
+// killRound is how long one round of killMarked waits for what it killed. The next round finds what is left, and a process that
+// does not end takes the time of no other one.
+const killRound = time.Second
+
 // killMarked kills every process that carries one of the marks. It waits for their end. It looks
 // again until it finds none, because the processes may multiply, or until ctx ends. It returns
 // the marks that are left, each with the reason, and why a look left processes out.
@@ -87,23 +91,32 @@ func (d *Driver) endRest(p *process) {
 // can fork and end. And a process can empty its environment.
 func (d *Driver) killMarked(ctx context.Context, want sought) (left map[string]error, unread error) {
 	left = map[string]error{}
+	last := want.marks // that the last whole look found
 	for {
 		found, err := d.seek.marked(ctx, want)
+		if err == nil {
+			last = map[string]bool{}
+		}
 		for mark, ps := range found {
+			last[mark] = true
 			for _, p := range ps {
 				left[mark] = errors.Join(left[mark], p.Signal(unix.SIGKILL))
 			}
 		}
 		failed := err != nil
+		round, cancel := context.WithTimeout(ctx, killRound)
 		for mark, ps := range found {
 			for _, p := range ps {
-				left[mark] = errors.Join(left[mark], p.Wait(ctx))
+				if e := p.Wait(round); round.Err() == nil {
+					left[mark] = errors.Join(left[mark], e)
+				}
 				p.Close()
 			}
 			failed = failed || left[mark] != nil
 		}
+		cancel()
 		if ctx.Err() != nil {
-			for mark := range want.marks {
+			for mark := range last {
 				left[mark] = errors.Join(left[mark], ctx.Err())
 			}
 			return left, nil

@@ -88,7 +88,7 @@ var plants = []plant{
 	{"a look that found no process counts as proof", "a stop leaves a process that no look finds", []edit{
 		{"internal/driver/local/killuid.go", `		if none, err := proc.NoneOf(uid); none || err != nil {`, `		if none, err := proc.NoneOf(uid); none || err != nil || uid > 0 {`},
 		{"internal/driver/local/killuid.go", `	return d.awaitUID(ctx, inc, uid, d.killUID(ctx, inc, uid))`, `	return nil`},
-		{"internal/driver/local/lost.go", `			killed[l.inc] = d.killUID(ctx, l.inc, l.uid)`, ``},
+		{"internal/driver/local/lost.go", `			killed[i] = d.killUID(ctx, lost[i].inc, uid)`, ``},
 		{"internal/driver/local/lost.go", `			delete(want.uids, l.uid) // killUID reaches these, whatever their environment says`, ``},
 	}, "local", "stopped", false},
 	{"what a command left is not looked for", "a command leaves a process", []edit{{"internal/driver/command/warden.go",
