@@ -258,7 +258,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}
 	look := step.Look()
 	cleanup(d.names.lock(look.Target.Name, look.TrashName()))
-	g, now, err := d.look(look)
+	g, now, err := d.look(ctx, look)
 	if err != nil {
 		return now, nil, err
 	}
@@ -267,7 +267,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 		if took, err := d.takeUp(ctx, g); err != nil {
 			return now, nil, err
 		} else if took {
-			now.Running, now.Content = d.state(g)
+			d.standing(ctx, g, &now)
 		}
 	}
 	if err := driver.Fits(step, now); err != nil {

@@ -39,7 +39,7 @@ func (d *Driver) facts(ctx context.Context, g *guest) []op.Fact {
 	}
 	facts = append(facts, op.Fact{Name: "snapshots", Text: g.snapshotsText()}, op.Fact{Name: "backups", Text: noBackups},
 		op.Fact{Name: "depends on it", Text: noDependents})
-	facts = append(facts, d.processFacts(g)...)
+	facts = append(facts, d.processFacts(ctx, g)...)
 	return append(facts, d.undoFacts()...)
 }
 
@@ -94,29 +94,36 @@ func (g *guest) snapshotsText() string {
 	return strings.Join(names, ", ") + snapshotsFate
 }
 
-func (d *Driver) processFacts(g *guest) []op.Fact {
-	p := d.procs.get(g.incarnation())
-	if l, lost := d.lost.get(g.incarnation()); p == nil && lost {
-		if l.err != nil {
-			return []op.Fact{{Name: "process", Text: "processes of an earlier run do not end"}}
-		}
-		return []op.Fact{{Name: "process", Text: notProved(l.doubt)}}
-	}
-	if p == nil {
-		return []op.Fact{{Name: "process", Text: "none"}}
+func (d *Driver) processFacts(ctx context.Context, g *guest) []op.Fact {
+	run, left := d.lives(ctx, g)
+	if run == nil {
+		return []op.Fact{{Name: "process", Text: left.text()}}
 	}
 	confined := "confined to its data by Landlock"
-	if !p.run.Confined {
+	if !run.Confined {
 		confined = "unconfined"
 	}
 	facts := []op.Fact{
-		{Name: "process", Text: fmt.Sprintf("%s, running since %s (pid %d), %s", p.run.Command, timeText(p.run.StartedAt), p.run.PID, confined)},
-		{Name: op.FactLimits, Text: g.limitsText(p.run)},
+		{Name: "process", Text: fmt.Sprintf("%s, running since %s (pid %d), %s", run.Command, timeText(run.StartedAt), run.PID, confined)},
+		{Name: op.FactLimits, Text: g.limitsText(*run)},
 	}
-	if p.run.Unproved != "" {
-		facts = append(facts, op.Fact{Name: "earlier run", Text: notProved(p.run.Unproved)})
+	if run.Unproved != "" {
+		facts = append(facts, op.Fact{Name: "earlier run", Text: notProved(run.Unproved)})
 	}
 	return facts
+}
+
+// text is what people read of the processes that a run left.
+func (v verdict) text() string {
+	switch {
+	case errors.Is(v.err, errNotEnded):
+		return "processes of an earlier run are left"
+	case v.err != nil:
+		return "processes of an earlier run do not end"
+	case v.doubt != "":
+		return notProved(v.doubt)
+	}
+	return "none"
 }
 
 // limitsText says which limits the running process has, not which the guest's spec asks for. If

@@ -26,6 +26,7 @@ type guest struct {
 	snapshots []stored // sorted by name
 	other     []stored // what this gate did not put there; a destroy would take it
 	staged    []stored // trees that a step of this gate has begun with, or that have such a name
+	ran       bool     // it has a run file
 }
 
 type stored struct {
@@ -135,7 +136,10 @@ func (g *guest) readSnapshots() error {
 func (g *guest) readOther() error {
 	err := g.dir.each(func(name string) error {
 		switch name {
-		case guestFile, dataDir, snapshotsDir, runFileName, logFile, logFile + oldLogExt:
+		case runFileName:
+			g.ran = true
+			return nil
+		case guestFile, dataDir, snapshotsDir, logFile, logFile + oldLogExt:
 			return nil
 		}
 		e, err := g.dir.stat(name)

@@ -24,7 +24,7 @@ func (d *Driver) Kind() string { return "guest" }
 // Observe looks at one guest and adds facts for people. It counts the guest's files up to a
 // bound. Its refusals are StaleTarget and Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
-	g, o, err := d.look(l)
+	g, o, err := d.look(ctx, l)
 	if err != nil || g == nil {
 		return o, err
 	}
@@ -36,7 +36,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 
 // look is Observe without facts. If the name is free, the guest is nil. Otherwise the caller
 // closes the guest.
-func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
+func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
 		return nil, op.Observed{}, refusal.New(refusal.UnknownTarget, "%s is no guest", t)
@@ -58,7 +58,7 @@ func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
 	if g == nil {
 		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Trash: trash, Ops: d.ops}, nil
 	}
-	o := d.observed(g)
+	o := d.observed(ctx, g)
 	o.Trash = trash
 	d.hindered(l, g, &o)
 	return g, o, nil
@@ -95,7 +95,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 				return nil
 			}
 		}
-		out = append(out, d.observed(g))
+		out = append(out, d.observed(ctx, g))
 		return nil
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func unknown(name string, err error) op.Observed {
 	}
 }
 
-func (d *Driver) observed(g *guest) op.Observed {
+func (d *Driver) observed(ctx context.Context, g *guest) op.Observed {
 	o := op.Observed{
 		Target:      op.Target{Kind: "guest", Name: g.name},
 		Present:     true,
@@ -126,29 +126,24 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Ops:         d.ops,
 		Backend:     d.Name(),
 	}
-	o.Running, o.Content = d.state(g)
-	if p := d.procs.get(g.incarnation()); p != nil {
-		o.MemoryUsed = d.cgroups.used(p.group)
-	}
+	d.standing(ctx, g, &o)
 	for _, s := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, s.name)
 	}
 	return o
 }
 
-// state says if the guest runs, and if it is empty. What may still run may write, so "nothing in it" is not said of that.
-func (d *Driver) state(g *guest) (running, content string) {
-	if d.procs.get(g.incarnation()) != nil {
-		return Running, ""
-	}
-	l, lost := d.lost.get(g.incarnation())
+// standing says in a look if the guest runs, what its processes hold, and if it is empty. What may still run may write, so
+// "nothing in it" is not said of that.
+func (d *Driver) standing(ctx context.Context, g *guest, o *op.Observed) {
+	run, left := d.lives(ctx, g)
+	o.Running, o.Content, o.MemoryUsed = Stopped, "", 0
 	switch {
-	case lost && l.err != nil:
-		return Running, ""
-	case lost:
-		return Stopped, ""
+	case run != nil || left.err != nil:
+		o.Running, o.MemoryUsed = Running, d.cgroups.used(d.cgroups.of(g.UUID))
+	case left == (verdict{}):
+		o.Content = g.content()
 	}
-	return Stopped, g.content()
 }
 
 // content is the token of an empty guest: no entry in its data and no snapshot. For a guest

@@ -24,8 +24,8 @@ import (
 	"gated/internal/driver"
 )
 
-func (d *Driver) prepareStart(_ context.Context, step op.Step, g *guest) (action, error) {
-	if d.procs.get(g.incarnation()) != nil {
+func (d *Driver) prepareStart(ctx context.Context, step op.Step, g *guest) (action, error) {
+	if run, _ := d.lives(ctx, g); run != nil {
 		return func(context.Context, *driver.Result) error { return nil }, nil // it runs already
 	}
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
