@@ -11,7 +11,7 @@ import (
 
 // TestForesee: a look keeps what only a change of the target or of the request removes.
 func TestForesee(t *testing.T) {
-	for _, code := range []refusal.Code{refusal.Conflict, refusal.BadParams} {
+	for _, code := range []refusal.Code{refusal.Conflict, refusal.BadParams, refusal.TooComplex, refusal.NotAllowed} {
 		var o Observed
 		o.Foresee(refusal.New(code, "it has %d snapshots", 2).WithHint("delete them"))
 		require.Equal(t, Observed{Cannot: "it has 2 snapshots", Clear: "delete them", CannotCode: code}, o)

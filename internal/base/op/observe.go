@@ -120,7 +120,7 @@ type Observed struct {
 
 	// Cannot says, in a sentence for people, why the step that the look is about cannot be
 	// done as the target is now, such as a mount inside it. Clear says what to do first; it
-	// may be empty. CannotCode is Conflict or, if another request could be done, BadParams. Foresee sets them.
+	// may be empty. CannotCode is one of foreseen. Foresee sets them.
 	Cannot, Clear string
 	CannotCode    refusal.Code
 
@@ -135,10 +135,13 @@ type Observed struct {
 	Backend string // which back end of the kind has the target
 }
 
-// Foresee keeps in a look why the driver would refuse its step now. It keeps a Conflict and
-// BadParams. Every other error may go away by itself, and a look does not tell it.
+// foreseen are the codes that a look keeps: only a change of the target, of the request or of the configuration removes the
+// reason. What every other error tells may go away by itself.
+var foreseen = []refusal.Code{refusal.Conflict, refusal.BadParams, refusal.TooComplex, refusal.NotAllowed}
+
+// Foresee keeps in a look why the driver would refuse its step now, if the code is one of foreseen.
 func (o *Observed) Foresee(err error) {
-	if code := refusal.CodeOf(err); code == refusal.Conflict || code == refusal.BadParams {
+	if code := refusal.CodeOf(err); slices.Contains(foreseen, code) {
 		r := refusal.As(err)
 		o.Cannot, o.Clear, o.CannotCode = r.Detail, r.Hint, code
 	}

@@ -16,9 +16,6 @@ import (
 )
 
 func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (action, error) {
-	if err := checkBirth(step.Birth); err != nil {
-		return nil, refusal.New(refusal.Internal, "%s: %v", step.ID, err)
-	}
 	if step.Params.Has("template") {
 		return nil, refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
 			WithHint("leave template out")
@@ -33,6 +30,9 @@ func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (actio
 		if err := d.checkRunnable(step.Target, s); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkBirth(step.Birth); err != nil { // the gate gives a token to a step, and none to a look
+		return nil, refusal.New(refusal.Internal, "%s: %v", step.ID, err)
 	}
 	return func(ctx context.Context, _ *driver.Result) error { return d.create(ctx, step.Target, s, run) }, nil
 }

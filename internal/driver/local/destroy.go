@@ -15,11 +15,8 @@ import (
 	"gated/internal/driver"
 )
 
-func (d *Driver) prepareDestroy(ctx context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
-		return nil, err
-	}
-	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, r *driver.Result) (err error) {

@@ -274,6 +274,9 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 		return now, nil, err
 	}
 	act, err := prepare(d, ctx, step, g)
+	if err == nil && stopsFirst[step.Op] {
+		err = d.settleFirst(ctx, g)
+	}
 	if err != nil {
 		return now, nil, err
 	}
@@ -292,8 +295,8 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 // did.
 type action func(context.Context, *driver.Result) error
 
-// preparers check what a step needs and change nothing. They return the function that does the
-// step. The guest is nil for a step that makes one.
+// preparers check what a step needs and change nothing, because a look asks them, too. They return the function that does the
+// step. The guest is nil for a step that makes one. It has the snapshot that a restore or a snapshot-delete names.
 var preparers = map[string]func(*Driver, context.Context, op.Step, *guest) (action, error){
 	"guest.create":          (*Driver).prepareCreate,
 	"guest.undelete":        (*Driver).prepareUndelete,
@@ -307,6 +310,9 @@ var preparers = map[string]func(*Driver, context.Context, op.Step, *guest) (acti
 	"guest.wipe":            (*Driver).prepareWipe,
 	"guest.destroy":         (*Driver).prepareDestroy,
 }
+
+// stopsFirst are the steps that wait for processes of an earlier run before they use their permit.
+var stopsFirst = map[string]bool{"guest.destroy": true, "guest.wipe": true, "guest.restore": true}
 
 var takesData = map[string]bool{"guest.destroy": true, "guest.wipe": true, "guest.restore": true,
 	"guest.snapshot-delete": true}

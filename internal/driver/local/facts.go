@@ -182,30 +182,6 @@ func (d *Driver) aboutCopy(ctx context.Context, l op.Look, g *guest, o *op.Obser
 	o.Facts = append(o.Copy.Facts(d.snapshotText(bounded, g, s.name), over), o.Facts...)
 }
 
-// hindered says in a look what its step needs and the guest does not have, and what is in the step's way.
-func (d *Driver) hindered(l op.Look, g *guest, o *op.Observed) {
-	path := d.path(g.name)
-	name := l.Params.Str("snapshot")
-	if l.Op == "guest.restore" || l.Op == "guest.snapshot-delete" {
-		if _, ok := g.snapshot(name); !ok {
-			o.Missing = fmt.Sprintf("%s has no snapshot %q", l.Target, name)
-			return
-		}
-	}
-	switch l.Op {
-	case "guest.restart":
-		o.Foresee(d.checkRunnable(l.Target, g.spec))
-		return
-	case "guest.snapshot-delete":
-		path += "/" + snapshotsDir + "/" + name
-	case "guest.destroy", "guest.wipe", "guest.restore":
-	default:
-		return
-	}
-	// If the mount table cannot be read, the step itself says so.
-	o.Foresee(d.checkNoMount(path, l.Op))
-}
-
 // snapshotText describes how much a snapshot holds.
 func (d *Driver) snapshotText(ctx context.Context, g *guest, name string) string {
 	var u usage

@@ -3,10 +3,12 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 )
 
 // The values of Observed.Running. Only List returns Unknown: the name has something that is no
@@ -25,16 +27,33 @@ func (d *Driver) Kind() string { return "guest" }
 // bound. Its refusals are StaleTarget and Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	g, o, err := d.look(ctx, l)
-	if err != nil || g == nil {
+	if err != nil {
 		return o, err
 	}
-	defer g.close()
-	o.Facts = d.facts(ctx, g)
-	d.aboutCopy(ctx, l, g, &o)
+	if g != nil {
+		defer g.close()
+		o.Facts = d.facts(ctx, g)
+		d.aboutCopy(ctx, l, g, &o)
+	}
+	d.foresee(ctx, l, g, &o)
 	return o, nil
 }
 
-// look is Observe without facts. If the name is free, the guest is nil. Otherwise the caller
+// foresee asks the step's preparer, which changes nothing, if it would refuse. So no operator is asked for a step that cannot be
+// done. If the preparer takes longer than a look, the step itself says so.
+func (d *Driver) foresee(ctx context.Context, l op.Look, g *guest, o *op.Observed) {
+	step := op.Step{Op: l.Op, Target: l.Target, Params: l.Params, Incarnation: l.Incarnation}
+	prepare, ok := preparers[l.Op]
+	if !ok || driver.Fits(step, *o) != nil {
+		return // the gate refuses it itself
+	}
+	bounded, cancel := context.WithTimeout(ctx, maxLooking)
+	defer cancel()
+	_, err := prepare(d, bounded, step, g)
+	o.Foresee(err)
+}
+
+// look is Observe without facts and without the step's preparer. If the name is free, the guest is nil. Otherwise the caller
 // closes the guest.
 func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
@@ -60,7 +79,11 @@ func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, erro
 	}
 	o := d.observed(ctx, g)
 	o.Trash = trash
-	d.hindered(l, g, &o)
+	if name := l.Params.Str("snapshot"); l.Op == "guest.restore" || l.Op == "guest.snapshot-delete" {
+		if _, ok := g.snapshot(name); !ok {
+			o.Missing = fmt.Sprintf("%s has no snapshot %q", t, name)
+		}
+	}
 	return g, o, nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
-	"gated/internal/base/refusal"
 	"gated/internal/driver"
 )
 
@@ -20,11 +19,8 @@ import (
 // rename. So there is the old tree or the new one, never a mixture. A file that has a second
 // name elsewhere is not overwritten. The old tree goes to the trash.
 
-func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareWipe(_ context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
-		return nil, err
-	}
-	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, r *driver.Result) error {
@@ -45,9 +41,6 @@ func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (actio
 
 func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
-	if _, ok := g.snapshot(name); !ok {
-		return nil, refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", step.Target, name)
-	}
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
 		return nil, err
 	}
@@ -62,9 +55,6 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 	}
 	defer snapshot.close()
 	if err := d.checkCopyable(ctx, snapshot, "snapshot "+name); err != nil {
-		return nil, err
-	}
-	if err := d.settleFirst(ctx, g); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, r *driver.Result) error {

@@ -133,9 +133,6 @@ func (d *Driver) stageCopy(ctx context.Context, from *dir, name string, in *dir,
 
 func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	name := step.Params.Str("snapshot")
-	if _, ok := g.snapshot(name); !ok {
-		return nil, refusal.New(refusal.UnknownTarget, "%s has no snapshot %q", step.Target, name)
-	}
 	if err := d.checkNoMount(d.path(g.name)+"/"+snapshotsDir+"/"+name, step.Op); err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func TestCanaryPasses(t *testing.T) {
 
 	w.many("guest.create", 5, 10)
 	w.policy(base, "policy: {max_validity: 21h}\n")
-	w.many("guest.start", 0, 10)
+	w.many("guest.stop", 0, 10)
 	w.many("guest.stop", 0, 10)
 	e := w.canarySays(2)
 	require.Contains(t, string(e.Raw), `"verdict":"passed"`)

@@ -90,7 +90,7 @@ func fullWhileDeciding(t *testing.T) int {
 		told := w.press()
 		rounds += told.refused
 		must.Fail(w.client.Approve(t.Context(), request, envelope))(t, refusal.Unavailable)
-		must.Fail(w.client.Submit(t.Context(), ask("guest.start", "idle"), ""))(t, refusal.Unavailable)
+		must.Fail(w.client.Submit(t.Context(), ask("guest.stop", "idle"), ""))(t, refusal.Unavailable)
 		// Nothing ran, and it can be asked what is.
 		require.Equal(t, op.StatePending, must.Get(w.client.Request(t.Context(), request))(t).State)
 		g := must.Get(w.client.Guest(t.Context(), "web"))(t)
@@ -103,7 +103,7 @@ func fullWhileDeciding(t *testing.T) int {
 		for id := range told.jobs {
 			must.Get(w.client.Job(t.Context(), id))(t, "what was told is there")
 		}
-		j := w.submit(ask("guest.start", "idle"))
+		j := w.submit(ask("guest.stop", "idle"))
 		require.NotEqual(t, op.StatePending, j.State)
 		require.True(t, w.health("journal").OK, "it works again without a restart")
 		require.Equal(t, w.accepted(told), len(told.jobs))

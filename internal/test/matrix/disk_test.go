@@ -157,7 +157,7 @@ var diskRows = []attack{
 				var wg sync.WaitGroup
 				jobs, errs := make([]op.Job, 16), make([]error, 16)
 				for i := range jobs {
-					wg.Go(func() { jobs[i], errs[i] = w.submit(hub, ask("guest.start", "victim")) })
+					wg.Go(func() { jobs[i], errs[i] = w.submit(hub, ask("guest.stop", "victim")) })
 				}
 				wg.Wait()
 				for i, err := range errs {

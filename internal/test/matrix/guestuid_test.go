@@ -38,9 +38,8 @@ var guestUIDRows = []attack{
 		w.uids = local.UIDRange{}
 		w.open()
 		w.makeGuest("web", "command", "idle")
-		w.armUnlogged("a step that failed is in the log as that")
-		j := must.Get(w.submit(builder, ask("guest.start", "web")))(w.t)
-		return w.executor().execute(w.ctx, j.Steps[0].ID)
+		w.arm()
+		return failure(w.submit(builder, ask("guest.start", "web")))
 	}},
 	{id: "U04c", what: "a guest's program changes modes, owners and times of the gate's files and of other guests' data, and ends what it can",
 		want: refusal.PendingSignature, run: func(w *world) error {

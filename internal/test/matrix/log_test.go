@@ -32,7 +32,7 @@ func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
 		_, err := life.VerifyAudit(w.ctx, w.dir)
 		require.ErrorContains(w.t, err, strings.ReplaceAll(names, "HEAD", strconv.FormatInt(head, 10)))
 		if w.tryOpen() == nil {
-			_, _ = w.submit(hub, ask("guest.start", "bystander")) // the log goes on, or not
+			_, _ = w.submit(hub, ask("guest.stop", "bystander")) // the log goes on, or not
 			w.shut()
 		}
 		w.free()

@@ -46,7 +46,7 @@ func attacks() []attack {
 		crashRows, provenanceRows, desiredRows, hubRows, fleetRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
 		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, memoryRows, signedRuleRows, rejectedRows, programRows, commandRows, squatRows, hookCallRows, steerRows, mcpRows,
 		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows,
-		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, putBackRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows)
+		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, doomedRows, putBackRows, decidingRows, guestUIDRows, floodRows, watchedRows, socketUnitRows, memberRows, notifyRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from

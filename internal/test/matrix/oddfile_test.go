@@ -15,13 +15,15 @@ import (
 )
 
 // uncopyable is a row in which a guest has made what a copy of its data could
-// hang on, or never end with. The snapshot is refused, and leaves nothing.
+// hang on, or never end with. The snapshot is refused when it is asked for or, if the guest made that later, when it runs. It
+// leaves nothing.
 func uncopyable(id, what string, make func(w *world, at string)) attack {
 	return attack{id: id, what: "a snapshot of a guest with " + what, want: refusal.TooComplex, run: func(w *world) error {
+		j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
 		make(w, w.path("victim", "data", "odd"))
 		w.arm()
 		w.allow.repair = func() { require.NoError(w.t, os.RemoveAll(w.path("victim", "data", "odd"))) }
-		j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
+		require.ErrorIs(w.t, failure(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "t"))), refusal.TooComplex)
 		err := w.executor().execute(w.ctx, j.Steps[0].ID)
 		require.Empty(w.t, w.observe("victim").Snapshots)
 		return err

@@ -232,10 +232,13 @@ func unshowable(id, what, name string) attack {
 	return attack{id: id, what: "a guest has a FIFO with " + what + " in its name, and a snapshot is refused for it", want: refusal.TooComplex,
 		run: func(w *world) error {
 			at := w.path("victim", "data", name)
+			j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
 			require.NoError(w.t, unix.Mkfifo(at, 0o600))
 			w.arm()
 			w.allow.repair = func() { require.NoError(w.t, os.Remove(at)) }
-			j := must.Get(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "s")))(w.t)
+			asked := failure(w.submit(hub, ask("guest.snapshot", "victim", "snapshot", "t")))
+			require.ErrorIs(w.t, asked, refusal.TooComplex)
+			require.NoError(w.t, op.CheckText("the refusal", refusal.As(asked).Detail))
 			err := w.executor().execute(w.ctx, j.Steps[0].ID)
 			require.Equal(w.t, op.StateRefused, w.stepOf(j.Steps[0].ID).State)
 			require.NoError(w.t, op.CheckText("the refusal", w.stepOf(j.Steps[0].ID).Detail))
