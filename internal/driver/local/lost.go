@@ -38,8 +38,27 @@ type verdict struct {
 // guest does not prevent the daemon's start. The guest's own next start or stop tries again and
 // reports a failure.
 type lostGuests struct {
-	mu    sync.Mutex
-	byInc map[op.Incarnation]lostGuest
+	mu     sync.Mutex
+	byInc  map[op.Incarnation]lostGuest
+	proved map[op.Incarnation]runFile // ended runs whose run files are elsewhere: a person has moved the guests
+}
+
+// ended remembers that the kernel proved the end of a run.
+func (l *lostGuests) ended(inc op.Incarnation, run runFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.proved == nil {
+		l.proved = map[op.Incarnation]runFile{}
+	}
+	l.proved[inc] = run
+}
+
+// hasEnded reports whether the kernel proved the end of this very run.
+func (l *lostGuests) hasEnded(inc op.Incarnation, run runFile) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.proved[inc]
+	return run.PID == was.PID && run.Ticks == was.Ticks && run.BootID == was.BootID
 }
 
 func (l *lostGuests) get(inc op.Incarnation) (lostGuest, bool) {
@@ -95,12 +114,12 @@ func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
 
 func (d *Driver) dropRunFile(l lostGuest) error {
 	g, err := d.openGuest(l.name)
-	if err != nil || g == nil {
-		return err
+	if g != nil {
+		defer g.close()
 	}
-	defer g.close()
-	if g.incarnation() != l.inc {
-		return nil
+	if g == nil || g.incarnation() != l.inc {
+		d.lost.ended(l.inc, *l.run) // there is no proof without a run file
+		return err
 	}
 	if err := g.dir.unlink(runFileName, 0); !errors.Is(err, fs.ErrNotExist) {
 		return err

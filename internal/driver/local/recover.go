@@ -68,6 +68,9 @@ func (d *Driver) recoverRun(g *guest, lost *[]lostGuest) error {
 	if err == nil && run == nil {
 		return nil
 	}
+	if err == nil && d.lost.hasEnded(g.incarnation(), *run) {
+		return g.dir.unlink(runFileName, 0)
+	}
 	if err == nil && run.BootID == d.cfg.BootID {
 		p, err := d.findAgain(g, *run)
 		if err != nil {

@@ -34,8 +34,8 @@ func (d *Driver) unseen(ctx context.Context, g *guest) (*runFile, verdict) {
 	switch {
 	case unreadable != nil:
 		run = nil // takeUp says this in the log
-	case run == nil || run.BootID != d.cfg.BootID:
-		return nil, verdict{} // it ended just now, or with the host
+	case run == nil || run.BootID != d.cfg.BootID || d.lost.hasEnded(g.incarnation(), *run):
+		return nil, verdict{} // it ended just now, or with the host, or while the guest was elsewhere
 	default:
 		p, err := d.findAgain(g, *run)
 		if err != nil {

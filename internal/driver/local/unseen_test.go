@@ -204,3 +204,53 @@ func TestAGuestOutOfTheTrashByHand(t *testing.T) {
 		w.restart()
 	}
 }
+
+// TestAProofOutlivesAMove: the kernel proves the end of a run while the guest's directory has another place. The run file there
+// says nothing else.
+func TestAProofOutlivesAMove(t *testing.T) {
+	own := func(c *Config) { c.without = layers{uid: true} }
+	up := func(t *testing.T) *world {
+		w := newWorld(t, own)
+		w.do("create", "web", "command", "sleep", "state", "running")
+		w.waitUp("web")
+		return w
+	}
+	again := func(w *world, name string) {
+		w.seen(name, Stopped, "none")
+		w.do("start", name)
+		w.seen(name, Running, "running since")
+		require.Empty(w.t, factOf(w.observe(name), "earlier run"))
+		w.do("stop", name)
+		w.seen(name, Stopped, "none")
+	}
+	t.Run("another name", func(t *testing.T) {
+		w := up(t)
+		require.NoError(t, os.Rename(w.path("web"), w.path("other")))
+		w.seen("other", Running, "running since")
+		w.do("stop", "other")
+		require.FileExists(t, w.path("other", runFileName))
+		again(w, "other")
+	})
+	t.Run("away, and back", func(t *testing.T) {
+		w := up(t)
+		p := w.process("web")
+		aside := filepath.Join(w.root, "..", "aside")
+		require.NoError(t, os.Rename(w.path("web"), aside))
+		require.NoError(t, p.Signal(unix.SIGKILL))
+		<-w.exited
+		require.NoError(t, os.Rename(aside, w.path("web")))
+		require.FileExists(t, w.path("web", runFileName))
+		again(w, "web")
+	})
+	t.Run("another run", func(t *testing.T) {
+		w := up(t)
+		p := w.process("web")
+		for _, other := range []runFile{{PID: p.run.PID + 1, Ticks: p.run.Ticks, BootID: p.run.BootID}, {PID: p.run.PID, Ticks: p.run.Ticks + 1, BootID: p.run.BootID},
+			{PID: p.run.PID, Ticks: p.run.Ticks, BootID: "another boot"}} {
+			w.d.lost.ended(p.inc, other)
+			require.False(t, w.d.lost.hasEnded(p.inc, p.run))
+		}
+		w.d.lost.ended("another guest", p.run)
+		require.False(t, w.d.lost.hasEnded(p.inc, p.run))
+	})
+}
