@@ -190,18 +190,19 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if changes(earlier, ask.Target) {
 		p.observed.Missing = "" // an earlier step of this job may make it
 	}
-	if len(earlier) > 0 {
-		// An earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
+	if len(earlier) > 0 && (p.observed.CannotCode != refusal.BadParams || reshapes(earlier, ask.Target)) {
+		// An earlier step may clear what is in the way: stop the guest, or take another guest that has its disk. It
+		// makes no parameters right, unless it changes what they are about.
 		p.observed.Cannot = ""
 	}
 	if stops(earlier, ask.Target) {
 		p.observed.MemoryUsed = 0 // its programs hold none then; the step is classified again before it runs
 	}
-	made := makes(earlier, ask.Target)
-	if made && !spec.Creates && !p.observed.Present {
+	if makes(earlier, ask.Target) && !spec.Creates && !p.observed.Present {
 		// An earlier step of this job will make the target.
-		p.observed = op.Observed{Target: ask.Target, Present: true}
-	} else if err := applies(spec, p.step, p.observed); err != nil {
+		p.observed = op.Observed{Target: ask.Target, Present: true, Ops: p.observed.Ops}
+	}
+	if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
 	}
 	if p.step, err = revives(by, spec, p.step, p.observed.Trash); err != nil {
@@ -258,6 +259,14 @@ func changes(earlier []planned, t op.Target) bool {
 		}
 	}
 	return false
+}
+
+// reshapes reports whether an earlier step changes fields or disks of t, which parameters of a later one are about. A
+// copy changes neither.
+func reshapes(earlier []planned, t op.Target) bool {
+	return slices.ContainsFunc(earlier, func(e planned) bool {
+		return e.step.Target == t && (e.spec.Identity != op.Keeps || e.spec.Changes != nil)
+	})
 }
 
 // stops reports whether the guest is stopped after the earlier steps, because one stops it and none starts it after that.

@@ -133,19 +133,33 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 	if len(sub.IdempotencyKey) > 255 {
 		return nil, refusal.New(refusal.BadParams, "the idempotency key has more than 255 bytes")
 	}
+	// No look is needed to refuse these, also of a later step: a look may run a probe.
+	for i, ask := range sub.Steps {
+		if _, err := check(sub.Requester, ask); err != nil {
+			return nil, ofStep(sub, i, err)
+		}
+	}
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)
 		if err != nil {
-			if r := refusal.As(err); len(sub.Steps) > 1 && errors.Is(err, r) {
-				r.Detail = fmt.Sprintf("step %d: %s", i+1, r.Detail)
-			}
-			return nil, err
+			return nil, ofStep(sub, i, err)
 		}
 		p.step.ID.Index = i + 1
 		steps = append(steps, p)
 	}
 	return steps, nil
+}
+
+// ofStep says in a refusal which step of several is refused.
+func ofStep(sub op.Submission, i int, err error) error {
+	var r *refusal.Refusal
+	if len(sub.Steps) == 1 || !errors.As(err, &r) {
+		return err
+	}
+	of := *r
+	of.Detail = fmt.Sprintf("step %d: %s", i+1, r.Detail)
+	return &of
 }
 
 // admit commits the decision on a planned job.

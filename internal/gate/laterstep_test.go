@@ -1,0 +1,116 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/test/must"
+)
+
+// looking is a back end that counts looks. It would refuse every step with the disk x, and has no other operations than ops.
+type looking struct {
+	*backend
+	looks int
+	code  refusal.Code // of the disk x
+	ops   []string
+}
+
+func (l *looking) Observe(ctx context.Context, at op.Look) (op.Observed, error) {
+	l.looks++
+	o, err := l.backend.Observe(ctx, at)
+	o.Ops = l.ops
+	if at.Params.Str("disk") == "x" {
+		o.Foresee(refusal.New(l.code, "not so"))
+	}
+	return o, err
+}
+
+// newLooking is a world with the guests db and web.
+func newLooking(t *testing.T) (*world, *looking) {
+	t.Parallel()
+	l := &looking{backend: newBackend()}
+	w := newWorldOn(t, l)
+	w.back = l.backend
+	l.put("db")
+	l.put("web")
+	return w, l
+}
+
+// TestWrongParametersOfAnyStepRefuseTheJob: wherever the wrong step stands, no step is kept, nothing is looked at, and the
+// refusal says which step it is.
+func TestWrongParametersOfAnyStepRefuseTheJob(t *testing.T) {
+	w, l := newLooking(t)
+	right := []op.Ask{ask("guest.stop", "web"), ask("guest.snapshot", "web", "snapshot", "s"), ask("guest.destroy", "web")}
+	for name, c := range map[string]struct {
+		ask  op.Ask
+		want refusal.Code
+	}{
+		"unknown operation":   {ask("guest.nonsense", "db"), refusal.UnknownOp},
+		"unknown parameter":   {ask("guest.stop", "db", "now", true), refusal.BadParams},
+		"missing parameter":   {ask("guest.restore", "db"), refusal.BadParams},
+		"wrong type":          {ask("guest.set-config", "db", "memory", "much"), refusal.BadParams},
+		"out of range":        {ask("guest.set-config", "db", "memory", int64(0)), refusal.BadParams},
+		"no name":             {ask("guest.disk-delete", "db", "disk", "../sda"), refusal.BadParams},
+		"operators' own":      {ask("guest.create", "new", "mounts", "/"), refusal.NotAllowed},
+		"no name of a target": {ask("guest.stop", "../db"), refusal.Malformed},
+		"another kind":        {op.Ask{Op: "guest.stop", Target: op.Signers}, refusal.BadParams},
+	} {
+		for at := range len(right) + 1 {
+			_, err := w.submit(slices.Insert(slices.Clone(right), at, c.ask)...)
+			require.ErrorIs(t, err, c.want, name)
+			require.Regexp(t, fmt.Sprintf("^step %d: .", at+1), refusal.As(err).Detail, name)
+		}
+		must.Fail(w.submit(c.ask))(t, c.want, name)
+	}
+	require.Zero(t, l.looks)
+	require.Empty(t, must.Get(w.gate.OpenTargets(w.ctx))(t))
+}
+
+// TestALookTellsWrongParametersOfALaterStep: no earlier step makes parameters right, unless it changes the fields or the
+// disks of their target. What is in the way, an earlier step may clear.
+func TestALookTellsWrongParametersOfALaterStep(t *testing.T) {
+	w, l := newLooking(t)
+	last := ask("guest.disk-create", "db", "disk", "x", "size", int64(1))
+	for name, c := range map[string]struct {
+		first op.Ask
+		kept  bool
+	}{
+		"another target":        {ask("guest.set-config", "web", "memory", int64(5)), false},
+		"another is made":       {ask("guest.create", "new"), false},
+		"it runs or not":        {ask("guest.stop", "db"), false},
+		"a copy is added":       {ask("guest.snapshot", "db", "snapshot", "s"), false},
+		"its fields change":     {ask("guest.set-config", "db", "memory", int64(5)), true},
+		"its disks change":      {ask("guest.disk-create", "db", "disk", "y", "size", int64(1)), true},
+		"the size of one does":  {ask("guest.disk-resize", "db", "disk", "y", "size", int64(1)), true},
+		"another one back then": {ask("guest.restore", "db", "snapshot", "s"), true},
+	} {
+		l.code = refusal.BadParams
+		if _, err := w.submit(c.first, last); c.kept {
+			require.NotErrorIs(t, err, refusal.BadParams, name)
+		} else {
+			require.ErrorIs(t, err, refusal.BadParams, name)
+			require.Equal(t, "step 2: not so", refusal.As(err).Detail, name)
+		}
+		l.code = refusal.Conflict
+		if _, err := w.submit(c.first, last); err != nil {
+			require.NotContains(t, refusal.As(err).Detail, "not so", name)
+		}
+	}
+}
+
+// TestWhatABackEndDoesNotHaveRefusesTheJob: also on a guest that an earlier step makes.
+func TestWhatABackEndDoesNotHaveRefusesTheJob(t *testing.T) {
+	w, l := newLooking(t)
+	l.ops = []string{"guest.create", "guest.start"}
+	_, err := w.submit(ask("guest.create", "new"), ask("guest.backup", "new"))
+	require.ErrorIs(t, err, refusal.UnknownOp)
+	require.Equal(t, "step 2: the back end of guest/new has no guest.backup", refusal.As(err).Detail)
+	require.Empty(t, must.Get(w.gate.OpenTargets(w.ctx))(t))
+	must.Get(w.submit(ask("guest.create", "new"), ask("guest.start", "new")))(t)
+}
