@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type planned struct {
 	spec     op.Spec
 	observed op.Observed
 	need     op.Requirement // of a step that an operator signed before the gate saw it
+	hindered error          // why it cannot be done now; only a step that waits already is not refused for it
 }
 
 // look observes a target, and adds all that people should see before they sign.
@@ -108,10 +110,6 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 		return refusal.New(refusal.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	case o.Missing != "":
 		return missing(s, o)
-	case o.Cannot != "" && o.Clear != "":
-		return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
-	case o.Cannot != "":
-		return refusal.New(o.CannotCode, "%s", o.Cannot)
 	case o.Ops != nil && !slices.Contains(o.Ops, s.Op):
 		return refusal.New(refusal.UnknownOp, "the back end of %s has no %s", t, s.Op).
 			WithHint("gated ops lists the operations; the page of its driver says which of them it has")
@@ -141,6 +139,18 @@ func missing(s op.Step, o op.Observed) error {
 
 // maxNamed is how many snapshots a hint names.
 const maxNamed = 8
+
+// hindrance refuses a step that cannot be done as the target is now.
+func hindrance(o op.Observed) error {
+	switch {
+	case o.Cannot == "":
+		return nil
+	case o.Clear == "":
+		return refusal.New(o.CannotCode, "%s", o.Cannot)
+	default:
+		return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
+	}
+}
 
 func whereListed(kind string) string {
 	if kind == op.KindScope {
@@ -205,6 +215,7 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
 	}
+	p.hindered = hindrance(p.observed)
 	if p.step, err = revives(by, spec, p.step, p.observed.Trash); err != nil {
 		return p, err
 	}
@@ -294,7 +305,7 @@ func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Ste
 	}
 	defer end()
 	p, err := g.plan(ctx, by, ask, nil)
-	if err != nil {
+	if err = cmp.Or(err, p.hindered); err != nil {
 		return p.step, p.observed.Facts, err
 	}
 	canGo, err := g.CanGo(ctx, p.observed)

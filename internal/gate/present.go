@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,7 +241,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
 	p, err := g.draft(ctx, by, ask, nil)
-	if err != nil {
+	if err = cmp.Or(err, p.hindered); err != nil {
 		return p, err
 	}
 	need, err := a.rules.asks(p.spec, p.step, p.observed.Labels, g.clock.Now().Now)

@@ -98,9 +98,6 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	if err != nil {
 		return op.Job{}, g.refuse(ctx, by, e, err)
 	}
-	if err := g.freed(ctx, by, steps[0]); err != nil {
-		return op.Job{}, err
-	}
 	var rejected error
 	err = g.view(ctx, func(tx *store.Tx) error {
 		s, ok, err := journal.Rejected(tx, steps[0].step)
@@ -142,6 +139,9 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)
+		if err == nil && len(sub.Steps) > 1 {
+			err = p.hindered // a job of several steps joins none that waits
+		}
 		if err != nil {
 			return nil, ofStep(sub, i, err)
 		}
@@ -186,11 +186,8 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 // wish. Then there is nothing to decide. It finds none if the request must be issued
 // anew.
 func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (job op.Job, ok bool, err error) {
-	if len(steps) != 1 || sub.IdempotencyKey != "" {
+	if !mayShare(sub, steps) || sub.IdempotencyKey != "" {
 		return job, false, nil
-	}
-	if steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
-		return job, false, nil // such a step is rarely open, and joinOrInsert looks for it too
 	}
 	err = g.view(ctx, func(tx *store.Tx) error {
 		if g.notRejected(tx, sub, steps) != nil {
@@ -200,7 +197,7 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 		// The gate classifies a planned step again when it runs. So asking again would
 		// decide nothing.
 		moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
-		if err != nil || !found || moved {
+		if err != nil || !found || moved || freed(sub.Requester, steps[0], s) {
 			return err
 		}
 		if job, err = journal.ReadJob(tx, s.ID.Job); err != nil {
@@ -212,6 +209,13 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 		return nil
 	})
 	return job, ok, err
+}
+
+// mayShare reports whether a job may be one that is open already. Only a desired set shares a benign step. A step that is
+// benign and cannot be done now may be one that waits for people all the same.
+func mayShare(sub op.Submission, steps []planned) bool {
+	return len(steps) == 1 &&
+		(steps[0].step.Verdict.Class == op.Destructive || steps[0].hindered != nil || sub.Requester.Source == op.SourceDesired)
 }
 
 // openWish finds an open single-step job that asks for the same step. Requesters
@@ -269,12 +273,15 @@ func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps 
 // join adds the requester to the open request for the same wish; it returns 0 if
 // there is none. If the look shows a changed target, join issues the request anew.
 func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID, error) {
-	if len(steps) != 1 || steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
-		return 0, nil // only a desired set shares a benign step
+	if !mayShare(sub, steps) {
+		return 0, nil
 	}
 	s, ok, err := openWish(tx, sub.Requester, steps[0].step)
-	if err != nil || !ok {
+	switch {
+	case err != nil || !ok:
 		return 0, err
+	case freed(sub.Requester, steps[0], s):
+		return 0, g.withdraw(tx, sub.Requester, s.Target, nil)
 	}
 	moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
 	if moved {
@@ -307,10 +314,14 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	return s.ID.Job, nil
 }
 
-// insert writes a new job and returns it as the journal has it then.
+// insert writes a new job and returns it as the journal has it then. It refuses a step that cannot be done now, because
+// none like it waits.
 func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
 	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason,
 		Reasons: []op.Reason{{By: sub.Requester.String(), Text: sub.Reason}}, CreatedAt: now.UTC()}
+	if err := steps[0].hindered; err != nil {
+		return job, err
+	}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
 		return job, err
 	}

@@ -122,21 +122,10 @@ func (g *Gate) Wanted(ctx context.Context, t op.Target, inc op.Incarnation) (wan
 	return wanted, err
 }
 
-// freed withdraws a desired set's waiting request to make a guest once the set may
-// use the name without a signature. That is so after a sweep of the trash, or after
-// an undelete of the destroyed guest.
-func (g *Gate) freed(ctx context.Context, by op.Requester, p planned) error {
-	if p.spec.Identity != op.Makes || p.step.Verdict.Class != op.Benign {
-		return nil
-	}
-	waits := false
-	err := g.view(ctx, func(tx *store.Tx) error {
-		s, ok, err := openWish(tx, by, p.step)
-		waits = ok && s.State == op.StatePending
-		return err
-	})
-	if err != nil || !waits {
-		return err
-	}
-	return g.Withdraw(ctx, by.Set, p.step.Target, nil)
+// freed reports whether a desired set may make a guest now for which it asked people before: the name was in the trash
+// then, and was swept or brought back since. What waits is withdrawn with the decision that takes the new step, so a wish
+// that is refused takes nothing back.
+func freed(by op.Requester, p planned, waits op.Step) bool {
+	return by.Source == op.SourceDesired && p.spec.Identity == op.Makes && p.step.Verdict.Class == op.Benign &&
+		p.hindered == nil && waits.State == op.StatePending
 }

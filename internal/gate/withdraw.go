@@ -177,40 +177,44 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep []op.
 	if err != nil || len(gone) == 0 && !rejected {
 		return err
 	}
-	return g.decide(ctx, by, audit.Entry{Target: t.String()}, func(tx *store.Tx) error {
-		if rejected {
-			if err := journal.ForgetRejected(tx, t, by.String()); err != nil {
-				return err
-			}
-		}
-		if gone, err = withdrawn(tx, by, t, keep); err != nil {
+	return g.decide(ctx, by, audit.Entry{Target: t.String()}, func(tx *store.Tx) error { return g.withdraw(tx, by, t, keep) })
+}
+
+// withdraw is Withdraw in a transaction.
+func (g *Gate) withdraw(tx *store.Tx, by op.Requester, t op.Target, keep []op.Ask) error {
+	if len(keep) == 0 {
+		if err := journal.ForgetRejected(tx, t, by.String()); err != nil {
 			return err
 		}
-		for _, s := range gone {
-			left, err := journal.DropRequester(tx, s.ID.Job, by.String())
-			if err != nil {
-				return err
-			}
-			if left > 0 {
-				e := about(audit.Withdrawn, by.String(), s)
-				e.Detail = "others still want it"
-				if err := g.append(tx, e); err != nil {
-					return err
-				}
-				continue
-			}
-			kind := audit.Superseded
-			if s.State == op.StateAuthorized {
-				kind = audit.Cancelled
-			}
-			e := about(kind, by.String(), s)
-			e.Detail = "desired state no longer asks for it"
-			if err := g.close(tx, s, e); err != nil {
-				return err
-			}
+	}
+	gone, err := withdrawn(tx, by, t, keep)
+	if err != nil {
+		return err
+	}
+	for _, s := range gone {
+		left, err := journal.DropRequester(tx, s.ID.Job, by.String())
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if left > 0 {
+			e := about(audit.Withdrawn, by.String(), s)
+			e.Detail = "others still want it"
+			if err := g.append(tx, e); err != nil {
+				return err
+			}
+			continue
+		}
+		kind := audit.Superseded
+		if s.State == op.StateAuthorized {
+			kind = audit.Cancelled
+		}
+		e := about(kind, by.String(), s)
+		e.Detail = "desired state no longer asks for it"
+		if err := g.close(tx, s, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep []op.Ask) ([]op.Step, error) {
