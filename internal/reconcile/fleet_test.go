@@ -63,6 +63,7 @@ type fleet struct {
 	after   func(op.Step) error           // after it, in place of the work
 	tell    func(op.Step) (string, error) // after the work: the task, or the error that the caller gets
 	blind   func(op.Target) error         // looking fails
+	cannot  error                         // why no step can be done now
 	listing error
 	hang    bool // the work never ends by itself
 	tasks   map[string]driver.Progress
@@ -99,10 +100,14 @@ func (f *fleet) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 			return op.Observed{}, err
 		}
 	}
-	if o, ok := f.guests[t.Name]; ok {
-		return o, nil
+	o, ok := f.guests[t.Name]
+	if !ok {
+		o = nothing(t.Name)
 	}
-	return nothing(t.Name), nil
+	if l.Op != "" {
+		o.Foresee(f.cannot)
+	}
+	return o, nil
 }
 
 func (f *fleet) Task(_ context.Context, task string) (driver.Progress, error) {

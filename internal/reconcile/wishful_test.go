@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 )
 
 // A look that takes long does not run what desired state ceased to wish for in that time. The next pass takes it back.
@@ -58,4 +59,23 @@ func TestAnAgentsStepRunsWhileWishesChange(t *testing.T) {
 	}
 	w.work()
 	require.Equal(t, []string{"guest.stop a succeeded"}, w.steps())
+}
+
+// Something comes in the way of a step that waits for signatures. The set goes on wishing for it, in each round and after a
+// restart, and it runs once the way is clear and it is signed.
+func TestAWishThatCannotBeDoneNowGoesOnWaiting(t *testing.T) {
+	w := newWorld(t, "a")
+	w.wish("[{name: a, state: absent}]")
+	r := w.request()
+	w.fleet.cannot = refusal.New(refusal.Conflict, "something is mounted in it")
+	w.look()
+	w.restart()
+	w.look()
+	require.Equal(t, r.Payload, w.request().Payload)
+	require.Empty(t, w.r.target(guestTarget("a")).stopped, "nothing has ended")
+	w.fleet.cannot = nil
+	w.approve(r)
+	w.work()
+	require.False(t, w.fleet.has("a"))
+	require.Equal(t, []string{"guest.destroy a succeeded"}, w.steps())
 }
