@@ -63,6 +63,9 @@ func (t *tool) keepOrSay(q question, way shown.Way, beside bool) {
 		return // nothing of it can be signed any more
 	}
 	err, then := t.keep(q, way, beside), "without it, --yes wants --payload"
+	if was, r, _ := t.before(q); err == nil && was != nil && r.Way != shown.ToProgram && differs(*was, q) != "" {
+		err = shown.ErrPersonSawOther // the same bytes, with something else beside them
+	}
 	if errors.Is(err, shown.ErrPersonSawOther) {
 		then = "--yes signs nothing of it until opsign show showed this on a terminal"
 	}

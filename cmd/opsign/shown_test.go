@@ -147,7 +147,7 @@ func TestWhatIsSignedWasShown(t *testing.T) {
 					args = append(args, "--payload")
 				}
 				require.Zero(rt, tl.runWith(args...))
-				if same := last != nil && string(last.bytes) == string(g.now.bytes); same && what == "show" || !same && !person {
+				if same := last != nil && string(last.bytes) == string(g.now.bytes); !person && (!same || what == "show") {
 					now := g.now
 					last, bytesAlone = &now, what == "show bytes"
 				}
@@ -183,11 +183,22 @@ func TestWhatIsSignedWasShown(t *testing.T) {
 }
 
 // TestWhoSawARequest: a show counts as a person's look if its output is a terminal and for people. Any other one after it leaves that look
-// in its place, says so, and nothing else is signed.
+// in its place, says so, and nothing else is signed: neither other bytes, nor the same ones with other facts beside them.
 func TestWhoSawARequest(t *testing.T) {
-	as := func(path string) question {
-		return waiting(t, func(p *op.Payload, _ *api.Request) { p.Params = op.Params{"snapshot": path} })
+	for what, as := range map[string]func(string) question{
+		"bytes": func(path string) question {
+			return waiting(t, func(p *op.Payload, _ *api.Request) { p.Params = op.Params{"snapshot": path} })
+		},
+		"facts": func(path string) question {
+			return waiting(t, func(_ *op.Payload, r *api.Request) { r.Facts = []op.Fact{{Name: "runs", Text: path}} })
+		},
+	} {
+		t.Run(what, func(t *testing.T) { whoSaw(t, as) })
 	}
+}
+
+// whoSaw has a person see a request as a, and shows it as b in each way.
+func whoSaw(t *testing.T, as func(string) question) {
 	key := keyIn(t)
 	for name, c := range map[string]struct {
 		args     []string

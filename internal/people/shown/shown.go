@@ -57,8 +57,8 @@ func (d Dir) file(gate op.GateID, id op.RequestID) ownfile.File {
 // ErrPersonSawOther is the error for a record of what a program was shown, if a terminal showed other bytes.
 var ErrPersonSawOther = errors.New("a terminal showed something else of it")
 
-// Keep replaces what is kept of a request. What a program was shown replaces no other bytes that a terminal showed, and bytes
-// alone replace nothing that says more of the same bytes. A record that Last would not read is Malformed, and one
+// Keep replaces what is kept of a request. What a program was shown replaces nothing that a terminal showed: neither other
+// bytes, nor what was beside the same ones. Bytes alone replace nothing that says more of the same bytes. A record that Last would not read is Malformed, and one
 // that is too long Oversized. Nothing is kept then, also nothing older: the older record is not what
 // was shown last.
 func (d Dir) Keep(r Record) error {
@@ -87,10 +87,8 @@ func (d Dir) Keep(r Record) error {
 		case err != nil:
 			return err
 		case was == nil:
-		case was.SHA256 == r.SHA256 && r.Beside == nil:
+		case was.SHA256 == r.SHA256 && (was.Way != ToProgram || r.Beside == nil):
 			return nil
-		case was.SHA256 == r.SHA256:
-			r.Way = was.Way // a person may have seen these bytes
 		case was.Way != ToProgram: // also if an older opsign did not say
 			return ErrPersonSawOther
 		}
