@@ -76,6 +76,15 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	o.passed = fds
+	spare, err := duplicates(fds) // for sayWhy; whoever adopts a socket closes what it was passed
+	defer func() {
+		for _, f := range spare {
+			_ = f.Close() // sayWhy may have
+		}
+	}()
+	if err != nil {
+		return err
+	}
 	// From here on, also when this has returned: a reload that is asked for early or late must not end the process.
 	signal.Notify(unheard, syscall.SIGHUP)
 	hup := make(chan os.Signal, 1)
@@ -83,7 +92,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	defer signal.Stop(hup)
 
 	served, err := serveHere(ctx, o, hup)
-	return ended(ctx, served, err, o.Logger)
+	if err = ended(ctx, served, err, o.Logger); err != nil && !served {
+		o.sayWhy(ctx, spare, err)
+	}
+	return err
 }
 
 // unheard takes the signals that no daemon takes. If nobody took them, SIGHUP would end the process in the middle of a stop.
@@ -91,6 +103,10 @@ var unheard = make(chan os.Signal, 1)
 
 // serveHere serves a gate of this host alone, or as a member of one that has a ledger.
 func serveHere(ctx context.Context, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	// First, because a newer gated brings the database up to date as it opens it, which refused settings must not have done.
+	if _, err := life.CheckConfig(o.StateDir); err != nil {
+		return false, err
+	}
 	if c, err := life.Settings(o.StateDir); err == nil && c.Store != nil {
 		return serveMember(ctx, *c.Store, o, hup)
 	}
