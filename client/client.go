@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 )
 
@@ -40,6 +41,7 @@ type Refusal = api.Refusal
 type Client struct {
 	paths      []string // or the remote gate's address
 	file       string   // the client.yaml that names the path; empty for none
+	host       hostgate.Host
 	trusted    map[uint32]bool
 	configured string  // GATED_UID
 	token      string  // an agent's, sent with each request; empty for none

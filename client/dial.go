@@ -105,7 +105,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, syscall.EACCES):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(path)}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, &attemptError{err: errNobody, hint: "start it with gated serve"}
+		return nil, &attemptError{err: errNobody, hint: c.absentHint(path)}
 	case err != nil:
 		return nil, err
 	}
@@ -116,13 +116,13 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	return conn, nil
 }
 
-// absentHint says how a socket comes to the path.
+// absentHint says how somebody comes to listen at the path.
 func (c *Client) absentHint(path string) string {
 	switch {
-	case c.file != "" && path != SystemSocket:
-		return c.file + " names it: start the gate that listens there, or correct the path"
+	case path == SystemSocket && c.host.Prepared():
+		return c.host.Next()
 	case c.file != "":
-		return c.file + " names it; sudo gated setup makes that gate, systemctl start gated.socket starts it"
+		return c.file + " names it: start the gate that listens there, or correct the path"
 	}
 	return "start one with gated serve"
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -158,16 +159,24 @@ func FuzzPlace(f *testing.F) {
 	})
 }
 
-// A file that names a path of the user's own is no reason to set the host up.
+// A file that names a path of the user's own is no reason to look at the host's gate. What the host has decides about its own.
 func TestTheHintAboutAGateThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	for _, c := range []struct{ text, want string }{
-		{"socket: " + filepath.Join(dir, "none") + "\n", "start the gate that listens there, or correct the path"},
-		{"socket: " + SystemSocket + "\n", "sudo gated setup makes that gate"},
+	file := filepath.Join(dir, "client.yaml")
+	bare, made := hostgate.Host{Root: filepath.Join(dir, "bare")}, hostgate.Host{Root: filepath.Join(dir, "made")}
+	require.NoError(t, os.MkdirAll(filepath.Join(made.Root, hostgate.StateDir, "guests"), 0o755))
+	for _, c := range []struct {
+		text string
+		host hostgate.Host
+		want string
+	}{
+		{"socket: " + filepath.Join(dir, "none") + "\n", made, file + " names it: start the gate that listens there, or correct the path"},
+		{"socket: " + SystemSocket + "\n", made, "the gate of this host does not run"},
+		{"socket: " + SystemSocket + "\n", bare, file + " names it: start the gate that listens there, or correct the path"},
 	} {
-		file := placeFile(t, dir, c.text)
+		placeFile(t, dir, c.text)
 		cl := open(t, Options{File: file, Getenv: env{"HOME": filepath.Join(dir, "home")}.get})
-		require.Contains(t, cl.absentHint(cl.paths[0]), file+" names it")
+		cl.host = c.host
 		require.Contains(t, cl.absentHint(cl.paths[0]), c.want)
 	}
 }

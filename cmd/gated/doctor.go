@@ -14,6 +14,7 @@ import (
 	"gated/client/api"
 	"gated/internal/agents/doctor"
 	"gated/internal/agents/hook"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/host/life"
 	"gated/internal/host/setup"
@@ -85,7 +86,7 @@ if the configuration is refused.`,
 
 // withShadows adds which programs and units of this host hide others.
 func (t *tool) withShadows(r doctor.Report, self string) doctor.Report {
-	for _, s := range setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits) {
+	for _, s := range setup.Shadows(self, t.Getenv("PATH"), hostgate.Units) {
 		r.Findings = append(r.Findings, doctor.Finding{What: "programs and units", State: doctor.Note, Detail: s.What, Hint: s.Hint})
 	}
 	return r

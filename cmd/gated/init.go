@@ -165,16 +165,21 @@ func (t *tool) showInit(r life.InitResult) {
 
 // next prints what to run next.
 func (t *tool) next(r life.InitResult) {
-	flag := ""
-	if r.StateDir != defaultStateDir() {
-		flag = " --state " + op.Shown(r.StateDir)
-	}
+	start := t.starts(r.StateDir)
 	t.Print("next:\n")
+	if !strings.HasPrefix(start, "systemctl ") {
+		start += inTerminal
+		t.showPlace()
+	}
+	t.Print("  %s\n  gated status\n", start)
+}
+
+// showPlace says where the daemon can listen, if it is not where it would.
+func (t *tool) showPlace() {
 	if daemon.CheckSocket(t.serves()) != nil {
 		t.Print("  export GATED_SOCKET=$HOME/.gated.sock    # in each terminal: you may not write where the socket is by " +
 			"default\n")
 	}
-	t.Print("  gated serve%s    # in a terminal of its own\n  gated status\n", flag)
 }
 
 // warn says what the gate cannot protect from as it was set up.

@@ -60,12 +60,7 @@ member: the owner of the PostgreSQL server can leave out the newest groups. --at
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(memberOf(r))
-		}
-		t.Print("member %s of gate %s has its state in %s\nnext:\n  gated serve --state %s    # a standby, as long as another member decides\n",
-			op.Shown(r.Member), op.Shown(string(r.Gate)), op.Shown(r.StateDir), op.Shown(r.StateDir))
-		return nil
+		return t.showJoined(r)
 	})
 	stateFlag(c, &o.StateDir)
 	c.Flags().StringVar(&o.Config, "config", "", "a `FILE` with the gate's settings and this member's name")
@@ -76,6 +71,15 @@ member: the owner of the PostgreSQL server can leave out the newest groups. --at
 		_ = c.MarkFlagFilename(name) // the flag was just added
 	}
 	return c
+}
+
+func (t *tool) showJoined(r life.Joined) error {
+	if t.JSON {
+		return t.Emit(memberOf(r))
+	}
+	t.Print("member %s of gate %s has its state in %s\nnext, a standby as long as another member decides:\n  %s\n",
+		op.Shown(r.Member), op.Shown(string(r.Gate)), op.Shown(r.StateDir), t.starts(r.StateDir))
+	return nil
 }
 
 // replaying says how far a look at all groups is, on long ledgers.

@@ -86,13 +86,13 @@ func (t *tool) showMigrated(to string, m life.Migrated) error {
 	}
 	switch {
 	case to == "postgres":
-		t.Print("gate %s has a ledger\nnext:\n  gated serve --state %s\n  gated join    # on each other host\n", op.Shown(string(m.Gate)), op.Shown(m.StateDir))
+		t.Print("gate %s has a ledger\nnext:\n  %s\n  gated join    # on each other host\n", op.Shown(string(m.Gate)), t.starts(m.StateDir))
 	case m.Gate != m.Was.Gate:
-		t.Print("the gate goes on here, new gate id %s\nnext: take the section store out of gated.yaml, then\n  gated serve --state %s\n"+
-			"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", op.Shown(string(m.Gate)), op.Shown(m.StateDir))
+		t.Print("the gate goes on here, new gate id %s\nnext: take the section store out of gated.yaml, then\n  %s\n"+
+			"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", op.Shown(string(m.Gate)), t.starts(m.StateDir))
 	default:
-		t.Print("gate %s goes on here, and its ledger is ended\nnext: take the section store out of gated.yaml, then\n  gated serve --state %s\n",
-			op.Shown(string(m.Gate)), op.Shown(m.StateDir))
+		t.Print("gate %s goes on here, and its ledger is ended\nnext: take the section store out of gated.yaml, then\n  %s\n",
+			op.Shown(string(m.Gate)), t.starts(m.StateDir))
 	}
 	return nil
 }

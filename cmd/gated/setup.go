@@ -13,9 +13,9 @@ import (
 
 	"gated/client/api"
 	"gated/internal/agents/hook"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/host/life"
 	"gated/internal/host/setup"
 	"gated/internal/wire/cli"
 )
@@ -89,7 +89,7 @@ missing and changes nothing that is there. It makes no private key, and lists no
 func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	f.own = f.own || os.Geteuid() != 0
 	if !f.own && f.dir == "" {
-		f.dir = life.SystemStateDir
+		f.dir = hostgate.StateDir
 	}
 	var err error
 	if f.dir, err = filepath.Abs(stateDir(f.dir)); err != nil {
@@ -185,7 +185,7 @@ func (t *tool) find(f setupFlags, person person, keys []setup.FoundKey) (setupFo
 	if err != nil {
 		return found, err
 	}
-	found.Shadows = setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits)
+	found.Shadows = setup.Shadows(self, t.Getenv("PATH"), hostgate.Units)
 	return found, nil
 }
 
@@ -227,11 +227,7 @@ func (t *tool) plan(f setupFlags, c setup.Choice) ([]setup.Step, error) {
 			return nil, refusal.New(refusal.BadParams, "no service manager of this user runs: there is no %s", op.Shown(manager)).
 				WithHint("leave --service away, and start gated serve yourself; or log in with a session (loginctl enable-linger)")
 		}
-		config := t.Getenv("XDG_CONFIG_HOME")
-		if !filepath.IsAbs(config) {
-			config = filepath.Join(t.person().home, ".config")
-		}
-		own.Units = filepath.Join(config, "systemd", "user")
+		own.Units = t.userUnits()
 	}
 	return own.Steps(c)
 }
@@ -241,8 +237,8 @@ func (f setupFlags) next(found setupFound) []string {
 	out := []string{"gated status", "gated submit guest.create web --wait"}
 	switch {
 	case f.own && !f.service:
-		out[0] = "gated serve" + stateArg(f.dir) + "    # in a terminal of its own"
-	case !f.own && !systemdRuns():
+		out[0] = "gated serve" + stateArg(f.dir) + inTerminal
+	case !f.own && !hostgate.Host{}.Booted():
 		out[0] = "install -d -o gated -g gated /run/gated && runuser -u gated -- gated serve --state " + op.Shown(f.dir) +
 			" --socket " + api.SystemSocket
 	case len(found.Agents) > 0:

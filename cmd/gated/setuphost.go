@@ -15,6 +15,7 @@ import (
 
 	"gated/client"
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
@@ -65,15 +66,9 @@ func (t *tool) agentKeys(ctx context.Context) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// systemdRuns reports whether systemd is the service manager (sd_booted(3)).
-func systemdRuns() bool {
-	info, err := os.Lstat("/run/systemd/system")
-	return err == nil && info.IsDir()
-}
-
 // system is this host.
 func (t *tool) system() setup.System {
-	return setup.System{User: life.ServiceUser, Socket: api.SystemSocket, ClientFile: client.SystemFile, Units: setup.SystemUnits, Booted: systemdRuns(),
+	return setup.System{User: life.ServiceUser, Socket: api.SystemSocket, ClientFile: client.SystemFile, Units: hostgate.Units, Booted: hostgate.Host{}.Booted(),
 		Run: runProgram, InitAs: initAs, On: serviceIsOn, Healthy: t.healthy}
 }
 

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sort"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 
 	"gated/client"
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/host/setup"
 	"gated/internal/wire/cli"
@@ -64,27 +63,18 @@ func (t *tool) sayShadows(version string) {
 	if err != nil {
 		return
 	}
-	for _, s := range setup.Shadows(self, t.Getenv("PATH"), setup.SystemUnits) {
+	for _, s := range setup.Shadows(self, t.Getenv("PATH"), hostgate.Units) {
 		t.Say("note: %s (the daemon says version %s)\n  %s\n", s.What, op.Shown(version), s.Hint)
 	}
 }
 
-const (
-	wordsInitFirst  = "where there is no gate yet, make one first: gated init --operator KEY.pub"
-	wordsSetUpFirst = "where no gate was set up on this host yet: sudo gated setup"
-)
+const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
 
 // initFirst adds, where no gate was named and the state directory dir has none,
-// how one is made.
+// how one is made. If the host is prepared for a gate of its own, the client says how that one comes to answer.
 func (t *tool) initFirst(err error, dir string) error {
-	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) {
+	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) || (hostgate.Host{}).Prepared() {
 		return err
-	}
-	if setup.Installed(client.SystemFile, setup.SystemUnits) {
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err // there is a gate, which does not answer this user
-		}
-		return cli.Unanswered(err, wordsSetUpFirst, "")
 	}
 	return cli.Unanswered(err, wordsInitFirst, "")
 }

@@ -130,15 +130,19 @@ terminal, say --yes. If the gate believes the clock, this changes nothing.`,
 			t.Print("the clock is believed: there is nothing to accept, and nothing was changed\n")
 			return t.Table(timeRows(a.TimeState)...)
 		}
-		t.Print("the gate goes on from %s, new gate id %s\n"+
-			"  start it:      gated serve --state %s\n"+
-			"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", cli.Moment(a.Clock),
-			op.Shown(string(a.New)), op.Shown(a.StateDir))
+		t.showAccepted(a)
 		return nil
 	})
 	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	return c
+}
+
+func (t *tool) showAccepted(a life.Accepted) {
+	t.Print("the gate goes on from %s, new gate id %s\n"+
+		"  start it:      %s\n"+
+		"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", cli.Moment(a.Clock),
+		op.Shown(string(a.New)), t.starts(a.StateDir))
 }
 
 func acceptedOf(a life.Accepted) acceptedTime {

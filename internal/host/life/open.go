@@ -19,6 +19,7 @@ import (
 	"gated/internal/agents/agent"
 	"gated/internal/agents/reserve"
 	"gated/internal/base/headroom"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -195,7 +196,7 @@ func settingsIn(own ownfile.StrictModes, path string) (config.Config, error) {
 func now() time.Time { return time.Now() }
 
 // SystemStateDir is the state directory of the system's own gate.
-const SystemStateDir = "/var/lib/gated"
+const SystemStateDir = hostgate.StateDir
 
 // DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
 // which is ~/.local/state/gated where that variable is not set.

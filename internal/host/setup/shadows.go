@@ -9,10 +9,6 @@ import (
 	"gated/internal/base/op"
 )
 
-// SystemUnits are the directories in which people and packages put units, the first wins (systemd.unit(5)).
-var SystemUnits = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
-	"/lib/systemd/system"}
-
 // Shadow is a file that another one hides, or that is not the one which runs.
 type Shadow struct {
 	What string `json:"what"` // a sentence
@@ -41,11 +37,6 @@ func Shadows(program, path string, units []string) []Shadow {
 			"systemctl cat gated shows which file says so"})
 	}
 	return out
-}
-
-// Installed reports whether a package, or a person as contrib/systemd says, prepared this host for a gate of the system.
-func Installed(clientFile string, units []string) bool {
-	return exists(clientFile) || len(unitFiles("gated.socket", units)) > 0
 }
 
 // installed lists the different files called gated in PATH and where packages and make install put it, as a shell

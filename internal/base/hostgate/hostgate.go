@@ -1,0 +1,71 @@
+// Package hostgate finds out what a host has of a gate for all of its users, without that gate: its state, and the units of systemd that
+// start it. It turns that into the next command for a person whose call nobody answers.
+package hostgate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// StateDir is the state directory of the host's gate.
+const StateDir = "/var/lib/gated"
+
+// Units are the directories in which people and packages put units, the first wins (systemd.unit(5)).
+var Units = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// LookWhy are the commands that say why the host's gate does not answer, where systemd starts it.
+const LookWhy = "systemctl status gated\njournalctl -u gated -n 20"
+
+// Host is a host by its root directory. The zero value is this one.
+type Host struct{ Root string }
+
+// at reports whether there is anything at a path.
+func (h Host) at(path string) bool {
+	_, err := os.Lstat(h.Root + path)
+	return err == nil
+}
+
+// Booted reports whether systemd is the service manager (sd_booted(3)).
+func (h Host) Booted() bool {
+	info, err := os.Lstat(h.Root + "/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// atBoot reports whether systemd starts the gate or its socket at boot.
+func (h Host) atBoot() bool {
+	return h.at("/etc/systemd/system/multi-user.target.wants/gated.service") || h.at("/etc/systemd/system/sockets.target.wants/gated.socket")
+}
+
+// Prepared reports whether a package, or a person as contrib/systemd says, prepared the host for a gate, or made one.
+func (h Host) Prepared() bool {
+	return h.at("/etc/gated/client.yaml") || h.at(StateDir) ||
+		slices.ContainsFunc(Units, func(dir string) bool { return h.at(filepath.Join(dir, "gated.socket")) })
+}
+
+// Start is the command that starts the host's gate, where Starts says so.
+const Start = "systemctl start gated"
+
+// Starts reports whether systemd runs and has a unit for the gate of a state directory.
+func (h Host) Starts(dir string) bool {
+	return dir == StateDir && h.Booted() && slices.ContainsFunc(Units, func(dir string) bool { return h.at(filepath.Join(dir, "gated.service")) })
+}
+
+// Next is a sentence and the next command for a person who finds nobody at the socket of the host's gate. It names gated setup
+// only if it sees that there is no state.
+func (h Host) Next() string {
+	found, err := os.ReadDir(h.Root + StateDir)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "no gate of this host runs, and only root can see whether one was made: sudo gated status"
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(found) == 0:
+		return "no gate was made on this host: sudo gated setup makes it"
+	case !h.Starts(StateDir):
+		return "the gate of this host does not run; its user starts it with gated serve --state " + StateDir
+	case !h.atBoot():
+		return "the gate of this host does not run, and does not start at boot: systemctl enable --now gated.socket gated"
+	}
+	return "the gate of this host does not run: " + Start + "\n" + LookWhy
+}

@@ -1,0 +1,79 @@
+package hostgate
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// with is a host with files; a path that ends in a slash is a directory.
+func with(t *testing.T, paths ...string) Host {
+	h := Host{t.TempDir()}
+	for _, path := range paths {
+		at := h.Root + path
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		if path[len(path)-1] != '/' {
+			require.NoError(t, os.WriteFile(at, nil, 0o644))
+		}
+	}
+	return h
+}
+
+const (
+	systemd = "/run/systemd/system/"
+	unit    = "/usr/lib/systemd/system/gated.service"
+	enabled = "/etc/systemd/system/multi-user.target.wants/gated.service"
+	socket  = "/etc/systemd/system/sockets.target.wants/gated.socket"
+	state   = StateDir + "/gated.db"
+)
+
+// Whatever a host has: gated setup is named only where there is no state, and a unit only where systemd has it.
+func TestTheNextCommand(t *testing.T) {
+	for want, hosts := range map[string][]Host{
+		"sudo gated setup": {with(t), with(t, systemd, unit, enabled), with(t, StateDir+"/"), with(t, systemd, unit, enabled, StateDir+"/")},
+		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, unit, enabled, state), with(t, systemd, unit, socket, state),
+			with(t, systemd, "/etc/systemd/system/gated.service", socket, state), with(t, systemd, unit, enabled, StateDir+"/gated.db.before-restore")},
+		"systemctl enable --now gated.socket gated": {with(t, systemd, unit, state)},
+		"gated serve --state " + StateDir:           {with(t, state), with(t, unit, enabled, state), with(t, systemd, enabled, state)},
+	} {
+		for _, h := range hosts {
+			require.Contains(t, h.Next(), want)
+			if want != "sudo gated setup" {
+				require.NotContains(t, h.Next(), "setup")
+			}
+		}
+	}
+}
+
+// Who may not read the state directory cannot tell a gate from none.
+func TestAStateDirectoryThatIsClosed(t *testing.T) {
+	h := with(t, systemd, unit, enabled, state)
+	require.NoError(t, os.Chmod(h.Root+StateDir, 0))
+	said := make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine, and with it the uid
+		err := error(nil)
+		if os.Geteuid() == 0 {
+			err = syscall.Setfsuid(64331)
+		}
+		if err != nil {
+			said <- err.Error()
+			return
+		}
+		said <- h.Next()
+	}()
+	require.Contains(t, <-said, "only root can see whether one was made: sudo gated status")
+}
+
+func TestWhatStartsAGate(t *testing.T) {
+	h := with(t, systemd, unit, state)
+	require.True(t, h.Starts(StateDir))
+	require.False(t, h.Starts("/srv/g"))
+	require.False(t, with(t, unit, state).Starts(StateDir), "systemd does not run")
+	require.True(t, h.Prepared() && with(t, "/etc/gated/client.yaml").Prepared() && with(t, "/etc/systemd/system/gated.socket").Prepared())
+	require.False(t, with(t, systemd).Prepared())
+}
