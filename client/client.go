@@ -26,6 +26,8 @@ const (
 	// decide, and that answer should be heard. remoteTimeout bounds a remote call, during which ssh may ask a person something.
 	callTimeout   = 90 * time.Second
 	remoteTimeout = 5 * time.Minute
+	// slowAfter is when a person is told that the gate has not answered yet.
+	slowAfter = 2 * time.Second
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
@@ -50,6 +52,9 @@ type Client struct {
 	timeout    time.Duration
 	unattended bool
 	lost, back func() // never nil
+	slow       func(socket string)
+	slowAfter  time.Duration
+	saidSlow   atomic.Bool
 	http       *http.Client
 	last       atomic.Pointer[string] // the path or address that it connected to last
 }
@@ -72,7 +77,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{paths: at.paths, file: at.file, trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
-		lost: orNothing(o.Lost), back: orNothing(o.Back), unattended: o.Unattended}
+		lost: orNothing(o.Lost), back: orNothing(o.Back), slow: o.Slow, slowAfter: slowAfter, unattended: o.Unattended}
 	if o.Remote != "" {
 		r, err := ParseRemote(o.Remote)
 		if err != nil {
@@ -174,7 +179,9 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	if c.token != "" {
 		req.Header.Set(api.TokenHeader, c.token)
 	}
+	answered := c.slowly(in)
 	resp, err := c.http.Do(req)
+	answered()
 	if err != nil {
 		return nil, c.broken(ctx, err)
 	}
@@ -184,6 +191,26 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return nil, refusalOf(resp)
+}
+
+// slowly tells the client's owner if no answer comes, unless the call lasts by its nature. The caller says when it was answered.
+func (c *Client) slowly(in call) (answered func()) {
+	if c.slow == nil || c.remote != nil || in.wait > 0 || in.header["Accept"] == eventStream {
+		return func() {}
+	}
+	over := make(chan struct{})
+	timer := time.AfterFunc(c.slowAfter, func() {
+		defer close(over)
+		// Without a connection, the dial says what is wrong.
+		if socket := c.last.Load(); socket != nil && c.saidSlow.CompareAndSwap(false, true) {
+			c.slow(*socket)
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			<-over // what is said next comes after it
+		}
+	}
 }
 
 // refusal rebuilds the daemon's refusal.

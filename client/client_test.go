@@ -326,3 +326,53 @@ func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, follow(50*time.Millisecond), context.DeadlineExceeded)
 }
+
+// A person whose call is not answered is told so once, and the call goes on. Streams and waits are slow by their nature.
+func TestASlowGateIsSaidOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	goOn, arrived := make(chan struct{}), make(chan bool, 8)
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case arrived <- true:
+		default: // nobody waits for it
+		}
+		<-goOn
+		w.Header().Set("Content-Type", api.ContentType)
+		_, _ = io.WriteString(w, "{}")
+	})
+	said := make(chan string, 8)
+	c := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
+	c.slowAfter = time.Millisecond
+	ended := make(chan error, 3)
+	for _, in := range []call{{header: map[string]string{"Accept": eventStream}}, {wait: time.Minute}, {}} {
+		go func() {
+			in.method, in.path = http.MethodGet, "/v1/status"
+			_, _, err := c.bytes(t.Context(), in)
+			ended <- err
+		}()
+		<-arrived
+		if in.wait+time.Duration(len(in.header)) > 0 {
+			require.Empty(t, said)
+		}
+	}
+	require.Equal(t, path, <-said)
+	close(goOn)
+	for range 3 {
+		require.NoError(t, <-ended)
+	}
+	for range 50 {
+		_, err := c.Status(t.Context())
+		require.NoError(t, err)
+	}
+	require.Empty(t, said)
+
+	quiet := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
+	quiet.slowAfter = time.Hour
+	_, err := quiet.Status(t.Context())
+	require.NoError(t, err)
+	gone := open(t, Options{Socket: path + "-none", Slow: func(socket string) { said <- socket }})
+	gone.slowAfter = 0
+	_, err = gone.Status(t.Context())
+	unreachable(t, err)
+	require.Empty(t, said, "nobody was connected")
+}

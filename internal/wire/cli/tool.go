@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client"
+	"gated/internal/base/hostgate"
 )
 
 // Tool is one run of a command line. Answers go to Stdout; what is said beside
@@ -145,5 +146,15 @@ func (t *Tool) Client() (*client.Client, error) {
 	o = active(context.Background(), members(o))
 	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
 	o.Back = func() { t.Say("note: the daemon is back\n") }
+	if !t.JSON { // also without a terminal: what a job of cron's prints is read by people
+		o.Slow = t.slow
+	}
 	return client.New(o)
+}
+
+// slow says that the host's own gate does not answer, and what says why. Of another gate this program knows no unit.
+func (t *Tool) slow(socket string) {
+	if socket == client.SystemSocket {
+		t.Say("note: connected; the daemon does not answer yet\n  %s\n", strings.ReplaceAll(hostgate.LookWhy, "\n", "\n  "))
+	}
 }

@@ -195,3 +195,13 @@ func TestWhereTheGateIs(t *testing.T) {
 	remote, socket := must.Two(where(true))(t)
 	require.Empty(t, remote+socket, "the client reads GATED_SOCKET")
 }
+
+// The note is about the host's own gate, whose unit is known.
+func TestASlowGate(t *testing.T) {
+	var said bytes.Buffer
+	tl := Tool{Stderr: &said}
+	tl.slow("/run/user/1000/gated/gated.sock")
+	require.Empty(t, said.String())
+	tl.slow(client.SystemSocket)
+	require.Equal(t, "note: connected; the daemon does not answer yet\n  systemctl status gated\n  journalctl -u gated -n 20\n", said.String())
+}
