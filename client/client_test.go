@@ -285,6 +285,45 @@ func TestEventsResume(t *testing.T) {
 	require.Equal(t, []string{"lost", "back"}, told)
 }
 
+// Who follows waits over a start that fails. Who begins to follow then, and what fn itself is refused, hear so at once.
+func TestEventsOverAStartThatFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	n, fails := 0, func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", api.ProblemType)
+		w.WriteHeader(503)
+		_, _ = io.WriteString(w, `{"code":"unavailable","detail":"the daemon cannot start: x"}`)
+	}
+	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 2 || n == 3 {
+			fails(w)
+			return
+		}
+		_, _ = io.WriteString(w, event(1)+event(n))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	c := open(t, Options{Socket: path})
+	stop := errors.New("enough")
+	var got []int64
+	require.ErrorIs(t, c.Events(t.Context(), 0, true, func(e api.Entry) error {
+		if got = append(got, e.Seq); len(got) == 2 {
+			return stop
+		}
+		return nil
+	}), stop)
+	require.Equal(t, []int64{1, 4}, got)
+	require.Equal(t, 4, n)
+
+	own := refusal.New(refusal.Unavailable, "of fn")
+	require.Equal(t, own, c.Events(t.Context(), 4, true, func(api.Entry) error { return own }))
+	require.Equal(t, 5, n)
+	n = 1
+	err := c.Events(t.Context(), 0, true, func(api.Entry) error { return nil })
+	require.ErrorIs(t, err, refusal.Unavailable)
+	require.ErrorContains(t, err, "the daemon cannot start: x")
+	require.Equal(t, 2, n)
+}
+
 func TestEventsThatEndForGood(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	answer(t, path, func(w http.ResponseWriter, r *http.Request) {

@@ -27,8 +27,8 @@ const (
 
 // Events calls fn with every event after number after, in order and once each, until ctx ends or fn returns an error.
 // It returns that error. If follow is false, it returns nil when there are no more for now. If a stream breaks, because
-// the daemon restarts, Events continues it at the same place. If that fails for half a minute, the error is
-// Unreachable. A client that never connected gets Unreachable at once: if there was no daemon, none is likely to
+// the daemon restarts, Events continues it at the same place, also over starts that fail. If that fails for half a minute, the error is
+// Unreachable, or the refusal of a daemon that cannot start. A client that never connected gets Unreachable at once: if there was no daemon, none is likely to
 // return.
 func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) error {
 	return c.EventsFor(ctx, "", after, follow, fn)
@@ -38,13 +38,14 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
 	r := resumption{c: c, pause: resumePause}
 	for {
-		last, err := c.stream(ctx, holder, after, follow, r.opened, fn)
+		open := false
+		last, err := c.stream(ctx, holder, after, follow, func() { open = true; r.opened() }, fn)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && !follow:
 			return nil
-		case err != nil && !c.resumable(err):
+		case err != nil && !c.resumable(err) && (open || !r.restarts(err)):
 			return err
 		}
 		if last > after || err == nil {
@@ -63,6 +64,7 @@ type resumption struct {
 	pause time.Duration
 	tries int
 	lost  bool
+	heard bool // a daemon has answered
 }
 
 // begin forgets the tries, because the last one brought something.
@@ -73,8 +75,12 @@ func (r *resumption) opened() {
 	if r.lost {
 		r.c.back()
 	}
-	r.lost = false
+	r.lost, r.heard = false, true
 }
+
+// restarts reports whether an answer is that of a daemon which stops or cannot start, in the place of one that answered before.
+// The next one may start.
+func (r *resumption) restarts(err error) bool { return r.heard && errors.Is(err, refusal.Unavailable) }
 
 // again returns after a pause, when it is time for another try. After too many tries it returns err. err is nil if the
 // daemon ended the last one.
