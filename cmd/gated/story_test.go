@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gated":     func() { os.Exit(program()) },
 		"underunit": func() { os.Exit(underUnit()) },
+		"unit":      func() { os.Exit(socketUnit()) },
 		"mcpsay":    func() { os.Exit(mcpSay(os.Args[1:])) },
 		"clockoff":  func() { os.Exit(clockOff(os.Args[1:])) },
 	})
