@@ -263,7 +263,11 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if last := c.last.Load(); last != nil {
 		path = *last
 	}
-	return &Unreachable{Tried: []Attempt{{Path: path, Err: err}}, Asked: true}
+	hint := ""
+	if path == SystemSocket {
+		hint = c.host.LookWhy()
+	}
+	return &Unreachable{Tried: []Attempt{{Path: path, Err: err, Hint: hint}}, Asked: true}
 }
 
 // json makes a call and decodes its answer into out. A nil body sends none.

@@ -73,7 +73,7 @@ func submitted(ctx context.Context, cl *client.Client, s api.Submit) (api.Job, e
 func awaited(ctx context.Context, cl *client.Client, job api.Job, until api.Until) (api.Job, error) {
 	id := job.ID
 	job, err := cl.WaitJob(ctx, id, until)
-	return job, cli.Unanswered(err, wasAccepted(id), "")
+	return job, cli.Unheard(err, wasAccepted(id))
 }
 
 // await waits until a job has ended or a step of it waits for a signature.

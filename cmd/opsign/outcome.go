@@ -70,7 +70,7 @@ func (t *tool) settled(ctx context.Context, cl *client.Client, r api.Request, wa
 	if err == nil {
 		now, err = cl.Request(ctx, r.ID)
 	}
-	return now, cli.Unanswered(err, haveCounted(r.ID), "")
+	return now, cli.Unheard(err, haveCounted(r.ID))
 }
 
 // missingText says who is needed after a signature that was not the last.

@@ -91,8 +91,8 @@ func (n *Notifier) Watch(ctx context.Context) error {
 	st, err := n.gate.Status(ctx)
 	var gone *client.Unreachable
 	switch {
-	case errors.As(err, &gone):
-		return errors.Join(n.away(ctx), n.watchBackups(ctx))
+	case errors.As(err, &gone), errors.Is(err, refusal.Unavailable): // a daemon that cannot start answers so
+		return errors.Join(n.away(ctx, err), n.watchBackups(ctx))
 	case err != nil:
 		return err
 	}
@@ -115,16 +115,19 @@ func (n *Notifier) Watch(ctx context.Context) error {
 		n.watchBackups(ctx))
 }
 
-// away raises the alarm about a daemon that has not answered for too long.
-func (n *Notifier) away(ctx context.Context) error {
+// away raises the alarm about a daemon that has not answered for too long, or only that it cannot start.
+func (n *Notifier) away(ctx context.Context, why error) error {
 	n.mu.Lock()
 	since := n.now().Sub(n.heard)
 	n.mu.Unlock()
 	if since < n.is.Unreachable {
 		return nil
 	}
-	return n.raise(ctx, alarm{unreachable, "the daemon does not answer",
-		fmt.Sprintf("for %s now: nothing is decided meanwhile, and what waits there is not told", span(since.Round(time.Second)))})
+	detail := fmt.Sprintf("for %s now: nothing is decided meanwhile, and what waits there is not told", span(since.Round(time.Second)))
+	if errors.Is(why, refusal.Unavailable) { // its reason may quote what no receiver may read
+		detail += ". It cannot start, or cannot decide: gated status, as root, says why"
+	}
+	return n.raise(ctx, alarm{unreachable, "the daemon does not answer", detail})
 }
 
 // watchHealth has an alarm for each thing that the daemon says is wrong: its clock, the canary, the disk.

@@ -71,9 +71,9 @@ func (n *Notifier) Broken(ctx context.Context, err error) error {
 		n.stuck = n.now()
 	}
 	n.broke = n.now()
-	since, seq := n.now().Sub(n.stuck), n.at.Seq
+	since, seq, heard := n.now().Sub(n.stuck), n.at.Seq, n.heard
 	n.mu.Unlock()
-	if since < n.is.Unreachable {
+	if since < n.is.Unreachable || n.now().Sub(heard) >= n.is.Unreachable { // the latter has an alarm of its own
 		return nil
 	}
 	return n.raise(ctx, alarm{stuckAt, "the gate's events cannot be read",

@@ -503,6 +503,35 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, []string{"alarm", "alarm-over"}, w.sinks["alarms"].kinds())
 }
 
+// A daemon that cannot start answers, and decides nothing: that is the alarm about one that does not answer, and no second one.
+func TestADaemonThatCannotStart(t *testing.T) {
+	w := newWorld(t, two)
+	w.step()
+	w.gate.down = &api.Refusal{Code: api.CodeUnavailable, Detail: "the daemon cannot start: its settings are refused"}
+	looks := func() {
+		require.NoError(t, w.n.Broken(t.Context(), must.Err(0, w.n.Follow(t.Context()))(t)))
+		require.NoError(t, w.n.Watch(t.Context()))
+		w.deliver()
+		w.pass(30 * time.Second)
+	}
+	for range 10 {
+		looks()
+	}
+	require.Empty(t, w.sinks["alarms"].got)
+	for range 10 {
+		looks()
+	}
+	require.Equal(t, []string{"alarm"}, w.sinks["alarms"].kinds())
+	require.Equal(t, "pve1: the daemon does not answer", w.sinks["alarms"].got[0].Title)
+	require.Contains(t, w.sinks["alarms"].got[0].Detail, "gated status, as root, says why")
+	require.NotContains(t, w.sinks["alarms"].got[0].Detail, "settings", "its reason may quote them")
+	w.gate.down = nil
+	w.step()
+	require.NoError(t, w.n.Watch(t.Context()))
+	w.deliver()
+	require.Equal(t, []string{"alarm", "alarm-over"}, w.sinks["alarms"].kinds())
+}
+
 // A recovery key that was used is always said.
 func TestRecoveryKey(t *testing.T) {
 	w := newWorld(t, two)

@@ -39,6 +39,7 @@ type gate struct {
 	requests map[string]api.Request
 	health   []api.Health
 	away     bool
+	down     error // of each call: of a daemon that cannot start
 	odd      error // of each request
 	note     string
 	key      string
@@ -50,6 +51,9 @@ func (g *gate) Status(context.Context) (api.Status, error) {
 	defer g.mu.Unlock()
 	if g.away {
 		return api.Status{}, &client.Unreachable{}
+	}
+	if g.down != nil {
+		return api.Status{}, g.down
 	}
 	return api.Status{Host: "pve1", Gate: api.GateID(g.id), Health: g.health}, nil
 }

@@ -57,6 +57,9 @@ func (s *toolset) submit(ctx context.Context, c call, in submitIn) (jobOut, erro
 	var gone *client.Unreachable
 	if errors.As(err, &gone) && gone.Asked && ctx.Err() == nil {
 		job, err = s.Client.Submit(ctx, wish, c.key) // with the same key, it is the same job
+		if errors.Is(err, refusal.Unavailable) {
+			err = gone // nothing came of this call, and that says nothing of the first
+		}
 	}
 	if err != nil {
 		return jobOut{}, err

@@ -16,9 +16,6 @@ const StateDir = "/var/lib/gated"
 // Units are the directories in which people and packages put units, the first wins (systemd.unit(5)).
 var Units = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// LookWhy are the commands that say why the host's gate does not answer, where systemd starts it.
-const LookWhy = "systemctl status gated\njournalctl -u gated -n 20"
-
 // Host is a host by its root directory. The zero value is this one.
 type Host struct{ Root string }
 
@@ -67,5 +64,13 @@ func (h Host) Next() string {
 	case !h.atBoot():
 		return "the gate of this host does not run, and does not start at boot: systemctl enable --now gated.socket gated"
 	}
-	return "the gate of this host does not run: " + Start + "\n" + LookWhy
+	return "the gate of this host does not run: " + Start + "\n" + h.LookWhy()
+}
+
+// LookWhy are the commands that say why the host's gate does not answer, "" if systemd does not start it.
+func (h Host) LookWhy() string {
+	if !h.Starts(StateDir) {
+		return ""
+	}
+	return "systemctl status gated\njournalctl -u gated -n 20"
 }

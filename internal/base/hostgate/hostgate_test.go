@@ -74,6 +74,8 @@ func TestWhatStartsAGate(t *testing.T) {
 	require.True(t, h.Starts(StateDir))
 	require.False(t, h.Starts("/srv/g"))
 	require.False(t, with(t, unit, state).Starts(StateDir), "systemd does not run")
+	require.Equal(t, "systemctl status gated\njournalctl -u gated -n 20", h.LookWhy())
+	require.Empty(t, with(t, unit, state).LookWhy())
 	require.True(t, h.Prepared() && with(t, "/etc/gated/client.yaml").Prepared() && with(t, "/etc/systemd/system/gated.socket").Prepared())
 	require.False(t, with(t, systemd).Prepared())
 }

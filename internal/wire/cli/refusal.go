@@ -53,6 +53,18 @@ func Unanswered(err error, known, doubtful string) error {
 	return unanswered{err, known}
 }
 
+// Unheard adds to an error what is known of what a daemon accepted before, where nobody says now how that ended: no daemon answers, or
+// one that cannot decide, such as one that cannot start. Any other error, and nil, is returned as it is.
+func Unheard(err error, known string) error {
+	var r *refusal.Refusal
+	if errors.As(err, &r) && r.Code == refusal.Unavailable {
+		more := *r
+		more.Hint = hintOf(r.Code, r.Hint) + "\n" + known
+		return &more
+	}
+	return Unanswered(err, known, "")
+}
+
 func failureOf(err error) failure {
 	var gone *client.Unreachable
 	if errors.As(err, &gone) {

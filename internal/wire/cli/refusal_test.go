@@ -52,6 +52,18 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// Whoever waits for what a daemon accepted is told so, also if the next daemon cannot start.
+func TestUnheard(t *testing.T) {
+	require.NoError(t, Unheard(nil, "known"))
+	refused := refusal.New(refusal.Conflict, "x")
+	require.Equal(t, refused, Unheard(refused, "known"))
+	require.Equal(t, "the daemon cannot be reached\n  hint: known\n", explain("x", Unheard(&client.Unreachable{}, "known")))
+	down := refusal.New(refusal.Unavailable, "the daemon cannot start: x").WithHint("mend it")
+	require.Equal(t, "unavailable: the daemon cannot start: x\n  hint: mend it\n    known\n", explain("x", Unheard(down, "known")))
+	require.Equal(t, "mend it", down.Hint, "the refusal is the caller's")
+	require.Equal(t, api.ExitInternal, api.Exit(Unheard(down, "known")))
+}
+
 // No code leaves whoever meets it without a next step, unless that hangs on what it is about: then a hint that is the same
 // everywhere leads astray.
 func TestEveryCodeHasANextStep(t *testing.T) {

@@ -147,14 +147,18 @@ func (t *Tool) Client() (*client.Client, error) {
 	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
 	o.Back = func() { t.Say("note: the daemon is back\n") }
 	if !t.JSON { // also without a terminal: what a job of cron's prints is read by people
-		o.Slow = t.slow
+		o.Slow = func(socket string) { t.slow(hostgate.Host{}, socket) }
 	}
 	return client.New(o)
 }
 
 // slow says that the host's own gate does not answer, and what says why. Of another gate this program knows no unit.
-func (t *Tool) slow(socket string) {
-	if socket == client.SystemSocket {
-		t.Say("note: connected; the daemon does not answer yet\n  %s\n", strings.ReplaceAll(hostgate.LookWhy, "\n", "\n  "))
+func (t *Tool) slow(h hostgate.Host, socket string) {
+	if socket != client.SystemSocket {
+		return
+	}
+	t.Say("note: connected; the daemon does not answer yet\n")
+	if why := h.LookWhy(); why != "" {
+		t.Say("  %s\n", strings.ReplaceAll(why, "\n", "\n  "))
 	}
 }

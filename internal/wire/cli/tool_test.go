@@ -13,6 +13,7 @@ import (
 
 	"gated/client"
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
@@ -200,8 +201,15 @@ func TestWhereTheGateIs(t *testing.T) {
 func TestASlowGate(t *testing.T) {
 	var said bytes.Buffer
 	tl := Tool{Stderr: &said}
-	tl.slow("/run/user/1000/gated/gated.sock")
+	host := hostgate.Host{Root: t.TempDir()}
+	tl.slow(host, "/run/user/1000/gated/gated.sock")
 	require.Empty(t, said.String())
-	tl.slow(client.SystemSocket)
+	tl.slow(host, client.SystemSocket)
+	require.Equal(t, "note: connected; the daemon does not answer yet\n", said.String(), "systemd does not run")
+	said.Reset()
+	for _, dir := range []string{"/run/systemd/system", "/usr/lib/systemd/system/gated.service"} {
+		require.NoError(t, os.MkdirAll(host.Root+dir, 0o755))
+	}
+	tl.slow(host, client.SystemSocket)
 	require.Equal(t, "note: connected; the daemon does not answer yet\n  systemctl status gated\n  journalctl -u gated -n 20\n", said.String())
 }
