@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -150,13 +151,14 @@ func (t *tool) healthy(ctx context.Context) error {
 	defer cancel()
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
-	why := "it does not answer"
+	why := unanswered
 	for {
 		s, err := cl.Status(ctx)
-		if err == nil {
-			if why = sick(s); why == "" {
-				return nil
-			}
+		if ctx.Err() == nil {
+			why = unwell(s, err)
+		}
+		if why == "" {
+			return nil
 		}
 		select {
 		case <-again.C:
@@ -168,6 +170,20 @@ func (t *tool) healthy(ctx context.Context) error {
 				WithHint("gated status and journalctl -u gated say more")
 		}
 	}
+}
+
+const unanswered = "it does not answer"
+
+// unwell says why a gate that was asked for its status is not well, "" if it is. One that cannot start says why itself.
+func unwell(s api.Status, err error) string {
+	var r *refusal.Refusal
+	switch {
+	case errors.As(err, &r):
+		return r.Detail
+	case err != nil:
+		return unanswered
+	}
+	return sick(s)
 }
 
 // sick says what a gate finds wrong with itself.

@@ -7,6 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client"
+	"gated/client/api"
+	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
 
@@ -35,4 +38,12 @@ func TestWhoMayAsk(t *testing.T) {
 		require.Equal(t, c.want, f.users, name)
 		require.Equal(t, c.asked, strings.Contains(said.String(), "May alice ask the gate for steps"), name)
 	}
+}
+
+// A set-up that waits for the gate ends with the gate's own reason, where it has one.
+func TestWhyAGateIsUnwell(t *testing.T) {
+	require.Empty(t, unwell(api.Status{Health: []api.Health{{Name: "disk", OK: true}}}, nil))
+	require.Equal(t, "disk: full", unwell(api.Status{Health: []api.Health{{Name: "disk", Detail: "full"}}}, nil))
+	require.Equal(t, "the daemon cannot start: x", unwell(api.Status{}, refusal.New(refusal.Unavailable, "the daemon cannot start: x")))
+	require.Equal(t, "it does not answer", unwell(api.Status{}, &client.Unreachable{}))
 }

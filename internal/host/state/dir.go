@@ -108,7 +108,7 @@ func (d *Dir) begin() error {
 	}
 	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
-			WithHint("start it with: gated serve --state %s; or choose another directory with --state", d.path)
+			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
 	}
 	return d.made.Still()
 }

@@ -150,7 +150,8 @@ func (d *Dir) noGate() error {
 		}
 	}
 	return refusal.New(refusal.UnknownTarget, "there is no gate in %s", d.path).
-		WithHint("make one with: gated init --state %s; or name its directory with --state", d.path)
+		WithHint("a new gate: gated init --state %[1]s; one that was there: mount its disk, or gated restore FILE --state %[1]s; "+
+			"or name its directory with --state", d.path)
 }
 
 // lockPatience is how long Open waits for the lock of a process that is ending. The kernel releases a killed process's
