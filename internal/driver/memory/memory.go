@@ -161,11 +161,12 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.
 		err = fits(step, now)
 	}
 	return now, driver.Does(func(context.Context) (driver.Result, error) {
-		return driver.Result{}, d.do(step, now.Incarnation, act)
+		return driver.Result{}, d.do(step, now, act)
 	}), err
 }
 
-func (d *Driver) do(step op.Step, seen op.Incarnation, act func(*Driver, op.Step) error) error {
+// do refuses a guest that is not as the step's own look saw it: a hand may have come after the permit was used.
+func (d *Driver) do(step op.Step, seen op.Observed, act func(*Driver, op.Step) error) error {
 	if d.Before != nil {
 		if err := d.Before(step); err != nil {
 			return err
@@ -173,8 +174,12 @@ func (d *Driver) do(step op.Step, seen op.Incarnation, act func(*Driver, op.Step
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.guests[step.Target.Name].Incarnation != seen {
+	o := d.guests[step.Target.Name]
+	switch {
+	case o.Incarnation != seen.Incarnation:
 		return refusal.New(refusal.StaleTarget, "%s became another one", step.Target)
+	case o.Present && (o.Fingerprint != seen.Fingerprint || !o.Spec.Equal(seen.Spec)):
+		return refusal.New(refusal.StaleTarget, "%s changed while the step was under way", step.Target)
 	}
 	return act(d, step)
 }

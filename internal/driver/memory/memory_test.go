@@ -101,6 +101,30 @@ func TestWhatWasReturnedStays(t *testing.T) {
 	require.NotEqual(t, d.Put("a", nil).Incarnation, before.Incarnation)
 }
 
+// TestAStepSeesWhatAHandDidAfterItsLook asks that no step works on a guest that somebody changed after the step's own look.
+func TestAStepSeesWhatAHandDidAfterItsLook(t *testing.T) {
+	for name, hand := range map[string]func(*Driver){
+		"a field":       func(d *Driver) { d.Alter("a", op.Params{"memory": int64(2048)}) },
+		"protected":     func(d *Driver) { d.Alter("a", op.Params{"protected": true}) },
+		"a label":       func(d *Driver) { d.Alter("a", op.Params{"labels": map[string]any{"tier": "prod"}}) },
+		"another guest": func(d *Driver) { d.Put("a", op.Params{"memory": int64(512)}) },
+	} {
+		for verb, p := range map[string]op.Params{"destroy": nil, "wipe": nil, "set-config": {"memory": int64(64)}, "start": nil} {
+			t.Run(verb+" after "+name, func(t *testing.T) {
+				d := New(clock)
+				d.Put("a", op.Params{"memory": int64(512)})
+				d.Before = func(op.Step) error { hand(d); return nil }
+				step := op.Step{Op: "guest." + verb, Target: target("a"), Params: p}
+				require.ErrorIs(t, d.do(step, observe(t, d, "a"), actions[step.Op]), refusal.StaleTarget)
+				want := New(clock)
+				want.Put("a", op.Params{"memory": int64(512)})
+				hand(want)
+				require.Equal(t, observe(t, want, "a"), observe(t, d, "a"))
+			})
+		}
+	}
+}
+
 // newGate is a gate without operators.
 func newGate(t *testing.T, d *Driver) *gate.Gate {
 	t.Helper()
