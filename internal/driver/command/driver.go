@@ -102,7 +102,7 @@ func (d *Driver) checkEntry(ctx context.Context, name string) driver.Finding {
 }
 
 // Prepare copies and hashes the programs. The action runs the copies once, even if the files
-// changed since.
+// changed since. It refuses with StaleTarget if a path leads elsewhere since.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	if step.Op != op.Run {
 		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the command driver does not know %q", step.Op)
@@ -119,6 +119,9 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	return seen.observed(), driver.Does(func(ctx context.Context) (driver.Result, error) {
 		if d.beforeRun != nil {
 			d.beforeRun()
+		}
+		if err := seen.again(step.Params); err != nil {
+			return driver.Result{}, err
 		}
 		e := d.run(ctx, job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
 			timeout: seen.entry.Timeout, limit: seen.entry.Output})

@@ -155,6 +155,20 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	return values, nil
 }
 
+// again refuses a step if one of its paths leads elsewhere than the look saw. The probe and the permit took their time, and the
+// owner of a directory may have put a link in its place.
+func (l *look) again(given op.Params) error {
+	values, err := read(l.entry, given)
+	if err != nil {
+		return refusal.New(refusal.StaleTarget, "a path of %s changed while the step was under way: %v", l.target, err)
+	}
+	argv, err := catalogue.Fill(l.entry.Argv, values)
+	if err == nil && !slices.Equal(argv, l.argv) {
+		err = refusal.New(refusal.StaleTarget, "a path of %s leads elsewhere since the step was looked at: it would run %s", l.target, words(argv))
+	}
+	return err
+}
+
 // ask runs the probe of a step's look. It refuses a probe that does not end by itself or prints
 // too much, because an operator must not sign output that no screen shows.
 func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) error {

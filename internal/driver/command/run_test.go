@@ -159,6 +159,32 @@ func TestWhatACommandTookIsNoFailure(t *testing.T) {
 	must.Fail(b.Observe(t.Context(), op.At(target("own"))))(t, refusal.Unavailable)
 }
 
+// A command does not start if a path leads elsewhere than what the operators signed, or nowhere, once the permit was used.
+func TestAPathThatIsLedElsewhereAfterThePermit(t *testing.T) {
+	t.Parallel()
+	for name, link := range map[string]string{"another directory": "b", "out of the root": "../other", "nowhere": "none"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for _, dir := range []string{"work/a", "work/b", "other"} {
+				require.NoError(t, os.MkdirAll(b.path(dir), 0o755))
+				require.NoError(t, os.WriteFile(b.path(dir, "bytes"), []byte(dir), 0o666))
+				b.give(b.path(dir))
+			}
+			b.entry("empty", []string{"/bin/sh", "-c", `rm -f "$1"/*`, "sh", "{p}"}, func(e *catalogue.Entry) {
+				e.Params = map[string]catalogue.Param{"p": {Type: catalogue.Path, Below: b.path("work")}}
+			})
+			b.BeforeRun(func() {
+				require.NoError(t, os.Rename(b.path("work/a"), b.path("work/aside")))
+				require.NoError(t, os.Symlink(link, b.path("work/a")))
+			})
+			must.Fail(b.run(asking("empty", "p", "a")))(t, refusal.StaleTarget)
+			for _, dir := range []string{"work/aside", "work/b", "other"} {
+				require.FileExists(t, b.path(dir, "bytes"))
+			}
+		})
+	}
+}
+
 func TestProbesThatSayNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
