@@ -34,15 +34,16 @@ const (
 	signsLate             // an operator signs what was shown earlier
 	rejects               // an operator rejects a request
 	meddles               // somebody's hand is at a guest, beside the gate
+	lurks                 // somebody's hand waits for a moment within a step
 	kindCount
 )
 
 var kindNames = [kindCount]string{"submit", "write", "erase", "rename", "wish", "inject", "pass", "clock", "restart", "kill", "reboot",
-	"sweep", "tick", "reload", "cancel", "approve", "show", "sign-late", "reject", "meddle"}
+	"sweep", "tick", "reload", "cancel", "approve", "show", "sign-late", "reject", "meddle", "lurk"}
 
 // weights say how often the generator takes each kind.
 var weights = [kindCount]int{submits: 60, writes: 16, erases: 3, renames: 2, wishes: 8, injects: 12, passes: 10, steps: 3, restarts: 2,
-	kills: 3, reboots: 1, sweeps: 4, ticks: 1, reloads: 2, cancels: 3, approves: 6, shows: 5, signsLate: 5, rejects: 1, meddles: 8}
+	kills: 3, reboots: 1, sweeps: 4, ticks: 1, reloads: 2, cancels: 3, approves: 6, shows: 5, signsLate: 5, rejects: 1, meddles: 8, lurks: 6}
 
 // action is one thing that happens, as a fixed number of bytes: any bytes are a
 // sequence, and to take a record out of one leaves another.
@@ -138,6 +139,8 @@ func (r generator) generate(length int) []action {
 			seq = append(seq, r.handAtScratch()...)
 		case 10:
 			seq = append(seq, r.placeAgain()...)
+		case 11, 12:
+			seq = append(seq, r.handWithin()...)
 		default:
 			seq = append(seq, r.one())
 		}
@@ -236,6 +239,59 @@ func (r generator) handAtScratch() []action {
 		{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}}
 }
 
+// lurk is a hand that waits for a moment within a step, mostly the one before its work.
+func (r generator) lurk(target uint8) action {
+	a := action{kind: lurks, target: target, args: [5]uint8{uint8(r.IntN(256))}}
+	if r.IntN(4) == 0 {
+		a.args[0] = toShare
+	}
+	if r.IntN(2) == 0 {
+		a.args[1] = uint8(r.IntN(lastMoment + 1))
+	}
+	if r.IntN(3) == 0 {
+		a.args[3] = uint8(r.IntN(4))
+	}
+	return a
+}
+
+// handWithin has somebody's hand at a guest in the middle of the step that takes it, or that takes back what a failed job did.
+func (r generator) handWithin() []action {
+	if slices.Equal(r.ops, []string{op.Run}) {
+		return r.roomLedElsewhere()
+	}
+	if r.IntN(3) == 0 {
+		seq := r.handInBetween()
+		last := len(seq) - 1 // time passes, and the job fails
+		return append(seq[:3:3], r.lurk(seq[1].target), seq[last])
+	}
+	who, name := uint8(r.IntN(len(actors))), anyName|uint8(r.IntN(len(names)))
+	create := action{kind: submits, actor: who, target: name, op: placeOf("guest.create"), args: [5]uint8{withScratch}}
+	other := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: uint8(r.IntN(3)), op: placeOf("guest.create")}
+	end := action{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}
+	if r.IntN(3) == 0 {
+		end.op = r.pick()
+	}
+	return []action{other, create, {kind: writes, target: name}, r.lurk(name), end, {kind: approves}}
+}
+
+// roomLedElsewhere has the owner of a room put a link to another one in its place, before or while a command empties it.
+func (r generator) roomLedElsewhere() []action {
+	room, other := clearEast, clearWest
+	if r.IntN(2) == 0 {
+		room, other = other, room
+	}
+	run := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: room, op: placeOf(op.Run)}
+	hand := r.lurk(room)
+	if r.IntN(2) == 0 {
+		hand = action{kind: meddles, target: room, args: [5]uint8{uint8(r.IntN(2))}}
+	}
+	seq := []action{{kind: writes, target: room}, {kind: writes, target: other}, run, {kind: shows}, hand, {kind: approves}}
+	if r.IntN(2) == 0 { // what was shown before
+		seq[5] = action{kind: signsLate, args: [5]uint8{0, uint8(r.IntN(2))}}
+	}
+	return seq
+}
+
 // placeAgain has a guest go away and another one come, which a back end could give the same number, and has somebody back
 // the newcomer up.
 func (r generator) placeAgain() []action {
@@ -320,6 +376,8 @@ func (a action) String() string {
 		if what = "submits " + operations.at(a.op).Name; a.actor&more != 0 {
 			what += " in the same job"
 		}
+	case lurks:
+		what += fmt.Sprintf(" for moment %d", a.args[1]%(lastMoment+1))
 	case injects:
 		if what += " " + mishapNames[mishap(a.args[0])%mishapCount]; a.args[3] != 0 {
 			what += ", then " + mishapNames[mishap(a.args[3]-1)%mishapCount]

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,7 @@ import (
 
 // commandBed is an operator's catalogue of commands, which real processes run: for
 // each directory one that empties it, one that adds to it, which the policy calls
-// benign, one that looks, and one that leaves a process.
+// benign, one that looks, and one that leaves a process. Others empty a room.
 type commandBed struct {
 	t       testing.TB
 	dir     string
@@ -29,8 +30,12 @@ type commandBed struct {
 	gid     int
 }
 
-// stores are the directories that commands work on.
-var stores = []string{"web", "db"}
+// stores are the directories that commands work on. Rooms are directories that a command's parameter names, below one that
+// belongs to the user of the commands.
+var (
+	stores = []string{"web", "db"}
+	rooms  = []string{"east", "west"}
+)
 
 func newCommandBed(t testing.TB) bed {
 	dir, err := os.MkdirTemp(scratchDir(), "gl")
@@ -53,8 +58,30 @@ func newCommandBed(t testing.TB) bed {
 		b.entry("look-"+name, "ls "+b.store(name), "")
 		b.entry("leave-"+name, "cd "+b.store(name)+"; "+hiding, "")
 	}
+	must(t, os.Mkdir(b.below(), 0o755))
+	must(t, os.Chown(b.below(), b.uid, b.gid))
+	for _, name := range rooms {
+		must(t, os.Mkdir(b.room(name), 0o755))
+		must(t, os.Chown(b.room(name), b.uid, b.gid))
+		b.clears("clear-" + name)
+	}
 	return b
 }
+
+// clears declares a command that empties the room which its parameter names.
+func (b *commandBed) clears(name string) {
+	b.entry(name, `rm -f "$2"/*`, `ls "$2" | wc -l`)
+	e := b.entries[name]
+	e.Argv[2], e.Probe[2] = "{room}", "{room}"
+	e.Params = map[string]catalogue.Param{"room": {Type: catalogue.Path, Below: b.below()}}
+	if fault, _ := e.Check(); fault != nil {
+		b.t.Fatal(fault)
+	}
+	b.entries[name] = e
+}
+
+func (b *commandBed) below() string           { return filepath.Join(b.dir, "rooms") }
+func (b *commandBed) room(name string) string { return filepath.Join(b.below(), name) }
 
 // harmless are the commands that the policy calls benign.
 var harmless = []string{"add-web", "add-db", "look-web", "look-db", "leave-web", "leave-db"}
@@ -96,8 +123,16 @@ func (b *commandBed) close()      { must(b.t, os.RemoveAll(b.dir)) }
 // of is the directory that a command works on.
 func (b *commandBed) of(target string) string {
 	_, name, _ := strings.Cut(target, "-")
-	return b.store(name)
+	if !slices.Contains(rooms, name) {
+		return b.store(name)
+	}
+	if aside := b.room(name) + ".aside"; isThere(aside) { // its owner put a link in its place
+		return aside
+	}
+	return b.room(name)
 }
+
+func isThere(path string) bool { _, err := os.Lstat(path); return err == nil }
 
 func (b *commandBed) write(target string, m mark) bool {
 	path := filepath.Join(b.of(target), string(m))
@@ -117,23 +152,64 @@ func (b *commandBed) holder(target string) string {
 	if _, known := b.entries[target]; !known {
 		return ""
 	}
-	return filepath.Base(b.of(target))
+	_, name, _ := strings.Cut(target, "-")
+	return name
+}
+
+// named is the room that an operator reads in what a request would run: the fact has the path without links.
+func (b *commandBed) named(r op.Request) string {
+	for _, f := range r.Facts {
+		for _, name := range rooms {
+			if f.Name == "runs" && strings.HasSuffix(f.Text, b.room(name)) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// meddle of rooms is their owner, who puts a link to the other room in the place of one, and back.
+func (b *commandBed) meddle(target, _ string, how uint8, _ int64) deed {
+	_, name, _ := strings.Cut(target, "-")
+	i := slices.Index(rooms, name)
+	if i < 0 {
+		return deed{}
+	}
+	other := rooms[1-i]
+	room, aside := b.room(name), b.room(name)+".aside"
+	switch linked := isThere(aside); {
+	case !linked && how%2 == 0 && os.Rename(room, aside) == nil && os.Symlink(other, room) == nil:
+		return deed{says: "the room " + name + " is a link to " + other}
+	case linked && how%2 == 1 && os.Remove(room) == nil && os.Rename(aside, room) == nil:
+		return deed{says: "the room " + name + " is no link any more"}
+	}
+	return deed{}
+}
+
+func (b *commandBed) tidy() {
+	for _, name := range rooms {
+		b.meddle("clear-"+name, "", 1, 0)
+	}
 }
 
 func (b *commandBed) holdings() (map[item]where, error) {
 	out := map[item]where{}
-	for _, name := range stores {
-		files, err := os.ReadDir(b.store(name))
+	for _, name := range slices.Concat(stores, rooms) {
+		target := "empty-" + name
+		if slices.Contains(rooms, name) {
+			target = "clear-" + name
+		}
+		files, err := os.ReadDir(b.of(target))
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
-			text, err := os.ReadFile(filepath.Join(b.store(name), f.Name()))
+			text, err := os.ReadFile(filepath.Join(b.of(target), f.Name()))
 			if err != nil {
 				return nil, err
 			}
 			if m := mark(strings.TrimSpace(string(text))); m != "" && f.Name() != ".hides" {
-				out[item{name, "data", m}] = where{name: "empty-" + name}
+				out[item{name, "data", m}] = where{name: target}
 			}
 		}
 	}
@@ -150,6 +226,9 @@ func (b *commandBed) targets() []string {
 	var out []string
 	for _, name := range stores {
 		out = append(out, "empty-"+name, "add-"+name, "look-"+name, "leave-"+name)
+	}
+	for _, name := range rooms {
+		out = append(out, "clear-"+name)
 	}
 	return out
 }
@@ -168,6 +247,9 @@ func (b *commandBed) processes(target string) int {
 }
 
 // free has a note that is one word, is none, or is refused.
-func (*commandBed) free(_ string, args [5]uint8) op.Params {
+func (*commandBed) free(target string, args [5]uint8) op.Params {
+	if room, is := strings.CutPrefix(target, "clear-"); is {
+		return []op.Params{{"room": room}, {"room": room}, {"room": rooms[args[1]%2]}, {"room": "../" + room}, {}}[args[0]%5]
+	}
 	return []op.Params{{"note": "a"}, {"note": "b"}, {}, {"note": "-x"}, {"note": fmt.Sprint(args[1])}}[args[0]%5]
 }

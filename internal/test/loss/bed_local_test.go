@@ -35,6 +35,7 @@ const hiding = `echo 'rm .hides; exec sleep 1000' > .hides; exec 9>> .held; floc
 // localBed is guests that are directories, with real processes in them: a shell
 // that does what its command says, and then waits.
 type localBed struct {
+	telling
 	t        testing.TB
 	dir      string // the gate's state directory
 	root     string
@@ -75,10 +76,11 @@ func (b *localBed) scripts() map[string]local.Command {
 func (b *localBed) open(now func() time.Time) (driver.Driver, func() error, error) {
 	var err error
 	b.now = now
-	if os.Geteuid() == 0 && b.uids == (local.UIDRange{}) { // root's own uid runs no guests
+	tells := func() time.Time { b.here(true); return now() } // the driver asks right before it moves or starts something
+	if os.Geteuid() == 0 && b.uids == (local.UIDRange{}) {   // root's own uid runs no guests
 		b.uids.First, b.uids.Last = spareuids.Next(func(giveBack func()) { b.giveBack = giveBack })
 	}
-	b.d, err = local.New(local.Config{Root: b.root, StopGrace: 2 * time.Second, SingleUser: true, Commands: b.scripts(), GuestUIDs: b.uids, Now: now,
+	b.d, err = local.New(local.Config{Root: b.root, StopGrace: 2 * time.Second, SingleUser: true, Commands: b.scripts(), GuestUIDs: b.uids, Now: tells,
 		Wanted: b.of.wanted})
 	if err != nil {
 		return nil, nil, err
@@ -90,8 +92,10 @@ func (b *localBed) sweep() error { return b.d.Sweep(context.Background()) }
 
 func (b *localBed) data(name string) string { return filepath.Join(b.root, name, "data") }
 
+// write writes nothing through a link that a hand put in the place of data: the mark would be another guest's.
 func (b *localBed) write(name string, m mark) bool {
-	return os.WriteFile(filepath.Join(b.data(name), string(m)), []byte(m+"\n"), 0o600) == nil
+	info, err := os.Lstat(b.data(name))
+	return err == nil && info.IsDir() && os.WriteFile(filepath.Join(b.data(name), string(m)), []byte(m+"\n"), 0o600) == nil
 }
 
 // file finds the file of a mark, which may have been renamed.

@@ -77,11 +77,11 @@ func (b *memoryBed) find(name string) (op.Observed, bool) {
 // Prepare has the memory driver prepare the step, and moves the bytes after it as
 // a back end would.
 func (b *memoryBed) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
-	b.mu.Lock()
-	cleanup(b.mu.Unlock)
-	before, _ := b.find(step.Target.Name)
 	now, act, err := b.Driver.Prepare(ctx, step, cleanup)
 	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		before, _ := b.find(step.Target.Name)
 		did, err := do(ctx)
 		if err == nil {
 			b.move(step, before)

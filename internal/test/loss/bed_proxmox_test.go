@@ -3,10 +3,15 @@ package loss
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,21 +48,48 @@ func (p *part) end() {
 type proxmoxBed struct {
 	*part
 	*pvetest.Cluster
-	cfg  proxmox.Config
-	root string            // the key of a guest's first disk
-	of   map[string]string // whose a backup was when it was seen first: a vmid is used again
+	telling
+	changed atomic.Bool // since the last look
+	cfg     proxmox.Config
+	root    string            // the key of a guest's first disk
+	of      map[string]string // whose a backup was when it was seen first: a vmid is used again
 }
+
+// firstDisk is the key of a guest's first disk, by the kind of guest.
+var firstDisk = map[string]string{"qemu": "scsi0", "lxc": "rootfs"}
 
 // newProxmoxBed returns a bed of guests of one kind, "qemu" or "lxc".
 func newProxmoxBed(kind string) func(testing.TB) bed {
 	return func(t testing.TB) bed {
-		b := &proxmoxBed{part: &part{TB: t}, root: map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind], of: map[string]string{}}
+		b := &proxmoxBed{part: &part{TB: t}, root: firstDisk[kind], of: map[string]string{}}
 		b.Cluster = pvetest.New(b.part)
 		b.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 2})
 		b.cfg = pveworld.Config(b.part, b.Cluster, kind)
+		b.cfg.URL = b.front()
 		b.cfg.StopGrace = 100 * time.Millisecond
 		return b
 	}
+}
+
+// front is a server before the cluster that tells of each call that changes something, and of the first look after one. It has the
+// certificate that all servers of a test have.
+func (b *proxmoxBed) front() string {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		changes := r.Method != http.MethodGet
+		if was := b.changed.Swap(changes); changes || was {
+			b.here(changes && (r.Method != http.MethodPut || strings.Contains(string(body)+r.URL.RawQuery, "delete=")))
+		}
+		b.Cluster.ServeHTTP(w, r)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that the driver leaves
+	server.StartTLS()
+	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.URL
 }
 
 func (b *proxmoxBed) at(_ string, of asked) { b.cfg.Recorded = of.recorded }
@@ -85,6 +117,7 @@ func (*proxmoxBed) rename(string, mark) bool         { return true } // a disk h
 var (
 	births = regexp.MustCompile(`"birth":"([^"]*)"`)
 	uuids  = regexp.MustCompile(`uuid=([0-9a-f-]+)`)
+	byName = regexp.MustCompile(`made by (hand-[0-9]+)`)
 )
 
 func (b *proxmoxBed) holder(name string) string { return b.holderOf(b.VMID(name)) }
@@ -92,6 +125,9 @@ func (b *proxmoxBed) holder(name string) string { return b.holderOf(b.VMID(name)
 func (b *proxmoxBed) holderOf(vmid int) string {
 	config := b.Guest(vmid).Config
 	if found := births.FindStringSubmatch(config["description"]); found != nil {
+		return found[1]
+	}
+	if found := byName.FindStringSubmatch(config["description"]); found != nil {
 		return found[1]
 	}
 	if found := uuids.FindStringSubmatch(config["smbios1"]); found != nil {

@@ -72,6 +72,12 @@ type bed interface {
 	close()
 }
 
+// naming is a bed whose requests name what their step takes beside its target.
+type naming interface {
+	// named is the holder that an operator reads in a request, or "".
+	named(r op.Request) string
+}
+
 // What a guest's program does, by the name of the catalogue's entry.
 const (
 	keeps  = "keep"  // leaves its data alone

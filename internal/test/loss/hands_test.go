@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gated/internal/base/op"
 	"gated/internal/driver/proxmox/pvetest"
 )
@@ -35,6 +37,7 @@ type deed struct {
 	shares string // the holder whose disk another guest has since, or ""
 	with   string // the holder that has it since
 	parts  string // the holder whose disk no other guest has any more, or ""
+	guards bool   // it keeps the guest from being taken: no signature for what was there before covers it
 }
 
 // meddle has somebody's hand at a guest. What it took of that guest was not the gate's. What it took of another one had a
@@ -44,12 +47,8 @@ func (p *play) meddle(a action) error {
 	if !ok {
 		return nil
 	}
-	name, other := p.target(a), ""
-	for _, n := range names {
-		if n != name && p.bed.holder(n) != "" {
-			other = n
-		}
-	}
+	name := p.target(a)
+	other := otherThan(p.bed, name)
 	p.o.serial++
 	at := p.bed.holder(name)
 	d := hands.meddle(name, other, a.args[0], int64(p.o.serial))
@@ -92,6 +91,11 @@ func (p *play) tidy() error {
 // did takes in what somebody did.
 func (o *oracle) did(d deed) {
 	o.deeds = append(o.deeds, d)
+	o.share(d)
+}
+
+// share takes in who has whose disk.
+func (o *oracle) share(d deed) {
 	if d.shares != "" {
 		o.shared[d.shares] = d.with
 	}
@@ -143,14 +147,20 @@ func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
 	defer b.mu.Unlock()
 	o, ok := b.find(name)
 	switch {
-	case !ok:
+	case !ok || how%4 == 1 && o.Protected:
 		return deed{}
-	case how%3 == 0:
+	case how%4 == 0:
 		b.Alter(name, op.Params{"memory": oddMemory(nth)})
 		return deed{says: "memory is " + strconv.FormatInt(oddMemory(nth), 10), field: "memory"}
-	case how%3 == 1:
+	case how%4 == 1:
 		b.Alter(name, op.Params{"protected": true})
-		return deed{says: "it is protected"}
+		return deed{says: "it is protected", guards: true}
+	}
+	if how%4 == 3 {
+		m := mark(fmt.Sprintf("hand-%d", nth))
+		b.put(b.Put(name, op.Params{}).Storage[0], m)
+		b.Driver.Write(name)
+		return deed{says: fmt.Sprintf("it is another guest of the name, with %s", m)}
 	}
 	labels := map[string]any{"by": "hand"}
 	for k, v := range o.Labels {
@@ -160,10 +170,11 @@ func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
 	return deed{says: "a label more"}
 }
 
-// meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back.
+// meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back, and
+// exchanges the directories of two guests.
 func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 	data, aside := b.data(name), b.data(name)+".aside"
-	switch how % 3 {
+	switch how % 4 {
 	case 0:
 		if pid := b.process(filepath.Join(b.root, name, "run.json")); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			return deed{says: "its process is killed", field: "running"}
@@ -172,9 +183,14 @@ func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 		if other != "" && os.Rename(data, aside) == nil && os.Symlink(b.data(other), data) == nil {
 			return deed{says: "its data is a link to that of " + other}
 		}
-	default:
+	case 2:
 		if to, err := os.Readlink(data); err == nil && os.Remove(data) == nil && os.Rename(aside, data) == nil {
 			return deed{says: "its data is no link to " + to + " any more"}
+		}
+	default:
+		at, there := filepath.Join(b.root, name), filepath.Join(b.root, other)
+		if other != "" && b.holder(name) != "" && unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, there, unix.RENAME_EXCHANGE) == nil {
+			return deed{says: "it has the directory of " + other + ", and that one its own"}
 		}
 	}
 	return deed{}
@@ -182,7 +198,8 @@ func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 
 func (b *localBed) tidy() {
 	all, _ := filepath.Glob(filepath.Join(b.root, "*", "data.aside"))
-	for _, aside := range all {
+	gone, _ := filepath.Glob(filepath.Join(b.root, ".trash", "*", "data.aside"))
+	for _, aside := range append(all, gone...) {
 		data := strings.TrimSuffix(aside, ".aside")
 		if _, err := os.Readlink(data); err == nil && os.Remove(data) == nil {
 			_ = os.Rename(aside, data)
@@ -245,8 +262,11 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		b.Set(vmid, map[string]string{extra: ""})
 		return deed{says: fmt.Sprintf("%d has %s no more", vmid, id), parts: b.holderOf(owner)}
 	case 3:
+		if g.Config["protection"] == "1" {
+			return deed{}
+		}
 		b.SetProtection(vmid, true)
-		return deed{says: fmt.Sprintf("%d is protected", vmid)}
+		return deed{says: fmt.Sprintf("%d is protected", vmid), guards: true}
 	case 4:
 		b.SetRunning(vmid, !g.Running)
 		return deed{says: fmt.Sprintf("%d runs: %v", vmid, !g.Running), field: "running"}
@@ -254,8 +274,9 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		b.BackUp(vmid, "local")
 		return deed{says: fmt.Sprintf("a backup of %d, and the oldest of three is pruned", vmid)}
 	}
-	b.Remake(vmid, pvetest.Spec{})
-	return deed{says: fmt.Sprintf("%d is another guest of the name", vmid)}
+	m := mark(fmt.Sprintf("hand-%d", nth))
+	b.Remake(vmid, pvetest.Spec{Config: map[string]string{"description": "made by " + string(m)}, Data: map[string][]byte{firstDisk[g.Kind]: line(m)}})
+	return deed{says: fmt.Sprintf("%d is another guest of the name, with %s", vmid, m)}
 }
 
 // byHand is the lock of a guest that a hand locked. A task of the gate never has it.

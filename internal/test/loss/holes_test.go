@@ -51,12 +51,16 @@ const (
 
 	keepIndex, purgeIndex, fillIndex, probeIndex, hideIndex = 1, 2, 3, 4, 5
 
-	leaveWeb = 3 // of targets, where a command runs
+	leaveWeb             = uint8(3) // of targets, where a command runs
+	clearEast, clearWest = uint8(8), uint8(9)
 
 	toProtect = 1 // of meddles, in memory
 
-	toShare  = 1 // of meddles, where guests can have one disk
-	toBackUp = 5 // on Proxmox VE
+	toExchange = 3 // of directories
+
+	toShare    = 1 // of meddles, where guests can have one disk
+	toBackUp   = 5 // on Proxmox VE
+	toSnapshot = 7
 )
 
 var holes = []hole{
@@ -164,6 +168,30 @@ var holes = []hole{
 		asks(builder, "guest.create", withCommand, 2*hideIndex), asks(builder, "guest.start"), asks(builder, "guest.stop"),
 	}},
 	{"a command leaves a process", []action{{kind: submits, target: leaveWeb, op: placeOf("command.run")}}},
+	{"a guest is protected after the permit of its destroy", []action{
+		asks(builder, "guest.create"), does(writes), does(lurks, toProtect), asks(builder, "guest.destroy"), does(approves),
+	}},
+	{"a failed job sets back what somebody set by hand within that", []action{
+		asks(builder, "guest.create", withMemory), asks(builder, "guest.create"), does(injects, uint8(busy), 1),
+		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(lurks), does(injects, uint8(failed)), does(passes, 1),
+	}},
+	{"a disk is given to another guest after the permit of its guest's destroy", []action{
+		asks(builder, "guest.create", withScratch), asks(tester, "guest.create"), does(writes), does(lurks, toShare), asks(builder, "guest.destroy"),
+	}},
+	{"a snapshot is taken while a guest is destroyed", []action{
+		asks(builder, "guest.create"), does(writes), does(lurks, toSnapshot, 4), asks(builder, "guest.destroy"), does(approves),
+	}},
+	{"two directories are exchanged after the permit of a destroy", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.create"), second(does(writes)), does(lurks, toExchange),
+		asks(builder, "guest.destroy"), does(approves),
+	}},
+	{"a room is led elsewhere after the permit of what empties it", []action{
+		{kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(lurks), does(approves),
+	}},
+	{"a room is led elsewhere after its request was shown", []action{
+		{kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
+		{kind: meddles, target: clearEast}, does(signsLate), does(approves), {kind: writes, target: clearEast},
+	}},
 }
 
 // alone has the holes that one bed alone can have: the others lack the operation, or
@@ -177,6 +205,13 @@ var alone = map[string]string{
 	"a failed job sets back what somebody set by hand since":                          "memory",
 	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
 	"a newcomer has the number of a guest that is gone, and its backups":              "proxmox",
+	"a guest is protected after the permit of its destroy":                            "memory",
+	"a failed job sets back what somebody set by hand within that":                    "memory",
+	"a disk is given to another guest after the permit of its guest's destroy":        "proxmox",
+	"a snapshot is taken while a guest is destroyed":                                  "proxmox",
+	"two directories are exchanged after the permit of a destroy":                     "local",
+	"a room is led elsewhere after the permit of what empties it":                     "command",
+	"a room is led elsewhere after its request was shown":                             "command",
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if no

@@ -45,12 +45,14 @@ type plot struct {
 
 // ran is a step that came to its driver, and used its permit.
 type ran struct {
-	step op.Step
-	job  op.Job
-	by   op.Requester // who asked; of a compensation, who asked for its job
-	lied bool
-	had  []string // the backups of its target when it lied
-	from string   // the holder that its target had before
+	step  op.Step
+	job   op.Job
+	by    op.Requester // who asked; of a compensation, who asked for its job
+	lied  bool
+	had   []string // the backups of its target when it lied
+	from  string   // the holder that its target had before
+	hands []within // what hands did while it was under way
+	err   error    // of the driver's work
 }
 
 // injector is a driver whose steps go wrong as plotted. It notes every step whose
@@ -66,6 +68,7 @@ type injector struct {
 
 	mu    sync.Mutex
 	plots []plot
+	lurks []lurk
 	dead  bool
 }
 
@@ -97,6 +100,22 @@ func (i *injector) next() (mishap, bool) {
 	return m, true
 }
 
+// disturbed returns the hand that waits for the step whose work begins now, or nil.
+func (i *injector) disturbed(step op.Step) *watch {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.lurks) == 0 {
+		return nil
+	}
+	if l := &i.lurks[0]; l.skip > 0 {
+		l.skip--
+		return nil
+	}
+	w := &watch{lurk: i.lurks[0], bed: i.bed, step: step}
+	i.lurks = i.lurks[1:]
+	return w
+}
+
 // catchUp notes what ran beside the step that a kill cut off.
 func (i *injector) catchUp() {
 	i.log.mu.Lock()
@@ -104,7 +123,7 @@ func (i *injector) catchUp() {
 	i.log.late = nil
 	i.log.mu.Unlock()
 	for _, r := range late {
-		i.note(r.step, r.from, r.lied, r.had...)
+		i.note(r)
 	}
 }
 
@@ -139,11 +158,19 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 	now, act, err := i.Driver.Prepare(ctx, step, cleanup)
 	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		if wrong && m < lostDone {
-			i.note(step, from, m == lied, now.Backups...)
+			i.note(ran{step: step, from: from, lied: m == lied, had: now.Backups})
 			return i.answer(m)
 		}
+		r := ran{step: step, from: from}
+		w := i.disturbed(step)
+		if w != nil {
+			w.begin()
+		}
 		did, err := do(ctx)
-		i.note(step, from, false)
+		if r.err = err; w != nil {
+			r.hands = w.end()
+		}
+		i.note(r)
 		if !wrong || err != nil {
 			return did, err
 		}
@@ -180,16 +207,15 @@ func (i *injector) die() {
 }
 
 // note writes a step down whose permit was used.
-func (i *injector) note(s op.Step, from string, lied bool, had ...string) {
-	r := ran{step: s, from: from, lied: lied, had: had}
+func (i *injector) note(r ran) {
 	var err error
-	if r.job, err = i.gate.Job(context.WithoutCancel(i.ctx), s.ID.Job); err != nil {
+	if r.job, err = i.gate.Job(context.WithoutCancel(i.ctx), r.step.ID.Job); err != nil {
 		i.log.mu.Lock()
 		defer i.log.mu.Unlock()
 		i.log.late = append(i.log.late, r)
 		return
 	}
-	r.step = r.job.Steps[s.ID.Index-1]
+	r.step = r.job.Steps[r.step.ID.Index-1]
 	if len(r.job.Requesters) > 0 {
 		r.by = r.job.Requesters[0]
 	}

@@ -38,15 +38,18 @@ type oracle struct {
 	home   map[mark]string // the holder that it was written in
 	lives  map[string]*held
 	signed map[op.StepID]bool
-	used   map[op.StepID]int // how often a signed step used a permit
-	acted  []string          // targets that signed steps were dispatched for, since the last action
-	steps  int               // that used a permit
-	bytes  int               // that were marked
+	named  map[op.StepID]string // the holder that an operator read in what was signed
+	used   map[op.StepID]int    // how often a signed step used a permit
+	acted  []string             // targets that signed steps were dispatched for, since the last action
+	steps  int                  // that used a permit
+	bytes  int                  // that were marked
 	serial int
 	told   []string // what happened, for people
 
 	deeds  []deed            // what steps and hands did, in order
 	shared map[string]string // holders: which other one has their disk; "" if one had it
+
+	disturbed bool // a hand did something within a step since the last action
 }
 
 // loss is what the oracle found.
@@ -63,7 +66,7 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
+		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, used: map[op.StepID]int{}, shared: map[string]string{}}
 }
 
 func (o *oracle) say(format string, args ...any) {
@@ -82,6 +85,9 @@ func (o *oracle) look() error {
 		o.say("    %s: %s %s %v by %s: %s %s", r.step.ID, r.step.Op, r.step.Target.Name, r.step.Params, r.by, o.state(r), o.rule(r))
 	}
 	var gone []item
+	if err := o.came(steps); err != nil {
+		return err
+	}
 	for it, was := range o.items {
 		if is, ok := now[it]; !ok || is.trash && !was.trash {
 			gone = append(gone, it)
@@ -142,8 +148,15 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 	var unsigned []string
 	for _, r := range steps {
 		// A new guest with the vmid of an earlier one has its backups, and an operator named this one.
+		if read := o.named[r.step.ID]; read != "" {
+			r.from = read
+		}
 		named := o.signed[r.step.ID] && r.step.Op == "guest.backup-delete" && it.part == "backup "+r.step.Params.Str("backup")
 		if r.from != it.holder && !(r.step.Target.Name == was.name && r.from == "") && !named {
+			continue
+		}
+		if by := r.disturbance(it); by != "" {
+			unsigned = append(unsigned, fmt.Sprintf("%s (%s) ran though somebody came before its work: %s", r.step.Op, r.step.ID, by))
 			continue
 		}
 		if o.signed[r.step.ID] || o.ownScratch(it.holder, r) {
@@ -217,10 +230,17 @@ func (o *oracle) ownProgram(it item, r ran) bool {
 // rules asks of each step what has to hold of it whatever it did to bytes.
 func (o *oracle) rules(steps []ran) error {
 	for _, r := range steps {
+		before, after := r.deeds()
+		for _, d := range before {
+			o.did(d)
+		}
 		if by := o.overtaken(r); by != "" {
 			return lossOf("since", "%s (%s of %s) took back what %s did since", r.step.ID, r.step.Op, r.step.Target, by)
 		}
 		o.did(deed{name: r.step.Target.Name, job: r.step.ID.Job, step: r.step.ID})
+		for _, d := range after {
+			o.did(d)
+		}
 		if o.signed[r.step.ID] {
 			o.acted = append(o.acted, r.step.Target.Name)
 			if o.used[r.step.ID]++; o.used[r.step.ID] > 1 {

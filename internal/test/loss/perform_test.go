@@ -73,6 +73,10 @@ func (p *play) run(seq []action) error {
 			p.moved(name)
 		}
 		p.o.acted = nil
+		if p.o.disturbed {
+			p.moved("")
+		}
+		p.o.disturbed = false
 		if len(p.o.shared) > 0 { // a step on one guest changes what another one shows
 			p.moved("")
 		}
@@ -119,6 +123,13 @@ func (p *play) do(a action, last bool) error {
 		return p.tick()
 	case meddles:
 		return p.meddle(a)
+	case lurks:
+		p.o.serial++
+		l := lurkOf(a, p.target(a), int64(p.o.serial))
+		in := p.life.injector
+		in.mu.Lock()
+		in.lurks = append(in.lurks, l)
+		in.mu.Unlock()
 	case reloads:
 		p.policy = policies[int(a.args[0])%len(policies)]
 		return p.life.gate.Reload(p.ctx, nil, p.policy)
@@ -285,10 +296,15 @@ func (p *play) decide(a action) error {
 func (p *play) approve(r op.Request) error {
 	sig := mint.Sign(p.t, p.alice, op.Operational.Namespace(), r.Payload)
 	e := authz.Envelope{Payload: r.Payload, Signatures: []string{sig.Armored()}}
-	before := p.o.signed[r.ID]
+	before, from := p.o.signed[r.ID], p.o.named[r.ID]
 	p.o.signed[r.ID] = true // before it may run
+	if names, ok := p.bed.(naming); ok && names.named(r) != "" {
+		p.o.named[r.ID] = names.named(r)
+	}
 	_, err := p.life.gate.Approve(p.ctx, actors[3].by, r.ID, e)
-	p.o.signed[r.ID] = before || err == nil
+	if p.o.signed[r.ID] = before || err == nil; err != nil {
+		p.o.named[r.ID] = from
+	}
 	return err
 }
 
@@ -308,7 +324,7 @@ func (p *play) reject(r op.Request) error {
 // end asks what is asked once: everything that was promised is kept.
 func (p *play) end() error {
 	p.life.injector.mu.Lock()
-	p.life.injector.plots = nil
+	p.life.injector.plots, p.life.injector.lurks = nil, nil
 	p.life.injector.mu.Unlock()
 	for _, check := range []func() error{p.tidy, p.signAll, p.undeleteAll, p.o.guards} {
 		if err := check(); err != nil {
