@@ -94,6 +94,20 @@ var plants = []plant{
 	{"what a command left is not looked for", "a command leaves a process", []edit{{"internal/driver/command/warden.go",
 		`	endRest()
 	r := report`, `	r := report`}}, "command", "stopped", false},
+	{"a step works on what somebody changed after its look", "a guest is protected after the permit of its destroy", []edit{{"internal/driver/memory/memory.go",
+		`o.Present && (o.Fingerprint != seen.Fingerprint || !o.Spec.Equal(seen.Spec))`, `o.Present && o.Target != seen.Target`}}, "memory", "bytes", false},
+	{"nobody asks right before a destroy who else has a disk", "a disk is given to another guest after the permit of its guest's destroy",
+		[]edit{{"internal/driver/proxmox/guarded.go", `	err := d.alone(ctx, g)
+	var now`, `	var err error
+	var now`}}, "proxmox", "bytes", false},
+	{"a guest is not compared with itself while it is destroyed", "a snapshot is taken while a guest is destroyed",
+		[]edit{{"internal/driver/proxmox/guarded.go", `	if !same {`, `	if !same && now.name == "" {`}}, "proxmox", "bytes", false},
+	{"what has a name now is moved to the trash", "two directories are exchanged after the permit of a destroy", []edit{
+		{"internal/driver/local/destroy.go", `; err != nil || !e.same(meant) {`, `; err != nil && !e.same(meant) {`},
+		{"internal/driver/local/trash.go", `; err != nil || !moved.same(meant) {`, `; err != nil && !moved.same(meant) {`},
+	}, "local", "bytes", false},
+	{"a command goes where a path leads by then", "a room is led elsewhere after the permit of what empties it", []edit{{"internal/driver/command/driver.go",
+		`seen.again(step.Params); err != nil {`, `seen.again(step.Params); err != nil && step.Op == "" {`}}, "command", "bytes", false},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},
