@@ -267,11 +267,18 @@ func (r generator) handWithin() []action {
 	who, name := uint8(r.IntN(len(actors))), anyName|uint8(r.IntN(len(names)))
 	create := action{kind: submits, actor: who, target: name, op: placeOf("guest.create"), args: [5]uint8{withScratch}}
 	other := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: uint8(r.IntN(3)), op: placeOf("guest.create")}
+	seq := []action{other, create, {kind: writes, target: name}}
 	end := action{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}
-	if r.IntN(3) == 0 {
-		end.op = r.pick()
+	if r.IntN(2) == 0 { // another step that takes something, perhaps of a copy
+		takers := slices.DeleteFunc(slices.Clone(r.ops), func(name string) bool { return operations.at(placeOf(name)).Takes == "" })
+		end.op = placeOf(takers[r.IntN(len(takers))])
+		for _, made := range []string{"guest.snapshot", "guest.backup", "guest.disk-create"} {
+			if slices.Contains(r.ops, made) && r.IntN(2) == 0 {
+				seq = append(seq, action{kind: submits, actor: who, target: name, op: placeOf(made)}, action{kind: writes, target: name})
+			}
+		}
 	}
-	return []action{other, create, {kind: writes, target: name}, r.lurk(name), end, {kind: approves}}
+	return append(seq, r.lurk(name), end, action{kind: approves})
 }
 
 // roomLedElsewhere has the owner of a room put a link to another one in its place, before or while a command empties it.
