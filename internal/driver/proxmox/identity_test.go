@@ -145,6 +145,18 @@ func TestBirthIsProvenByTheDisks(t *testing.T) {
 	}
 }
 
+// The name of a volume has the number of its guest, in one of the forms of Proxmox VE and its plug-ins.
+func TestNumberOfAVolume(t *testing.T) {
+	for volume, vmid := range map[string]int64{
+		"local-lvm:vm-500-disk-0": 500, "zfs:subvol-500-disk-1": 500, "zfs:base-500-disk-0": 500, "zfs:basevol-9-disk-0/subvol-500-disk-0": 500, "zfs:base-9-disk-0/vm-500-disk-0": 500,
+		"dir:500/vm-500-disk-0.qcow2": 500, "dir:500/vm-9-disk-0.raw": 500, "dir:9/base-9-disk-0.qcow2/500/vm-500-disk-0.qcow2": 500, "local-lvm:vm-500-cloudinit": 500,
+		"local-lvm:vm-500-state-before": 500, "drbd:pm-0a1b2c3d_500": 500, "drbd:vm-500-disk-1": 500, "sp:vm-500-disk-0-sp-abc.raw": 500,
+		"drbd:pm-0a1b2c3d": 0, "drbd:pm-0a1b_500": 0, "dir:stray": 0, "local:iso/debian-12.iso": 0, "": 0, "local-lvm:vm-99999999999999999999-disk-0": 0,
+	} {
+		require.Equal(t, vmid, numberOfVolume(volume), volume)
+	}
+}
+
 // A copy's disks are on the storage that the request names, or each on its original's. Devices of the node have none.
 func TestDisksOfACopy(t *testing.T) {
 	g := &guest{drives: []drive{{key: "scsi0", volume: "local-lvm:vm-9-disk-0", size: 5}, {key: "scsi1", volume: "/dev/sd b"}, {key: "ide2", volume: "local-lvm:vm-9-cloudinit", cdrom: true}, {key: "scsi0", volume: "local-lvm:vm-9-disk-1"}}}

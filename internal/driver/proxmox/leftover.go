@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,21 +118,19 @@ func (d *Driver) numbersOn(ctx context.Context, s storage) ([]int64, error) {
 var (
 	numbered  = pattern(`(?:^|[/:])(?:vm|base|subvol|basevol)-([0-9]+)-[^/:]*$`)
 	directory = pattern(`(?:^|[/:])([0-9]+)/[^/:]*$`)
+	linstor   = pattern(`:pm-[0-9a-f]{8}_([0-9]+)$`)
 )
 
 // numberOfVolume returns the vmid in the name of a volume, or 0. On a storage of directories the directory says whose it is,
 // and elsewhere the volume's name.
 func numberOfVolume(volume string) int64 {
-	m := directory().FindStringSubmatch(volume)
-	if m == nil {
-		m = numbered().FindStringSubmatch(volume)
+	for _, form := range []func() *regexp.Regexp{directory, numbered, linstor} {
+		if m := form().FindStringSubmatch(volume); m != nil {
+			if vmid, err := strconv.ParseInt(m[1], 10, 64); err == nil {
+				return vmid
+			}
+			return 0
+		}
 	}
-	if m == nil {
-		return 0
-	}
-	vmid, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return vmid
+	return 0
 }
