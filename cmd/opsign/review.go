@@ -54,6 +54,12 @@ type review struct {
 	message string // what is said above the next screen; lines with their ends
 }
 
+// tell says something above the next screen, below what no screen has shown yet. What is said again at once is said once.
+func (r *review) tell(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.message = strings.TrimSuffix(r.message, text) + text
+}
+
 // item is one request on the way through.
 type item struct {
 	id       string
@@ -168,13 +174,13 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	}
 	if !r.decidable(it.shown.request) {
 		it.outcome, it.marked = fmt.Sprintf("%s already", cli.Inline(string(it.shown.request.State))), false
-		r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
+		r.tell(wordsReviewOutcome, it.name(), it.outcome)
 		it.decision = skipped
 		r.at++
 		return false, nil
 	}
 	if first {
-		r.message += r.sinceShown(it.shown)
+		r.tell("%s", r.sinceShown(it.shown))
 	}
 	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
@@ -225,7 +231,7 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 	case 'q':
 		return false, true, nil
 	default:
-		r.message = wordsUnknownKey
+		r.tell(wordsUnknownKey)
 		return false, false, nil
 	}
 	return true, false, nil
@@ -260,7 +266,7 @@ func (r *review) named(it *item) (bool, error) {
 	if typed == name {
 		return true, nil
 	}
-	r.message += fmt.Sprintf("%s was not signed: the name was not typed\n", cli.Inline(it.id))
+	r.tell("%s was not signed: the name was not typed\n", cli.Inline(it.id))
 	return false, nil
 }
 
@@ -289,9 +295,9 @@ const wordsReadFirst = "there is more to read: space shows it\n"
 func (r *review) mayApprove(it *item) bool {
 	switch {
 	case it.shown.request.State != op.StatePending:
-		r.message = "it is authorized already; r stops it\n"
+		r.tell("it is authorized already; r stops it\n")
 	case !it.read:
-		r.message = wordsReadFirst
+		r.tell(wordsReadFirst)
 	default:
 		return true
 	}
@@ -307,7 +313,7 @@ func (r *review) back() bool {
 			return true
 		}
 	}
-	r.message = "there is none before it\n"
+	r.tell("there is none before it\n")
 	return false
 }
 
@@ -371,7 +377,7 @@ func (r *review) still(ctx context.Context, it *item) (bool, error) {
 	if err != nil {
 		return false, r.failed(it, err)
 	}
-	r.message += changed
+	r.tell("%s", changed)
 	return changed == "", nil
 }
 

@@ -22,13 +22,13 @@ const wordsReviewOutcome = "%s: %s\n"
 func (r *review) approve(ctx context.Context, it *item) error {
 	err := r.screen.aside(func() error { return r.signItem(ctx, it) })
 	if c := (*changed)(nil); errors.As(err, &c) {
-		r.message += it.unread(c.now, c.what)
+		r.tell("%s", it.unread(c.now, c.what))
 		return nil
 	}
 	if err != nil {
 		return r.failed(it, err)
 	}
-	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
+	r.tell(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -72,7 +72,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 		return err
 	}
 	if reason == "" {
-		r.message = "not rejected\n"
+		r.tell("not rejected\n")
 		return nil
 	}
 	if ok, err := r.still(ctx, it); !ok {
@@ -81,7 +81,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
+	r.tell(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -126,7 +126,8 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			return false, r.failed(it, err)
 		}
 		if changed != "" {
-			r.at, r.message = r.indexOf(it), changed
+			r.at = r.indexOf(it)
+			r.tell("%s", changed)
 			return false, nil
 		}
 	}
@@ -149,9 +150,9 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			}
 			return false, r.signAll(ctx, marked)
 		case key == 'y':
-			r.message = wordsReadFirst
+			r.tell(wordsReadFirst)
 		default:
-			r.message = wordsUnknownKey
+			r.tell(wordsUnknownKey)
 		}
 	}
 }
@@ -182,7 +183,7 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 				}
 				continue
 			}
-			r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
+			r.tell(wordsReviewOutcome, it.name(), it.outcome)
 		}
 		return nil
 	})
@@ -220,7 +221,7 @@ func (r *review) failed(it *item, err error) error {
 	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
 		return err
 	}
-	r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	r.tell(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
 	return nil
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -142,4 +144,50 @@ func TestReviewTurnsDetails(t *testing.T) {
 	require.Equal(t, top, pages.top)
 	r.turnDetails(it, pages)
 	require.Zero(t, pages.top)
+}
+
+// TestNoMessageTakesThePlaceOfAnUnreadOne: whatever a review says, what no screen has shown yet stays above it, and the same said twice
+// stands there once.
+func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
+	const before = "j9.1: destroyed guest/web-9\n"
+	same := payload(t, func(*op.Payload) {})
+	shown, other := questionOf(t, same), payload(t, func(p *op.Payload) { p.Reason = "another" })
+	press := func(key int) func(*review, *item) {
+		return func(r *review, it *item) { _, _, err := r.press(t.Context(), it, key); require.NoError(t, err) }
+	}
+	for name, c := range map[string]struct {
+		says   string
+		typing string
+		do     func(*review, *item)
+	}{
+		"a key that means nothing": {wordsUnknownKey, "", press('x')},
+		"not read yet":             {wordsReadFirst, "", func(r *review, it *item) { it.read = false; press('a')(r, it) }},
+		"marked, not read yet":     {wordsReadFirst, "", func(r *review, it *item) { it.read = false; press('m')(r, it) }},
+		"authorized already":       {"it is authorized already", "", func(r *review, it *item) { it.shown.request.State = op.StateAuthorized; press('m')(r, it) }},
+		"none before it":           {"there is none before it\n", "", press('b')},
+		"another name":             {"the name was not typed\n", "no\n", press('a')},
+		"no reason":                {"not rejected\n", "\n", press('r')},
+		"approved, and changed":    {"j1.1 changed while you looked", "", func(r *review, it *item) { require.NoError(t, r.approve(t.Context(), it)) }},
+		"rejected, and changed":    {"j1.1 changed while you looked", "because\n", press('r')},
+		"marked, and changed": {"j1.1 changed while you looked", "", func(r *review, it *item) {
+			it.marked = true
+			_, err := r.batch(t.Context())
+			require.NoError(t, err)
+		}},
+		"a refusal": {"j1.1: ", "", func(r *review, it *item) { require.NoError(t, r.failed(it, io.ErrClosedPipe)) }},
+	} {
+		it := &item{id: "j1.1", shown: shown, read: true}
+		r := reviewOf(t, other, it)
+		var person *os.File
+		r.screen, person = onScreen(t, 24, 80)
+		typed(t, person, c.typing)
+		r.message = before
+		c.do(r, it)
+		said, ok := strings.CutPrefix(r.message, before)
+		require.True(t, ok, "%s: %s", name, r.message)
+		require.Contains(t, said, c.says, name)
+		r.tell("%s", said)
+		require.Equal(t, before+said, r.message, name)
+		r.screen.close()
+	}
 }

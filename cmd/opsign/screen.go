@@ -228,7 +228,7 @@ const leastCols = 20
 type pager struct {
 	screen  *screen
 	heading string // which text this is, below it
-	said    string // a message that is too long to stand above the text: it is read as the beginning of it
+	said    string // messages that are too long to stand above the text: they are read as the beginning of it
 	text    string
 	colours bool
 	keys    [2]string // what is asked where the text ends, and before
@@ -242,8 +242,12 @@ type pager struct {
 	since time.Time     // when it was drawn first, or a key was not taken
 }
 
-// leastBody is how many lines of the text a long message leaves room for.
-const leastBody = 4
+// leastBody is how many lines of the text a message leaves room for. On a small screen, one of shortMessage lines leaves
+// less, but always a line.
+const (
+	leastBody    = 4
+	shortMessage = 2
+)
 
 // pager begins a new text. What was typed before it shows is dropped.
 func (r *review) pager(heading, text string, keys [2]string) *pager {
@@ -267,7 +271,16 @@ func (p *pager) turn(text string, top int) {
 	p.top = top
 }
 
-// above are the lines of the long message before the text.
+// begin makes a message that is too long to stand above the text the beginning of it, after what stands there already. It
+// is shown next, and the text below it is read again. One that comes again stands there once.
+func (p *pager) begin(message string) {
+	p.said = strings.TrimSuffix(p.said, message)
+	top := len(p.above())
+	p.said += message
+	p.top, p.read = top, min(p.read, top)
+}
+
+// above are the lines of the long messages before the text.
 func (p *pager) above() []string {
 	if p.said == "" {
 		return nil
@@ -296,7 +309,7 @@ func (p *pager) key(message *string) (int, error) {
 		case forward && bottom < lines:
 			p.top = bottom
 		case forward:
-			*message = "that is all of it\n"
+			*message += "that is all of it\n"
 		default:
 			return key, nil
 		}
@@ -354,10 +367,9 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 		said = cli.Wrapped(message, cols)
 	}
 	room := rows - 1 - keyRows(cols, p.keys)
-	if above := max(room-leastBody, 0); len(said) > above {
-		if said = said[:above]; p.read == 0 {
-			p.said, said = message, nil
-		}
+	if len(said) > max(room-leastBody, min(room-1, shortMessage)) {
+		said = nil
+		p.begin(message)
 	}
 	text := cli.Wrapped(p.text, cols)
 	if p.colours {
@@ -374,13 +386,30 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	p.screen.clear()
 	p.lines(said)
 	p.lines(body[p.top:bottom])
-	p.lines(cli.Wrapped(p.heading+p.part(bottom, len(body)), cols)[:1])
+	p.lines([]string{p.status(cols, p.part(bottom, len(body)))})
 	if bottom == len(body) {
 		keys = cli.Wrapped(p.keys[0], cols)
 	}
 	p.lines(keys[:len(keys)-1])
 	p.screen.write(keys[len(keys)-1] + " ")
 	return bottom, height, len(body)
+}
+
+// leastHeading is how many columns of a heading stay beside the lines that are shown.
+const leastHeading = 12
+
+// status is the line below the text. What does not fit into it is cut, and the line says so.
+func (p *pager) status(cols int, part string) string {
+	return cutTo(cutTo(p.heading, max(cols-len(part), leastHeading))+part, cols)
+}
+
+// cutTo returns a line in so many columns, with dots where it is longer.
+func cutTo(line string, cols int) string {
+	const dots = "..."
+	if lines := cli.Wrapped(line, cols); len(lines) == 1 {
+		return lines[0]
+	}
+	return cli.Wrapped(line, cols-len(dots))[0] + dots
 }
 
 // part says which lines are shown where that is not all of them.

@@ -106,9 +106,10 @@ func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
 	for rows := uint16(1); rows < 5; rows++ {
 		s, person := onScreen(t, rows, 80)
 		p := reviewOn(s).pager("head", "one\ntwo\nthree", keys)
+		message := "said"
 		for range 10 {
-			bottom, _, _ := p.draw("said")
-			p.top = bottom
+			bottom, _, _ := p.draw(message)
+			p.top, message = bottom, ""
 		}
 		require.Equal(t, rows >= 3, p.seen, "%d rows", rows)
 		if rows == 3 {
@@ -195,9 +196,9 @@ func TestEverythingHasToBeShown(t *testing.T) {
 
 	p = reviewOn(s).pager("head", text, [2]string{"all", "more"})
 	p.draw("")
-	bottom, _, _ = p.draw(strings.Repeat("said\n", 30))
-	require.Equal(t, leastBody, bottom, "a long message leaves room")
-	p.top = bottom
+	p.top = 8
+	bottom, _, _ = p.draw(strings.Repeat("said\n", 4))
+	require.Equal(t, 12, bottom, "a message leaves room")
 	require.NoError(t, unix.IoctlSetWinsize(int(s.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 30}))
 	p.draw("")
 	require.Zero(t, p.top, "another width, other lines")
@@ -238,4 +239,71 @@ func TestALongMessageIsReadWhole(t *testing.T) {
 		require.Contains(t, shownOn(t, person, "ALL"), "details", "they begin below the message")
 		s.close()
 	}
+}
+
+// TestAMessageIsShownOnEveryScreen: whatever the size of the screen, when it comes, and how long it is, each line of a message is shown,
+// and each line of the text. What is not on the screen is told of: by its lines, or by dots.
+func TestAMessageIsShownOnEveryScreen(t *testing.T) {
+	text := ""
+	for i := range 9 {
+		text += fmt.Sprintf("t%d\n", i)
+	}
+	keys := [2]string{"ALL", "MORE"}
+	heading := "Approve these 12, each with a signature of its own?"
+	for _, cols := range []uint16{leastCols, 40, 80} {
+		for rows := uint16(3); rows <= 9; rows++ {
+			for long := 1; long <= 8; long++ {
+				for when := range 4 { // pages that were read before the message comes
+					s, person := onScreen(t, rows, cols)
+					p, message, at := reviewOn(s).pager(heading, text, keys), "", fmt.Sprintf("%d by %d, %d lines after %d pages", rows, cols, long, when)
+					for i := range long {
+						message += fmt.Sprintf("m%d\n", i)
+					}
+					want, shown := strings.Fields(message+text), ""
+					for page := 0; ; page++ {
+						require.Less(t, page, 60, at)
+						say := ""
+						if page == when {
+							say = message
+						}
+						bottom, height, lines := p.draw(say)
+						require.Positive(t, height, at)
+						end := keys[1]
+						if bottom == lines {
+							end = keys[0]
+						}
+						now := shownOn(t, person, end)
+						shown += now
+						whole := strings.Contains(now, heading)
+						require.True(t, whole || strings.Contains(now, "..."), "%s: %s", at, now)
+						require.True(t, cols < 80 || whole, "%s: %s", at, now)
+						require.True(t, cols < 80 || height >= lines || strings.Contains(now, fmt.Sprintf("lines %d to %d of %d", p.top+1, bottom, lines)), "%s: %s", at, now)
+						if bottom == lines && page >= when {
+							break
+						}
+						p.top = bottom % lines
+					}
+					require.True(t, p.seen, at)
+					for _, line := range want {
+						require.Contains(t, shown, line+"\r\n", at)
+					}
+					s.close()
+				}
+			}
+		}
+	}
+}
+
+// TestAMessageThatComesAgainStandsOnce: a small screen shows it each time, and is none the longer for it.
+func TestAMessageThatComesAgainStandsOnce(t *testing.T) {
+	s, person := onScreen(t, 3, 80)
+	defer s.close()
+	p := reviewOn(s).pager("head", "t0\nt1", [2]string{"ALL", "MORE"})
+	p.draw("first\n")
+	for range 3 {
+		_, _, lines := p.draw(wordsUnknownKey)
+		require.Equal(t, 4, lines)
+	}
+	require.Equal(t, 3, strings.Count(shownOn(t, person, "shows the keys\r\nhead, lines 2 to 2 of 4\r\nMORE")+shownOn(t, person, "shows the keys\r\nhead, lines 2 to 2 of 4\r\nMORE")+
+		shownOn(t, person, "shows the keys\r\nhead, lines 2 to 2 of 4\r\nMORE"), "? shows the keys"))
 }
