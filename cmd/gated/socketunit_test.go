@@ -162,6 +162,7 @@ func (m *manager) refusesASecond() {
 		said, _ := second.CombinedOutput() // the code is compared
 		require.Equal(m.t, api.ExitRefused, second.ProcessState.ExitCode(), string(said))
 		require.Contains(m.t, string(said), says)
+		require.Contains(m.t, string(said), "callers were not told why this daemon cannot start", "they are the first one's")
 		require.FileExists(m.t, m.socket)
 	}
 	require.Contains(m.t, m.run(callerUID, api.ExitDone, "gated", "status", "--socket", m.socket), " on pve1, ")
