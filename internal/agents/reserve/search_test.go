@@ -106,7 +106,7 @@ func TestNoDecisionReadsAWholeTable(t *testing.T) {
 		sqlAt: "PRIMARY KEY (prefix=?)", sqlNear: "PRIMARY KEY (prefix>? AND prefix<?)", sqlNewer: "PRIMARY KEY (rowid>?)",
 		sqlHoldings: "reservations_holder", sqlStanding: "PRIMARY KEY", sqlByID: "INTEGER PRIMARY KEY",
 		sqlBoundTo: "reservations_holder", sqlOfScope: "reservations_scope", sqlDropScope: "reservations_scope", sqlListBelow: "path>? AND path<?",
-		sqlDue: "reservations_due", sqlNextDue: "reservations_due", sqlEnding: "reservations_due (due_at<?)",
+		sqlDue: "reservations_due", sqlNextDue: "reservations_due", sqlNextEnd: "reservations_due (due_at<?)",
 		sqlOwn: "reservations_holder", sqlMine: "reservations_holder", sqlUse: "COVERING INDEX reservations_holder", sqlScopeAt: "path=?", sqlScopeByID: "PRIMARY KEY",
 		sqlSetHolder: "PRIMARY KEY", sqlSetTerms: "PRIMARY KEY", sqlSetTimes: "PRIMARY KEY", sqlAnnounced: "PRIMARY KEY", sqlDelete: "PRIMARY KEY",
 	} {

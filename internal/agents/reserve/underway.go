@@ -1,7 +1,6 @@
 package reserve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,8 +59,11 @@ func (u *underway) before(now time.Time) (all []*writing, first time.Time) {
 	return all, first
 }
 
-// sqlEnding counts the reservations that end after one time and not after another.
-const sqlEnding = `SELECT count(*) FROM reservations WHERE due_at <= ?2 AND expires_at > ?1 AND expires_at <= ?2`
+// sqlNextEnd is the first end of a reservation after one time and not after another; 0 is none.
+const sqlNextEnd = `SELECT coalesce(min(expires_at), 0) FROM reservations WHERE due_at <= ?2 AND expires_at > ?1 AND expires_at <= ?2`
+
+// lookAhead is how far beyond its time a reader asks for ends. A reader whose snapshot took longer asks once more.
+const lookAhead = time.Second
 
 var (
 	errMayBeRenewed = errors.New("a reservation whose time is up may have been renewed")
@@ -101,21 +103,28 @@ func (b *Book) view(ctx context.Context, fn func(tx *store.Tx, now time.Time) er
 // fn runs only if nothing ended until the snapshot.
 func (b *Book) viewAt(ctx context.Context, first, now time.Time, fn func(tx *store.Tx, now time.Time) error) error {
 	return b.cfg.Store.View(ctx, func(tx *store.Tx) error {
-		// The first question makes the snapshot.
-		if n, err := ending(tx, first, now); err != nil || n > 0 {
-			return cmp.Or(err, errMayBeRenewed)
+		// The question makes the snapshot, and the clock is read after it. So it asks for what ends a little later, too.
+		ends, err := nextEnd(tx, first, now.Add(lookAhead))
+		later := b.cfg.Now()
+		if err == nil && later.After(now.Add(lookAhead)) {
+			ends, err = nextEnd(tx, first, later)
 		}
-		if n, err := ending(tx, now, b.cfg.Now()); err != nil || n > 0 {
-			return cmp.Or(err, errEndedSince)
+		switch {
+		case err != nil:
+			return err
+		case ends == 0 || ends > later.UnixNano():
+			return fn(tx, now)
+		case ends <= now.UnixNano():
+			return errMayBeRenewed
 		}
-		return fn(tx, now)
+		return errEndedSince
 	})
 }
 
-// ending counts the reservations that end after one time and not after another.
-func ending(tx *store.Tx, after, until time.Time) (n int, err error) {
-	err = tx.QueryRow(sqlEnding, after.UnixNano(), until.UnixNano()).Scan(&n)
-	return n, err
+// nextEnd returns the first end of a reservation after one time and not after another, in nanoseconds, or 0.
+func nextEnd(tx *store.Tx, after, until time.Time) (at int64, err error) {
+	err = tx.QueryRow(sqlNextEnd, after.UnixNano(), until.UnixNano()).Scan(&at)
+	return at, err
 }
 
 // snapshot runs fn on a snapshot, for what does not depend on the time.

@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -155,31 +156,36 @@ func TestReadersWaitForNoOtherWrite(t *testing.T) {
 // reservation must not be shown without the second one: at no moment was it there alone.
 func TestWhatEndedIsNotShownBesideWhatCameLater(t *testing.T) {
 	for name := range readers(nil, op.Requester{}) {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			a, b, c := w.register("a", 1), w.register("b", 1), w.register("c", 1)
-			for _, by := range []op.Requester{a, b} {
-				shared := claim(by, "src/**")
-				shared.Mode = Shared
-				if by.Agent == a.Agent {
-					shared.TTL = time.Minute
-				}
-				w.reserve(shared)
-			}
-			w.pass(time.Minute - time.Second)
-			ask, looked := readers(w, c)[name], false
-			w.cfg.Now = func() time.Time {
-				now := w.clock()
-				if !looked {
-					looked = true
-					w.pass(2 * time.Second)
-					w.ends(b)
-				}
-				return now
-			}
-			counts, err := ask(t.Context())
-			require.NoError(t, err)
-			require.False(t, counts, "the reservation that had ended is shown alone")
-		})
+		for _, took := range []time.Duration{2, lookAhead, lookAhead + 1, 2 * lookAhead} {
+			t.Run(fmt.Sprintf("%s in %s", name, took), func(t *testing.T) { readsAcrossAnEnd(t, name, took) })
+		}
 	}
+}
+
+// readsAcrossAnEnd has a reader's snapshot take so long, in the middle of which a reservation ends.
+func readsAcrossAnEnd(t *testing.T, name string, took time.Duration) {
+	w := newWorld(t)
+	a, b, c := w.register("a", 1), w.register("b", 1), w.register("c", 1)
+	for _, by := range []op.Requester{a, b} {
+		shared := claim(by, "src/**")
+		shared.Mode = Shared
+		if by.Agent == a.Agent {
+			shared.TTL = time.Minute
+		}
+		w.reserve(shared)
+	}
+	w.pass(time.Minute - took/2)
+	ask, looked := readers(w, c)[name], false
+	w.cfg.Now = func() time.Time {
+		now := w.clock()
+		if !looked {
+			looked = true
+			w.pass(took)
+			w.ends(b)
+		}
+		return now
+	}
+	counts, err := ask(t.Context())
+	require.NoError(t, err)
+	require.False(t, counts, "the reservation that had ended is shown alone")
 }
