@@ -110,6 +110,9 @@ func (w *work) rollsBack(x snapshotXML) error {
 				WithHint("a restore would take back which disks it has, too: put in or detach disks first, so that they are those of then")
 		}
 	}
+	if err := w.bringsBack(x); err != nil {
+		return err
+	}
 	for _, d := range w.guest.xml.Disks {
 		if d.medium() || d.ReadOnly != nil {
 			continue
@@ -123,6 +126,38 @@ func (w *work) rollsBack(x snapshotXML) error {
 		}
 	}
 	return w.defined()
+}
+
+// bringsBack refuses a restore that would give the guest directories or arguments of QEMU that it has not now. They may be anything
+// of this host, and nobody was shown them.
+func (w *work) bringsBack(x snapshotXML) error {
+	now, err := parseXML[definitionXML](w.guest.text)
+	if err != nil {
+		return err
+	}
+	has := now.directories()
+	for _, was := range []*definitionXML{x.Domain, x.Inactive} {
+		if was == nil {
+			continue
+		}
+		more := slices.ContainsFunc(was.directories(), func(dir string) bool { return !slices.Contains(has, dir) })
+		if more || len(was.Args) > 0 && !slices.Equal(was.Args, now.Args) {
+			return refusal.New(refusal.Conflict, "%s had another command line of QEMU or other directories when the snapshot %s was made",
+				w.step.Target, strconv.Quote(x.Name)).
+				WithHint("a restore would take back these, too: define them as they were then first")
+		}
+	}
+	return nil
+}
+
+func (d definitionXML) directories() []string {
+	var out []string
+	for _, f := range d.Filesystems {
+		if h, ok := f.held(); ok {
+			out = append(out, fmt.Sprintf("%s %t", h.slot, h.writes))
+		}
+	}
+	return out
 }
 
 // stillRollsBack is rollsBack for the guest as it is now, because other hands may have given it a disk, or its disk to another

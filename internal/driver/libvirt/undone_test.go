@@ -20,6 +20,7 @@ func init() {
 	beds["what lingers"] = lingering
 	beds["a guest without a definition, half destroyed"] = halfTransient
 	beds["a snapshot of other disks"] = otherDisks
+	beds["a snapshot of a guest that had more than disks"] = otherLine
 	beds["a restore over a disk of two guests"] = restoreShared
 	beds["a volume that is taken back after a change"] = takenBack
 	beds["changes while a step waits"] = changedMeanwhile
@@ -74,6 +75,35 @@ func otherDisks(b *bed) {
 	b.keeps(b.Disks("web")[1], func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") })
 	require.Len(b.t, b.look("web").Disks, 2)
 	b.Virsh("detach-disk", "web", "vdb", "--config")
+	b.must("restore", "web", "snapshot", "s")
+}
+
+// otherLine: a restore brings the definition of then back, with the drives and directories that it had, of which a look at the guest
+// as it is now says nothing.
+func otherLine(b *bed) {
+	b.Plant("app", "", "")
+	b.Plant("web", "", "")
+	plain := b.Virsh("dumpxml", "web")
+	for name, had := range map[string]func(text string) string{
+		"a drive": func(text string) string {
+			return strings.Replace(text, "</domain>", line("-drive", "if=none,format=qcow2,file="+b.Image("app"))+"</domain>", 1)
+		},
+		"a drive that is hidden": func(text string) string {
+			return strings.Replace(text, "</domain>", line("-blockdev", "{'driver':'file','filename':'"+b.Image("app")+"'}")+"</domain>", 1)
+		},
+		"a directory": func(text string) string {
+			return strings.Replace(text, "</devices>", `<filesystem type='mount' accessmode='mapped'><source dir='`+b.Images+`'/><target dir='t'/></filesystem></devices>`, 1)
+		},
+	} {
+		b.Define(had(plain))
+		b.Virsh("snapshot-create-as", "web", "s")
+		b.Define(plain)
+		b.keeps(b.Image("web"), func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") })
+		_, _, err := b.try("restore", "web", "snapshot", "s")
+		require.ErrorContains(b.t, err, "command line of QEMU", name)
+		b.must("snapshot-delete", "web", "snapshot", "s")
+	}
+	b.must("snapshot", "web", "snapshot", "s")
 	b.must("restore", "web", "snapshot", "s")
 }
 

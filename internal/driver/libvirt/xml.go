@@ -137,6 +137,9 @@ type definitionXML struct {
 	UUID  string    `xml:"uuid"`
 	Marks []markXML `xml:"metadata>guest"`
 	Disks []diskXML `xml:"devices>disk"`
+
+	Filesystems []filesystemXML `xml:"devices>filesystem"`
+	Args        []argXML        `xml:"commandline>arg"`
 }
 
 // is reports if both are the same snapshot. A later snapshot of the same name is another one.
