@@ -106,6 +106,33 @@ func TestWhatWaitedAndEndedIsNotJoined(t *testing.T) {
 	require.ErrorIs(t, err, refusal.Conflict)
 }
 
+// TestAStepBehindAnotherJobIsTaken: who gives a guest a program and starts it, and waits for neither, is not told that the guest has no
+// program. What only waits for people clears no way, and nothing makes parameters right.
+func TestAStepBehindAnotherJobIsTaken(t *testing.T) {
+	w, b := newInTheWay(t)
+	w.request(ask("guest.destroy", "db"))
+	b.code = refusal.Conflict
+	must.Fail(w.submit(ask("guest.start", "db")))(t, refusal.Conflict)
+	b.code = ""
+	first := w.mustSubmit(ask("guest.snapshot", "db", "snapshot", "monday"))
+	require.Equal(t, op.StatePlanned, first.State())
+	b.code = refusal.Conflict
+	start := w.mustSubmit(ask("guest.start", "db"))
+	two := w.mustSubmit(ask("guest.stop", "db"), ask("guest.start", "db"))
+	must.Fail(w.gate.Want(w.ctx, "fleet", ask("guest.stop", "db")))(t, refusal.Conflict)
+	must.Fail(w.submit(ask("guest.start", "other")))(t, refusal.UnknownTarget)
+	b.code = refusal.BadParams
+	must.Fail(w.submit(ask("guest.start", "db")))(t, refusal.BadParams)
+
+	b.code = ""
+	require.NoError(t, w.execute(first.Steps[0].ID))
+	require.NoError(t, w.execute(start.Steps[0].ID))
+	require.Equal(t, op.StateSucceeded, w.job(start.ID).State())
+	must.Get(w.gate.Cancel(w.ctx, hub, two.ID))(t)
+	b.code = refusal.Conflict
+	must.Fail(w.submit(ask("guest.stop", "db"), ask("guest.start", "db")))(t, refusal.Conflict, "nothing is under way any more")
+}
+
 // TestABenignWishJoinsWhatWaitsForPeople: the request asked people when the guest was live, and the same wish would ask
 // nobody now. It cannot be done now, so the request stays the one question.
 func TestABenignWishJoinsWhatWaitsForPeople(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,8 +140,8 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)
-		if err == nil && len(sub.Steps) > 1 {
-			err = p.hindered // a job of several steps joins none that waits
+		if err == nil && len(sub.Steps) > 1 && errors.Is(p.hindered, refusal.BadParams) {
+			err = p.hindered // a job of several steps joins none that waits, and no other job makes parameters right
 		}
 		if err != nil {
 			return nil, ofStep(sub, i, err)
@@ -314,13 +315,28 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	return s.ID.Job, nil
 }
 
-// insert writes a new job and returns it as the journal has it then. It refuses a step that cannot be done now, because
-// none like it waits.
+// stillHindered refuses a step that cannot be done now, unless a step of another job may clear the way first: it is decided and has
+// not ended. As in a job of several steps, that makes no parameters right. A desired set asks again by itself.
+func stillHindered(tx *store.Tx, by op.Requester, p planned) error {
+	if p.hindered == nil || errors.Is(p.hindered, refusal.BadParams) || by.Source == op.SourceDesired {
+		return p.hindered
+	}
+	open, err := journal.OpenSteps(tx, p.step.Target)
+	if err != nil || slices.ContainsFunc(open, func(s op.Step) bool { return s.State != op.StatePending }) {
+		return err
+	}
+	return p.hindered
+}
+
+// insert writes a new job and returns it as the journal has it then. It refuses a step that cannot be done now: none like it
+// waits, and no other job is at work on its target.
 func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
 	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason,
 		Reasons: []op.Reason{{By: sub.Requester.String(), Text: sub.Reason}}, CreatedAt: now.UTC()}
-	if err := steps[0].hindered; err != nil {
-		return job, err
+	for i, p := range steps {
+		if err := stillHindered(tx, sub.Requester, p); err != nil {
+			return job, ofStep(sub, i, err)
+		}
 	}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
 		return job, err
