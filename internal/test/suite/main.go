@@ -121,13 +121,16 @@ func openLog(path string) (*os.File, error) {
 	return os.Create(path)
 }
 
+// leaving is how long the tests have to clean up when the run is ended.
+var leaving = 30 * time.Second
+
 // goTest runs go test -json, whose lines r reads, in a place that may be nil. What go itself writes to standard error is
 // read as lines too.
 func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) } // the tests too, as a terminal does
-	cmd.WaitDelay = 30 * time.Second
+	cmd.WaitDelay = leaving
 	if place != nil {
 		place(cmd)
 	}

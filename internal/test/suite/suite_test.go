@@ -25,7 +25,7 @@ func module(t *testing.T, tests map[string]string) {
 	}
 	write("go.mod", "module gated\n\ngo 1.26\n")
 	for pkg, body := range tests {
-		write(pkg+"/x_test.go", "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Getpid\n\n"+body)
+		write(pkg+"/x_test.go", "package x\n\nimport (\n\t\"os\"\n\t\"os/signal\"\n\t\"testing\"\n)\n\nvar _, _ = os.Getpid, signal.Ignore\n\n"+body)
 	}
 	t.Chdir(dir)
 	t.Setenv("GOFLAGS", "")
@@ -168,6 +168,41 @@ func TestAnEndInTheMiddle(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
+}
+
+// TestAnEndOfWhatTakesNoNotice: a test that ignores the signal has some time, and then ends with the run, too.
+func TestAnEndOfWhatTakesNoNotice(t *testing.T) {
+	leaving = 100 * time.Millisecond
+	t.Cleanup(func() { leaving = 30 * time.Second })
+	held, end, err := os.Pipe()
+	require.NoError(t, err)
+	module(t, map[string]string{"a": fmt.Sprintf(`
+func TestIt(t *testing.T) {
+	signal.Ignore(os.Interrupt)
+	f, err := os.OpenFile("/proc/%d/fd/%d", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	os.WriteFile("begun", nil, 0o600)
+	r, _, _ := os.Pipe()
+	r.Read(make([]byte, 1))
+}
+`, os.Getpid(), end.Fd())})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, []string{"-log", filepath.Join(t.TempDir(), "log"), "--", "-vet=off", "--", "./a"}, io.Discard)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat("a/begun"); return err == nil }, time.Minute, time.Millisecond)
+	require.NoError(t, end.Close())
+	stop()
+	require.ErrorContains(t, <-ended, "it was ended")
+	// The test has the last end of the pipe to write to.
+	require.NoError(t, held.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = held.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the test goes on")
 }
 
 // TestAFullDisk: the run goes on without its log, and says so.
