@@ -107,7 +107,7 @@ func free(t *testing.T, h *linear.History) {
 	require.True(t, ok)
 	last := h.Client(100)
 	require.Equal(t, linear.Answer{}, last.Do(linear.Call{Kind: linear.Register, Agent: "last"}))
-	answer := last.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: 2 * shortest})
+	answer := last.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: 3 * shortest})
 	require.Empty(t, answer.Refused, "something is stuck: %s", answer)
 	require.Len(t, answer.Held, 1)
 }

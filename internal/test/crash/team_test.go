@@ -135,8 +135,8 @@ func TestAWorkerSeesAnother(t *testing.T) {
 	require.NoError(t, w.edit(r, func() error { return os.WriteFile(path, []byte("mine"), 0o600) }), "its time was up")
 }
 
-// nothingIsStuck gets everything that there is, by waiting for it no longer than
-// the shortest time that was kept, and leaves nothing behind.
+// nothingIsStuck gets everything that there is once what was kept for the shortest time has ended, and leaves nothing behind. It
+// waits longer than that time: a wait that ends with a reservation may end before it.
 func (m *machine) nothingIsStuck(root string) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
@@ -145,7 +145,7 @@ func (m *machine) nothingIsStuck(root string) {
 	all, ok := linear.SetOf(0, []string{"a/**", "b/*", "{b/2.md,c}"})
 	require.True(m.t, ok)
 	require.Equal(m.t, linear.Answer{}, h.Do(linear.Call{Kind: linear.Register, Agent: "last"}))
-	got := h.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: shortest})
+	got := h.Do(linear.Call{Kind: linear.Reserve, Agent: "last", Set: all, TTL: shortest, Wait: 3 * shortest})
 	require.Empty(m.t, got.Refused, "something is stuck: %s", got)
 	require.Equal(m.t, linear.Answer{}, h.Do(linear.Call{Kind: linear.End, Agent: "last"}))
 	require.Empty(m.t, must.Get(m.client.AllReservations(ctx, client.ReservationQuery{}))(m.t))
