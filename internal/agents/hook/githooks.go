@@ -10,8 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/agents/checkout"
@@ -229,10 +231,21 @@ func hooksIn(dir string) ([]GitState, error) {
 	return out, nil
 }
 
-// names reports whether a script seems to call a hook of gated's: by its command, or as a file of a directory of hooks.
+// names reports whether a script seems to call a hook of gated's: by its command, or by its file in a directory "hooks", whose
+// name may be in a variable. A comment calls nothing, and neither does the directory alone, or another file of it.
 func names(script []byte, name string) bool {
-	return strings.Contains(string(script), "hook "+name) || strings.Contains(string(script), "hooks/")
+	name = regexp.QuoteMeta(name) + `([^\w.-]|$)`
+	calls := regexp.MustCompile(`\bhook ` + name + `|(^|[\s"'=(/])hooks/["']?(\$|` + name + `)`)
+	for line := range strings.Lines(string(script)) {
+		if code := comment().ReplaceAllString(line, ""); calls.MatchString(code) {
+			return true
+		}
+	}
+	return false
 }
+
+// comment is what a shell does not read of a line.
+var comment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|\s)#.*`) })
 
 // huskys returns the file that a hook of husky's runs: it lies above the directory _, which husky writes anew. An error is
 // none.
