@@ -27,6 +27,8 @@ const slot = 4096
 // share, one after the other. A mark is a pattern on a disk, at a place of its own.
 type libvirtBed struct {
 	*libvirttest.Libvirtd
+	telling
+	proxy *libvirttest.Proxy
 	t     testing.TB
 	marks map[int]mark      // by their number, which says where on a disk one is
 	owner map[string]string // of a disk by its path: whose it is, or was last
@@ -40,21 +42,27 @@ type image struct {
 	parts   map[string][]int // numbers of marks, by "data" or "snapshot NAME"
 }
 
-var libvirtds = map[testing.TB]*libvirttest.Libvirtd{}
+var (
+	libvirtds = map[testing.TB]*libvirttest.Libvirtd{}
+	proxies   = map[testing.TB]*libvirttest.Proxy{}
+)
 
 func newLibvirtBed(t testing.TB) bed {
 	if libvirtds[t] == nil {
 		libvirtds[t] = libvirttest.Start(t)
+		proxies[t] = libvirtds[t].Proxy()
 	}
 	l := libvirtds[t].For(t)
 	l.Clear()
-	return &libvirtBed{Libvirtd: l, t: t, marks: map[int]mark{}, owner: map[string]string{}, seen: map[string]image{}}
+	b := &libvirtBed{Libvirtd: l, proxy: proxies[t], t: t, marks: map[int]mark{}, owner: map[string]string{}, seen: map[string]image{}}
+	b.proxy.Tell(b.called)
+	return b
 }
 
 func (*libvirtBed) at(string, asked) {}
 
 func (b *libvirtBed) open(func() time.Time) (driver.Driver, func() error, error) {
-	d, err := libvirt.New(libvirtworld.Config(b.Socket))
+	d, err := libvirt.New(libvirtworld.Config(b.proxy.Socket))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,10 +48,9 @@ type proxmoxBed struct {
 	*part
 	*pvetest.Cluster
 	telling
-	changed atomic.Bool // since the last look
-	cfg     proxmox.Config
-	root    string            // the key of a guest's first disk
-	of      map[string]string // whose a backup was when it was seen first: a vmid is used again
+	cfg  proxmox.Config
+	root string            // the key of a guest's first disk
+	of   map[string]string // whose a backup was when it was seen first: a vmid is used again
 }
 
 // firstDisk is the key of a guest's first disk, by the kind of guest.
@@ -80,10 +78,9 @@ func (b *proxmoxBed) front() string {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		changes := r.Method != http.MethodGet
-		if was := b.changed.Swap(changes); changes || was {
-			b.here(changes && (r.Method != http.MethodPut || strings.Contains(string(body)+r.URL.RawQuery, "delete=")))
-		}
+		takes := r.Method == http.MethodDelete || r.Method == http.MethodPost && !strings.Contains(r.URL.Path, "/status/") ||
+			strings.Contains(string(body)+r.URL.RawQuery, "delete=")
+		b.called(r.Method != http.MethodGet, takes)
 		b.Cluster.ServeHTTP(w, r)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that the driver leaves

@@ -16,14 +16,26 @@ type moments interface {
 
 // telling lets a bed tell of moments.
 type telling struct {
-	mu sync.Mutex
-	fn func(takes bool)
+	mu      sync.Mutex
+	fn      func(takes bool)
+	changed bool // by the last call
+}
+
+// called tells of a call that changes something, and of the first look after one.
+func (t *telling) called(changes, takes bool) {
+	t.mu.Lock()
+	is := changes || t.changed
+	t.changed = changes
+	t.mu.Unlock()
+	if is {
+		t.here(changes && takes)
+	}
 }
 
 func (t *telling) during(fn func(takes bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fn = fn
+	t.fn, t.changed = fn, false
 }
 
 func (t *telling) here(takes bool) {
@@ -60,8 +72,8 @@ func lurkOf(a action, name string, nth int64) lurk {
 type within struct {
 	deed
 	at int
-	// seen says that the driver had to notice: it came before the driver's work, or the driver made another call afterwards that
-	// may take bytes, and can look before that.
+	// seen says that the driver had to notice: it came before the driver's work, or at a call that takes nothing, and the driver made
+	// one afterwards that may. It can look before that.
 	seen bool
 	took []item         // of the guest that the hand was at
 	made map[item]where // by the hand
@@ -77,6 +89,7 @@ type watch struct {
 	mu   sync.Mutex
 	now  int
 	done bool
+	last bool // the hand came at a call that may take bytes
 	did  within
 }
 
@@ -110,7 +123,8 @@ func (w *watch) moment(takes bool) {
 	switch {
 	case !w.done && w.now == w.at:
 		w.act()
-	case w.done && takes:
+		w.last = takes
+	case w.done && takes && !w.last:
 		w.did.seen = true
 	}
 	w.now++

@@ -18,6 +18,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	mode   mode
 	held   chan struct{} // closed when the held calls may go on
+	tell   func(changes, takes bool)
 	listen net.Listener
 	conns  map[net.Conn]bool
 	done   sync.WaitGroup
@@ -44,6 +45,9 @@ const (
 
 // The numbers of the driver's calls that change something (libvirt's remote_protocol.x).
 const undefine = 231
+
+// taking has those of them that take bytes of disks or of snapshots: to delete or wipe a volume, to go back to a snapshot or delete it.
+var taking = map[uint32]bool{94: true, 165: true, 192: true, 193: true}
 
 var changing = map[uint32]bool{9: true, 33: true, 93: true, 94: true, 125: true, 160: true, 161: true, 165: true, 185: true,
 	192: true, 193: true, undefine: true, 234: true, 251: true, 260: true, 264: true, 350: true}
@@ -81,6 +85,19 @@ func (p *Proxy) Twice() { p.set(twice) }
 
 // CutOff breaks off before the answer to the next undefine, which is the end of a destroy.
 func (p *Proxy) CutOff() { p.set(cutOff) }
+
+// Tell has fn called before each call is passed on: whether the call changes something, and whether it takes bytes. nil ends that.
+func (p *Proxy) Tell(fn func(changes, takes bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tell = fn
+}
+
+func (p *Proxy) tells() func(changes, takes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tell
+}
 
 // Cut ends every connection.
 func (p *Proxy) Cut() {
@@ -137,6 +154,9 @@ func (p *Proxy) calls(client, server net.Conn) {
 			return
 		}
 		procedure := binary.BigEndian.Uint32(packet[procedureAt:])
+		if tell := p.tells(); tell != nil {
+			tell(changing[procedure], taking[procedure])
+		}
 		m, held := p.now()
 		if m == silent || m == silentAtWork && changing[procedure] {
 			<-held
