@@ -151,7 +151,7 @@ var holes = []hole{
 		does(injects, uint8(failed)), does(passes, 1),
 	}},
 	{"a failed job sets back what somebody set by hand since", []action{
-		asks(builder, "guest.create", withMemory), asks(builder, "guest.create"), does(injects, uint8(busy), 1),
+		asks(builder, "guest.create", withMemory, 0, 0, 2), asks(builder, "guest.create"), does(passes), does(injects, uint8(busy), 1),
 		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(meddles), does(injects, uint8(failed)), does(passes, 1),
 	}},
 	{"an agent destroys its scratch whose disk an administrator gave to another guest", []action{
@@ -172,7 +172,7 @@ var holes = []hole{
 		asks(builder, "guest.create"), does(writes), does(lurks, toProtect), asks(builder, "guest.destroy"), does(approves),
 	}},
 	{"a failed job sets back what somebody set by hand within that", []action{
-		asks(builder, "guest.create", withMemory), asks(builder, "guest.create"), does(injects, uint8(busy), 1),
+		asks(builder, "guest.create", withMemory, 0, 0, 2), asks(builder, "guest.create"), does(passes), does(injects, uint8(busy), 1),
 		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(lurks), does(injects, uint8(failed)), does(passes, 1),
 	}},
 	{"a disk is given to another guest after the permit of its guest's destroy", []action{
