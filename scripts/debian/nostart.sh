@@ -8,14 +8,17 @@ pages=/usr/share/doc/gated
 . /src/scripts/debian/typed.sh
 . /src/scripts/debian/hosts.sh
 
-# refused: what one caller hears while no daemon can start.
+# refused USER SECONDS WORDS...: what one caller hears in that time while no daemon can start.
 refused() {
-	local code=0
-	su - agent -c 'timeout 10 gated status' >"$dir/out" 2>&1 || code=$?
+	local code=0 words
+	su - "$1" -c "timeout $2 gated status" >"$dir/out" 2>&1 || code=$?
 	[ "$code" != 0 ] || { cat "$dir/out" >&2; fail "a gate answers that cannot start"; }
-	[ -s "$dir/out" ] || fail "gated status says nothing"
-	note "gated status exits $code:"
+	note "gated status of $1 exits $code:"
 	sed 's/^/    /' "$dir/out"
+	for words in "${@:3}"; do
+		grep -qF -- "$words" "$dir/out" || fail "it does not say: $words"
+	done
+	! grep -qF 'gated setup' "$dir/out" || fail "it names gated setup, and there is a gate"
 }
 
 # called: thirty callers at once until systemd tried again three times. By its own defaults it would give up after five starts in
@@ -55,13 +58,15 @@ mended() {
 	healthy
 }
 
+systemctl stop gated-metrics.timer # its service would fail beside a gate that does not run, and be no fault
 login agent 0 'gated status --json'
 was=$(field gate)
 
 say "A typo in gated.yaml"
 told root 0 "cp -p /var/lib/gated/gated.yaml /root/ && echo 'polciy: {}' >>/var/lib/gated/gated.yaml"
 told root 1 'systemctl restart gated'
-refused
+refused agent 60 'its settings are refused' 'sudo gated config check'
+refused root 60 'unknown key polciy' 'gated config check'
 told root 1 'gated config check /var/lib/gated/gated.yaml'
 printed 'unknown key polciy; is "policy" meant?'
 called
@@ -70,7 +75,8 @@ mended 'cat /root/gated.yaml >/var/lib/gated/gated.yaml'
 say "A database that the daemon cannot read"
 told root 0 'chmod 0 /var/lib/gated/gated.db'
 told root 1 'systemctl restart gated'
-refused
+refused agent 60 'the daemon cannot start' 'systemctl status gated'
+refused root 60 'gated.db does not open' 'journalctl -u gated -n 20'
 called
 mended 'chmod 0600 /var/lib/gated/gated.db'
 
@@ -79,16 +85,19 @@ told root 0 "install -d /run/systemd/system/gated.service.d
 printf '[Service]\nExecStart=\nExecStart=/bin/false\n' >/run/systemd/system/gated.service.d/false.conf
 systemctl daemon-reload"
 told root 1 'systemctl restart gated'
-refused
+refused agent 10 'systemctl status gated' 'journalctl -u gated -n 20'
 called
 mended 'rm /run/systemd/system/gated.service.d/false.conf && systemctl daemon-reload'
 
 say "A socket that root switched off by hand, and then restarts in haste"
 told root 0 'systemctl stop gated.socket gated'
 told agent 4 'gated status'
+printed 'sudo gated status'
+told root 4 'gated status'
 printed 'systemctl start gated'
 mended 'systemctl start gated'
 # shellcheck disable=SC2016 # the login's shell expands it
 told root 0 'for _ in $(seq 8); do systemctl restart gated.socket gated; done'
 told agent 0 'gated status | head -n 1'
 healthy
+systemctl start gated-metrics.timer

@@ -16,6 +16,8 @@ people
 say "Before there is a gate, whoever asks for it hears how to make one"
 login root 0 'cd /tmp/old && apt install ./gated.deb'
 told agent 4 'gated status'
+printed 'only root can see whether one was made: sudo gated status'
+told root 4 'gated status'
 printed 'sudo gated setup'
 ! systemctl is-active --quiet gated.service gated.socket || fail "a unit runs"
 healthy
