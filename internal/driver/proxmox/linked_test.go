@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/test/must"
@@ -119,4 +120,52 @@ func TestASignedStepOnABaseLeavesWhatTheCloneNeeds(t *testing.T) {
 			require.Contains(t, w.Volumes(base), "zfs:base-"+num(base)+"-disk-0")
 		})
 	}
+}
+
+// A request calls no disk one that remains if the destroy takes it. Proxmox VE keeps a base volume alone, and only for a linked clone on the
+// same storage.
+func TestADestroyTakesNoDiskThatItsRequestCallsRemaining(t *testing.T) {
+	for name, hand := range map[string]func(w *world, base, clone int){
+		"the base was moved, and the clone needs the old volume": func(w *world, base, _ int) {
+			w.AddStorage(pvetest.Storage{Name: "fast", Type: "zfspool", Content: "images,rootdir"})
+			w.AddVolume(pvetest.Volume{ID: "fast:base-" + num(base) + "-disk-0", VMID: base, Content: "images", Size: 1 << 30})
+			w.Set(base, map[string]string{"scsi0": "fast:base-" + num(base) + "-disk-0,size=1G", "unused0": "zfs:base-" + num(base) + "-disk-0"})
+		},
+		"the volume is no base": func(w *world, base, clone int) {
+			w.AddVolume(pvetest.Volume{ID: "zfs:vm-" + num(base) + "-disk-5", VMID: base, Content: "images", Size: 1 << 30})
+			w.Set(base, map[string]string{"scsi2": "zfs:vm-" + num(base) + "-disk-5,size=1G"})
+			w.Set(clone, map[string]string{"scsi2": "zfs:vm-" + num(base) + "-disk-5/vm-" + num(clone) + "-disk-5,size=1G"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, base, clone := linked(t, "qemu", "zfs")
+			hand(w, base, clone)
+			facts := w.factsOf(guestAsk("destroy", "base"))
+			require.Contains(t, facts["remains"], "zfs:base-"+num(base)+"-disk-0")
+			before := w.Volumes(base)
+			w.signed(guestAsk("destroy", "base"))
+			after, taken := w.Volumes(base), 0
+			for id := range before {
+				if _, there := after[id]; !there {
+					taken++
+					require.NotContains(t, facts["remains"], id)
+					require.Contains(t, facts["disks"], id)
+				}
+			}
+			require.Equal(t, 1, taken)
+		})
+	}
+}
+
+// If the linked clone goes in the middle of a destroy, nothing keeps its base any more, and the signed request said that it remains.
+func TestABaseWhoseCloneGoesInTheMiddleIsNotDestroyed(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w, base, clone := linked(t, kind, "zfs")
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "base"))
+		was := w.Volumes(base)
+		held := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", VMID: num(base), Fault: pvetest.HangBefore, Times: 1})
+		go func() { <-held.Came(); w.Remove(clone); held.Release() }()
+		must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
+		require.Equal(t, was, w.Volumes(base))
+	})
 }

@@ -27,7 +27,7 @@ type user struct {
 	target op.Target
 	text   string // which volume, for people
 	unread bool   // nobody knows what it has
-	base   string // the volume, if it has a linked clone of it
+	base   string // the volume, if Proxmox VE keeps it because of this user's linked clone
 }
 
 // aboutUsers finds who else has the volumes that a step takes or overwrites, and adds them to a look.
@@ -56,8 +56,13 @@ func (d *Driver) alone(ctx context.Context, g *guest) error {
 		return err
 	}
 	for _, u := range now {
-		if !slices.Contains(g.users, u) { // one that is no longer there is no danger
+		if !slices.Contains(g.users, u) {
 			return refusal.New(refusal.StaleTarget, "since the step was looked at, another guest has a disk of the guest %d: %s", g.vmid, u.text)
+		}
+	}
+	for _, u := range g.users {
+		if u.base != "" && !slices.Contains(now, u) { // any other one that is no longer there is no danger
+			return refusal.New(refusal.StaleTarget, "since the step was looked at, nothing keeps %s any more: no %s has a linked clone of it", u.base, u.target)
 		}
 	}
 	return nil
@@ -201,7 +206,7 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 		for _, other := range slices.Sorted(maps.Keys(theirs)) {
 			if has(other, volume) {
 				one := user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other]), false, ""}
-				if basedOn(other, volume) {
+				if isBase(volume) && strings.HasPrefix(other, volume+"/") {
 					one.base = volume
 				}
 				found = append(found, one)
@@ -261,6 +266,12 @@ func basedOn(clone, volume string) bool {
 	_, theirs, ok := strings.Cut(clone, ":")
 	parts := strings.Split(theirs, "/")
 	return ok && mine != "" && slices.Contains(parts[:len(parts)-1], stdpath.Base(mine))
+}
+
+// isBase reports whether Proxmox VE keeps a volume as long as a linked clone on the same storage is based on it. It goes by the name.
+func isBase(volume string) bool {
+	_, name, _ := strings.Cut(volume, ":")
+	return strings.HasPrefix(stdpath.Base(name), "base")
 }
 
 func isSeparator(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == ',' || r == '=' }
