@@ -169,3 +169,13 @@ func TestABaseWhoseCloneGoesInTheMiddleIsNotDestroyed(t *testing.T) {
 		require.Equal(t, was, w.Volumes(base))
 	})
 }
+
+// A clone's snapshot alone may have the disk that is based on another guest's.
+func TestTheBaseOfWhatASnapshotAloneHas(t *testing.T) {
+	w, _, clone := linked(t, "qemu", "zfs")
+	w.TakeSnapshot(clone, "before")
+	w.Set(clone, map[string]string{"scsi0": "", "scsi1": ""})
+	r := w.Waiting(drivertest.Hub, guestAsk("start", "base"))
+	require.Equal(t, "start-shared", r.Step.Verdict.Rule)
+	require.Contains(t, r.Step.Verdict.Why, "guest/clone")
+}

@@ -279,7 +279,7 @@ func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 	return slices.Concat(found...), nil
 }
 
-// sharedWith says which objects in mine another guest names too, or has a linked clone of.
+// sharedWith says which objects in mine another guest names too, or has a linked clone of, attached or in a snapshot.
 func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) (found []string) {
 	g, err := d.details(ctx, r)
 	switch {
@@ -288,20 +288,34 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	case err != nil:
 		k, ok := d.seen.get(r)
 		if !ok || k.guest == nil {
-			return []string{fmt.Sprintf("perhaps a disk of the guest %d, which cannot be read", r.vmid)}
+			return perhaps(r)
 		}
 		g = k.guest
 	}
 	theirs := slices.Collect(maps.Keys(g.written(true)))
+	clones := slices.Clone(theirs)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(mine)), isBase) {
+		kept, err := d.inSnapshots(ctx, g)
+		if err != nil {
+			return perhaps(r)
+		}
+		for _, x := range kept {
+			clones = append(clones, x.volume)
+		}
+	}
 	for _, what := range slices.Sorted(maps.Keys(mine)) {
 		switch {
 		case slices.ContainsFunc(theirs, func(other string) bool { return overlap(what, other) }):
 			found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
-		case slices.ContainsFunc(theirs, func(other string) bool { return basedOn(other, what) }):
+		case slices.ContainsFunc(clones, func(other string) bool { return basedOn(other, what) }):
 			found = append(found, fmt.Sprintf("%s (%s), on which %s (%d) is based, a linked clone", mine[what], op.Shown(what), r.target(g.name), r.vmid))
 		}
 	}
 	return found
+}
+
+func perhaps(r row) []string {
+	return []string{fmt.Sprintf("perhaps a disk of the guest %d, which cannot be read", r.vmid)}
 }
 
 // overlap reports if two objects are the same or one is part of the other. That is so for a PCI
