@@ -58,13 +58,14 @@ func keeps(content string) bool {
 
 func (s storage) content() string { return path("nodes", s.node, "storage", s.name, "content") }
 
-// unlisted is the refusal if a storage does not say what it has.
+// unlisted is the refusal if a storage does not say what it has. Without an answer nobody knows whether the storage hangs or its node.
 func (s storage) unlisted(err error) error {
 	no := refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err))
-	if isAnswered(err, http.StatusInternalServerError) {
-		return no.WithHint("it is tried again; if the storage is gone for good, type on a node: pvesm set %s --disable 1", s.name)
+	hint := "it is tried again; if the storage is gone for good, type on a node: pvesm set " + s.name + " --disable 1"
+	if !isAnswered(err, http.StatusInternalServerError) {
+		hint += "; if the node " + s.node + " is up, type there: systemctl restart pveproxy; if the node is gone for good, type on another one: pvecm delnode " + s.node
 	}
-	return no.WithHint("it is tried again; if the node %s is up, type there: systemctl restart pveproxy; if it is gone for good, type on another one: pvecm delnode %s", s.node, s.node)
+	return no.WithHint("%s", hint)
 }
 
 // leftovers returns the numbers under which a storage has a volume or a backup. A storage that cannot be listed may have one of each

@@ -280,6 +280,7 @@ func TestACreateWhileANodeIsSilent(t *testing.T) {
 			err := w.Execute(s.ID)
 			require.ErrorIs(t, err, refusal.Unavailable)
 			require.Contains(t, refusal.As(err).Hint, "systemctl restart pveproxy")
+			require.Contains(t, refusal.As(err).Hint, "pvesm set")
 			require.Equal(t, op.StatePlanned, w.Step(s.ID).State)
 			require.Zero(t, w.VMID("web"))
 			mend()
