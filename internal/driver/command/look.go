@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver/command/catalogue"
@@ -24,6 +26,7 @@ type look struct {
 	probe   *program // nil if the entry has no probe
 
 	argv   []string // the words of the run; nil if there is no step
+	dirs   []string // which directories they name: another one can get the name
 	answer *answer  // of the probe; nil if there is no probe or no step
 
 	giveBack func() // gives back the room of the copies; nil without copies
@@ -95,6 +98,7 @@ func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, er
 	if seen.argv, err = catalogue.Fill(e.Argv, values); err != nil {
 		return nil, err
 	}
+	seen.dirs = named(e, values)
 	if err = d.ask(ctx, seen, values); err != nil {
 		return nil, err
 	}
@@ -155,16 +159,30 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	return values, nil
 }
 
+// named identifies the directories that parameters name. A file may be another one: programs replace their files.
+func named(e catalogue.Entry, values map[string]string) (dirs []string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		var at unix.Stat_t
+		if e.Params[name].Type == catalogue.Path && unix.Lstat(values[name], &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
+			dirs = append(dirs, fmt.Sprintf("%s %d:%d", name, at.Dev, at.Ino))
+		}
+	}
+	return dirs
+}
+
 // again refuses a step if one of its paths leads elsewhere than the look saw. The probe and the permit took their time, and the
-// owner of a directory may have put a link in its place.
+// owner of a directory may have put a link or another directory in its place.
 func (l *look) again(given op.Params) error {
 	values, err := read(l.entry, given)
 	if err != nil {
 		return refusal.New(refusal.StaleTarget, "a path of %s changed while the step was under way: %v", l.target, err)
 	}
 	argv, err := catalogue.Fill(l.entry.Argv, values)
-	if err == nil && !slices.Equal(argv, l.argv) {
-		err = refusal.New(refusal.StaleTarget, "a path of %s leads elsewhere since the step was looked at: it would run %s", l.target, words(argv))
+	switch {
+	case err == nil && !slices.Equal(argv, l.argv):
+		return refusal.New(refusal.StaleTarget, "a path of %s leads elsewhere since the step was looked at: it would run %s", l.target, words(argv))
+	case err == nil && !slices.Equal(named(l.entry, values), l.dirs):
+		return refusal.New(refusal.StaleTarget, "a path of %s names another directory since the step was looked at", l.target)
 	}
 	return err
 }

@@ -159,10 +159,11 @@ func TestWhatACommandTookIsNoFailure(t *testing.T) {
 	must.Fail(b.Observe(t.Context(), op.At(target("own"))))(t, refusal.Unavailable)
 }
 
-// A command does not start if a path leads elsewhere than what the operators signed, or nowhere, once the permit was used.
+// A command does not start if a path leads elsewhere than what the operators signed, or nowhere, once the permit was used. Nor does it if
+// another directory has the name of the one that the look saw.
 func TestAPathThatIsLedElsewhereAfterThePermit(t *testing.T) {
 	t.Parallel()
-	for name, link := range map[string]string{"another directory": "b", "out of the root": "../other", "nowhere": "none"} {
+	for name, link := range map[string]string{"another directory": "b", "out of the root": "../other", "nowhere": "none", "another directory that has its name": ""} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			for _, dir := range []string{"work/a", "work/b", "other"} {
@@ -173,12 +174,18 @@ func TestAPathThatIsLedElsewhereAfterThePermit(t *testing.T) {
 			b.entry("empty", []string{"/bin/sh", "-c", `rm -f "$1"/*`, "sh", "{p}"}, func(e *catalogue.Entry) {
 				e.Params = map[string]catalogue.Param{"p": {Type: catalogue.Path, Below: b.path("work")}}
 			})
+			second := "work/b"
 			b.BeforeRun(func() {
 				require.NoError(t, os.Rename(b.path("work/a"), b.path("work/aside")))
+				if link == "" {
+					second = "work/a"
+					require.NoError(t, os.Rename(b.path("work/b"), b.path(second)))
+					return
+				}
 				require.NoError(t, os.Symlink(link, b.path("work/a")))
 			})
 			must.Fail(b.run(asking("empty", "p", "a")))(t, refusal.StaleTarget)
-			for _, dir := range []string{"work/aside", "work/b", "other"} {
+			for _, dir := range []string{"work/aside", second, "other"} {
 				require.FileExists(t, b.path(dir, "bytes"))
 			}
 		})
