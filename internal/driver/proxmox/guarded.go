@@ -309,7 +309,7 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 		remains = []string{strings.Join(remains, ", ") + " of other guests, by the number in its name"}
 	}
 	if len(bases) > 0 {
-		remains = append(remains, strings.Join(bases, ", ")+", on which a linked clone is based")
+		remains = append(remains, strings.Join(bases, ", ")+", on which a linked clone is based, as long as the clone has its disk")
 	}
 	if len(stays) > 0 {
 		remains = append(remains, strings.Join(stays, ", ")+" of the node")

@@ -102,6 +102,7 @@ func TestASignedStepOnABaseLeavesWhatTheCloneNeeds(t *testing.T) {
 			}
 			facts := w.factsOf(ask)
 			require.Equal(t, verb == "destroy", strings.Contains(facts["remains"], "zfs:base-"+num(base)+"-disk-0, "), facts)
+			require.Equal(t, verb == "destroy", strings.Contains(facts["remains"], "as long as the clone has its disk"), facts)
 			require.Equal(t, verb != "destroy", strings.Contains(facts["disks"], "zfs:base-"+num(base)+"-disk-0"), facts)
 			r := w.Approved(drivertest.Hub, ask)
 			_, err := w.run(r.ID)
