@@ -19,12 +19,17 @@ type looking struct {
 	looks int
 	code  refusal.Code // of the disk x
 	ops   []string
+
+	opsOfCopies []string // of the back end in which copies are made; nil for ops
 }
 
 func (l *looking) Observe(ctx context.Context, at op.Look) (op.Observed, error) {
 	l.looks++
 	o, err := l.backend.Observe(ctx, at)
 	o.Ops = l.ops
+	if at.Op == "guest.clone" && l.opsOfCopies != nil {
+		o.Ops = l.opsOfCopies
+	}
 	if at.Params.Str("disk") == "x" {
 		o.Foresee(refusal.New(l.code, "not so"))
 	}
@@ -113,4 +118,15 @@ func TestWhatABackEndDoesNotHaveRefusesTheJob(t *testing.T) {
 	require.Equal(t, "step 2: the back end of guest/new has no guest.backup", refusal.As(err).Detail)
 	require.Empty(t, must.Get(w.gate.OpenTargets(w.ctx))(t))
 	must.Get(w.submit(ask("guest.create", "new"), ask("guest.start", "new")))(t)
+}
+
+// TestAStepOnWhatIsMadeElsewhere: a copy is in the back end of its original, and not in that of new guests. A look at a later
+// step on the copy sees only the name, which is free, and the operations of the back end for new guests.
+func TestAStepOnWhatIsMadeElsewhere(t *testing.T) {
+	w, l := newLooking(t)
+	l.ops = []string{"guest.create", "guest.start"}
+	l.opsOfCopies = []string{"guest.clone", "guest.backup"}
+	must.Get(w.submit(ask("guest.clone", "new", "from", "db"), ask("guest.backup", "new")))(t)
+	must.Fail(w.submit(ask("guest.clone", "new2", "from", "db"), ask("guest.start", "new2")))(t, refusal.UnknownOp)
+	must.Fail(w.submit(ask("guest.create", "new3"), ask("guest.backup", "new3")))(t, refusal.UnknownOp)
 }

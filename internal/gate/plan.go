@@ -208,9 +208,9 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if stops(earlier, ask.Target) {
 		p.observed.MemoryUsed = 0 // its programs hold none then; the step is classified again before it runs
 	}
-	if makes(earlier, ask.Target) && !spec.Creates && !p.observed.Present {
-		// An earlier step of this job will make the target.
-		p.observed = op.Observed{Target: ask.Target, Present: true, Ops: p.observed.Ops}
+	if maker, ok := makerOf(earlier, ask.Target); ok && !spec.Creates && !p.observed.Present {
+		// The target will be in the back end of the step that makes it. This look was at the back end of new guests.
+		p.observed = op.Observed{Target: ask.Target, Present: true, Ops: maker.observed.Ops}
 	}
 	if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
@@ -252,13 +252,13 @@ func (g *Gate) classifyMade(tx *store.Tx, by op.Requester, s op.Step, o op.Obser
 		Policy: g.rules.Load().policy, Now: m.Now, Doubt: !m.Trusted})
 }
 
-func makes(earlier []planned, t op.Target) bool {
-	for _, e := range earlier {
-		if e.step.Target == t && e.spec.Creates {
-			return true
-		}
+// makerOf returns the earlier step that makes t.
+func makerOf(earlier []planned, t op.Target) (planned, bool) {
+	i := slices.IndexFunc(earlier, func(e planned) bool { return e.step.Target == t && e.spec.Creates })
+	if i < 0 {
+		return planned{}, false
 	}
-	return false
+	return earlier[i], true
 }
 
 // changes reports whether an earlier step changes t's signed state. Starting and
