@@ -182,6 +182,24 @@ func TestAHinderedWishTakesNothingBack(t *testing.T) {
 	w.verifyLog()
 }
 
+// TestAFreedWishIsAskedOnce: others still want what a set asked people for. The set's own step goes on in each round.
+func TestAFreedWishIsAskedOnce(t *testing.T) {
+	w, b := newInTheWay(t)
+	w.trashed(root, root)
+	wish := ask("guest.create", "web")
+	asked := must.Get(w.gate.Want(w.ctx, "fleet", wish))(t)
+	require.Equal(t, asked.ID, must.Get(w.submit(wish))(t).ID)
+	b.mu.Lock()
+	clear(b.trash)
+	b.mu.Unlock()
+	made := must.Get(w.gate.Want(w.ctx, "fleet", wish))(t)
+	require.NotEqual(t, asked.ID, made.ID)
+	for range 2 {
+		require.Equal(t, made.ID, must.Get(w.gate.Want(w.ctx, "fleet", wish))(t).ID)
+	}
+	require.Equal(t, op.StatePending, w.job(asked.ID).State(), "somebody else asked for it, too")
+}
+
 // TestARefusedWishTakesNothingBack: what waits is withdrawn by the decision that takes the new step, or not at all.
 func TestARefusedWishTakesNothingBack(t *testing.T) {
 	w, b := newInTheWay(t)

@@ -194,7 +194,7 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 		if g.notRejected(tx, sub, steps) != nil {
 			return nil // joinOrInsert refuses it
 		}
-		s, found, err := openWish(tx, sub.Requester, steps[0].step)
+		s, found, err := openWish(tx, sub.Requester, steps[0])
 		// The gate classifies a planned step again when it runs. So asking again would
 		// decide nothing.
 		moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
@@ -221,8 +221,10 @@ func mayShare(sub op.Submission, steps []planned) bool {
 
 // openWish finds an open single-step job that asks for the same step. Requesters
 // share only steps that wait for people. A desired set also shares benign steps,
-// because it asks again every round.
-func openWish(tx *store.Tx, by op.Requester, s op.Step) (op.Step, bool, error) {
+// because it asks again every round. It shares no step of others' that waits for
+// people if it needs nobody any more.
+func openWish(tx *store.Tx, by op.Requester, p planned) (op.Step, bool, error) {
+	s := p.step
 	open, err := journal.OpenSteps(tx, s.Target)
 	if err != nil {
 		return s, false, err
@@ -233,6 +235,15 @@ func openWish(tx *store.Tx, by op.Requester, s op.Step) (op.Step, bool, error) {
 		}
 		if o.Verdict.Class == op.Benign && by.Source != op.SourceDesired {
 			continue
+		}
+		if freed(by, p, o) {
+			who, err := journal.Requesters(tx, o.ID.Job)
+			if err != nil {
+				return s, false, err
+			}
+			if !slices.Contains(who, by) {
+				continue
+			}
 		}
 		all, err := journal.StepsOf(tx, o.ID.Job)
 		if err != nil || len(all) == 1 {
@@ -277,7 +288,7 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	if !mayShare(sub, steps) {
 		return 0, nil
 	}
-	s, ok, err := openWish(tx, sub.Requester, steps[0].step)
+	s, ok, err := openWish(tx, sub.Requester, steps[0])
 	switch {
 	case err != nil || !ok:
 		return 0, err
