@@ -205,6 +205,9 @@ func (b *batch) approve(ctx context.Context) error {
 		if err := b.show(tally(b.open())); err != nil {
 			return err
 		}
+		if err := b.opens(func() error { _, err := b.keySigner(ctx, b.keys); return err }); err != nil {
+			return err
+		}
 		if err := b.confirm(wordsConfirmBatch, cli.Count(len(b.open()), "request"), cli.Count(b.hosts(), "gate"), role); err != nil {
 			return err
 		}
