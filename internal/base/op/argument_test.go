@@ -1,6 +1,7 @@
 package op
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,21 @@ func TestShown(t *testing.T) {
 	require.Equal(t, `"a\nb"`, Shown("a\nb"))
 	require.Equal(t, `"\u202etxt"`, Shown("\u202etxt"))
 	require.Equal(t, `"\xff"`, Shown("\xff"))
+}
+
+// TestTheExampleOfANumber: whoever types the example of a hint asks for what fits most machines.
+func TestTheExampleOfANumber(t *testing.T) {
+	for _, s := range Catalogue() {
+		for _, d := range s.Params {
+			if d.Unit == "" {
+				continue
+			}
+			_, err := s.ParseArgs([]string{d.Name + "=0.5"})
+			_, example, ok := strings.Cut(refusal.As(err).Hint, ": ")
+			require.True(t, ok, d.Name)
+			n := must.Get(s.ParseArgs([]string{example}))(t).Int(d.Name)
+			require.GreaterOrEqual(t, n, d.Min, d.Name)
+			require.LessOrEqual(t, n, map[string]int64{"MiB": 512, "CPUs": 2}[d.Unit], d.Name)
+		}
+	}
 }

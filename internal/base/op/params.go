@@ -297,7 +297,11 @@ func (d Param) number(text string) (int64, error) {
 	if err != nil || n > MaxInt/factor || n < -MaxInt/factor {
 		r := refusal.New(refusal.BadParams, "%s is %q, not an integer", d.Name, text)
 		if d.Unit != "" {
-			r = r.WithHint("it is a whole number of %s: %s=%d", d.Unit, d.Name, max(d.Min, 512))
+			example := int64(2)
+			if d.Unit == "MiB" {
+				example = 512
+			}
+			r = r.WithHint("it is a whole number of %s: %s=%d", d.Unit, d.Name, max(d.Min, example))
 		}
 		return 0, r
 	}
