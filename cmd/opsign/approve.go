@@ -107,11 +107,8 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err := a.ready(&q); err != nil {
 		return err
 	}
-	role, err := a.keys.roleFor(usefulRoles(q.request, a.keys))
+	role, err := a.mayAs(ctx, q.request)
 	if err != nil {
-		return err
-	}
-	if err := a.opens(func() error { _, err := a.key(ctx, role); return err }); err != nil {
 		return err
 	}
 	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
@@ -176,6 +173,15 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	}
 	r, err := a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
 	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
+}
+
+// mayAs returns the role to sign a request as, and looks whether there is a key for it.
+func (a *approval) mayAs(ctx context.Context, r api.Request) (op.Role, error) {
+	role, err := a.keys.roleFor(usefulRoles(r, a.keys))
+	if err == nil {
+		err = a.opens(func() error { _, err := a.key(ctx, role); return err })
+	}
+	return role, err
 }
 
 // key returns the key that signs in a role: the one key of the run or, of several that the agent holds, the one that the gate

@@ -245,7 +245,7 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	if !r.mayApprove(it) {
 		return false, false, nil
 	}
-	if ok, err := r.named(it); !ok {
+	if ok, err := r.named(ctx, it); !ok {
 		return true, false, err
 	}
 	return true, false, r.approve(ctx, it)
@@ -253,9 +253,12 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 
 // named has the operator type the name of a target before what cannot be undone is
 // done to it, and says so above the next screen if it is another name.
-func (r *review) named(it *item) (bool, error) {
+func (r *review) named(ctx context.Context, it *item) (bool, error) {
 	if !it.shown.irreversible() {
 		return true, nil
+	}
+	if _, err := r.mayAs(ctx, it.shown.request); err != nil {
+		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name
 	typed, err := r.screen.ask(fmt.Sprintf("%s cannot be undone. Type %s to sign it (an empty line: do not): ",

@@ -145,7 +145,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
 			return false, nil
 		case key == 'y' && pages.seen:
-			if ok, err := r.allNamed(marked); err != nil || !ok {
+			if ok, err := r.allNamed(ctx, marked); err != nil || !ok {
 				return false, err
 			}
 			return false, r.signAll(ctx, marked)
@@ -159,9 +159,9 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 
 // allNamed has the operator type the name of each target to which something is done
 // that cannot be undone. Nothing is signed if one name is wrong.
-func (r *review) allNamed(items []*item) (bool, error) {
+func (r *review) allNamed(ctx context.Context, items []*item) (bool, error) {
 	for _, it := range items {
-		if ok, err := r.named(it); !ok {
+		if ok, err := r.named(ctx, it); !ok {
 			return false, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,14 +106,28 @@ func TestReviewAsksForTheName(t *testing.T) {
 		"guest/web-1\n": false} {
 		s, person := onScreen(t, 24, 80)
 		r := reviewOn(s)
+		r.signer = unused{t: t}
 		typed(t, person, typing)
-		ok := must.Get(r.named(it))(t)
+		ok := must.Get(r.named(t.Context(), it))(t)
 		require.Equal(t, want, ok, "%q", typing)
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
 	}
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
-	require.True(t, must.Get((&review{}).named(it))(t), "nothing is asked")
+	require.True(t, must.Get((&review{}).named(t.Context(), it))(t), "nothing is asked")
+}
+
+// A key that cannot sign is told before the operator types a name in vain.
+func TestReviewLooksForTheKeyFirst(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	typed(t, person, "\n")
+	r := reviewOn(s)
+	r.keys.key = filepath.Join(t.TempDir(), "none")
+	it := &item{id: "j1.1", shown: questionOf(t, payload(t, func(*op.Payload) {})), read: true}
+	require.False(t, must.Get(r.named(t.Context(), it))(t))
+	require.Contains(t, r.message, "none")
+	require.NotContains(t, r.message, "was not typed")
 }
 
 // The details are shown from their first line on, and turned away again; ? comes back to
