@@ -31,9 +31,14 @@ func (h Host) Booted() bool {
 	return err == nil && info.IsDir()
 }
 
+// wasMade reports whether systemd starts the gate itself at boot, which gated setup has it do. A package has it listen alone.
+func (h Host) wasMade() bool {
+	return h.at("/etc/systemd/system/multi-user.target.wants/gated.service")
+}
+
 // atBoot reports whether systemd starts the gate or its socket at boot.
 func (h Host) atBoot() bool {
-	return h.at("/etc/systemd/system/multi-user.target.wants/gated.service") || h.at("/etc/systemd/system/sockets.target.wants/gated.socket")
+	return h.wasMade() || h.at("/etc/systemd/system/sockets.target.wants/gated.socket")
 }
 
 // Prepared reports whether a package, or a person as contrib/systemd says, prepared the host for a gate, or made one.
@@ -54,10 +59,14 @@ func (h Host) Starts(dir string) bool {
 // only if it sees that there is no state.
 func (h Host) Next() string {
 	found, err := os.ReadDir(h.Root + StateDir)
+	none := errors.Is(err, fs.ErrNotExist) || err == nil && len(found) == 0
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return "no gate of this host runs, and only root can see whether one was made: sudo gated status"
-	case errors.Is(err, fs.ErrNotExist), err == nil && len(found) == 0:
+	case none && h.wasMade():
+		return "there is no gate in " + StateDir + ", and systemd starts one at boot. One that was there: mount its disk, or gated restore FILE --state " +
+			StateDir + ". A new one: sudo gated setup"
+	case none:
 		return "no gate was made on this host: sudo gated setup makes it"
 	case !h.Starts(StateDir):
 		return "the gate of this host does not run; its user starts it with gated serve --state " + StateDir

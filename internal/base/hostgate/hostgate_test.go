@@ -34,7 +34,9 @@ const (
 // Whatever a host has: gated setup is named only where there is no state, and a unit only where systemd has it.
 func TestTheNextCommand(t *testing.T) {
 	for want, hosts := range map[string][]Host{
-		"sudo gated setup": {with(t), with(t, systemd, unit, enabled), with(t, StateDir+"/"), with(t, systemd, unit, enabled, StateDir+"/")},
+		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, unit, socket), with(t, StateDir+"/"),
+			with(t, systemd, unit, socket, StateDir+"/")},
+		"mount its disk, or gated restore FILE --state " + StateDir: {with(t, systemd, unit, enabled), with(t, systemd, unit, enabled, StateDir+"/")},
 		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, unit, enabled, state), with(t, systemd, unit, socket, state),
 			with(t, systemd, "/etc/systemd/system/gated.service", socket, state), with(t, systemd, unit, enabled, StateDir+"/gated.db.before-restore")},
 		"systemctl enable --now gated.socket gated": {with(t, systemd, unit, state)},
@@ -42,7 +44,7 @@ func TestTheNextCommand(t *testing.T) {
 	} {
 		for _, h := range hosts {
 			require.Contains(t, h.Next(), want)
-			if want != "sudo gated setup" {
+			if found, _ := os.ReadDir(h.Root + StateDir); len(found) > 0 {
 				require.NotContains(t, h.Next(), "setup")
 			}
 		}
