@@ -137,6 +137,7 @@ type call struct {
 	body   []byte // nil for none
 	header map[string]string
 	wait   time.Duration // how long the daemon may let it wait, in addition to the time for any call
+	lasts  bool          // by its nature, so that nobody needs to be told
 	also   int           // a status that is a success beside 2xx; 0 for none
 }
 
@@ -195,7 +196,7 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 
 // slowly tells the client's owner if no answer comes, unless the call lasts by its nature. The caller says when it was answered.
 func (c *Client) slowly(in call) (answered func()) {
-	if c.slow == nil || c.remote != nil || in.wait > 0 || in.header["Accept"] == eventStream {
+	if c.slow == nil || c.remote != nil || in.wait > 0 || in.lasts {
 		return func() {}
 	}
 	over := make(chan struct{})

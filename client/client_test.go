@@ -382,21 +382,22 @@ func TestASlowGateIsSaidOnce(t *testing.T) {
 	said := make(chan string, 8)
 	c := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
 	c.slowAfter = time.Millisecond
-	ended := make(chan error, 3)
-	for _, in := range []call{{header: map[string]string{"Accept": eventStream}}, {wait: time.Minute}, {}} {
-		go func() {
-			in.method, in.path = http.MethodGet, "/v1/status"
-			_, _, err := c.bytes(t.Context(), in)
-			ended <- err
-		}()
+	ended := make(chan error, 4)
+	waits := call{method: http.MethodGet, path: "/v1/status", wait: time.Minute}
+	slow := open(t, Options{Socket: path, Slow: func(string) { said <- "by its nature" }})
+	slow.slowAfter = c.slowAfter
+	for _, ask := range []func() error{
+		func() error { return slow.Events(t.Context(), 0, false, func(api.Entry) error { return nil }) },
+		func() error { _, err := slow.Backup(t.Context(), io.Discard); return err }, // the daemon makes the copy first
+		func() error { _, _, err := slow.bytes(t.Context(), waits); return err },
+		func() error { _, err := c.Status(t.Context()); return err },
+	} {
+		go func() { ended <- ask() }()
 		<-arrived
-		if in.wait+time.Duration(len(in.header)) > 0 {
-			require.Empty(t, said)
-		}
 	}
 	require.Equal(t, path, <-said)
 	close(goOn)
-	for range 3 {
+	for range 4 {
 		require.NoError(t, <-ended)
 	}
 	for range 50 {

@@ -22,7 +22,6 @@ const (
 	// a minute in all.
 	resumeTries = 8
 	resumePause = 100 * time.Millisecond
-	eventStream = "text/event-stream"
 )
 
 // Events calls fn with every event after number after, in order and once each, until ctx ends or fn returns an error.
@@ -127,7 +126,7 @@ func (c *Client) stream(ctx context.Context, holder string, after int64, follow 
 	if holder != "" {
 		v.Set("for", holder)
 	}
-	in := call{method: http.MethodGet, path: "/v1/events", query: v, header: map[string]string{"Accept": eventStream}}
+	in := call{method: http.MethodGet, path: "/v1/events", query: v, header: map[string]string{"Accept": "text/event-stream"}, lasts: true}
 	resp, err := c.send(ctx, in)
 	if err != nil {
 		return after, err

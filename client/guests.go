@@ -133,7 +133,7 @@ func (c *Client) AuditHead(ctx context.Context) (api.Head, error) {
 // Backup writes a consistent copy of the gate's state to w and returns its length in bytes. Only ctx bounds its time.
 // After an error, the bytes in w are not a backup.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	resp, err := c.send(ctx, call{method: http.MethodGet, path: "/v1/backup"})
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: "/v1/backup", lasts: true})
 	if err != nil {
 		return 0, err
 	}

@@ -43,8 +43,8 @@ type Options struct {
 	// Unattended has ssh ask for no password, passphrase or host key (BatchMode, ssh_config(5)).
 	Unattended bool
 
-	// Slow, if not nil, is called once with the socket's path, when a gate of this host does not answer for two seconds a call that
-	// does not wait for anything.
+	// Slow, if not nil, is called once with the socket's path, when a gate of this host has not answered for two seconds. Calls that
+	// last by their nature do not count: waits, events and backups.
 	Slow func(socket string)
 
 	// Lost, if not nil, is called each time a daemon goes away while the client waits for its events. Back is called
