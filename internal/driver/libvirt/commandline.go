@@ -63,6 +63,9 @@ func (a *argument) hide(format string, args ...any) {
 // split reads the parts of a value that has some.
 func (a *argument) split() {
 	var err error
+	if a.kind == asPaths && (strings.Contains(a.value, "smb") || strings.Contains(a.value, "rootdir")) {
+		a.kind = asDirectory // a network or a device can share one
+	}
 	switch a.kind {
 	case asImage:
 		a.settings = settings{"file": a.value}
@@ -116,6 +119,9 @@ func (a *argument) unpack(depth int) error {
 
 // find finds the files that a value names.
 func (a *argument) find(all []argument) {
+	if wholeHost[a.option] {
+		a.hide("it gives the guest the files of this host")
+	}
 	switch a.kind {
 	case asUnknown:
 		a.hide("the driver does not know this option")
@@ -125,8 +131,9 @@ func (a *argument) find(all []argument) {
 			a.hide("it adds to other options what the driver does not read: %s", a.value)
 		}
 	case asPort:
-		name := strings.TrimPrefix(strings.TrimPrefix(a.value, filePrefix), "pipe:")
-		if name != a.value && relative(name) {
+		port := strings.TrimPrefix(a.value, "mon:")
+		name := strings.TrimPrefix(strings.TrimPrefix(port, filePrefix), "pipe:")
+		if name != port && relative(name) {
 			a.hide(notAbsolute, name)
 		}
 	case asFile:
@@ -134,6 +141,9 @@ func (a *argument) find(all []argument) {
 			a.hide(notAbsolute, a.value)
 		}
 	case asParts, asDirectory:
+		if a.settings["kind"] == "proxy" || a.settings["fsdriver"] == "proxy" {
+			a.hide("another program chooses its directory")
+		}
 		for _, key := range slices.Sorted(maps.Keys(a.settings)) {
 			value := a.settings[key]
 			if _, name := split(key); namesFile[name] && value != "" && relative(value) && a.settings["kind"] != "socket" {

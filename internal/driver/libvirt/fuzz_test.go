@@ -84,6 +84,7 @@ func FuzzCommandLine(f *testing.F) {
 		"-blockdev\nfile,node-name=a,filename=/a\n-blockdev\nraw,node-name=b,file=a\n-blockdev\nqcow2,file=b,node-name=a",
 		"-drive\nfile=nbd:unix:/run/s,format=raw", "-drive\nfile=a.vmdk,format=vmdk", "-set\ndrive.a.file=/a", "-readconfig\n/a",
 		"-object\nmemory-backend-file,mem-path=a", "-fsdev\nlocal,path=a", "-serial\nfile:a", "-kernel\na", "--new\n-x\ny", "-",
+		"-netdev\nuser,id=n,smb=/srv", "-netdev\n{'type':'user','smb':'/srv'}", "-semihosting\n/srv/a", "-gdb\nfile:/srv/a",
 	} {
 		f.Add(text)
 	}

@@ -30,12 +30,12 @@ var optionKinds = sync.OnceValue(func() map[string]kind {
 			"ctrl-grab no-quit no-frame win2k-hack no-acpi no-hpet singlestep one-insn-per-tb preconfig S s enable-kvm no-kvm xen-attach " +
 			"xen-domid-restrict no-reboot no-shutdown daemonize only-migratable nodefaults no-user-config nouserconfig nodefconfig enable-fips " +
 			"async-teardown enable-sync-profile semihosting old-param",
-		asWords: "append name uuid cpu accel smp numa global m k audio vga rotate g rtc icount watchdog watchdog-action action echr loadvm overcommit " +
-			"compat msg sandbox mon seed d dfilter gdb xen-domid iscsi add-fd realtime prom-env semihosting-config runas run-with tb-size balloon",
+		asWords: "append name uuid cpu accel smp numa global m k vga rotate g rtc watchdog watchdog-action action echr loadvm overcommit " +
+			"compat msg sandbox mon seed d dfilter xen-domid iscsi add-fd realtime prom-env semihosting-config runas run-with tb-size balloon",
 		asPaths:     "device boot display spice vnc netdev net nic smbios bios option-rom L tpmdev plugin trace chroot",
-		asPort:      "serial parallel monitor qmp qmp-pretty debugcon",
+		asPort:      "serial parallel monitor qmp qmp-pretty debugcon gdb",
 		asFile:      "kernel initrd dtb pidfile D mem-path dump-vmstate",
-		asParts:     "machine M object chardev audiodev fw_cfg acpitable",
+		asParts:     "machine M object chardev audiodev audio icount fw_cfg acpitable",
 		asDirectory: "fsdev virtfs",
 		asImage:     "hda hdb hdc hdd fda fdb pflash sd mtdblock cdrom",
 		asDrive:     "drive blockdev", asMore: "readconfig set usbdevice",
@@ -59,4 +59,7 @@ var (
 
 // namesFile are the parts of a value that name a file or a directory.
 var namesFile = map[string]bool{"file": true, "filename": true, "path": true, "mem-path": true, "dir": true, "logfile": true, "kernel": true,
-	"initrd": true, "dtb": true, "dumpdtb": true}
+	"initrd": true, "dtb": true, "dumpdtb": true, "rrfile": true, "smb": true, "rootdir": true}
+
+// wholeHost are the options that let the guest open any file of the host that QEMU may open.
+var wholeHost = map[string]bool{"semihosting": true, "semihosting-config": true}
