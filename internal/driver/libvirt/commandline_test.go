@@ -19,6 +19,7 @@ func init() {
 	beds["what every step leaves is named"] = leftAlone
 	beds["a disk below a file that QEMU's command line names"] = belowALine
 	beds["what QEMU's command line hides"] = hiddenLine
+	beds["a start that takes the disks back"] = startsBack
 	beds["other hands between the look and the step"] = otherHands
 	beds["other hands right before the work"] = lastMoment
 }
@@ -328,6 +329,25 @@ func hiddenLine(b *bed) {
 		signed[b.look("real").Fingerprint] = true
 	}
 	require.Len(b.t, signed, 2, "a start that was signed for one is not signed for another")
+}
+
+// startsBack: with -loadvm, QEMU takes the disks back to a snapshot at each start, and what was written since is lost. A start is benign.
+func startsBack(b *bed) {
+	b.must("create", "web", "state", "running")
+	b.Virsh("snapshot-create-as", "web", "s")
+	path, plain := b.Disks("web")[0], b.Virsh("dumpxml", "web", "--inactive")
+	for _, args := range [][]string{{"-loadvm", "s"}, {"--loadvm", "s"}, {"-icount", "shift=7,rr=replay,rrfile=/srv/log,rrsnapshot=s"}, {"-icount", "7,rr=replay,rr=replay"}} {
+		b.Define(strings.Replace(plain, "</domain>", line(args...)+"</domain>", 1))
+		b.refused(refusal.Conflict, "restart", "web")
+		require.Equal(b.t, running, b.look("web").Running, "%v", args)
+		b.must("start", "web") // it runs already
+		b.must("stop", "web")
+		b.keeps(path, func() { b.refused(refusal.Conflict, "start", "web") })
+		b.Define(plain)
+		b.must("start", "web")
+	}
+	b.Define(strings.Replace(plain, "</domain>", line("-name", "-loadvm", "-icount", "7")+"</domain>", 1))
+	b.must("restart", "web")
 }
 
 // hands are what an administrator may do to a guest with a disk at any moment.

@@ -8,6 +8,9 @@ import (
 	"net"
 	"time"
 
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
@@ -18,7 +21,24 @@ func (w *work) start(context.Context) (action, error) {
 	if w.guest.active {
 		return func(context.Context) error { return nil }, nil // it runs already
 	}
-	return w.powerOn, nil
+	return w.powerOn, w.startsAsItIs()
+}
+
+// startsAsItIs refuses to start a guest whose command line has QEMU take its disks back to a snapshot. A start is benign, and what
+// was written since would be lost.
+func (w *work) startsAsItIs() error {
+	x, err := parseXML[definitionXML](w.guest.text)
+	if err != nil {
+		return err
+	}
+	for _, a := range argumentsOf(x.Args) {
+		if a.option == "loadvm" || a.option == "icount" && (a.settings == nil || a.settings["rrsnapshot"] != "") {
+			return refusal.New(refusal.Conflict, "the QEMU command line of %s may take its disks back to a snapshot with each start: -%s %s",
+				w.step.Target, a.option, op.Shown(a.value)).
+				WithHint("take that out of its definition (virsh edit); guest.restore goes back to a snapshot once")
+		}
+	}
+	return nil
 }
 
 func (w *work) powerOn(ctx context.Context) error {
@@ -30,6 +50,9 @@ func (w *work) stop(context.Context) (action, error) { return w.shutDown, nil }
 // restart stops the guest and starts it, so that the pending configuration takes effect. A
 // reboot alone would not read the definition again.
 func (w *work) restart(context.Context) (action, error) {
+	if err := w.startsAsItIs(); err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context) error {
 		if err := w.shutDown(ctx); err != nil {
 			return err
