@@ -289,7 +289,8 @@ func (a *argument) above(other *argument) []string {
 // heldBy finds what arguments give to the guest. No step takes it.
 func heldBy(args []argXML) []held {
 	var out []held
-	for _, a := range argumentsOf(args) {
+	all := argumentsOf(args)
+	for _, a := range all {
 		gives := a.disk() || a.kind == asDirectory
 		for _, at := range a.paths {
 			h := held{slot: at.path + " (" + commandLine + ")"}
@@ -299,7 +300,7 @@ func heldBy(args []argXML) []held {
 			if a.disk() && h.object == "" {
 				h = held{slot: h.slot, file: at.path, writes: h.writes}
 			}
-			h.stays = true
+			h.stays, h.loses = true, a.loses(all)
 			out = append(out, h)
 		}
 		if a.hides != "" {
@@ -308,6 +309,15 @@ func heldBy(args []argXML) []held {
 		}
 	}
 	return out
+}
+
+// loses reports whether QEMU writes elsewhere than into a disk, and drops that at the end. -snapshot is for all disks but a -blockdev.
+func (a *argument) loses(all []argument) bool {
+	value, is := a.settings["snapshot"]
+	if !is {
+		is = slices.ContainsFunc(all, func(o argument) bool { return o.option == "snapshot" })
+	}
+	return a.disk() && a.option != "blockdev" && is && !slices.Contains([]string{"off", "no", "false", "n"}, value)
 }
 
 // namedBy finds the paths in arguments.

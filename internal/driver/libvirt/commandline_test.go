@@ -20,6 +20,7 @@ func init() {
 	beds["a disk below a file that QEMU's command line names"] = belowALine
 	beds["what QEMU's command line hides"] = hiddenLine
 	beds["a start that takes the disks back"] = startsBack
+	beds["drives of QEMU's command line that keep nothing"] = forgetful
 	beds["other hands between the look and the step"] = otherHands
 	beds["other hands right before the work"] = lastMoment
 }
@@ -348,6 +349,26 @@ func startsBack(b *bed) {
 	}
 	b.Define(strings.Replace(plain, "</domain>", line("-name", "-loadvm", "-icount", "7")+"</domain>", 1))
 	b.must("restart", "web")
+}
+
+// forgetful: what a guest wrote to such a drive is lost at its stop, as with a transient disk.
+func forgetful(b *bed) {
+	b.Plant("web", "", "")
+	plain, at := b.Virsh("dumpxml", "web"), b.file("a.img", strings.Repeat("x", 1<<20))
+	for text, want := range map[string]bool{
+		"-drive file=" + at + ",format=raw,if=none,snapshot=on":                                                                 true,
+		"-drive file=" + at + ",format=raw,if=none,snapshot":                                                                    true,
+		"-snapshot -drive file=" + at + ",format=raw,if=none":                                                                   true,
+		"-drive file=" + at + ",format=raw,if=none,snapshot=off":                                                                false,
+		`-snapshot -blockdev {"driver":"raw","node-name":"n","file":{"driver":"file","filename":"` + at + `","locking":"off"}}`: false,
+		"-name -snapshot": false,
+	} {
+		b.Define(strings.Replace(plain, "</domain>", line(strings.Fields(text)...)+"</domain>", 1))
+		require.False(b.t, b.look("web").Volatile, "it does not run: %s", text)
+		b.must("start", "web")
+		require.Equal(b.t, want, b.look("web").Volatile, text)
+		b.Virsh("destroy", "web")
+	}
 }
 
 // hands are what an administrator may do to a guest with a disk at any moment.

@@ -27,6 +27,7 @@ type held struct {
 	writes bool   // the running guest writes it, and should be the only one that does
 	stays  bool   // it is no disk and no device: every step leaves it
 	hides  string // why it may be any file of this host; "" if it is known
+	loses  bool   // what the guest writes there is lost when it stops
 }
 
 // same reports whether two are the same object, or may be. A name that only one of them has

@@ -274,10 +274,10 @@ func (g *guest) content() string {
 
 // volatile reports if a stop loses data that cannot be saved first. If a guest was undefined
 // while it ran, the stop removes it. A disk that was added only to the running guest goes, and
-// a transient disk loses its changes. A guest without a writable disk has all its data in
+// a transient disk, or a drive of QEMU's with snapshot=on, loses its changes. A guest without a writable disk has all its data in
 // memory. A paused guest does not react to a shutdown, so its stop is a power off.
 func (g *guest) volatile() bool {
-	forgets := slices.ContainsFunc(g.disks, func(k disk) bool { return k.transient })
+	forgets := slices.ContainsFunc(g.disks, func(k disk) bool { return k.transient }) || slices.ContainsFunc(g.heldLive, func(h held) bool { return h.loses })
 	keeps := slices.ContainsFunc(g.disks, func(k disk) bool { return !k.medium && !k.readonly })
 	return g.active && (!g.persistent || len(g.strange) > 0 || forgets || !keeps || g.paused && !g.starting)
 }
