@@ -37,16 +37,26 @@ func (d *Driver) unseen(ctx context.Context, g *guest) (*runFile, verdict) {
 	case run == nil || run.BootID != d.cfg.BootID || d.lost.hasEnded(g.incarnation(), *run):
 		return nil, verdict{} // it ended just now, or with the host, or while the guest was elsewhere
 	default:
-		p, err := d.findAgain(g, *run)
+		goesOn, err := run.goesOn()
 		if err != nil {
 			return nil, verdict{err: errors.Join(errNotEnded, err)}
 		}
-		if p != nil {
-			p.Close()
+		if goesOn {
 			return run, verdict{}
 		}
 	}
 	return nil, d.rest(ctx, lostGuest{name: g.name, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: d.cgroups.of(g.UUID), run: run})
+}
+
+// goesOn reports whether the process in the run file still runs. If it has ended, goesOn does not collect it: it may be the child
+// of a start that is under way and uses its pid.
+func (r *runFile) goesOn() (bool, error) {
+	p, err := proc.Open(r.PID, r.Ticks)
+	if err != nil || p == nil {
+		return false, err
+	}
+	defer p.Close()
+	return !p.Ended(), nil
 }
 
 // rest is killLost without a kill, for one run without a tie.

@@ -189,6 +189,20 @@ func TestWhatAPutBackGuestLeft(t *testing.T) {
 	})
 }
 
+// TestALookKeepsThePidOfAStart: a start puts its child's pid into a cgroup. Until then no other process may get that pid.
+func TestALookKeepsThePidOfAStart(t *testing.T) {
+	w := newWorld(t)
+	g, p, files, err := w.launched(w.ctx, "web", "sleep")
+	require.NoError(t, err)
+	require.NoError(t, p.Signal(unix.SIGKILL))
+	require.NoError(t, p.Wait(w.ctx))
+	w.observe("web")
+	must.Get(w.d.List(w.ctx))(t)
+	require.True(t, zombie(p.run.PID), "a look collected it")
+	require.NoError(t, w.d.giveUp(w.ctx, g, p, files))
+	require.False(t, exists(p.run.PID))
+}
+
 // TestAGuestOutOfTheTrashByHand: its doubt comes with it, as with an undelete.
 func TestAGuestOutOfTheTrashByHand(t *testing.T) {
 	w := newWorld(t, hiding(t))
