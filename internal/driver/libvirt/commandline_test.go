@@ -20,6 +20,7 @@ func init() {
 	beds["a disk below a file that QEMU's command line names"] = belowALine
 	beds["what QEMU's command line hides"] = hiddenLine
 	beds["a start that takes the disks back"] = startsBack
+	beds["a port or a log that is another guest's disk"] = logsOver
 	beds["drives of QEMU's command line that keep nothing"] = forgetful
 	beds["other hands between the look and the step"] = otherHands
 	beds["other hands right before the work"] = lastMoment
@@ -72,7 +73,14 @@ func TestWhatTwoCommandLinesName(t *testing.T) {
 		"a disk in one, by a network": {on(file, "vda", "raw"), line("-netdev", "user,id=n,smb="+dir), "vda, which lies in a directory that guest b has"},
 		"a disk in one, as JSON":      {on(file, "vda", "raw"), line("-netdev", `{"type":"user","id":"n","smb":"`+dir+`"}`), "vda, which lies in a directory that guest b has"},
 		"a disk in one, by USB":       {on(file, "vda", "raw"), line("-device", "usb-mtp,rootdir="+dir+",readonly=false"), "vda, which lies in a directory that guest b has"},
+		"a log on a disk":             {line("-D", file), on(file, "vda", "raw"), named + ", which guest b uses as well"},
+		"a port on a disk":            {line("-chardev", "file,id=c,path="+file), on(file, "vda", "raw"), named + ", which guest b uses as well"},
+		"a serial port on a disk":     {"<serial type='file'><source path='" + file + "'/></serial>", on(file, "vda", "raw"), file + " (serial), which guest b uses as well"},
+		"one on a disk by a link":     {"<serial type='file'><source path='" + dir + "-link/a.img'/></serial>", on(file, "vda", "raw"), dir + "-link/a.img (serial), which guest b uses as well"},
+		"one on what b only reads":    {"<serial type='file'><source path='" + file + "'/></serial>", on(file, "vda", "raw", "<readonly/>"), ""},
+		"one that b has, too":         {"<serial type='file'><source path='" + file + "'/></serial>", "<serial type='file'><source path='" + file + "'/></serial>", ""},
 		"only read":                   {line("-drive", "file="+file+",readonly=on"), line("-drive", "file="+file), ""},
+		"a disk that is only read":    {line("-drive", "file="+file+",readonly=on"), on(file, "vda", "raw"), ""},
 		"read only, but for a moment": {line("-blockdev", "driver=file,node-name=n,auto-read-only=on,filename="+file), line("-drive", "file="+file), named + ", which guest b uses as well"},
 		"a path that says so":         {line("-drive", "file="+file+",,readonly=on"), line("-drive", "file="+file+",,readonly=on"), file + ",readonly=on (" + commandLine + "), which guest b uses as well"},
 		"a file below is only read":   {line("-drive", "file="+file+",backing.read-only=on"), line("-drive", "file="+file), named + ", which guest b uses as well"},
@@ -349,6 +357,25 @@ func startsBack(b *bed) {
 	}
 	b.Define(strings.Replace(plain, "</domain>", line("-name", "-loadvm", "-icount", "7")+"</domain>", 1))
 	b.must("restart", "web")
+}
+
+// logsOver: QEMU and libvirt empty a file that a port or a log writes, at each start. So a start waits that would do so to a disk.
+func logsOver(b *bed) {
+	b.Plant("app", "", "")
+	b.Plant("web", "", "")
+	plain, at := b.Virsh("dumpxml", "web"), b.Image("app")
+	for _, text := range []string{
+		strings.Replace(plain, "</devices>", "<serial type='file'><source path='"+at+"'/></serial></devices>", 1),
+		strings.Replace(plain, "</devices>", "<serial type='pty'><log file='"+at+"'/></serial></devices>", 1),
+		strings.Replace(plain, "</domain>", line("-chardev", "file,id=c,path="+at)+"</domain>", 1),
+		strings.Replace(plain, "</domain>", line("-D", at)+"</domain>", 1),
+	} {
+		b.Define(text)
+		require.NotEmpty(b.t, b.look("web").Shares, text)
+		require.Contains(b.t, b.look("web").Shares[0], ", which guest app uses as well")
+	}
+	b.Define(plain)
+	require.Empty(b.t, b.look("web").Shares)
 }
 
 // forgetful: what a guest wrote to such a drive is lost at its stop, as with a transient disk.

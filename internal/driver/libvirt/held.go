@@ -359,6 +359,11 @@ func (g *guest) sharing() []string {
 	for _, k := range written {
 		s.file(k)
 	}
+	for _, n := range g.names {
+		if !n.disk && !slices.Contains([]string{"filesystem", "hostdev", "nvram"}, n.slot) { // those are compared above
+			s.named(n)
+		}
+	}
 	for _, d := range g.used.doubts {
 		if d.line && d.writes && d.dom.UUID == g.UUID && len(g.used.all) > 1 {
 			s.say("which may be a disk of any other guest: %s", commandLine, op.Shown(d.why))
@@ -404,6 +409,25 @@ func (s *sharing) file(k disk) {
 		if theirs.dir != "" && inside(at, theirs.dir) {
 			s.say("which lies in a directory that guest %s has", k.target, op.Shown(other.Name))
 		}
+	})
+}
+
+// named compares a file that the guest has as no disk, such as the log of a serial port: a start may empty it.
+func (s *sharing) named(n named) {
+	keys, _ := keysOf(n.path) // at least the path
+	for _, key := range keys {
+		for _, x := range s.guest.used.by[key] {
+			if x.dom.UUID != s.guest.UUID && x.dom.writes(x.slot) {
+				s.say("which guest %s uses as well", n.path+" ("+n.slot+")", op.Shown(x.dom.Name))
+			}
+		}
+	}
+}
+
+// writes reports whether the domain has a disk in that slot that is not only read.
+func (dom *domain) writes(slot string) bool {
+	return slices.ContainsFunc(slices.Concat(dom.xml.Disks, dom.live.Disks), func(x diskXML) bool {
+		return x.Target.Dev == slot && !x.medium() && x.ReadOnly == nil
 	})
 }
 
