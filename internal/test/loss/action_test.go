@@ -148,6 +148,9 @@ func (r generator) generate(length int) []action {
 	return seq
 }
 
+// commands reports whether the back end runs commands alone.
+func (r generator) commands() bool { return slices.Equal(r.ops, []string{op.Run}) }
+
 // one makes one action.
 func (r generator) one() action {
 	n := 0
@@ -161,6 +164,9 @@ func (r generator) one() action {
 	a.actor, a.target = uint8(r.IntN(len(actors))), uint8(r.IntN(3))
 	if r.IntN(6) == 0 {
 		a.target = anyName | uint8(r.IntN(len(names)))
+	}
+	if r.commands() {
+		a.target = uint8(r.IntN(anyName)) // any of the bed's, however many they are
 	}
 	for j := range a.args {
 		if a.args[j] = uint8(r.IntN(256)); r.IntN(3) == 0 {
@@ -256,7 +262,7 @@ func (r generator) lurk(target uint8) action {
 
 // handWithin has somebody's hand at a guest in the middle of the step that takes it, or that takes back what a failed job did.
 func (r generator) handWithin() []action {
-	if slices.Equal(r.ops, []string{op.Run}) {
+	if r.commands() {
 		return r.roomLedElsewhere()
 	}
 	if r.IntN(3) == 0 {
