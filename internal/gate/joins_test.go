@@ -107,7 +107,7 @@ func TestWhatWaitedAndEndedIsNotJoined(t *testing.T) {
 }
 
 // TestAStepBehindAnotherJobIsTaken: who gives a guest a program and starts it, and waits for neither, is not told that the guest has no
-// program. What only waits for people clears no way, and nothing makes parameters right.
+// program. What only waits for people clears no way, and nothing makes parameters, settings or data right.
 func TestAStepBehindAnotherJobIsTaken(t *testing.T) {
 	w, b := newInTheWay(t)
 	w.request(ask("guest.destroy", "db"))
@@ -121,8 +121,10 @@ func TestAStepBehindAnotherJobIsTaken(t *testing.T) {
 	two := w.mustSubmit(ask("guest.stop", "db"), ask("guest.start", "db"))
 	must.Fail(w.gate.Want(w.ctx, "fleet", ask("guest.stop", "db")))(t, refusal.Conflict)
 	must.Fail(w.submit(ask("guest.start", "other")))(t, refusal.UnknownTarget)
-	b.code = refusal.BadParams
-	must.Fail(w.submit(ask("guest.start", "db")))(t, refusal.BadParams)
+	for _, code := range []refusal.Code{refusal.BadParams, refusal.TooComplex, refusal.NotAllowed} {
+		b.code = code
+		must.Fail(w.submit(ask("guest.start", "db")))(t, code)
+	}
 
 	b.code = ""
 	require.NoError(t, w.execute(first.Steps[0].ID))

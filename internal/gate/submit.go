@@ -327,9 +327,10 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 }
 
 // stillHindered refuses a step that cannot be done now, unless a step of another job may clear the way first: it is decided and has
-// not ended. As in a job of several steps, that makes no parameters right. A desired set asks again by itself.
+// not ended. That makes no parameters right, changes no settings, and takes nothing out of a guest's data. A desired set asks again
+// by itself.
 func stillHindered(tx *store.Tx, by op.Requester, p planned) error {
-	if p.hindered == nil || errors.Is(p.hindered, refusal.BadParams) || by.Source == op.SourceDesired {
+	if !errors.Is(p.hindered, refusal.Conflict) || by.Source == op.SourceDesired {
 		return p.hindered
 	}
 	open, err := journal.OpenSteps(tx, p.step.Target)
