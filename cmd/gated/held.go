@@ -196,7 +196,7 @@ func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client
 		return err
 	}
 	return t.List([]cli.Column{{Head: "ID"}, {Head: "AGENT"}, {Head: "ALIVE", Rank: 1}, {Head: "MODE", Rank: 1, Once: "each is"}, {Head: "PATTERNS"},
-		{Head: "SINCE", Rank: 4}, {Head: "UNTIL", Rank: 2}, {Head: "SCOPE", Rank: 5, Once: "all are in"}, {Head: "REASON", Rank: 3}}, rows)
+		{Head: "SINCE", Rank: 4, Least: 20}, {Head: "UNTIL", Rank: 2, Least: 20}, {Head: "SCOPE", Rank: 5, Once: "all are in"}, {Head: "REASON", Rank: 3}}, rows)
 }
 
 // eachReservation reads reservations page by page.

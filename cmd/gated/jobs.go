@@ -67,7 +67,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 // listJobs prints jobs page by page, so that a long history needs no memory.
 func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) error {
 	columns := []cli.Column{{Head: "ID"}, {Head: "STATE", Rank: 1}, {Head: "OP"}, {Head: "TARGET"}, {Head: "WHAT", Rank: 2}, {Head: "FOR", Rank: 4, Once: "each is for"},
-		{Head: "SINCE", Rank: 3}, {Head: "REASON", Rank: 5}}
+		{Head: "SINCE", Rank: 3, Least: 20}, {Head: "REASON", Rank: 5}}
 	var rows [][]string
 	for q := (client.JobQuery{State: state}); ; {
 		page, err := cl.Jobs(c.Context(), q)

@@ -128,7 +128,7 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 		if t.JSON {
 			return nil
 		}
-		return t.List([]cli.Column{{Head: "EPOCH"}, {Head: "MADE", Rank: 1}, {Head: "BY", Rank: 2}, {Head: "SIGNERS", Rank: 1}, {Head: "SHA256", Rank: 3}}, rows)
+		return t.List([]cli.Column{{Head: "EPOCH"}, {Head: "MADE", Rank: 1, Least: 20}, {Head: "BY", Rank: 2}, {Head: "SIGNERS", Rank: 1}, {Head: "SHA256", Rank: 3}}, rows)
 	})
 	t.stateOf(c, &dir)
 	return c

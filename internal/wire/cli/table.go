@@ -69,7 +69,7 @@ func (t *table) leaveOut(gone func(j int) bool) {
 func (t *table) sayOnce() string {
 	text := ""
 	same := func(j int) bool {
-		return t.columns[j].Once != "" && len(t.rows) > 1 &&
+		return t.columns[j].Once != "" && len(t.rows) > 0 &&
 			!slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != t.rows[0][j] })
 	}
 	for j, c := range t.columns {

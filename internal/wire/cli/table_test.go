@@ -18,12 +18,12 @@ func TestATableSaysOnceWhatAllRowsShare(t *testing.T) {
 		"j12.1  3m   guest/db   -\n"+
 		"all are for: uid:1000\n", Table(79, "…", tableOfTest, rows))
 	require.Contains(t, Table(0, "…", tableOfTest, rows), "j12.1  3m   guest/db   uid:1000  -\n", "a file has a cell for each")
-	require.Contains(t, Table(79, "…", tableOfTest, rows[:1]), "uid:1000  its data", "one row shares nothing")
+	require.Contains(t, Table(79, "…", tableOfTest, rows[:1]), "gone\nall are for: uid:1000\n", "one row has more room so")
 }
 
 func TestAColumnThatIsEmptyIsLeftOut(t *testing.T) {
 	text := Table(79, "…", tableOfTest, [][]string{{"j1.1", "", "guest/web", "uid:1000", ""}})
-	require.Equal(t, "ID    TARGET     FOR\nj1.1  guest/web  uid:1000\n", text)
+	require.Equal(t, "ID    TARGET\nj1.1  guest/web\nall are for: uid:1000\n", text)
 	require.Equal(t, "ID  AGE  TARGET  FOR  WHY\n", Table(79, "…", tableOfTest, nil), "heads alone")
 }
 
