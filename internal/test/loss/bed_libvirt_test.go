@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type libvirtBed struct {
 	marks map[int]mark      // by their number, which says where on a disk one is
 	owner map[string]string // of a disk by its path: whose it is, or was last
 	seen  map[string]image  // by path
+
+	reading sync.Mutex
 }
 
 // image is what was found on a disk, and when the disk was changed last.
@@ -115,6 +118,8 @@ func (b *libvirtBed) erase(name string, m mark) bool { return b.io(name, m, 0) }
 func (*libvirtBed) rename(string, mark) bool         { return true } // a disk has no names
 
 func (b *libvirtBed) holdings() (map[item]where, error) {
+	b.reading.Lock() // a hand looks within a step, and the oracle beside it
+	defer b.reading.Unlock()
 	out := map[item]where{}
 	named, has := map[string]string{}, map[string][]string{}
 	for name, uuid := range b.Defined() {
@@ -175,7 +180,7 @@ func (b *libvirtBed) read(path string) (image, error) {
 
 // raw copies a disk out and returns the numbers of the marks that are whole on it.
 func (b *libvirtBed) raw(path string, args ...string) (found []int, err error) {
-	to := filepath.Join(scratchDir(), "gl-disk-"+strconv.Itoa(os.Getpid()))
+	to := filepath.Join(scratchDir(), "gl-disk-"+strconv.Itoa(os.Getpid())) // one at a time: holdings has the lock
 	defer func() { _ = os.Remove(to) }()
 	args = append(append([]string{"convert", "-U", "-f", format(path), "-O", "raw"}, args...), path, to)
 	if out, err := exec.Command("qemu-img", args...).CombinedOutput(); err != nil {

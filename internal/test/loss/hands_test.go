@@ -37,11 +37,12 @@ type deed struct {
 	shares string // the holder whose disk another guest has since, or ""
 	with   string // the holder that has it since
 	parts  string // the holder whose disk no other guest has any more, or ""
+	gave   string // the holder whose number or name another guest has since, or ""
 	guards bool   // it keeps the guest from being taken: no signature for what was there before covers it
 }
 
 // meddle has somebody's hand at a guest. What it took of that guest was not the gate's. What it took of another one had a
-// number or a name that the gate gave to a second guest.
+// number or a name that the gate gave to a second guest, unless a hand gave it.
 func (p *play) meddle(a action) error {
 	hands, ok := p.bed.(hands)
 	if !ok {
@@ -67,7 +68,7 @@ func (p *play) meddle(a action) error {
 		if _, there := now[it]; there {
 			continue
 		}
-		if it.holder != at {
+		if it.holder != at && !p.o.given[it.holder] {
 			return lossOf("bytes", "%s of %s (%s) is gone: a hand at %s (%s) took it: %s", it.mark, it.holder, it.part, name, at, d.says)
 		}
 		delete(p.o.items, it)
@@ -91,6 +92,9 @@ func (p *play) tidy() error {
 // did takes in what somebody did.
 func (o *oracle) did(d deed) {
 	o.deeds = append(o.deeds, d)
+	if d.gave != "" {
+		o.given[d.gave] = true
+	}
 	o.share(d)
 }
 
@@ -158,9 +162,10 @@ func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
 	}
 	if how%4 == 3 {
 		m := mark(fmt.Sprintf("hand-%d", nth))
+		was := b.holder(name)
 		b.put(b.Put(name, op.Params{}).Storage[0], m)
 		b.Driver.Write(name)
-		return deed{says: fmt.Sprintf("it is another guest of the name, with %s", m)}
+		return deed{says: fmt.Sprintf("it is another guest of the name, with %s", m), gave: was}
 	}
 	labels := map[string]any{"by": "hand"}
 	for k, v := range o.Labels {
@@ -275,8 +280,9 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		return deed{says: fmt.Sprintf("a backup of %d, and the oldest of three is pruned", vmid)}
 	}
 	m := mark(fmt.Sprintf("hand-%d", nth))
+	was := b.holder(name)
 	b.Remake(vmid, pvetest.Spec{Config: map[string]string{"description": "made by " + string(m)}, Data: map[string][]byte{firstDisk[g.Kind]: line(m)}})
-	return deed{says: fmt.Sprintf("%d is another guest of the name, with %s", vmid, m)}
+	return deed{says: fmt.Sprintf("%d is another guest of the name, with %s", vmid, m), gave: was}
 }
 
 // byHand is the lock of a guest that a hand locked. A task of the gate never has it.

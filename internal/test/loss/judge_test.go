@@ -46,6 +46,7 @@ type oracle struct {
 	serial int
 	told   []string // what happened, for people
 
+	given  map[string]bool   // holders: a hand gave another guest the number or name
 	deeds  []deed            // what steps and hands did, in order
 	shared map[string]string // holders: which other one has their disk; "" if one had it
 
@@ -66,7 +67,7 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, used: map[op.StepID]int{}, shared: map[string]string{}}
+		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, given: map[string]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
 }
 
 func (o *oracle) say(format string, args ...any) {

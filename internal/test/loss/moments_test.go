@@ -75,7 +75,8 @@ type within struct {
 	// seen says that the driver had to notice: it came before the driver's work, or at a call that takes nothing, and the driver made
 	// one afterwards that may. It can look before that.
 	seen bool
-	took []item         // of the guest that the hand was at
+	took []item         // by the hand
+	from string         // the holder that the hand was at
 	made map[item]where // by the hand
 	err  error
 }
@@ -148,9 +149,9 @@ func (w *watch) act() {
 	if d.name = name; err == nil {
 		err = err2
 	}
-	w.did = within{deed: d, at: w.now, seen: w.now == 0, made: map[item]where{}, err: err}
+	w.did = within{deed: d, from: at, at: w.now, seen: w.now == 0, made: map[item]where{}, err: err}
 	for it := range before {
-		if _, there := after[it]; !there && it.holder == at {
+		if _, there := after[it]; !there {
 			w.did.took = append(w.did.took, it)
 		}
 	}
@@ -185,7 +186,9 @@ func (o *oracle) came(steps []ran) error {
 				o.share(h.deed)
 			}
 			for _, it := range h.took {
-				delete(o.items, it)
+				if it.holder == h.from || o.given[it.holder] {
+					delete(o.items, it)
+				}
 			}
 			for it, is := range h.made {
 				if h.seen {
