@@ -288,11 +288,18 @@ func mine(all []op.Requester, by op.Requester) bool {
 
 // learn takes in who made and who touched what.
 func (o *oracle) learn(steps []ran) {
-	for _, r := range steps {
+	creates := func(r ran) bool { spec, err := op.Lookup(r.step.Op); return err == nil && spec.Creates }
+	for i, r := range steps {
 		name := r.step.Target.Name
 		holder := o.m.bed.holder(name)
 		spec, err := op.Lookup(r.step.Op)
 		if err != nil {
+			continue
+		}
+		// What has the name now is of a later step in the same look, if this one failed to make it.
+		if spec.Creates && o.state(r) != op.StateSucceeded && slices.ContainsFunc(steps[i+1:], func(later ran) bool {
+			return later.step.Target == r.step.Target && creates(later) && o.state(later) == op.StateSucceeded
+		}) {
 			continue
 		}
 		// A step before this one in the same look may have taken the new holder for one without makers.
