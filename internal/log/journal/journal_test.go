@@ -33,7 +33,8 @@ func newStore(t testing.TB) *store.Store {
 			{Version: 6, Name: "before", SQL: journal.SchemaBefore},
 			{Version: 7, Name: "rejections", SQL: journal.SchemaRejections},
 			{Version: 8, Name: "backups", SQL: journal.SchemaBackups},
-			{Version: 9, Name: "batches", SQL: journal.SchemaBatches}}})
+			{Version: 9, Name: "batches", SQL: journal.SchemaBatches},
+			{Version: 10, Name: "ran", SQL: journal.SchemaRan}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {
@@ -159,6 +160,37 @@ func TestDispatchCountsAndClears(t *testing.T) {
 		s := must.Get(journal.ReadStep(tx, id))(t)
 		require.Equal(t, "t1", s.Task, "only a dispatched step has a task")
 	})
+}
+
+// The clock may go back while the daemon is down, if it guessed before. What ran later is told as later.
+func TestOthersSinceGoesByOrderAndNotByTheClock(t *testing.T) {
+	ran := func(tx *store.Tx, job op.JobID, at time.Time, ended bool) op.StepID {
+		id := op.StepID{Job: job, Index: 1}
+		require.True(t, must.Get(journal.Dispatch(tx, id, op.StatePlanned, "", nil, at))(t))
+		if ended {
+			require.True(t, must.Get(journal.Move(tx, id, op.StateDispatched, op.TransitionOf("succeeded"), "", "", at))(t))
+		}
+		return id
+	}
+	for _, ended := range []bool{true, false} {
+		update(t, newStore(t), func(tx *store.Tx) {
+			before, did := add(t, tx, uid, step(0, 0, op.StatePlanned)), add(t, tx, uid, step(0, 0, op.StatePlanned))
+			after := add(t, tx, hub, step(0, 0, op.StatePlanned))
+			elsewhere := step(0, 0, op.StatePlanned)
+			elsewhere.Target.Name = "db"
+			ran(tx, add(t, tx, hub, elsewhere), now.Add(time.Hour), true)
+			ran(tx, before, now.Add(-time.Second), true)
+			done := must.Get(journal.ReadStep(tx, ran(tx, did, now, true)))(t)
+			_, since, err := journal.OthersSince(tx, done, false)
+			require.NoError(t, err)
+			require.False(t, since, "what ran before, or on another target, is no step since")
+			id := ran(tx, after, now.Add(-12*time.Hour), ended)
+			other, since, err := journal.OthersSince(tx, done, false)
+			require.NoError(t, err)
+			require.True(t, since)
+			require.Equal(t, id, other)
+		})
+	}
 }
 
 // TestWishIsWhatIsAskedFor: the same operation on the same incarnation with the same

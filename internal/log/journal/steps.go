@@ -182,13 +182,17 @@ func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	return n, err
 }
 
+// lastRan is when the last step that ran on a step's target began or ended. No later one has a time before that, because OthersSince
+// asks for their order: the clock of a daemon that starts may be behind what it guessed when it ran last.
+const lastRan = `ifnull((SELECT max(o.updated_at) FROM steps o WHERE o.kind = steps.kind AND o.name = steps.name AND o.attempts > 0), 0)`
+
 // Move changes a step's state by compare-and-set, and reports whether the step was
 // in the state from. If the transition does not allow the change, that is an error.
 func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code refusal.Code, detail string, now time.Time) (bool, error) {
 	if !t.Allows(from) {
 		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
 	}
-	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = ?
+	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = max(?, iif(state = 'dispatched', `+lastRan+`, 0))
 		WHERE job = ? AND idx = ? AND state = ?`,
 		string(t.To), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
@@ -210,7 +214,7 @@ func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []s
 		text = string(b)
 	}
 	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, before = ?, attempts = attempts + 1, code = '', detail = '',
-			updated_at = ? WHERE job = ? AND idx = ? AND state = ?`,
+			updated_at = max(?, `+lastRan+`) WHERE job = ? AND idx = ? AND state = ?`,
 		undo, text, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
 }
@@ -312,7 +316,7 @@ CREATE INDEX steps_ran ON steps(kind, name, updated_at) WHERE attempts > 0;
 `
 
 // OthersSince returns a step of another job on the target of a step that succeeded, if one ran after it or in the same
-// instant: the gate's clock may stand still for a minute after a boot. With open, it also returns one that is open and whose
+// instant: the gate's clock may stand still for a minute after a boot, and no step has a time before that of a step that ran. With open, it also returns one that is open and whose
 // job came later.
 func OthersSince(tx *store.Tx, done op.Step, open bool) (other op.StepID, ok bool, err error) {
 	t, job := done.Target, int64(done.ID.Job)

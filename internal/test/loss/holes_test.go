@@ -185,6 +185,10 @@ var holes = []hole{
 		asks(builder, "guest.create"), asks(builder, "guest.create"), second(does(writes)), does(lurks, toExchange),
 		asks(builder, "guest.destroy"), does(approves),
 	}},
+	{"a failed job takes back what started after the clock went back", []action{
+		does(steps, 7), does(passes), does(injects, uint8(flaky), 1, 1, 1+uint8(panics)), then("guest.create"), then("guest.create"),
+		does(wishes, 0, 201), does(reboots),
+	}},
 	{"a room is led elsewhere after the permit of what empties it", []action{
 		{kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(lurks), does(approves),
 	}},
