@@ -36,8 +36,8 @@ const (
 	// interval is between two rounds of the reconciler: the oracle asks for rounds.
 	interval = 1000 * time.Hour
 	// patience bounds what a machine does in real time. It is never waited for where
-	// things work.
-	patience = 30 * time.Second
+	// things work. At a load of 40, a start of QEMU took over half a minute.
+	patience = 2 * time.Minute
 )
 
 // machine is one gate's state and back end, over many lives of the daemon.
