@@ -86,12 +86,13 @@ needs:
 # STRICT=-strict takes a skipped test for a failure. The tests start go by its name.
 # It also builds once what tests run as programs, and hands that over. No result comes from go's cache, which does not know these programs.
 # A package has no deadline that its tests share: it is stuck if no test of it began or ended for 15 minutes. go test's own is for a run that misses that.
+# It ends if make is told to end: exec hands it make's SIGTERM, and for SIGINT and SIGKILL it watches make.
 # LOG is the file of the whole log.
 STRICT ?=
 LOG ?= $(CURDIR)/bin/$@.log
 suite = $(GO) build -o bin/suite ./internal/test/suite && \
 	$(GO) build -buildvcs=false -o bin/test/plain/ ./cmd/... && $(GO) build -buildvcs=false -tags crashpoints -o bin/test/crashpoints/ ./cmd/gated && \
-	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -memory $(STRICT) -log '$(LOG)' -- -count=1 -vet=off -timeout 2h
+	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && exec env $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -with $$PPID -memory $(STRICT) -log '$(LOG)' -- -count=1 -vet=off -timeout 2h
 
 # Where property tests begin to draw. 0 is another place each time; a landing must not depend on luck.
 export RAPID_SEED ?= 1

@@ -32,6 +32,7 @@ type options struct {
 	log    string
 	strict bool
 	memory bool
+	with   int           // the pid of the process with which the run ends
 	stuck  time.Duration // how long nothing may happen in a package
 	flags  []string      // go test's
 	pkgs   []string
@@ -44,13 +45,14 @@ func commandLine(args []string) (options, error) {
 	own.StringVar(&o.log, "log", "", "")
 	own.BoolVar(&o.strict, "strict", false, "")
 	own.BoolVar(&o.memory, "memory", false, "")
+	own.IntVar(&o.with, "with", 0, "")
 	own.DurationVar(&o.stuck, "stuck", 15*time.Minute, "")
 	if err := own.Parse(args); err != nil {
 		return options{}, err
 	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-with PID] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil
@@ -82,6 +84,8 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 			fmt.Fprintln(out, "the tests have the /tmp of this machine:", why)
 		}
 	}
+	ctx, end := with(ctx, o.with)
+	defer end()
 	first := newReader(log, out, o.stuck)
 	ended := goTest(ctx, first, place, slices.Concat(o.flags, o.pkgs))
 	if ctx.Err() != nil {

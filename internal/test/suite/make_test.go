@@ -1,0 +1,83 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
+)
+
+// asSuite has this test's program be the suite.
+const asSuite = "TEST_AS_SUITE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSuite) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// standIn is a go whose tests never end. The suite that it builds is this test's program.
+const standIn = `#!/bin/sh
+case $* in
+build*bin/suite*) mkdir -p bin && ln -sf "$TEST_AS_SUITE" bin/suite ;;
+env*) echo "$PWD" ;;
+test*) echo $$ >begun.new && mv begun.new begun && exec tail -f /dev/null ;;
+esac
+`
+
+// TestASignalToMake: with make, its tests end, whatever signal make alone gets.
+func TestASignalToMake(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("needs make")
+	}
+	// What is ignored would be ignored by make, too; what is caught here is not.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	t.Cleanup(func() { signal.Reset(os.Interrupt) })
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(name, text string) {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
+			}
+			write("Makefile", string(must.Get(os.ReadFile("../../../Makefile"))(t)))
+			write("scripts/needs.sh", "#!/bin/sh\n")
+			write("bin/go", standIn)
+			held, end, err := os.Pipe()
+			require.NoError(t, err)
+			cmd := exec.Command("make", "test", "GO="+filepath.Join(dir, "bin/go"), "LOG="+filepath.Join(dir, "log"))
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), asSuite+"="+must.Get(os.Executable())(t), "MAKEFLAGS=")
+			said := must.Get(os.Create(filepath.Join(dir, "said")))(t)
+			cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = said, said, []*os.File{end} // all that it starts has the pipe's end
+			require.NoError(t, cmd.Start())
+			require.NoError(t, end.Close())
+			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, "begun")); return err == nil }, time.Minute, time.Millisecond)
+
+			t.Cleanup(func() {
+				if t.Failed() {
+					_ = syscall.Kill(must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(filepath.Join(dir, "begun")))(t)))))(t), syscall.SIGKILL)
+				}
+			})
+
+			require.NoError(t, cmd.Process.Signal(sig))
+			require.NoError(t, held.SetReadDeadline(time.Now().Add(time.Minute)))
+			_, err = held.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF, "something that make started goes on")
+			require.Error(t, cmd.Wait())
+			require.Contains(t, string(must.Get(os.ReadFile(said.Name()))(t)), "suite: it was ended\n")
+		})
+	}
+}
