@@ -62,9 +62,12 @@ PARTS ?=
 demo-debian: build
 	GO='$(GO)' ./scripts/demo-debian.sh $(PARTS)
 
+# What runs a part of the tests. All tests of a package share go test's limit, and a busy machine breaks its own of ten minutes.
+TEST = $(GO) test -vet=off -count=1 -timeout 2h
+
 # A gate that outlives its host: two daemons, two PostgreSQL servers, and a simulated Proxmox VE. The active ones are killed.
 demo-ha: go needs
-	$(GO) test -vet=off -count=1 -timeout 10m -v -run 'TestDemo$$' ./internal/test/ha
+	$(TEST) -v -run 'TestDemo$$' ./internal/test/ha
 
 # One configuration for every build here, and for those that tests start. So each package is compiled once, and a second
 # checkout of the same commit compiles none. Nothing here needs C but the race detector.
@@ -123,10 +126,7 @@ check-all: go
 
 # The adversarial matrix alone; docs/matrix.md says how to read it.
 matrix:
-	@out=$$(mktemp) || exit 1; \
-	$(GO) test -vet=off -count=1 -v $(TESTFLAGS) ./internal/test/matrix >"$$out" 2>&1; code=$$?; \
-	if [ $$code = 0 ]; then grep -a '^matrix: ' "$$out"; else grep -avE '^ *(=== |--- PASS)' "$$out"; fi; \
-	rm -f "$$out"; exit $$code
+	@$(suite) $(TESTFLAGS) -- ./internal/test/matrix
 
 lint:
 	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
@@ -146,8 +146,8 @@ fuzz:
 # Histories of reservations that have to have an order, in one process, over two members
 # that take over from each other, and a tenth as many across kills of the daemon.
 linear:
-	$(GO) test -vet=off -count=1 -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
-	$(GO) test -vet=off -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+	$(TEST) -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
+	$(TEST) -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
 # The suites of what decides, with a ledger below their stores: in memory, or with ENGINE=pg in PostgreSQL with a
 # synchronous standby, which the run starts. Each test ends with a replay in an empty store, which must have the same rows.
@@ -156,31 +156,31 @@ LEDGER_SUITES = ./internal/gate ./internal/nonce ./internal/log/... ./internal/a
 	./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
 ledger:
 ifeq ($(ENGINE),pg)
-	$(GO) test -vet=off -count=1 -v -timeout 30m ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
+	$(TEST) -v ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
 else
-	GATED_TEST_LEDGER=$(ENGINE) $(GO) test -vet=off -count=1 $(TESTFLAGS) $(LEDGER_SUITES)
+	@$(call suite,GATED_TEST_LEDGER=$(ENGINE)) $(TESTFLAGS) -- $(LEDGER_SUITES)
 endif
 
 # The primary of a real pair of PostgreSQL servers is killed COUNT times, and a tenth as often for good; then each other
 # fault, COUNT in all. A line for each says how many groups were acknowledged, and how many of them were lost.
 COUNT ?= 100
 ledger-faults: needs
-	$(GO) test -vet=off -count=1 -v -timeout 0 ./internal/ledger/pg -run '^(TestKilledAndRestarted|TestKilledAndPromoted|TestNoFaultLosesWhatWasTold)$$' \
+	$(TEST) -v -timeout 0 ./internal/ledger/pg -run '^(TestKilledAndRestarted|TestKilledAndPromoted|TestNoFaultLosesWhatWasTold)$$' \
 		-restarts $(COUNT) -promotions $$(( ($(COUNT) + 9) / 10 )) -rounds $$(( ($(COUNT) + 11) / 12 ))
 
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.
 loss:
-	$(GO) test -vet=off -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
+	$(TEST) -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
 
 # Each mend taken out in turn, and searched for until the oracle finds it. About
 # twenty minutes.
 loss-planted:
-	$(GO) test -vet=off -count=1 -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
+	$(TEST) -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
 
 # Random kills for so long; a line a minute, and the totals.
 soak:
-	@$(GO) test -vet=off -count=1 -v -timeout 0 ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
+	@$(TEST) -v -timeout 0 ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
 
 # Every fault with every operation; writes the tables of docs/reliability.md.
 # About twenty minutes.
@@ -196,7 +196,7 @@ bench: build
 # Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
 # run installs them into the user's cache; without npm it says so, and runs none.
 harness:
-	$(GO) test -vet=off -count=1 -v -timeout 15m ./internal/test/harness -products $(HARNESSFLAGS)
+	$(TEST) -v ./internal/test/harness -products $(HARNESSFLAGS)
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
 # another architecture compiles everything once more.

@@ -19,7 +19,7 @@ var suites = flag.String("suites", "gated/internal/nonce", "which packages TestS
 // its standby. Each of their tests ends with a replay in an empty store, which must have the same rows.
 func TestSuitesOnPostgreSQL(t *testing.T) {
 	pair := postgres.NewPair(t, "max_connections = 600") // each store of a test has two until the test ends
-	c := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-timeout=20m", "-p=1", "-tags=ledgerpg"}, strings.Fields(*suites)...)...)
+	c := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-timeout=2h", "-p=1", "-tags=ledgerpg"}, strings.Fields(*suites)...)...)
 	c.Dir = "../../.." // a package may be named by its directory
 	c.Env = append(os.Environ(), "GATED_TEST_LEDGER=pg:"+pair.First.DSN())
 	out, err := c.CombinedOutput()

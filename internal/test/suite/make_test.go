@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,4 +81,15 @@ func TestASignalToMake(t *testing.T) {
 			require.Contains(t, string(must.Get(os.ReadFile(said.Name()))(t)), "suite: it was ended\n")
 		})
 	}
+}
+
+// TestLimits: no limit that the tests of a package share is one that a busy machine breaks, as go's own of ten minutes is.
+func TestLimits(t *testing.T) {
+	text := string(must.Get(os.ReadFile("../../../Makefile"))(t))
+	for _, limit := range regexp.MustCompile(`-timeout\S* *\S+`).FindAllString(text, -1) {
+		require.Contains(t, []string{"-timeout 0", "-timeout 2h"}, limit)
+	}
+	found := regexp.MustCompile(`(?m)^.*\$\(GO\) test .*$`).FindAllString(text, -1)
+	require.Len(t, found, 2, "with the tools', of which there are few")
+	require.Equal(t, "TEST = $(GO) test -vet=off -count=1 -timeout 2h", found[0])
 }
