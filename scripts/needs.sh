@@ -66,5 +66,6 @@ command -v apt-get >/dev/null || {
 	exit 1
 }
 echo "installing ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+# One run at a time, because apt-get does not wait for the lists that another one fetches.
+"${as_root[@]}" flock /var/lib/apt/lists sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "$@"' sh "${missing[@]}"
