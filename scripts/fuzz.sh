@@ -50,7 +50,7 @@ while IFS=: read -r file target; do
 		tries=$((tries + 1))
 	done
 	printf '%s %s: %s\n' "$dir" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
-done < <(grep -rEo --include='*_test.go' --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]+' cmd internal | sed 's/:func /:/' | sort)
+done < <(grep -rEo --include='*_test.go' --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]+' . | sed 's/^\.\///; s/:func /:/' | sort)
 
 if [ "$count" -eq 0 ]; then
 	echo "no fuzz target was found" >&2
