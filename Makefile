@@ -62,12 +62,9 @@ PARTS ?=
 demo-debian: build
 	GO='$(GO)' ./scripts/demo-debian.sh $(PARTS)
 
-# What runs a part of the tests. All tests of a package share go test's limit, and a busy machine breaks its own of ten minutes.
-TEST = $(GO) test -vet=off -count=1 -timeout 2h
-
 # A gate that outlives its host: two daemons, two PostgreSQL servers, and a simulated Proxmox VE. The active ones are killed.
 demo-ha: go needs
-	$(TEST) -v -run 'TestDemo$$' ./internal/test/ha
+	@$(plain) -run 'TestDemo$$' -- ./internal/test/ha
 
 # One configuration for every build here, and for those that tests start. So each package is compiled once, and a second
 # checkout of the same commit compiles none. Nothing here needs C but the race detector.
@@ -95,7 +92,9 @@ STRICT ?=
 LOG ?= $(CURDIR)/bin/$@.log
 suite = $(GO) build -o bin/suite ./internal/test/suite && \
 	$(GO) build -buildvcs=false -o bin/test/plain/ ./cmd/... && $(GO) build -buildvcs=false -tags crashpoints -o bin/test/crashpoints/ ./cmd/gated && \
-	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && exec env $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -with $$PPID -memory $(STRICT) -log '$(LOG)' -- -count=1 -vet=off -timeout 2h
+	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && exec env $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -with $$PPID -memory $(STRICT) $(2) -log '$(LOG)' -- -count=1 -vet=off -timeout 2h
+# The same for tests that run long, or are told how long: it shows what they say as they say it.
+plain = $(call suite,,-plain -stuck 0)
 
 # Where property tests begin to draw. 0 is another place each time; a landing must not depend on luck.
 export RAPID_SEED ?= 1
@@ -107,7 +106,7 @@ LONGEST = $(addprefix gated/internal/,ledger/pg test/crash test/matrix host/daem
 
 # Every test, without the race detector; make lint vets the code. The files of the tests are the user's alone to write,
 # because the daemon refuses others.
-test: needs
+test: go needs
 	@$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
 
 # Where goroutines share what decides, with the race detector. It sees twice as much of a processor's time go by.
@@ -117,7 +116,7 @@ test: needs
 RACED = $(addprefix ./internal/,host/daemon ledger ledger/lease ledger/memory base/store agents/reserve host/server gate reconcile agents/agent base/turns nonce notify/...)
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop|TestBodyLimit|TestBodyLimitWithoutALength|TestBodiesGiveTheirMemoryBack)$$
 TOUCHED ?=
-test-race: needs
+test-race: go needs
 	@$(call suite,CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
 
 # What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
@@ -125,7 +124,7 @@ check-all: go
 	./.ci/run --rest
 
 # The adversarial matrix alone; docs/matrix.md says how to read it.
-matrix:
+matrix: go
 	@$(suite) $(TESTFLAGS) -- ./internal/test/matrix
 
 lint:
@@ -145,18 +144,18 @@ fuzz:
 
 # Histories of reservations that have to have an order, in one process, over two members
 # that take over from each other, and a tenth as many across kills of the daemon.
-linear:
-	$(TEST) -v ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
-	$(TEST) -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+linear: go
+	@$(plain) -- ./internal/test/linear -run '^(TestTheBookIsLinearizable|TestTakeoversAreLinearizable)$$' -histories $(HISTORIES)
+	@$(plain) -- ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
 # The suites of what decides, with a ledger below their stores: in memory, or with ENGINE=pg in PostgreSQL with a
 # synchronous standby, which the run starts. Each test ends with a replay in an empty store, which must have the same rows.
 ENGINE ?= memory
 LEDGER_SUITES = ./internal/gate ./internal/nonce ./internal/log/... ./internal/agents/agent \
 	./internal/agents/reserve ./internal/reconcile ./internal/driver/memory ./internal/driver/scope ./internal/driver/trust ./internal/test/linear
-ledger:
+ledger: go
 ifeq ($(ENGINE),pg)
-	$(TEST) -v ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
+	@$(plain) -- ./internal/test/ha -run '^TestSuitesOnPostgreSQL$$' -suites '$(LEDGER_SUITES)'
 else
 	@$(call suite,GATED_TEST_LEDGER=$(ENGINE)) $(TESTFLAGS) -- $(LEDGER_SUITES)
 endif
@@ -164,23 +163,23 @@ endif
 # The primary of a real pair of PostgreSQL servers is killed COUNT times, and a tenth as often for good; then each other
 # fault, COUNT in all. A line for each says how many groups were acknowledged, and how many of them were lost.
 COUNT ?= 100
-ledger-faults: needs
-	$(TEST) -v -timeout 0 ./internal/ledger/pg -run '^(TestKilledAndRestarted|TestKilledAndPromoted|TestNoFaultLosesWhatWasTold)$$' \
+ledger-faults: go needs
+	@$(plain) -timeout 0 -- ./internal/ledger/pg -run '^(TestKilledAndRestarted|TestKilledAndPromoted|TestNoFaultLosesWhatWasTold)$$' \
 		-restarts $(COUNT) -promotions $$(( ($(COUNT) + 9) / 10 )) -rounds $$(( ($(COUNT) + 11) / 12 ))
 
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.
-loss:
-	$(TEST) -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
+loss: go
+	@$(plain) -timeout 0 -- ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED) $(if $(LEDGER),-ledger)
 
 # Each mend taken out in turn, and searched for until the oracle finds it. About
 # twenty minutes.
-loss-planted:
-	$(TEST) -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
+loss-planted: go
+	@$(plain) -timeout 0 -- ./internal/test/loss -run '^TestPlantedFaults$$' -planted
 
 # Random kills for so long; a line a minute, and the totals.
-soak:
-	@$(TEST) -v -timeout 0 ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
+soak: go
+	@$(plain) -timeout 0 -- ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
 
 # Every fault with every operation; writes the tables of docs/reliability.md.
 # About twenty minutes.
@@ -195,8 +194,8 @@ bench: build
 
 # Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
 # run installs them into the user's cache; without npm it says so, and runs none.
-harness:
-	$(TEST) -v ./internal/test/harness -products $(HARNESSFLAGS)
+harness: go
+	@$(plain) -- ./internal/test/harness -products $(HARNESSFLAGS)
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
 # another architecture compiles everything once more.

@@ -32,6 +32,7 @@ type options struct {
 	log    string
 	strict bool
 	memory bool
+	plain  bool          // show all, and look once
 	with   int           // the pid of the process with which the run ends
 	stuck  time.Duration // how long nothing may happen in a package
 	flags  []string      // go test's
@@ -45,6 +46,7 @@ func commandLine(args []string) (options, error) {
 	own.StringVar(&o.log, "log", "", "")
 	own.BoolVar(&o.strict, "strict", false, "")
 	own.BoolVar(&o.memory, "memory", false, "")
+	own.BoolVar(&o.plain, "plain", false, "")
 	own.IntVar(&o.with, "with", 0, "")
 	own.DurationVar(&o.stuck, "stuck", 15*time.Minute, "")
 	if err := own.Parse(args); err != nil {
@@ -52,7 +54,7 @@ func commandLine(args []string) (options, error) {
 	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-with PID] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
+		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-plain] [-with PID] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil
@@ -87,15 +89,18 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	ctx, end := with(ctx, o.with)
 	defer end()
 	first := newReader(log, out, o.stuck)
+	first.plain = o.plain
 	ended := goTest(ctx, first, place, slices.Concat(o.flags, o.pkgs))
 	if ctx.Err() != nil {
 		return false, errors.New("it was ended")
 	}
 	r := report{reader: first, strict: o.strict}
 	r.other = first.unexplained(ended)
-	if why := noSecondLook(first.failures); why != "" {
+	switch why := noSecondLook(first.failures); {
+	case o.plain:
+	case why != "":
 		fmt.Fprintln(out, why)
-	} else {
+	default:
 		for i, f := range first.failures {
 			fmt.Fprintf(out, "a second look at %s\n", f.name())
 			first.failures[i].unsteady = again(ctx, log, place, o, f)

@@ -41,6 +41,7 @@ func (f failure) name() string { return strings.TrimSpace(f.pkg + " " + f.test) 
 // reader counts what go test -json writes to it.
 type reader struct {
 	log, progress io.Writer
+	plain         bool                                 // all that tests say is progress
 	patience      time.Duration                        // how long nothing may happen in a package; 0 is for ever
 	signal        func(pkg string, sig syscall.Signal) // to the package's test binary
 
@@ -169,7 +170,7 @@ func (r *reader) output(e event) {
 	if crash.MatchString(e.Output) {
 		r.crashed[e.Package] = true
 	}
-	if strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "FAIL\t") || strings.HasPrefix(e.Output, "matrix: ") {
+	if r.plain || strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "FAIL\t") || strings.HasPrefix(e.Output, "matrix: ") {
 		io.WriteString(r.progress, e.Output)
 	}
 }

@@ -214,6 +214,16 @@ func TestAFullDisk(t *testing.T) {
 	require.Contains(t, out, "the whole log has an end too early: write /dev/full: no space left on device")
 }
 
+// TestPlain: what the tests say is there as they say it, and a failure has no second look.
+func TestPlain(t *testing.T) {
+	module(t, map[string]string{"a": failing("-++++", `t.Error("busy")`) + "func TestA(t *testing.T) { t.Log(\"a line\") }"})
+	passed, out := suite(t, "-plain")
+	require.False(t, passed, out)
+	require.Contains(t, out, ": a line\n--- PASS: TestA (")
+	require.Contains(t, out, "\n1 passed, 1 failed, 0 unsteady, 0 skipped, 0 do not apply\nFAILED gated/a TestIt/a_part:_1\n")
+	require.NotContains(t, out, "second look")
+}
+
 // TestSkipped: with -strict none may be, but for what does not apply.
 func TestSkipped(t *testing.T) {
 	module(t, map[string]string{"a": `

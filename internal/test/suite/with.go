@@ -33,7 +33,7 @@ func with(ctx context.Context, parent int) (context.Context, context.CancelFunc)
 }
 
 // over says whether the parent ended, or is make and got SIGINT. Then make waits for its children and tells them nothing,
-// because a terminal sends SIGINT to them, too. Its handler runs meanwhile, so SIGINT is blocked, and is caught no more (proc(5)).
+// because a terminal sends SIGINT to them, too. Its handler runs meanwhile, so SIGINT is blocked, and is neither caught nor ignored (proc(5)).
 func over(parent int) bool {
 	if os.Getppid() != parent {
 		return true
@@ -45,5 +45,5 @@ func over(parent int) bool {
 		signals, _ := strconv.ParseUint(digits, 16, 64)
 		return signals&(1<<(syscall.SIGINT-1)) != 0
 	}
-	return has("SigBlk") && !has("SigCgt")
+	return has("SigBlk") && !has("SigCgt") && !has("SigIgn")
 }
