@@ -219,7 +219,7 @@ var nextSteps = map[Code]string{
 	refusal.OverLimit:         "wait until some of it has ended, or cancel or reject what nobody needs: gated jobs, opsign list",
 	refusal.NotHolder:         "only its holder can do that: ask whoever holds it",
 	refusal.SchemaTooNew:      "install the version of gated that wrote this, or a newer one",
-	refusal.Standby:           "ask the member that is active, which gated ledger status names",
+	refusal.Standby:           "ask the member that is active, which gated member ledger status names",
 	refusal.Unavailable:       "nothing was decided: gated status says what is wrong; try again",
 	refusal.Internal:          "the daemon's log says more; whoever runs it should see this",
 	refusal.PendingSignature:  "opsign list shows what waits; an operator signs it with opsign approve ID",

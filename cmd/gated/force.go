@@ -30,7 +30,7 @@ func (t *tool) releaseAllCommand() *cobra.Command {
 		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. A directory below that is a scope
 of its own is not part of it. The request is for the reservations that are there when it is made: if one comes or
 goes, it becomes another request.`,
-		Example: "  gated release-all --scope . --reason \"the agents are gone\"",
+		Example: "  gated reservation release-all --scope . --reason \"the agents are gone\"",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !c.Flags().Changed("scope") {
 			return cli.Usage("say with --scope of which directory")
@@ -60,7 +60,7 @@ func (t *tool) forceTransferCommand() *cobra.Command {
 		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. The agent that gets it must be
 registered. A reservation that overlaps another one of its holder cannot be taken alone: two agents would then have
 the same paths.`,
-		Example: "  gated force-transfer r12 --to reviewer --reason \"builder does not answer\"",
+		Example: "  gated reservation force-transfer r12 --to reviewer --reason \"builder does not answer\"",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		id, err := op.ParseReservationID(args[0])
 		if err != nil {
@@ -139,7 +139,7 @@ func reservation(ctx context.Context, cl *client.Client, id op.ReservationID) (a
 
 func noReservation(id op.ReservationID) error {
 	return refusal.New(refusal.UnknownTarget, "there is no reservation %s", id).
-		WithHint("gated reservations --all lists them")
+		WithHint("gated reservation list --all shows them")
 }
 
 // What nobody could carry out is refused before somebody is asked to sign it.
@@ -173,7 +173,7 @@ func (t *tool) somethingIn(ctx context.Context, cl *client.Client, at api.Place)
 		return s, reservedBefore(at.Path, here)
 	}
 	for _, path := range below[:min(len(below), mostNamed)] {
-		t.Say("note: this leaves the reservations in %s alone: gated release-all --scope %s\n",
+		t.Say("note: this leaves the reservations in %s alone: gated reservation release-all --scope %s\n",
 			cli.Inline(path), argument(path))
 	}
 	return s, nil
@@ -283,7 +283,7 @@ func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
 		"%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two "+
 			"agents would have the same paths",
 		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
-		WithHint("%s releases that first; or all of the directory is taken away: gated release-all --scope %s", r.Agent,
+		WithHint("%s releases that first; or all of the directory is taken away: gated reservation release-all --scope %s", r.Agent,
 			argument(r.Scope))
 }
 
@@ -291,12 +291,12 @@ func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
 func nothingReserved(path string, below []string) error {
 	refused := refusal.New(refusal.UnknownTarget, "nothing is reserved in %s", path)
 	if len(below) == 0 {
-		return refused.WithHint("gated reservations --all lists all reservations")
+		return refused.WithHint("gated reservation list --all shows all reservations")
 	}
 	shown := below[:min(len(below), mostNamed)]
 	lines := make([]string, len(shown))
 	for i, path := range shown {
-		lines[i] = "gated release-all --scope " + argument(path)
+		lines[i] = "gated reservation release-all --scope " + argument(path)
 	}
 	text := strings.Join(lines, "; ")
 	if n := len(below) - len(shown); n > 0 {

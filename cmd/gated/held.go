@@ -22,7 +22,7 @@ func (t *tool) renewCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:     "renew ID",
 		Short:   "Give a reservation of yours more time",
-		Example: "  gated renew r12 --ttl 30m",
+		Example: "  gated reservation renew r12 --ttl 30m",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if _, err := seconds(c, "ttl", ttl, minTTL); err != nil {
 			return err
@@ -44,8 +44,8 @@ func (t *tool) releaseCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "release ID|--mine",
 		Short: "Give back a reservation of yours, or all of them",
-		Example: "  gated release r12\n" +
-			"  gated release --mine",
+		Example: "  gated reservation release r12\n" +
+			"  gated reservation release --mine",
 	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if mine == (len(args) == 1) {
 			return cli.Usage("give the id of a reservation, or --mine")
@@ -89,7 +89,7 @@ func (t *tool) transferCommand() *cobra.Command {
 		Use:     "transfer ID --to AGENT",
 		Short:   "Hand a reservation of yours on to another agent",
 		Long:    "The other one has to be registered. Its time stays as it is.",
-		Example: "  gated transfer r12 --to reviewer",
+		Example: "  gated reservation transfer r12 --to reviewer",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if to == "" {
 			return cli.Usage(wordsNoReceiver)
@@ -139,12 +139,12 @@ func (t *tool) reservationsCommand() *cobra.Command {
 	var scope, holder string
 	var all bool
 	c := t.Command(cli.Words{
-		Use:   "reservations",
+		Use:   "list",
 		Short: "List reservations and their holders",
 		Long: "Of the git top level around the working directory and of all below it, unless --scope or --all says " +
 			"otherwise.",
-		Example: "  gated reservations\n" +
-			"  gated reservations --all --agent builder --json",
+		Example: "  gated reservation list\n" +
+			"  gated reservation list --all --agent builder --json",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		q := client.ReservationQuery{Agent: holder}
 		if all && c.Flags().Changed("scope") {

@@ -19,18 +19,23 @@ import (
 	"gated/internal/wire/cli"
 )
 
-// hookCommands are the hooks themselves and what puts them where they are run.
+// hookCommands are the hooks themselves and what puts them where they are run. Git and agents' products type the hooks, so
+// that help does not show them.
 func (t *tool) hookCommands() []*cobra.Command {
-	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookContextCommand(), t.hookInstallCommand(),
-		t.hookUninstallCommand(), t.hookStatusCommand())
+	run := append(t.gitHookCommands(), t.preToolUseCommand(), t.hookContextCommand())
+	for _, c := range run {
+		c.Hidden = true
+	}
+	return append(run, t.hookInstallCommand(), t.hookUninstallCommand(), t.hookStatusCommand())
 }
 
 func (t *tool) hookCommand() *cobra.Command {
 	return t.Group(cli.Words{
 		Use:     "hook",
 		Short:   "Ask before a file is changed: hooks of agents and of git",
+		Long:    "Git and agents' products run the hooks themselves: gated docs hooks.",
 		Example: "  gated hook install",
-	}, "say install, uninstall, status or the hook to run", t.hookCommands()...)
+	}, "say install, uninstall or status", t.hookCommands()...)
 }
 
 // hookFlags are those of every hook.

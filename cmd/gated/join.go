@@ -39,7 +39,7 @@ gate's key, and makes the database of them. Then it shows the list of signers an
 FILE of --config is a copy of another member's gated.yaml with this member's own name under store. FILE of --key is a
 copy of another member's gate.key; the ledger does not have it. Compare the head with gated audit head on the active
 member: the owner of the PostgreSQL server can leave out the newest groups. --at-least refuses a shorter log.`,
-		Example: "  gated join --config gated.yaml --key gate.key --at-least 5120 --state /var/lib/gated",
+		Example: "  gated member join --config gated.yaml --key gate.key --at-least 5120 --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		switch {
 		case o.Config == "":

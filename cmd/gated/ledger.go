@@ -33,7 +33,7 @@ func (t *tool) ledgerCommand() *cobra.Command {
 		Use:     "ledger",
 		Short:   "Look at or mend the ledger by which a gate outlives its host",
 		Long:    `A gate has one if gated.yaml has the section store. gated docs guides/high-availability says how to set it up.`,
-		Example: "  gated ledger status\n  gated ledger verify",
+		Example: "  gated member ledger status\n  gated member ledger verify",
 	}, "say status, verify, compact or repair", t.ledgerStatusCommand(), t.ledgerVerifyCommand(), t.ledgerCompactCommand(), t.ledgerRepairCommand())
 }
 
@@ -43,8 +43,8 @@ func (t *tool) ledgerStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show how far the ledger is, and how far this member's database is",
 		Long:  `Asks PostgreSQL and reads the state directory, beside a running daemon or without one. It changes nothing.`,
-		Example: "  gated ledger status --state /var/lib/gated\n" +
-			"  gated ledger status --json",
+		Example: "  gated member ledger status --state /var/lib/gated\n" +
+			"  gated member ledger status --json",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		s, err := life.LookAtLedger(c.Context(), life.LedgerOptions{StateDir: stateDir(dir)})
 		if err != nil {
@@ -63,7 +63,7 @@ func (t *tool) ledgerVerifyCommand() *cobra.Command {
 		Short: "Check the number, the link and the signature of every group of the ledger",
 		Long: `Also checks that the database here has the ledger's group of its place. It changes nothing, and works beside a
 running daemon. Exits 1 if a group is missing, or if the gate's key did not sign it as it is.`,
-		Example: "  gated ledger verify --state /var/lib/gated",
+		Example: "  gated member ledger verify --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		s, err := life.VerifyLedger(c.Context(), life.LedgerOptions{StateDir: stateDir(dir), Progress: t.replaying("checked")})
 		if err != nil {

@@ -24,7 +24,7 @@ func (t *tool) ledgerCompactCommand() *cobra.Command {
 		Long: `Replays the ledger and compares it with this member's database. Then it signs all rows with the gate's key, puts them
 into the ledger, and drops the groups before them. It works beside a running daemon, on each member. A member that has
 not read those groups yet has to join anew. If a table differs, nothing is changed; gated fsck --ledger names each.`,
-		Example: "  gated ledger compact --state /var/lib/gated",
+		Example: "  gated member ledger compact --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		r, err := life.Compact(c.Context(), life.LedgerOptions{StateDir: stateDir(dir), Progress: t.replaying("compared")})
 		if err != nil {
@@ -56,7 +56,7 @@ func (t *tool) ledgerRepairCommand() *cobra.Command {
 become all that the ledger has, in a later era. The gate's id stays. Members at the same place go on; others join anew.
 It refuses if this member, or what the ledger has left, shows that another one decided later. It cannot see a member
 that is lost, so it says what it goes on with, and asks.`,
-		Example: "  gated ledger repair --state /var/lib/gated",
+		Example: "  gated member ledger repair --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {
 			return cli.Usage("there is no terminal to ask on: see that this member decided last, then say --yes")
@@ -66,7 +66,7 @@ that is lost, so it says what it goes on with, and asks.`,
 		o.Agree = func(r life.Repair) error {
 			t.Say("%s", givesUp(r))
 			return t.agree(yes, "did this member decide last, and does no other member run? (yes) ", refusal.New(refusal.Cancelled, "nothing was changed").
-				WithHint("compare gated ledger status on each member"))
+				WithHint("compare gated member ledger status on each member"))
 		}
 		r, err := life.RepairLedger(c.Context(), o)
 		if err != nil {

@@ -78,12 +78,17 @@ and runs only after an operator signed that exact step with an SSH key (see opsi
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached, 5
 internal. The daemon's socket is --socket, else GATED_SOCKET, else that of ~/.config/gated/client.yaml, else
 $XDG_RUNTIME_DIR/gated/gated.sock or ~/.local/state/gated/gated.sock if it exists, else that of /etc/gated/client.yaml,
-else /run/gated/gated.sock.`,
+else /run/gated/gated.sock.
+
+` + wordsTopics,
 		Example: "  gated status\n" +
 			"  gated submit guest.start web-1 --wait",
 	},
 		t.commands(args)...,
 	)
+	help := t.helpCommand()
+	root.SetHelpCommand(help)
+	root.AddCommand(help)
 	cli.Headings(root, first, asking, agents, running, signing, records, hosts)
 	root.Version = version.String()
 	return root
@@ -114,16 +119,13 @@ func (t *tool) all() []command {
 		{first, "guests", t.guestsCommand}, {first, "backup", t.backupCommand}, {first, "docs", t.docsCommand},
 		{asking, "wait", t.waitCommand}, {asking, "cancel", t.cancelCommand}, {asking, "classify", t.classifyCommand}, {asking, "ops", t.opsCommand},
 		{asking, "commands", t.commandsCommand}, {asking, "plan", t.planCommand}, {asking, "apply", t.applyCommand}, {asking, "events", t.eventsCommand},
-		{agents, "agent", t.agentCommand}, {agents, "reserve", t.reserveCommand}, {agents, "check", t.checkCommand}, {agents, "renew", t.renewCommand},
-		{agents, "release", t.releaseCommand}, {agents, "transfer", t.transferCommand}, {agents, "reservations", t.reservationsCommand},
-		{agents, "release-all", t.releaseAllCommand}, {agents, "force-transfer", t.forceTransferCommand},
-		{agents, "hook", t.hookCommand}, {agents, "doctor", t.doctorCommand}, {agents, "mcp", t.mcpCommand},
+		{agents, "agent", t.agentCommand}, {agents, "reservation", t.reservationCommand}, {agents, "hook", t.hookCommand},
+		{agents, "doctor", t.doctorCommand}, {agents, "mcp", t.mcpCommand},
 		{running, "init", t.initCommand}, {running, "config", t.configCommand}, {running, "serve", t.serveCommand}, {running, "reload", t.reloadCommand},
 		{running, "notify", t.notifyCommand}, {running, "metrics", t.metricsCommand}, {running, "time", t.timeCommand},
 		{signing, "trust", t.trustCommand}, {signing, "canary", t.canaryCommand},
 		{records, "audit", t.auditCommand}, {records, "fsck", t.fsckCommand}, {records, "restore", t.restoreCommand},
-		{hosts, "hub", t.hubCommand}, {hosts, "join", t.joinCommand}, {hosts, "takeover", t.takeoverCommand}, {hosts, "ledger", t.ledgerCommand},
-		{hosts, "migrate", t.migrateCommand},
+		{hosts, "hub", t.hubCommand}, {hosts, "member", t.memberCommand},
 		{"", "dial", t.dialCommand},
 	}
 }
@@ -211,7 +213,10 @@ type tool struct {
 }
 
 // run runs a command line and returns its exit code.
-func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t.root(args...), args) }
+func (t *tool) run(ctx context.Context, args []string) int {
+	args = t.withNewWord(args)
+	return t.Run(ctx, t.root(args...), args)
+}
 
 // readToken reads the file of GATED_AGENT_TOKEN_FILE. One that cannot be read is
 // a usage error, as any file that a command line names.

@@ -35,8 +35,8 @@ the same id. Stop all members first. Then take the section store out of gated.ya
 --to sqlite --lost is for a PostgreSQL server that is lost for good. If it still answers, the ledger is ended, so that
 no other member decides. The gate gets a new id, because approvals that only the ledger had could count twice: what
 waits is signed anew.`,
-		Example: "  gated migrate --to postgres --state /var/lib/gated\n" +
-			"  gated migrate --to sqlite --state /var/lib/gated",
+		Example: "  gated member migrate --to postgres --state /var/lib/gated\n" +
+			"  gated member migrate --to sqlite --state /var/lib/gated",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		move := life.ToLedger
 		switch to {
@@ -86,7 +86,7 @@ func (t *tool) showMigrated(to string, m life.Migrated) error {
 	}
 	switch {
 	case to == "postgres":
-		t.Print("gate %s has a ledger\nnext:\n  %s\n  gated join    # on each other host\n", op.Shown(string(m.Gate)), t.starts(m.StateDir))
+		t.Print("gate %s has a ledger\nnext:\n  %s\n  gated member join    # on each other host\n", op.Shown(string(m.Gate)), t.starts(m.StateDir))
 	case m.Gate != m.Was.Gate:
 		t.Print("the gate goes on here, new gate id %s\nnext: take the section store out of gated.yaml, then\n  %s\n"+
 			"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", op.Shown(string(m.Gate)), t.starts(m.StateDir))

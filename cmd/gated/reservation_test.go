@@ -108,7 +108,7 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 	said, out := &lines{on: func(string) { go func() { <-asked; cancel() }() }}, &lines{}
 	tl := testTool()
 	tl.Stdout, tl.Stderr = out, said
-	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reserve", "src/a.go", "--wait", "10m", "--json", "--socket", socket}))
+	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reservation", "reserve", "src/a.go", "--wait", "10m", "--json", "--socket", socket}))
 	require.Equal(t, `{"error":{"code":"cancelled","detail":"interrupted"}}`+"\n", out.String())
 	require.Equal(t, "waiting up to 10m for r3 of builder: src/**\ninterrupted\n", said.String())
 	<-gone // the daemon learns of it
@@ -123,7 +123,7 @@ func TestRefusalSaysWhoIsInTheWay(t *testing.T) {
 		out, said := &lines{}, &lines{}
 		tl := testTool()
 		tl.Stdout, tl.Stderr = out, said
-		require.Equal(t, api.ExitRefused, tl.run(t.Context(), append([]string{"reserve", "src/a.go", "--socket", socket}, args...)))
+		require.Equal(t, api.ExitRefused, tl.run(t.Context(), append([]string{"reservation", "reserve", "src/a.go", "--socket", socket}, args...)))
 		require.Equal(t, "conflict: "+shownConflict+"  hint: wait\n", said.String(), "once, and with the other one's words as theirs")
 		if len(args) == 0 {
 			require.Empty(t, out.String())
@@ -229,16 +229,16 @@ func TestPatternsThatAreRefused(t *testing.T) {
 
 func TestUsageOfReservations(t *testing.T) {
 	for _, line := range []string{
-		"reserve", "reserve a --ttl 0s", "reserve a --ttl 9.9s", "reserve a --ttl 24h1ns", "reserve a --wait 25h", "renew r1 --ttl 9s", "renew r1 --ttl 25h",
-		"agent register a --token-file /none/of/this", "reserve a --wait -1s", "reserve a --ttl soon", "reserve a --scope=", "reserve a --scope /none/of/this", "check",
-		"check a --scope=", "renew", "renew r1 --ttl 0s", "release", "release r1 --mine", "transfer r1", "transfer --to x", "reservations --all --scope .", "reservations --agent=", "events --for=",
-		"release-all", "release-all --scope=", "force-transfer r1", "agent", "agent register", "agent register a --pid 1 --token-file f",
+		"reservation reserve", "reservation reserve a --ttl 0s", "reservation reserve a --ttl 9.9s", "reservation reserve a --ttl 24h1ns", "reservation reserve a --wait 25h", "reservation renew r1 --ttl 9s", "reservation renew r1 --ttl 25h",
+		"agent register a --token-file /none/of/this", "reservation reserve a --wait -1s", "reservation reserve a --ttl soon", "reservation reserve a --scope=", "reservation reserve a --scope /none/of/this", "reservation check",
+		"reservation check a --scope=", "reservation renew", "reservation renew r1 --ttl 0s", "reservation release", "reservation release r1 --mine", "reservation transfer r1", "reservation transfer --to x", "reservation list --all --scope .", "reservation list --agent=", "events --for=",
+		"reservation release-all", "reservation release-all --scope=", "reservation force-transfer r1", "agent", "agent register", "agent register a --pid 1 --token-file f",
 		"agent register a --pid 0", "agent register a --token-file=", "agent unregister", "agent whoami surplus",
 	} {
 		require.Equal(t, api.ExitUsage, testTool().run(t.Context(), strings.Fields(line)), line)
 	}
 	tl := testTool()
-	require.Equal(t, api.ExitRefused, tl.run(t.Context(), []string{"force-transfer", "12", "--to", "x"}))
+	require.Equal(t, api.ExitRefused, tl.run(t.Context(), []string{"reservation", "force-transfer", "12", "--to", "x"}))
 	c := tl.reserveCommand()
 	require.NoError(t, c.Flags().Parse([]string{"--wait", "1500ms"}))
 	n := must.Get(seconds(c, "wait", 1500*time.Millisecond, 0))(t)

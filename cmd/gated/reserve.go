@@ -29,9 +29,9 @@ func (t *tool) reserveCommand() *cobra.Command {
 a literal path, or has *, ?, [...], ** and {a,b}; "dir/" is everything under it. Quote patterns, so that the shell
 leaves them alone. If you have reserved the same already, this renews it. If another agent is in the way, it exits 1
 and names that agent; with --wait it waits in line.`,
-		Example: "  gated reserve 'src/parser/**' docs/grammar.md --reason \"new grammar\"\n" +
-			"  gated reserve go.mod --ttl 1m --wait 10m\n" +
-			"  gated reserve 'docs/**' --shared",
+		Example: "  gated reservation reserve 'src/parser/**' docs/grammar.md --reason \"new grammar\"\n" +
+			"  gated reservation reserve go.mod --ttl 1m --wait 10m\n" +
+			"  gated reservation reserve 'docs/**' --shared",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		if err := op.CheckText("reason", reason); err != nil {
 			return err
@@ -95,7 +95,7 @@ func seconds(c *cobra.Command, flag string, d, least time.Duration) (int64, erro
 	return int64((d + time.Second - 1) / time.Second), nil
 }
 
-// reserved is the answer of gated reserve.
+// reserved is the answer of gated reservation reserve.
 type reserved struct {
 	api.Reservation
 	Warnings []string `json:"warnings"`
@@ -166,7 +166,7 @@ func (t *tool) sayWaiting(most int64, now api.Checked) {
 	}
 }
 
-// checked is the answer of gated check.
+// checked is the answer of gated reservation check.
 type checked struct {
 	api.Checked
 	Warnings []string `json:"warnings"`
@@ -178,9 +178,9 @@ func (t *tool) checkCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "check PATTERN...",
 		Short: "Say which agents have reserved paths that these overlap",
-		Long:  "Exit code 1 if another agent has, else 0. Changes nothing. Patterns are as in gated reserve.",
-		Example: "  gated check src/parser/lex.go && $EDITOR src/parser/lex.go\n" +
-			"  gated check 'src/**' --json",
+		Long:  "Exit code 1 if another agent has, else 0. Changes nothing. Patterns are as in gated reservation reserve.",
+		Example: "  gated reservation check src/parser/lex.go && $EDITOR src/parser/lex.go\n" +
+			"  gated reservation check 'src/**' --json",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		in, err := place(c, scope)
 		if err != nil {
@@ -258,7 +258,7 @@ const mostTold = 20
 const wordsInTheWay = "%s: %s" // the latter ends its line
 
 // inTheWay says who holds what was asked for, where an error has that: once, in
-// the words of gated check. Any other error is returned as it is.
+// the words of gated reservation check. Any other error is returned as it is.
 func (t *tool) inTheWay(err error, scope string) error {
 	var other *client.Conflicted
 	if !errors.As(err, &other) || len(other.Conflicts) == 0 {

@@ -21,7 +21,7 @@ func (t *tool) takeoverCommand() *cobra.Command {
 		Long: `For operators, on a gate with a ledger. The member that decided so far is fenced off at once and ends. Then this
 one waits as long as the lease is, because that member may not know it yet, and decides. If the active member is gone, a
 standby takes over by itself; this is for an upgrade or a move. Waits until the member decides.`,
-		Example: "  gated takeover",
+		Example: "  gated member takeover",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {

@@ -154,7 +154,7 @@ func hindrance(o op.Observed) error {
 
 func whereListed(kind string) string {
 	if kind == op.KindScope {
-		return "gated reservations shows the scopes' ids; one whose directory was made anew is another scope"
+		return "gated reservation list shows the scopes' ids; one whose directory was made anew is another scope"
 	}
 	if kind == op.KindCommand {
 		return "gated commands lists what there is"

@@ -113,7 +113,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
 			r.add(whatDaemon, Note,
 				"the socket of the environment does not answer, and the hooks here ask at %s: %s", op.Shown(groups[0].socket), short(err)).
-				hint("for gated reserve and the like: export GATED_SOCKET=%s", hook.Quote(groups[0].socket))
+				hint("for gated reservation and the like: export GATED_SOCKET=%s", hook.Quote(groups[0].socket))
 			return false
 		}
 		r.add(whatDaemon, Bad, wordsNoDaemon, short(err)).hint(hintNoDaemon)

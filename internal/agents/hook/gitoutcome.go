@@ -15,7 +15,7 @@ import (
 const (
 	wordsPushDenied  = "gated: nothing was pushed: the push changes what another agent has reserved.\n"
 	wordsChangedMore = "  and there are more\n"
-	wordsPushNext    = "What to do: push again when they are free. gated reservations shows who has what.\n"
+	wordsPushNext    = "What to do: push again when they are free. gated reservation list shows who has what.\n"
 )
 
 // maxPaths is how many changed paths are listed.
@@ -34,7 +34,7 @@ type GitHook struct {
 func (h GitHook) Commit(ctx context.Context) Outcome {
 	a, err := h.PreCommit(ctx, h.Repository)
 	return h.outcome(a, err, "gated: nothing was committed: the commit changes what another agent has reserved.\n",
-		"What to do: leave these paths out of the commit, or wait until they are free (gated reserve --wait). Do not commit them by other means.\n")
+		"What to do: leave these paths out of the commit, or wait until they are free (gated reservation reserve --wait). Do not commit them by other means.\n")
 }
 
 // Push judges a push to a remote; refs is git's input to the hook.

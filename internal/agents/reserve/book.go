@@ -174,7 +174,7 @@ func (b *Book) shown(err error) error {
 	case store.InDoubt(err): // also if a time that ended is the cause
 		b.log.Error("reservations: whether it is decided is not known", "error", err)
 		return refusal.New(refusal.Unavailable, "it is not known now whether this was decided, because the database does not say whether it kept it").
-			WithHint("when the gate answers again, look first: gated reservations")
+			WithHint("when the gate answers again, look first: gated reservation list")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, store.ErrUnavailable):

@@ -111,7 +111,7 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 		return Reservation{}, err
 	}
 	stale := refusal.New(refusal.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
-		WithHint("gated reservations shows what is in force; a new request is about that")
+		WithHint("gated reservation list shows what is in force; a new request is about that")
 	w, err := b.handover(ctx, id, receiver)
 	if errors.Is(err, refusal.UnknownTarget) {
 		err = stale

@@ -57,11 +57,11 @@ func room(tx *store.Tx, h Holder, weight int, but op.ReservationID, now time.Tim
 	case all.reservations >= MaxPerUID:
 		return refusal.New(refusal.OverLimit,
 			"uid %v has %d reservations on this host already, under all its names, and may have %d", h.Account(), all.reservations, MaxPerUID).
-			WithHint("gated reservations --all shows whose they are; let some of them be released")
+			WithHint("gated reservation list --all shows whose they are; let some of them be released")
 	case all.weight+weight > MaxWeightPerUID:
 		return refusal.New(refusal.OverLimit,
 			"uid %v would have patterns that weigh %d bytes, under all its names, and may have %d", h.Account(), all.weight+weight, MaxWeightPerUID).
-			WithHint("gated reservations --all shows whose they are; let some of them be released")
+			WithHint("gated reservation list --all shows whose they are; let some of them be released")
 	}
 	return nil
 }

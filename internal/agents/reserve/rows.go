@@ -40,7 +40,7 @@ func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error)
 	r, err := scan(tx.QueryRow(sqlByID, int64(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !r.ExpiresAt.After(now) {
 		return Reservation{}, refusal.New(refusal.UnknownTarget, "there is no reservation %s in force", id).
-			WithHint("it may have ended; gated reservations lists what is in force")
+			WithHint("it may have ended; gated reservation list shows what is in force")
 	}
 	return r, err
 }

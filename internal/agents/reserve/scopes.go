@@ -95,7 +95,7 @@ func (b *Book) Scope(ctx context.Context, id string) (s Scope, err error) {
 
 func readScope(tx *store.Tx, id string) (Scope, error) {
 	unknown := refusal.New(refusal.UnknownTarget, "there is no scope %.80q", id).
-		WithHint("gated reservations --all --json has the ids of scopes")
+		WithHint("gated reservation list --all --json has the ids of scopes")
 	digits, ok := strings.CutPrefix(id, "s")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || err != nil || scopeID(n) != id {

@@ -28,7 +28,7 @@ func facts(v reserve.View, s sight) []op.Fact {
 	}
 	for i, r := range v.Reservations {
 		if i == maxShown {
-			return append(out, op.Fact{Name: "and", Text: fmt.Sprintf("%d more: gated reservations lists them", len(v.Reservations)-i)})
+			return append(out, op.Fact{Name: "and", Text: fmt.Sprintf("%d more: gated reservation list shows them", len(v.Reservations)-i)})
 		}
 		out = append(out, op.Fact{Name: r.ID.String(), Text: reservation(r)})
 	}

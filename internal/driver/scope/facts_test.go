@@ -71,7 +71,7 @@ func TestFactsAreBounded(t *testing.T) {
 	out := facts(viewOf(list...), sight{})
 	require.Len(t, out, 3+maxShown+1)
 	require.Equal(t, op.Fact{Name: "reservations", Text: "105"}, out[2])
-	require.Equal(t, op.Fact{Name: "and", Text: "5 more: gated reservations lists them"}, out[len(out)-1])
+	require.Equal(t, op.Fact{Name: "and", Text: "5 more: gated reservation list shows them"}, out[len(out)-1])
 	for _, f := range out {
 		require.Less(t, len(f.Text), 1200)
 	}

@@ -60,7 +60,7 @@ func TestAGateGetsALedgerAndLeavesIt(t *testing.T) {
 	g.first.end()
 
 	w.config(section("node1"))
-	g.first.refuses("gated migrate --to postgres")
+	g.first.refuses("gated member migrate --to postgres")
 	m := must.Get(life.ToLedger(t.Context(), g.first.migrate()))(t)
 	require.Equal(t, id, m.Gate)
 	require.EqualValues(t, 1, m.Groups)
@@ -145,10 +145,10 @@ func TestWhatChangesAGateFromOutsideNeedsThatItLeftItsLedger(t *testing.T) {
 
 	_, err := life.Restore(t.Context(), copied, g.first.state)
 	require.ErrorIs(t, err, refusal.Conflict)
-	require.Contains(t, refusal.As(err).Hint, "gated migrate --to sqlite")
+	require.Contains(t, refusal.As(err).Hint, "gated member migrate --to sqlite")
 	_, err = life.AdoptSigners(t.Context(), g.first.state, g.first.signers(), agreed)
 	require.ErrorIs(t, err, refusal.Conflict)
-	require.Contains(t, refusal.As(err).Hint, "gated migrate --to sqlite")
+	require.Contains(t, refusal.As(err).Hint, "gated member migrate --to sqlite")
 
 	o := g.first.migrate()
 	o.Lost = true

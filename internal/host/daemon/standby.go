@@ -138,7 +138,7 @@ func (w *standbyWatch) mayDecide() error {
 	if r := new(refusal.Refusal); w.fault == nil || errors.As(w.fault, &r) {
 		return w.fault
 	}
-	return refusal.New(refusal.Unavailable, "this member cannot take over: %v", w.fault).WithHint("see gated ledger status on both hosts")
+	return refusal.New(refusal.Unavailable, "this member cannot take over: %v", w.fault).WithHint("see gated member ledger status on both hosts")
 }
 
 // step brings the database up to date, and reports whether this member takes over. An error is of a ledger that must not

@@ -63,7 +63,7 @@ func imageOf(ctx context.Context, s *store.Store, more func(*store.Tx) error) (i
 		err = refusal.New(refusal.Unavailable, "this gate has more than %d MiB of rows, and a base has no more", ledger.MaxRows>>20).
 			WithHint("the ledger goes on as it is, and grows")
 	case err == nil && image.Number == 0:
-		err = refusal.New(refusal.Conflict, "this gate is in no ledger yet").WithHint("gated migrate --to postgres begins one")
+		err = refusal.New(refusal.Conflict, "this gate is in no ledger yet").WithHint("gated member migrate --to postgres begins one")
 	}
 	return image, err
 }

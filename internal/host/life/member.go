@@ -86,7 +86,7 @@ func ledgerOf(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.E
 		return ledger.Settings{}, err
 	} else if !in {
 		return ledger.Settings{}, refusal.New(refusal.Conflict, "gated.yaml has a store, and this gate is in no ledger yet").
-			WithHint("gated migrate --to postgres --state %s begins one; or take store out of gated.yaml", dir.Path())
+			WithHint("gated member migrate --to postgres --state %s begins one; or take store out of gated.yaml", dir.Path())
 	}
 	return memberSettings(dir, id, e)
 }
@@ -133,12 +133,12 @@ func inLedger(path string, err error) error {
 		hint string
 	}{
 		{store.ErrNeedsKeeper, refusal.Conflict, "this is for a gate without a ledger, and gated.yaml needs its section store for one with it; " +
-			"to take this gate out of its ledger, stop all its members: gated migrate --to sqlite"},
-		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, gated ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
-		{ledger.ErrBehind, refusal.Conflict, "make this member anew, with another state directory or after moving this one away: gated join"},
+			"to take this gate out of its ledger, stop all its members: gated member migrate --to sqlite"},
+		{ledger.ErrLost, refusal.Conflict, "nothing is decided: find out what became of the PostgreSQL server; if the groups are lost for good, gated member ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrBehind, refusal.Conflict, "make this member anew, with another state directory or after moving this one away: gated member join"},
 		{ledger.ErrForked, refusal.Conflict, "nothing is decided: two databases have decided under one name; see Lost groups in gated docs guides/high-availability"},
-		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; gated ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
-		{ledger.ErrEnded, refusal.Conflict, "nothing is decided: gated migrate --to sqlite was run on a member, and that one goes on alone; make this one anew if the gate got another ledger: gated join"},
+		{ledger.ErrRolledBack, refusal.Conflict, "nothing is decided: the PostgreSQL server was set back; gated member ledger repair on the member that decided last; see Lost groups in gated docs guides/high-availability"},
+		{ledger.ErrEnded, refusal.Conflict, "nothing is decided: gated member migrate --to sqlite was run on a member, and that one goes on alone; make this one anew if the gate got another ledger: gated member join"},
 		{ledger.ErrSignature, refusal.Conflict, "nothing is decided: the ledger was written by another program; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrBase, refusal.Conflict, "nothing is decided: the ledger's base was written by another program; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrBody, refusal.Conflict, "nothing is decided: the gate's key signed it, so a newer gated wrote it; upgrade this one"},
@@ -148,7 +148,7 @@ func inLedger(path string, err error) error {
 		{ledger.ErrEra, refusal.Conflict, "nothing is decided: the ledger was changed; see Suspected tampering in gated docs runbook"},
 		{ledger.ErrFenced, refusal.Unavailable, "another member took over at the same moment: start again, and this one is a standby"},
 		{ledger.ErrUnavailable, refusal.Unavailable, "nothing is decided: see whether PostgreSQL answers, and its synchronous standby"},
-		{store.ErrDiverged, refusal.Conflict, "nothing is decided: this database is not the one that the ledger has; make this member anew from the ledger: gated join"},
+		{store.ErrDiverged, refusal.Conflict, "nothing is decided: this database is not the one that the ledger has; make this member anew from the ledger: gated member join"},
 	} {
 		if errors.Is(err, known.err) {
 			return refusal.New(known.code, "the database %s does not open: %v", path, err).WithHint("%s", known.hint)

@@ -50,7 +50,7 @@ func ToLedger(ctx context.Context, o MigrateOptions) (m Migrated, err error) {
 		m = Migrated{StateDir: dir.Path(), Identity: id, Was: id}
 		in, err := inAny(ctx, dir)
 		if err == nil && in {
-			err = refusal.New(refusal.Conflict, "this gate is in a ledger already").WithHint("gated ledger status says how it is")
+			err = refusal.New(refusal.Conflict, "this gate is in a ledger already").WithHint("gated member ledger status says how it is")
 		}
 		if err != nil {
 			return m, err
@@ -87,7 +87,7 @@ func begin(ctx context.Context, dir *state.Dir, id state.Identity, e ledger.Engi
 	}
 	if at.Last > 1 {
 		return 0, refusal.New(refusal.Conflict, "the ledger has %d groups of this gate already, and this database is none of its members'", at.Last).
-			WithHint("to make this host a member: gated join, with another state directory")
+			WithHint("to make this host a member: gated member join, with another state directory")
 	}
 	s, err := memberSettings(dir, id, e)
 	if err != nil {
@@ -312,7 +312,7 @@ func withState(ctx context.Context, path string, do func(*state.Dir, state.Ident
 func leftLedger(ctx context.Context, dir *state.Dir) error {
 	if in, err := inAny(ctx, dir); err == nil && in {
 		return refusal.New(refusal.Conflict, "this gate is in a ledger, and its other members would go on with it beside the restored one").
-			WithHint("stop all members; gated migrate --to sqlite, with --lost if PostgreSQL is lost; then restore")
+			WithHint("stop all members; gated member migrate --to sqlite, with --lost if PostgreSQL is lost; then restore")
 	}
 	return nil
 }

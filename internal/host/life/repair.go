@@ -59,7 +59,7 @@ func RepairLedger(ctx context.Context, o RepairOptions) (r Repair, err error) {
 }
 
 // elsewhere is what to do if this member does not have every decision.
-const elsewhere = "repair on the member that decided last; if its database is lost, the groups are, too: gated migrate --to sqlite --lost"
+const elsewhere = "repair on the member that decided last; if its database is lost, the groups are, too: gated member migrate --to sqlite --lost"
 
 func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err error) {
 	if r.LedgerState, err = l.state(ctx); err != nil {
@@ -93,7 +93,7 @@ func (l opened) repair(ctx context.Context, o RepairOptions) (r Repair, err erro
 	}
 	if r.Era, err = ledger.Mend(ctx, s, r.There, image, r.Began); errors.Is(err, ledger.ErrFenced) {
 		return r, refusal.New(refusal.Conflict, "another member changed the ledger meanwhile, and nothing of it was dropped").
-			WithHint("stop all members, compare gated ledger status on each, and say it again on the one that decided last")
+			WithHint("stop all members, compare gated member ledger status on each, and say it again on the one that decided last")
 	}
 	if err != nil {
 		return r, err

@@ -291,7 +291,7 @@ func (a *Agents) holdsNothing(tx *store.Tx, r agent.Registration) error {
 		return err
 	}
 	return refusal.New(refusal.NotHolder, "%q holds %v, so only the holder of its token can give the name up", r.Name, id).
-		WithHint("wait until the reservation's time is up, or have it signed away: gated force-transfer, gated release-all")
+		WithHint("wait until the reservation's time is up, or have it signed away: gated reservation force-transfer, gated reservation release-all")
 }
 
 // Health says whether the daemon can recognise agents by their processes.

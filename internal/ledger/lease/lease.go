@@ -114,7 +114,7 @@ func (l *Lease) Held() error {
 		return refusal.New(refusal.Unavailable, "this member is not the active one")
 	case age >= Effects(l.length):
 		return refusal.New(refusal.Unavailable, "the ledger has not answered for %s, so another member may have taken over", age.Round(time.Second)).
-			WithHint("it goes on when the ledger answers; gated ledger status says how it is")
+			WithHint("it goes on when the ledger answers; gated member ledger status says how it is")
 	}
 	return nil
 }

@@ -67,9 +67,9 @@ func TestDemo(t *testing.T) {
 	w.say("6. node1 starts again: it is a standby now")
 	a.serve(api.RoleStandby)
 	require.Equal(t, "node2", a.status().Member.Active)
-	w.run("gated", "ledger", "verify", "--state", a.state)
+	w.run("gated", "member", "ledger", "verify", "--state", a.state)
 	w.run("gated", "audit", "verify", "--socket", b.socket)
-	w.run("gated", "takeover", "--socket", a.socket)
+	w.run("gated", "member", "takeover", "--socket", a.socket)
 	w.say("   and an operator has it decide: %s", a.status().Member.Role)
 	require.Equal(t, op.StateSucceeded, a.submit("guest.create", "new").State)
 

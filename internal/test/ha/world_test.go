@@ -134,7 +134,7 @@ func (w *world) join(name string, from *member) *member {
 	text := must.Get(os.ReadFile(filepath.Join(from.state, "gated.yaml")))(w.t)
 	settings := filepath.Join(w.dir, name+".yaml")
 	require.NoError(w.t, os.WriteFile(settings, bytes.Replace(text, []byte("member: "+from.name), []byte("member: "+name), 1), 0o600))
-	w.run("gated", "join", "--state", m.state, "--config", settings, "--key", filepath.Join(from.state, "gate.key"), "--yes")
+	w.run("gated", "member", "join", "--state", m.state, "--config", settings, "--key", filepath.Join(from.state, "gate.key"), "--yes")
 	return m
 }
 

@@ -65,7 +65,7 @@ func (t *Tool) Group(w Words, missing string, commands ...*cobra.Command) *cobra
 	// Without a rule for arguments, an unknown command is called that.
 	c := t.Command(w, nil, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return misspelt(c, args[0])
+			return Misspelt(c, args[0])
 		}
 		return Usage(missing)
 	})

@@ -14,9 +14,8 @@ import (
 // Programs lists the commands that people type, by their program, because some look for one in the other.
 var Programs = map[string][]string{
 	"gated": {"setup", "status", "submit", "jobs", "guests", "backup", "docs", "wait", "cancel", "classify", "ops", "commands", "plan", "apply",
-		"events", "agent", "reserve", "check", "renew", "release", "transfer", "reservations", "release-all", "force-transfer", "hook", "doctor",
-		"mcp", "init", "config", "serve", "reload", "notify", "metrics", "time", "trust", "canary", "audit", "fsck", "restore", "hub", "join",
-		"takeover", "ledger", "migrate"},
+		"events", "agent", "reservation", "hook", "doctor", "mcp", "init", "config", "serve", "reload", "notify", "metrics", "time", "trust",
+		"canary", "audit", "fsck", "restore", "hub", "member", "help"},
 	"opsign": {"list", "show", "approve", "reject", "review", "batch", "sign", "submit", "verify", "keys", "known", "forget", "witness"},
 }
 
@@ -27,27 +26,26 @@ const unknownCommand = "unknown command "
 func misused(c *cobra.Command, err error) error {
 	quoted, _ := strconv.QuotedPrefix(strings.TrimPrefix(err.Error(), unknownCommand))
 	if word, bad := strconv.Unquote(quoted); bad == nil && strings.HasPrefix(err.Error(), unknownCommand) {
-		return misspelt(c, word)
+		return Misspelt(c, word)
 	}
 	return Usage(err.Error())
 }
 
-// misspelt returns the usage error for a word that is no command below c. It names the command that is meant: one that
-// is spelt almost so, or the other program's.
-func misspelt(c *cobra.Command, word string) error {
+// Misspelt returns the usage error for a word that is no command below c. It names the command that is meant: one that
+// is spelt almost so, or the other program's. The words of also may be meant, too.
+func Misspelt(c *cobra.Command, word string, also ...string) error {
 	text := fmt.Sprintf(unknownCommand+"%q for %q", word, c.CommandPath())
 	for _, program := range []string{"gated", "opsign"} {
 		if !c.HasParent() && program != c.Name() && slices.Contains(Programs[program], word) {
 			return Usage(fmt.Sprintf("%s: that is %s %s", text, program, word))
 		}
 	}
-	var names []string
 	for _, below := range c.Commands() {
 		if !below.Hidden {
-			names = append(names, below.Name())
+			also = append(also, below.Name())
 		}
 	}
-	if meant, ok := spelling.Nearest(word, names); ok {
+	if meant, ok := spelling.Nearest(word, also); ok {
 		text += fmt.Sprintf("; is %q meant?", meant)
 	}
 	return Usage(text)
