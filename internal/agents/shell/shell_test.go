@@ -55,6 +55,11 @@ func TestProgramsOfAText(t *testing.T) {
 		"x=web1\nsh <<EOF\nv undefine $x\nEOF", `bash <<<'v undefine web1'`, `echo v undefine web1 | sh`, `echo -e "true\nv undefine web1" | sudo sh`,
 		`printf '%s\n' 'v undefine web1' | bash`, `printf 'v undefine web1\n' | bash`, `find . -name x -exec v undefine web1 \;`, `find . -execdir sh -c 'v undefine web1' +`,
 		`trap 'v undefine web1' EXIT`, `{v,undefine,web1}`, `v undefine web{1..3}; v undefine web1`, `v undefine {web0,web1}; v undefine web1`, `$(which v) undefine web1`,
+		`npx v undefine web1`, `npx --yes -p x@2 -- v undefine web1`, `npx -p x -c 'v undefine web1'`, `npx --call='v undefine web1'`, `pnpm exec v undefine web1`,
+		`pnpm --filter x -C y dlx v undefine web1`, `pnpm exec -c 'v undefine web1'`, `npm exec -- v undefine web1`, `npm x --package x -- v undefine web1`, `yarn --cwd x run v undefine web1`,
+		`bunx --bun v undefine web1`, `bun x v undefine web1`, `uv run --with x -p 3.12 v undefine web1`, `uv --directory x run -- v undefine web1`, `uvx --from x v undefine web1`,
+		`dotenv -- v undefine web1`, `dotenv -e .env -- v undefine web1`, `dotenv -f .env run v undefine web1`, `dotenv -e .env -- pnpm exec v undefine web1`, `poetry run v undefine web1`,
+		`pipenv run v undefine web1`, `bundle exec v undefine web1`, `direnv exec . v undefine web1`, `mise exec -C x -- v undefine web1`,
 		`$(echo v) undefine web1`, `v undefine web1 # gone`, "v undefine web1\nif", "v undefine web1\n)",
 	} {
 		got := shown(text)
@@ -73,7 +78,8 @@ func TestWordsThatAreNotKnown(t *testing.T) {
 		`xargs -I% v % x`: "v|?|x", `xargs -i v {}`: "v|?", `xargs -n 1 v -f`: "v|-f|?", `find /d /e -exec v {} +`: "v|/d", `x=1 v $x`: "v|?", `for x; do v $x; done`: "v|?",
 		`for x in $(date); do v $x; done`: "v|?", `bash -c "v '$x' a"`: "v|?|a", `(x=a); v $x`: "v|?", `x=a | true; v $x`: "v|?", `v "a b"`: "v|a b", `x=" a  b "; v c$x'd'`: "v|c|a|b|d",
 		`if a; then x=b; else x=c; fi; v $x`: "v|?", `x=a; if b; then x=a; fi; v $x`: "v|a", `x=a; case $y in b) x=c;; esac; v $x`: "v|?", `x=a; false || x=b; v $x`: "v|?",
-		`x=a; x=b & v $x`: "v|a", `x=a; f() { x=b; }; v $x`: "v|?", `x=a; printf -v x b; v $x`: "v|?", `x=a; . ./env; v $x`: "v|?", `x=a; mapfile x; v $x`: "v|?", `x=a; ((x=5)); v $x`: "v|?",
+		`v "${HOME:?}/x"`: "v|/home/a/x", `v ${HOME?no}`: "v|/home/a", `v "${HOME:-/tmp}"`: "v|/home/a", `x=b; v ${x:=a}`: "v|b", `x=; v ${x:-a}`: "v|?", `v ${x:?}`: "v|?", `v ${HOME:+a}`: "v|?",
+		`x=b; v ${x%b}`: "v|?", `x=a; x=b & v $x`: "v|a", `x=a; f() { x=b; }; v $x`: "v|?", `x=a; printf -v x b; v $x`: "v|?", `x=a; . ./env; v $x`: "v|?", `x=a; mapfile x; v $x`: "v|?", `x=a; ((x=5)); v $x`: "v|?",
 		`x=a; let x=5; v $x`: "v|?", `x=a; while b; do x=c; done; v $x`: "v|?", `su -lc 'v a'`: "v|a", `su '-cv a'`: "v|a", `su --session-command='v a'`: "v|a",
 		`runuser -u b -- v x -c 'rm y'`: "v|x|-c|rm y", `runuser -u root -- v -c u`: "v|-c|u", `case x in $(v a)) ;; esac`: "v|a", `runuser b -c 'v a'`: "v|a",
 		`v @(a|b)`: "v|#", `v [ a`: "v|[|a", "v $'plain'": "v|plain", `$x undefine web1`: "?|undefine|web1",
@@ -88,7 +94,7 @@ func TestWordsThatAreNotKnown(t *testing.T) {
 func TestTextsThatRunNothing(t *testing.T) {
 	for _, text := range []string{
 		`echo v undefine web1`, `git commit -m "v undefine web1"`, `# v undefine web1`, `grep 'v undefine' x`, `cat <<EOF > x` + "\nv undefine web1\nEOF",
-		`command -v v undefine`, `taskset -p v`, `script v`, `watch echo v`, `prlimit -p v`, `bash script v undefine web1`, `x="v undefine web1"`, `printf 'v undefine web1' > x`, `ls v undefine web1`, `bash <<EOF` + "\necho v undefine web1\nEOF",
+		`pnpm v undefine web1`, `pnpm rm v`, `npm run v`, `uv pip v`, `poetry v`, `dotenv -e v`, `npx`, `npx -c`, `bun v`, `command -v v undefine`, `taskset -p v`, `script v`, `watch echo v`, `prlimit -p v`, `bash script v undefine web1`, `x="v undefine web1"`, `printf 'v undefine web1' > x`, `ls v undefine web1`, `bash <<EOF` + "\necho v undefine web1\nEOF",
 		`bash -n -c 'v undefine web1'`, `sh -nc 'v undefine web1'`, `bash -n <<< 'v undefine web1'`, `echo v undefine web1 | sh -n`, `sudo -l v undefine web1`, `sudo -nl v`, `sudo -e v`,
 		`echo v undefine web1 | grep v`, `: ; cat x | sh`, `if`, `"`, ``, strings.Repeat("#", maxText+1) + "\nv undefine web1",
 	} {
@@ -101,7 +107,7 @@ func TestTextsThatRunNothing(t *testing.T) {
 func TestDirectories(t *testing.T) {
 	for text, want := range map[string]string{
 		`v`: "/w", `cd /x && v`: "/x", `cd /x/y/.. && v`: "/x", `cd sub; v`: "/w/sub", `cd; v`: "/home/a", `cd -; v`: "", `cd $x; v`: "", `(cd /x); v`: "/w", `cd $x; cd a; v`: "",
-		`cd -P -- /x; v`: "/x", `sudo -D /x v`: "/x", `env -C /x v`: "/x", `env --chdir=/x v`: "/x", `sh -c 'cd /x; v'`: "/x", `sh -c 'cd /x'; v`: "/w", `pushd /x; v`: "/x", `popd; v`: "",
+		`cd -P -- /x; v`: "/x", `sudo -D /x v`: "/x", `pnpm -C sub exec v`: "/w/sub", `uv run --directory=/x v`: "/x", `env -C /x v`: "/x", `env --chdir=/x v`: "/x", `sh -c 'cd /x; v'`: "/x", `sh -c 'cd /x'; v`: "/w", `pushd /x; v`: "/x", `popd; v`: "",
 		`f() { cd /x; }; v`: "", `cd /x || cd /y; v`: "/x", `if a; then cd /x; fi; v`: "", `cd /x & v`: "/w",
 	} {
 		got := Commands(text, Place{Dir: "/w", Home: "/home/a"})

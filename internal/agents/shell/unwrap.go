@@ -26,6 +26,8 @@ type wrapper struct {
 	silent  string   // options of one letter with which it runs nothing
 	dir     []string // options with the directory in which the program runs
 	split   bool     // it is env, and -S splits a word
+	sub     string   // words of which the next one is not the program yet; without one, or --, it runs none
+	text    []string // options whose value is a text for a shell
 	input   bool     // it is xargs, and adds words of its input
 }
 
@@ -68,9 +70,33 @@ var wrappers = map[string]wrapper{
 	"gosu":            {skip: 1},
 	"watch":           {short: "nq", long: []string{"--interval", "--equexit"}},
 	"busybox":         {},
+	// Of projects' tools: the program of a package, or one with a project's variables.
+	"npx":    {short: "pw", long: npmLong, text: npmText},
+	"pnpx":   {short: "p", long: npmLong, text: npmText},
+	"npm":    {short: "wC", long: npmLong, sub: "exec x", text: npmText},
+	"pnpm":   {short: "CF", long: npmLong, sub: "exec dlx", text: []string{"-c", "--shell-mode"}, dir: []string{"-C", "--dir"}},
+	"yarn":   {short: "p", long: append(npmLong, "--cwd"), sub: "exec dlx run", dir: []string{"--cwd"}},
+	"bun":    {short: "p", long: append(npmLong, "--cwd"), sub: "x run", dir: []string{"--cwd"}},
+	"bunx":   {short: "p", long: npmLong},
+	"uv":     {short: "pw", long: uvLong, sub: "run", dir: []string{"--directory"}},
+	"uvx":    {short: "pw", long: append(uvLong, "--from")},
+	"poetry": {short: "CP", long: []string{"--directory", "--project"}, sub: "run", dir: []string{"-C", "--directory"}},
+	"pipenv": {sub: "run"},
+	"pdm":    {short: "p", long: []string{"--project"}, sub: "run"},
+	"bundle": {sub: "exec"},
+	"dotenv": {short: "efpqv", long: []string{"--file", "--quote"}, sub: "run"},
+	"direnv": {sub: "exec", skip: 1},
+	"mise":   {short: "C", sub: "exec x", dir: []string{"-C", "--cd"}, long: []string{"--cd"}},
 	"xargs": {short: "adEILnPs", input: true, long: []string{"--arg-file", "--delimiter", "--max-lines", "--max-args",
 		"--max-procs", "--max-chars"}},
 }
+
+var (
+	npmLong = []string{"--package", "--workspace", "--filter", "--dir", "--prefix"}
+	npmText = []string{"-c", "--call"}
+	uvLong  = []string{"--python", "--with", "--with-editable", "--with-requirements", "--env-file", "--extra", "--group", "--package",
+		"--project", "--directory", "--index", "--default-index"}
+)
 
 // unwrap returns the words that a wrapper runs, and the scope in which it does. There are none if the program is no
 // wrapper.
@@ -80,12 +106,13 @@ func unwrap(name string, words []steer.Word, s *scope) ([]steer.Word, *scope) {
 		return nil, s
 	}
 	mark := "" // of xargs
+	runs := r.sub == ""
 	words = words[1:]
 	for len(words) > 0 {
 		o := string(words[0])
 		switch {
 		case o == "--":
-			words = words[1:]
+			words, runs = words[1:], true
 		case o == "-" && r.split:
 			words = words[1:]
 			continue
@@ -99,6 +126,8 @@ func unwrap(name string, words []steer.Word, s *scope) ([]steer.Word, *scope) {
 				value, words = string(words[0]), words[1:]
 			}
 			switch {
+			case slices.Contains(r.text, name):
+				return []steer.Word{"-c", steer.Word(value)}, s
 			case r.split && (name == "-S" || name == "--split-string"):
 				words = append(split(value), words...)
 			case slices.Contains(r.dir, name):
@@ -111,8 +140,14 @@ func unwrap(name string, words []steer.Word, s *scope) ([]steer.Word, *scope) {
 		case r.assigns && isAssign(o):
 			words = words[1:]
 			continue
+		case !runs && slices.Contains(strings.Fields(r.sub), o):
+			words, runs = words[1:], true
+			continue
 		}
 		break
+	}
+	if !runs {
+		return nil, s
 	}
 	words = words[min(r.skip, len(words)):]
 	if r.input && len(words) > 0 {
@@ -139,9 +174,9 @@ func (r wrapper) option(o string) (name, value string, attached bool) {
 // takes reports whether an option takes a value.
 func (r wrapper) takes(name string) bool {
 	if strings.HasPrefix(name, "--") {
-		return slices.Contains(r.long, name) || r.split && name == "--split-string"
+		return slices.Contains(r.long, name) || slices.Contains(r.text, name) || r.split && name == "--split-string"
 	}
-	return strings.Contains(r.short, name[1:]) || r.split && name == "-S"
+	return strings.Contains(r.short, name[1:]) || slices.Contains(r.text, name) || r.split && name == "-S"
 }
 
 // isAssign reports whether a word is NAME=VALUE.

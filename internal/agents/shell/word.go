@@ -259,9 +259,11 @@ func (s *scope) expanded(p syntax.WordPart) string {
 	switch p := p.(type) {
 	case *syntax.ParamExp:
 		plain := p.Param != nil && !p.Excl && !p.Length && !p.Width && !p.IsSet && p.Index == nil && p.Slice == nil &&
-			p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
-		if plain {
-			return s.value(p.Param.Value)
+			p.Repl == nil && p.Names == 0 && p.Flags == nil && p.Modifiers == nil
+		if plain && (p.Exp == nil || keepsValue[p.Exp.Op]) {
+			if v := s.value(p.Param.Value); p.Exp == nil || v != "" {
+				return v
+			}
 		}
 	case *syntax.CmdSubst:
 		if len(p.Stmts) == 1 {
@@ -275,6 +277,10 @@ func (s *scope) expanded(p syntax.WordPart) string {
 	}
 	return steer.Any
 }
+
+// keepsValue has the operators that change nothing of a variable that is set and not empty: ${HOME:?}, ${HOME:-/}.
+var keepsValue = map[syntax.ParExpOperator]bool{syntax.ErrorUnset: true, syntax.ErrorUnsetOrNull: true, syntax.DefaultUnset: true,
+	syntax.DefaultUnsetOrNull: true, syntax.AssignUnset: true, syntax.AssignUnsetOrNull: true}
 
 // literal returns the text of a literal outside quotes, with marks for what the shell would expand.
 func (s *scope) literal(text string, first bool) string {

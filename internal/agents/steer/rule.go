@@ -2,6 +2,7 @@ package steer
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -40,11 +41,54 @@ func (r Rule) Match(c Command, real func(string) string) (Matched, bool) {
 	return Matched{}, false
 }
 
+// places returns the words of a command that may be paths of what it takes away.
+func places(words []Word) []Word {
+	name, words := base(words[0]), words[1:]
+	switch name {
+	case "mv": // what it moves, and not where to
+		into := func(w Word) bool {
+			return strings.HasPrefix(string(w), "-t") || strings.HasPrefix(string(w), "--target")
+		}
+		if len(words) > 0 && !slices.ContainsFunc(words, into) {
+			return words[:len(words)-1]
+		}
+	case "rsync": // where to
+		if i := last(words); i >= 0 {
+			return words[i : i+1]
+		}
+	case "find": // where it stands, if no path is named
+		for len(words) > 0 && slices.Contains([]Word{"-L", "-H", "-P"}, words[0]) {
+			words = words[1:]
+		}
+		if last(words[:min(1, len(words))]) < 0 || words[0] == "!" || words[0] == "(" {
+			return append([]Word{"."}, words...)
+		}
+	case "git": // the same
+		if i := slices.Index(words, "clean"); i >= 0 {
+			words = slices.Delete(slices.Clone(words), i, i+1)
+			if last(words[i:]) < 0 {
+				words = append(words, ".")
+			}
+		}
+	}
+	return words
+}
+
+// last returns the place of the last word that is no option, -1 if there is none.
+func last(words []Word) int {
+	for i := len(words) - 1; i >= 0; i-- {
+		if words[i] == "" || words[i][0] != '-' {
+			return i
+		}
+	}
+	return -1
+}
+
 // guest returns the one guest whose directory a command names. It returns an unknown word if the command names several,
 // or a directory above.
 func (r Rule) guest(c Command, real func(string) string) (Word, bool) {
 	found, one := false, Word("")
-	for _, w := range c.Words[1:] {
+	for _, w := range places(c.Words) {
 		path := string(w)
 		switch {
 		case path == "" || path[0] == '-' || path[0] == Any[0]:

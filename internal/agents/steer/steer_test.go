@@ -82,6 +82,41 @@ func TestGuestsDirectories(t *testing.T) {
 	require.False(t, ok, "the directory is not known")
 }
 
+// TestPlacesOfCommands: of a command that takes away some of the paths that it names, or is where it stands, those count.
+func TestPlacesOfCommands(t *testing.T) {
+	r := InPlaceOf("guest.destroy", GuestHole, "mv *", "rsync * --delete* *", "git * clean * -*f* *", "find * -delete *", "truncate *").Rule
+	r.Below = "/srv/guests"
+	match := func(text, dir string) (string, bool) {
+		m, ok := r.Match(Command{Words: command(text), Dir: dir}, path.Clean)
+		return string(m.Bound[GuestHole]), ok
+	}
+	for text, want := range map[string]string{
+		"mv /srv/guests/web1 /tmp": "web1", "mv -f -- /tmp/a /srv/guests/web1 /tmp": "web1", "mv -t /tmp /srv/guests/web1": "web1", "mv --target-directory=/tmp /srv/guests/web1": "web1",
+		"mv /srv /tmp": Any, "mv /srv/guests/web1/a /srv/guests/db": "web1", "rsync -a --delete /x/ /srv/guests/web1/": "web1", "rsync --delete-after /x/ /srv/guests -v": Any,
+		"git -C /srv/guests/web1 clean -fdx": "web1", "git clean --force /srv/guests/web1": "web1", "truncate -s 0 /srv/guests/web1/disk": "web1",
+	} {
+		got, ok := match(text, "/w")
+		require.True(t, ok, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{"git clean -fd": "web1", "find -delete": "web1", "find -L -name x -delete": "web1", "find ! -name x -delete": "web1", "mv disk /tmp": "web1"} {
+		got, ok := match(text, "/srv/guests/web1")
+		require.True(t, ok, text)
+		require.Equal(t, want, got, text)
+		for _, dir := range []string{"/w", ""} {
+			_, ok = match(text, dir)
+			require.False(t, ok, text)
+		}
+	}
+	for _, text := range []string{"mv /tmp/a /srv", "mv /tmp/a /srv/guests/web1", "mv /srv/guests/web1", "mv", "rsync -a /x/ /srv/guests/web1", "rsync -a --delete /srv/guests/web1/ /backup/",
+		"rsync --delete", "git -C /srv/guests/web1 clean -n", "git -C /srv/guests/web1 status -f", "find -L /tmp -delete", "git clean -f build"} {
+		_, ok := match(text, "/w")
+		require.False(t, ok, text)
+	}
+	_, ok := match("find -L /tmp -delete", "/srv/guests/web1")
+	require.False(t, ok)
+}
+
 // FuzzParsePattern: a pattern without holes matches its own text, if its stars are words.
 func FuzzParsePattern(f *testing.F) {
 	for _, seed := range []string{"dropdb *", "v * undefine {guest} *", "a b* c*d", "a {b} {b}"} {
