@@ -21,17 +21,24 @@ import (
 )
 
 func (t *tool) statusCommand() *cobra.Command {
-	var check bool
+	var check, watch bool
 	c := t.Command(cli.Words{
 		Use:   "status",
 		Short: "Show the host, its isolation, what is wrong and how many requests wait",
 		Long: `With --check it prints one line for a monitor, and its exit codes are those of monitoring plugins: 0 ok, 1
-degraded, 2 bad, 3 no gate answered.`,
+degraded, 2 bad, 3 no gate answered. With --watch it shows what waits, what runs and what was decided on a terminal, and
+makes that anew every two seconds.`,
 		Example: "  gated status\n" +
+			"  gated status --watch\n" +
 			"  gated status --check",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if check {
+		switch {
+		case check && watch:
+			return cli.Usage("--check prints one line and --watch goes on: say one")
+		case check:
 			return t.statusCheck(c.Context())
+		case watch:
+			return t.watch(c.Context())
 		}
 		cl, err := t.Client()
 		if err != nil {
@@ -54,6 +61,7 @@ degraded, 2 bad, 3 no gate answered.`,
 		return nil
 	})
 	c.Flags().BoolVar(&check, "check", false, "print one line for a monitor, with exit code 0, 1, 2 or 3")
+	c.Flags().BoolVar(&watch, "watch", false, "go on showing what waits, runs and was decided, on a terminal")
 	return c
 }
 

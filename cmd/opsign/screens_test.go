@@ -30,7 +30,18 @@ var screens = []struct {
 	{name: "review", command: "opsign review", until: "? help"},
 	{name: "status", command: "gated status"},
 	{name: "guests", command: "gated guests"},
+	{name: "watch", command: "gated status --watch", until: "Ctrl-C ends"},
 }
+
+// tour is what is typed on one terminal, and the answer to its question.
+const (
+	tour = `gated submit guest.create blog --wait
+echo "cannot be made again" > ~/.local/state/gated/guests/blog/data/notes
+gated submit guest.destroy blog --reason "the project is over"
+opsign approve j7.1
+gated submit guest.undelete blog --wait`
+	tourAnswer = "yes"
+)
 
 // TestScreens compares what is on the screen with the screenshots. GATED_SCREENS=write
 // makes them anew.
@@ -42,17 +53,34 @@ func TestScreens(t *testing.T) {
 	}
 	s := newStage(t)
 	for _, c := range screens {
-		got := s.shot(c.name, c.command, c.until)
-		file := filepath.Join(screensDir, c.name+".txt")
-		if os.Getenv("GATED_SCREENS") == "write" {
-			require.NoError(t, os.MkdirAll(screensDir, 0o755))
-			require.NoError(t, os.WriteFile(file, []byte(masked(got)), 0o644))
+		compare(t, c.name, s.shot(c.name, 24, "printf '$ "+c.command+"\\n'; "+c.command, c.until, ""))
+	}
+	script := ""
+	for line := range strings.SplitSeq(tour, "\n") {
+		script += "printf '%s\\n' '$ " + line + "'\n" + line + "\n"
+	}
+	file := filepath.Join(s.dir, "tour.sh")
+	require.NoError(t, os.WriteFile(file, []byte(script), 0o600))
+	compare(t, "tour", s.shot("tour", 60, "sh "+file, "", tourAnswer))
+}
+
+const howToWrite = "if it is meant: GATED_SCREENS=write go test ./cmd/opsign -run TestScreens"
+
+// compare fails the test unless a screen is the screenshot of that name.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join(screensDir, name+".txt")
+	if os.Getenv("GATED_SCREENS") == "write" {
+		require.NoError(t, os.MkdirAll(screensDir, 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(masked(got)), 0o644))
+		if title := pictures[name]; title != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(screensDir, name+".svg"), []byte(picture(title, masked(got))), 0o644))
 		}
-		want := must.Get(os.ReadFile(file))(t)
-		require.Equal(t, flat(string(want)), flat(masked(got)), "%s; if it is meant: GATED_SCREENS=write go test ./cmd/opsign -run TestScreens", file)
-		for line := range strings.Lines(got) {
-			require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, line)
-		}
+	}
+	want := must.Get(os.ReadFile(file))(t)
+	require.Equal(t, flat(string(want)), flat(masked(got)), "%s; %s", file, howToWrite)
+	for line := range strings.Lines(got) {
+		require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, line)
 	}
 }
 
@@ -75,6 +103,8 @@ func newStage(t *testing.T) *stage {
 	s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@example.com", "-f", home+"/.ssh/id_ed25519")
 	state := filepath.Join(dir, "state")
 	s.run("gated", "init", "--state", state, "--host", "pve1", "--operator", home+"/.ssh/id_ed25519.pub")
+	require.NoError(t, os.MkdirAll(home+"/.local/state", 0o700))
+	require.NoError(t, os.Symlink(state, home+"/.local/state/gated")) // as README's tour has it
 	s.serve(state)
 	// The same name on each machine, in the place of the uid.
 	s.run("gated", "agent", "register", "builder", "--pid", strconv.Itoa(os.Getpid()))
@@ -135,15 +165,19 @@ func (s *stage) tmux(args ...string) string {
 }
 
 // shot runs a command on a terminal of its own until its text is there, by default the
-// next prompt, and returns the screen.
-func (s *stage) shot(name, command, until string) string {
+// next prompt, and returns the screen. If the command asks for yes, that is typed.
+func (s *stage) shot(name string, rows int, command, until, answer string) string {
 	if until == "" {
 		until = "\n$"
 	}
-	s.tmux("new-session", "-d", "-s", name, "-x", "80", "-y", "24", "printf '$ "+command+"\\n'; "+command+"; printf '$ '; exec cat")
+	s.tmux("new-session", "-d", "-s", name, "-x", "80", "-y", strconv.Itoa(rows), command+"; printf '$ '; exec cat")
 	screen := ""
 	require.Eventually(s.t, func() bool {
 		screen = strings.TrimRight(s.tmux("capture-pane", "-p", "-t", name), "\n ")
+		if answer != "" && strings.HasSuffix(screen, "Type yes:") {
+			s.tmux("send-keys", "-t", name, answer, "Enter")
+			answer = ""
+		}
 		return strings.HasSuffix(screen, until)
 	}, 30*time.Second, 20*time.Millisecond, "%s", name)
 	return screen + "\n"
@@ -162,6 +196,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "6c942eaa31f9023b8ffc25f84babfc96"},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 	{regexp.MustCompile(`/tmp/gs\d+`), "/tmp/gate"},
+	{regexp.MustCompile(`uid:\d+`), "uid:1000"},
 	{regexp.MustCompile(`policy [0-9a-f]{12}`), "policy 9f86d081884c"},
 	{regexp.MustCompile(`(log at) \d+ [0-9a-f |\n]+\n(\d+ registered)`), "$1 14 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6\n      | c15b0f00a08\n$2"},
 	// How guests are confined depends on the kernel and on the user.
