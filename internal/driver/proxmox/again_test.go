@@ -6,8 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
 )
 
 // The destroy is done, and before the gate looks, other hands gave the number to a new guest. The destroy is recorded as done, also if its
@@ -118,5 +120,24 @@ func TestACreateBeforeTheLookAtADestroy(t *testing.T) {
 				require.Equal(t, op.StateSucceeded, w.Step(s.ID).State, w.Step(s.ID).Detail)
 			}
 		}
+	})
+}
+
+// Proxmox VE refuses it, and the guest would have been stopped for nothing.
+func TestADestroyUnderHighAvailabilityIsRefusedAtOnce(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		vmid := w.ours("web")
+		w.Done(drivertest.Hub, guestAsk("start", "web"))
+		w.SetHA(vmid, true)
+		_, err := w.Submit(drivertest.Hub, guestAsk("destroy", "web"))
+		require.ErrorIs(t, err, refusal.Conflict)
+		require.Contains(t, refusal.As(err).Hint, "ha-manager remove "+map[string]string{"qemu": "vm", "lxc": "ct"}[w.kind()]+":"+num(vmid))
+		w.SetHA(vmid, false)
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+		w.SetHA(vmid, true)
+		must.Fail(w.run(r.ID))(t, refusal.Conflict)
+		require.Equal(t, "running", w.Look("web").Running, "it was stopped for a step that cannot be done")
+		w.SetHA(vmid, false)
+		w.Done(drivertest.Hub, guestAsk("destroy", "web"))
 	})
 }

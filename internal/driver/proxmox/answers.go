@@ -21,7 +21,7 @@ import (
 )
 
 // object is one JSON object of an answer. The API writes a number as 2048 or as "2048", and a
-// boolean as 1, "1" or true. Here all are texts. Values of other types are left out.
+// boolean as 1, "1" or true. Here all are texts. A member of an object in it has both names, "ha.managed". Lists are left out.
 type object map[string]string
 
 // maxAnswer is the size in bytes of the largest answer. A list of ten thousand guests takes
@@ -124,6 +124,14 @@ func scalars(fields map[string]jsontext.Value) (object, error) {
 			out[k] = "1"
 		case 'f':
 			out[k] = "0"
+		case '{':
+			inner, err := decodeObject(v)
+			if err != nil {
+				return nil, err
+			}
+			for name, text := range inner {
+				out[k+"."+name] = text
+			}
 		}
 	}
 	return out, nil

@@ -1,11 +1,11 @@
 package proxmox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -225,7 +225,7 @@ func (g *guest) aboutSnapshot(name, snapshot string, o *op.Observed) {
 			continue
 		}
 		o.Copy = &op.Copy{Kind: "snapshot", Name: snapshot}
-		if n, err := strconv.ParseInt(s.time, 10, 64); err == nil && n > 0 {
+		if n := s.taken(); n > 0 {
 			o.Copy.Made = time.Unix(n, 0)
 		}
 		over := ""
@@ -297,7 +297,10 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 // prepareRestore rolls back. Disks, settings, tags and Proxmox VE's flag become as they were
 // when the snapshot was taken. By Proxmox VE's source, the description stays. If it does not
 // stay, the driver restores the mark.
-func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (action, error) {
+	if err := d.goesBack(ctx, g, step.Params.Str("snapshot")); err != nil {
+		return action{}, err
+	}
 	return does(func(ctx context.Context) (driver.Result, error) {
 		if err := d.stillItself(ctx, g); err != nil {
 			return driver.Result{}, err
@@ -308,4 +311,30 @@ func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (acti
 		}
 		return driver.Result{Task: task}, worked("roll back", err)
 	}), nil
+}
+
+// goesBack refuses a rollback past a newer snapshot if a disk is on ZFS. Proxmox VE does none there, because ZFS would delete the
+// newer ones (volume_rollback_is_possible in PVE/Storage/ZFSPoolPlugin.pm).
+func (d *Driver) goesBack(ctx context.Context, g *guest, name string) error {
+	at := slices.IndexFunc(g.snapshots, func(s snapshot) bool { return s.name == name })
+	if at < 0 {
+		return nil // the look says so
+	}
+	newest := slices.MaxFunc(g.snapshots, func(a, b snapshot) int { return cmp.Compare(a.taken(), b.taken()) })
+	if newest.taken() <= g.snapshots[at].taken() {
+		return nil
+	}
+	storages, err := d.api.list(ctx, path("nodes", g.node, "storage"), nil)
+	if err != nil {
+		return unreachable(err)
+	}
+	for _, o := range storages {
+		on := func(x drive) bool { return x.owned() && strings.HasPrefix(x.volume, o["storage"]+":") }
+		if (o["type"] == "zfspool" || o["type"] == "zfs") && slices.ContainsFunc(g.drives, on) {
+			return refusal.New(refusal.Conflict, "%s is on ZFS (%s), which goes back to the newest snapshot alone: %s is newer than %s",
+				g.name, op.Shown(o["storage"]), newest.name, name).
+				WithHint("delete what is newer first: gated submit guest.snapshot-delete %s -p snapshot=%s", g.name, newest.name)
+		}
+	}
+	return nil
 }

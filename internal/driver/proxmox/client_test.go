@@ -134,7 +134,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Empty(t, must.Get(api.list(t.Context(), "/x", nil))(t))
 	body = `{"data":{"a":1,"b":"2","c":true,"d":null,"e":{"f":1},"g":0.5}}`
 	o := must.Get(api.get(t.Context(), "/x", nil))(t)
-	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)
+	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "e.f": "1", "g": "0.5"}, o)
 }
 
 // An answer without data is an error, and data that is null is empty.

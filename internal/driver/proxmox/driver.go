@@ -398,7 +398,31 @@ func (d *Driver) prepareStart(_ context.Context, _ op.Step, g *guest) (action, e
 	if g.status == Running {
 		return already("it runs already"), nil
 	}
-	return d.asTask("start", http.MethodPost, g.path("status", "start"), nil), nil
+	return d.asWriter("start", g, "start", nil), g.startsAsItIs()
+}
+
+// rewinding are the arguments of QEMU that take disks back to a snapshot.
+var rewinding = pattern(`(^|\s)['"]?--?loadvm['"]?(\s|$)|\brrsnapshot=`)
+
+// startsAsItIs refuses to start a machine whose arguments have QEMU take its disks back. A start is benign, and what was written
+// since would be lost.
+func (g *guest) startsAsItIs() error {
+	if !g.rewinds {
+		return nil
+	}
+	return refusal.New(refusal.Conflict, "the args of the guest %d may have QEMU take its disks back to a snapshot with each start", g.vmid).
+		WithHint("take that out of its args; guest.restore goes back to a snapshot once")
+}
+
+// asWriter is asTask for a step after which the guest writes its disks. Right before, it asks again who else has them.
+func (d *Driver) asWriter(what string, g *guest, to string, v values) action {
+	start := d.asTask(what, http.MethodPost, g.path("status", to), v)
+	return does(func(ctx context.Context) (driver.Result, error) {
+		if err := d.sharesNoMore(ctx, g); err != nil {
+			return driver.Result{}, err
+		}
+		return start.do(ctx)
+	})
 }
 
 // prepareStop asks the guest to shut down. At the end of its grace, the same task stops the
@@ -419,5 +443,5 @@ func (d *Driver) prepareRestart(ctx context.Context, step op.Step, g *guest) (ac
 	if g.status == Stopped {
 		return d.prepareStart(ctx, step, g)
 	}
-	return d.asTask("reboot", http.MethodPost, g.path("status", "reboot"), values{"timeout": d.grace()}), nil
+	return d.asWriter("reboot", g, "reboot", values{"timeout": d.grace()}), g.startsAsItIs()
 }

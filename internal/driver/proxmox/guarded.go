@@ -61,7 +61,7 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	now.taken, now.users = g.taken, g.users
+	now.taken, now.users, now.shares = g.taken, g.users, g.shares
 	flag := now.protection
 	now.protection = g.protection
 	same := now.name == g.name && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
@@ -122,7 +122,12 @@ func (d *Driver) guardAfter(ctx context.Context, g *guest) {
 	}
 }
 
-func (d *Driver) prepareDestroy(_ context.Context, _ op.Step, g *guest) (action, error) {
+func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (action, error) {
+	if g.ha { // it would be stopped, and then Proxmox VE would refuse
+		sid := map[string]string{qemu: "vm", lxc: "ct"}[g.kind]
+		return action{}, refusal.New(refusal.Conflict, "%s is under high availability, and Proxmox VE destroys no such guest", step.Target).
+			WithHint("take it out on a node first: ha-manager remove %s:%d", sid, g.vmid)
+	}
 	return does(func(ctx context.Context) (driver.Result, error) {
 		if g.status == Running {
 			stopped, err := d.halt(ctx, g)
@@ -201,7 +206,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		if o.Shares, err = d.shared(ctx, g); err != nil {
 			return err
 		}
-		if len(o.Shares) > 0 {
+		if g.shares = o.Shares; len(o.Shares) > 0 {
 			o.Fingerprint = g.fingerprint("shares " + strings.Join(o.Shares, "; "))
 		}
 		for _, s := range o.Shares {

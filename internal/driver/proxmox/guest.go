@@ -55,7 +55,7 @@ type guest struct {
 	row
 	status string // "running", "stopped" or what else Proxmox VE says
 	lock   string
-	ha     string
+	ha     bool // the HA manager starts and stops it
 	tags   []string
 
 	uuid, genid, ctime string
@@ -64,6 +64,7 @@ type guest struct {
 	hwaddrs            []string
 	fromNode           map[string]string // what its node gives it, and the key that names it
 	temporary          bool              // QEMU throws away what the machine writes to any disk
+	rewinds            bool              // QEMU takes its disks back with each start
 
 	memory     int64 // MiB
 	used       int64 // MiB that a running container holds
@@ -80,6 +81,8 @@ type guest struct {
 	taken []string // the volumes that the look's step takes or overwrites
 	users []user   // who else has them
 
+	shares []string // what it would write that another guest has too, if the look's step starts it
+
 	own, others []backup // under its number, if the look has listed them
 	listed      bool
 }
@@ -91,6 +94,12 @@ type snapshot struct {
 
 // ident identifies a snapshot. A later snapshot of the same name has another time.
 func (s snapshot) ident() string { return s.name + "@" + s.time }
+
+// taken is when it was taken, in seconds since 1970; 0 if Proxmox VE does not say.
+func (s snapshot) taken() int64 {
+	n, _ := strconv.ParseInt(s.time, 10, 64)
+	return n
+}
 
 // named returns the guest's name, which has a different key for each kind.
 func named(kind string, config object) string {
@@ -178,6 +187,7 @@ func (g *guest) readDrives(wished, current object) {
 					g.hwaddrs = append(g.hwaddrs, strings.ToLower(m[1]))
 				}
 			default:
+				g.rewinds = g.rewinds || key == "args" && rewinding().MatchString(view[key])
 				g.temporary = g.temporary || key == "args" && temporary().MatchString(view[key])
 				for _, what := range ofNode(key, view[key]) {
 					g.fromNode[what] = key

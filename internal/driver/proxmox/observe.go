@@ -96,7 +96,7 @@ func (d *Driver) state(ctx context.Context, g *guest) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	g.status, g.ha, g.used = o["status"], "", 0
+	g.status, g.ha, g.used = o["status"], isTrue(o["ha.managed"]), 0
 	if g.kind == lxc && g.status == Running { // a machine has a new limit from its next start on, or gives memory back itself
 		bytes, err := o.integer("mem")
 		if err != nil {

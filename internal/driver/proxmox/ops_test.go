@@ -265,3 +265,26 @@ func TestWhatGoesNamesTheVolumeOfCloudInit(t *testing.T) {
 		must.Get(w.Cancel(t.Context(), drivertest.Hub, r.ID.Job))(t)
 	}
 }
+
+// ZFS would delete the newer snapshots, so Proxmox VE rolls back to the newest one alone.
+func TestARollbackPastANewerSnapshotOnZFSIsRefusedAtOnce(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		w.ours("web")
+		for _, name := range []string{"first", "second"} {
+			w.Done(drivertest.Hub, guestAsk("snapshot", "web", "snapshot", name))
+		}
+		lvm := pvetest.Storage{Name: "local-lvm", Type: "lvmthin", Content: "images,rootdir"}
+		zfs := lvm
+		zfs.Type = "zfspool"
+		w.AddStorage(zfs)
+		_, err := w.Submit(drivertest.Hub, guestAsk("restore", "web", "snapshot", "first"))
+		require.ErrorIs(t, err, refusal.Conflict)
+		require.Contains(t, refusal.As(err).Hint, "snapshot=second")
+		w.Waiting(drivertest.Hub, guestAsk("restore", "web", "snapshot", "second"))
+		w.AddStorage(lvm)
+		w.Waiting(drivertest.Hub, guestAsk("restore", "web", "snapshot", "first"))
+		w.AddStorage(zfs)
+		w.Done(drivertest.Hub, guestAsk("snapshot-delete", "web", "snapshot", "second"))
+		w.Done(drivertest.Hub, guestAsk("restore", "web", "snapshot", "first"))
+	})
+}

@@ -1,12 +1,15 @@
 package proxmox_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/test/must"
 )
@@ -116,4 +119,73 @@ func TestAStartBesideOthersIsBenign(t *testing.T) {
 	w.Set(b, map[string]string{"usb0": "spice", "serial0": "socket", "hostpci0": "0000:01:00.1", "args": "-cpu host", "ide2": "local:iso/debian.iso,media=cdrom"})
 	w.Done(drivertest.Hub, guestAsk("start", "a"))
 	w.Done(drivertest.Hub, guestAsk("start", "b"))
+}
+
+// A volume has other names: another storage's, its device on the node, an argument of QEMU.
+func TestAStartThatWritesADiskByAnotherNameWaits(t *testing.T) {
+	for _, c := range spellings {
+		t.Run(c.value, func(t *testing.T) {
+			if c.key == "ide2" {
+				t.Skip("a CD is not written")
+			}
+			w := newWorld(t, "qemu")
+			db, thief := w.ours("db"), w.ours("thief")
+			w.Set(thief, map[string]string{c.key: strings.ReplaceAll(c.value, "-N-", "-"+num(db)+"-")})
+			require.Contains(t, w.waits(guestAsk("start", "db")), num(thief))
+			if c.key != "unused7" && !strings.Contains(c.value, "/vm-101-") {
+				require.Contains(t, w.waits(guestAsk("start", "thief")), "the guest "+num(db))
+			}
+		})
+	}
+}
+
+// between has a hand do something when the permit was used, before the driver's work.
+type between struct {
+	driver.Driver
+	hand func()
+}
+
+func (b between) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	now, act, err := b.Driver.Prepare(ctx, step, cleanup)
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
+		b.hand()
+		return do(ctx)
+	}), err
+}
+
+// The hand gives the guest another one's disk, or another guest its own, after the last look that the permit was for.
+func TestADiskThatIsSharedRightBeforeAStart(t *testing.T) {
+	for _, verb := range []string{"start", "restart"} {
+		for _, to := range []string{"thief", "db"} {
+			either(t, func(t *testing.T, kind string) {
+				w := newWorld(t, kind)
+				vmid := map[string]int{"db": w.ours("db"), "thief": w.ours("thief")}
+				if verb == "restart" {
+					w.Done(drivertest.Hub, guestAsk("start", "db"))
+				}
+				of := map[string]string{"thief": "db", "db": "thief"}[to]
+				w.Use(between{w.d, func() {
+					w.Set(vmid[to], option(kind, secondDisk[kind], "local-lvm:vm-"+num(vmid[of])+"-disk-0"))
+				}})
+				w.ResetCounts()
+				s := w.Do(drivertest.Hub, guestAsk(verb, "db"))
+				require.Equal(t, refusal.StaleTarget, s.Code, "%s %s", s.State, s.Detail)
+				require.Zero(t, w.Counts().Change, "the guest was started")
+			})
+		}
+	}
+}
+
+// QEMU would take all disks back with each start, and a start is benign.
+func TestAStartThatTakesDisksBackIsRefused(t *testing.T) {
+	for _, args := range []string{"-loadvm before", "--loadvm before", "-name x '-loadvm' 'before'", "-icount shift=7,rr=record,rrfile=r,rrsnapshot=before"} {
+		w := newWorld(t, "qemu")
+		w.Set(w.ours("db"), map[string]string{"args": args})
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("start", "db")))(t, refusal.Conflict, args)
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("restart", "db")))(t, refusal.Conflict, args)
+		w.Set(w.VMID("db"), map[string]string{"args": "-name loadvm"})
+		w.Done(drivertest.Hub, guestAsk("start", "db"))
+		w.Set(w.VMID("db"), map[string]string{"args": args})
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("restart", "db")))(t, refusal.Conflict, args)
+	}
 }

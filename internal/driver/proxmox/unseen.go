@@ -279,6 +279,28 @@ func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 	return slices.Concat(found...), nil
 }
 
+// sharesNoMore refuses with StaleTarget if the guest would write something of another one by now that it would not when the step
+// was looked at.
+func (d *Driver) sharesNoMore(ctx context.Context, g *guest) error {
+	now, err := d.details(ctx, g.row)
+	if errors.Is(err, errGone) {
+		return refusal.New(refusal.StaleTarget, "the guest %d is gone, or on another node", g.vmid)
+	}
+	var all []string
+	if err == nil {
+		all, err = d.shared(ctx, now)
+	}
+	if err != nil {
+		return err
+	}
+	for _, what := range all {
+		if !slices.Contains(g.shares, what) {
+			return refusal.New(refusal.StaleTarget, "since the step was looked at, the guest %d would write %s", g.vmid, what)
+		}
+	}
+	return nil
+}
+
 // sharedWith says which objects in mine another guest names too, or has a linked clone of, attached or in a snapshot.
 func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) (found []string) {
 	g, err := d.details(ctx, r)
@@ -318,12 +340,30 @@ func perhaps(r row) []string {
 	return []string{fmt.Sprintf("perhaps a disk of the guest %d, which cannot be read", r.vmid)}
 }
 
+// isVolume reports whether what a guest writes is a volume of a storage, and nothing of its node.
+func isVolume(what string) bool {
+	storage, _, ok := strings.Cut(what, ":")
+	return ok && !strings.ContainsAny(storage, "/ ")
+}
+
+// ownName is what a volume is called on its storage, which may have a second name, without what it is based on.
+func ownName(volume string) string {
+	_, name, _ := strings.Cut(volume, ":")
+	return ending().ReplaceAllString(stdpath.Base(name), "")
+}
+
 // overlap reports if two objects are the same or one is part of the other. That is so for a PCI
-// device and its function, and for a directory of the node and one below it.
+// device and its function, for a directory of the node and one below it, and for a volume under another name.
 func overlap(a, b string) bool {
 	switch {
 	case a == b:
 		return true
+	case isVolume(a) && isVolume(b): // the base of a linked clone is read alone
+		return ownName(a) == ownName(b)
+	case isVolume(a):
+		return has(b, a)
+	case isVolume(b):
+		return has(a, b)
 	case strings.HasPrefix(a, "hostpci ") && strings.HasPrefix(b, "hostpci "):
 		return strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 	case strings.HasPrefix(a, "/") && strings.HasPrefix(b, "/"):

@@ -182,6 +182,9 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 	if refused := c.destroyable(g, force); refused != nil {
 		return nil, refused
 	}
+	if g.ha && !r.flag("purge") {
+		return nil, die("unable to remove %s - used in HA resources and purge parameter not set.", title(g.kind, g.vmid))
+	}
 	return c.forkOn(g, g.work("destroy"), func(g *guest) *refusal {
 		if refused := c.destroyable(g, force); refused != nil {
 			return refused

@@ -152,6 +152,9 @@ func (c *Cluster) SetDeaf(vmid int, deaf bool) { c.with(vmid, func(g *guest) { g
 // Hide hides a guest from the token, as if it left the token's pool, or shows it again.
 func (c *Cluster) Hide(vmid int, hidden bool) { c.with(vmid, func(g *guest) { g.hidden = hidden }) }
 
+// SetHA puts a guest under the HA manager, or takes it out.
+func (c *Cluster) SetHA(vmid int, ha bool) { c.with(vmid, func(g *guest) { g.ha = ha }) }
+
 // SetNode moves a guest to another node, as a migration does.
 func (c *Cluster) SetNode(vmid int, node string) { c.with(vmid, func(g *guest) { g.node = node }) }
 

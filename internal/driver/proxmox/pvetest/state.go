@@ -23,6 +23,7 @@ type guest struct {
 	holds   int64 // MiB that it holds while it runs
 	deaf    bool  // ignores a shutdown
 	hidden  bool  // from the token's view
+	ha      bool  // a resource of the HA manager
 }
 
 type snap struct {

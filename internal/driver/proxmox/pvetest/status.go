@@ -56,7 +56,11 @@ func statusCurrent(c *Cluster, r call) (any, *refusal) {
 		return nil, refused
 	}
 	row := c.statusRow(g)
-	row["ha"] = map[string]any{"managed": 0}
+	ha := map[string]any{"managed": 0}
+	if g.ha {
+		ha = map[string]any{"managed": 1, "state": "started"}
+	}
+	row["ha"] = ha
 	if g.kind == "qemu" {
 		row["qmpstatus"] = row["status"]
 	}
