@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -104,6 +105,30 @@ func TestTheFingerprintCoversWhatIsSeen(t *testing.T) {
 	require.NotEqual(t, was.Fingerprint, failing.Fingerprint, "its exit status")
 	require.Equal(t, "exit status 1", fact(failing, "probe ended with"))
 	require.Equal(t, was.Incarnation, failing.Incarnation)
+}
+
+// The fingerprint covers which directory a path names, because another one can get the name. A file may be another one.
+func TestTheFingerprintCoversADirectory(t *testing.T) {
+	b := newBench(t)
+	for _, dir := range []string{"work/a", "work/b"} {
+		require.NoError(t, os.Mkdir(b.path(dir), 0o755))
+	}
+	b.entry("empty", []string{"/bin/true", "{p}"}, func(e *catalogue.Entry) {
+		e.Params = map[string]catalogue.Param{"p": {Type: catalogue.Path, Below: b.path("work")}}
+	})
+	was := b.look(asking("empty", "p", "a"))
+	require.Contains(t, fact(was, "parameter p"), "names the directory with inode ")
+	require.NoError(t, os.WriteFile(b.path("work/a/f"), nil, 0o644))
+	require.Equal(t, was, b.look(asking("empty", "p", "a")), "what is in it is for the probe")
+	require.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("work/a"), unix.AT_FDCWD, b.path("work/b"), unix.RENAME_EXCHANGE))
+	now := b.look(asking("empty", "p", "a"))
+	require.NotEqual(t, was.Fingerprint, now.Fingerprint)
+	require.NotEqual(t, fact(was, "parameter p"), fact(now, "parameter p"), "the operator is told what differs")
+
+	file := b.look(asking("empty", "p", "b/f"))
+	require.NoError(t, os.WriteFile(b.path("work/new"), nil, 0o644))
+	require.NoError(t, os.Rename(b.path("work/new"), b.path("work/b/f")))
+	require.Equal(t, file, b.look(asking("empty", "p", "b/f")))
 }
 
 // The facts say which program runs where and as which user. They show a probe's output

@@ -25,9 +25,9 @@ type look struct {
 	program *program
 	probe   *program // nil if the entry has no probe
 
-	argv   []string // the words of the run; nil if there is no step
-	dirs   []string // which directories they name: another one can get the name
-	answer *answer  // of the probe; nil if there is no probe or no step
+	argv   []string  // the words of the run; nil if there is no step
+	dirs   []op.Fact // which directories they name: another one can get the name
+	answer *answer   // of the probe; nil if there is no probe or no step
 
 	giveBack func() // gives back the room of the copies; nil without copies
 }
@@ -160,11 +160,11 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 }
 
 // named identifies the directories that parameters name. A file may be another one: programs replace their files.
-func named(e catalogue.Entry, values map[string]string) (dirs []string) {
+func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		var at unix.Stat_t
 		if e.Params[name].Type == catalogue.Path && unix.Lstat(values[name], &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
-			dirs = append(dirs, fmt.Sprintf("%s %d:%d", name, at.Dev, at.Ino))
+			dirs = append(dirs, op.Fact{Name: "parameter " + name, Text: fmt.Sprintf("names the directory with inode %d of device %d", at.Ino, at.Dev)})
 		}
 	}
 	return dirs
@@ -251,8 +251,7 @@ func (l *look) observed() op.Observed {
 		return o
 	}
 	o.Fingerprint = l.fingerprint()
-	o.Facts = append([]op.Fact{{Name: "runs", Text: words(l.argv)}}, l.machine()...)
-	o.Facts = append(o.Facts, l.probed()...)
+	o.Facts = slices.Concat([]op.Fact{{Name: "runs", Text: words(l.argv)}}, l.dirs, l.machine(), l.probed())
 	o.Facts = append(o.Facts, op.Fact{Name: "undo", Text: "cannot be undone"})
 	return o
 }
@@ -274,14 +273,17 @@ func (l *look) incarnation() op.Incarnation {
 	return op.Incarnation("cmd:" + op.SHA256(all.Canonical()))
 }
 
-// fingerprint covers the words of the run, with paths resolved, and the whole output of the
-// probe.
+// fingerprint covers the words of the run, with paths resolved, the directories that they name, and the whole output
+// of the probe.
 func (l *look) fingerprint() op.Fingerprint {
 	argv := make([]any, len(l.argv))
 	for i, w := range l.argv {
 		argv[i] = w
 	}
 	all := op.Params{"argv": argv}
+	for _, dir := range l.dirs {
+		all[dir.Name] = dir.Text
+	}
 	if l.answer != nil {
 		all["status"], all["output"] = int64(l.answer.status), op.SHA256(l.answer.output)
 	}

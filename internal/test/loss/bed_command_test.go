@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
@@ -28,6 +30,8 @@ type commandBed struct {
 	own     bool // the tests are not root's: commands run as they do
 	uid     int
 	gid     int
+
+	exchanged bool // each room has the other's name
 }
 
 // stores are the directories that commands work on. Rooms are directories that a command's parameter names, below one that
@@ -129,6 +133,9 @@ func (b *commandBed) of(target string) string {
 	if aside := b.room(name) + ".aside"; isThere(aside) { // its owner put a link in its place
 		return aside
 	}
+	if b.exchanged {
+		return b.room(rooms[1-slices.Index(rooms, name)])
+	}
 	return b.room(name)
 }
 
@@ -156,11 +163,12 @@ func (b *commandBed) holder(target string) string {
 	return name
 }
 
-// named is the room that an operator reads in what a request would run: the fact has the path without links.
+// named is the room that an operator reads in what a request would run: a fact has the directory that its path names.
 func (b *commandBed) named(r op.Request) string {
 	for _, f := range r.Facts {
 		for _, name := range rooms {
-			if f.Name == "runs" && strings.HasSuffix(f.Text, b.room(name)) {
+			var at unix.Stat_t
+			if f.Name == "parameter room" && unix.Stat(b.of("clear-"+name), &at) == nil && strings.Contains(f.Text, fmt.Sprintf("inode %d of", at.Ino)) {
 				return name
 			}
 		}
@@ -168,7 +176,7 @@ func (b *commandBed) named(r op.Request) string {
 	return ""
 }
 
-// meddle of rooms is their owner, who puts a link to the other room in the place of one, and back.
+// meddle of rooms is their owner, who puts a link to the other room in the place of one, and back, or exchanges the two.
 func (b *commandBed) meddle(target, _ string, how uint8, _ int64) deed {
 	_, name, _ := strings.Cut(target, "-")
 	i := slices.Index(rooms, name)
@@ -178,6 +186,10 @@ func (b *commandBed) meddle(target, _ string, how uint8, _ int64) deed {
 	other := rooms[1-i]
 	room, aside := b.room(name), b.room(name)+".aside"
 	switch linked := isThere(aside); {
+	case how%4 == 2 && !linked && !isThere(b.room(other)+".aside") && unix.Renameat2(unix.AT_FDCWD, room, unix.AT_FDCWD, b.room(other), unix.RENAME_EXCHANGE) == nil:
+		b.exchanged = !b.exchanged
+		return deed{says: "the rooms are exchanged"}
+	case b.exchanged:
 	case !linked && how%2 == 0 && os.Rename(room, aside) == nil && os.Symlink(other, room) == nil:
 		return deed{says: "the room " + name + " is a link to " + other}
 	case linked && how%2 == 1 && os.Remove(room) == nil && os.Rename(aside, room) == nil:
@@ -187,6 +199,9 @@ func (b *commandBed) meddle(target, _ string, how uint8, _ int64) deed {
 }
 
 func (b *commandBed) tidy() {
+	if b.exchanged {
+		b.meddle("clear-"+rooms[0], "", 2, 0)
+	}
 	for _, name := range rooms {
 		b.meddle("clear-"+name, "", 1, 0)
 	}

@@ -108,6 +108,8 @@ var plants = []plant{
 	}, "local", "bytes", false},
 	{"a command goes where a path leads by then", "a room is led elsewhere after the permit of what empties it", []edit{{"internal/driver/command/driver.go",
 		`seen.again(step.Params); err != nil {`, `seen.again(step.Params); err != nil && step.Op == "" {`}}, "command", "bytes", false},
+	{"a signature is over a directory's name alone", "two rooms are exchanged after a request was shown", []edit{{"internal/driver/command/look.go",
+		`all[dir.Name] = dir.Text`, `_ = dir`}}, "command", "bytes", true},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},

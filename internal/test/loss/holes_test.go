@@ -57,6 +57,7 @@ const (
 	toProtect = 1 // of meddles, in memory
 
 	toExchange = 3 // of directories
+	toSwap     = 2 // of rooms
 
 	toShare    = 1 // of meddles, where guests can have one disk
 	toBackUp   = 5 // on Proxmox VE
@@ -196,6 +197,10 @@ var holes = []hole{
 		{kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
 		{kind: meddles, target: clearEast}, does(signsLate), does(approves), {kind: writes, target: clearEast},
 	}},
+	{"two rooms are exchanged after a request was shown", []action{
+		{kind: writes, target: clearEast}, {kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
+		{kind: meddles, target: clearEast, args: [5]uint8{toSwap}}, does(signsLate), does(approves), {kind: writes, target: clearEast},
+	}},
 }
 
 // alone has the holes that one bed alone can have: the others lack the operation, or
@@ -216,6 +221,7 @@ var alone = map[string]string{
 	"two directories are exchanged after the permit of a destroy":                     "local",
 	"a room is led elsewhere after the permit of what empties it":                     "command",
 	"a room is led elsewhere after its request was shown":                             "command",
+	"two rooms are exchanged after a request was shown":                               "command",
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if no

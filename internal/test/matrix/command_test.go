@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -66,6 +67,12 @@ func (c *programs) write(name, text string) {
 func copyProgram(w *world, from, to string) {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(to, must.Get(os.ReadFile(from))(w.t), 0o755))
+}
+
+// exchange gives each of two directories the other's name.
+func exchange(w *world, a, b string) {
+	w.t.Helper()
+	require.NoError(w.t, unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE))
 }
 
 func runs(name string, kv ...any) op.Ask {
@@ -177,6 +184,21 @@ var commandRows = []attack{
 		return err
 	}},
 	unfit("B20p", "one that begins with a dash", refusal.BadParams, purge("what", "-rf"), purge("what", "--no-preserve-root")),
+	otherProgram("U31a", "another directory gets the name of the one that was shown", purge(), func(c *programs) {
+		require.NoError(c.w.t, os.Mkdir(c.path("root", "other"), 0o755))
+		exchange(c.w, c.path("root", "in"), c.path("root", "other"))
+	}),
+	{id: "U31b", what: "another directory gets the name of the one that was shown, before the operator signs", want: refusal.StaleTarget, run: func(w *world) error {
+		c := w.withPrograms()
+		r := w.request(purge())
+		w.arm()
+		require.NoError(w.t, os.Mkdir(c.path("root", "other"), 0o755))
+		exchange(w, c.path("root", "in"), c.path("root", "other"))
+		err := w.send(r.ID, w.alice.envelope(w.t, r.Payload))
+		require.NoFileExists(w.t, c.ran())
+		exchange(w, c.path("root", "in"), c.path("root", "other"))
+		return err
+	}},
 	unfit("B20q", "a path that leads out of its root", refusal.BadParams, purge("where", "../purge"), purge("where", "/etc/passwd"), purge("where", "."), purge("where", "link/../../sh")),
 	unfit("B20r", "the environment, the user, another word", refusal.BadParams, purge("LD_PRELOAD", "/x"), purge("env", "A=b"), purge("user", "root"), purge("argv", "x")),
 	unfit("B20s", "none of them, and other types", refusal.BadParams, runs("purge"), purge("what", int64(1)), purge("what", true)),
