@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"gated/internal/base/op"
 	"gated/internal/base/store"
@@ -86,8 +87,8 @@ func (g *Gate) setUsed(tx *store.Tx, t op.Target, inc op.Incarnation, why string
 	return g.append(tx, audit.Entry{Kind: audit.Used, By: "gate", Target: t.String(), Incarnation: inc, Detail: why})
 }
 
-// promoteBy ends a target's scratch status if the step's operation promotes it, or
-// if the target is protected afterwards.
+// promoteBy ends a target's scratch status if the step's operation promotes it, if
+// the target is protected afterwards, or if others asked for what the step made, too.
 func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	spec, err := op.Lookup(s.Op)
 	if err != nil {
@@ -96,6 +97,15 @@ func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	why := spec.Promotes
 	if why == "" && after.Protected {
 		why = "it was protected"
+	}
+	if why == "" && makesNew(s.Op) {
+		who, err := g.requesters(tx, s)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(who, func(r op.Requester) bool { return r.String() != who[0].String() }); i >= 0 {
+			why = who[i].String() + " asked for it, too"
+		}
 	}
 	if why == "" {
 		return nil

@@ -110,6 +110,8 @@ var plants = []plant{
 		`seen.again(step.Params); err != nil {`, `seen.again(step.Params); err != nil && step.Op == "" {`}}, "command", "bytes", false},
 	{"a signature is over a directory's name alone", "two rooms are exchanged after a request was shown", []edit{{"internal/driver/command/look.go",
 		`all[dir.Name] = dir.Text`, `_ = dir`}}, "command", "bytes", true},
+	{"who asked for the same scratch does not use it", "an agent destroys the scratch that another agent asked for, too", []edit{{"internal/gate/promote.go",
+		`func(r op.Requester) bool { return r.String() != who[0].String() }`, `func(r op.Requester) bool { return r.String() == "" }`}}, "local", "bytes", true},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
 		`		if now.After(rec.Until) {`, `		if now.After(rec.Until) || len(due) == 0 {`},
 		{"internal/driver/local/trash.go", `rec.Name != name || !now.After(rec.Until) {`, `rec.Name != name {`}}, "local", "bytes", false},

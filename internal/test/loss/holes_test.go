@@ -197,6 +197,10 @@ var holes = []hole{
 		{kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
 		{kind: meddles, target: clearEast}, does(signsLate), does(approves), {kind: writes, target: clearEast},
 	}},
+	{"an agent destroys the scratch that another agent asked for, too", []action{
+		asks(visitor, "guest.create"), asks(visitor, "guest.destroy"), does(approves),
+		asks(builder, "guest.create", withScratch), asks(tester, "guest.create", withScratch), does(approves), does(writes), asks(builder, "guest.destroy"),
+	}},
 	{"two rooms are exchanged after a request was shown", []action{
 		{kind: writes, target: clearEast}, {kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
 		{kind: meddles, target: clearEast, args: [5]uint8{toSwap}}, does(signsLate), does(approves), {kind: writes, target: clearEast},
@@ -222,6 +226,7 @@ var alone = map[string]string{
 	"a room is led elsewhere after the permit of what empties it":                     "command",
 	"a room is led elsewhere after its request was shown":                             "command",
 	"two rooms are exchanged after a request was shown":                               "command",
+	"an agent destroys the scratch that another agent asked for, too":                 "local",
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if no

@@ -307,6 +307,11 @@ func (o *oracle) learn(steps []ran) {
 		if made && (o.lives[holder] == nil || o.lives[holder].makers == nil) {
 			o.lives[holder] = &held{scratch: r.step.Params.Bool("scratch"), agent: r.by.Agent, made: o.m.clock.truth(),
 				maxAge: o.m.policy.ScratchMaxAge, allowed: map[string]bool{}, name: name, makers: r.job.Requesters}
+			for _, by := range r.job.Requesters {
+				if by.Agent != r.by.Agent { // who asked for it, too
+					o.lives[holder].touched = by.String()
+				}
+			}
 		}
 		if h := o.lives[r.from]; h != nil && spec.Name == "guest.destroy" {
 			h.name, h.enders = name, r.job.Requesters

@@ -105,6 +105,16 @@ var takenBackRows = []attack{
 		scratch(w)
 		w.only(tester, ask("guest.set-config", "tmp", "memory", int64(64)))
 	}, builder, ask("guest.destroy", "tmp")),
+	unsigned("U37", "an agent destroys the scratch that another agent asked for, too", func(w *world) {
+		w.makeFor(hub, "tmp")
+		w.mustApprove(w.requestBy(hub, ask("guest.destroy", "tmp")))
+		require.NoError(w.t, w.runAll())
+		r := w.requestBy(builder, ask("guest.create", "tmp", "scratch", true))
+		require.Equal(w.t, r.ID, w.requestBy(tester, ask("guest.create", "tmp", "scratch", true)).ID)
+		w.mustApprove(w.reread(r.ID))
+		require.NoError(w.t, w.runAll())
+		w.write("the tester's", "tmp", "data", "notes")
+	}, builder, ask("guest.destroy", "tmp")),
 	unsigned("U02h", "an agent wipes its scratch after another agent took a snapshot of it", func(w *world) {
 		scratch(w)
 		w.only(tester, ask("guest.snapshot", "tmp", "snapshot", "s"))
