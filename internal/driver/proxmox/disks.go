@@ -81,6 +81,10 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		return action{}, refusal.New(refusal.BadParams, "a container's root cannot be deleted alone")
 	}
 	disk, _ := g.drive(key)
+	if u := g.baseOf(disk.volume); u != nil {
+		return action{}, refusal.New(refusal.Conflict, "Proxmox VE keeps %s, because the linked clone %s is based on it", disk.volume, u.target).
+			WithHint("destroy %s first, or give it disks of its own in Proxmox VE: qm disk move, pct move-volume", u.target)
+	}
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
 		if unusedDisk().MatchString(key) {
 			return d.deleteUnused(ctx, g, key, disk.volume)

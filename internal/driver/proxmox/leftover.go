@@ -58,8 +58,8 @@ func keeps(content string) bool {
 
 func (s storage) content() string { return path("nodes", s.node, "storage", s.name, "content") }
 
-// unlisted is the refusal if a storage does not say what it has. Without an answer nobody knows whether the storage hangs or its node.
-func (s storage) unlisted(err error) error {
+// silent is the refusal if a storage does not say what it has. Without an answer nobody knows whether the storage hangs or its node.
+func (s storage) silent(err error) error {
 	no := refusal.New(refusal.Unavailable, "the storage %s of %s cannot be listed, and may have backups of any earlier guest: %s", s.name, s.node, worded(err))
 	hint := "it is tried again; if the storage is gone for good, type on a node: pvesm set " + s.name + " --disable 1"
 	if !isAnswered(err, http.StatusInternalServerError) {
@@ -70,16 +70,17 @@ func (s storage) unlisted(err error) error {
 
 // leftovers returns the numbers under which a storage has a volume or a backup. A storage that cannot be listed may have one of each
 // number. One that answers with an error may only have an image that nobody can read: it is in single, to be asked for one number at a time.
+// One that did not answer its node in time is asked no more.
 func (d *Driver) leftovers(ctx context.Context, stores []storage) (left map[int64]bool, single []storage, err error) {
 	found, failed := make([][]int64, len(stores)), make([]error, len(stores))
 	sideBySide(stores, func(i int, s storage) { found[i], failed[i] = d.numbersOn(ctx, s) })
 	left = map[int64]bool{}
 	for i, s := range stores {
 		switch {
-		case isAnswered(failed[i], http.StatusInternalServerError):
+		case isAnswered(failed[i], http.StatusInternalServerError) && !passing(failed[i]):
 			single = append(single, s)
 		case failed[i] != nil:
-			return nil, nil, s.unlisted(failed[i])
+			return nil, nil, s.silent(failed[i])
 		}
 		for _, vmid := range found[i] {
 			left[vmid] = true

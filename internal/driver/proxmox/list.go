@@ -99,7 +99,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := d.unlisted(ctx, all)
+	hidden, err := d.hiddenVMID(ctx, all)
 	if err != nil {
 		return nil, err
 	}

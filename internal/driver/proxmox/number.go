@@ -93,9 +93,9 @@ func (d *Driver) free(ctx context.Context, single []storage, vmid int64) (free b
 		list, err := d.api.list(ctx, s.content(), values{"vmid": fmt.Sprint(vmid)})
 		switch {
 		case isAnswered(err, http.StatusInternalServerError):
-			return false, s.unlisted(err), nil
+			return false, s.silent(err), nil
 		case err != nil:
-			return false, nil, s.unlisted(err)
+			return false, nil, s.silent(err)
 		case len(list) > 0:
 			return false, nil, nil
 		}

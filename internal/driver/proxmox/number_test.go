@@ -161,6 +161,19 @@ func TestAStorageThatIsSilentForOneNumber(t *testing.T) {
 	require.Zero(t, w.VMID("web"))
 }
 
+// A storage that its node waited for in vain is asked once in a create, and not again for each of several numbers.
+func TestAStorageThatHangsIsAskedOnce(t *testing.T) {
+	w := newWorld(t, "qemu")
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+	hangs := w.Break(pvetest.Rule{Method: "GET", Path: "/content", Fault: pvetest.FailBefore, Status: 500, Reason: "command 'zfs list' failed: got timeout"})
+	err := w.Execute(s.ID)
+	require.ErrorIs(t, err, refusal.Unavailable)
+	require.ErrorContains(t, err, "cannot be listed")
+	require.Equal(t, 3, hangs.Met(), "each of three storages once")
+	hangs.Release()
+	require.NoError(t, w.Execute(s.ID))
+}
+
 // A storage that all nodes share is asked once, at a node that answers.
 func TestASharedStorageIsAskedAtANodeThatAnswers(t *testing.T) {
 	w := newWorld(t, "qemu", "pve0", "pve1")

@@ -131,10 +131,10 @@ func (d *Driver) hidden(ctx context.Context, rows []row, name string) error {
 // askedFor is how many missing vmids each list asks for.
 const askedFor = 16
 
-// unlisted returns the first remembered vmid that is taken but not listed, or 0. If more than
+// hiddenVMID returns the first remembered vmid that is taken but not listed, or 0. If more than
 // askedFor vmids are missing at once, later lists ask for the others. Until then, these count
 // as taken.
-func (d *Driver) unlisted(ctx context.Context, rows []row) (int64, error) {
+func (d *Driver) hiddenVMID(ctx context.Context, rows []row) (int64, error) {
 	gone := d.known.without(rows, "")
 	for i, vmid := range gone {
 		if i == askedFor {

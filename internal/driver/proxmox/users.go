@@ -77,6 +77,14 @@ func (d *Driver) stillItself(ctx context.Context, g *guest) error {
 	return err
 }
 
+// baseOf returns the user because of whose linked clone Proxmox VE keeps a volume, or nil.
+func (g *guest) baseOf(volume string) *user {
+	if i := slices.IndexFunc(g.users, func(u user) bool { return u.base == volume }); i >= 0 {
+		return &g.users[i]
+	}
+	return nil
+}
+
 // withUsers is what a fingerprint depends on beside another object: who has the volumes, by number. Names of guests that cannot
 // be read are forgotten with a restart.
 func (g *guest) withUsers(other string) string {
