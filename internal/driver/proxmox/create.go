@@ -106,7 +106,7 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 
 // born is the mark of a guest that a step makes with some disks, each as madeDisk names it.
 func born(step op.Step, vmid int64, disks ...string) marker {
-	return marker{there: true, vmid: vmid, birth: step.Birth, disks: cmp.Or(strings.Join(disks, " "), "none"),
+	return marker{there: true, vmid: vmid, birth: step.Birth, disks: cmp.Or(strings.Join(disks, " "), noDisk),
 		protected: step.Params.Bool("protected"), labels: step.Params.Labels("labels")}
 }
 

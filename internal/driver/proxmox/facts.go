@@ -25,8 +25,8 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		return err
 	}
 	o.Facts = append(facts(l.Op, g, own, others), o.Facts...)
-	if len(g.users) > 0 {
-		o.Fingerprint = g.fingerprint(g.withUsers(""))
+	if with := g.withTaken(""); with != "" {
+		o.Fingerprint = g.fingerprint(with)
 	}
 	switch l.Op {
 	case "guest.start", "guest.restart":
@@ -68,7 +68,7 @@ func (d *Driver) aboutShares(ctx context.Context, g *guest, o *op.Observed) (err
 func (d *Driver) aboutNamedBackup(l op.Look, g *guest, o *op.Observed) {
 	name := l.Params.Str("backup")
 	if b, ok := backupOf(g.own, name); ok {
-		o.Fingerprint = g.fingerprint(g.withUsers(b.ident()))
+		o.Fingerprint = g.fingerprint(g.withTaken(b.ident()))
 		g.aboutBackup(l.Op, b, o)
 		return
 	}

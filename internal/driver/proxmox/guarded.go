@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"gated/internal/base/op"
@@ -59,10 +60,13 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.times != nil {
+		d.readTimes(ctx, now)
+	}
 	now.taken, now.users, now.shares = g.taken, g.users, g.shares
 	flag := now.protection
 	now.protection = g.protection
-	same := now.name == g.name && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
+	same := now.name == g.name && maps.Equal(now.times, g.times) && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
 	now.protection = flag
 	if !same {
 		return nil, refusal.New(refusal.StaleTarget, "the guest %d changed while the step was under way", g.vmid)

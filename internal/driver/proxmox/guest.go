@@ -78,6 +78,8 @@ type guest struct {
 	snapshots []snapshot
 	parent    string // the snapshot that the current data is based on
 
+	times map[string]string // when volumes were made, in seconds since 1970; nil if the look did not ask
+
 	taken []string // the volumes that the look's step takes or overwrites
 	users []user   // who else has them
 

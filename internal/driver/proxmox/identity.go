@@ -41,10 +41,22 @@ func (g *guest) volumes() []string {
 
 // storageID identifies a volume of the guest. Proxmox VE uses the name of a deleted volume and
 // the vmid of a deleted guest again. So the id has the size and the part of the guest's
-// identity that no other guest has.
+// identity that no other guest has. Other hands can also make a volume again within one guest. So the id of a volume of a guest that this
+// gate made has the time of its making, if Proxmox VE lists it, and says if it is in doubt.
 func (g *guest) storageID(d drive) op.StorageID {
-	return op.StorageID(fmt.Sprintf("pve:%s:%d:%s", d.volume, d.size, g.only()))
+	id := fmt.Sprintf("pve:%s:%d:%s", d.volume, d.size, g.only())
+	if made := g.times[d.volume]; made != "" && g.birth() != "" {
+		id += ":" + made
+	}
+	if g.birth() != "" && g.doubted() {
+		id += ":in doubt"
+	}
+	return op.StorageID(id)
 }
+
+// doubted reports whether other hands may have exchanged the disks of a guest that this gate made: Proxmox VE's flag, without which it
+// deletes no disk, is off, or the driver found it off once.
+func (g *guest) doubted() bool { return !g.protection || g.marker.disks == noDisk }
 
 // only is a property that no earlier guest with this vmid had. For a machine it is the uuid.
 // For a container it is the birth that this gate gave it, because containers have no uuid. It
@@ -125,12 +137,15 @@ type marker struct {
 	there     bool
 	vmid      int64
 	birth     string
-	disks     string // those that the step of that birth makes, as madeDisk names them; older gates wrote none, or keys alone
+	disks     string // those that the step of that birth makes, as madeDisk names them, or noDisk; older gates wrote none, or keys alone
 	protected bool
 	labels    map[string]string
 }
 
 const markerStart = "gated:"
+
+// noDisk is in the mark of a guest that was made without a disk, or that the driver found without Proxmox VE's flag. It proves none.
+const noDisk = "none"
 
 // madeDisk names a disk in a mark before Proxmox VE gives it a volume. Where the size is known, ":" and the size in bytes follow.
 func madeDisk(key, storage string) string { return key + "=" + storage }

@@ -104,7 +104,7 @@ func (d *Driver) mendAll(ctx context.Context, busy func(op.Target) bool) (left b
 			}
 			// It sends the digest of the look, because a step that ran since has changed the
 			// configuration.
-			e = d.configure(ctx, g, values{"protection": "1"})
+			e = d.reguard(ctx, g)
 			d.seen.forget(r.vmid)
 		}):
 			left = true
@@ -212,10 +212,25 @@ func (g *guest) lacks(before *guest) values {
 // guarded returns the guest of a step with the flag on. A guest with the mark may have lost it
 // in a crash or to another user.
 func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
-	if err := d.configure(ctx, g, values{"protection": "1"}); err != nil {
+	if err := d.reguard(ctx, g); err != nil {
 		return nil, worked("put the protection back", err)
 	}
 	return d.again(ctx, g)
+}
+
+// reguard sets the flag of a guest that the driver found without it. Its mark proves no disk from then on, because other hands may have
+// exchanged one meanwhile.
+func (d *Driver) reguard(ctx context.Context, g *guest) error {
+	v, m := values{"protection": "1"}, g.marker
+	if m.birth != "" {
+		m.disks = noDisk
+		text, err := m.in(g.text)
+		if err != nil {
+			return err
+		}
+		v["description"] = text
+	}
+	return d.configure(ctx, g, v)
 }
 
 // bare reports if the guest lacks the flag and can get it.

@@ -205,6 +205,9 @@ func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, erro
 	if err != nil {
 		return nil, op.Observed{}, err
 	}
+	if _, some := takes[l.Op]; g != nil && (some || g.birth() != "") {
+		d.readTimes(ctx, g)
+	}
 	still, err := d.lingers(ctx, l, g)
 	if err != nil {
 		return nil, op.Observed{}, err

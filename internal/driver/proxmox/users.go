@@ -85,9 +85,14 @@ func (g *guest) baseOf(volume string) *user {
 	return nil
 }
 
-// withUsers is what a fingerprint depends on beside another object: who has the volumes, by number. Names of guests that cannot
-// be read are forgotten with a restart.
-func (g *guest) withUsers(other string) string {
+// withTaken is what a fingerprint depends on beside another object: when the volumes that the step takes were made, and who else has
+// them, by number. Names of guests that cannot be read are forgotten with a restart.
+func (g *guest) withTaken(other string) string {
+	for _, volume := range g.taken {
+		if made := g.times[volume]; made != "" {
+			other += "; " + volume + " made " + made
+		}
+	}
 	for _, u := range g.users {
 		other += "; used by " + u.text
 	}

@@ -161,6 +161,17 @@ func (w *world) reads(path string) (n int) {
 	return n
 }
 
+// listsBackups counts the lists of backups since the last count.
+func (w *world) listsBackups() (n int) {
+	for _, r := range w.Requests() {
+		if r.Values["content"] == "backup" {
+			n++
+		}
+	}
+	w.ResetCounts()
+	return n
+}
+
 // Backups are listed for a step that is about them, and each is read once. One that cannot be read is asked for again after a while.
 func TestHowOftenBackupsAreRead(t *testing.T) {
 	w := newWorld(t, "qemu")
@@ -172,7 +183,7 @@ func TestHowOftenBackupsAreRead(t *testing.T) {
 	w.ResetCounts()
 	for _, ask := range []op.Ask{guestAsk("start", "web"), guestAsk("set-config", "web"), guestAsk("snapshot", "web", "snapshot", "s"), guestAsk("disk-create", "web", "disk", "scsi3")} {
 		w.factsOf(ask)
-		require.Zero(t, w.reads("/content"), ask.Op)
+		require.Zero(t, w.listsBackups(), ask.Op)
 	}
 	destroy := guestAsk("destroy", "web")
 	require.Contains(t, w.factsOf(destroy), "backups")
@@ -196,12 +207,12 @@ func TestBackupsAreListedOnceInALook(t *testing.T) {
 			w.ResetCounts()
 			now := must.Get(w.d.Observe(t.Context(), step.Look()))(t)
 			require.Equal(t, []string{name}, now.Backups, ask.Op)
-			require.Equal(t, 1, w.reads("/content"), ask.Op)
+			require.Equal(t, 1, w.listsBackups(), ask.Op)
 			step.Incarnation, step.Fingerprint = now.Incarnation, now.Fingerprint
 			w.ResetCounts()
 			_, _, err := w.d.Prepare(t.Context(), step, func(end func()) { t.Cleanup(end) })
 			require.NoError(t, err, ask.Op)
-			require.Equal(t, 1, w.reads("/content"), ask.Op)
+			require.Equal(t, 1, w.listsBackups(), ask.Op)
 		}
 	})
 }

@@ -246,6 +246,9 @@ func (c *Cluster) write(g *guest, key string, data []byte) {
 		return
 	}
 	v.Data = bytes.Clone(data)
+	if c.storages[v.Storage].Type == "dir" { // where it is the time of the last change
+		v.CTime = c.tick()
+	}
 }
 
 func (c *Cluster) with(vmid int, do func(*guest)) {
@@ -333,6 +336,9 @@ func (c *Cluster) AddVolume(v Volume) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v.Storage, _, _ = strings.Cut(v.ID, ":")
+	if v.CTime == 0 {
+		v.CTime = c.tick()
+	}
 	c.volumes[v.ID] = &v
 }
 

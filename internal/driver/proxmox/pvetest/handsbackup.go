@@ -58,6 +58,11 @@ func (c *Cluster) TakeSnapshot(vmid int, name string) {
 	})
 }
 
+// RollBack rolls a guest back to a snapshot without the API.
+func (c *Cluster) RollBack(vmid int, name string) {
+	c.with(vmid, func(g *guest) { c.rollback(g, g.snap(name)) })
+}
+
 // DropSnapshot deletes a snapshot of a guest without the API.
 func (c *Cluster) DropSnapshot(vmid int, name string) {
 	c.with(vmid, func(g *guest) {

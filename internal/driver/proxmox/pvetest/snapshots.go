@@ -236,6 +236,9 @@ func (c *Cluster) rollback(g *guest, s *snap) {
 	for id, data := range s.data {
 		if v := c.volumes[id]; v != nil {
 			v.Data = bytes.Clone(data)
+			if c.storages[v.Storage].Type == "lvmthin" { // the rollback makes it again
+				v.CTime = c.tick()
+			}
 		}
 	}
 }

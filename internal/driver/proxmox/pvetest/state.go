@@ -50,7 +50,7 @@ type Volume struct {
 	Size      int64 // bytes
 	Format    string
 	Content   string // "images", "rootdir", "backup", "vztmpl"
-	CTime     int64
+	CTime     int64  // when it was made, and in a directory when it was changed
 	Notes     string
 	Protected bool
 	Data      []byte // its content

@@ -77,7 +77,11 @@ func contentList(c *Cluster, r call) (any, *refusal) {
 		if v.Unread {
 			return nil, die("could not parse qemu-img info command output for '%s'", v.path())
 		}
-		rows = append(rows, v.row())
+		row := v.row()
+		if t := s.Type; v.Content != "backup" && t != "dir" && t != "lvm" && t != "lvmthin" {
+			delete(row, "ctime")
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }

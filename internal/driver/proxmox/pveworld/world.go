@@ -169,7 +169,11 @@ func (h *hands) leftover(string) func() string {
 func (h *hands) objects() (ids []op.StorageID) {
 	for _, v := range h.Volumes(0) {
 		if v.VMID != 0 && v.Content != "backup" {
-			ids = append(ids, op.StorageID(fmt.Sprintf("pve:%s:%d:%s", v.ID, v.Size, h.owner(v))))
+			id := fmt.Sprintf("pve:%s:%d:%s", v.ID, v.Size, h.owner(v))
+			if mark := h.Guest(v.VMID).Config["description"]; strings.Contains(mark, `"birth"`) && strings.Contains(mark, fmt.Sprintf(`"vmid":%d`, v.VMID)) {
+				id += fmt.Sprintf(":%d", v.CTime)
+			}
+			ids = append(ids, op.StorageID(id))
 		}
 	}
 	return ids
