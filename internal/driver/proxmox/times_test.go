@@ -102,8 +102,8 @@ func TestScratchOnAStorageWithoutTimes(t *testing.T) {
 			w.Done(drivertest.Builder, guestAsk("destroy", "web"))
 
 			for name, back := range map[string]func(){
-				"off":              func() {},
-				"put back":         func() { w.Done(drivertest.Builder, guestAsk("set-config", "web", "cpus", int64(2))) },
+				"off":      func() {},
+				"put back": func() { w.Done(drivertest.Builder, guestAsk("set-config", "web", "cpus", int64(2))) },
 				"put back by Mend": func() {
 					w.restarts(guest, func(c *proxmox.Config) { c.Storage = "pool" })
 					require.NoError(t, w.d.Mend(t.Context(), idle))

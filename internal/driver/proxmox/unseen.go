@@ -327,10 +327,10 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	}
 	for _, what := range slices.Sorted(maps.Keys(mine)) {
 		switch {
-		case slices.ContainsFunc(theirs, func(other string) bool { return overlap(what, other) }):
-			found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
 		case slices.ContainsFunc(clones, func(other string) bool { return basedOn(other, what) }):
 			found = append(found, fmt.Sprintf("%s (%s), on which %s (%d) is based, a linked clone", mine[what], op.Shown(what), r.target(g.name), r.vmid))
+		case slices.ContainsFunc(theirs, func(other string) bool { return sameDisk(what, other) }):
+			found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
 		}
 	}
 	return found
@@ -340,30 +340,22 @@ func perhaps(r row) []string {
 	return []string{fmt.Sprintf("perhaps a disk of the guest %d, which cannot be read", r.vmid)}
 }
 
-// isVolume reports whether what a guest writes is a volume of a storage, and nothing of its node.
-func isVolume(what string) bool {
-	storage, _, ok := strings.Cut(what, ":")
-	return ok && !strings.ContainsAny(storage, "/ ")
-}
-
-// ownName is what a volume is called on its storage, which may have a second name, without what it is based on.
-func ownName(volume string) string {
-	_, name, _ := strings.Cut(volume, ":")
-	return ending().ReplaceAllString(stdpath.Base(name), "")
+// sameDisk reports whether what a guest writes may be what another one names, also if one of them calls a volume by its device or by
+// another storage. A device that does not say which volume it is may be any, but it keeps only the start of its own guest back.
+func sameDisk(mine, theirs string) bool {
+	if overlap(mine, theirs) || numberOfVolume(mine) != 0 && has(theirs, mine) && !unnamed().MatchString(theirs) {
+		return true
+	}
+	onNode := strings.HasPrefix(mine, "/") || strings.Contains(mine, " ") // a volume has neither
+	return onNode && numberOfVolume(theirs) != 0 && has(mine, theirs)
 }
 
 // overlap reports if two objects are the same or one is part of the other. That is so for a PCI
-// device and its function, for a directory of the node and one below it, and for a volume under another name.
+// device and its function, and for a directory of the node and one below it.
 func overlap(a, b string) bool {
 	switch {
 	case a == b:
 		return true
-	case isVolume(a) && isVolume(b): // the base of a linked clone is read alone
-		return ownName(a) == ownName(b)
-	case isVolume(a):
-		return has(b, a)
-	case isVolume(b):
-		return has(a, b)
 	case strings.HasPrefix(a, "hostpci ") && strings.HasPrefix(b, "hostpci "):
 		return strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 	case strings.HasPrefix(a, "/") && strings.HasPrefix(b, "/"):

@@ -252,7 +252,7 @@ func (r row) target(name string) op.Target {
 
 var (
 	ending  = pattern(`\.(qcow2|raw|vmdk|subvol|img|iso)$`)
-	unnamed = pattern(`(^|[ =])/dev/((dm-|zd|rbd|nbd|drbd)[0-9]|disk/by-id/dm-uuid-)`) // a device of the node that does not say which volume it is
+	unnamed = pattern(`(^|[ =])/dev/((dm-|zd|rbd|nbd|drbd|loop)[0-9]|disk/by-(id/dm-uuid-|uuid/|label/|partuuid/|partlabel/))`) // a device of the node that does not say which volume it is
 )
 
 // has reports whether what a guest names may be a volume: a disk of the same name on any storage, because one storage may have

@@ -57,6 +57,7 @@ var spellings = []struct{ key, value string }{
 	{"scsi1", "/dev/pve/vm-N-disk-0"}, {"scsi1", "/dev/mapper/pve-vm--N--disk--0"}, {"scsi1", "/dev/zvol/rpool/data/vm-N-disk-0-part1"}, {"scsi1", "/dev/dm-7"},
 	{"scsi1", "dir:N/vm-N-disk-0.qcow2"}, {"ide2", "local-lvm:vm-N-disk-0,media=cdrom"}, {"efidisk0", "local-lvm:vm-N-disk-0"}, {"tpmstate0", "local-lvm:vm-N-disk-0"},
 	{"args", "-drive file=/dev/pve/vm-N-disk-0,if=virtio"}, {"unused7", "fast:vm-N-disk-0"},
+	{"scsi1", "/dev/loop3"}, {"scsi1", "/dev/disk/by-uuid/0b1c"}, {"scsi1", "/dev/disk/by-partlabel/data"},
 	{"args", "-drive file=/dev/dm-7,if=virtio"}, {"scsi1", "/dev/disk/by-id/dm-uuid-LVM-abc"},
 }
 
