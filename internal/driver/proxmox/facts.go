@@ -144,7 +144,7 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 
 // diskFacts says which disks the guest has. With whole, the step takes the guest's disks, and the facts say which of them remain.
 func (g *guest) diskFacts(whole bool) []op.Fact {
-	var disks, made, stays, remains, bases []string
+	var disks, made, stays, remains, bases, unsure []string
 	var total int64
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		named := d.key + " " + d.volume
@@ -158,6 +158,9 @@ func (g *guest) diskFacts(whole bool) []op.Fact {
 		case d.owned():
 			total += d.size
 			disks = append(disks, fmt.Sprintf("%s %s (%s)", d.key, amount(d.size), d.volume))
+			if whole && numberOfVolume(d.volume) == 0 {
+				unsure = append(unsure, named)
+			}
 		case !d.cdrom && strings.HasPrefix(d.volume, "/"):
 			stays = append(stays, named)
 		}
@@ -165,6 +168,9 @@ func (g *guest) diskFacts(whole bool) []op.Fact {
 	out := []op.Fact{{Name: "disks", Text: op.Shown(fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))}}
 	if len(made) > 0 {
 		out = append(out, op.Fact{Name: "cloud-init", Text: op.Shown(strings.Join(made, ", ") + ": Proxmox VE makes it from the settings; a destroy and a restored backup take it")})
+	}
+	if len(unsure) > 0 {
+		out = append(out, op.Fact{Name: "unsure", Text: op.Shown(strings.Join(unsure, ", ") + ": no number in the name says whose it is, and its storage decides if it goes; count it as lost")})
 	}
 	var parts []string
 	for _, part := range []struct {

@@ -251,6 +251,7 @@ func (r row) target(name string) op.Target {
 }
 
 var (
+	lun     = pattern(`^[0-9]+\.[0-9]+\.[0-9]+\.(scsi-)?`)
 	ending  = pattern(`\.(qcow2|raw|vmdk|subvol|img|iso)$`)
 	unnamed = pattern(`(^|[ =])/dev/((dm-|zd|rbd|nbd|drbd|loop)[0-9]|disk/by-(id/dm-uuid-|uuid/|label/|partuuid/|partlabel/))`) // a device of the node that does not say which volume it is
 )
@@ -262,15 +263,20 @@ func has(named, volume string) bool {
 	if len(parts) == 0 {
 		return false
 	}
-	last := ending().ReplaceAllString(parts[len(parts)-1], "")
+	last := bare(parts[len(parts)-1])
 	for _, part := range strings.FieldsFunc(named, isSeparator) {
-		if ending().ReplaceAllString(part, "") == last {
+		if bare(part) == last {
 			return true
 		}
 	}
 	// The device mapper doubles a hyphen, and partitions and copies have an ending of their own.
 	const distinct = 6
 	return strings.Contains(named, "/") && (unnamed().MatchString(named) || len(last) >= distinct && strings.Contains(strings.ReplaceAll(named, "--", "-"), last))
+}
+
+// bare is a volume's name without an ending, and of a LUN without its place and the word before its number: 0.0.1.scsi-36001405.
+func bare(name string) string {
+	return lun().ReplaceAllString(ending().ReplaceAllString(name, ""), "")
 }
 
 // basedOn reports whether a volume is a linked clone's that is based on another one, on any storage, because one storage may have two names.

@@ -73,6 +73,28 @@ func TestSpellingsOfADiskThatAnotherGuestHas(t *testing.T) {
 	}
 }
 
+// A LUN has no number in its name. Nobody knows whose it is, so it counts as the guest's own: a destroy names it, and who else has it, also
+// as a device of the node.
+func TestADiskWhoseNameHasNoNumber(t *testing.T) {
+	for _, theirs := range []string{"iscsi:0.0.1.scsi-36001405abc", "far:0.0.2.scsi-36001405abc", "/dev/disk/by-id/scsi-36001405abc", "/dev/mapper/36001405abc-part1"} {
+		w := newWorld(t, "qemu")
+		app := w.ours("app")
+		w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+		const lun = "iscsi:0.0.1.scsi-36001405abc"
+		w.AddStorage(pvetest.Storage{Name: "iscsi", Type: "iscsi", Content: "images", Shared: true})
+		w.AddVolume(pvetest.Volume{ID: lun, Size: 1 << 30, Format: "raw", Content: "images"})
+		w.Set(w.VMID("s1"), option("qemu", "scsi1", lun))
+		require.Contains(t, w.factsOf(guestAsk("destroy", "s1"))["unsure"], "scsi1 "+lun)
+		require.Equal(t, "destroy-unproven", w.Waiting(drivertest.Builder, guestAsk("destroy", "s1")).Step.Verdict.Rule)
+		w.Set(app, option("qemu", "scsi1", theirs))
+		for _, verb := range []string{"destroy", "disk-delete"} {
+			r := w.Waiting(drivertest.Hub, guestAsk(verb, "s1", map[string][]any{"disk-delete": {"disk", "scsi1"}}[verb]...))
+			require.Equal(t, "cascade", r.Step.Verdict.Rule, theirs)
+			require.Contains(t, r.Step.Verdict.Why, "guest/app depends on it", theirs)
+		}
+	}
+}
+
 // A guest with disks of its own, of the node or of a template is nobody's user.
 func TestOthersDisksAreNoUse(t *testing.T) {
 	w := newWorld(t, "qemu")
