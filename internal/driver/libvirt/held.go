@@ -78,6 +78,8 @@ type heldXML struct {
 	Disks       []layerXML      `xml:"devices>disk"`
 	Filesystems []filesystemXML `xml:"devices>filesystem"`
 	Hostdevs    []hostdevXML    `xml:"devices>hostdev"`
+	Interfaces  []hostdevXML    `xml:"devices>interface"`
+	Shmems      []shmemXML      `xml:"devices>shmem"`
 	Args        []argXML        `xml:"commandline>arg"`
 }
 
@@ -106,6 +108,11 @@ type hostdevXML struct {
 	Source    originXML `xml:"source"`
 	ReadOnly  *struct{} `xml:"readonly"`
 	Shareable *struct{} `xml:"shareable"`
+}
+
+// shmemXML is memory that guests are meant to share.
+type shmemXML struct {
+	Name string `xml:"name,attr"`
 }
 
 // originXML is the source of a device, in any of its forms.
@@ -175,6 +182,15 @@ func heldIn(text string) ([]held, error) {
 	}
 	for _, d := range x.Hostdevs {
 		add(d.held())
+	}
+	for _, d := range x.Interfaces {
+		if d.Type == "hostdev" {
+			d.Type = "pci"
+			add(d.held())
+		}
+	}
+	for _, m := range x.Shmems {
+		add(held{slot: "the shared memory " + m.Name, kind: "shmem", by: map[string]string{"name": m.Name}}, true)
 	}
 	return append(out, heldBy(x.Args)...), nil
 }

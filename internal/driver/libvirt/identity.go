@@ -74,8 +74,8 @@ type named struct {
 }
 
 // unnamed are the parts of a domain's XML that name no other files of the domain. Disks are
-// followed elsewhere, and metadata belongs to other programs.
-var unnamed = map[string]bool{"disk": true, "emulator": true, "metadata": true, "name": true, "title": true, "description": true}
+// followed elsewhere, metadata belongs to other programs, and a resource is a cgroup.
+var unnamed = map[string]bool{"disk": true, "resource": true, "metadata": true, "name": true, "title": true, "description": true}
 
 // namesIn finds every absolute path in a domain's XML: kernel, initrd, loader and nvram, the
 // files of NVDIMMs and of serial ports, arguments of QEMU. If such a path is no file of the

@@ -16,6 +16,7 @@ import (
 func init() {
 	beds["a disk that grows while a resize waits"] = grownMeanwhile
 	beds["a guest that is started while a step waits"] = startedMeanwhile
+	beds["another guest gets a disk while a start waits"] = sharedMeanwhile
 	beds["a resize of a disk that is not the one that runs"] = resizeOther
 }
 
@@ -111,4 +112,47 @@ func startedMeanwhile(b *bed) {
 		require.Equal(b.t, running, now.Running, verb)
 		require.Equal(b.t, before.Fingerprint, now.Fingerprint, verb)
 	}
+}
+
+// sharedMeanwhile: since the look, other hands gave a disk of the guest to another one. A start that nobody signed would have two guests
+// write it.
+func sharedMeanwhile(b *bed) {
+	for verb, before := range map[string]string{"start": stopped, "restart": running} {
+		for name, hands := range map[string]func(path string){
+			"to another guest": func(path string) { b.domain("real", on(path, "vda", "qcow2")) },
+			"of another guest": func(path string) {
+				b.Virsh("attach-disk", "web", b.Image("app"), "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
+			},
+			"a directory":   func(string) { b.domain("real", fileSystem(b.Images)) },
+			"a hidden line": func(string) { b.domain("real", "</devices>"+line("-readconfig", "/etc/x")+"<devices>") },
+			"a port over a disk": func(string) {
+				b.edit("web", "</devices>", "<serial type='file'><source path='"+b.Image("app")+"'/></serial>")
+			},
+			"a way back": func(string) { b.edit("web", "</domain>", line("-loadvm", "s")) },
+		} {
+			b.Clear()
+			b.Plant("app", "", "")
+			b.must("create", "web", "state", before)
+			path := b.Disks("web")[0]
+			b.keeps(b.Image("app"), func() {
+				err := b.during(func() { hands(path) }, verb, "web", op.Params{})
+				require.Error(b.t, err, "%s, %s", verb, name)
+				require.Equal(b.t, verb == "restart", driver.IsUnknown(err), "%s, %s: %v", verb, name, err)
+				if name != "a way back" {
+					require.ErrorIs(b.t, err, refusal.StaleTarget, "%s, %s", verb, name)
+				}
+			})
+			require.Equal(b.t, stopped, b.look("web").Running, "%s, %s", verb, name)
+		}
+	}
+	b.Clear()
+	b.must("create", "web")
+	b.domain("real", on(b.Disks("web")[0], "vda", "qcow2"))
+	require.NoError(b.t, b.during(func() { b.domain("third", "") }, "start", "web", op.Params{}), "what was signed is done")
+}
+
+// edit puts something before a part of a guest's definition.
+func (b *bed) edit(name, before, added string) {
+	b.t.Helper()
+	b.Define(strings.Replace(b.Virsh("dumpxml", name, "--inactive"), before, added+before, 1))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"gated/internal/base/op"
@@ -17,16 +18,16 @@ import (
 // glance is the time between two looks at a guest that was asked to shut down.
 const glance = 250 * time.Millisecond
 
-func (w *work) start(context.Context) (action, error) {
+func (w *work) start(ctx context.Context) (action, error) {
 	if w.guest.active {
 		return func(context.Context) error { return nil }, nil // it runs already
 	}
-	return w.powerOn, w.startsAsItIs()
+	return w.powerOn, w.startsAsItIs(ctx)
 }
 
-// startsAsItIs refuses to start a guest whose command line has QEMU take its disks back to a snapshot. A start is benign, and what
-// was written since would be lost.
-func (w *work) startsAsItIs() error {
+// startsAsItIs refuses to start a guest whose command line has QEMU take its disks back to a snapshot, or whose saved state has more than
+// the guest. A start is benign, and what was written since would be lost.
+func (w *work) startsAsItIs(ctx context.Context) error {
 	x, err := parseXML[definitionXML](w.guest.text)
 	if err != nil {
 		return err
@@ -38,10 +39,23 @@ func (w *work) startsAsItIs() error {
 				WithHint("take that out of its definition (virsh edit); guest.restore goes back to a snapshot once")
 		}
 	}
-	return nil
+	return w.goesOn(ctx)
 }
 
+// powerOn looks again first. Since the look that the permit is for, other hands may have given a disk of the guest to another guest.
 func (w *work) powerOn(ctx context.Context) error {
+	now, err := w.again(ctx)
+	if err != nil {
+		return err
+	}
+	for _, shared := range now.guest.shares {
+		if !slices.Contains(w.guest.shares, shared) {
+			return stale("%s would write %s, which was not so before", w.step.Target, shared)
+		}
+	}
+	if err := now.startsAsItIs(ctx); err != nil {
+		return err
+	}
 	return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(w.guest.Domain) })
 }
 
@@ -49,8 +63,8 @@ func (w *work) stop(context.Context) (action, error) { return w.shutDown, nil }
 
 // restart stops the guest and starts it, so that the pending configuration takes effect. A
 // reboot alone would not read the definition again.
-func (w *work) restart(context.Context) (action, error) {
-	if err := w.startsAsItIs(); err != nil {
+func (w *work) restart(ctx context.Context) (action, error) {
+	if err := w.startsAsItIs(ctx); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {

@@ -2,7 +2,6 @@ package libvirt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -104,22 +103,22 @@ func (w *work) rollsBack(x snapshotXML) error {
 		if was == nil && x.Domain != nil {
 			continue // the guest was stopped, so there is only one definition
 		}
-		if was == nil || !sameDisks(was.Disks, w.guest.xml.Disks) {
-			return refusal.New(refusal.Conflict, "%s had other disks when the snapshot %s was made",
-				w.step.Target, strconv.Quote(x.Name)).
-				WithHint("a restore would take back which disks it has, too: put in or detach disks first, so that they are those of then")
+		more, err := w.guest.lacks(was)
+		if err != nil {
+			return err
+		}
+		if more != "" {
+			return refusal.New(refusal.Conflict, "%s had %s when the snapshot %s was made", w.step.Target, more, strconv.Quote(x.Name)).
+				WithHint("a restore would bring that back, too: define the guest as it was then first")
 		}
 	}
-	if err := w.bringsBack(x); err != nil {
-		return err
-	}
 	for _, d := range w.guest.xml.Disks {
-		if d.medium() || d.ReadOnly != nil {
+		if d.ReadOnly != nil || d.medium() && d.Source == (sourceXML{}) {
 			continue
 		}
 		k, ok := w.guest.diskNamed(d.Target.Dev)
 		if !ok {
-			return refusal.New(refusal.Conflict, "%s has a disk %s with nothing in it", w.step.Target, op.Shown(d.Target.Dev))
+			return refusal.New(refusal.Conflict, "%s has %s, a floppy or a disk with nothing in it", w.step.Target, op.Shown(d.Target.Dev))
 		}
 		if err := w.mine(k); err != nil {
 			return err
@@ -128,49 +127,12 @@ func (w *work) rollsBack(x snapshotXML) error {
 	return w.defined()
 }
 
-// bringsBack refuses a restore that would give the guest directories or arguments of QEMU that it has not now. They may be anything
-// of this host, and nobody was shown them.
-func (w *work) bringsBack(x snapshotXML) error {
-	now, err := parseXML[definitionXML](w.guest.text)
-	if err != nil {
-		return err
-	}
-	has := now.directories()
-	for _, was := range []*definitionXML{x.Domain, x.Inactive} {
-		if was == nil {
-			continue
-		}
-		more := slices.ContainsFunc(was.directories(), func(dir string) bool { return !slices.Contains(has, dir) })
-		if more || len(was.Args) > 0 && !slices.Equal(was.Args, now.Args) {
-			return refusal.New(refusal.Conflict, "%s had another command line of QEMU or other directories when the snapshot %s was made",
-				w.step.Target, strconv.Quote(x.Name)).
-				WithHint("a restore would take back these, too: define them as they were then first")
-		}
-	}
-	return nil
-}
-
-func (d definitionXML) directories() []string {
-	var out []string
-	for _, f := range d.Filesystems {
-		if h, ok := f.held(); ok {
-			out = append(out, fmt.Sprintf("%s %t", h.slot, h.writes))
-		}
-	}
-	return out
-}
-
 // stillRollsBack is rollsBack for the guest as it is now, because other hands may have given it a disk, or its disk to another
 // guest.
 func (w *work) stillRollsBack(ctx context.Context, x snapshotXML) error {
-	now := *w
-	var seen op.Observed
-	var err error
-	if now.guest, seen, err = w.look(ctx, w.session, op.At(w.step.Target)); err != nil {
+	now, err := w.again(ctx)
+	if err != nil {
 		return err
-	}
-	if seen.Incarnation != w.guest.incarnation() {
-		return errors.New("it was changed meanwhile")
 	}
 	if now.guest.active {
 		return stale("%s was started meanwhile", w.step.Target)

@@ -21,6 +21,7 @@ func init() {
 	beds["a guest without a definition, half destroyed"] = halfTransient
 	beds["a snapshot of other disks"] = otherDisks
 	beds["a snapshot of a guest that had more than disks"] = otherLine
+	beds["a saved state of a guest that had more"] = savedWith
 	beds["a restore over a disk of two guests"] = restoreShared
 	beds["a volume that is taken back after a change"] = takenBack
 	beds["changes while a step waits"] = changedMeanwhile
@@ -78,21 +79,35 @@ func otherDisks(b *bed) {
 	b.must("restore", "web", "snapshot", "s")
 }
 
-// otherLine: a restore brings the definition of then back, with the drives and directories that it had, of which a look at the guest
-// as it is now says nothing.
+// otherLine: a restore brings the definition of then back, with all that it named, of which a look at the guest as it is now says
+// nothing. A start from a saved state does the same.
 func otherLine(b *bed) {
 	b.Plant("app", "", "")
 	b.Plant("web", "", "")
-	plain := b.Virsh("dumpxml", "web")
-	for name, had := range map[string]func(text string) string{
-		"a drive": func(text string) string {
-			return strings.Replace(text, "</domain>", line("-drive", "if=none,format=qcow2,file="+b.Image("app"))+"</domain>", 1)
-		},
-		"a drive that is hidden": func(text string) string {
-			return strings.Replace(text, "</domain>", line("-blockdev", "{'driver':'file','filename':'"+b.Image("app")+"'}")+"</domain>", 1)
-		},
-		"a directory": func(text string) string {
-			return strings.Replace(text, "</devices>", `<filesystem type='mount' accessmode='mapped'><source dir='`+b.Images+`'/><target dir='t'/></filesystem></devices>`, 1)
+	plain, app := b.Virsh("dumpxml", "web"), b.Image("app")
+	device := func(text string) func(string) string {
+		return func(def string) string { return strings.Replace(def, "</devices>", text+"</devices>", 1) }
+	}
+	inOS := func(text string) func(string) string {
+		return func(def string) string { return strings.Replace(def, "</os>", text+"</os>", 1) }
+	}
+	qemu := func(args ...string) func(string) string {
+		return func(def string) string { return strings.Replace(def, "</domain>", line(args...)+"</domain>", 1) }
+	}
+	for says, had := range map[string]func(text string) string{
+		"another command line of QEMU":     qemu("-drive", "if=none,format=qcow2,file="+app),
+		"had another command line":         qemu("-blockdev", "{'driver':'file','filename':'"+app+"'}"),
+		"the directory " + b.Images:        device(`<filesystem type='mount' accessmode='mapped'><source dir='` + b.Images + `'/><target dir='t'/></filesystem>`),
+		app + " (serial)":                  device(`<serial type='file'><source path='` + app + `'/></serial>`),
+		app + " (channel)":                 device(`<channel type='unix'><source mode='bind' path='` + app + `'/><target type='virtio' name='x'/></channel>`),
+		app + " (kernel)":                  inOS("<kernel>" + app + "</kernel>"),
+		app + " (loader)":                  inOS("<loader type='rom'>" + app + "</loader>"),
+		"the host device pci 0000:01:00.0": device(`<hostdev mode='subsystem' type='pci'><source><address bus='1' slot='0' function='0'/></source></hostdev>`),
+		"the host device pci 0000:02:00.0": device(`<interface type='hostdev'><source><address type='pci' domain='0' bus='2' slot='0' function='0'/></source></interface>`),
+		"the shared memory mine":           device(`<shmem name='mine'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>`),
+		"other disks":                      device(strings.NewReplacer("device='disk'", "device='floppy'", "virtio", "fdc").Replace(on(app, "fda", "qcow2"))),
+		"another-emulator (emulator)": func(def string) string {
+			return regexp.MustCompile("<emulator>.*</emulator>").ReplaceAllString(def, "<emulator>"+b.another()+"</emulator>")
 		},
 	} {
 		b.Define(had(plain))
@@ -100,11 +115,53 @@ func otherLine(b *bed) {
 		b.Define(plain)
 		b.keeps(b.Image("web"), func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") })
 		_, _, err := b.try("restore", "web", "snapshot", "s")
-		require.ErrorContains(b.t, err, "command line of QEMU", name)
+		require.ErrorContains(b.t, err, says)
 		b.must("snapshot-delete", "web", "snapshot", "s")
 	}
+	b.Define(device(on(app, "vdb", "qcow2"))(plain))
+	b.Virsh("snapshot-create-as", "web", "s")
+	b.Define(device(on(app, "vdb", "qcow2", "<readonly/>"))(plain))
+	b.keeps(app, func() { b.refused(refusal.Conflict, "restore", "web", "snapshot", "s") }) // it wrote then what it only reads now
+	b.must("snapshot-delete", "web", "snapshot", "s")
+	b.Define(plain)
 	b.must("snapshot", "web", "snapshot", "s")
 	b.must("restore", "web", "snapshot", "s")
+}
+
+// another is another program that runs guests.
+func (b *bed) another() string {
+	path := b.file("another-emulator", "#!/bin/sh\nexec /usr/bin/qemu-system-x86_64 \"$@\"\n")
+	require.NoError(b.t, os.Chmod(path, 0o700))
+	return path
+}
+
+// usual are devices that most guests have. libvirtd writes more of them into the definition of a guest that runs.
+const usual = `<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel><graphics type='vnc' autoport='yes'/>` +
+	`<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng><interface type='user'/><serial type='pty'/>`
+
+// savedWith: libvirtd goes on with the definition that is in a saved state, whatever the guest's definition is now.
+func savedWith(b *bed) {
+	b.Plant("app", "", "")
+	app := b.Image("app")
+	for says, had := range map[string]string{"other disks": on(app, "vdb", "qcow2"), app + ".log (serial)": "<serial type='file'><source path='" + app + ".log'/></serial>"} {
+		b.Plant("web", "", "")
+		plain := strings.Replace(b.Virsh("dumpxml", "web"), "</devices>", usual+"</devices>", 1)
+		b.Define(strings.Replace(plain, "</devices>", had+"</devices>", 1))
+		b.Virsh("start", "web")
+		b.Virsh("managedsave", "web")
+		b.Define(plain)
+		b.keeps(app, func() { b.refused(refusal.Conflict, "start", "web") })
+		_, _, err := b.try("start", "web")
+		require.ErrorContains(b.t, err, says)
+		b.Virsh("managedsave-remove", "web")
+		b.must("start", "web")
+		b.Virsh("managedsave", "web")
+		b.must("start", "web")
+		require.Equal(b.t, running, b.look("web").Running, "with what it has, it goes on")
+		b.must("snapshot", "web", "snapshot", "s")
+		b.must("restore", "web", "snapshot", "s")
+		b.must("destroy", "web")
+	}
 }
 
 func restoreShared(b *bed) {

@@ -137,21 +137,20 @@ type definitionXML struct {
 	UUID  string    `xml:"uuid"`
 	Marks []markXML `xml:"metadata>guest"`
 	Disks []diskXML `xml:"devices>disk"`
-
-	Filesystems []filesystemXML `xml:"devices>filesystem"`
-	Args        []argXML        `xml:"commandline>arg"`
+	Args  []argXML  `xml:"commandline>arg"`
+	Inner string    `xml:",innerxml"`
 }
 
 // is reports if both are the same snapshot. A later snapshot of the same name is another one.
 func (s snapshotXML) is(o snapshotXML) bool { return s.Name == o.Name && s.Created == o.Created }
 
-// sameDisks reports if two definitions have the same disks. Their media may differ.
+// sameDisks reports if two definitions have the same disks, and use them in the same way. Media that are only read may differ.
 func sameDisks(a, b []diskXML) bool {
-	disks := func(all []diskXML) map[string]sourceXML {
-		out := map[string]sourceXML{}
+	disks := func(all []diskXML) map[string]string {
+		out := map[string]string{}
 		for _, x := range all {
-			if !x.medium() {
-				out[x.Target.Dev] = x.Source
+			if !x.medium() || x.ReadOnly == nil {
+				out[x.Target.Dev] = fmt.Sprintf("%v %v %t %t %t", x.Source, x.Driver, x.ReadOnly != nil, x.Shareable != nil, x.Transient != nil)
 			}
 		}
 		return out
