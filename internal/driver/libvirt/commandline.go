@@ -63,6 +63,9 @@ func (a *argument) hide(format string, args ...any) {
 // split reads the parts of a value that has some.
 func (a *argument) split() {
 	var err error
+	if a.option == "set" && strings.HasPrefix(a.value, "device.") {
+		a.kind = asPaths // -set of a part of a device
+	}
 	if a.kind == asPaths && (strings.Contains(a.value, "smb") || strings.Contains(a.value, "rootdir")) {
 		a.kind = asDirectory // a network or a device can share one
 	}
@@ -126,18 +129,23 @@ func (a *argument) find(all []argument) {
 	case asUnknown:
 		a.hide("the driver does not know this option")
 	case asMore:
-		ofDevice := a.option == "set" && strings.HasPrefix(a.value, "device.") || a.option == "usbdevice" && !strings.HasPrefix(a.value, "disk:")
-		if !ofDevice {
+		if a.option != "usbdevice" || strings.Contains(a.value, ":") {
 			a.hide("it adds to other options what the driver does not read: %s", a.value)
 		}
-	case asPort:
-		port := strings.TrimPrefix(a.value, "mon:")
-		name := strings.TrimPrefix(strings.TrimPrefix(port, filePrefix), "pipe:")
-		if name != port && relative(name) {
-			a.hide(notAbsolute, name)
+	case asPort, asPaths:
+		if strings.Contains(a.value, "guestfwd") {
+			a.hide("the guest may have another program started")
+		}
+		if strings.HasPrefix(a.value, "{") && strings.Contains(a.value, `\`) {
+			a.hide("it has JSON with a backslash, which the driver does not read here")
+		}
+		for _, m := range fileIn().FindAllStringSubmatch(strings.ReplaceAll(a.value, ",,", ""), -1) {
+			if m[1] != "" && relative(m[1]) {
+				a.hide(notAbsolute, m[1])
+			}
 		}
 	case asFile:
-		if relative(a.value) {
+		if relative(a.value) || strings.Contains(a.value, "%") { // -D puts its pid there
 			a.hide(notAbsolute, a.value)
 		}
 	case asParts, asDirectory:
@@ -146,7 +154,7 @@ func (a *argument) find(all []argument) {
 		}
 		for _, key := range slices.Sorted(maps.Keys(a.settings)) {
 			value := a.settings[key]
-			if _, name := split(key); namesFile[name] && value != "" && relative(value) && a.settings["kind"] != "socket" {
+			if _, name := split(key); namesFile[name] && value != "" && relative(value) && !(name == "path" && a.connects()) {
 				a.hide(notAbsolute, value)
 			}
 		}
@@ -163,6 +171,12 @@ func (a *argument) find(all []argument) {
 			a.add(a.settings[key], false)
 		}
 	}
+}
+
+// connects reports whether a port only connects to its socket. One that listens removes what is in that place.
+func (a *argument) connects() bool {
+	_, server := a.settings["server"]
+	return a.settings["kind"] == "socket" && !server
 }
 
 const notAbsolute = "%q is no absolute path of a file, and is not followed"
@@ -325,7 +339,7 @@ func namedBy(args []argXML) []named {
 	var out []named
 	for _, a := range argumentsOf(args) {
 		for _, at := range a.paths {
-			out = append(out, named{commandLine, at.path, !at.raw, a.disk()})
+			out = append(out, named{commandLine + ", -" + a.option, at.path, !at.raw, a.disk()})
 		}
 	}
 	return out

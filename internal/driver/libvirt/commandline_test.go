@@ -73,11 +73,16 @@ func TestWhatTwoCommandLinesName(t *testing.T) {
 		"a disk in one, by a network": {on(file, "vda", "raw"), line("-netdev", "user,id=n,smb="+dir), "vda, which lies in a directory that guest b has"},
 		"a disk in one, as JSON":      {on(file, "vda", "raw"), line("-netdev", `{"type":"user","id":"n","smb":"`+dir+`"}`), "vda, which lies in a directory that guest b has"},
 		"a disk in one, by USB":       {on(file, "vda", "raw"), line("-device", "usb-mtp,rootdir="+dir+",readonly=false"), "vda, which lies in a directory that guest b has"},
-		"a log on a disk":             {line("-D", file), on(file, "vda", "raw"), named + ", which guest b uses as well"},
-		"a port on a disk":            {line("-chardev", "file,id=c,path="+file), on(file, "vda", "raw"), named + ", which guest b uses as well"},
+		"a log on a disk":             {line("-D", file), on(file, "vda", "raw"), file + " (" + commandLine + ", -D), which guest b uses as well"},
+		"a port on a disk":            {line("-chardev", "file,id=c,path="+file), on(file, "vda", "raw"), file + " (" + commandLine + ", -chardev), which guest b uses as well"},
 		"a serial port on a disk":     {"<serial type='file'><source path='" + file + "'/></serial>", on(file, "vda", "raw"), file + " (serial), which guest b uses as well"},
 		"one on a disk by a link":     {"<serial type='file'><source path='" + dir + "-link/a.img'/></serial>", on(file, "vda", "raw"), dir + "-link/a.img (serial), which guest b uses as well"},
-		"one on what b only reads":    {"<serial type='file'><source path='" + file + "'/></serial>", on(file, "vda", "raw", "<readonly/>"), ""},
+		"one on what b only reads":    {"<serial type='file'><source path='" + file + "'/></serial>", on(file, "vda", "raw", "<readonly/>"), file + " (serial), which guest b uses as well"},
+		"a log on a drive":            {line("-D", file), line("-drive", "file="+file), file + " (" + commandLine + ", -D), which guest b uses as well"},
+		"a port on a kernel":          {"<serial type='file'><source path='" + file + "'/></serial>", line("-kernel", file), file + " (serial), which guest b uses as well"},
+		"a floppy":                    {strings.Replace(on(file, "fda", "raw"), "'disk'", "'floppy'", 1), on(file, "vda", "raw"), "fda, which guest b uses as well"},
+		"a part of a device":          {line("-set", "device.m.rootdir="+dir), on(file, "vda", "raw"), dir + " (" + commandLine + "), where guest b has vda"},
+		"a part of all devices":       {line("-global", "usb-mtp.rootdir="+dir), on(file, "vda", "raw"), dir + " (" + commandLine + "), where guest b has vda"},
 		"one that b has, too":         {"<serial type='file'><source path='" + file + "'/></serial>", "<serial type='file'><source path='" + file + "'/></serial>", ""},
 		"only read":                   {line("-drive", "file="+file+",readonly=on"), line("-drive", "file="+file), ""},
 		"a disk that is only read":    {line("-drive", "file="+file+",readonly=on"), on(file, "vda", "raw"), ""},
@@ -264,21 +269,40 @@ func TestWhatACommandLineHides(t *testing.T) {
 		"-nic user,smb=srv":                                                                    "nic",
 		"-netdev {'type':'user','id':'n','smb':'/srv'}":                                        "netdev",
 		"-device usb-mtp,rootdir=srv":                                                          "device",
+		"-set device.m.rootdir=srv":                                                            "set",
+		"-global usb-mtp.rootdir=srv":                                                          "global",
+		"-chardev socket,id=c,path=s,server=on":                                                "chardev",
+		"-chardev socket,id=c,path=s,logfile=a":                                                "chardev",
+		"-qmp unix:s,server=on":                                                                "qmp",
+		"-serial tcp:127.0.0.1:1,server=on,logfile=a":                                          "serial",
+		"-vnc unix:s":               "vnc",
+		"-spice unix=on,addr=s":     "spice",
+		"-trace enable=qmp*,file=a": "trace",
+		"-netdev user,id=n,guestfwd=tcp:10.0.2.100:80-file:/srv/a":                           "netdev",
+		"-netdev stream,id=n,server=on,addr.type=unix,addr.path=s":                           "netdev",
+		"-netdev {'type':'stream','id':'n','server':true,'addr':{'type':'unix','path':'s'}}": "netdev",
+		`-netdev {"type":"stream","id":"n","addr":{"type":"unix","path":"\u002fs"}}`:         "netdev",
+		"-tpmdev passthrough,id=t,path=/dev/tpm0,cancel-path=a":                              "tpmdev",
+		"-object qtest,id=q,chardev=c,log=a":                                                 "object",
+		"-D /srv/%d.log":                                                                     "D",
+		"-plugin /srv/a.so":                                                                  "plugin",
+		"-usbdevice serial::file:a":                                                          "usbdevice",
 
-		"-append |root=/dev/vda file=a.img drive| -name drive=a -smbios type=1,serial=ds=nocloud;s=http://x/ -uuid u": "",
-		"-name guest=a,debug-threads=on -cpu host,-vmx -smp 2 -global PIIX4_PM.disable_s3=1 -no-reboot -S":            "",
-		"-device vfio-pci,host=01:00.0,x-vga=on -set device.hostdev0.x-pci-sub-device-id=5 -usbdevice tablet":         "",
-		"-netdev {'type':'user'} -device {'driver':'e1000'} -fw_cfg name=opt/x,string=a -boot menu=on":                "",
-		"-chardev socket,id=c,path=s,server=on -serial pty -monitor stdio -qmp unix:/run/q,server":                    "",
-		"-object iothread,id=i -machine q35,accel=kvm -M pc -bios bios.bin -append -drive -append -readconfig":        "",
-		"-blockdev raw,node-name=r,file=libvirt-1-storage -device virtio-blk,drive=r":                                 "",
-		"-drive if=none,id=empty -cdrom || -device ide-cd,drive=empty":                                                "",
-		"-drive file=nbd:host:10809,format=raw -drive driver=raw,file.driver=ssh,file.host=h,file.path=a":             "",
-		"-blockdev nbd,node-name=n,server.type=unix,server.path=/run/s -blockdev raw,file=n":                          "",
-		"-drive file=/srv/a,if=none -hda /srv/a,b --drive file=/srv/a,format=luks":                                    "",
-		"-gdb tcp::1234 -icount auto -audio none -icount 7 -serial mon:stdio -nic user,tftp=/srv,model=e1000":         "",
-		"-blockdev null-co,node-name=n,size=1 -blockdev throttle,file=n,throttle-group=g":                             "",
-		"-fsdev local,id=f,path=/srv,security_model=none -virtfs local,path=/srv,mount_tag=t":                         "",
+		"-append |root=/dev/vda file=a.img drive| -name drive=a -smbios type=1,serial=ds=nocloud;s=http://x/ -uuid u":    "",
+		"-name guest=a,debug-threads=on -cpu host,-vmx -smp 2 -global PIIX4_PM.disable_s3=1 -no-reboot -S":               "",
+		"-device vfio-pci,host=01:00.0,x-vga=on -set device.hostdev0.x-pci-sub-device-id=5 -usbdevice tablet":            "",
+		"-netdev {'type':'user'} -device {'driver':'e1000'} -fw_cfg name=opt/x,string=a -boot menu=on":                   "",
+		"-chardev socket,id=c,path=s -serial pty -monitor stdio -qmp unix:/run/q,server":                                 "",
+		"-object iothread,id=i -machine q35,accel=kvm -M pc -bios bios.bin -append -drive -append -readconfig":           "",
+		"-blockdev raw,node-name=r,file=libvirt-1-storage -device virtio-blk,drive=r":                                    "",
+		"-global driver=cfi.pflash01,property=secure,value=on -vnc unix:/run/v -trace file=/srv/t -nic user,bootfile=/x": "",
+		"-drive if=none,id=empty -cdrom || -device ide-cd,drive=empty":                                                   "",
+		"-drive file=nbd:host:10809,format=raw -drive driver=raw,file.driver=ssh,file.host=h,file.path=a":                "",
+		"-blockdev nbd,node-name=n,server.type=unix,server.path=/run/s -blockdev raw,file=n":                             "",
+		"-drive file=/srv/a,if=none -hda /srv/a,b --drive file=/srv/a,format=luks":                                       "",
+		"-gdb tcp::1234 -icount auto -audio none -icount 7 -serial mon:stdio -nic user,tftp=/srv,model=e1000":            "",
+		"-blockdev null-co,node-name=n,size=1 -blockdev throttle,file=n,throttle-group=g":                                "",
+		"-fsdev local,id=f,path=/srv,security_model=none -virtfs local,path=/srv,mount_tag=t":                            "",
 	} {
 		require.Equal(t, strings.Fields(want), append([]string{}, hiddenIn(lineOf(text))...), text)
 	}
@@ -359,22 +383,32 @@ func startsBack(b *bed) {
 	b.must("restart", "web")
 }
 
-// logsOver: QEMU and libvirt empty a file that a port or a log writes, at each start. So a start waits that would do so to a disk.
+// logsOver: QEMU and libvirt empty a file that a port or a log writes, and put a socket in the place of one, at each start. So a start
+// waits that would do so to a disk, also to its own.
 func logsOver(b *bed) {
 	b.Plant("app", "", "")
 	b.Plant("web", "", "")
-	plain, at := b.Virsh("dumpxml", "web"), b.Image("app")
-	for _, text := range []string{
-		strings.Replace(plain, "</devices>", "<serial type='file'><source path='"+at+"'/></serial></devices>", 1),
-		strings.Replace(plain, "</devices>", "<serial type='pty'><log file='"+at+"'/></serial></devices>", 1),
-		strings.Replace(plain, "</domain>", line("-chardev", "file,id=c,path="+at)+"</domain>", 1),
-		strings.Replace(plain, "</domain>", line("-D", at)+"</domain>", 1),
-	} {
-		b.Define(text)
-		require.NotEmpty(b.t, b.look("web").Shares, text)
-		require.Contains(b.t, b.look("web").Shares[0], ", which guest app uses as well")
+	plain := b.Virsh("dumpxml", "web")
+	for _, at := range []string{b.Image("app"), b.Image("web")} {
+		for _, text := range []string{
+			strings.Replace(plain, "</devices>", "<serial type='file'><source path='"+at+"'/></serial></devices>", 1),
+			strings.Replace(plain, "</devices>", "<serial type='pty'><log file='"+at+"'/></serial></devices>", 1),
+			strings.Replace(plain, "</devices>", "<channel type='unix'><source mode='bind' path='"+at+"'/><target type='virtio' name='x'/></channel></devices>", 1),
+			strings.NewReplacer("<os>", "<memoryBacking><access mode='shared'/></memoryBacking><os>", "</devices>",
+				"<interface type='vhostuser'><source type='unix' mode='server' path='"+at+"'/><model type='virtio'/></interface></devices>").Replace(plain),
+			strings.Replace(plain, "</devices>", "<graphics type='vnc' socket='"+at+"'/></devices>", 1),
+			strings.Replace(plain, "</domain>", line("-chardev", "file,id=c,path="+at)+"</domain>", 1),
+			strings.Replace(plain, "</domain>", line("-qmp", "unix:"+at+",server=on,wait=off")+"</domain>", 1),
+			strings.Replace(plain, "</domain>", line("-D", at)+"</domain>", 1),
+		} {
+			b.Define(text)
+			require.NotEmpty(b.t, b.look("web").Shares, text)
+			require.Contains(b.t, b.look("web").Shares[0], choose(at == b.Image("app"), ", which guest app uses as well", ", which is its own disk vda"))
+		}
 	}
 	b.Define(plain)
+	require.Empty(b.t, b.look("web").Shares)
+	b.Define(strings.Replace(plain, "</devices>", "<serial type='file'><source path='"+b.file("log", "")+"'/></serial></devices>", 1))
 	require.Empty(b.t, b.look("web").Shares)
 }
 
@@ -400,9 +434,7 @@ func forgetful(b *bed) {
 
 // hands are what an administrator may do to a guest with a disk at any moment.
 func (b *bed) hands() map[string]func() {
-	edit := func(before, added string) func() {
-		return func() { b.Define(strings.Replace(b.Virsh("dumpxml", "web"), before, added+before, 1)) }
-	}
+	edit := func(before, added string) func() { return func() { b.edit("web", before, added) } }
 	return map[string]func(){
 		"a snapshot":    func() { b.Virsh("snapshot-create-as", "web", "late") },
 		"a directory":   edit("</devices>", `<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='tag'/></filesystem>`),

@@ -351,7 +351,7 @@ func (g *guest) sharing() []string {
 	s := &sharing{guest: g}
 	var written []disk
 	for _, k := range g.disks {
-		if k.shared || k.readonly || k.medium {
+		if k.shared || k.readonly { // each CD is
 			continue
 		}
 		if k.path != "" && !filepath.IsAbs(k.path) { // an RBD volume of a pool
@@ -428,23 +428,23 @@ func (s *sharing) file(k disk) {
 	})
 }
 
-// named compares a file that the guest has as no disk, such as the log of a serial port: a start may empty it.
+// named compares a file that the guest has as no disk, such as the log or the socket of a port: a start may empty or replace it. Two
+// guests may have one file in one place, such as a kernel.
 func (s *sharing) named(n named) {
+	if st, err := statOf(n.path); err == nil && objectOf(st) == "" {
+		return // a socket or a device that keeps nothing
+	}
 	keys, _ := keysOf(n.path) // at least the path
 	for _, key := range keys {
 		for _, x := range s.guest.used.by[key] {
-			if x.dom.UUID != s.guest.UUID && x.dom.writes(x.slot) {
+			switch {
+			case x.dom.UUID != s.guest.UUID && x.slot != n.slot:
 				s.say("which guest %s uses as well", n.path+" ("+n.slot+")", op.Shown(x.dom.Name))
+			case x.dom.UUID == s.guest.UUID && slices.ContainsFunc(s.guest.disks, func(k disk) bool { return k.target == x.slot }):
+				s.say("which is its own disk %s", n.path+" ("+n.slot+")", op.Shown(x.slot))
 			}
 		}
 	}
-}
-
-// writes reports whether the domain has a disk in that slot that is not only read.
-func (dom *domain) writes(slot string) bool {
-	return slices.ContainsFunc(slices.Concat(dom.xml.Disks, dom.live.Disks), func(x diskXML) bool {
-		return x.Target.Dev == slot && !x.medium() && x.ReadOnly == nil
-	})
 }
 
 // thing compares an object that is no file.

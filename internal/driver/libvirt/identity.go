@@ -93,7 +93,11 @@ func namesIn(text string) []named {
 		}
 		for _, part := range parts {
 			if strings.HasPrefix(part, "/") && len(within) > 0 {
-				out = append(out, named{choose(ofLine, commandLine, within[min(2, len(within)-1)]), part, ofLine, false})
+				slot := choose(ofLine, commandLine, within[min(2, len(within)-1)])
+				if slot == "console" {
+					slot = "serial" // libvirtd writes the first port as both
+				}
+				out = append(out, named{slot, part, ofLine, false})
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package libvirt
 
 import (
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -22,7 +25,8 @@ const (
 	asMore                  // more options, or parts of others
 )
 
-// optionKinds are the options of QEMU 2.12 to 10, without those that read more than this: -incoming, -writeconfig.
+// optionKinds are the options of QEMU 2.12 to 10, without those that read more than this or run other code: -incoming, -writeconfig,
+// -plugin.
 var optionKinds = sync.OnceValue(func() map[string]kind {
 	out := map[string]kind{}
 	for k, names := range map[kind]string{
@@ -30,9 +34,9 @@ var optionKinds = sync.OnceValue(func() map[string]kind {
 			"ctrl-grab no-quit no-frame win2k-hack no-acpi no-hpet singlestep one-insn-per-tb preconfig S s enable-kvm no-kvm xen-attach " +
 			"xen-domid-restrict no-reboot no-shutdown daemonize only-migratable nodefaults no-user-config nouserconfig nodefconfig enable-fips " +
 			"async-teardown enable-sync-profile semihosting old-param",
-		asWords: "append name uuid cpu accel smp numa global m k vga rotate g rtc watchdog watchdog-action action echr loadvm overcommit " +
+		asWords: "append name uuid cpu accel smp numa m k vga rotate g rtc watchdog watchdog-action action echr loadvm overcommit " +
 			"compat msg sandbox mon seed d dfilter xen-domid iscsi add-fd realtime prom-env semihosting-config runas run-with tb-size balloon",
-		asPaths:     "device boot display spice vnc netdev net nic smbios bios option-rom L tpmdev plugin trace chroot",
+		asPaths:     "device boot display spice vnc netdev net nic smbios bios option-rom L tpmdev trace chroot global",
 		asPort:      "serial parallel monitor qmp qmp-pretty debugcon gdb",
 		asFile:      "kernel initrd dtb pidfile D mem-path dump-vmstate",
 		asParts:     "machine M object chardev audiodev audio icount fw_cfg acpitable",
@@ -59,7 +63,13 @@ var (
 
 // namesFile are the parts of a value that name a file or a directory.
 var namesFile = map[string]bool{"file": true, "filename": true, "path": true, "mem-path": true, "dir": true, "logfile": true, "kernel": true,
-	"initrd": true, "dtb": true, "dumpdtb": true, "rrfile": true, "smb": true, "rootdir": true}
+	"initrd": true, "dtb": true, "dumpdtb": true, "rrfile": true, "smb": true, "rootdir": true, "log": true, "cancel-path": true}
+
+// fileIn finds such parts in a value that is not read in parts, and the file, pipe or socket of a port: "unix:/run/s,server".
+var fileIn = sync.OnceValue(func() *regexp.Regexp {
+	names := strings.Join(slices.Sorted(maps.Keys(namesFile)), "|")
+	return regexp.MustCompile(`\b(?:` + names + `|unix|pipe)["']?\s*[=:]\s*["']?([^,"'}]*)`)
+})
 
 // wholeHost are the options that let the guest open any file of the host that QEMU may open.
 var wholeHost = map[string]bool{"semihosting": true, "semihosting-config": true}
