@@ -320,7 +320,7 @@ func (w *work) detach(ctx context.Context, k disk) error {
 func (w *work) diskDelete(context.Context) (action, error) {
 	k, err := w.own(w.step.Params.Str("disk"))
 	if err == nil {
-		err = w.guest.used.clear()
+		err = w.guest.used.clear(nil)
 	}
 	if err == nil {
 		err = w.noSnapshots()

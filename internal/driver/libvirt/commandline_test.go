@@ -19,6 +19,7 @@ func init() {
 	beds["what every step leaves is named"] = leftAlone
 	beds["a disk below a file that QEMU's command line names"] = belowALine
 	beds["what QEMU's command line hides"] = hiddenLine
+	beds["a destroy of a guest that hides files"] = hiddenDestroyed
 	beds["a start that takes the disks back"] = startsBack
 	beds["a port or a log that is another guest's disk"] = logsOver
 	beds["drives of QEMU's command line that keep nothing"] = forgetful
@@ -410,6 +411,41 @@ func logsOver(b *bed) {
 	require.Empty(b.t, b.look("web").Shares)
 	b.Define(strings.Replace(plain, "</devices>", "<serial type='file'><source path='"+b.file("log", "")+"'/></serial></devices>", 1))
 	require.Empty(b.t, b.look("web").Shares)
+}
+
+// hiddenDestroyed: a guest of which not all files are known can go, signed. Its disks stay, because what is not known may lie on one.
+func hiddenDestroyed(b *bed) {
+	b.must("create", "scr")
+	b.must("create", "web")
+	made, at := b.look("web"), b.Disks("web")[0]
+	over := b.Image("over")
+	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", at, over)
+	b.edit("web", "</domain>", line("-blockdev", "{'driver':'file','node-name':'n','filename':'"+over+"'}"))
+	now := b.look("web")
+	require.NotEqual(b.t, made.Fingerprint, now.Fingerprint)
+	require.Subset(b.t, now.Storage, made.Storage)
+	require.NotSubset(b.t, made.Storage, now.Storage, "no record of making it covers that, so it takes a signature")
+	require.Contains(b.t, b.fact("web", "remains"), "after a destroy: vda (what is not known of its guest may lie on it)")
+	b.keeps(at, func() {
+		b.keeps(over, func() {
+			b.refused(refusal.Conflict, "wipe", "web")
+			b.refused(refusal.Conflict, "disk-wipe", "web", "disk", "vda")
+			b.refused(refusal.Conflict, "disk-delete", "web", "disk", "vda")
+			b.refused(refusal.Conflict, "destroy", "scr")
+			b.must("destroy", "web")
+		})
+	})
+	require.False(b.t, b.look("web").Present)
+	b.must("destroy", "scr")
+
+	// What is hidden only at the last moment stops the step before it takes a disk.
+	b.Plant("web", "", "")
+	b.keeps(b.Image("web"), func() {
+		err := b.during(func() { b.edit("web", "</domain>", line("-readconfig", "/etc/x")) }, "destroy", "web", op.Params{})
+		require.ErrorIs(b.t, err, refusal.Conflict)
+		require.False(b.t, driver.IsUnknown(err), err)
+	})
+	require.True(b.t, b.look("web").Present)
 }
 
 // forgetful: what a guest wrote to such a drive is lost at its stop, as with a transient disk.

@@ -36,7 +36,7 @@ func (w *work) destroy(context.Context) (action, error) {
 				WithHint("merge it first (virsh blockcommit, virsh snapshot-delete --metadata)")
 		}
 	}
-	if err := w.guest.used.clear(); err != nil {
+	if err := w.guest.used.clear(w.guest.domain); err != nil {
 		return nil, err
 	}
 	doomed, along := w.guest.doomed()
@@ -59,11 +59,12 @@ func (w *work) destroy(context.Context) (action, error) {
 	return w.destroyNow, nil
 }
 
-// doomed are the disks that a destroy deletes, and their targets.
+// doomed are the disks that a destroy deletes, and their targets. It deletes none while not all files of the guest are known, because
+// one of them may lie on a disk.
 func (g *guest) doomed() (all []disk, targets map[string]bool) {
 	targets = map[string]bool{}
 	for _, k := range g.disks {
-		if k.deletable() && len(g.users[k.target]) == 0 {
+		if k.deletable() && len(g.users[k.target]) == 0 && !g.used.doubtful(g.domain) {
 			all, targets[k.target] = append(all, k), true
 		}
 	}
@@ -197,7 +198,7 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	if err != nil {
 		return err
 	}
-	if err := used.clear(); err != nil {
+	if err := used.clear(nil); err != nil {
 		return err
 	}
 	return used.alone(w.guest.domain, k, along)

@@ -312,7 +312,7 @@ func (w *work) diskWipe(context.Context) (action, error) {
 // wiping powers the guest off and empties disks. It refuses a guest with a saved state, because
 // that state would write old data back onto the empty disk.
 func (w *work) wiping(disks []disk) (action, error) {
-	if err := w.guest.used.clear(); err != nil {
+	if err := w.guest.used.clear(nil); err != nil {
 		return nil, err
 	}
 	if err := w.noSnapshots(); err != nil {

@@ -30,7 +30,7 @@ func (g *guest) facts() []op.Fact {
 	add("snapshots", "%s", g.snapshotsText())
 	add("saved state", "%s", choose(g.saved, "an image of its memory, from which the next start goes on (goes with a destroy)", "none"))
 	if path := g.xml.OS.NVRAM.path(); path != "" {
-		add("firmware settings", "%s (%s)", path, choose(g.takesNVRAM(), "go with a destroy", "stay: something else uses that file"))
+		add("firmware settings", "%s (%s)", path, choose(g.takesNVRAM(), "go with a destroy", "stay: something else uses that file, or may"))
 	}
 	if g.keepsTPM() {
 		add("TPM", "emulated; its secrets go with a destroy")
@@ -50,7 +50,7 @@ func (g *guest) facts() []op.Fact {
 		add("definition", "transient: it was undefined while it runs, or never defined; left to others, it is gone when it stops")
 	}
 	for _, d := range g.used.doubts {
-		add("not known", "which files %s uses: %s; until it is, nothing is destroyed, wiped or restored", d.dom.Name, d.why)
+		add("not known", "which files %s uses: %s; until it is, nothing is wiped or restored, and only that guest can be destroyed", d.dom.Name, d.why)
 	}
 	add("remains", "%s", g.remainsText())
 	if waits := g.waitingText(); waits != "" {
@@ -127,6 +127,8 @@ func (g *guest) remainsText() string {
 			stay = append(stay, k.target+" (in no active pool of this libvirtd)")
 		case len(g.users[k.target]) > 0:
 			stay = append(stay, k.target+" (used by others)")
+		case g.used.doubtful(g.domain):
+			stay = append(stay, k.target+" (what is not known of its guest may lie on it)")
 		}
 	}
 	for _, x := range g.snapshots {

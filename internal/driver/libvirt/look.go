@@ -319,6 +319,9 @@ func (g *guest) storage() []op.StorageID {
 	if g.keepsTPM() {
 		ids = append(ids, op.StorageID("libvirt:tpm:"+g.xml.UUID))
 	}
+	if g.used.doubtful(g.domain) {
+		ids = append(ids, op.StorageID("libvirt:unclear:"+g.xml.UUID)) // no record of the gate covers that, so a destroy is signed
+	}
 	return ids
 }
 
@@ -326,10 +329,10 @@ func (g *guest) storage() []op.StorageID {
 func (g *guest) keepsTPM() bool { return slices.Contains(g.xml.TPMs, tpmXML{emulator}) }
 
 // takesNVRAM reports if a destroy takes the file of the firmware settings. A definition can
-// name any file there, so a destroy takes the file only if no other guest uses it.
+// name any file there, so a destroy takes the file only if no other guest uses it, and all files of this one are known.
 func (g *guest) takesNVRAM() bool {
 	path := g.xml.OS.NVRAM.path()
-	return path != "" && g.used.alone(g.domain, disk{target: "nvram", path: path}, nil) == nil
+	return path != "" && !g.used.doubtful(g.domain) && g.used.alone(g.domain, disk{target: "nvram", path: path}, nil) == nil
 }
 
 // fingerprint digests everything that an operator's signature should depend on. It never covers

@@ -24,7 +24,7 @@ func (w *work) diskResize(context.Context) (action, error) {
 			return nil, refusal.New(refusal.BadParams, "the disk %s of %s is %s, which libvirt cannot cut", k.target,
 				w.step.Target, k.format)
 		}
-		if err := w.guest.used.clear(); err != nil {
+		if err := w.guest.used.clear(nil); err != nil {
 			return nil, err
 		}
 		if err := w.still(); err != nil {
@@ -79,7 +79,7 @@ func (w *work) sized(ctx context.Context, k disk, cuts bool) error {
 		err = used.alone(w.guest.domain, k, nil)
 	}
 	if err == nil && cuts {
-		err = used.clear()
+		err = used.clear(nil)
 	}
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (w *work) snapshotDelete(context.Context) (action, error) {
 // rollsBack refuses a restore that would drop a disk from the definition. It also refuses one
 // that would change a disk that another guest uses too.
 func (w *work) rollsBack(x snapshotXML) error {
-	if err := w.guest.used.clear(); err != nil {
+	if err := w.guest.used.clear(nil); err != nil {
 		return err
 	}
 	for _, was := range []*definitionXML{x.Domain, x.Inactive} {

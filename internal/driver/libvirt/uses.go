@@ -117,15 +117,20 @@ func (u *uses) alone(dom *domain, k disk, along map[string]bool) error {
 	return nil
 }
 
-// clear refuses a step that would delete a file while some domain's files are not known.
-func (u *uses) clear() error {
-	if len(u.doubts) == 0 {
-		return nil
+// clear refuses a step that would delete a file while some domain's files are not known, except those of but.
+func (u *uses) clear(but *domain) error {
+	for _, d := range u.doubts {
+		if but == nil || d.dom.UUID != but.UUID {
+			return refusal.New(refusal.Conflict, "it cannot be told which files the domain %s uses: %s", op.Shown(d.dom.Name), op.Shown(d.why)).
+				WithHint("nothing is taken from any guest until that can be read, and that guest can be destroyed: see the guide of the libvirt driver")
+		}
 	}
-	d := u.doubts[0]
-	return refusal.New(refusal.Conflict, "it cannot be told which files the domain %s uses: %s",
-		op.Shown(d.dom.Name), op.Shown(d.why)).
-		WithHint("nothing is taken from any guest until that can be read: see the guide of the libvirt driver")
+	return nil
+}
+
+// doubtful reports whether not all files of the domain are known.
+func (u *uses) doubtful(dom *domain) bool {
+	return slices.ContainsFunc(u.doubts, func(d doubt) bool { return d.dom.UUID == dom.UUID })
 }
 
 // keysOf returns the names of a file: its path, and its identity if it exists.
@@ -277,8 +282,8 @@ func (f *follower) follow(ctx context.Context, slot, path, format string, depth 
 	}
 }
 
-// doubtful are the other domains that may use any file.
-func (u *uses) doubtful(dom *domain) []*domain {
+// unclear are the other domains that may use any file.
+func (u *uses) unclear(dom *domain) []*domain {
 	var out []*domain
 	for _, d := range u.doubts {
 		if d.dom.UUID != dom.UUID && !slices.Contains(out, d.dom) {
@@ -312,7 +317,7 @@ func (g *guest) dependents() []op.Target {
 		add(g.users[k.target])
 	}
 	if slices.ContainsFunc(g.disks, disk.deletable) {
-		add(g.used.doubtful(g.domain))
+		add(g.used.unclear(g.domain))
 	}
 	return out
 }
