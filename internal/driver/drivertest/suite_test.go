@@ -43,6 +43,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"takes others with it":       "what is signed is done, and nothing else",
 		"forgets births":             "what the gate made is known as that",
 		"sees no writes":             "a target in which other hands wrote is not as it was made",
+		"overwrites what changed":    "a field that a hand changes once the permit of an undo was used",
 		"keeps labels":               "a label that is taken away is gone",
 		"rounds":                     "a changed wish is reached in one pass",
 	} {

@@ -139,8 +139,12 @@ func (d *toy) Prepare(ctx context.Context, s op.Step, _ func(func())) (op.Observ
 func (d *toy) do(s op.Step, seen op.Observed) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if again, _ := d.look(s.Target); again.Incarnation != seen.Incarnation && !d.is("acts on the name") {
+	again, _ := d.look(s.Target)
+	if again.Incarnation != seen.Incarnation && !d.is("acts on the name") {
 		return refusal.New(refusal.StaleTarget, "it became another one")
+	}
+	if seen.Present && !again.Spec.Equal(seen.Spec) && !d.is("overwrites what changed") {
+		return refusal.New(refusal.StaleTarget, "it was changed")
 	}
 	d.act(s)
 	return nil
@@ -209,7 +213,9 @@ func (d *toy) world() drivertest.World {
 		},
 		Wishes:  []op.Params{{"memory": int64(7)}},
 		Changes: []op.Params{{"memory": int64(9)}, {"labels": map[string]any{"c": "d"}}},
-		Abilities: drivertest.Abilities{Runs: true, NewIDs: true, Sizes: true,
+		Abilities: drivertest.Abilities{
+			SetMemory: func(name string, mib int64) { change(func(g *guest) { g.memory = mib })(name) },
+			Runs:      true, NewIDs: true, Sizes: true,
 			Objects: func() (ids []op.StorageID) {
 				d.mu.Lock()
 				defer d.mu.Unlock()

@@ -77,6 +77,9 @@ type Abilities struct {
 	// Protect sets the back end's own protection of a target, or the gate's mark.
 	Protect func(name string)
 
+	// SetMemory sets the memory limit of a target, in MiB.
+	SetMemory func(name string, mib int64)
+
 	// Runs says that guest.start and guest.stop work for what Make makes.
 	Runs bool
 
@@ -151,7 +154,7 @@ func (w World) Taking(name string) op.Ask {
 
 // can says which abilities the World has.
 func (a Abilities) can() map[string]bool {
-	return map[string]bool{"Protect": a.Protect != nil, "Runs": a.Runs, "Volatile": a.Volatile != nil, "MoveDisk": a.MoveDisk != nil,
+	return map[string]bool{"Protect": a.Protect != nil, "SetMemory": a.SetMemory != nil, "Runs": a.Runs, "Volatile": a.Volatile != nil, "MoveDisk": a.MoveDisk != nil,
 		"Share": a.Share != nil, "Leftover": a.Leftover != nil, "Objects": a.Objects != nil, "NewIDs": a.NewIDs, "NewDisk": a.NewDisk != "", "Sizes": a.Sizes,
 		"Hang": a.Hang != nil, "Lie": a.Lie != nil, "LoseAnswer": a.LoseAnswer != nil, "Twice": a.Twice != nil}
 }

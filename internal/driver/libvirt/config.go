@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 )
 
 // Defaults of Config and Template.
@@ -129,7 +131,7 @@ func (w *work) setConfig(context.Context) (action, error) {
 		if w.guest.active && (c.memory > 0 || c.cpus > 0) {
 			w.detail = "memory and CPUs are as wished from the next start on"
 		}
-		return w.redefine(ctx, c)
+		return w.redefine(ctx, c, &w.guest.xml)
 	}, nil
 }
 
@@ -144,9 +146,17 @@ func (w *work) defined() error {
 
 // redefine changes the persistent definition in one call, which libvirtd accepts whole or not
 // at all. It reads the definition with its secrets, because they would be lost otherwise. It
-// does not keep the secrets.
-func (w *work) redefine(ctx context.Context, c changes) error {
+// does not keep the secrets. If the definition is not the one of seen, which may be nil, a hand
+// changed it since the look. Then the step runs again, on another look.
+func (w *work) redefine(ctx context.Context, c changes, seen *domainXML) error {
 	text, err := describe(ctx, w.session, w.guest.Domain, golibvirt.DomainXMLInactive|golibvirt.DomainXMLSecure)
+	if err != nil {
+		return err
+	}
+	now, err := parseXML[domainXML](text)
+	if err == nil && seen != nil && !reflect.DeepEqual(now, *seen) {
+		err = driver.Transient(stale("%s was changed meanwhile", w.step.Target))
+	}
 	if err != nil {
 		return err
 	}

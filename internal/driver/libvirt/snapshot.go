@@ -194,7 +194,7 @@ func (w *work) remark(ctx context.Context, x snapshotXML) error {
 			continue
 		}
 		if m, err := (domainXML{UUID: was.UUID, Marks: was.Marks}).mark(); err == nil && m.is(is) {
-			return w.redefine(ctx, changes{mark: &w.guest.mark})
+			return w.redefine(ctx, changes{mark: &w.guest.mark}, nil)
 		}
 	}
 	if !is.is(w.guest.mark) {

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 )
 
 // guest is one look at a guest that exists and is sound.
@@ -227,6 +228,20 @@ func (g *guest) write(s spec) error {
 	}
 	g.spec = s
 	return nil
+}
+
+// asSeen refuses a guest whose fields are not those of the look. A hand may have written them since, and a write of all fields would
+// take that back. The step runs again, on another look.
+func (g *guest) asSeen() error {
+	b, err := g.dir.read(guestFile)
+	if err != nil {
+		return err
+	}
+	now, err := parseSpec(b)
+	if err == nil && !now.params().Equal(g.params()) {
+		err = driver.Transient(refusal.New(refusal.StaleTarget, "guest/%s was changed meanwhile", g.name))
+	}
+	return err
 }
 
 // path is the guest's place as the mount table has it.

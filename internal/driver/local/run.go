@@ -135,6 +135,9 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 		}
 	}
 	return func(context.Context, *driver.Result) error {
+		if err := g.asSeen(); err != nil {
+			return err
+		}
 		// The cgroup comes first: if it refuses, the file still has the limits that hold.
 		if p := d.procs.get(g.incarnation()); p != nil {
 			if err := d.cgroups.limit(p.group, s); err != nil {

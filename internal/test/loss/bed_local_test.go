@@ -126,6 +126,8 @@ var inJSON = map[string]*regexp.Regexp{
 	"until": regexp.MustCompile(`"until":"([^"]*)"`),
 	"name":  regexp.MustCompile(`"name":"([^"]*)"`),
 	"what":  regexp.MustCompile(`"what":"([^"]*)"`),
+
+	"memory": regexp.MustCompile(`"memory_mib":(\d+)`),
 }
 
 // member reads one member of a small JSON file without the driver's help.

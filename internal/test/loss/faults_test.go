@@ -96,6 +96,13 @@ var plants = []plant{
 	r := report`, `	r := report`}}, "command", "stopped", false},
 	{"a step works on what somebody changed after its look", "a guest is protected after the permit of its destroy", []edit{{"internal/driver/memory/memory.go",
 		`o.Present && (o.Fingerprint != seen.Fingerprint || !o.Spec.Equal(seen.Spec))`, `o.Present && o.Target != seen.Target`}}, "memory", "bytes", false},
+	{"an undo overwrites what somebody wrote into a guest's file after its look", "a failed job sets back what somebody wrote into a guest's file within that",
+		[]edit{{"internal/driver/local/guest.go", `if err == nil && !now.params().Equal(g.params()) {`, `if err == nil && now.UUID == "" {`}}, "local", "since", true},
+	{"an undo overwrites what somebody defined after its look", "a failed job sets back what somebody set by hand within that", []edit{{"internal/driver/libvirt/config.go",
+		`seen != nil && !reflect.DeepEqual(now, *seen) {`, `seen != nil && !reflect.DeepEqual(now, now) {`}}, "libvirt", "since", true},
+	{"an undo names no digest", "a failed job sets back what somebody set by hand within that", []edit{{"internal/driver/proxmox/guarded.go",
+		`	v["digest"] = g.digest
+`, ``}}, "proxmox", "since", true},
 	{"nobody asks right before a destroy who else has a disk", "a disk is given to another guest after the permit of its guest's destroy",
 		[]edit{{"internal/driver/proxmox/guarded.go", `	err := d.alone(ctx, g)
 	var now`, `	var err error

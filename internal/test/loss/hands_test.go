@@ -175,11 +175,11 @@ func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
 	return deed{says: "a label more"}
 }
 
-// meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back, and
-// exchanges the directories of two guests.
-func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
+// meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back, exchanges
+// the directories of two guests, and writes another memory limit into a guest's file.
+func (b *localBed) meddle(name, other string, how uint8, nth int64) deed {
 	data, aside := b.data(name), b.data(name)+".aside"
-	switch how % 4 {
+	switch how % 5 {
 	case 0:
 		if pid := b.process(filepath.Join(b.root, name, "run.json")); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			return deed{says: "its process is killed", field: "running"}
@@ -192,6 +192,10 @@ func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 		if to, err := os.Readlink(data); err == nil && os.Remove(data) == nil && os.Rename(aside, data) == nil {
 			return deed{says: "its data is no link to " + to + " any more"}
 		}
+	case 4:
+		if b.limit(name, strconv.FormatInt(oddMemory(nth), 10)) {
+			return deed{says: "memory is " + strconv.FormatInt(oddMemory(nth), 10), field: "memory"}
+		}
 	default:
 		at, there := filepath.Join(b.root, name), filepath.Join(b.root, other)
 		if other != "" && b.holder(name) != "" && unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, there, unix.RENAME_EXCHANGE) == nil {
@@ -199,6 +203,14 @@ func (b *localBed) meddle(name, other string, how uint8, _ int64) deed {
 		}
 	}
 	return deed{}
+}
+
+// limit writes another memory limit into a guest's file, as an editor does: whole.
+func (b *localBed) limit(name, mib string) bool {
+	at, beside := filepath.Join(b.root, name, "guest.json"), b.root+".edited"
+	text, err := os.ReadFile(at)
+	text = inJSON["memory"].ReplaceAll(text, []byte(`"memory_mib":`+mib))
+	return err == nil && b.holder(name) != "" && os.WriteFile(beside, text, 0o600) == nil && os.Rename(beside, at) == nil
 }
 
 func (b *localBed) tidy() {

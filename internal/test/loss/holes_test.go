@@ -2,6 +2,7 @@ package loss
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"gated/internal/base/op"
@@ -58,6 +59,7 @@ const (
 
 	toExchange = 3 // of directories
 	toSwap     = 2 // of rooms
+	toLimit    = 4
 
 	toShare    = 1 // of meddles, where guests can have one disk
 	toBackUp   = 5 // on Proxmox VE
@@ -176,6 +178,10 @@ var holes = []hole{
 		asks(builder, "guest.create", withMemory, 0, 0, 2), asks(builder, "guest.create"), does(passes), does(injects, uint8(busy), 1),
 		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(lurks), does(injects, uint8(failed)), does(passes, 1),
 	}},
+	{"a failed job sets back what somebody wrote into a guest's file within that", []action{
+		asks(builder, "guest.create", withMemory, 0, 0, 2), asks(builder, "guest.create"), does(passes), does(injects, uint8(busy), 1),
+		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(lurks, toLimit), does(injects, uint8(failed)), does(passes, 1),
+	}},
 	{"a disk is given to another guest after the permit of its guest's destroy", []action{
 		asks(builder, "guest.create", withScratch), asks(tester, "guest.create"), does(writes), does(lurks, toShare), asks(builder, "guest.destroy"),
 	}},
@@ -207,8 +213,8 @@ var holes = []hole{
 	}},
 }
 
-// alone has the holes that one bed alone can have: the others lack the operation, or
-// the program.
+// alone has the holes that only these beds can have: the others lack the operation, the
+// program, or the hand.
 var alone = map[string]string{
 	"a back end says that it made a backup":                                           "proxmox",
 	"a guest's program reaches files of the gate":                                     "local",
@@ -219,7 +225,8 @@ var alone = map[string]string{
 	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
 	"a newcomer has the number of a guest that is gone, and its backups":              "proxmox",
 	"a guest is protected after the permit of its destroy":                            "memory",
-	"a failed job sets back what somebody set by hand within that":                    "memory",
+	"a failed job sets back what somebody set by hand within that":                    "memory libvirt proxmox proxmox-lxc",
+	"a failed job sets back what somebody wrote into a guest's file within that":      "local",
 	"a disk is given to another guest after the permit of its guest's destroy":        "proxmox",
 	"a snapshot is taken while a guest is destroyed":                                  "proxmox",
 	"two directories are exchanged after the permit of a destroy":                     "local",
@@ -229,11 +236,11 @@ var alone = map[string]string{
 	"an agent destroys the scratch that another agent asked for, too":                 "local",
 }
 
-// playsHole reports whether a hole is played on a bed: on memory and local, if no
-// other bed alone can have it.
+// playsHole reports whether a hole is played on a bed: on memory and local, if alone
+// does not name others.
 func playsHole(bed, hole string) bool {
 	if only := alone[hole]; only != "" {
-		return bed == only
+		return slices.Contains(strings.Fields(only), bed)
 	}
 	return bed == "memory" || bed == "local"
 }

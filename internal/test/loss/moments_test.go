@@ -75,13 +75,10 @@ type within struct {
 	// seen says that the driver had to notice: it came before the driver's work, or at a call that takes nothing, and the driver made
 	// one afterwards that may. It can look before that.
 	seen bool
-	took []item // by the hand
-	from string // the holder that the hand was at
-	// undone says that a compensation has to see what came before its work. The drivers of real back ends compare no fields then, so a
-	// moment stays open there.
-	undone bool
-	made   map[item]where // by the hand
-	err    error
+	took []item         // by the hand
+	from string         // the holder that the hand was at
+	made map[item]where // by the hand
+	err  error
 }
 
 // watch is a step under way, for which a hand waits.
@@ -152,8 +149,7 @@ func (w *watch) act() {
 	if d.name = name; err == nil {
 		err = err2
 	}
-	_, compares := w.bed.(*memoryBed)
-	w.did = within{deed: d, from: at, undone: compares, at: w.now, seen: w.now == 0, made: map[item]where{}, err: err}
+	w.did = within{deed: d, from: at, at: w.now, seen: w.now == 0, made: map[item]where{}, err: err}
 	for it := range before {
 		if _, there := after[it]; !there {
 			w.did.took = append(w.did.took, it)
@@ -210,8 +206,8 @@ func (o *oracle) came(steps []ran) error {
 // changed while it was under way, so that counts as before it.
 func (r ran) deeds() (before, after []deed) {
 	for _, h := range r.hands {
-		undone := h.at == 0 && h.undone && r.err == nil && h.field != "running"
-		if undone || r.step.Undoes == 0 && (h.at == 0 || h.field != "") {
+		overwritten := h.at == 0 && r.err == nil && h.field != "running"
+		if overwritten || r.step.Undoes == 0 && (h.at == 0 || h.field != "") {
 			before = append(before, h.deed)
 		} else {
 			after = append(after, h.deed)

@@ -65,6 +65,7 @@ func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) driver
 		},
 		Abilities: drivertest.Abilities{
 			Protect:    h.protect,
+			SetMemory:  h.setMemory,
 			Runs:       true,
 			Volatile:   h.volatile,
 			MoveDisk:   h.moveDisk,
@@ -115,6 +116,12 @@ func (h *host) fill(name string) {
 
 func (h *host) protect(name string) {
 	h.Virsh("metadata", name, "--uri", libvirttest.Namespace, "--key", "gated", "--set", "<guest protected='yes'/>", "--config")
+}
+
+func (h *host) setMemory(name string, mib int64) {
+	for _, verb := range []string{"setmaxmem", "setmem"} {
+		h.Virsh(verb, name, fmt.Sprint(mib<<10), "--config")
+	}
 }
 
 // volatile undefines a guest while it runs.

@@ -61,8 +61,11 @@ func New(t testing.TB) drivertest.World {
 		},
 		Abilities: drivertest.Abilities{
 			Protect: func(name string) { h.edit(name, `"protected":false`, `"protected":true`) },
-			Runs:    true,
-			NewIDs:  true,
+			SetMemory: func(name string, mib int64) {
+				h.edit(name, fmt.Sprintf(`"memory_mib":%d,`, drivertest.LookAt(t, h.d, name).Spec.Int("memory")), fmt.Sprintf(`"memory_mib":%d,`, mib))
+			},
+			Runs:   true,
+			NewIDs: true,
 			MoveDisk: func(from, to string) {
 				require.NoError(t, os.Mkdir(h.path(from, "snapshots", "s"), 0o700))
 				require.NoError(t, os.Rename(h.path(from, "snapshots", "s"), h.path(to, "snapshots", "s")))

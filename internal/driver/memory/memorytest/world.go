@@ -48,9 +48,10 @@ func New(t testing.TB) drivertest.World {
 		Wishes:  []op.Params{{}, {"memory": int64(512), "cpus": int64(2), "labels": labels, "protected": true}},
 		Changes: []op.Params{{"memory": int64(1)}, {"cpus": int64(7)}, {"labels": labels}, {"protected": true}, {"protected": false}},
 		Abilities: drivertest.Abilities{
-			Protect: alter(op.Params{"protected": true}),
-			Runs:    true,
-			NewIDs:  true,
+			Protect:   alter(op.Params{"protected": true}),
+			SetMemory: func(name string, mib int64) { alter(op.Params{"memory": mib})(name) },
+			Runs:      true,
+			NewIDs:    true,
 			Objects: func() (ids []op.StorageID) {
 				for _, o := range list() {
 					ids = append(ids, o.Storage...)

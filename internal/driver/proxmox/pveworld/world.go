@@ -76,7 +76,10 @@ func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
 			{"protected": true}, {"protected": false}},
 		Aliases: func(name string) []string { return []string{strconv.Itoa(h.VMID(name))} },
 		Abilities: drivertest.Abilities{
-			Protect:    func(name string) { h.SetProtection(h.VMID(name), true) },
+			Protect: func(name string) { h.SetProtection(h.VMID(name), true) },
+			SetMemory: func(name string, mib int64) {
+				h.Set(h.VMID(name), map[string]string{"memory": strconv.FormatInt(mib, 10)})
+			},
 			Runs:       true,
 			MoveDisk:   h.moveDisk,
 			Share:      h.share,
