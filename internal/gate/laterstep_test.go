@@ -130,3 +130,40 @@ func TestAStepOnWhatIsMadeElsewhere(t *testing.T) {
 	must.Fail(w.submit(ask("guest.clone", "new2", "from", "db"), ask("guest.start", "new2")))(t, refusal.UnknownOp)
 	must.Fail(w.submit(ask("guest.create", "new3"), ask("guest.backup", "new3")))(t, refusal.UnknownOp)
 }
+
+// TestNoOperatorSignsForAStepOnAGuestThatTheJobMakes: nobody can be shown a guest that is not there. So a step on it that takes data
+// is refused at submission, as wrong parameters are. What is left is benign, and asks nobody.
+func TestNoOperatorSignsForAStepOnAGuestThatTheJobMakes(t *testing.T) {
+	w, _ := newLooking(t)
+	var taken []string
+	for _, spec := range op.Catalogue() {
+		if spec.Kind != op.KindGuest || spec.Creates {
+			continue
+		}
+		params := op.Params{}
+		for _, p := range spec.Params {
+			switch {
+			case p.Required && p.Type == op.TInt:
+				params[p.Name] = p.Min
+			case p.Required:
+				params[p.Name] = "vda"
+			}
+		}
+		last := op.Ask{Op: spec.Name, Target: op.Target{Kind: op.KindGuest, Name: "new"}, Params: params}
+		if last.Op == "guest.set-config" {
+			last.Params = op.Params{"memory": int64(5)}
+		}
+		job, err := w.submit(ask("guest.create", "new"), last)
+		if err != nil {
+			require.ErrorIs(t, err, refusal.Conflict, spec.Name)
+			require.Contains(t, refusal.As(err).Detail, "no operator could sign for it", spec.Name)
+			continue
+		}
+		taken = append(taken, spec.Name)
+		require.Equal(t, op.StatePlanned, job.Steps[1].State, spec.Name)
+		last.Params = op.Params{"nonsense": "x"}
+		must.Fail(w.submit(ask("guest.create", "new"), last))(t, refusal.BadParams)
+	}
+	require.ElementsMatch(t, []string{"guest.start", "guest.stop", "guest.restart", "guest.set-config", "guest.snapshot", "guest.disk-create",
+		"guest.backup"}, taken)
+}
