@@ -32,6 +32,18 @@ exit 1
 ! grep -qsE '\) [^ZX] ' "/proc/$(cat program)/stat" "/proc/$(cat left)/stat" || touch beside
 exit 1
 `
+	// passes is a make of which each step passes, unless the environment leaves tests out.
+	passes = `#!/bin/sh
+! env | grep -E '^(MAKEFLAGS|TESTFLAGS|RAPID_SEED|GATED_SCREENS)=' || exit 1
+for name in command libvirt proxmox-lxc memory local proxmox; do
+	echo "loss: $name | sequences 1 | lost 0"
+done
+for name in TheBookIsLinearizable TakeoversAreLinearizable ReservationsAcrossKills; do
+	echo "--- PASS: Test$name (0s)"
+done
+echo "matrix: 1 cases"
+echo "1 passed, 0 failed, 0 unsteady"
+`
 )
 
 // A landing is .ci/run in a directory of the test's own, where only the first step can pass.
@@ -49,6 +61,7 @@ func newLanding(t *testing.T) *landing {
 	}
 	l := &landing{t: t, dir: t.TempDir(), over: make(chan struct{})}
 	l.write(".ci/run", string(must.Get(os.ReadFile("../../../.ci/run"))(t)))
+	l.write("Makefile", string(must.Get(os.ReadFile("../../../Makefile"))(t)))
 	l.write(".ci/touches", "race -\n")
 	l.write(".ci/landed", "none\n")
 	l.write("scripts/needs.sh", needs)
@@ -153,4 +166,51 @@ func TestAStepThatEnds(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, said, "== install what is missing: ok after ")
 	require.Contains(t, said, "== make lint: FAILED after ")
+}
+
+// TestATreeThatPasses is recorded if all of its files are committed, also where git shows no others. What the shell has
+// for make and tests leaves none out.
+func TestATreeThatPasses(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	l := &landing{t: t, dir: t.TempDir()}
+	for _, name := range []string{".ci/run", "Makefile"} {
+		l.write(name, string(must.Get(os.ReadFile("../../../"+name))(t)))
+	}
+	l.write(".ci/touches", "race -\n")
+	l.write("scripts/needs.sh", "#!/bin/sh\n")
+	l.write("bin/make", passes)
+	l.write("bin/gated", "#!/bin/sh\n")
+	l.write("bin/opsign", "#!/bin/sh\n")
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = l.dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	git("init", "-q")
+	git("config", "status.showUntrackedFiles", "no")
+	git("add", ".")
+	git("commit", "-qm", "first")
+	l.write(".ci/landed", git("rev-parse", "HEAD"))
+	git("add", ".")
+	git("commit", "-qm", "second")
+	cache := t.TempDir()
+	passed := func() string {
+		cmd := exec.Command("bash", ".ci/run")
+		cmd.Dir = l.dir
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache, "PATH="+filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"),
+			"MAKEFLAGS=n", "TESTFLAGS=-run=None", "RAPID_SEED=2", "GATED_SCREENS=write")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		text, _ := os.ReadFile(filepath.Join(cache, "gated-ci/passed"))
+		return string(text)
+	}
+	l.write("cmd/new.go", "package new\n")
+	require.Empty(t, passed(), "a file is not committed")
+	git("add", ".")
+	git("commit", "-qm", "third")
+	require.Equal(t, git("rev-parse", "HEAD^{tree}"), passed())
 }
