@@ -69,6 +69,9 @@ func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (a
 		if err != nil {
 			return driver.Result{}, err
 		}
+		if unused == "" {
+			return driver.Result{Detail: "the guest has it no more; Proxmox VE keeps it, because it does not count it as the guest's own"}, nil
+		}
 		return driver.Result{Detail: "it is " + unused + " of the guest now, with all that is on it"}, nil
 	}), nil
 }
@@ -81,6 +84,10 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		return action{}, refusal.New(refusal.BadParams, "a container's root cannot be deleted alone")
 	}
 	disk, _ := g.drive(key)
+	if g.foreign(disk.volume) {
+		return action{}, refusal.New(refusal.Conflict, "Proxmox VE deletes %s with the guest of its number alone", disk.volume).
+			WithHint("guest.disk-detach takes it off %s", step.Target)
+	}
 	if u := g.baseOf(disk.volume); u != nil {
 		return action{}, refusal.New(refusal.Conflict, "Proxmox VE keeps %s, because the linked clone %s is based on it", disk.volume, u.target).
 			WithHint("destroy %s first, or give it disks of its own in Proxmox VE: qm disk move, pct move-volume", u.target)
@@ -92,6 +99,9 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		unused, now, err := d.detach(ctx, g, key)
 		if err != nil {
 			return driver.Result{}, err
+		}
+		if unused == "" {
+			return driver.Result{}, errors.New("it was taken off, and not deleted: Proxmox VE does not count it as the guest's own")
 		}
 		if err := d.alone(ctx, g); err != nil {
 			return driver.Result{}, fmt.Errorf("it is %s of the guest now, and was not deleted: %w", unused, err)
@@ -105,7 +115,7 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 }
 
 // detach takes a disk off and returns its new name. If a running guest cannot release the disk,
-// detach takes the change back, and nothing changed.
+// detach takes the change back, and nothing changed. The name is "" for a disk that Proxmox VE does not count as the guest's own.
 func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *guest, error) {
 	disk, ok := g.drive(key)
 	if !ok {
@@ -134,6 +144,9 @@ func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *gue
 		if x.volume == disk.volume {
 			return x.key, now, nil
 		}
+	}
+	if numberOfVolume(disk.volume) != g.vmid {
+		return "", now, nil
 	}
 	return "", nil, driver.Unknown(errors.New("the disk is detached, and the guest does not have it as an unused one"))
 }

@@ -218,6 +218,40 @@ func TestADiskOfAnothersNumberStays(t *testing.T) {
 	})
 }
 
+// Proxmox VE takes such a disk off a guest, and deletes it with its own guest alone. So no operator is asked to delete it.
+func TestADiskOfAnothersNumberIsTakenOffAlone(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		app, db := w.ours("app"), w.ours("db")
+		key, volume := secondDisk[kind], "local-lvm:vm-"+num(db)+"-disk-0"
+		for _, at := range []string{key, "unused0"} {
+			w.Set(app, option(kind, at, volume))
+			must.Fail(w.Submit(drivertest.Hub, guestAsk("disk-delete", "app", "disk", at)))(t, refusal.Conflict)
+			w.Set(app, map[string]string{at: ""})
+		}
+		w.Set(app, option(kind, key, volume))
+		require.Contains(t, w.signed(guestAsk("disk-detach", "app", "disk", key)).Detail, "the guest has it no more")
+		require.NotContains(t, w.Guest(app).Config, key)
+		_, there := w.Data(volume)
+		require.True(t, there)
+	})
+}
+
+// A LUN is taken off, too, and a delete of it says that it was not deleted.
+func TestADeleteOfALUNSaysThatItStays(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app := w.ours("app")
+	const lun = "iscsi:0.0.1.scsi-36001405abc"
+	w.AddStorage(pvetest.Storage{Name: "iscsi", Type: "iscsi", Content: "images", Shared: true})
+	w.AddVolume(pvetest.Volume{ID: lun, Size: 1 << 30, Format: "raw", Content: "images"})
+	w.Set(app, option("qemu", "scsi1", lun))
+	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "app", "disk", "scsi1"))
+	require.ErrorContains(t, must.Err(w.run(r.ID))(t), "it was taken off, and not deleted")
+	require.Equal(t, "1", w.Guest(app).Config["protection"])
+	_, there := w.Data(lun)
+	require.True(t, there)
+}
+
 // A disk that a guest's own snapshot alone has goes with the guest, too.
 func TestADiskOfASnapshotThatAnotherGuestHas(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
