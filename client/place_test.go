@@ -124,36 +124,72 @@ func TestAPlaceThatIsWrong(t *testing.T) {
 		"socket: /s\n---\nsocket: /t\n":   "a second document",
 		strings.Repeat("# x\n", 1<<15):    "client.yaml",
 		"socket: \"/s\\u202e\"\nuid: 3\n": "client.yaml:1:9: ",
+		"key: k.pub\n":                    "client.yaml:1:6: key is \"k.pub\", neither an absolute path nor one that begins with ~/",
+		"key: ~alice/k.pub\n":             "neither an absolute path",
+		"key: ''\nsocket: /s\n":           "client.yaml:1:6: ",
+		"key: [/k]\n":                     "client.yaml:1:6: ",
+		"key: /k\nuid: 3\n":               "client.yaml:2:6: uid says who runs the gate at socket, and there is no socket",
+		"key: /k\nsocket: s\n":            "client.yaml:2:9: socket is \"s\", not an absolute path",
 	} {
-		_, err := parsePlace("client.yaml", []byte(text))
+		_, err := parsePlace("client.yaml", "/home/a", []byte(text))
 		require.ErrorIs(t, err, refusal.Malformed, text)
 		require.ErrorContains(t, err, says, text)
 	}
-	p := must.Get(parsePlace("client.yaml", []byte("socket: /s\nuid: 4294967294\n")))(t)
+	p := must.Get(parsePlace("client.yaml", "", []byte("socket: /s\nuid: 4294967294\n")))(t)
 	require.Equal(t, uint32(4294967294), *p.uid)
+	_, err := parsePlace("client.yaml", "", []byte("socket: /s\nkey: /k\n"))
+	require.ErrorContains(t, err, "client.yaml:2:1: unknown key", "the host's file names no person's key")
 
 	if os.Geteuid() != 0 {
 		return
 	}
 	path := placeFile(t, t.TempDir(), "socket: /s\n"+strings.Repeat("#\n", maxPlaceFile/2))
-	_, err := New(Options{File: path, Getenv: env{"HOME": "/none"}.get})
+	_, err = New(Options{File: path, Getenv: env{"HOME": "/none"}.get})
 	require.ErrorIs(t, err, refusal.Oversized)
 }
 
-// FuzzPlace: what is accepted names one absolute path, and reads the same if it is written anew.
+// A person's client.yaml may name a key, and a key alone leaves the search for the gate as it is.
+func TestTheOwnKey(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, ".config", "gated", "client.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	o := Options{Getenv: env{"HOME": home}.get, File: filepath.Join(home, "none"), System: "/s"}
+	for _, c := range []struct{ text, key, last string }{
+		{"key: /k.pub\n", "/k.pub", "/s"},
+		{"key: ~/.ssh/k\nsocket: /own\n", filepath.Join(home, ".ssh/k"), "/own"},
+		{"socket: /own\n", "", "/own"},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o644))
+		key, from, err := o.OwnKey()
+		require.NoError(t, err, c.text)
+		require.Equal(t, c.key, key)
+		require.Equal(t, c.key != "", from == file)
+		require.Equal(t, c.last, must.Get(o.place())(t).paths[len(must.Get(o.place())(t).paths)-1])
+	}
+	require.NoError(t, os.Chmod(file, 0o666))
+	_, _, err := o.OwnKey()
+	require.ErrorIs(t, err, refusal.NotAllowed, "another user could choose the key")
+	require.NoError(t, os.Remove(file))
+	key, _, err := o.OwnKey()
+	require.NoError(t, err)
+	require.Empty(t, key)
+}
+
+// FuzzPlace: what is accepted names an absolute path of a socket, a key or both, and reads the same if it is written anew.
 func FuzzPlace(f *testing.F) {
-	for _, s := range []string{"socket: /run/gated/gated.sock\n", "socket: /s\nuid: 997\n", "socket: s\n", "uid: 1\n", "\xff", "socket: /s\nuid: 0x10\n"} {
+	for _, s := range []string{"socket: /run/gated/gated.sock\n", "socket: /s\nuid: 997\n", "socket: s\n", "uid: 1\n", "key: ~/k\n", "\xff", "socket: /s\nuid: 0x10\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := parsePlace("f", text)
+		p, err := parsePlace("f", "/home/a", text)
 		if err != nil {
 			if r := refusal.As(err); r.Code != refusal.Malformed || r.Hint == "" {
 				t.Fatalf("%v", err)
 			}
 			return
 		}
-		if len(p.paths) != 1 || !filepath.IsAbs(p.paths[0]) || p.file != "f" {
+		if p.file != "f" || len(p.paths) > 1 || len(p.paths) == 0 && (p.key == "" || p.uid != nil) ||
+			len(p.paths) == 1 && !filepath.IsAbs(p.paths[0]) || p.key != "" && !filepath.IsAbs(p.key) {
 			t.Fatalf("%+v", p)
 		}
 	})

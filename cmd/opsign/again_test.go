@@ -28,7 +28,7 @@ func approvalOf(t *testing.T, now question) (*approval, *strings.Builder) {
 	tl.Stdout, tl.Stderr = io.Discard, said
 	cl := must.Get(tl.Client())(t)
 	t.Cleanup(cl.Close)
-	return &approval{asker: &asker{tool: tl}, client: cl, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, said
+	return &approval{asker: &asker{tool: tl, keys: ringOf(tl, unused{t: t})}, client: cl}, said
 }
 
 // TestApproveNeverSignsWhatChanged: whatever of what was shown differs after the

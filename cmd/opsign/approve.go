@@ -13,7 +13,6 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
 )
 
@@ -29,8 +28,8 @@ func (t *tool) approveCommand() *cobra.Command {
 		Long: `Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. It shows and
 asks on the terminal that it is run from; without one it needs --yes. With --yes it signs only what opsign showed
 last of the request on this machine, or the bytes that --payload names. opsign review walks through all that waits.
-The key is that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or
-id_rsa.
+The key is that of --key, --fingerprint or --cert, else key in ~/.config/gated/client.yaml, else the one of ssh-agent's
+that the gate lists for the role, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa. If the gate lists several, it asks which.
 
 Exits 0 if the step is done, is under way, cools off or waits for its window, 1 if it was refused or failed, 3 if more
 people have to sign, and says who could.`,
@@ -48,7 +47,7 @@ people have to sign, and says who could.`,
 			return err
 		}
 		defer cl.Close()
-		a := approval{asker: asks, client: cl, keys: k, wait: !noWait, details: details}
+		a := approval{asker: asks, client: cl, wait: !noWait, details: details}
 		if len(args) == 1 {
 			return a.one(c.Context(), args[0])
 		}
@@ -63,14 +62,11 @@ people have to sign, and says who could.`,
 	return c
 }
 
-// approval is one run of approve. The signer is made for the first request that
-// is confirmed, so that a passphrase is asked for once and not before.
+// approval is one run of approve.
 type approval struct {
 	*asker // review has a screen of its own, and asks there
 	client *client.Client
-	keys   keyFlags
 	wait   bool
-	signer sign.Signer
 
 	details bool // requests are shown with them
 }
@@ -160,7 +156,7 @@ func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api
 // sign looks once more, signs the bytes that were shown, and hands them in. The
 // look comes after the passphrase, which takes as long as a person likes.
 func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Request, error) {
-	signer, err := a.key(ctx, role)
+	signer, err := a.keys.key(ctx, a.use(role))
 	if err != nil {
 		return q.request, err
 	}
@@ -169,37 +165,26 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	}
 	armor, err := signer.Sign(ctx, role, q.bytes)
 	if err != nil {
+		a.keys.forget(role)
 		return q.request, err
 	}
 	r, err := a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
+	if err != nil {
+		a.keys.forget(role)
+	}
 	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
 }
 
 // mayAs returns the role to sign a request as, and looks whether there is a key for it.
 func (a *approval) mayAs(ctx context.Context, r api.Request) (op.Role, error) {
-	role, err := a.keys.roleFor(usefulRoles(r, a.keys))
+	role, err := a.keys.flags.roleFor(usefulRoles(r, a.keys.flags))
 	if err == nil {
-		err = a.opens(func() error { _, err := a.key(ctx, role); return err })
+		err = a.keys.ready(ctx, a.use(role))
 	}
 	return role, err
 }
 
-// key returns the key that signs in a role: the one key of the run or, of several that the agent holds, the one that the gate
-// lists for the role.
-func (a *approval) key(ctx context.Context, role op.Role) (sign.Signer, error) {
-	if a.signer != nil {
-		return a.signer, nil
-	}
-	k, err := a.ofRole(ctx, a.client, a.keys, role)
-	if err != nil {
-		return nil, err
-	}
-	signer, err := a.keySigner(ctx, k)
-	if err == nil && k == a.keys {
-		a.signer = signer
-	}
-	return signer, err
-}
+func (a *approval) use(role op.Role) use { return use{role: role, gates: []*client.Client{a.client}} }
 
 // usefulRoles returns the roles that a key may sign in. Where the operator names
 // none, it is those that are still needed. A new key may prove itself in a role

@@ -56,7 +56,7 @@ Exits 0 if every request was taken, 3 if more people have to sign some, 1 if one
 			return err
 		}
 		defer asks.close()
-		b := &batch{asker: asks, keys: k, expires: expires, details: details}
+		b := &batch{asker: asks, expires: expires, details: details}
 		defer b.end()
 		if err := b.read(c.Context(), args); err != nil {
 			return err
@@ -75,7 +75,6 @@ Exits 0 if every request was taken, 3 if more people have to sign some, 1 if one
 // batch is one run of a batch's command.
 type batch struct {
 	*asker
-	keys    keyFlags
 	expires time.Duration
 	details bool
 	items   []*batched
@@ -147,7 +146,7 @@ func (b *batch) chooseRole() (op.Role, error) {
 			}
 		}
 	}
-	role, err := b.keys.roleFor(may)
+	role, err := b.keys.flags.roleFor(may)
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +204,7 @@ func (b *batch) approve(ctx context.Context) error {
 		if err := b.show(tally(b.open())); err != nil {
 			return err
 		}
-		if err := b.opens(func() error { _, err := b.keySigner(ctx, b.keys); return err }); err != nil {
+		if err := b.keys.ready(ctx, b.use(role)); err != nil {
 			return err
 		}
 		if err := b.confirm(wordsConfirmBatch, cli.Count(len(b.open()), "request"), cli.Count(b.hosts(), "gate"), role); err != nil {
@@ -227,9 +226,19 @@ func (b *batch) hosts() int {
 	return len(gates)
 }
 
+func (b *batch) use(role op.Role) use {
+	u := use{role: role, batch: true}
+	for _, it := range b.open() {
+		if !slices.Contains(u.gates, it.at.cl) {
+			u.gates = append(u.gates, it.at.cl)
+		}
+	}
+	return u
+}
+
 // sign looks once more at each request, signs what is as it was shown, and hands each gate its part.
 func (b *batch) sign(ctx context.Context, role op.Role) error {
-	signer, err := b.keySigner(ctx, b.keys)
+	signer, err := b.keys.key(ctx, b.use(role))
 	if err != nil {
 		return err
 	}

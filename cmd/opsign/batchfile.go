@@ -84,7 +84,7 @@ type madeBatch struct {
 
 func (t *tool) batchMakeCommand() *cobra.Command {
 	var out string
-	b := &batch{}
+	b := &batch{asker: &asker{tool: t, keys: &keyring{}}}
 	c := t.Command(cli.Words{
 		Use:   "make REQUEST... -o FILE",
 		Short: "Write a batch to be signed with OpenSSH alone",
@@ -99,7 +99,6 @@ Nothing is written if one of the requests is decided or takes no batch.
 		if out == "" {
 			return cli.Usage(missingFlag("output"))
 		}
-		b.asker = &asker{tool: t}
 		defer b.end()
 		if err := b.read(c.Context(), args); err != nil {
 			return err
@@ -107,7 +106,7 @@ Nothing is written if one of the requests is decided or takes no batch.
 		return b.make(out)
 	})
 	c.ValidArgsFunction = t.completeRequest
-	c.Flags().StringVar(&b.keys.role, "role", "", "the `ROLE` to sign as (default the only one that may sign, else operational)")
+	c.Flags().StringVar(&b.keys.flags.role, "role", "", "the `ROLE` to sign as (default the only one that may sign, else operational)")
 	c.Flags().DurationVar(&b.expires, "expires", batchValidity, flagBatchExpires)
 	c.Flags().BoolVar(&b.details, "details", false, flagDetails)
 	c.Flags().StringVarP(&out, "output", "o", "", "the `FILE` to write")

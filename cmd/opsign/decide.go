@@ -30,6 +30,7 @@ type asker struct {
 	*tool
 	tty      *os.File // nil with --yes
 	payloads []string // the digests of --payload; empty: it was not given
+	keys     *keyring
 }
 
 const wordsNeedsYes = "there is no terminal to ask on: read opsign show ID, then say --yes"
@@ -42,7 +43,8 @@ const flagYesShown = "do not ask for a confirmation, and sign only what opsign s
 // asker refuses, before anything is shown, a run in which nobody can be asked,
 // or whose flags are wrong. Whoever calls it closes the asker.
 func (t *tool) asker(yes bool, k keyFlags, payloads ...string) (*asker, error) {
-	if err := t.check(k); err != nil {
+	keys, err := t.keyring(k)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkDigests(payloads); err != nil {
@@ -50,7 +52,7 @@ func (t *tool) asker(yes bool, k keyFlags, payloads ...string) (*asker, error) {
 	}
 	t.unasked = yes
 	if yes {
-		return &asker{tool: t, payloads: payloads}, nil
+		return &asker{tool: t, payloads: payloads, keys: keys}, nil
 	}
 	if !cli.IsTerminal(t.stdin) {
 		return nil, cli.Usage(wordsNeedsYes)
@@ -59,7 +61,7 @@ func (t *tool) asker(yes bool, k keyFlags, payloads ...string) (*asker, error) {
 	if err != nil {
 		return nil, cli.Usage(wordsNeedsYes)
 	}
-	return &asker{tool: t, tty: tty, payloads: payloads}, nil
+	return &asker{tool: t, tty: tty, payloads: payloads, keys: keys}, nil
 }
 
 func (a *asker) close() {
@@ -150,7 +152,7 @@ func (t *tool) rejectCommand() *cobra.Command {
 			return err
 		}
 		defer asks.close()
-		return asks.reject(c, args[0], reason, k)
+		return asks.reject(c, args[0], reason)
 	})
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
@@ -161,7 +163,7 @@ func (t *tool) rejectCommand() *cobra.Command {
 
 const wordsConfirmReject = "Reject %s of %s as %s? Type yes:"
 
-func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
+func (a *asker) reject(c *cobra.Command, id, reason string) error {
 	cl, err := a.Client()
 	if err != nil {
 		return err
@@ -178,20 +180,18 @@ func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	if err != nil {
 		return err
 	}
-	role, err := k.roleFor(q.request.Roles)
+	role, err := a.keys.flags.roleFor(q.request.Roles)
 	if err != nil {
 		return err
 	}
-	if k, err = a.ofRole(c.Context(), cl, k, role); err != nil {
-		return err
-	}
-	if err := a.opens(func() error { _, err := a.keySigner(c.Context(), k); return err }); err != nil {
+	wanted := use{role: role, gates: []*client.Client{cl}}
+	if err := a.keys.ready(c.Context(), wanted); err != nil {
 		return err
 	}
 	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
-	signer, err := a.keySigner(c.Context(), k)
+	signer, err := a.keys.key(c.Context(), wanted)
 	if err != nil {
 		return err
 	}

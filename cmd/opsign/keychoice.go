@@ -32,6 +32,9 @@ type keyFlags struct {
 	fingerprint string
 }
 
+// named reports whether the flags say which key signs.
+func (k keyFlags) named() bool { return k.key != "" || k.cert != "" || k.fingerprint != "" }
+
 func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	c.Flags().StringVar(&k.role, "role", "", "sign as this `ROLE` (default the only one that may sign, else operational)")
 	c.Flags().StringVar(&k.key, "key", "", "sign with the private key in this `FILE`, or with the agent's key of this public half")
@@ -93,9 +96,7 @@ func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {
 	return "", cli.Usage(whichRole(may))
 }
 
-// keySigner returns the key that signs: the file or the agent's key that the
-// flags name; else the agent's if it holds one that can sign, else the first of
-// the default key files. Before a security key is asked, it says so.
+// keySigner returns the key that the flags name, else the first of the default key files. Before a security key is asked, it says so.
 func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	s, err := t.chosenKey(ctx, k)
 	if err != nil || !s.SecurityKey() {
@@ -111,7 +112,7 @@ func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 		return t.certifiedKey(ctx, k, socket)
 	case k.key != "":
 		return t.keyOf(ctx, k.key, socket)
-	case k.agent || k.fingerprint != "" || agentCanSign(ctx, socket):
+	case k.agent || k.fingerprint != "":
 		return sign.Agent(ctx, socket, k.fingerprint)
 	}
 	for _, name := range defaultKeys {
@@ -125,17 +126,6 @@ func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 
 // errLocked is why a key file was not opened that needs a passphrase.
 var errLocked = refusal.New(refusal.NotAllowed, "the key needs its passphrase")
-
-// opens looks whether the key can be had, before somebody types yes in vain. What find finds may need a passphrase, which is
-// asked for once it signs.
-func (t *tool) opens(find func() error) error {
-	t.looks = true
-	defer func() { t.looks = false }()
-	if err := find(); !errors.Is(err, errLocked) {
-		return err
-	}
-	return nil
-}
 
 // certifiedKey returns a signer that presents the certificate of the flag. Its
 // key is the file or the agent's as the flags say; else the agent's if it holds
@@ -192,18 +182,6 @@ func agentHolds(ctx context.Context, socket string, c *sign.Certificate) bool {
 	}
 	_, err := sign.AgentCertified(ctx, socket, c)
 	return err == nil
-}
-
-// agentCanSign reports whether an agent holds a key, not only a certificate,
-// that can sign for a gate.
-func agentCanSign(ctx context.Context, socket string) bool {
-	if socket == "" {
-		return false
-	}
-	held, err := sign.Identities(ctx, socket)
-	return err == nil && slices.ContainsFunc(held, func(id sign.Identity) bool {
-		return id.Refused == nil && id.Certificate == nil
-	})
 }
 
 func roleNotAsked(role op.Role, may []op.Role) error {

@@ -289,7 +289,7 @@ type listedRole struct {
 func listedRoles(trust *authz.Trust, k key, now time.Time) []listedRole {
 	out := []listedRole{}
 	for _, role := range rolesIn(trust) {
-		principal, err := trust.Accepts(k.blob, role, now)
+		principal, err := trust.Accepts(k.blob, role, false, now)
 		switch {
 		case err == nil:
 			out = append(out, listedRole{principal, role, true})

@@ -35,10 +35,11 @@ target. Ends with a line for each, and with the exit code of the worst. It needs
 		if !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsNoTerminal)
 		}
-		if err := t.check(k); err != nil {
+		keys, err := t.keyring(k)
+		if err != nil {
 			return err
 		}
-		return t.review(c.Context(), k, !noWait)
+		return t.review(c.Context(), keys, !noWait)
 	})
 	t.keyFlags(c, &k)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
@@ -96,7 +97,7 @@ const wordsReviewMore = "more: space   a approve  r reject  s skip  m mark  d de
 
 const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  d details  q quit  ? help "
 
-func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
+func (t *tool) review(ctx context.Context, keys *keyring, wait bool) error {
 	cl, err := t.Client()
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	if err != nil {
 		return err
 	}
-	r := &review{approval: approval{asker: &asker{tool: t}, client: cl, keys: k, wait: wait}}
+	r := &review{approval: approval{asker: &asker{tool: t, keys: keys}, client: cl, wait: wait}}
 	for _, q := range requests {
 		if t.decidable(q) {
 			r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
@@ -257,7 +258,7 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 	if !it.shown.irreversible() {
 		return true, nil
 	}
-	if _, err := r.mayAs(ctx, it.shown.request); err != nil {
+	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {
 		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name

@@ -40,7 +40,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	if err := answered(it.shown.request); err != nil {
 		return err
 	}
-	role, err := r.keys.roleFor(usefulRoles(it.shown.request, r.keys))
+	role, err := r.keys.flags.roleFor(usefulRoles(it.shown.request, r.keys.flags))
 	if err != nil {
 		return err
 	}
@@ -91,21 +91,23 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	role, err := r.keys.roleFor(it.shown.request.Roles)
+	role, err := r.keys.flags.roleFor(it.shown.request.Roles)
 	if err != nil {
 		return err
 	}
-	signer, err := r.key(ctx, role)
+	signer, err := r.keys.key(ctx, r.use(role))
 	if err != nil {
 		return err
 	}
 	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	armor, err := signer.Sign(ctx, role, payload)
 	if err != nil {
+		r.keys.forget(role)
 		return err
 	}
 	req, err := r.client.Reject(ctx, it.id, api.EnvelopeOf(payload, armor))
 	if err != nil {
+		r.keys.forget(role)
 		return err
 	}
 	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, "rejected"

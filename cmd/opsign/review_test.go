@@ -29,7 +29,13 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	t.Cleanup(cl.Close)
 	s, _ := onScreen(t, 24, 80)
 	t.Cleanup(s.close)
-	return &review{approval: approval{asker: &asker{tool: tl}, client: cl, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, screen: s, items: []*item{it}}
+	return &review{approval: approval{asker: &asker{tool: tl, keys: ringOf(tl, unused{t: t})}, client: cl}, screen: s, items: []*item{it}}
+}
+
+// ringOf has one key, which signs as operational.
+func ringOf(tl *tool, s sign.Signer) *keyring {
+	k := keyFlags{role: "operational"}
+	return &keyring{tool: tl, flags: k, chosen: map[op.Role]keyFlags{op.Operational: k}, opened: map[keyFlags]sign.Signer{k: s}}
 }
 
 // unused is a key that nothing may be signed with.
@@ -106,7 +112,7 @@ func TestReviewAsksForTheName(t *testing.T) {
 		"guest/web-1\n": false} {
 		s, person := onScreen(t, 24, 80)
 		r := reviewOn(s)
-		r.signer = unused{t: t}
+		r.keys = ringOf(r.tool, unused{t: t})
 		typed(t, person, typing)
 		ok := must.Get(r.named(t.Context(), it))(t)
 		require.Equal(t, want, ok, "%q", typing)
@@ -123,7 +129,7 @@ func TestReviewLooksForTheKeyFirst(t *testing.T) {
 	defer s.close()
 	typed(t, person, "\n")
 	r := reviewOn(s)
-	r.keys.key = filepath.Join(t.TempDir(), "none")
+	r.keys = &keyring{tool: r.tool, flags: keyFlags{key: filepath.Join(t.TempDir(), "none")}, chosen: map[op.Role]keyFlags{}}
 	it := &item{id: "j1.1", shown: questionOf(t, payload(t, func(*op.Payload) {})), read: true}
 	require.False(t, must.Get(r.named(t.Context(), it))(t))
 	require.Contains(t, r.message, "none")

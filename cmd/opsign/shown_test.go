@@ -323,7 +323,8 @@ func TestARequestIsIssuedAnewWhileAKeyIsTouched(t *testing.T) {
 	cl := must.Get(tl.Client())(t)
 	defer cl.Close()
 	key := must.Get(sign.KeyFile(keyIn(t), nil))(t)
-	a := approval{asker: &asker{tool: tl, payloads: []string{shown.digest()}}, client: cl, signer: holding{key, func() { g.become(other) }}}
+	a := approval{asker: &asker{tool: tl, payloads: []string{shown.digest()},
+		keys: ringOf(tl, holding{key, func() { g.become(other) }})}, client: cl}
 	require.NoError(t, a.one(t.Context(), "j1.1"))
 	require.Equal(t, [][]byte{shown.bytes}, g.taken())
 	require.ErrorIs(t, a.one(t.Context(), "j1.1"), refusal.StaleTarget)

@@ -46,10 +46,11 @@ has an empty incarnation: --incarnation "". For -p see gated ops.`,
 		if o.expires < time.Second {
 			return cli.Usage("--expires is less than a second")
 		}
-		if err := t.check(k); err != nil {
+		keys, err := t.keyring(k)
+		if err != nil {
 			return err
 		}
-		return t.sign(c.Context(), args, given, o, k)
+		return keys.sign(c.Context(), args, given, o)
 	})
 	c.ValidArgsFunction = completeOpName
 	cli.ParamFlag(c, &given, nil)
@@ -75,12 +76,12 @@ type signedFiles struct {
 }
 
 // sign makes a payload and its signature without any gate.
-func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offline, k keyFlags) error {
+func (t *keyring) sign(ctx context.Context, args []string, given cli.Pairs, o offline) error {
 	spec, a, err := ask(args[0], args[1], given)
 	if err != nil {
 		return err
 	}
-	role, err := k.roleFor(offlineRoles(spec, op.Role(k.role)))
+	role, err := t.flags.roleFor(offlineRoles(spec, op.Role(t.flags.role)))
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err := free(o.out, o.out+".sig"); err != nil { // before a key is touched in vain
 		return err
 	}
-	signer, err := t.keySigner(ctx, k)
+	signer, err := t.key(ctx, use{role: role})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestAccepts(t *testing.T) {
 		"no key":                          {[]byte("x"), op.Operational, "", refusal.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := trust.Accepts(c.blob, c.role, at)
+			got, err := trust.Accepts(c.blob, c.role, false, at)
 			require.Equal(t, c.want, got)
 			if c.code == "" {
 				require.NoError(t, err)
@@ -50,4 +50,16 @@ func TestAccepts(t *testing.T) {
 			require.ErrorIs(t, err, c.code)
 		})
 	}
+}
+
+// A key signs batches only if its line says so, and Accepts says the same.
+func TestAcceptsOfABatch(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
+	one, many := mint.Ed25519(t, "one"), mint.Ed25519(t, "many")
+	trust := must.Get(authz.LoadTrust([]byte(one.Line("alice", `namespaces="operational@gated"`) +
+		many.Line("bob", `namespaces="operational@gated,operational@batch.gated"`))))(t)
+	require.Equal(t, "bob", must.Get(trust.Accepts(many.Blob(), op.Operational, true, at))(t))
+	must.Fail(trust.Accepts(one.Blob(), op.Operational, true, at))(t, refusal.UnknownSigner)
+	must.Get(trust.Accepts(one.Blob(), op.Operational, false, at))(t)
 }

@@ -375,9 +375,9 @@ func (l Listed) validAt(at time.Time) *refusal.Refusal {
 }
 
 // Accepts returns the principal that a key or certificate, in SSH wire format, may
-// sign for in a role at that time. It refuses as the allow-list stage does. Bytes
+// sign for in a role at that time, or sign the role's batches. It refuses as the allow-list stage does. Bytes
 // that are not a key are Malformed. Accepts does not verify a CA's signature.
-func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error) {
+func (t *Trust) Accepts(blob []byte, role op.Role, batch bool, at time.Time) (string, error) {
 	if err := t.Blocked(); err != nil {
 		return "", err
 	}
@@ -386,9 +386,9 @@ func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error)
 		return "", err
 	}
 	if s.cert != nil {
-		e, err := t.findCertificate(s.cert, use{role: role}, at)
+		e, err := t.findCertificate(s.cert, use{role, batch}, at)
 		return e.Principal, err
 	}
-	e, err := t.find(s.key, use{role: role}, at)
+	e, err := t.find(s.key, use{role, batch}, at)
 	return e.Principal, err
 }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gated/client"
+	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/wire/cli"
+)
+
+// keyring has the keys of one run. Which one signs in a role is found out once, and asked for once.
+type keyring struct {
+	*tool
+	flags  keyFlags
+	chosen map[op.Role]keyFlags
+	opened map[keyFlags]sign.Signer
+}
+
+// keyring checks the flags before anything is shown. If they name no key, the one of the person's client.yaml signs.
+func (t *tool) keyring(k keyFlags) (*keyring, error) {
+	if err := t.check(k); err != nil {
+		return nil, err
+	}
+	if !k.named() && !k.agent {
+		key, file, err := client.Options{Getenv: t.Getenv}.OwnKey()
+		if err != nil {
+			return nil, err
+		}
+		if err := t.check(keyFlags{key: key}); err != nil {
+			return nil, cli.Usage(fmt.Sprintf("key in %s: %v", op.Shown(file), err))
+		}
+		k.key = key
+	}
+	return &keyring{tool: t, flags: k, chosen: map[op.Role]keyFlags{}, opened: map[keyFlags]sign.Signer{}}, nil
+}
+
+// use is what a key is wanted for. Without gates, nothing says whom they list.
+type use struct {
+	role  op.Role
+	batch bool
+	gates []*client.Client
+}
+
+func (u use) String() string {
+	if u.batch {
+		return "batches as " + string(u.role)
+	}
+	return string(u.role)
+}
+
+// ready looks whether there is a key, before somebody types yes in vain. One that needs a passphrase asks for it once it signs.
+func (r *keyring) ready(ctx context.Context, u use) error {
+	r.looks = true
+	defer func() { r.looks = false }()
+	if _, err := r.key(ctx, u); !errors.Is(err, errLocked) {
+		return err
+	}
+	return nil
+}
+
+// key returns the key that signs.
+func (r *keyring) key(ctx context.Context, u use) (sign.Signer, error) {
+	k, ok := r.chosen[u.role]
+	if !ok {
+		var err error
+		if k, err = r.choose(ctx, u); err != nil {
+			return nil, err
+		}
+		r.chosen[u.role] = k
+	}
+	if s, ok := r.opened[k]; ok {
+		return s, nil
+	}
+	s, err := r.keySigner(ctx, k)
+	switch {
+	case err == nil:
+		r.opened[k] = s
+	case !errors.Is(err, errLocked):
+		r.forget(u.role)
+	}
+	return s, err
+}
+
+// forget has the next signature in a role look for its key anew: review goes on after a key that did not sign.
+func (r *keyring) forget(role op.Role) { delete(r.chosen, role) }
+
+// choose names the agent's key that signs, if nothing else does: the only one that the gates list, else the one that the operator
+// says. The flags stay as they are if the agent has none; then keySigner says what there is.
+func (r *keyring) choose(ctx context.Context, u use) (keyFlags, error) {
+	k, socket := r.flags, r.Getenv("SSH_AUTH_SOCK")
+	if k.named() || socket == "" {
+		return k, nil
+	}
+	held, err := sign.Identities(ctx, socket)
+	held = slices.DeleteFunc(held, func(id sign.Identity) bool { return id.Refused != nil || id.Certificate != nil })
+	if err != nil || len(held) == 0 {
+		return k, nil
+	}
+	about, owners := "the agent holds several keys", map[string]string{}
+	if len(held) > 1 {
+		fit, err := r.listed(ctx, held, owners, u)
+		switch {
+		case err != nil:
+			return k, err
+		case len(fit) == 0:
+			about += ", none of which the gate lists for " + u.String()
+		case len(owners) > 0:
+			held, about = fit, "the gate lists several of the agent's keys for "+u.String()
+		}
+	}
+	at := 0
+	if len(held) > 1 {
+		at, err = r.which(about, held, owners)
+	}
+	k.fingerprint = held[at].Fingerprint
+	return k, err
+}
+
+// listed returns the keys that all gates list for a use, and adds whose they are by their fingerprint. A gate of an older version
+// does not say whom it lists.
+func (t *tool) listed(ctx context.Context, held []sign.Identity, owners map[string]string, u use) ([]sign.Identity, error) {
+	fit := slices.Clone(held)
+	for _, cl := range u.gates {
+		list, err := cl.Trust(ctx)
+		if err != nil {
+			continue
+		}
+		trust, err := authz.LoadTrust([]byte(list.Text))
+		if err != nil {
+			return nil, err
+		}
+		fit = slices.DeleteFunc(fit, func(id sign.Identity) bool {
+			who, err := trust.Accepts(id.Blob, u.role, u.batch, t.now())
+			if err != nil || slices.Contains(list.Revoked, id.Fingerprint) {
+				return true
+			}
+			owners[id.Fingerprint] = ", as " + cli.Person(who)
+			return false
+		})
+	}
+	return fit, nil
+}
+
+const wordsWhichKey = "Which one signs? Type its number (an empty line: none): "
+
+const wordsChooseKey = "choose one with --fingerprint SHA256:..., or for good with key: in ~/.config/gated/client.yaml"
+
+// which asks the operator for one of several keys, and refuses where nobody can be asked.
+func (t *tool) which(about string, keys []sign.Identity, owners map[string]string) (int, error) {
+	text := about + ":\n"
+	for i, id := range keys {
+		text += fmt.Sprintf("  %d  %s %s%s\n", i+1, id.Fingerprint, cli.Inline(id.Comment), owners[id.Fingerprint])
+	}
+	nobody := cli.Usage(text + wordsChooseKey)
+	if t.unasked || !cli.IsTerminal(t.stdin) {
+		return 0, nobody
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return 0, nobody
+	}
+	defer func() { _ = tty.Close() }() // what was asked was answered
+	for {
+		forget(tty)
+		if _, err := tty.WriteString(cli.Told(text, tty) + wordsWhichKey); err != nil {
+			return 0, err
+		}
+		line, err := readLine(tty)
+		answer := strings.TrimSpace(string(line))
+		n, bad := strconv.Atoi(answer)
+		switch {
+		case err != nil || answer == "":
+			return 0, notConfirmed()
+		case bad == nil && n >= 1 && n <= len(keys):
+			return n - 1, nil
+		}
+	}
+}
