@@ -160,6 +160,7 @@ type member struct {
 	listed time.Time     // the time of last; zero before the first list
 	why    string        // why it cannot be listed; empty if it can
 	since  time.Time     // when that began or ended
+	moved  bool          // a step ran since the last list began
 }
 
 func newMember(base context.Context, b driver.Backend, c Config) *member {
@@ -173,6 +174,7 @@ func newMember(base context.Context, b driver.Backend, c Config) *member {
 
 // list lists the back end and remembers the result.
 func (m *member) list(ctx context.Context) ([]op.Observed, error) {
+	m.moves(false)
 	all, err := ask(ctx, &m.lists, m.Driver.List)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // the caller no longer waits
@@ -197,6 +199,26 @@ func (m *member) list(ctx context.Context) ([]op.Observed, error) {
 	}
 	m.why = why
 	return nil, errors.New(why)
+}
+
+func (m *member) moves(yes bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moved = yes
+}
+
+// recently is how old a list may be that stands for a look. A plan looks at hundreds of free names.
+const recently = 10 * time.Second
+
+// recent returns the last list if it is recent and no step ran since, else a new one.
+func (m *member) recent(ctx context.Context) ([]op.Observed, error) {
+	m.mu.Lock()
+	last, ok := m.last, m.why == "" && !m.moved && !m.listed.IsZero() && m.now().Sub(m.listed) < recently
+	m.mu.Unlock()
+	if ok {
+		return last, nil
+	}
+	return m.list(ctx)
 }
 
 // reason is the text for people of a back end's error.

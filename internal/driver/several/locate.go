@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"gated/internal/base/op"
@@ -22,11 +23,35 @@ type answer struct {
 // if none has the name and one is away.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	i, o, err := d.locate(ctx, l)
+	if err == nil {
+		err = d.alike(ctx, l, o, (*member).recent)
+	}
 	if err != nil {
 		return op.Observed{}, err
 	}
 	o.Backend = d.members[i].name
 	return o, nil
+}
+
+// alike refuses, as Conflict, to make a guest whose name differs from that of another guest only in case: people read one for the
+// other, and on some file systems and networks they are one. The guests of a back end that cannot list them now are its last ones.
+func (d *Driver) alike(ctx context.Context, l op.Look, o op.Observed, list func(*member, context.Context) ([]op.Observed, error)) error {
+	if spec, err := op.Lookup(l.Op); err != nil || spec.Identity != op.Makes || o.Present {
+		return nil
+	}
+	for _, m := range d.members {
+		all, err := list(m, ctx)
+		if err != nil {
+			all = m.remembered("")
+		}
+		for _, other := range all {
+			if name := other.Target.Name; name != l.Target.Name && strings.EqualFold(name, l.Target.Name) {
+				return refusal.New(refusal.Conflict, "%s differs from %s only in case", l.Target, other.Target).
+					WithHint("choose another name, or see gated guests %s", name)
+			}
+		}
+	}
+	return nil
 }
 
 // locate returns the back end for a step of that look, and its result.

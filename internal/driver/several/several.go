@@ -257,7 +257,10 @@ const taskSep = ":"
 // would make it. The driver looks in all of them. It refuses a name that another back end has
 // meanwhile. If no back end has the name and one is away, the step waits.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
-	i, _, err := d.locate(ctx, step.Look())
+	i, o, err := d.locate(ctx, step.Look())
+	if err == nil {
+		err = d.alike(ctx, step.Look(), o, (*member).list)
+	}
 	if err != nil {
 		return op.Observed{}, driver.Action{}, err
 	}
@@ -265,6 +268,7 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	now, act, err := m.Prepare(ctx, step, cleanup)
 	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		done, err := do(ctx)
+		m.moves(true)
 		if done.Task != "" {
 			done.Task = m.name + taskSep + done.Task
 		}
