@@ -311,6 +311,7 @@ func TestSameWishIsOneRequest(t *testing.T) {
 	must.Fail(w.gate.Cancel(w.ctx, hub, r.ID.Job))(t, refusal.NotAllowed)
 	must.Get(w.gate.Cancel(w.ctx, other, r.ID.Job))(t)
 	require.Equal(t, op.StateCancelled, w.job(r.ID.Job).State())
+	require.Equal(t, []op.Requester{other}, w.job(r.ID.Job).Requesters, "it still says who asked last")
 	_, err = w.approve(r)
 	require.ErrorIs(t, err, refusal.Cancelled) // T08
 	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, r.Payload))

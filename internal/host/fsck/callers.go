@@ -18,11 +18,11 @@ func (h *history) want(job op.JobID, e audit.Entry) {
 	switch e.Kind {
 	case audit.Planned, audit.Requested, audit.Joined:
 		h.setWanted(job, with(h.wanted[job], e.By))
-	case audit.Withdrawn, audit.Cancelled, audit.Superseded:
-		if e.Kind == audit.Withdrawn {
-			h.withdrawn[job] = true
-		}
+	case audit.Withdrawn:
+		h.withdrawn[job] = true
 		h.setWanted(job, without(h.wanted[job], e.By))
+	case audit.Cancelled, audit.Superseded:
+		h.left[job] = e.By
 	}
 }
 
@@ -76,9 +76,8 @@ func (c *check) requesters() error {
 		})
 	for _, job := range slices.Sorted(maps.Keys(c.log.wanted)) {
 		for _, who := range strings.Split(c.log.wanted[job], "\n") {
-			// A desired set that withdraws as the last requester is removed. The log only
-			// has that the step was superseded or cancelled.
-			if !strings.HasPrefix(who, "desired:") {
+			// Earlier versions removed the last requester when it withdrew.
+			if who != c.log.left[job] {
 				c.found(requesterLost, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
 			}
 		}

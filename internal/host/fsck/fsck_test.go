@@ -202,6 +202,16 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			id := w.waiting("web")
 			must.Get(w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job))(w.t)
 		},
+		"cancelled by the last who asked, whose row an earlier version removed": func(w *world) {
+			id := w.waiting("web")
+			must.Get(w.gate.Cancel(w.t.Context(), hub, id.Job))(w.t)
+			sound(w.t, w.path)
+			require.NoError(w.t, w.store.Update(w.t.Context(), func(tx *store.Tx) error {
+				n, err := tx.Exec(`DELETE FROM requesters WHERE job = ?`, int64(id.Job))
+				require.EqualValues(w.t, 1, n)
+				return err
+			}))
+		},
 		"scratch, adopted": func(w *world) {
 			w.do(ask("guest.create", "web", "scratch", true))
 			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "set", w.guests["web"]))

@@ -34,7 +34,8 @@ type history struct {
 	held   map[op.ReservationID]claim // the reservations in force
 	scopes map[op.StepID]string       // the targets of steps on reservations
 
-	withdrawn map[op.JobID]bool // one of several requesters withdrew
+	withdrawn map[op.JobID]bool   // one of several requesters withdrew
+	left      map[op.JobID]string // the requester whose withdrawal ended a job
 	made      map[op.Incarnation]making
 	promoted  map[op.Incarnation]bool
 	used      map[op.Incarnation]bool
@@ -102,7 +103,7 @@ func newHistory() history {
 	return history{steps: map[op.StepID]life{}, rejected: map[op.StepID]no{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, printed: map[op.StepID][sha256.Size]byte{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
-		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
+		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{}, left: map[op.JobID]string{},
 		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}, used: map[op.Incarnation]bool{},
 		gates: map[op.GateID]bool{}, keys: map[op.GateID]string{}, sets: map[string]string{}}
 }

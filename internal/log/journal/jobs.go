@@ -32,13 +32,14 @@ func AddRequester(tx *store.Tx, job op.JobID, by op.Requester, reason string) (a
 	return n == 1, err
 }
 
-// DropRequester removes one requester and returns how many are left.
-func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error) {
-	if _, err = tx.Exec(`DELETE FROM requesters WHERE job = ? AND who = ?`, int64(job), who); err != nil {
+// DropRequester removes one of several requesters of a job, and returns how many others it has. The last one stays, because a job that
+// nobody wants any more still says who asked.
+func DropRequester(tx *store.Tx, job op.JobID, who string) (others int, err error) {
+	if err = tx.QueryRow(`SELECT count(*) FROM requesters WHERE job = ? AND who <> ?`, int64(job), who).Scan(&others); err != nil || others == 0 {
 		return 0, err
 	}
-	err = tx.QueryRow(`SELECT count(*) FROM requesters WHERE job = ?`, int64(job)).Scan(&left)
-	return left, err
+	_, err = tx.Exec(`DELETE FROM requesters WHERE job = ? AND who = ?`, int64(job), who)
+	return others, err
 }
 
 // Requesters returns the requesters of the job.

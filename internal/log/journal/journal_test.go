@@ -80,6 +80,9 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		require.Equal(t, 1, left)
 		left = must.Get(journal.DropRequester(tx, id, uid.String()))(t)
 		require.Equal(t, 1, left, "a requester that the job does not have removes no other")
+		left = must.Get(journal.DropRequester(tx, id, hub.String()))(t)
+		require.Zero(t, left)
+		require.Equal(t, []op.Requester{hub}, must.Get(journal.Requesters(tx, id))(t), "the last one stays")
 	})
 }
 
