@@ -53,6 +53,9 @@ func (t *tool) sayConfig(r life.CheckedSettings) error {
 	if t.JSON {
 		return t.Emit(r)
 	}
+	for _, old := range r.OldWords {
+		t.Say("note: %s\n", old)
+	}
 	t.Print("%s: the daemon would take it: host %s, guests in %s, %s, %s\n", op.Shown(r.File), op.Shown(r.Host),
 		strings.Join(r.BackEnds, ", "), cli.Count(r.Rules, "rule"), cli.Count(r.Commands, "command"))
 	return nil

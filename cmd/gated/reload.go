@@ -15,7 +15,7 @@ func (t *tool) reloadCommand() *cobra.Command {
 	return t.Command(cli.Words{
 		Use:   "reload",
 		Short: "Have the daemon take over policy and revoked keys from its files",
-		Long: `For operators. Does what SIGHUP does, and waits for the result: what changed, and which keys of gated.yaml wait
+		Long: `For admins. Does what SIGHUP does, and waits for the result: what changed, and which keys of gated.yaml wait
 for a restart. If the daemon refuses a file, what was in force stays, and the exit code is 1.`,
 		Example: "  gated reload",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {

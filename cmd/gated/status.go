@@ -223,7 +223,7 @@ func (t *tool) canaryAcceptCommand() *cobra.Command {
 	return t.Command(cli.Words{
 		Use:     "accept ENTRY",
 		Short:   "End the alert about an audit entry: the new decision is right",
-		Long:    "For operators. gated status shows the alert, how to go back, and the entry.",
+		Long:    "For admins. gated status shows the alert, how to go back, and the entry.",
 		Example: "  gated canary accept 812",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		change, err := strconv.ParseInt(args[0], 10, 64)

@@ -18,7 +18,7 @@ func (t *tool) takeoverCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "takeover",
 		Short: "Have this standby become the active member of its gate",
-		Long: `For operators, on a gate with a ledger. The member that decided so far is fenced off at once and ends. Then this
+		Long: `For admins, on a gate with a ledger. The member that decided so far is fenced off at once and ends. Then this
 one waits as long as the lease is, because that member may not know it yet, and decides. If the active member is gone, a
 standby takes over by itself; this is for an upgrade or a move. Waits until the member decides.`,
 		Example: "  gated member takeover",

@@ -33,8 +33,10 @@ type Config struct {
 
 	AnySubmitter bool     // every caller that may connect may submit jobs
 	Submitters   []uint32 // those who may, if not any
-	Operators    []uint32 `yaml:"operators" is:"uids"` // those who may put desired state, with root
+	Admins       []uint32 `yaml:"admins" is:"uids"` // those who may administer the gate, with root
 	Elsewhere    Elsewhere
+
+	OldWords []string // of earlier versions that the file has, each with what to write instead
 
 	Local     Local    `yaml:"local"`
 	Libvirt   *Libvirt `yaml:"libvirt"` // nil means none
@@ -217,6 +219,12 @@ func Parse(file string, b []byte) (Config, error) {
 	c := Config{HasLocal: m.Get("local").Present(), Limits: Limits{KeepFree: -1, Reserve: -1}}
 	fill(m, reflect.ValueOf(&c).Elem())
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
+	if old := m.Get(oldAdmins); old.Present() {
+		c.Admins, c.OldWords = uids(old), []string{"operators is called admins now: rename it, because a later version refuses it"}
+		if m.Get("admins").Present() {
+			old.Fail("operators is the old word for admins, and both are here: put all into admins")
+		}
+	}
 	c.Policy = tightened(file, m.Get("policy"))
 	c.Commands = entries(m.Get("commands"))
 	c.Policy.Commands, c.Policy.CommandGuests, c.Policy.Benign = c.allowed()

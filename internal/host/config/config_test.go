@@ -39,7 +39,7 @@ single_user: true
 socket: /run/g.sock
 socket_group: staff
 submitters: [1000, root]
-operators: [root, 1001]
+admins: [root, 1001]
 local:
   root: /srv/guests
   trash_keep: 1h30m
@@ -59,7 +59,7 @@ monitor: {backup_older: 26h}
 `)))(t)
 	require.Equal(t, config.Config{
 		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
-		Submitters: []uint32{1000, 0}, Operators: []uint32{0, 1001},
+		Submitters: []uint32{1000, 0}, Admins: []uint32{0, 1001},
 		Local: config.Local{Root: "/srv/guests", TrashKeep: 90 * time.Minute, StopGrace: 5 * time.Second, Cgroup: "/sys/fs/cgroup/g",
 			GuestUIDs: config.UIDs{First: 1900000000, Last: 1900009999},
 			Commands: map[string]config.Command{
@@ -78,20 +78,22 @@ monitor: {backup_older: 26h}
 func TestParseRefusals(t *testing.T) {
 	must.Err(user.Lookup("nobody-has-this-name"))(t)
 	for src, want := range map[string]string{
-		"":                                  "f:1:1: the file is empty",
-		"single_user: true":                 "f:1:1: host is missing",
-		"host: 010":                         "f:1:7: host is not text",
-		"host: \"\"":                        "f:1:7: host has 0 bytes",
-		"host: h\nhots: x":                  "f:2:1: unknown key hots",
-		"host: h\nsingle_user: yes":         "f:2:14: single_user is neither true nor false",
-		"host: h\nsocket: run/g.sock":       `f:2:9: "run/g.sock" is not an absolute path`,
-		"host: h\nsocket: /run/../g":        `f:2:9: "/run/../g" is not an absolute path`,
-		"host: h\nsocket_group: \"a b\"":    `f:2:15: "a b" is not a name`,
-		"host: h\nsubmitters: all":          "f:2:13: submitters is neither any nor a list",
-		"host: h\nsubmitters: [-1]":         "f:2:14: a value of submitters is -1",
-		"host: h\nsubmitters: [4294967295]": "f:2:14: a value of submitters is 4294967295",
-		"host: h\nsubmitters: [010]":        "f:2:14: a value of submitters is not a whole number",
-		"host: h\noperators: any":           "f:2:12: operators is not a list",
+		"":                                                                 "f:1:1: the file is empty",
+		"single_user: true":                                                "f:1:1: host is missing",
+		"host: 010":                                                        "f:1:7: host is not text",
+		"host: \"\"":                                                       "f:1:7: host has 0 bytes",
+		"host: h\nhots: x":                                                 "f:2:1: unknown key hots",
+		"host: h\nsingle_user: yes":                                        "f:2:14: single_user is neither true nor false",
+		"host: h\nsocket: run/g.sock":                                      `f:2:9: "run/g.sock" is not an absolute path`,
+		"host: h\nsocket: /run/../g":                                       `f:2:9: "/run/../g" is not an absolute path`,
+		"host: h\nsocket_group: \"a b\"":                                   `f:2:15: "a b" is not a name`,
+		"host: h\nsubmitters: all":                                         "f:2:13: submitters is neither any nor a list",
+		"host: h\nsubmitters: [-1]":                                        "f:2:14: a value of submitters is -1",
+		"host: h\nsubmitters: [4294967295]":                                "f:2:14: a value of submitters is 4294967295",
+		"host: h\nsubmitters: [010]":                                       "f:2:14: a value of submitters is not a whole number",
+		"host: h\nadmins: any":                                             "f:2:9: admins is not a list",
+		"host: h\noperators: any":                                          "f:2:12: operators is not a list",
+		"host: h\nadmins: [0]\noperators: [0]":                             "f:3:12: operators is the old word for admins, and both are here",
 		"host: h\noperators: [root, nobody-has-this-name]":                 "f:2:19: this machine has no user",
 		"host: h\nlocal: {rot: /x}":                                        "f:2:9: unknown key rot in local",
 		"host: h\nlocal: {trash_keep: 0s}":                                 "f:2:21: 0s is outside 1s to 8784h",
@@ -216,7 +218,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	c := must.Get(config.Parse("gated.yaml", []byte(all)))(t, all)
 	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
 	require.Equal(t, []string{"web"}, c.Policy.Commands)
-	require.Equal(t, []uint32{0}, c.Operators)
+	require.Equal(t, []uint32{0}, c.Admins)
 	require.NotEmpty(t, c.Socket)
 	require.NotEmpty(t, c.SocketGroup)
 	require.NotEmpty(t, c.Desired.Dir)
@@ -233,7 +235,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 		[]any{c.Proxmox.First, c.Proxmox.Last, c.Proxmox.StopGrace, c.Proxmox.Timeout})
 	require.Len(t, c.Proxmox.Templates, 3)
 	want.Proxmox = c.Proxmox // all else of it depends on the cluster
-	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
+	want.Socket, want.SocketGroup, want.Admins = c.Socket, c.SocketGroup, c.Admins
 	want.Local.GuestUIDs = config.UIDs{First: 1900000000, Last: 1900009999}
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands

@@ -18,7 +18,10 @@ type Member struct {
 }
 
 // Elsewhere are accounts of other members in the lists of gated.yaml.
-type Elsewhere struct{ Operators, Submitters []op.Account }
+type Elsewhere struct{ Admins, Submitters []op.Account }
+
+// oldAdmins is what admins was called: an operator is a person who signs.
+const oldAdmins = "operators"
 
 // address reads host:port. A listener's host may be empty, which means all addresses.
 func address(v strictyaml.Value) string {
@@ -94,6 +97,6 @@ func (c *Config) elsewhere(m strictyaml.Value) {
 		}
 		return out
 	}
-	c.Elsewhere.Operators = read("operators", &c.Operators)
+	c.Elsewhere.Admins = append(read("admins", &c.Admins), read(oldAdmins, &c.Admins)...)
 	c.Elsewhere.Submitters = read("submitters", &c.Submitters)
 }

@@ -27,11 +27,12 @@ const ownFiles = "listen: \":7480\", certificate: /c, key: /k, "
 
 func TestMembers(t *testing.T) {
 	c := must.Get(config.Parse("f", []byte(movable+storeHead+ownFiles+members(printA, printB)+"}\n"+
-		"operators: [root, 1000, 1000@node2, 7@node1]\nsubmitters: [5@node2]\n")))(t)
+		"admins: [root, 1000, 1000@node2, 7@node1]\nsubmitters: [5@node2]\n")))(t)
 	require.Equal(t, map[string]config.Member{"node1": {"192.0.2.1:7480", printA}, "node2": {"192.0.2.2:7480", printB}}, c.Store.Members)
 	require.Equal(t, ":7480", c.Store.Listen)
-	require.Equal(t, []uint32{0, 1000, 7}, c.Operators, "a uid of this member is one of this host")
-	require.Equal(t, []op.Account{{UID: 1000, Member: "node2"}}, c.Elsewhere.Operators)
+	require.Equal(t, []uint32{0, 1000, 7}, c.Admins, "a uid of this member is one of this host")
+	require.Empty(t, c.OldWords)
+	require.Equal(t, []op.Account{{UID: 1000, Member: "node2"}}, c.Elsewhere.Admins)
 	require.False(t, c.AnySubmitter)
 	require.Empty(t, c.Submitters)
 	require.Equal(t, []op.Account{{UID: 5, Member: "node2"}}, c.Elsewhere.Submitters)
@@ -47,9 +48,9 @@ func TestMembersAreRefused(t *testing.T) {
 		storeHead + ownFiles + strings.ReplaceAll(members(printA, printB), "192.0.2.2:7480", "192.0.2.1:7480") + "}\n": "the same address",
 		storeHead + ownFiles + strings.ReplaceAll(members(printA, printB), "192.0.2.2", "") + "}\n":                    "has no host",
 		storeHead + ownFiles + strings.ReplaceAll(members(printA, printB), ":7480", ":0") + "}\n":                      "not host:port",
-		storeHead + ownFiles + members(printA, printB) + "}\noperators: [1@node3]\n":                                   "no member under store.members",
-		storeHead + ownFiles + members(printA, printB) + "}\noperators: [alice@node2]\n":                               "neither a uid nor UID@MEMBER",
-		"operators: [1@node2]\n": "no member under store.members",
+		storeHead + ownFiles + members(printA, printB) + "}\nadmins: [1@node3]\n":                                      "no member under store.members",
+		storeHead + ownFiles + members(printA, printB) + "}\nadmins: [alice@node2]\n":                                  "neither a uid nor UID@MEMBER",
+		"admins: [1@node2]\n": "no member under store.members",
 	} {
 		_, err := config.Parse("f", []byte(movable+text))
 		require.ErrorIs(t, err, refusal.Malformed, text)
@@ -82,4 +83,14 @@ func TestSharedScopes(t *testing.T) {
 	}
 	_, err := config.Parse("f", []byte(movable+storeHead+"scopes: {web: {node1: /a, node2: /b}}}\n"))
 	require.ErrorContains(t, err, "for a gate with members")
+}
+
+// The word of an earlier version is read, and said.
+func TestTheOldWordForAdmins(t *testing.T) {
+	now := must.Get(config.Parse("f", []byte("host: h\nadmins: [7, 8]\n")))(t)
+	old := must.Get(config.Parse("f", []byte("host: h\noperators: [7, 8]\n")))(t)
+	require.Equal(t, []string{"operators is called admins now: rename it, because a later version refuses it"}, old.OldWords)
+	old.OldWords = nil
+	require.Equal(t, now, old)
+	require.Equal(t, []uint32{7, 8}, now.Admins)
 }

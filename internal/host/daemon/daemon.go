@@ -112,6 +112,9 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, m *mem
 	if err := life.CheckUnit(place); err != nil {
 		return nil, err
 	}
+	for _, old := range c.OldWords {
+		log.Warn("gated.yaml has a word of an earlier version", "note", old)
+	}
 	d = &daemon{opened: opened, config: c, unit: place, member: m, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1), reloadSoon: make(chan reloadCall),
 		signers: signers.NewFile(opened.Dir.Path())}
 	defer func() {
@@ -197,8 +200,8 @@ func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error)
 	}
 	c.Store, c.Host, c.ID, c.Policy, c.Logger, c.Room = o.Store, o.ID.Host, o.ID.Gate, d.config.Policy, d.log, o.Room
 	c.Held = d.member.held()
-	c.UID, c.Operators = cancelsAll(d.config), operators(d.config)
-	c.Member, c.Elsewhere = d.member.callers(), d.config.Elsewhere.Operators
+	c.UID, c.Operators = cancelsAll(d.config), admins(d.config)
+	c.Member, c.Elsewhere = d.member.callers(), d.config.Elsewhere.Admins
 	c.Quotas = gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}
 	return gate.New(c)
 }
@@ -238,10 +241,10 @@ func cancelsAll(c config.Config) uint32 {
 	return 0
 }
 
-// operators returns the uids of operators that the configuration lists. The
+// admins returns the uids of admins that the configuration lists. The
 // daemon's own is none of them: guests and mistakes of the daemon may have it.
-func operators(c config.Config) []uint32 {
-	return slices.DeleteFunc(slices.Clone(c.Operators), func(uid uint32) bool { return uid == uint32(os.Geteuid()) })
+func admins(c config.Config) []uint32 {
+	return slices.DeleteFunc(slices.Clone(c.Admins), func(uid uint32) bool { return uid == uint32(os.Geteuid()) })
 }
 
 // drivers looks at each target through the driver of its kind.

@@ -13,7 +13,7 @@ import (
 // TestEveryKeyIsReloadedOrNamed changes each field of the configuration. A reload applies the change, or fixedNames
 // names it, so that the operator learns that it waits for the next start. A reload refuses another host.
 func TestEveryKeyIsReloadedOrNamed(t *testing.T) {
-	reloaded := []string{"Policy", "RevocationFile", "Host"}
+	reloaded := []string{"Policy", "RevocationFile", "Host", "OldWords"}
 	for i, field := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
 		var before, after config.Config
 		change(t, reflect.ValueOf(&after).Elem().Field(i))

@@ -194,7 +194,7 @@ func fixedNames(a, b config.Config) string {
 		{"socket", a.Socket, b.Socket},
 		{"socket_group", a.SocketGroup, b.SocketGroup},
 		{"submitters", []any{a.AnySubmitter, a.Submitters, a.Elsewhere.Submitters}, []any{b.AnySubmitter, b.Submitters, b.Elsewhere.Submitters}},
-		{"operators", []any{a.Operators, a.Elsewhere.Operators}, []any{b.Operators, b.Elsewhere.Operators}},
+		{"admins", []any{a.Admins, a.Elsewhere.Admins}, []any{b.Admins, b.Elsewhere.Admins}},
 		{"local", []any{a.HasLocal, a.Local}, []any{b.HasLocal, b.Local}},
 		{"libvirt", a.Libvirt, b.Libvirt},
 		{"proxmox", a.Proxmox, b.Proxmox},

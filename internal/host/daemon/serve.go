@@ -401,14 +401,14 @@ func (d *daemon) server() *server.Server {
 		Agents:       d.agents,
 		Reservations: service.NewReservations(d.agents.Book, g, d.agentsOf(), d.config.Unseen),
 
-		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
+		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Admins,
 		Refused: g.NoteRefused, Now: now, Logger: d.log,
 	}
 	if looks, ok := d.drivers[op.KindCommand]; ok {
 		c.Commands = service.NewCommands(d.config.Commands, looks)
 	}
 	c.Submitters = d.submitters()
-	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Operators, d.config.Elsewhere.Submitters
+	c.OperatorsElsewhere, c.SubmittersElsewhere = d.config.Elsewhere.Admins, d.config.Elsewhere.Submitters
 	c.Members = d.membersOf()
 	if d.member.standsBy() {
 		c.Standby, c.Refused = d.member.refusal, nil // it writes no entry

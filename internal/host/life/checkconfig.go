@@ -37,6 +37,7 @@ type CheckedSettings struct {
 	BackEnds []string `json:"back_ends"`
 	Rules    int      `json:"rules"`
 	Commands int      `json:"commands"`
+	OldWords []string `json:"old_words"` // of earlier versions, each with what to write instead
 }
 
 // CheckSettings reads one configuration as a daemon does when it starts, with all that it names, and returns what it says,
@@ -70,7 +71,7 @@ func CheckSettings(path string) (CheckedSettings, error) {
 	if err != nil {
 		return none, err
 	}
-	return CheckedSettings{File: path, Host: c.Host, BackEnds: c.GuestBackends(), Rules: len(c.Policy.Rules), Commands: len(c.Commands)}, nil
+	return CheckedSettings{File: path, Host: c.Host, BackEnds: c.GuestBackends(), Rules: len(c.Policy.Rules), Commands: len(c.Commands), OldWords: append([]string{}, c.OldWords...)}, nil
 }
 
 // SettingsPath is where the configuration of a state directory is.

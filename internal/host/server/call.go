@@ -207,7 +207,7 @@ func (a *answer) encode() (err error) {
 func (s *Server) admit(by op.Requester, w who) error {
 	switch {
 	case w == operators && !s.operator(by):
-		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %v is not an operator's", by.Account()).
+		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %v is not an admin's", by.Account()).
 			WithHint("%s", s.operatorsHint()))
 	case w == submitters && !s.submitter(by):
 		return ownRefusal(refusal.New(refusal.NotAllowed, "uid %v may not submit jobs", by.Account()).
@@ -218,9 +218,9 @@ func (s *Server) admit(by op.Requester, w who) error {
 
 func (s *Server) operatorsHint() string {
 	if s.SingleUser {
-		return fmt.Sprintf("the operators are root, uid %d and the list operators in gated.yaml", s.UID)
+		return fmt.Sprintf("the admins are root, uid %d and the list admins in gated.yaml", s.UID)
 	}
-	return "the operators are root and the list operators in gated.yaml, never the daemon's own uid"
+	return "the admins are root and the list admins in gated.yaml, never the daemon's own uid"
 }
 
 // refuse answers with a problem. It passes the server's own refusals to Config.Refused. It logs an error that is not a
