@@ -12,6 +12,7 @@ import (
 
 	"gated/client"
 	"gated/client/api"
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
@@ -44,7 +45,7 @@ const (
 )
 
 // maxFleetRows is how many rows of all pages are listed. No fleet has so many.
-const maxFleetRows = 10_000_000
+const maxFleetRows = 1_000_000
 
 const wordsHubsWord = "this is the hub's word. What you sign is fetched from the gate itself: opsign -H ADDRESS show ID\n"
 
@@ -73,42 +74,57 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 	if err != nil {
 		return err
 	}
-	worst, rows := api.ExitDone, 0
-	for {
-		page, err := hub.Queue(ctx, l.filter)
-		if err != nil {
-			return err
+	rows, last, worst, err := t.readFleet(ctx, hub, l, known)
+	if said := t.sayFleet(rows); err != nil || said != nil {
+		return errors.Join(said, err)
+	}
+	t.fleetEnd(last, len(rows))
+	return cli.Ended(worst)
+}
+
+// readFleet reads the pages, and returns their rows, the last page, and the exit code that the rows ask for. With --json it prints
+// each page as it comes, and returns no rows.
+func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, known []client.KnownGate) (rows []fleetRow, page api.FleetQueue, worst int, err error) {
+	for read := 0; ; read += len(page.Requests) {
+		if page, err = hub.Queue(ctx, l.filter); err != nil {
+			return rows, page, worst, err
 		}
-		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || rows > maxFleetRows) {
-			return refusal.New(refusal.Malformed, "the hub's pages do not end")
+		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || read > maxFleetRows) {
+			return rows, page, worst, refusal.New(refusal.Malformed, "the hub's pages do not end")
 		}
-		code, err := t.sayFleet(ctx, l, page, known)
+		more, code, err := t.readPage(ctx, l, page, known)
 		if err != nil {
-			return err
+			return rows, page, worst, err
+		}
+		for _, r := range more {
+			if slices.Index(severity, r.code) > slices.Index(severity, code) {
+				code = r.code
+			}
+			if !t.JSON {
+				rows = append(rows, r)
+			} else if err := t.Emit(r); err != nil {
+				return rows, page, worst, err
+			}
 		}
 		if slices.Index(severity, code) > slices.Index(severity, worst) {
 			worst = code
 		}
-		rows += len(page.Requests)
 		l.filter.After = page.Next
 		if page.Next == "" || !l.all {
-			t.fleetEnd(page, rows)
-			return cli.Ended(worst)
+			return rows, page, worst, nil
 		}
 	}
 }
 
 // fleetColumns are those of a hub's queue. CHECKED is empty unless the gates were asked.
 var fleetColumns = []cli.Column{{Head: "HOST"}, {Head: "ID"}, {Head: "AGE", Rank: 1}, {Head: "OP"}, {Head: "TARGET"},
-	{Head: "ADDRESS", Rank: 4}, {Head: "CHECKED", Rank: 2}, {Head: "FOR", Rank: 3, Once: "each is for"}, {Head: "REASON", Rank: 5}}
+	{Head: "ADDRESS", Rank: 4}, {Head: "CHECKED", Rank: 2, Stays: true}, {Head: "FOR", Rank: 3, Once: "each is for", Stays: true}, {Head: "REASON", Rank: 5, Stays: true}}
 
-// sayFleet prints a page, and returns the exit code that its rows ask for.
-func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate) (int, error) {
-	worst := api.ExitDone
-	var rows []fleetRow
+// readPage returns the rows of a page that have the form of one, and the exit code that the others ask for.
+func (t *tool) readPage(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate) (rows []fleetRow, code int, err error) {
 	for _, r := range page.Requests {
 		if err := client.CheckRow(r); err != nil {
-			worst = api.ExitRefused
+			code = api.ExitRefused
 			t.Say("left out: %s\n", cli.Inline(refusal.As(err).Detail))
 			continue
 		}
@@ -119,36 +135,29 @@ func (t *tool) sayFleet(ctx context.Context, l fleetLine, page api.FleetQueue, k
 		rows = append(rows, row)
 	}
 	if l.verify {
-		if err := t.verifyFleet(ctx, known, rows); err != nil {
-			return 0, err
-		}
+		err = t.verifyFleet(ctx, known, rows)
 	}
-	for _, r := range rows {
-		if slices.Index(severity, r.code) > slices.Index(severity, worst) {
-			worst = r.code
-		}
-		if t.JSON {
-			if err := t.Emit(r); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if t.JSON || len(rows) == 0 {
-		return worst, nil
+	return rows, code, err
+}
+
+// sayFleet prints rows in one table, however many pages they had.
+func (t *tool) sayFleet(rows []fleetRow) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	lines := make([][]string, len(rows))
 	for i, r := range rows {
-		lines[i] = []string{r.Host, r.Request, cli.Age(t.now().Sub(r.CreatedAt)), cli.OpInLine(r.Op), r.Target, cmp.Or(string(r.Address), "not known"), r.Checked, r.RequestedBy, r.Reason}
+		lines[i] = []string{r.Host, r.Request, op.Age(t.now(), r.CreatedAt), cli.OpInLine(r.Op), r.Target, cmp.Or(string(r.Address), "not known"), r.Checked, r.RequestedBy, r.Reason}
 	}
 	if err := t.List(fleetColumns, lines); err != nil {
-		return 0, err
+		return err
 	}
 	for _, r := range rows {
 		if r.Detail != "" {
 			t.Say("%s %s: %s\n", cli.Inline(r.Host), cli.Inline(r.Request), cli.Lines(r.Detail))
 		}
 	}
-	return worst, nil
+	return nil
 }
 
 // fleetEnd says beside the answer how much more there is, and whose word it is.

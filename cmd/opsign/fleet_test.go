@@ -72,6 +72,31 @@ func TestHubsThatLie(t *testing.T) {
 	require.Contains(t, said, wordsHubsWord)
 }
 
+// All pages are one table, and on a pipe its columns are the same whatever the rows have.
+func TestAllPagesAreOneTable(t *testing.T) {
+	columns := func(change func(*api.FleetRow)) []string {
+		u := lyingHub(t, func(n int) api.FleetQueue {
+			row := api.FleetRow{Host: "pve1", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: fmt.Sprintf("j%d.1", n),
+				Op: "guest.destroy", Target: "guest/a"}}
+			change(&row)
+			q := api.FleetQueue{Requests: []api.FleetRow{row}}
+			if n < 3 {
+				q.Next = fmt.Sprint(n) + ".70.6a"
+			}
+			return q
+		})
+		code, out, _ := runFleet(t, "--hub", u, "--all")
+		require.Equal(t, api.ExitDone, code)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		require.Len(t, lines, 4, "a header and three rows: %q", out)
+		require.Equal(t, 1, strings.Count(out, "HOST"))
+		return strings.Fields(lines[0])
+	}
+	want := []string{"HOST", "ID", "AGE", "OP", "TARGET", "ADDRESS", "CHECKED", "FOR", "REASON"}
+	require.Equal(t, want, columns(func(*api.FleetRow) {}))
+	require.Equal(t, want, columns(func(r *api.FleetRow) { r.Reason, r.RequestedBy = "why", "uid:1000" }))
+}
+
 // TestRowsOfNoForm: a row whose ids people could not copy as they are is left out and said, and hides no other row.
 func TestRowsOfNoForm(t *testing.T) {
 	good := api.FleetRow{Host: "pve1", Gate: "0123456789abcdef0123456789abcdef", FleetRequest: api.FleetRequest{Request: "j1.1", Op: "guest.destroy",

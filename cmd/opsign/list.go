@@ -124,7 +124,7 @@ func (t *tool) listText(requests []api.Request, cols int) string {
 		for j, s := range r.Signatures {
 			signed[j] = cli.Person(s.Principal)
 		}
-		rows[i] = []string{r.ID, state, cli.Age(t.now().Sub(r.CreatedAt)), undoInLine(r), cli.OpInLine(r.Op), r.Target, whatInLine(r),
+		rows[i] = []string{r.ID, state, op.Age(t.now(), r.CreatedAt), undoInLine(r), cli.OpInLine(r.Op), r.Target, whatInLine(r),
 			strings.Join(r.RequestedBy, ","), strings.Join(signed, ","), cli.Waiting(r, t.now()), cli.ReasonsInLine(r.Reason, r.Reasons)}
 	}
 	return cli.Table(cols, cli.Ellipsis(t.Getenv), requestColumns, rows)

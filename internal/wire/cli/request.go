@@ -249,19 +249,6 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Age shows in at most four characters how long ago something was: 59s, 59m, 47h, 12d.
-func Age(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
-
 // OpInLine names an operation in a line of a list: those on guests, which are nearly all, by their verb alone.
 func OpInLine(name string) string { return strings.TrimPrefix(name, "guest.") }
 

@@ -15,6 +15,8 @@ type Column struct {
 	Rank int
 	// Least is how narrow the column becomes at least; 0 is 12 columns.
 	Least int
+	// Stays is set if the column stays where there is no limit, also if it has empty cells alone: programs count columns there.
+	Stays bool
 	// Once is set if a screen says only once, below the table, what all rows share. It begins that line.
 	Once string
 }
@@ -34,7 +36,7 @@ func Table(cols int, ellipsis string, columns []Column, rows [][]string) string 
 		}
 	}
 	t.leaveOut(func(j int) bool {
-		return len(rows) > 0 && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
+		return len(rows) > 0 && (cols > 0 || !columns[j].Stays) && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
 	})
 	if cols == 0 {
 		return t.text()

@@ -264,8 +264,8 @@ func TestThePageBeginsWithWhatWaits(t *testing.T) {
 	w.report("pve1", hub.Report{Seq: 1, Revision: w.desired("pve1").Revision, Sets: done, Requests: []api.FleetRequest{young}, RequestsLeftOut: 6})
 	w.report("pve2", hub.Report{Seq: 1, Revision: w.desired("pve2").Revision, Sets: done, Requests: []api.FleetRequest{old}})
 	text := page()
-	places := []int{strings.Index(text, "waits for signatures"), strings.Index(text, "<td>26 h</td><td>pve2</td><td>j7.1</td><td>guest.wipe</td>"),
-		strings.Index(text, "<td>59 min</td><td>pve1</td><td>j2.1</td><td>guest.destroy</td>"), strings.Index(text, "and 6 more"), strings.Index(text, "<th>served</th>")}
+	places := []int{strings.Index(text, "waits for signatures"), strings.Index(text, "<td>26h</td><td>pve2</td><td>j7.1</td><td>guest.wipe</td>"),
+		strings.Index(text, "<td>59m</td><td>pve1</td><td>j2.1</td><td>guest.destroy</td>"), strings.Index(text, "and 6 more"), strings.Index(text, "<th>served</th>")}
 	require.True(t, slices.IsSorted(places) && places[0] > 0, "%v", places)
 	require.NotContains(t, text, "<script>")
 	require.NotContains(t, text, `class="ok">converged`)

@@ -38,7 +38,7 @@ var policy = func() string {
 // which escapes it.
 // pages is parsed at its first use, because each start of the program would pay for it.
 var pages = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "age": age, "shown": op.Shown}).Parse(`<!DOCTYPE html>
+	return template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "age": op.Age, "shown": op.Shown}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>gated hub</title>
 <style>` + style + `</style></head><body><h1>gated hub</h1><p>{{moment .Now}}</p>
 {{with .Waits}}<h2>waits for signatures</h2>{{with .Error}}<p class="bad">{{shown .}}</p>{{end}}
@@ -160,18 +160,6 @@ func (h *Hub) waits(ctx context.Context) (*waits, error) {
 		return nil, err
 	default:
 		return &waits{Requests: page.Requests, More: more}, nil
-	}
-}
-
-// age says how long ago a moment of a gate's clock was by the hub's.
-func age(now, at time.Time) string {
-	switch d := max(now.Sub(at), 0); {
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	default:
-		return fmt.Sprintf("%d days", d/(24*time.Hour))
 	}
 }
 
