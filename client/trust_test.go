@@ -173,8 +173,9 @@ func TestEACCESSaysWhichGroupToJoin(t *testing.T) {
 	dir := openDir(t)
 	path := filepath.Join(dir, "gated.sock")
 	answer(t, path, says("root"))
+	asker := uint32(victim)
 	say := func() string {
-		out := must.Get(helper(victim, "GATED_TEST_STATUS="+path).Output())(t)
+		out := must.Get(helper(asker, "GATED_TEST_STATUS="+path).Output())(t)
 		require.Contains(t, string(out), "permission denied")
 		require.Contains(t, string(out), path)
 		return string(out)
@@ -183,6 +184,9 @@ func TestEACCESSaysWhichGroupToJoin(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o660))
 	name := groupName(t, "1")
 	require.Contains(t, say(), "join the group "+name)
+	asker = 1 // whom the list of users has in that group, and the process is not in it
+	require.Contains(t, say(), "this login began before the user was in the group "+name+": log in again")
+	asker = victim
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.Contains(t, say(), "only uid 0 may use it")
 

@@ -27,7 +27,7 @@ func (t *tool) releaseAllCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "release-all --scope DIR",
 		Short: "Ask for every reservation of a directory to be taken away",
-		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. A directory below that is a scope
+		Long: `Waits for a signature: exit code 3, or with --wait=signed 0 when the step is done. A directory below that is a scope
 of its own is not part of it. The request is for the reservations that are there when it is made: if one comes or
 goes, it becomes another request.`,
 		Example: "  gated reservation release-all --scope . --reason \"the agents are gone\"",
@@ -57,7 +57,7 @@ func (t *tool) forceTransferCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "force-transfer ID --to AGENT",
 		Short: "Ask for a reservation to be taken from its holder and given to another agent",
-		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. The agent that gets it must be
+		Long: `Waits for a signature: exit code 3, or with --wait=signed 0 when the step is done. The agent that gets it must be
 registered. A reservation that overlaps another one of its holder cannot be taken alone: two agents would then have
 the same paths.`,
 		Example: "  gated reservation force-transfer r12 --to reviewer --reason \"builder does not answer\"",
@@ -89,7 +89,7 @@ const flagReason = "why, for the operator who is asked to sign"
 // takeAwayFlags adds what both have.
 func takeAwayFlags(c *cobra.Command, reason *string, wait *bool) {
 	c.Flags().StringVar(reason, "reason", "", flagReason)
-	c.Flags().BoolVar(wait, "wait", false, "wait until it was signed and is done")
+	waitSignedFlag(c, wait)
 }
 
 // takeAway submits one step and says how to sign it.

@@ -22,8 +22,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "jobs [ID]",
 		Short: "List jobs, or show one with its steps and what they printed",
-		Long:  `With --wait, it waits until the job has ended, as gated wait does.`,
-		Example: "  gated jobs --state pending_signature\n" +
+		Example: "  gated jobs --in pending_signature\n" +
 			"  gated jobs j12",
 	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && state != "" {
@@ -57,10 +56,12 @@ func (t *tool) jobsCommand() *cobra.Command {
 		return t.showPeople(c, cl, j)
 	})
 	c.ValidArgsFunction = t.completeJob("")
-	c.Flags().StringVar(&state, "state", "", "only jobs in this `STATE`")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the job has ended")
-	// It fails only for a flag that is not there.
-	_ = c.RegisterFlagCompletionFunc("state", completeStates)
+	c.Flags().StringVar(&state, "in", "", "only jobs in this `STATE`")
+	cli.Renamed(c, "state", "in")
+	c.Flags().BoolVar(&wait, "wait", false, "as gated wait")
+	// They fail only for flags that are not there.
+	_ = c.Flags().MarkHidden("wait")
+	_ = c.RegisterFlagCompletionFunc("in", completeStates)
 	return c
 }
 

@@ -108,7 +108,7 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 	said, out := &lines{on: func(string) { go func() { <-asked; cancel() }() }}, &lines{}
 	tl := testTool()
 	tl.Stdout, tl.Stderr = out, said
-	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reservation", "reserve", "src/a.go", "--wait", "10m", "--json", "--socket", socket}))
+	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reservation", "reserve", "src/a.go", "--wait-for", "10m", "--json", "--socket", socket}))
 	require.Equal(t, `{"error":{"code":"cancelled","detail":"interrupted"}}`+"\n", out.String())
 	require.Equal(t, "waiting up to 10m for r3 of builder: src/**\ninterrupted\n", said.String())
 	<-gone // the daemon learns of it
@@ -202,9 +202,9 @@ func TestPatternsThatNameADirectory(t *testing.T) {
 // Times are refused in the words of the flags.
 func TestTimesThatNothingLasts(t *testing.T) {
 	for line, want := range map[string]string{
-		"reserve a --ttl 9s":   "usage: --ttl is 9s, not 10s to 24h\n",
-		"renew r1 --ttl 25h":   "usage: --ttl is 25h0m0s, not 10s to 24h\n",
-		"reserve a --wait 25h": "usage: --wait is 25h0m0s, not above 0 and at most 24h\n",
+		"reserve a --ttl 9s":       "usage: --ttl is 9s, not 10s to 24h\n",
+		"renew r1 --ttl 25h":       "usage: --ttl is 25h0m0s, not 10s to 24h\n",
+		"reserve a --wait-for 25h": "usage: --wait-for is 25h0m0s, not above 0 and at most 24h\n",
 	} {
 		said := &lines{}
 		tl := testTool()
@@ -229,8 +229,8 @@ func TestPatternsThatAreRefused(t *testing.T) {
 
 func TestUsageOfReservations(t *testing.T) {
 	for _, line := range []string{
-		"reservation reserve", "reservation reserve a --ttl 0s", "reservation reserve a --ttl 9.9s", "reservation reserve a --ttl 24h1ns", "reservation reserve a --wait 25h", "reservation renew r1 --ttl 9s", "reservation renew r1 --ttl 25h",
-		"agent register a --token-file /none/of/this", "reservation reserve a --wait -1s", "reservation reserve a --ttl soon", "reservation reserve a --scope=", "reservation reserve a --scope /none/of/this", "reservation check",
+		"reservation reserve", "reservation reserve a --ttl 0s", "reservation reserve a --ttl 9.9s", "reservation reserve a --ttl 24h1ns", "reservation reserve a --wait-for 25h", "reservation renew r1 --ttl 9s", "reservation renew r1 --ttl 25h",
+		"agent register a --token-file /none/of/this", "reservation reserve a --wait-for -1s", "reservation reserve a --ttl soon", "reservation reserve a --scope=", "reservation reserve a --scope /none/of/this", "reservation check",
 		"reservation check a --scope=", "reservation renew", "reservation renew r1 --ttl 0s", "reservation release", "reservation release r1 --mine", "reservation transfer r1", "reservation transfer --to x", "reservation list --all --scope .", "reservation list --agent=", "events --for=",
 		"reservation release-all", "reservation release-all --scope=", "reservation force-transfer r1", "agent", "agent register", "agent register a --pid 1 --token-file f",
 		"agent register a --pid 0", "agent register a --token-file=", "agent unregister", "agent whoami surplus",

@@ -28,9 +28,9 @@ func (t *tool) reserveCommand() *cobra.Command {
 		Long: `Patterns are relative to the scope: the git top level around the working directory, or --scope. A pattern is
 a literal path, or has *, ?, [...], ** and {a,b}; "dir/" is everything under it. Quote patterns, so that the shell
 leaves them alone. If you have reserved the same already, this renews it. If another agent is in the way, it exits 1
-and names that agent; with --wait it waits in line.`,
+and names that agent; with --wait-for it waits in line.`,
 		Example: "  gated reservation reserve 'src/parser/**' docs/grammar.md --reason \"new grammar\"\n" +
-			"  gated reservation reserve go.mod --ttl 1m --wait 10m\n" +
+			"  gated reservation reserve go.mod --ttl 1m --wait-for 10m\n" +
 			"  gated reservation reserve 'docs/**' --shared",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		if err := op.CheckText("reason", reason); err != nil {
@@ -41,7 +41,7 @@ and names that agent; with --wait it waits in line.`,
 		if in.TTLSeconds, err = seconds(c, "ttl", ttl, minTTL); err != nil {
 			return err
 		}
-		if in.WaitSeconds, err = seconds(c, "wait", wait, 0); err != nil {
+		if in.WaitSeconds, err = seconds(c, "wait-for", wait, 0); err != nil {
 			return err
 		}
 		if in.Scope, err = place(c, scope); err != nil {
@@ -63,7 +63,8 @@ and names that agent; with --wait it waits in line.`,
 	c.Flags().BoolVar(&shared, "shared", false, "other agents may reserve the same, if shared as well")
 	c.Flags().DurationVar(&ttl, "ttl", 0, flagTTL)
 	c.Flags().BoolVar(&keep, "keep", false, "keep it to its end, also when this agent's process ends before")
-	c.Flags().DurationVar(&wait, "wait", 0, "wait up to `D` for agents that are in the way")
+	c.Flags().DurationVar(&wait, "wait-for", 0, "wait up to `D` for agents that are in the way")
+	cli.Renamed(c, "wait", "wait-for")
 	c.Flags().StringVar(&reason, "reason", "", "why, for agents that meet it")
 	c.ValidArgsFunction = nil // patterns are paths
 	return c

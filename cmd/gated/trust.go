@@ -301,7 +301,7 @@ With --wait, it waits until the step is done.`,
 	c.Flags().StringArrayVar(&r.remove, "remove", nil,
 		"the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again")
 	c.Flags().StringVar(&r.reason, "reason", "", flagReason)
-	c.Flags().BoolVar(&r.wait, "wait", false, "wait until it was signed and is done")
+	waitSignedFlag(c, &r.wait)
 	return c
 }
 

@@ -30,15 +30,15 @@ func (t *tool) signCommand() *cobra.Command {
 	var o offline
 	var given cli.Pairs
 	c := t.Command(cli.Words{
-		Use:   "sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --state S -o FILE",
+		Use:   "sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --target-state S -o FILE",
 		Short: "Make and sign an approval without a daemon",
 		Long: `Writes FILE and FILE.sig. Carry them to a machine where opsign submit FILE --sig FILE.sig reaches the gate.
 Host, gate, incarnation and state are what gated status and gated guests NAME print. A target that does not exist yet
 has an empty incarnation: --incarnation "". For -p see gated ops.`,
 		Example: `  opsign sign guest.destroy web-1 --host pve1 --gate 0123456789abcdef0123456789abcdef \
-    --incarnation 6f1c:77:1 --state sha256:... -o op.json`,
+    --incarnation 6f1c:77:1 --target-state sha256:... -o op.json`,
 	}, cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
-		for _, name := range []string{"host", "gate", "incarnation", "state", "output"} {
+		for _, name := range []string{"host", "gate", "incarnation", "target-state", "output"} {
 			if !c.Flags().Changed(name) {
 				return cli.Usage(missingFlag(name))
 			}
@@ -58,7 +58,8 @@ has an empty incarnation: --incarnation "". For -p see gated ops.`,
 	c.Flags().StringVar(&o.host, "host", "", "the gate's host `NAME`")
 	c.Flags().StringVar(&o.gate, "gate", "", "the gate's `ID`")
 	c.Flags().StringVar(&o.incarnation, "incarnation", "", "the target's `INCARNATION`")
-	c.Flags().StringVar(&o.state, "state", "", "the target's `FINGERPRINT`, sha256:...")
+	c.Flags().StringVar(&o.state, "target-state", "", "the target's `FINGERPRINT`, sha256:...")
+	cli.Renamed(c, "state", "target-state")
 	c.Flags().DurationVar(&o.expires, "expires", 15*time.Minute, "how long the approval is valid")
 	c.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
 	c.Flags().StringVarP(&o.out, "output", "o", "", "the `FILE` to write; the signature goes to FILE.sig")

@@ -56,7 +56,7 @@ func TestEveryToolOfEveryProduct(t *testing.T) {
 			e.For = d
 			o := e.run(e.sample(tool, "src/new.go"))
 			require.True(t, refuses(t, d, o), "%s %s: %v", d.Name(), tool, o)
-			require.Contains(t, o.Stdout, "gated reservation reserve --wait 90s src/new.go")
+			require.Contains(t, o.Stdout, "gated reservation reserve --wait-for 90s src/new.go")
 			require.Equal(t, d.silent(), e.run(e.sample(tool, "docs/a.md")), "%s %s", d.Name(), tool)
 			require.Equal(t, []string{"src/new.go", "docs/a.md"}, e.daemon.patterns())
 
@@ -187,7 +187,7 @@ func TestAllPathsOfAPatchAreAskedAtOnce(t *testing.T) {
 	require.Len(t, e.daemon.asked, 1)
 	require.Equal(t, []string{"free/a.go", "src/moved.go", "docs/b.md", "free/c.go"}, e.daemon.patterns())
 	require.Contains(t, o.Stdout, `has reserved \"`+e.dir+`/src/moved.go\", \"`+e.dir+`/docs/b.md\".`)
-	require.Contains(t, o.Stdout, "gated reservation reserve --wait 90s src/moved.go docs/b.md")
+	require.Contains(t, o.Stdout, "gated reservation reserve --wait-for 90s src/moved.go docs/b.md")
 
 	many := []string{"*** Delete File: src/held"}
 	for range maxFiles {

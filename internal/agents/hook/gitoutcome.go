@@ -34,7 +34,7 @@ type GitHook struct {
 func (h GitHook) Commit(ctx context.Context) Outcome {
 	a, err := h.PreCommit(ctx, h.Repository)
 	return h.outcome(a, err, "gated: nothing was committed: the commit changes what another agent has reserved.\n",
-		"What to do: leave these paths out of the commit, or wait until they are free (gated reservation reserve --wait). Do not commit them by other means.\n")
+		"What to do: leave these paths out of the commit, or wait until they are free (gated reservation reserve --wait-for). Do not commit them by other means.\n")
 }
 
 // Push judges a push to a remote; refs is git's input to the hook.

@@ -70,7 +70,7 @@ func TestAConflictIsDenied(t *testing.T) {
 		member := Claude{}.form().tools[tool].members[0]
 		e := newEdits(t, "src/**")
 		reason := e.reason(e.run(e.call(tool, member, filepath.Join(e.dir, "src", "new.go"))))
-		require.Contains(t, reason, "gated reservation reserve --wait 90s src/new.go\n")
+		require.Contains(t, reason, "gated reservation reserve --wait-for 90s src/new.go\n")
 		require.Contains(t, reason, "builder")
 		require.Equal(t, []string{"src/new.go"}, e.daemon.patterns())
 		require.Equal(t, e.dir, e.daemon.asked[0].Scope.Path)

@@ -49,7 +49,7 @@ func denied(found refused) string {
 	fmt.Fprintf(&b, "gated: this call was refused and nothing was changed: another agent has reserved %s.\n", list)
 	b.WriteString(holders(found.Checked))
 	fmt.Fprintf(&b, `What to do: work on something else, or wait until it is free and have it yourself:
-  gated reservation reserve --wait 90s %s
+  gated reservation reserve --wait-for 90s %s
 Another agent's reservation ends by that agent, by its time, or by an operator's signature. Do not write the file by other means.
 `, strings.Join(patterns, " "))
 	return b.String()

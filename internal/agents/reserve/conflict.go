@@ -91,7 +91,7 @@ func (in inTheWay) refusal() error {
 		w := in.before
 		return refusal.New(refusal.Conflict, "%s has been waiting since %s for paths that overlap, and comes first",
 			w.holder, moment(w.since)).
-			WithHint("wait in line behind it: --wait D")
+			WithHint("wait in line behind it: --wait-for D")
 	}
 	c := in.conflicts[0]
 	text := fmt.Sprintf("%s overlaps %s", shownPattern(c.Pattern), described(c))
@@ -109,7 +109,7 @@ func (in inTheWay) refusal() error {
 // wayOut is the hint for conflicts. It names only holders that live, and advises to narrow only patterns of more than
 // one path.
 func (in inTheWay) wayOut() string {
-	ways := []string{"wait in line for it: --wait D"}
+	ways := []string{"wait in line for it: --wait-for D"}
 	for _, c := range in.conflicts {
 		if c.Holder.Name != "" && c.Alive {
 			ways = append(ways, fmt.Sprintf("ask %s to release it", c.Holder))

@@ -60,11 +60,11 @@ func TestTheWayOutOfAConflict(t *testing.T) {
 		return Conflict{Pattern: asked, Overlaps: "src/**", Reservation: Reservation{Holder: Holder{Name: holder, UID: 1000}, Alive: alive}}
 	}
 	for want, in := range map[string][]Conflict{
-		"wait in line for it: --wait D; or ask builder to release it": {conflict("src/a.go", "builder", true)},
-		"wait in line for it: --wait D":                               {conflict("src/a.go", "builder", false), conflict("src/a.go", "", true)},
-		"wait in line for it: --wait D; or reserve something narrower": {
+		"wait in line for it: --wait-for D; or ask builder to release it": {conflict("src/a.go", "builder", true)},
+		"wait in line for it: --wait-for D":                               {conflict("src/a.go", "builder", false), conflict("src/a.go", "", true)},
+		"wait in line for it: --wait-for D; or reserve something narrower": {
 			conflict("src/a.go", "builder", false), conflict("src/", "builder", false)},
-		"wait in line for it: --wait D; or ask tester to release it; or reserve something narrower": {
+		"wait in line for it: --wait-for D; or ask tester to release it; or reserve something narrower": {
 			conflict("src/*.go", "builder", false), conflict("src/a.go", "tester", true)},
 	} {
 		require.Equal(t, want, refusal.As(inTheWay{conflicts: in}.refusal()).Hint)

@@ -69,7 +69,8 @@ func (d *Desired) putHere() error {
 func (d *Desired) parse(name string, body []byte) (desired.Document, error) {
 	doc, err := desired.Parse(name, body)
 	if err == nil && doc.Host != d.gate.Host() {
-		err = refusal.New(refusal.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host())
+		err = refusal.New(refusal.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host()).
+			WithHint("send it to the gate of %q, or, if it is meant for this host, write host: %s into it", doc.Host, d.gate.Host())
 	}
 	return doc, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"gated/client"
 	"gated/client/api"
@@ -181,12 +182,23 @@ func (t *Tool) Fail(path string, err error) int {
 		t.emitFailure(failure{Problem{Code: refusal.Cancelled, Detail: interrupted}})
 		return api.ExitRefused
 	}
+	err = denied(path, err)
 	t.Say("%s", explain(path, err))
 	code := api.Exit(err)
 	if code != api.ExitUsage {
 		t.emitFailure(failureOf(err))
 	}
 	return code
+}
+
+// denied makes a refusal of a file of this host that the user of the command of that path may not use. Any other error stays.
+func denied(path string, err error) error {
+	var file *fs.PathError
+	if errors.As(err, new(*refusal.Refusal)) || errors.As(err, new(*client.Unreachable)) || !errors.Is(err, fs.ErrPermission) || !errors.As(err, &file) {
+		return err
+	}
+	return refusal.New(refusal.NotAllowed, "%v", err).
+		WithHint("ls -ld %s says whose it is: run this as that user, or as root, sudo %s", op.Shown(file.Path), path)
 }
 
 // emitFailure tells a program why a command failed.

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +33,20 @@ func TestExplainIsSafeToPrint(t *testing.T) {
 	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist, Hint: "start it"}, {Path: "/b\n", Err: os.ErrNotExist}}}
 	require.Equal(t, "the daemon cannot be reached\n  tried /a: file does not exist\n  hint: start it\n  tried \"/b\\n\": file does not exist\n",
 		explain("gated x", gone))
+}
+
+// A file of this host that the user may not use is no fault of the program: it says whose file, and what to do.
+func TestAFileThatTheUserMayNotUse(t *testing.T) {
+	said := new(bytes.Buffer)
+	tool := &Tool{Stdout: io.Discard, Stderr: said}
+	err := fmt.Errorf("look: %w", &fs.PathError{Op: "lstat", Path: "/var/lib/gated/a", Err: syscall.EACCES})
+	require.Equal(t, api.ExitRefused, tool.Fail("gated fsck", err))
+	require.Equal(t, "not_allowed: look: lstat /var/lib/gated/a: permission denied\n"+
+		"  hint: ls -ld /var/lib/gated/a says whose it is: run this as that user, or as root, sudo gated fsck\n", said.String())
+	for _, other := range []error{refusal.New(refusal.Conflict, "x"), &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: err}}},
+		fmt.Errorf("no path: %w", syscall.EACCES), &fs.PathError{Op: "open", Path: "/a", Err: syscall.ENOENT}} {
+		require.Equal(t, other, denied("gated fsck", other))
+	}
 }
 
 // Whoever asked a daemon that then went away is told what is known of it.

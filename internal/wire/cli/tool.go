@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gated/client"
 	"gated/internal/base/hostgate"
@@ -107,6 +108,16 @@ func (t *Tool) Remotes(root *cobra.Command) {
 	root.PersistentFlags().StringVarP(&t.Remote, "remote", "H", "",
 		"the gate of another host, `ssh://[USER@]HOST[:PORT][/PATH]`, through the system's ssh")
 	_ = root.RegisterFlagCompletionFunc("remote", cobra.NoFileCompletions) // the flag was just added
+}
+
+// Renamed has a command take a flag also under the name that it had in earlier versions.
+func Renamed(c *cobra.Command, old, now string) {
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == old {
+			name = now
+		}
+		return pflag.NormalizedName(name)
+	})
 }
 
 // Where returns where the gate is that the flags and the environment name:

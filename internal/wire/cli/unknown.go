@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gated/internal/base/spelling"
 )
@@ -27,6 +29,18 @@ func misused(c *cobra.Command, err error) error {
 	quoted, _ := strconv.QuotedPrefix(strings.TrimPrefix(err.Error(), unknownCommand))
 	if word, bad := strconv.Unquote(quoted); bad == nil && strings.HasPrefix(err.Error(), unknownCommand) {
 		return Misspelt(c, word)
+	}
+	var flag *pflag.NotExistError
+	if errors.As(err, &flag) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if meant, ok := spelling.Nearest(flag.GetSpecifiedName(), names); ok {
+			return Usage(fmt.Sprintf("%v; is --%s meant?", err, meant))
+		}
 	}
 	return Usage(err.Error())
 }
