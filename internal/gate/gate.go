@@ -114,6 +114,7 @@ func Migrations() []store.Migration {
 		{Version: 11, Name: "copies of the database that were handed out", SQL: journal.SchemaBackups},
 		{Version: 12, Name: "batches in the place of payloads", SQL: journal.SchemaBatches},
 		{Version: 13, Name: "which steps ran on a target since", SQL: journal.SchemaRan},
+		{Version: 14, Name: "the order of steps on a target", SQL: journal.SchemaTurn},
 	}
 }
 

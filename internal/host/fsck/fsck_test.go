@@ -348,7 +348,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"benign step ended without an entry", "decided", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
 		{"a step without a requester", "decided", "j1.2",
 			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
-				attempts, code, detail, wish, updated_at, before FROM steps WHERE job = 1`},
+				attempts, code, detail, wish, updated_at, before, turn FROM steps WHERE job = 1`},
 		{"a step removed", "decided", "j1.1", `DELETE FROM steps WHERE job = 1`},
 		{"authorized by hand", "permit", "j4.1", `UPDATE steps SET state = 'authorized' WHERE job = 4; UPDATE nonces SET fate = 'used' WHERE job = 4`},
 		{"put back to run again", "once", "j2.1", `UPDATE steps SET state = 'authorized' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2`},

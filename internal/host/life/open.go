@@ -51,6 +51,7 @@ func Migrations() []store.Migration {
 		g[11],
 		{Name: "holders of several members", SQL: agent.SchemaMembers + reserve.SchemaMembers},
 		g[12],
+		g[13],
 	}
 	for i := range all {
 		all[i].Version = i + 1

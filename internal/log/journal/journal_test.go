@@ -34,7 +34,8 @@ func newStore(t testing.TB) *store.Store {
 			{Version: 7, Name: "rejections", SQL: journal.SchemaRejections},
 			{Version: 8, Name: "backups", SQL: journal.SchemaBackups},
 			{Version: 9, Name: "batches", SQL: journal.SchemaBatches},
-			{Version: 10, Name: "ran", SQL: journal.SchemaRan}}})
+			{Version: 10, Name: "ran", SQL: journal.SchemaRan},
+			{Version: 11, Name: "turns", SQL: journal.SchemaTurn}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {

@@ -39,6 +39,7 @@ var hot = map[string]string{
 	"Move":           "PRIMARY KEY",
 	"Dispatch":       "PRIMARY KEY",
 	"Rebind":         "PRIMARY KEY",
+	"OthersSince":    "steps_turn",
 	"Recall":         "PRIMARY KEY",
 	"ForgetKeys":     "idempotency_age",
 	"Reasons":        "PRIMARY KEY",

@@ -182,9 +182,8 @@ func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	return n, err
 }
 
-// lastRan is when the last step that ran on a step's target began or ended. No later one has a time before that, because OthersSince
-// asks for their order: the clock of a daemon that starts may be behind what it guessed when it ran last.
-const lastRan = `ifnull((SELECT max(o.updated_at) FROM steps o WHERE o.kind = steps.kind AND o.name = steps.name AND o.attempts > 0), 0)`
+// nextTurn is one more than the turn of the step on the same target that began or ended last.
+const nextTurn = `ifnull((SELECT max(o.turn) FROM steps o WHERE o.kind = steps.kind AND o.name = steps.name AND o.attempts > 0), 0) + 1`
 
 // Move changes a step's state by compare-and-set, and reports whether the step was
 // in the state from. If the transition does not allow the change, that is an error.
@@ -192,7 +191,7 @@ func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code refus
 	if !t.Allows(from) {
 		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
 	}
-	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = max(?, iif(state = 'dispatched', `+lastRan+`, 0))
+	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = ?, turn = iif(state = 'dispatched', `+nextTurn+`, turn)
 		WHERE job = ? AND idx = ? AND state = ?`,
 		string(t.To), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
@@ -214,7 +213,7 @@ func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []s
 		text = string(b)
 	}
 	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, before = ?, attempts = attempts + 1, code = '', detail = '',
-			updated_at = max(?, `+lastRan+`) WHERE job = ? AND idx = ? AND state = ?`,
+			updated_at = ?, turn = `+nextTurn+` WHERE job = ? AND idx = ? AND state = ?`,
 		undo, text, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
 }
@@ -315,15 +314,24 @@ const SchemaRan = `
 CREATE INDEX steps_ran ON steps(kind, name, updated_at) WHERE attempts > 0;
 `
 
-// OthersSince returns a step of another job on the target of a step that succeeded, if one ran after it or in the same
-// instant: the gate's clock may stand still for a minute after a boot, and no step has a time before that of a step that ran. With open, it also returns one that is open and whose
-// job came later.
+// SchemaTurn adds the order in which the steps on a target began and ended. Their times do not tell it: the clock of a daemon that starts may
+// be behind what it guessed when it ran last.
+const SchemaTurn = `
+ALTER TABLE steps ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
+UPDATE steps SET turn = updated_at WHERE attempts > 0;
+DROP INDEX steps_ran;
+CREATE INDEX steps_turn ON steps(kind, name, turn) WHERE attempts > 0;
+`
+
+// OthersSince returns a step of another job on the target of a step that succeeded, if one began or ended after it. With open, it also
+// returns one that is open and whose job came later.
 func OthersSince(tx *store.Tx, done op.Step, open bool) (other op.StepID, ok bool, err error) {
 	t, job := done.Target, int64(done.ID.Job)
-	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0 AND updated_at >= ?
+	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0
+			AND turn > (SELECT d.turn FROM steps d WHERE d.job = ? AND d.idx = ?)
 		UNION ALL SELECT job, idx FROM steps WHERE ? AND kind = ? AND name = ? AND job > ?
 			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') LIMIT 1`,
-		t.Kind, t.Name, job, done.UpdatedAt.UnixNano(), open, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
+		t.Kind, t.Name, job, job, done.ID.Index, open, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
 	if errors.Is(err, sql.ErrNoRows) {
 		return other, false, nil
 	}
