@@ -53,7 +53,7 @@ func squat(path string) int {
 
 // status calls through the client and prints the error.
 func status(path string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := New(Options{Socket: path})
 	if err == nil {

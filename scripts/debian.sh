@@ -77,7 +77,7 @@ halted() {
 	[ -z "$machine" ] || wait "$machine" 2>/dev/null || true
 	for group in "${groups[@]}"; do
 		# The kernel takes a moment until it knows that a group has no process any more.
-		for _ in $(seq 100); do
+		for _ in $(seq 600); do
 			find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
 			[ -d "$group" ] || break
 			sleep 0.05

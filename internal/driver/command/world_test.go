@@ -77,7 +77,7 @@ func (b *bench) script(name, text string) string {
 func (b *bench) entry(name string, argv []string, change func(*catalogue.Entry)) {
 	b.t.Helper()
 	e := catalogue.Entry{Argv: argv, Dir: b.path("work"), Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: 30 * time.Second,
-		ProbeTimeout: 10 * time.Second, Output: catalogue.MaxOutput, Params: map[string]catalogue.Param{}}
+		ProbeTimeout: 30 * time.Second, Output: catalogue.MaxOutput, Params: map[string]catalogue.Param{}}
 	if !b.own {
 		e.User = worker
 	}

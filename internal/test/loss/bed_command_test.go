@@ -100,7 +100,7 @@ func (b *commandBed) entry(name, script, probe string) {
 		return []string{path, "--", "{note}"}
 	}
 	e := catalogue.Entry{Argv: write(name, script), Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: 30 * time.Second,
-		ProbeTimeout: 10 * time.Second, Output: catalogue.MaxOutput,
+		ProbeTimeout: 30 * time.Second, Output: catalogue.MaxOutput,
 		Params: map[string]catalogue.Param{"note": {Type: catalogue.String, Pattern: "[a-z]*", Max: 10}}}
 	if probe != "" {
 		e.Probe = write("probe-"+name, probe)

@@ -38,7 +38,7 @@ func (w *world) withPrograms() *programs {
 	c.write("purge", "#!"+c.path("sh")+"\necho \"$@\" >> "+c.ran()+"\nprintf '\\033[2Jpurged\\n'\n")
 	c.write("probe", "#!"+c.path("sh")+"\ncat "+c.path("state")+" 2>/dev/null\necho nothing else\n")
 	text := catalogue.Param{Type: catalogue.String, Pattern: "(?s).*", Max: 200}
-	base := catalogue.Entry{Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: time.Minute, ProbeTimeout: 10 * time.Second, Output: catalogue.MaxOutput}
+	base := catalogue.Entry{Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: time.Minute, ProbeTimeout: 30 * time.Second, Output: catalogue.MaxOutput}
 	purge, binary := base, base
 	purge.Argv, purge.Probe = []string{c.path("purge"), "{what}", "{where}"}, []string{c.path("probe")}
 	purge.Params = map[string]catalogue.Param{"what": text, "where": {Type: catalogue.Path, Below: c.path("root")}}
