@@ -18,31 +18,15 @@ const untilSigned = "signed"
 
 // waitSignedFlag adds --wait=signed to a command whose step never ends without an operator. In earlier versions it was --wait there.
 func waitSignedFlag(c *cobra.Command, wait *bool) {
-	c.Flags().Var((*signedWait)(wait), "wait", "=`signed`: wait for the end, also for an operator's signature")
+	c.Flags().Func("wait", "=`signed`: wait for the end, also for an operator's signature", func(text string) error {
+		*wait = text == untilSigned
+		if !*wait {
+			return errors.New("it is followed by nothing but =signed")
+		}
+		return nil
+	})
 	c.Flags().Lookup("wait").NoOptDefVal = untilSigned
 }
-
-type signedWait bool
-
-// String is the value as it is typed.
-func (w *signedWait) String() string {
-	if *w {
-		return untilSigned
-	}
-	return ""
-}
-
-// Set takes signed alone.
-func (w *signedWait) Set(text string) error {
-	if text != untilSigned {
-		return errors.New("it is followed by =signed")
-	}
-	*w = true
-	return nil
-}
-
-// Type names the value in the help text.
-func (*signedWait) Type() string { return untilSigned }
 
 func (t *tool) waitCommand() *cobra.Command {
 	var timeout time.Duration
