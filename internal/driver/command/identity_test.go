@@ -129,6 +129,12 @@ func TestTheFingerprintCoversADirectory(t *testing.T) {
 	require.NoError(t, os.WriteFile(b.path("work/new"), nil, 0o644))
 	require.NoError(t, os.Rename(b.path("work/new"), b.path("work/b/f")))
 	require.Equal(t, file, b.look(asking("empty", "p", "b/f")))
+
+	b.entry("here", []string{"/bin/true"}, nil)
+	here := b.look(asking("here"))
+	require.NoError(t, os.Mkdir(b.path("other"), 0o755))
+	require.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("work"), unix.AT_FDCWD, b.path("other"), unix.RENAME_EXCHANGE))
+	require.NotEqual(t, here.Fingerprint, b.look(asking("here")).Fingerprint, "the directory in which it runs")
 }
 
 // The facts say which program runs where and as which user. They show a probe's output

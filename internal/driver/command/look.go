@@ -26,7 +26,7 @@ type look struct {
 	probe   *program // nil if the entry has no probe
 
 	argv   []string  // the words of the run; nil if there is no step
-	dirs   []op.Fact // which directories they name: another one can get the name
+	dirs   []op.Fact // which directories they name, and in which they run: another one can get the name
 	answer *answer   // of the probe; nil if there is no probe or no step
 
 	giveBack func() // gives back the room of the copies; nil without copies
@@ -159,12 +159,21 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	return values, nil
 }
 
-// named identifies the directories that parameters name. A file may be another one: programs replace their files.
+// named identifies the directories that parameters name, and the one in which the command runs. A file may be another one:
+// programs replace their files.
 func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+	add := func(name, path string) {
 		var at unix.Stat_t
-		if e.Params[name].Type == catalogue.Path && unix.Lstat(values[name], &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
-			dirs = append(dirs, op.Fact{Name: "parameter " + name, Text: fmt.Sprintf("names the directory with inode %d of device %d", at.Ino, at.Dev)})
+		if unix.Stat(path, &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
+			dirs = append(dirs, op.Fact{Name: name, Text: fmt.Sprintf("names the directory with inode %d of device %d", at.Ino, at.Dev)})
+		}
+	}
+	if e.Dir != "" {
+		add("dir", e.Dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if e.Params[name].Type == catalogue.Path {
+			add("parameter "+name, values[name])
 		}
 	}
 	return dirs
@@ -251,7 +260,7 @@ func (l *look) observed() op.Observed {
 		return o
 	}
 	o.Fingerprint = l.fingerprint()
-	o.Facts = slices.Concat([]op.Fact{{Name: "runs", Text: words(l.argv)}}, l.dirs, l.machine(), l.probed())
+	o.Facts = slices.Concat([]op.Fact{{Name: "runs", Text: words(l.argv)}}, l.machine(), l.dirs, l.probed())
 	o.Facts = append(o.Facts, op.Fact{Name: "undo", Text: "cannot be undone"})
 	return o
 }
@@ -273,8 +282,8 @@ func (l *look) incarnation() op.Incarnation {
 	return op.Incarnation("cmd:" + op.SHA256(all.Canonical()))
 }
 
-// fingerprint covers the words of the run, with paths resolved, the directories that they name, and the whole output
-// of the probe.
+// fingerprint covers the words of the run, with paths resolved, the directories that they name and in which they run, and the
+// whole output of the probe.
 func (l *look) fingerprint() op.Fingerprint {
 	argv := make([]any, len(l.argv))
 	for i, w := range l.argv {

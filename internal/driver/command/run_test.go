@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -190,6 +191,20 @@ func TestAPathThatIsLedElsewhereAfterThePermit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nor does one start in another directory that has the name of its own.
+func TestADirectoryThatIsExchangedAfterThePermit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	require.NoError(t, os.Mkdir(b.path("other"), 0o755))
+	require.NoError(t, os.WriteFile(b.path("other", "bytes"), nil, 0o644))
+	b.entry("empty", []string{"/bin/sh", "-c", "rm -f bytes"}, nil)
+	b.BeforeRun(func() {
+		require.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("work"), unix.AT_FDCWD, b.path("other"), unix.RENAME_EXCHANGE))
+	})
+	must.Fail(b.run(asking("empty")))(t, refusal.StaleTarget)
+	require.FileExists(t, b.path("work", "bytes"))
 }
 
 func TestProbesThatSayNothing(t *testing.T) {
