@@ -117,13 +117,13 @@ func TestTheFingerprintCoversADirectory(t *testing.T) {
 		e.Params = map[string]catalogue.Param{"p": {Type: catalogue.Path, Below: b.path("work")}}
 	})
 	was := b.look(asking("empty", "p", "a"))
-	require.Contains(t, fact(was, "parameter p"), "names the directory with inode ")
+	require.Contains(t, fact(was, "path"), "p is the directory with inode ")
 	require.NoError(t, os.WriteFile(b.path("work/a/f"), nil, 0o644))
 	require.Equal(t, was, b.look(asking("empty", "p", "a")), "what is in it is for the probe")
 	require.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("work/a"), unix.AT_FDCWD, b.path("work/b"), unix.RENAME_EXCHANGE))
 	now := b.look(asking("empty", "p", "a"))
 	require.NotEqual(t, was.Fingerprint, now.Fingerprint)
-	require.NotEqual(t, fact(was, "parameter p"), fact(now, "parameter p"), "the operator is told what differs")
+	require.NotEqual(t, fact(was, "path"), fact(now, "path"), "the operator is told what differs")
 
 	file := b.look(asking("empty", "p", "b/f"))
 	require.NoError(t, os.WriteFile(b.path("work/new"), nil, 0o644))

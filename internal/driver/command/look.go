@@ -165,7 +165,7 @@ func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
 	add := func(name, path string) {
 		var at unix.Stat_t
 		if unix.Stat(path, &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
-			dirs = append(dirs, op.Fact{Name: name, Text: fmt.Sprintf("names the directory with inode %d of device %d", at.Ino, at.Dev)})
+			dirs = append(dirs, op.Fact{Name: "path", Text: fmt.Sprintf("%s is the directory with inode %d of device %d", name, at.Ino, at.Dev)})
 		}
 	}
 	if e.Dir != "" {
@@ -173,7 +173,7 @@ func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if e.Params[name].Type == catalogue.Path {
-			add("parameter "+name, values[name])
+			add(name, values[name])
 		}
 	}
 	return dirs
@@ -289,10 +289,11 @@ func (l *look) fingerprint() op.Fingerprint {
 	for i, w := range l.argv {
 		argv[i] = w
 	}
-	all := op.Params{"argv": argv}
-	for _, dir := range l.dirs {
-		all[dir.Name] = dir.Text
+	dirs := make([]any, len(l.dirs))
+	for i, dir := range l.dirs {
+		dirs[i] = dir.Text
 	}
+	all := op.Params{"argv": argv, "dirs": dirs}
 	if l.answer != nil {
 		all["status"], all["output"] = int64(l.answer.status), op.SHA256(l.answer.output)
 	}

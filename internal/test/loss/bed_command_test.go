@@ -168,7 +168,7 @@ func (b *commandBed) named(r op.Request) string {
 	for _, f := range r.Facts {
 		for _, name := range rooms {
 			var at unix.Stat_t
-			if f.Name == "parameter room" && unix.Stat(b.of("clear-"+name), &at) == nil && strings.Contains(f.Text, fmt.Sprintf("inode %d of", at.Ino)) {
+			if f.Name == "path" && unix.Stat(b.of("clear-"+name), &at) == nil && strings.Contains(f.Text, fmt.Sprintf("inode %d of", at.Ino)) {
 				return name
 			}
 		}

@@ -116,7 +116,7 @@ var plants = []plant{
 	{"a command goes where a path leads by then", "a room is led elsewhere after the permit of what empties it", []edit{{"internal/driver/command/driver.go",
 		`seen.again(step.Params); err != nil {`, `seen.again(step.Params); err != nil && step.Op == "" {`}}, "command", "bytes", false},
 	{"a signature is over a directory's name alone", "two rooms are exchanged after a request was shown", []edit{{"internal/driver/command/look.go",
-		`all[dir.Name] = dir.Text`, `_ = dir`}}, "command", "bytes", true},
+		`dirs[i] = dir.Text`, `dirs[i] = dir.Name`}}, "command", "bytes", true},
 	{"who asked for the same scratch does not use it", "an agent destroys the scratch that another agent asked for, too", []edit{{"internal/gate/promote.go",
 		`func(r op.Requester) bool { return r.String() != who[0].String() }`, `func(r op.Requester) bool { return r.String() == "" }`}}, "local", "bytes", true},
 	{"what enters the trash pushes out what is there", "", []edit{{"internal/driver/local/trash.go",
