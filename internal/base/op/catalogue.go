@@ -89,6 +89,11 @@ type Spec struct {
 	// is nil if the parameters name no field.
 	Changes func(Params, Observed) []Fact
 
+	// Fates says which facts of a look are about what the step takes. If it is nil, the row does not say.
+	Fates func(Params) Fates
+	// ByHand says how people give back what the step takes. If it is nil or returns "", they cannot.
+	ByHand func(Params, []Fact) string
+
 	// Promotes says why the step ends a target's scratch status. If it is empty, the
 	// step does not.
 	Promotes string
@@ -212,7 +217,7 @@ func trustRows() []Spec {
 			{Name: "remove", Type: TLines, Doc: "SHA256 fingerprints of keys to take out, every line of each"},
 			{Name: "epoch", Type: TInt, Min: 1, Max: MaxInt, Required: true, Doc: "the number of the file that this makes, one more than now"},
 		},
-		Takes: "from those who are taken out, the right to sign",
+		Takes: "from those who are taken out, the right to sign", ByHand: byHand("rotate again"),
 		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers",
 		Rules: []Rule{{Name: "trust-rotation", Class: Destructive, Why: say("it changes who may approve what")}},
 		// The epoch increases by one with each change. The step that made it tells this

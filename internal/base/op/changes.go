@@ -27,6 +27,9 @@ func (f Fact) IsChange() bool { return strings.HasPrefix(f.Name, changeName) }
 // Changes returns the name of what the step changes, if the fact says that.
 func (f Fact) Changes() (string, bool) { return strings.CutPrefix(f.Name, changeName) }
 
+// ChangesLabel returns the name of the fact that says how a step changes a label.
+func ChangesLabel(label string) string { return change("label "+Shown(label), "", "").Name }
+
 // The names of facts on the limits that a running guest has now and after its next
 // start.
 const (
@@ -63,6 +66,9 @@ func configChanges(p Params, o Observed) []Fact {
 			}
 			out = append(out, change(f.Name, from, fmt.Sprintf("%d %s", is, f.Unit)))
 		}
+	}
+	if p.Has("memory") && p.Int("memory") < o.MemoryUsed {
+		out = append(out, Fact{Name: FactPrograms, Text: "hold more memory than that, and the kernel would kill some of them at once"})
 	}
 	return out
 }

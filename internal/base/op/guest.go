@@ -48,12 +48,16 @@ func guestRows() []Spec {
 	}, guestDataRows()...)
 }
 
+// destroyIt says how people take back a guest that a step made or brought back.
+const destroyIt = "destroy it"
+
 func createRow() Spec {
 	s := guest("create", "make a guest under a free name", append([]Param{
 		{Name: "state", Type: TString, Doc: "running or stopped (default stopped)"}, scratchParam}, guestFields...)...)
 	s.Params = append(s.Params, Param{Name: "template", Type: TString, JobOnly: true,
 		Doc: "an entry of the back end's templates in gated.yaml"})
 	s.Creates, s.Identity, s.Shows, s.Undo, s.Done = true, Makes, made, undoneByDestroy, "created"
+	s.ByHand = byHand(destroyIt)
 	s.Rules = []Rule{nameInTrash(Case.foreign), {Name: "create-new", Class: Benign, Why: say("the name is free, and what is made is new")}}
 	return s
 }
@@ -62,6 +66,7 @@ func cloneRow() Spec {
 	s := guest("clone", "make a guest under a free name that is a full copy of another",
 		Param{Name: "from", Type: TString, Required: true, Doc: "the guest to copy"}, scratchParam)
 	s.Creates, s.Identity, s.Shows, s.Undo, s.Done = true, Makes, made, undoneByDestroy, "made a copy as"
+	s.ByHand = byHand(destroyIt)
 	s.Rules = []Rule{nameInTrash(Case.foreign), {Name: "clone", Class: Benign, Why: say("the name is free, and the guest that is copied stays as it is")}}
 	return s
 }
@@ -71,6 +76,7 @@ func undeleteRow() Spec {
 		Param{Name: "from", Type: TString, Doc: "the name that it had, if it comes back under another one"},
 		Param{Name: "incarnation", Type: TString, Doc: "which one, if several are in the trash"})
 	s.Creates, s.Identity, s.Shows, s.Done = true, Revives, revived, "brought back"
+	s.ByHand = byHand(destroyIt)
 	s.Promotes = "a step brought it back from the trash"
 	s.Rules = []Rule{
 		nameInTrash(Case.squatted),
@@ -93,7 +99,7 @@ func startRow() Spec {
 		}
 		return "guest.stop", nil
 	}
-	s.Takes = "what another guest keeps on a disk that both have"
+	s.Takes, s.Fates = "what another guest keeps on a disk that both have", takes(wouldWrite)
 	s.Rules = []Rule{startShared(startsShared), {Name: "start", Class: Benign, Why: say("the guest's state survives it")}}
 	return s
 }
@@ -111,6 +117,9 @@ func sharesAny(c Case) bool { return len(c.Observed.Shares) > 0 }
 // nothing.
 func startsShared(c Case) bool { return sharesAny(c) && c.Observed.Running != Running }
 
+// wouldWrite names the fact on what a guest writes when it runs that another guest has too.
+var wouldWrite = []string{"would write"}
+
 // stopRules are the rules of stop and restart.
 var stopRules = []Rule{
 	{Name: "stop-volatile", Class: Destructive, When: func(c Case) bool { return c.Observed.Volatile },
@@ -121,6 +130,7 @@ var stopRules = []Rule{
 func stopRow() Spec {
 	s := guest("stop", "stop a guest")
 	s.Takes = "state that a guest without a disk of its own holds in memory"
+	s.Fates = endsRun(runs, []string{"definition"})
 	s.Runtime, s.Rules, s.Done = true, stopRules, "stopped"
 	s.Shows = func(_ Step, o Observed) Evidence { return shows(o.Running == Stopped) }
 	s.Undo = func(_ Step, before Observed) (string, Params) {
@@ -132,9 +142,16 @@ func stopRow() Spec {
 	return s
 }
 
+// endsRun is the Fates of an operation that ends a run. What was written to a transient disk goes with it.
+func endsRun(lists ...[]string) func(Params) Fates {
+	goes := slices.Concat(lists...)
+	return func(Params) Fates { return Fates{Goes: goes, Open: []string{"disk *", "disks"}} }
+}
+
 func restartRow() Spec {
 	s := guest("restart", "stop and start a guest")
 	s.Takes = "state that a guest without a disk of its own holds in memory; what another guest keeps on a disk that both have"
+	s.Fates = endsRun(runs, wouldWrite)
 	s.Starts, s.Runtime, s.Fleeting, s.Done = true, true, true, "restarted"
 	// A restart applies the configuration, even if the guest runs already.
 	s.Rules = append([]Rule{startShared(sharesAny)}, stopRules...)
@@ -153,6 +170,7 @@ func configRow() Spec {
 	s := guest("set-config", "change the given fields, leave the others", guestFields...)
 	s.Takes = "protection and labels, which guard the guest; by another program, all data of the guest; by less memory than it uses, what its programs hold"
 	s.Done, s.Undo, s.Changes, s.Guarded = "changed", undoConfig, configChanges, Guarded
+	s.Fates, s.ByHand = configFates, configByHand
 	// A step names all labels that the guest will have. So a label that stayed shows
 	// that the step was not done.
 	s.Shows = func(s Step, o Observed) Evidence {
@@ -175,6 +193,21 @@ func configRow() Spec {
 		{Name: "config-no-loss", Class: Benign, Why: say("these fields lose nothing")},
 	}
 	return s
+}
+
+// configFates has the data go with another program, which works on it as it likes.
+func configFates(p Params) Fates {
+	if p.Has("command") {
+		return Fates{Goes: slices.Concat(data, []string{FactPrograms})}
+	}
+	return Fates{Goes: []string{FactPrograms}}
+}
+
+func configByHand(p Params, facts []Fact) string {
+	if p.Has("command") || slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
+		return ""
+	}
+	return "change it back"
 }
 
 // takesMemory holds if the step sets a limit below what the guest's programs hold. An agent may do so in its own live scratch.
@@ -222,6 +255,7 @@ func takesProtection(c Case) bool {
 func destroyRow() Spec {
 	s := guest("destroy", "destroy a guest with its data and snapshots")
 	s.Takes = "the guest, its data and its snapshots, from all who use it"
+	s.Fates = takes([]string{"guest", "snapshots", "definition"}, data, states, runs, others)
 	s.Identity, s.Done = Ends, "destroyed"
 	s.Before = func(o Observed) []string { return o.Self }
 	// The step destroys the incarnation, not the name. So another incarnation of
@@ -290,22 +324,26 @@ func guestDataRows() []Spec {
 
 func snapshotRows() []Spec {
 	take := guest("snapshot", "copy a guest's data under a name", snapshotParam)
-	take.Done = "took a snapshot of"
+	take.Done, take.Fates = "took a snapshot of", takes()
 	take.Shows = func(s Step, o Observed) Evidence { return shows(hasSnapshot(s, o)) }
 	take.Rules = []Rule{{Name: "snapshot", Class: Benign, Why: say("it only adds a copy")}}
 
 	del := guest("snapshot-delete", "delete a snapshot", snapshotParam)
 	del.Copy, del.Takes, del.Done = "snapshot", "a copy of a guest's data", "deleted a snapshot of"
+	del.Fates = takesCopy("snapshot")
 	del.Shows = func(s Step, o Observed) Evidence { return shows(!hasSnapshot(s, o)) }
 	del.Rules = takingRules(Rule{Name: "snapshot-delete", Class: Destructive, Why: say("it deletes a copy of data")})
 
 	restore := guest("restore", "put a snapshot in the place of a guest's data", snapshotParam)
 	restore.Takes, restore.Identity, restore.Done = "all that was written since the snapshot", Renews, "restored"
 	restore.Promotes, restore.Copy = "a step restored something into it", "snapshot"
+	restore.Fates = func(Params) Fates {
+		return Fates{Goes: slices.Concat([]string{FactOverwritten}, runs, others), Open: slices.Concat(data, states)}
+	}
 	restore.Rules = takingRules(scratchRule(), Rule{Name: "restore-over", Class: Destructive, Why: say("it overwrites the guest's data")})
 
 	wipe := guest("wipe", "empty a guest's data")
-	wipe.Takes, wipe.Identity, wipe.Done = "all of a guest's data", Renews, "wiped"
+	wipe.Takes, wipe.Identity, wipe.Done, wipe.Fates = "all of a guest's data", Renews, "wiped", takes(data, runs, others)
 	wipe.Rules = takingRules(scratchRule(), Rule{Name: "wipe", Class: Destructive, Why: say("it empties the guest's data")})
 	return []Spec{take, del, restore, wipe}
 }
@@ -314,19 +352,26 @@ func scratchRule() Rule {
 	return Rule{Name: "live-scratch", Class: Benign, When: LiveScratch, Why: say("this gate made it as scratch, and its creator asks")}
 }
 
+// takesCopy is the Fates of an operation that deletes a copy of that kind.
+func takesCopy(kind string) func(Params) Fates {
+	return func(Params) Fates {
+		return Fates{Goes: []string{kind, kind + " holds", kind + " made by"}, Open: []string{kind + "s"}}
+	}
+}
+
 const disksChanged = "a step changed its disks"
 
 func hasDisk(s Step, o Observed) bool { _, ok := o.Disk(s.Params.Str("disk")); return ok }
 
 func diskRows() []Spec {
 	create := guest("disk-create", "add a new, empty disk", diskParam, sizeParam)
-	create.Identity, create.Promotes, create.Done = Renews, disksChanged, "added a disk to"
+	create.Identity, create.Promotes, create.Done, create.Fates = Renews, disksChanged, "added a disk to", takes()
 	create.Shows = func(s Step, o Observed) Evidence { return shows(hasDisk(s, o)) }
 	create.Rules = []Rule{{Name: "disk-new", Class: Benign, Why: say("the disk is new, and empty")}}
 
 	resize := guest("disk-resize", "make a disk larger, or cut its end off", diskParam, sizeParam)
 	resize.Takes, resize.Done = "what lies beyond a disk's new end", "resized a disk of"
-	resize.Changes = resizeChanges
+	resize.Changes, resize.Fates = resizeChanges, func(p Params) Fates { return Fates{Open: takesDisk(p).Goes} }
 	resize.Shows = func(s Step, o Observed) Evidence {
 		d, ok := o.Disk(s.Params.Str("disk"))
 		return shows(ok && d.Size == s.Params.Int("size")<<20)
@@ -337,18 +382,19 @@ func diskRows() []Spec {
 	}
 
 	wipe := guest("disk-wipe", "empty a disk", diskParam)
-	wipe.Takes, wipe.Identity, wipe.Done = "all that is on a disk", Renews, "wiped a disk of"
+	wipe.Takes, wipe.Identity, wipe.Done, wipe.Fates = "all that is on a disk", Renews, "wiped a disk of", takesDisk
 	wipe.Rules = takingRules(Rule{Name: "disk-wipe", Class: Destructive, Why: say("it empties the disk")})
 
 	detach := guest("disk-detach", "take a disk off a guest and keep it", diskParam)
 	detach.Takes, detach.Identity, detach.Promotes = "a disk from its guest", Renews, disksChanged
-	detach.Done = "took a disk off"
+	detach.Done, detach.Fates = "took a disk off", takesDisk
 	detach.Shows = func(s Step, o Observed) Evidence { return shows(!hasDisk(s, o)) }
 	detach.Rules = takingRules(Rule{Name: "disk-detach", Class: Destructive,
 		Why: say("it takes the disk off the guest, and then no guest keeps the disk")})
 
 	del := guest("disk-delete", "delete a disk", diskParam)
 	del.Takes, del.Identity, del.Promotes, del.Done = "a disk and what is on it", Renews, disksChanged, "deleted a disk of"
+	del.Fates = takesDisk
 	del.Shows = detach.Shows
 	del.Rules = takingRules(Rule{Name: "disk-delete", Class: Destructive, Why: say("it deletes the disk and what is on it")})
 	return []Spec{create, resize, wipe, detach, del}
@@ -366,6 +412,18 @@ func backupRows() []Spec {
 	take := guest("backup", "copy a guest to where its backups are",
 		Param{Name: "rotate", Type: TBool, Doc: "let the backups' retention delete older ones"})
 	take.Takes, take.Done = "with rotate, older backups of the guest", "backed up"
+	take.Fates = func(p Params) Fates {
+		if p.Bool("rotate") {
+			return Fates{Open: []string{"backups"}}
+		}
+		return Fates{}
+	}
+	take.ByHand = func(p Params, _ []Fact) string {
+		if p.Bool("rotate") {
+			return ""
+		}
+		return "delete the backup"
+	}
 	take.Before, take.Shows = Observed.listed, oneMoreBackup
 	take.Unproven = true // a back end lists a backup before it is complete
 	take.Rules = []Rule{
@@ -375,11 +433,13 @@ func backupRows() []Spec {
 
 	restore := guest("backup-restore", "put a backup in the place of a guest and its disks", backupParam)
 	restore.Takes, restore.Identity = "the guest as it is and all that was written since the backup", Renews
+	restore.Fates = takes([]string{"guest", FactOverwritten, "not in the backup", "snapshots"}, data, states, runs, others)
 	restore.Promotes, restore.Done, restore.Copy = "a step restored something into it", "put a backup in the place of", "backup"
 	restore.Rules = takingRules(Rule{Name: "backup-restore", Class: Destructive, Why: say("it overwrites the guest and its disks")})
 
 	del := guest("backup-delete", "delete a backup", backupParam)
 	del.Copy, del.Takes, del.Done = "backup", "a copy of a guest's data", "deleted a backup of"
+	del.Fates = takesCopy("backup")
 	del.Shows = func(s Step, o Observed) Evidence {
 		if o.listed() == nil {
 			return ShowsNothing // they cannot be listed now

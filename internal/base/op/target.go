@@ -122,11 +122,13 @@ func scopeRows() []Spec {
 		{Name: ForceTransfer, Kind: KindScope, Doc: "give an agent's reservation to another agent", Params: []Param{
 			{Name: "reservation", Type: TString, Required: true, Doc: "its id, r12"},
 			{Name: "to", Type: TString, Required: true, Doc: "a registered agent's name"}},
-			Takes: "a reservation from the agent that holds it",
+			Takes: "a reservation from the agent that holds it", ByHand: byHand("transfer it back"),
+			Fates: func(p Params) Fates { return Fates{Goes: []string{p.Str("reservation"), "goes to", "path"}} },
 			Roles: roles, Partial: true, Rules: rules, Shows: lastOfScope,
 			Covers: "the one reservation: id, patterns, mode and holder; and which registration gets it"},
 		{Name: ReleaseAll, Kind: KindScope, Doc: "release every reservation of a scope, whoever holds it",
-			Takes: "every reservation of the scope from its holder",
+			Takes: "every reservation of the scope from its holder", ByHand: byHand("its holders reserve again"),
+			Fates: takes([]string{"path", "reservations", "r*", "and"}),
 			Roles: roles, Rules: rules, Shows: lastOfScope,
 			Covers: "every reservation in force of the scope: id, patterns, mode and holder"},
 	}

@@ -1,0 +1,97 @@
+package op_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+)
+
+// guestFacts are the names of facts on what a guest holds, from every back end.
+var guestFacts = []string{"files", "bytes", "last write", "disk vda", "disk vdb", "disks", "cloud-init", "saved state", "firmware settings", "TPM",
+	"process", "only while it runs", "snapshots", "backups", "other backups", "other disk sda", "other firmware settings", "remains",
+	"snapshot", "snapshot holds", "snapshot made by", "backup", "backup holds", "backup made by", "overwritten", "not in the backup"}
+
+// fateOf returns the facts with that fate.
+func fateOf(t *testing.T, name string, p op.Params, fate op.Fate) (out []string) {
+	for _, f := range guestFacts {
+		if lookup(t, name).Fate(p, op.Fact{Name: f}) == fate {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// TestWhatGoesAndWhatStays has each operation on guests. A fact is in goes, in open, or it stays.
+func TestWhatGoesAndWhatStays(t *testing.T) {
+	data := []string{"files", "bytes", "last write", "disk vda", "disk vdb", "disks", "cloud-init"}
+	states, runs := []string{"saved state", "firmware settings", "TPM"}, []string{"process", "only while it runs"}
+	over := []string{"overwritten", "not in the backup"}
+	whole := slices.Concat(data, states, runs, []string{"snapshots"})
+	disk := op.Params{"disk": "vda"}
+	for _, c := range []struct {
+		op         string
+		params     op.Params
+		goes, open []string
+	}{
+		{"guest.create", nil, nil, guestFacts},
+		{"guest.clone", nil, nil, guestFacts},
+		{"guest.undelete", nil, nil, guestFacts},
+		{"guest.start", nil, nil, over},
+		{"guest.stop", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks"})},
+		{"guest.restart", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks"})},
+		{"guest.set-config", op.Params{"labels": map[string]any{}, "protected": false}, nil, over},
+		{"guest.set-config", op.Params{"command": "x"}, data, over},
+		{"guest.destroy", nil, whole, over},
+		{"guest.snapshot", nil, nil, over},
+		{"guest.snapshot-delete", nil, []string{"snapshot", "snapshot holds", "snapshot made by"}, append(over, "snapshots")},
+		{"guest.restore", nil, append(runs, "overwritten"), slices.Concat(data, states, []string{"not in the backup"})},
+		{"guest.wipe", nil, slices.Concat(data, runs), over},
+		{"guest.disk-create", disk, nil, over},
+		{"guest.disk-resize", disk, nil, append(over, "disk vda")},
+		{"guest.disk-wipe", disk, []string{"disk vda"}, append(over, "disks")},
+		{"guest.disk-detach", disk, []string{"disk vda"}, append(over, "disks")},
+		{"guest.disk-delete", disk, []string{"disk vda"}, append(over, "disks")},
+		{"guest.backup", nil, nil, over},
+		{"guest.backup", op.Params{"rotate": true}, nil, append(over, "backups")},
+		{"guest.backup-restore", nil, slices.Concat(whole, over), nil},
+		{"guest.backup-delete", nil, []string{"backup", "backup holds", "backup made by"}, append(over, "backups")},
+	} {
+		require.ElementsMatch(t, c.goes, fateOf(t, c.op, c.params, op.Goes), c.op)
+		require.ElementsMatch(t, c.open, fateOf(t, c.op, c.params, op.Beside), c.op)
+		require.Len(t, fateOf(t, c.op, c.params, op.Stays), len(guestFacts)-len(c.goes)-len(c.open), c.op)
+	}
+}
+
+// TestARowClaimsNothingOfOtherFacts: a newer back end's fact, and a name that begins like one of the row, is not said to stay.
+func TestARowClaimsNothingOfOtherFacts(t *testing.T) {
+	for _, s := range op.Catalogue() {
+		for _, name := range []string{"", "array", "filesystem", "disk", "snapshots of others", "backup x", "depends on it", "used by", "not known", "locked", "state"} {
+			require.NotEqual(t, op.Stays, s.Fate(op.Params{"disk": "vda"}, op.Fact{Name: name}), "%s: %q", s.Name, name)
+		}
+		require.Equal(t, op.Altered, s.Fate(nil, op.Fact{Name: "changes files"}), s.Name)
+		if s.Takes != "" && s.Kind != op.KindCommand && s.Kind != op.KindTrust {
+			require.NotNil(t, s.Fates, "%s takes something, and its row does not say which facts are about it", s.Name)
+		}
+	}
+	release, transfer := lookup(t, op.ReleaseAll), lookup(t, op.ForceTransfer)
+	for _, name := range []string{"path", "reservations", "r1", "r12", "and"} {
+		require.Equal(t, op.Goes, release.Fate(nil, op.Fact{Name: name}))
+	}
+	require.Equal(t, op.Goes, transfer.Fate(op.Params{"reservation": "r1"}, op.Fact{Name: "r1"}))
+	require.Equal(t, op.Beside, transfer.Fate(op.Params{"reservation": "r1"}, op.Fact{Name: "r12"}))
+}
+
+// TestALimitThatKills: what a set-config takes from programs is said, and cannot be changed back.
+func TestALimitThatKills(t *testing.T) {
+	s, p := lookup(t, "guest.set-config"), op.Params{"memory": int64(64)}
+	for used, kills := range map[int64]bool{0: false, 63: false, 64: false, 65: true} {
+		facts := op.Observed{Present: true, Spec: op.Params{"memory": int64(128)}, MemoryUsed: used}.Changed(s.Name, p)
+		gone := slices.DeleteFunc(slices.Clone(facts), func(f op.Fact) bool { return s.Fate(p, f) != op.Goes })
+		require.Equal(t, kills, len(gone) == 1, facts)
+		level, _ := s.Undoable(p, "memory-in-use", facts)
+		require.Equal(t, kills, level == op.Gone, facts)
+	}
+}
