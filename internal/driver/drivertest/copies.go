@@ -82,8 +82,27 @@ func (c *one) copyShown(a op.Ask, restores bool) {
 	} else {
 		require.False(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return strings.HasPrefix(f.Name, op.FactOverwritten) }))
 	}
+	c.takes(r, restores)
 	for _, f := range r.Facts {
 		require.True(c.t, op.Shows(f.Name+f.Text), f)
 	}
 	must.Get(c.Cancel(c.ctx, Hub, r.ID.Job))(c.t)
+}
+
+// takes checks what the operation's row makes of the facts of a step that restores or deletes a copy. A restore takes what it
+// overwrites and leaves the copy; a deletion takes the copy alone.
+func (c *one) takes(r op.Request, restores bool) {
+	c.t.Helper()
+	spec := must.Get(op.Lookup(r.Step.Op))(c.t)
+	for _, f := range r.Facts {
+		ofCopy := f.Name == spec.Copy || strings.HasPrefix(f.Name, spec.Copy+" ")
+		switch fate := spec.Fate(r.Step.Params, f); {
+		case f.Name == op.FactOverwritten, ofCopy && !restores:
+			require.Equal(c.t, op.Goes, fate, "%s: %v", spec.Name, f)
+		case ofCopy:
+			require.Equal(c.t, op.Stays, fate, "%s: %v", spec.Name, f)
+		case !restores:
+			require.NotEqual(c.t, op.Goes, fate, "%s: %v", spec.Name, f)
+		}
+	}
 }

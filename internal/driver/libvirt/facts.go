@@ -17,7 +17,7 @@ func (g *guest) facts() []op.Fact {
 		facts = append(facts, op.Fact{Name: name, Text: op.Shown(fmt.Sprintf(format, args...))})
 	}
 	for _, k := range g.disks {
-		facts = append(facts, op.Fact{Name: "disk " + op.Shown(k.target), Text: op.Shown(g.diskText(k))})
+		facts = append(facts, op.Fact{Name: choose(g.leaves(k) == "", "disk ", "other disk ") + op.Shown(k.target), Text: op.Shown(g.diskText(k))})
 	}
 	for _, k := range g.disks {
 		if k.weak && k.deletable() {
@@ -28,12 +28,12 @@ func (g *guest) facts() []op.Fact {
 		add("disks", "none")
 	}
 	add("snapshots", "%s", g.snapshotsText())
-	add("saved state", "%s", choose(g.saved, "an image of its memory, from which the next start goes on (goes with a destroy)", "none"))
+	add("saved state", "%s", choose(g.saved, "an image of its memory, from which the next start goes on", "none"))
 	if path := g.xml.OS.NVRAM.path(); path != "" {
-		add("firmware settings", "%s (%s)", path, choose(g.takesNVRAM(), "go with a destroy", "stay: something else uses that file, or may"))
+		add(choose(g.takesNVRAM(), "firmware settings", "other firmware settings"), "%s%s", path, choose(g.takesNVRAM(), "", " (something else uses that file, or may)"))
 	}
 	if g.keepsTPM() {
-		add("TPM", "emulated; its secrets go with a destroy")
+		add("TPM", "emulated, with its secrets")
 	}
 	add("backups", "none known; gated makes none here")
 	for _, s := range g.shares {
@@ -98,7 +98,7 @@ func (g *guest) snapshotsText() string {
 	}
 	var names []string
 	for _, x := range g.snapshots {
-		names = append(names, x.Name+choose(x.external(), " (in files of its own, which gated leaves alone)", " (in the disks, and goes with them)"))
+		names = append(names, x.Name+choose(x.external(), " (in files of its own, which gated leaves alone)", " (in the disks)"))
 	}
 	return strings.Join(names, ", ")
 }
@@ -114,21 +114,29 @@ func (g *guest) dependentsText() string {
 	return strings.Join(names, ", ") + ": shares a disk, has one on top of one, or may"
 }
 
+// leaves says why a destroy does not take a disk; "" if it takes it.
+func (g *guest) leaves(k disk) string {
+	switch {
+	case k.medium:
+		return "the medium " + orElse(k.path, string(k.id))
+	case k.shared:
+		return "read only, or shared"
+	case k.volume == nil:
+		return "in no active pool of this libvirtd"
+	case len(g.users[k.target]) > 0:
+		return "used by others"
+	case g.used.doubtful(g.domain):
+		return "what is not known of its guest may lie on it"
+	}
+	return ""
+}
+
 // remainsText says what stays after a destroy.
 func (g *guest) remainsText() string {
 	var stay []string
 	for _, k := range g.disks {
-		switch {
-		case k.medium:
-			stay = append(stay, k.target+" (the medium "+orElse(k.path, string(k.id))+")")
-		case k.shared:
-			stay = append(stay, k.target+" (read only, or shared)")
-		case k.volume == nil:
-			stay = append(stay, k.target+" (in no active pool of this libvirtd)")
-		case len(g.users[k.target]) > 0:
-			stay = append(stay, k.target+" (used by others)")
-		case g.used.doubtful(g.domain):
-			stay = append(stay, k.target+" (what is not known of its guest may lie on it)")
+		if why := g.leaves(k); why != "" {
+			stay = append(stay, k.target+" ("+why+")")
 		}
 	}
 	for _, x := range g.snapshots {

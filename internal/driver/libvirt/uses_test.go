@@ -225,7 +225,7 @@ func stolenNVRAM(b *bed) {
 	b.Plant("real", "", "")
 	b.domain("evil", "", firmware(b.Image("real")))
 	require.Empty(b.t, b.look("evil").Storage, "it is not its to take")
-	require.Contains(b.t, b.fact("evil", "firmware settings"), "stay")
+	require.Contains(b.t, b.fact("evil", "other firmware settings"), "something else uses")
 	require.Equal(b.t, []op.Target{target("evil")}, b.look("real").Dependent)
 	b.keeps(b.Image("real"), func() { b.must("destroy", "evil") })
 	require.False(b.t, b.look("evil").Present)

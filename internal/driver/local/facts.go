@@ -23,9 +23,8 @@ const (
 // These facts hold for every guest of this driver. Operators ask for them before they sign, and
 // "not known" is an answer, too.
 const (
-	noBackups     = "none known; gated makes none"
-	noDependents  = "nothing known; no guest shares data"
-	snapshotsFate = " (go with a destroy, stay at a wipe or restore)"
+	noBackups    = "none known; gated makes none"
+	noDependents = "nothing known; no guest shares data"
 )
 
 // facts says what operators should see before they sign. If it cannot find out something, it
@@ -91,7 +90,7 @@ func (g *guest) snapshotsText() string {
 	for i, s := range g.snapshots {
 		names[i] = s.name
 	}
-	return strings.Join(names, ", ") + snapshotsFate
+	return strings.Join(names, ", ")
 }
 
 func (d *Driver) processFacts(ctx context.Context, g *guest) []op.Fact {

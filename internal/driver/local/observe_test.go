@@ -286,7 +286,7 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, "1", text("files"))
 	require.Contains(t, text("bytes"), "2.9 KiB (")
 	require.Contains(t, text("last write"), "Z")
-	require.Equal(t, "s1 (go with a destroy, stay at a wipe or restore)", text("snapshots"))
+	require.Equal(t, "s1", text("snapshots"))
 	require.Contains(t, text("backups"), "none known")
 	require.Contains(t, text("depends on it"), "nothing known")
 	require.Equal(t, "can be undone until 2026-03-02T12:00:00Z", text("destroy"))
