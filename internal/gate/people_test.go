@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -291,6 +292,36 @@ func TestALabelThatARuleLooksAtIsNotTakenAwayForLess(t *testing.T) {
 	require.Equal(t, 2, r.Missing())
 	w.back.put("dev")
 	require.Equal(t, 1, w.request(ask("guest.destroy", "dev")).Missing())
+}
+
+// TestAChangedLabelSaysWhichRulesUseIt: also after a reload, because an operator reads what is in force. A value that reads
+// like the gate's words stands in quotes.
+func TestAChangedLabelSaysWhichRulesUseIt(t *testing.T) {
+	uses := func(where, label string) policy.Rule {
+		return policy.Rule{Where: where, Op: "guest.destroy", Labels: map[string]string{label: "prod"}, Threshold: 2}
+	}
+	w := people(t, uses("gated.yaml:3", "tier"), uses("gated.yaml:7", "tier"), uses("gated.yaml:9", "tie"))
+	w.back.set(w.back.get("g"), op.Params{"labels": map[string]any{"tier": "prod", "owner": "bob"}})
+	r := w.request(ask("guest.set-config", "g", "labels", map[string]any{"tier": "dev (no rule uses it)"}))
+	said := func() (out []string) {
+		for _, f := range must.Get(w.gate.Shown(w.ctx, r.ID))(t).Facts {
+			if f.IsChange() {
+				out = append(out, f.Name+": "+f.Text)
+			}
+		}
+		return out
+	}
+	owner := `changes label owner: from "bob" to none (no rule uses it)`
+	tier := `changes label tier: from "prod" to "dev (no rule uses it)" (`
+	require.Equal(t, []string{owner, tier + "a rule uses it: gated.yaml:3, gated.yaml:7)"}, said())
+	var many []policy.Rule
+	for i := range 10 {
+		many = append(many, uses(fmt.Sprintf("gated.yaml:%d", i+1), "tier"))
+	}
+	w.setRules(many...)
+	require.Equal(t, tier+"a rule uses it: gated.yaml:1, gated.yaml:2, gated.yaml:3, gated.yaml:4, gated.yaml:5, gated.yaml:6, gated.yaml:7, gated.yaml:8 and 2 more)", said()[1])
+	w.setRules()
+	require.Equal(t, []string{owner, tier + "no rule uses it)"}, said())
 }
 
 func TestAnApprovalThatCouldNotRunIsNotCounted(t *testing.T) {

@@ -36,8 +36,35 @@ func (g *Gate) look(ctx context.Context, l op.Look) (op.Observed, error) {
 
 // told adds to a look what the step would change and what the gate knows.
 func (g *Gate) told(ctx context.Context, l op.Look, o op.Observed) op.Observed {
-	o.Facts = append(g.knows(ctx, l, o), o.Changed(l.Op, l.Params)...)
+	o.Facts = append(g.knows(ctx, l, o), g.rulesOn(o.Changed(l.Op, l.Params))...)
 	return o
+}
+
+// maxRulesNamed is how many rules a fact on a label names.
+const maxRulesNamed = 8
+
+// rulesOn says of each label that a step changes which rules of the policy use it.
+func (g *Gate) rulesOn(facts []op.Fact) []op.Fact {
+	used := map[string][]string{} // by the fact's name
+	for _, r := range g.rules.Load().policy.Rules {
+		for label := range r.Labels {
+			used[op.ChangesLabel(label)] = append(used[op.ChangesLabel(label)], r.Where)
+		}
+	}
+	out := slices.Clone(facts)
+	for i, f := range out {
+		where, more := used[f.Name], ""
+		if n := len(where) - maxRulesNamed; n > 0 {
+			where, more = where[:maxRulesNamed], fmt.Sprintf(" and %d more", n)
+		}
+		switch {
+		case len(where) > 0:
+			out[i].Text += " (a rule uses it: " + strings.Join(where, ", ") + more + ")"
+		case strings.HasPrefix(f.Name, op.ChangesLabel("")):
+			out[i].Text += " (no rule uses it)"
+		}
+	}
+	return out
 }
 
 // see observes a target. A target that does not exist has a fingerprint too, so that
