@@ -25,7 +25,7 @@ func (t *tool) approveCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "approve ID...",
 		Short: "Sign requests, and wait for their outcome",
-		Long: `Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. It shows and
+		Long: `Shows each request with what goes and what stays, asks, signs, and waits 30 seconds for the outcome. It shows and
 asks on the terminal that it is run from; without one it needs --yes. With --yes it signs only what opsign showed
 last of the request on this machine, or the bytes that --payload names. opsign review walks through all that waits.
 The key is that of --key, --fingerprint or --cert, else key in ~/.config/gated/client.yaml, else the one of ssh-agent's

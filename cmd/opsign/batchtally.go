@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/wire/cli"
 )
 
@@ -27,7 +28,7 @@ func tally(items []*batched) string {
 	for _, k := range kinds {
 		text += fmt.Sprintf("  %s: %d of %s", cli.Inline(k.host), count[k], cli.Inline(k.op))
 		if n := lasting[k]; n > 0 {
-			text += fmt.Sprintf(", %d of them %s", n, cannotUndo)
+			text += fmt.Sprintf(", %d of them %s", n, op.CannotUndo)
 		}
 		text += "\n"
 	}

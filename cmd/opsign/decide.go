@@ -104,7 +104,7 @@ func (t *tool) painted(text string, to io.Writer) string {
 	if !cli.Colours(to, t.Getenv) {
 		return cli.Told(text, to)
 	}
-	return strings.Join(cli.Paint(cli.Wrapped(text, cli.Width(to)), cannotUndo), "\n") + "\n"
+	return strings.Join(cli.Paint(cli.Wrapped(text, cli.Width(to)), op.CannotUndo), "\n") + "\n"
 }
 
 // confirm asks whether to sign; only "yes", typed after the question is there,
@@ -343,7 +343,7 @@ func (q question) facts() []op.Fact {
 	if text := labelsText(q.request.Labels); text != "" {
 		out = append(out, op.Fact{Name: wordsLabels, Text: text})
 	}
-	out = append(out, loses(q.request)...)
+	out = append(out, loses(q)...)
 	return append(out, op.Fact{Name: "why it waits", Text: q.request.Why})
 }
 

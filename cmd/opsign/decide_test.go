@@ -75,7 +75,7 @@ func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
 func TestAReasonForgesNoLine(t *testing.T) {
 	fill := func(text string) string { return text + strings.Repeat(" ", 80-len(text)) }
 	for _, blank := range []string{" ", "\u00a0", "\u2800", "\u3164", "\u3000", "x", "x "} {
-		reason := strings.ReplaceAll(fill("cleanup")+fill("  what would be lost, as the gate saw it:")+"    bytes  0", " ", blank)
+		reason := strings.ReplaceAll(fill("cleanup")+fill("  goes, as the gate saw it at 03:04:05Z:")+"    bytes  0", " ", blank)
 		if len(reason) > op.MaxReason {
 			continue
 		}

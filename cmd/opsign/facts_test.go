@@ -22,19 +22,23 @@ func TestWhenTheFactsWereSeen(t *testing.T) {
 		" at 03:04:05Z": now, " at 03:04:07Z": now.Add(2 * time.Second), " at 02:04:06Z": now.Add(-time.Hour + time.Second), " 1h ago": now.Add(-time.Hour),
 		" 47h59m ago": now.Add(-48*time.Hour + time.Second), " 2 days ago": now.Add(-48 * time.Hour), " 30 days ago": now.Add(-30 * 24 * time.Hour), "": {},
 	} {
-		text := lostText(api.Request{Facts: []op.Fact{{Name: "files", Text: "0"}}, FactsAt: at}, now)
-		require.Equal(t, "  what would be lost, as the gate saw it"+want+":\n    files  0\n", text)
+		if want != "" {
+			want = ", as the gate saw it" + want
+		}
+		q := asked(t, "guest.destroy", op.Params{}, op.Fact{Name: "files", Text: "0"}, op.Fact{Name: "state", Text: "paused"})
+		q.request.FactsAt = at
+		require.Equal(t, "  goes"+want+":\n    files  0\n  also seen:\n    state  paused\n", q.losesText(q.fates(), now))
 	}
-	require.Empty(t, lostText(api.Request{FactsAt: now}, now))
 }
 
 // What a probe says is shown line by line, and no line of it can pass for one of
 // opsign's, on a screen or not.
 func TestFactsOfSeveralLines(t *testing.T) {
 	hostile := "shop  3 tables\n    undo  can be undone\n\x1b[2J\n  needs nobody" + strings.Repeat(" ", 80) + "state  fine"
-	r := api.Request{Op: op.Run, Facts: []op.Fact{{Name: "runs", Text: "/bin/rm shop"}, {Name: "probe says", Text: hostile}}}
-	text := lostText(r, time.Time{})
-	require.Equal(t, `  what would run, and what its probe says, as the gate saw it:
+	q := question{payload: op.Payload{Op: op.Run}}
+	q.request.Facts = []op.Fact{{Name: "runs", Text: "/bin/rm shop"}, {Name: "probe says", Text: hostile}}
+	text := q.losesText(q.fates(), time.Time{})
+	require.Equal(t, `  what would run, and what its probe says:
     runs  /bin/rm shop
     probe says:
       > shop  3 tables

@@ -37,12 +37,12 @@ func TestWhetherItCanBeUndone(t *testing.T) {
 		{"guest.wipe", op.Params{}, trash, "WIPE guest/web-1 on pve1 - CANNOT BE UNDONE"},
 		{"guest.restore", op.Params{"snapshot": "a"}, trash, "RESTORE A SNAPSHOT ONTO guest/web-1 on pve1 - CANNOT BE UNDONE"},
 		{"guest.backup-delete", op.Params{"backup": "a"}, trash, "DELETE A BACKUP OF guest/web-1 on pve1 - CANNOT BE UNDONE"},
-		{"guest.set-config", op.Params{"memory": int64(1)}, trash, "CHANGE guest/web-1 on pve1 - can be changed back"},
+		{"guest.set-config", op.Params{"memory": int64(1)}, trash, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back"},
 		{"guest.set-config", op.Params{"command": "x"}, trash, "CHANGE guest/web-1 on pve1 - CANNOT BE UNDONE"},
 	} {
 		q := asked(t, c.op, c.params, c.facts...)
 		require.Equal(t, c.want, q.headline(" - "))
-		require.Equal(t, strings.HasSuffix(c.want, cannotUndo), q.irreversible(), c.want)
+		require.Equal(t, strings.HasSuffix(c.want, op.CannotUndo), q.irreversible(), c.want)
 		require.True(t, strings.HasPrefix(q.text(view{dash: " - "}), c.want+"\n"))
 	}
 	q := asked(t, "guest.destroy", op.Params{}, trash...)
@@ -64,7 +64,7 @@ func TestAStepThatLosesNothing(t *testing.T) {
 		text := q.text(view{dash: " - "})
 		require.True(t, strings.HasPrefix(text, want+"\n"), text)
 		require.Contains(t, text, "  why it waits: asked for by rule gated.yaml:12; ")
-		require.Equal(t, !q.irreversible(), strings.Contains(text, "  what the target holds, as the gate saw it:\n    files  3\n"))
+		require.Equal(t, q.irreversible() && name != "guest.restore", strings.Contains(text, "  goes:\n    files  3\n"), text)
 		q.request.Rule = "stop-volatile"
 		require.True(t, q.irreversible(), "the built-in rules ask for the signature")
 	}
@@ -77,8 +77,9 @@ func TestNothingIsHiddenUncounted(t *testing.T) {
 		op.Fact{Name: "wipe, restore, snapshot-delete", Text: "cannot be undone (the old files are gone)"})
 	brief := q.text(view{dash: " - ", more: "d"})
 	require.Contains(t, brief, "    params  {\"snapshot\":\"before\"}\n")
-	require.Contains(t, brief, "    snapshot                        before, taken long ago\n")
-	require.Contains(t, brief, "wipe, restore, snapshot-delete  cannot be undone (the old files are gone)\n")
+	require.Contains(t, brief, "  goes:\n    at most  all that was written since the snapshot\n"+
+		"  also seen:\n    wipe, restore, snapshot-delete  cannot be undone (the old files are gone)\n")
+	require.Contains(t, brief, "  stays:\n    snapshot  before, taken long ago\n")
 	require.True(t, strings.HasSuffix(brief, "\n  d: 6 more facts (gate; incarnation; state; valid; nonce; destroy)\n"), brief)
 	require.NotContains(t, brief, q.payload.Nonce)
 	whole := q.text(view{dash: " - ", details: true})
@@ -86,7 +87,7 @@ func TestNothingIsHiddenUncounted(t *testing.T) {
 		require.Contains(t, whole, "    "+f.Name+" ")
 	}
 	require.Contains(t, whole, q.payload.Nonce)
-	require.Contains(t, whole, "  of other operations on this target:\n    destroy  can be undone until 2026-01-06T03:04:05Z\n")
+	require.Contains(t, whole, "  what else is known of the target:\n    destroy  can be undone until 2026-01-06T03:04:05Z\n")
 	require.NotContains(t, whole, "more facts")
 }
 

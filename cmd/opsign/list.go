@@ -132,14 +132,8 @@ func (t *tool) listText(requests []api.Request, cols int) string {
 
 // undoInLine says in a word whether a step can be undone.
 func undoInLine(r api.Request) string {
-	switch undo := undoOf(r.Op, r.Params, r); undo {
-	case cannotUndo:
-		return "no"
-	case canChangeBack, losesNothing:
-		return "by hand"
-	default:
-		return "yes"
-	}
+	level, _ := undoOf(r.Op, r.Params, r)
+	return map[op.Undoable]string{op.Gone: "no", op.ByHand: "by hand", op.InTime: "yes"}[level]
 }
 
 // whatInLine says what a step changes, what guards the target first. Of another step it says the parameters, and

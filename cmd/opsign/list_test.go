@@ -46,7 +46,7 @@ func TestAListSaysWhatChanges(t *testing.T) {
 	}
 	text := tl.listText([]api.Request{
 		of("j4.1", "guest.destroy", "guest/pg-standby-of-the-shop", 26*time.Hour, nil, "its data would be gone",
-			op.Fact{Name: "destroy", Text: canUndo + "2026-03-04T05:06:07Z"}),
+			op.Fact{Name: "destroy", Text: "can be undone until " + "2026-03-04T05:06:07Z"}),
 		of("j5.1", "guest.set-config", "guest/web", 90*time.Second, op.Params{"labels": map[string]any{}, "memory": int64(600)}, "takes a label away",
 			op.Fact{Name: "changes protection", Text: "from on to off"}, op.Fact{Name: "changes memory", Text: "from 512 to 600 MiB"},
 			op.Fact{Name: "files", Text: "3"}),

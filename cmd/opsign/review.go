@@ -25,10 +25,10 @@ func (t *tool) reviewCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "review",
 		Short: "Walk through what waits, and approve or reject each with one key",
-		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what would be lost, who
+		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what goes and what stays, who
 asked and why, and which signatures are missing. d shows the details and ? the keys. Several can be marked and
-approved together, each with a signature of its own. What cannot be undone is signed once you type the name of its
-target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+approved together, each with a signature of its own. What cannot be undone, and a rotation, is signed once you type the
+name of its target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
 		Example: "  opsign review\n" +
 			"  opsign review --agent",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
@@ -253,17 +253,21 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 }
 
 // named has the operator type the name of a target before what cannot be undone is
-// done to it, and says so above the next screen if it is another name.
+// done to it, and before a rotation. It says so above the next screen if it is another name.
 func (r *review) named(ctx context.Context, it *item) (bool, error) {
-	if !it.shown.irreversible() {
+	why := "cannot be undone"
+	switch {
+	case it.shown.payload.Op == op.Rotate:
+		why = "changes who may approve what"
+	case !it.shown.irreversible():
 		return true, nil
 	}
 	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {
 		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name
-	typed, err := r.screen.ask(fmt.Sprintf("%s cannot be undone. Type %s to sign it (an empty line: do not): ",
-		cli.Inline(it.id), cli.Inline(name)))
+	typed, err := r.screen.ask(fmt.Sprintf("%s %s. Type %s to sign it (an empty line: do not): ",
+		cli.Inline(it.id), why, cli.Inline(name)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
@@ -324,27 +328,27 @@ func (r *review) back() bool {
 const wordsAnyKey = "any key: back "
 
 func (r *review) help() error {
-	_, err := r.pager("", `Each screen is one request. What it shows is what is signed, with what would be lost.
+	_, err := r.pager("", `Each screen is one request: what is signed, what goes and what stays.
 
   a      approve it: sign it, and see what becomes of it
   r      reject it; asks for the reason
   s, n   skip it, and leave it waiting
-  m      mark it; a then shows all that are marked, and signs each of them
-         by itself once you say y
+  m      mark it; a then has a line for each that is marked, and signs each
+         of them by itself once you say y. One that changed is read again
   b      back to the one before
   d      the details: ids, hashes and times that the signature binds
   space  the next page; up and down keys page too
   q      quit; what is not decided goes on waiting
 
-What cannot be undone is signed once you type the name of its target. Nothing is
-approved before all of its pages were shown. A request that changes
-while you look at it is shown again.
+What cannot be undone, and a change of the signers, is signed once you type
+the name of its target. Nothing is approved before all of its pages were shown.
+A request that changes while you look at it is shown again.
 `, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
 	return err
 }
 
 // refresh asks for an item again, and says what of it is not as it was shown:
-// the bytes to sign, or what would be lost. Then it has to be read again. The
+// the bytes to sign, or the facts. Then it has to be read again. The
 // answer is empty where it is still the same.
 func (r *review) refresh(ctx context.Context, it *item) (changed string, err error) {
 	q, err := r.question(ctx, r.client, it.id)

@@ -114,7 +114,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	return nil
 }
 
-// batch shows everything that is marked once more, and signs each of them after
+// batch shows a line for each item that is marked, and signs each of them after
 // one confirmation. One that changed is to be read again first, and then nothing
 // is signed. A failure of one does not stop the others.
 func (r *review) batch(ctx context.Context) (quit bool, err error) {
@@ -135,7 +135,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 	}
 	marked := r.marked()
 	pages := r.pager(fmt.Sprintf("Approve these %d, each with a signature of its own?",
-		len(marked)), batchText(marked, r.view(false)), [2]string{
+		len(marked)), batchText(marked, cli.Dash(r.Getenv)), [2]string{
 		"y sign each of these  b back, sign none  q quit ",
 		"more: space   b back, sign none  q quit "})
 	for {
@@ -191,27 +191,11 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	})
 }
 
-// batchText shows each item in short, from its bytes, and what it would lose.
-func batchText(items []*item, v view) string {
+// batchText has a line for each item, from its bytes. All of it was read on a screen of its own, and did not change since.
+func batchText(items []*item, dash string) string {
 	text := ""
 	for _, it := range items {
-		p := it.shown.payload
-		text += fmt.Sprintf("%s: %s\n  asked by %s\n", cli.Inline(it.id), it.shown.headline(v.dash),
-			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
-		if p.Op == op.Rotate {
-			text += rotationText(p, it.shown.request.Facts)
-		} else if len(p.Params) > 0 {
-			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
-		}
-		if p.Reason != "" || len(it.shown.request.Reasons) > 1 {
-			text += cli.Reasons("  ", p.Reason, it.shown.request.Reasons)
-		}
-		text += cli.Rejections("  ", it.shown.request, false)
-		own, others := it.shown.ownFacts()
-		text += lostText(own, v.now)
-		if len(others) > 0 {
-			text += fmt.Sprintf("  on the screen of the request: %s of other operations\n", moreFacts(len(others)))
-		}
+		text += it.name() + ": " + it.shown.headline(dash) + "\n"
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
 )
@@ -373,7 +374,7 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	}
 	text := cli.Wrapped(p.text, cols)
 	if p.colours {
-		text = cli.Paint(text, cannotUndo)
+		text = cli.Paint(text, op.CannotUndo)
 	}
 	body := slices.Concat(p.above(), text)
 	height = room - len(said)

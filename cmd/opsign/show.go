@@ -19,7 +19,7 @@ func (t *tool) showCommand() *cobra.Command {
 	var raw, details bool
 	c := t.Command(cli.Words{
 		Use:   "show ID",
-		Short: "Show what a signature of a request would approve, and what would be lost",
+		Short: "Show what a signature of a request would approve, what goes and what stays",
 		Long: `Begins with the operation, its target and whether it can be undone. --details adds the ids, hashes and times that the
 signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 
@@ -75,7 +75,7 @@ func (t *tool) view(details bool) view {
 }
 
 // text shows a request for people: what the bytes to sign would do and whether
-// that can be undone, what would be lost, who asks and why, and what is missing.
+// that can be undone, what goes and what stays, who asks and why, and what is missing.
 // What the details have is counted where they are not shown.
 func (q question) text(v view) string {
 	r := q.request
@@ -84,31 +84,15 @@ func (q question) text(v view) string {
 	if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
 		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
 	}
-	own, others := q.ownFacts()
-	text += rotationText(q.payload, r.Facts) + lostText(own, v.now) + q.askedText(v)
+	f := q.fates()
+	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + f.staysText()
 	if r.Detail != "" {
 		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
 	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, v.now)) {
 		text += "  " + line
 	}
-	return text + leftText(r, v.now) + q.detailsText(v, others)
-}
-
-// ownFacts parts the facts of a request in those that are about its operation,
-// and those that are about others alone.
-func (q question) ownFacts() (own api.Request, others []op.Fact) {
-	own = q.request
-	own.Facts = nil
-	for _, f := range q.request.Facts {
-		switch {
-		case q.aboutOthers(f):
-			others = append(others, f)
-		case len(operations(f)) == 0 || f.Text != q.undo(): // which the headline says
-			own.Facts = append(own.Facts, f)
-		}
-	}
-	return own, others
+	return text + leftText(r, v.now) + q.detailsText(v, f.behind)
 }
 
 // askedText says who asks, since when, and why, and how often operators rejected the
@@ -139,18 +123,18 @@ func leftText(r api.Request, now time.Time) string {
 	return "  its payload is over, and the gate will issue it anew\n"
 }
 
-// detailsText shows every member of the payload whole, and the facts about other
-// operations; or how many of them are not shown yet, which, and how to see them.
-func (q question) detailsText(v view, others []op.Fact) string {
+// detailsText shows every member of the payload whole, and the facts that are not
+// shown yet; or how many of them there are, which, and how to see them.
+func (q question) detailsText(v view, behind []op.Fact) string {
 	if v.details {
 		text := wordsSigned + payloadText(q.payload)
-		if len(others) > 0 {
-			text += "  of other operations on this target:\n" + cli.Facts("    ", others)
+		if len(behind) > 0 {
+			text += "  what else is known of the target:\n" + cli.Facts("    ", behind)
 		}
 		return text + takesBatchText(q.request)
 	}
 	var names []string
-	for _, f := range slices.Concat(q.behind(), others) {
+	for _, f := range slices.Concat(q.behind(), behind) {
 		names = append(names, cli.Inline(f.Name))
 	}
 	more := v.more

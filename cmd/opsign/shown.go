@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/people/shown"
@@ -190,9 +189,9 @@ func (q question) digestText() string {
 }
 
 // loses says of a request that it loses nothing, which its headline says, too.
-func loses(r api.Request) []op.Fact {
-	if !harmless(r) {
+func loses(q question) []op.Fact {
+	if _, undo := q.undo(); undo != op.LosesNothing {
 		return nil
 	}
-	return []op.Fact{{Name: "loses", Text: strings.TrimPrefix(losesNothing, "loses ")}}
+	return []op.Fact{{Name: "loses", Text: strings.TrimPrefix(op.LosesNothing, "loses ")}}
 }
