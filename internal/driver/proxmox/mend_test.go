@@ -2,6 +2,7 @@ package proxmox_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -180,5 +181,20 @@ func TestAConfigurationThatOtherHandsChange(t *testing.T) {
 			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 			require.Equal(t, "1", w.Guest(vmid).Config["onboot"])
 		}
+	})
+}
+
+// TestAChangeOfFieldsSetsTheFlagItself: in its one request, with the digest of the look. If the flag were set first, no digest would tell
+// what a hand changed until the next look.
+func TestAChangeOfFieldsSetsTheFlagItself(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		vmid := w.ours("web")
+		w.SetProtection(vmid, false)
+		w.ResetCounts()
+		w.Done(drivertest.Hub, guestAsk("set-config", "web", "memory", int64(2048)))
+		changes := slices.DeleteFunc(w.Requests(), func(r pvetest.Request) bool { return r.Method != "PUT" })
+		require.Len(t, changes, 1)
+		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		require.Equal(t, "2048", w.Guest(vmid).Config["memory"])
 	})
 }
