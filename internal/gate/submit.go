@@ -85,6 +85,9 @@ func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error)
 	}
 }
 
+// ErrHindered is returned by Want, beside the refusal, if something is in the way of the step that may go.
+var ErrHindered = errors.New("something is in the way")
+
 // Want submits a difference that reconcile found, on behalf of a desired set. It
 // refuses, as Rejected, a wish that an operator rejected, without a new request.
 // That ends if the set withdraws the wish and wishes it again, or wishes something
@@ -110,7 +113,11 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	if err = errors.Join(err, rejected); err != nil {
 		return op.Job{}, err
 	}
-	return g.admit(ctx, sub, digest(sub), e, steps)
+	job, err := g.admit(ctx, sub, digest(sub), e, steps)
+	if hindered := steps[0].hindered; hindered != nil && errors.Is(err, hindered) {
+		err = fmt.Errorf("%w: %w", ErrHindered, err)
+	}
+	return job, err
 }
 
 // planJob checks the job as a whole and plans each of its steps. The caller ends the

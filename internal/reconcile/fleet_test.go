@@ -64,6 +64,8 @@ type fleet struct {
 	tell    func(op.Step) (string, error) // after the work: the task, or the error that the caller gets
 	blind   func(op.Target) error         // looking fails
 	cannot  error                         // why no step can be done now
+	wavers  bool                          // every other look for a step sees nothing in the way
+	probed  int                           // looks for a step
 	listing error
 	hang    bool // the work never ends by itself
 	tasks   map[string]driver.Progress
@@ -104,7 +106,10 @@ func (f *fleet) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	if !ok {
 		o = nothing(t.Name)
 	}
-	if l.Op != "" {
+	if l.Op == "" {
+		return o, nil
+	}
+	if f.probed++; !f.wavers || f.probed%2 == 0 {
 		o.Foresee(f.cannot)
 	}
 	return o, nil

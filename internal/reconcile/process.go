@@ -1,8 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -276,7 +278,7 @@ func (r *Reconciler) Recover(ctx context.Context) error {
 }
 
 // stop is a wish that ended in a way that another try would not change. It is not asked for again until the wish or the
-// target changes.
+// target changes, or a look shows that what was in its way has gone.
 type stop struct {
 	wish, ask   string
 	incarnation op.Incarnation
@@ -284,6 +286,7 @@ type stop struct {
 	op          string
 	code        refusal.Code
 	detail      string
+	clears      *retry // when the next look asks whether the way is clear; nil if nothing is in the way that could go
 }
 
 // wishKey identifies all that a document wishes of a guest.
@@ -292,11 +295,11 @@ func wishKey(g *desired.Guest) string { return g.State + " " + string(g.Fields.C
 // askKey identifies a step to ask for.
 func askKey(a op.Ask) string { return a.Op + " " + string(a.Params.Canonical()) }
 
-func (m *target) isStopped(g *desired.Guest, a op.Ask, o op.Observed) bool {
+func (m *target) isStopped(g *desired.Guest, a op.Ask, o op.Observed, now time.Time) bool {
 	for i := range m.stopped {
 		s := &m.stopped[i]
 		if s.incarnation == o.Incarnation && sameFingerprint(s.fingerprint, o) && s.ask == askKey(a) && s.wish == wishKey(g) {
-			return true
+			return s.clears == nil || s.clears.left(s.ask, now) > 0
 		}
 	}
 	return false
@@ -306,15 +309,23 @@ func (m *target) isStopped(g *desired.Guest, a op.Ask, o op.Observed) bool {
 // state that could differ, whatever digest the gate or driver gives to nothing.
 func sameFingerprint(f op.Fingerprint, o op.Observed) bool { return !o.Present || f == o.Fingerprint }
 
-// stopAt remembers that an ask ended. It replaces what it remembered of the same ask.
-func (m *target) stopAt(s stop) {
-	for i := range m.stopped {
-		if m.stopped[i].ask == s.ask {
-			m.stopped[i] = s
-			return
-		}
+// stopAt remembers that an ask ended. It replaces what it remembered of the same ask. hindered says that something is in the way
+// that may go: then the wait until the next look doubles. The caller holds r.mu.
+func (r *Reconciler) stopAt(m *target, s stop, hindered bool) {
+	i := m.stopOf(s.ask)
+	if i < 0 {
+		i, m.stopped = len(m.stopped), append(m.stopped, stop{})
 	}
-	m.stopped = append(m.stopped, s)
+	if hindered {
+		s.clears = cmp.Or(m.stopped[i].clears, &retry{})
+		s.clears.again(s.ask, r.Now(), r.Random())
+	}
+	m.stopped[i] = s
+}
+
+// stopOf returns the index of the stop of an ask, or -1.
+func (m *target) stopOf(ask string) int {
+	return slices.IndexFunc(m.stopped, func(s stop) bool { return s.ask == ask })
 }
 
 // converged forgets the stops of a target that is as wished. The back-off stays for a while, because a guest whose

@@ -9,6 +9,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/gate"
 )
 
 // pursue looks at a target and asks the gate for the first step towards the wish. It reports whether a step may run,
@@ -44,7 +45,7 @@ func (r *Reconciler) pursue(ctx context.Context, d driver.Driver, t op.Target) b
 		return r.fulfilled(ctx, w, o)
 	}
 	if ask, ok := r.choose(w, o, asks); ok {
-		return r.ask(ctx, w, o, ask, asks)
+		return r.ask(ctx, d, w, o, ask, asks)
 	}
 	return true
 }
@@ -75,7 +76,7 @@ func (r *Reconciler) choose(w *wish, o op.Observed, asks []op.Ask) (op.Ask, bool
 	defer r.mu.Unlock()
 	m := r.target(o.Target)
 	for _, a := range asks {
-		if !m.isStopped(w.guest, a, o) {
+		if !m.isStopped(w.guest, a, o, r.Now()) {
 			return a, true
 		}
 	}
@@ -100,7 +101,7 @@ func (r *Reconciler) fulfilled(ctx context.Context, w *wish, o op.Observed) bool
 // ask brings the journal to one step of a plan. It remembers an answer that is final, and tries again after one that
 // may pass. The plan's other steps are still wished for: a request that waits for an operator stays, even if another
 // step now comes before it.
-func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask, plan []op.Ask) bool {
+func (r *Reconciler) ask(ctx context.Context, d driver.Driver, w *wish, o op.Observed, ask op.Ask, plan []op.Ask) bool {
 	key := askKey(ask)
 	r.mu.Lock()
 	wait := r.target(o.Target).retry.left(key, r.Now())
@@ -108,6 +109,13 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 	r.mu.Unlock()
 	if wait > 0 {
 		r.queue.addAfter(o.Target, wait)
+		return true
+	}
+	at := stop{wish: wishKey(w.guest), ask: key, incarnation: o.Incarnation, fingerprint: o.Fingerprint, op: ask.Op}
+	if stays, err := r.inTheWay(ctx, d, ask, at); err != nil {
+		return r.later(o.Target, key, err)
+	} else if stays {
+		r.queue.add(o.Target) // another step of the plan may still be possible
 		return true
 	}
 	if err := r.Gate.Withdraw(ctx, w.set(), o.Target, plan); err != nil {
@@ -119,6 +127,10 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 	_, err := r.Gate.Want(ctx, w.set(), ask)
 	switch code := refusal.CodeOf(err); {
 	case err == nil:
+		r.mu.Lock()
+		m := r.target(o.Target)
+		m.stopped = slices.DeleteFunc(m.stopped, func(s stop) bool { return s.ask == key })
+		r.mu.Unlock()
 	case code == refusal.OverLimit && ask.Op == "guest.destroy":
 		r.mu.Lock()
 		r.limited[w.set()] = r.Now().Add(r.Interval / 2)
@@ -127,13 +139,35 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 		context.Canceled):
 		return r.later(o.Target, key, err)
 	default:
+		at.code, at.detail = code, refusal.As(err).Detail
 		r.mu.Lock()
-		r.target(o.Target).stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: o.Incarnation,
-			fingerprint: o.Fingerprint, op: ask.Op, code: code, detail: refusal.As(err).Detail})
+		r.stopAt(r.target(o.Target), at, errors.Is(err, gate.ErrHindered))
 		r.mu.Unlock()
 		r.queue.add(o.Target) // another step of the plan may still be possible
 	}
 	return true
+}
+
+// inTheWay looks whether what was in the way of an ask still is, before the gate is asked again. Then at is its stop, until the
+// next look.
+func (r *Reconciler) inTheWay(ctx context.Context, d driver.Driver, ask op.Ask, at stop) (bool, error) {
+	r.mu.Lock()
+	m := r.target(ask.Target)
+	i := m.stopOf(at.ask)
+	waits := i >= 0 && m.stopped[i].clears != nil
+	r.mu.Unlock()
+	if !waits {
+		return false, nil
+	}
+	o, err := observe(ctx, d, op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}.Look())
+	if err != nil || o.Cannot == "" {
+		return false, err
+	}
+	at.code, at.detail = o.CannotCode, o.Cannot
+	r.mu.Lock()
+	r.stopAt(r.target(ask.Target), at, true)
+	r.mu.Unlock()
+	return true, nil
 }
 
 // found is the result of the last round for a wish.

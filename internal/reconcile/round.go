@@ -190,7 +190,7 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 		return false
 	}
 	for i := range asks {
-		if m == nil || !m.isStopped(w.guest, asks[i], *o) {
+		if m == nil || !m.isStopped(w.guest, asks[i], *o, now) {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ type Status struct {
 	Queue     QueueStatus    `json:"queue"`
 	Unknown   []Trouble      `json:"unknown"`   // targets that the driver cannot observe: nothing is planned for them
 	Conflicts []Conflict     `json:"conflicts"` // targets that several sets mention: their wishes are void
-	Stopped   []Stopped      `json:"stopped"`   // wishes that ended and are not tried again unchanged
+	Stopped   []Stopped      `json:"stopped"`   // wishes that ended and are not tried again unchanged, or wait for the way to be clear
 	Full      []string       `json:"full"`      // sets that have as many open requests as they may
 	RoundAt   time.Time      `json:"round_at"`  // of the last look at all targets; zero before the first
 	RoundTook int64          `json:"round_us"`  // how long it took, in microseconds
@@ -63,12 +63,13 @@ type Conflict struct {
 	Sets   []string  `json:"sets"`
 }
 
-// Stopped is a step that desired state asks for and that is not tried again.
+// Stopped is a step that desired state asks for and that is not tried again, or only when the way is clear.
 type Stopped struct {
 	Target op.Target    `json:"target"`
 	Op     string       `json:"op"`
 	Code   refusal.Code `json:"code"`
 	Detail string       `json:"detail"`
+	Waits  bool         `json:"waits"` // for what is in the way to go
 }
 
 // Status returns the present state. Its lists are sorted and never nil.
@@ -93,7 +94,7 @@ func (r *Reconciler) Status() Status {
 			s.Unknown = append(s.Unknown, Trouble{Target: t, Why: m.unknown})
 		}
 		for _, x := range m.stopped {
-			s.Stopped = append(s.Stopped, Stopped{Target: t, Op: x.op, Code: x.code, Detail: x.detail})
+			s.Stopped = append(s.Stopped, Stopped{Target: t, Op: x.op, Code: x.code, Detail: x.detail, Waits: x.clears != nil})
 		}
 	}
 	for t, w := range r.wishes.wishes {

@@ -157,7 +157,7 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 		_, again := r.record(ctx, now, r.outcome(ctx, d, now, did, err))
 		return again
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
-		r.ended(now) // Permit.Use ended it, or it waits for a signature now
+		r.ended(now, r.hindered(ctx, d, now)) // Permit.Use ended it, or it waits for a signature now
 		return true
 	case driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) || wasCutOff(err):
 		r.holdBack(step, err, maxWait)
@@ -167,8 +167,18 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 	if jerr != nil {
 		return r.later(step.Target, "record", jerr)
 	}
-	r.ended(now)
+	r.ended(now, r.hindered(ctx, d, now))
 	return true
+}
+
+// hindered reports whether a step was refused before its permit was used, and a look shows what is in its way. It matters to
+// wishes alone.
+func (r *Reconciler) hindered(ctx context.Context, d driver.Driver, s op.Step) bool {
+	if s.State != op.StateRefused || r.wishOf(s.Target) == nil {
+		return false
+	}
+	o, err := observe(ctx, d, s.Look())
+	return err == nil && o.Cannot != ""
 }
 
 func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) {
@@ -233,7 +243,7 @@ func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome)
 		r.holdBack(now, out.Err, maxDelay)
 		return false, false
 	}
-	r.ended(now)
+	r.ended(now, false)
 	return true, true
 }
 
@@ -255,8 +265,8 @@ func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
 
 // ended remembers what a step's end means for its wish. The same step is not asked for again at once. After a failure,
 // it is not asked for before the wish or the target changes. A step that was stale did not fail: something else was as it
-// should not be, perhaps for a moment, and the target may be as before.
-func (r *Reconciler) ended(s op.Step) {
+// should not be, perhaps for a moment, and the target may be as before. hindered says that something is in its way that may go.
+func (r *Reconciler) ended(s op.Step, hindered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.target(s.Target)
@@ -275,8 +285,8 @@ func (r *Reconciler) ended(s op.Step) {
 	}
 	switch s.State {
 	case op.StateFailed, op.StateInterrupted, op.StateRefused, op.StateRejected:
-		m.stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: s.Incarnation, fingerprint: s.Fingerprint,
-			op: s.Op, code: s.Code, detail: s.Detail})
+		r.stopAt(m, stop{wish: wishKey(w.guest), ask: key, incarnation: s.Incarnation, fingerprint: s.Fingerprint,
+			op: s.Op, code: s.Code, detail: s.Detail}, hindered)
 	}
 }
 

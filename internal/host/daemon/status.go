@@ -136,8 +136,11 @@ func (d *daemon) troubles() []api.Health {
 			Detail: "stands in several sets, so none of their wishes counts: " + strings.Join(c.Sets, ", ")})
 	}
 	for _, s := range r.Stopped[:min(len(r.Stopped), maxTroubles)] {
-		out = append(out, api.Health{Name: s.Target.String(),
-			Detail: s.Op + " is not tried again: " + string(s.Code) + ": " + s.Detail})
+		what := " is not tried again: "
+		if s.Waits {
+			what = " waits for what is in its way to go: "
+		}
+		out = append(out, api.Health{Name: s.Target.String(), Detail: s.Op + what + string(s.Code) + ": " + s.Detail})
 	}
 	for _, set := range r.Full[:min(len(r.Full), maxTroubles)] {
 		out = append(out, api.Health{Name: "set " + set, Detail: "has as many requests open as it may"})
