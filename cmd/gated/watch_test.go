@@ -32,7 +32,7 @@ func watchedGate(open, done int) watched {
 
 // A screen has what is wrong and what was decided, however much waits, in the lines and columns of the terminal.
 func TestAWatchedScreen(t *testing.T) {
-	for _, size := range [][2]int{{24, 80}, {12, 40}, {24, 200}, {3, 20}} {
+	for _, size := range [][2]int{{24, 80}, {12, 50}, {24, 200}, {3, 20}} {
 		for _, open := range []int{0, 1, 5, 1000} {
 			for _, done := range []int{0, 3, 50} {
 				lines := watchedGate(open, done).screen(since, size[0], size[1], "...")
