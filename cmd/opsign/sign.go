@@ -77,16 +77,16 @@ type signedFiles struct {
 }
 
 // sign makes a payload and its signature without any gate.
-func (t *keyring) sign(ctx context.Context, args []string, given cli.Pairs, o offline) error {
+func (r *keyring) sign(ctx context.Context, args []string, given cli.Pairs, o offline) error {
 	spec, a, err := ask(args[0], args[1], given)
 	if err != nil {
 		return err
 	}
-	role, err := t.flags.roleFor(offlineRoles(spec, op.Role(t.flags.role)))
+	role, err := r.flags.roleFor(offlineRoles(spec, op.Role(r.flags.role)))
 	if err != nil {
 		return err
 	}
-	now := t.now().UTC().Truncate(time.Second)
+	now := r.now().UTC().Truncate(time.Second)
 	p := op.Payload{Gate: op.GateID(o.gate), Host: o.host, Op: a.Op, Target: a.Target,
 		Incarnation: op.Incarnation(o.incarnation), State: op.Fingerprint(o.state), Params: a.Params, Nonce: op.NewNonce(now),
 		IssuedAt: now, ExpiresAt: now.Add(o.expires.Truncate(time.Second)), Reason: o.reason}
@@ -97,11 +97,11 @@ func (t *keyring) sign(ctx context.Context, args []string, given cli.Pairs, o of
 	if err := free(o.out, o.out+".sig"); err != nil { // before a key is touched in vain
 		return err
 	}
-	signer, err := t.key(ctx, use{role: role})
+	signer, err := r.key(ctx, use{role: role})
 	if err != nil {
 		return err
 	}
-	t.Say("%s", cli.Told(wordsSigned+payloadText(p), t.Stderr))
+	r.Say("%s", cli.Told(wordsSigned+payloadText(p), r.Stderr))
 	armor, err := signer.Sign(ctx, role, b)
 	if err != nil {
 		return err
@@ -109,13 +109,13 @@ func (t *keyring) sign(ctx context.Context, args []string, given cli.Pairs, o of
 	if err := writePair(o.out, b, o.out+".sig", []byte(armor)); err != nil {
 		return err
 	}
-	t.Say("signed as %s with %s, valid until %s\n", role, op.Shown(signer.Fingerprint()), cli.Moment(p.ExpiresAt))
-	if t.JSON {
-		return t.Emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
+	r.Say("signed as %s with %s, valid until %s\n", role, op.Shown(signer.Fingerprint()), cli.Moment(p.ExpiresAt))
+	if r.JSON {
+		return r.Emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
 			Fingerprint: signer.Fingerprint(), ExpiresAt: p.ExpiresAt})
 	}
-	t.Print("wrote %s and %s.sig\n", op.Shown(o.out), op.Shown(o.out))
-	t.Say("to hand it in: opsign submit %s --sig %s.sig\n", op.Shown(o.out), op.Shown(o.out))
+	r.Print("wrote %s and %s.sig\n", op.Shown(o.out), op.Shown(o.out))
+	r.Say("to hand it in: opsign submit %s --sig %s.sig\n", op.Shown(o.out), op.Shown(o.out))
 	return nil
 }
 
