@@ -153,7 +153,8 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 			r.from = read
 		}
 		named := o.signed[r.step.ID] && r.step.Op == "guest.backup-delete" && it.part == "backup "+r.step.Params.Str("backup")
-		if r.from != it.holder && !(r.step.Target.Name == was.name && r.from == "") && !named {
+		shared := o.signed[r.step.ID] && slices.Contains(r.also, was.name)
+		if r.from != it.holder && !(r.step.Target.Name == was.name && r.from == "") && !named && !shared {
 			continue
 		}
 		if by := r.disturbance(it); by != "" {
