@@ -71,5 +71,5 @@ func noBirthTimes(b *bed) {
 	require.NoError(b.t, os.Remove(b.Disks("web")[0]))
 	o := b.look("web")
 	require.Empty(b.t, o.Birth, "its disk is not there")
-	require.Contains(b.t, b.fact("web", "disk vda"), "qcow2")
+	require.Contains(b.t, b.fact("web", "other disk vda"), "qcow2")
 }

@@ -151,7 +151,11 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 		return action{}, err
 	}
 	m := g.marker
-	if p.Has("labels") || p.Has("protected") {
+	found := g.bare() && m.birth != "" // without the flag, as in reguard
+	if found {
+		m.disks = noDisk
+	}
+	if p.Has("labels") || p.Has("protected") || found {
 		m.there = true
 		m.birth, m.vmid, m.protected = g.birth(), g.vmid, g.protected()
 		if p.Has("labels") {
