@@ -323,12 +323,13 @@ DROP INDEX steps_ran;
 CREATE INDEX steps_turn ON steps(kind, name, turn) WHERE attempts > 0;
 `
 
-// OthersSince returns a step of another job on the target of a step that succeeded, if one began or ended after it. With open, it also
-// returns one that is open and whose job came later.
+// OthersSince returns a step of another job on the target of a step that succeeded, if one began or ended after it, or perhaps: of two steps
+// from before schema 18 with the same time nobody knows which came first. With open, it also returns one that is open and whose job came
+// later.
 func OthersSince(tx *store.Tx, done op.Step, open bool) (other op.StepID, ok bool, err error) {
 	t, job := done.Target, int64(done.ID.Job)
 	err = tx.QueryRow(`SELECT job, idx FROM steps WHERE kind = ? AND name = ? AND job <> ? AND attempts > 0
-			AND turn > (SELECT d.turn FROM steps d WHERE d.job = ? AND d.idx = ?)
+			AND turn >= (SELECT d.turn FROM steps d WHERE d.job = ? AND d.idx = ?)
 		UNION ALL SELECT job, idx FROM steps WHERE ? AND kind = ? AND name = ? AND job > ?
 			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') LIMIT 1`,
 		t.Kind, t.Name, job, job, done.ID.Index, open, t.Kind, t.Name, job).Scan(&other.Job, &other.Index)
