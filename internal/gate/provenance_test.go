@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -196,6 +197,27 @@ func TestStorageOfAnotherIsNotMade(t *testing.T) {
 	after := w.back.get("tmp")
 	must.Get(w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after}))(t)
 	w.waits("tmp", neighbour)
+}
+
+// TestStorageInDoubtProvesNothing: what was in doubt at the end of its making has the same id when other hands exchanged it.
+func TestStorageInDoubtProvesNothing(t *testing.T) {
+	for _, doubted := range []bool{true, false} {
+		t.Run(strconv.FormatBool(doubted), func(t *testing.T) {
+			w := newWorld(t)
+			s := w.submitAs(neighbour, ask("guest.create", "tmp", "scratch", true)).Steps[0]
+			w.use(s.ID)
+			w.back.mu.Lock()
+			w.back.make("tmp", s.Birth, s.Params)
+			w.back.mu.Unlock()
+			w.back.change("tmp", func(o *op.Observed) { o.Doubted = doubted })
+			after := w.back.get("tmp")
+			must.Get(w.gate.Record(w.ctx, s.ID, gate.Outcome{After: &after}))(t)
+			require.Equal(t, doubted, len(must.Get(w.gate.Provenance(w.ctx, after.Incarnation))(t).Storage) == 0)
+			if doubted {
+				w.waits("tmp", neighbour)
+			}
+		})
+	}
 }
 
 // TestCreateThatMadeNothingNew: under the name, the back end shows another guest

@@ -272,12 +272,12 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	made := &audit.Made{Creator: p.Creator, Agent: p.Agent, CreatedAt: p.CreatedAt, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil,
 		Content: p.Content}
 	for _, id := range after.Storage {
-		// Storage of another incarnation was moved here, and this step did not make it.
+		// Storage of another incarnation was moved here, and this step did not make it. What is in doubt proves nothing later.
 		foreign, err := journal.IsStorage(tx, id)
 		if err != nil {
 			return nil, err
 		}
-		if !foreign {
+		if !foreign && !after.Doubted {
 			p.Storage = append(p.Storage, op.StorageOrigin{ID: id, Job: s.ID.Job})
 			made.Storage = append(made.Storage, id)
 		}

@@ -93,8 +93,10 @@ type Observed struct {
 	// a limit is for the next start, or the driver cannot tell. No payload has it, because it changes from look to look.
 	MemoryUsed int64
 	Storage    []StorageID // all storage objects that a destroy would take
-	Snapshots  []string
-	Dependent  []Target // targets that a destroy would destroy too
+	// Doubted says that Storage may not be what the step made of which the look is the end: other hands could exchange it.
+	Doubted   bool
+	Snapshots []string
+	Dependent []Target // targets that a destroy would destroy too
 	// Shares says, in parts of a sentence, what the target writes when it runs that
 	// another target has too. A look for a start or a restart has it.
 	Shares []string

@@ -134,7 +134,7 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	}
 	add(len(names) > 0, "snapshots", fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")))
 	if len(own) > 0 {
-		add(true, "backups", fmt.Sprintf("%d, the newest %s of %s; a destroy leaves them", len(own), own[0].name, own[0].when()))
+		add(true, "backups", fmt.Sprintf("%d, the newest %s of %s", len(own), own[0].name, own[0].when()))
 	}
 	add(len(others) > 0, "other backups", g.othersText(others))
 	add(g.lock != "", "locked", "Proxmox VE has it locked: "+g.lock)
@@ -167,7 +167,7 @@ func (g *guest) diskFacts(whole bool) []op.Fact {
 	}
 	out := []op.Fact{{Name: "disks", Text: op.Shown(fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))}}
 	if len(made) > 0 {
-		out = append(out, op.Fact{Name: "cloud-init", Text: op.Shown(strings.Join(made, ", ") + ": Proxmox VE makes it from the settings; a destroy and a restored backup take it")})
+		out = append(out, op.Fact{Name: "cloud-init", Text: op.Shown(strings.Join(made, ", ") + ": Proxmox VE makes it from the settings")})
 	}
 	if len(unsure) > 0 {
 		out = append(out, op.Fact{Name: "unsure", Text: op.Shown(strings.Join(unsure, ", ") + ": no number in the name says whose it is, and its storage decides if it goes; count it as lost")})

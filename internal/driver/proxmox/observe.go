@@ -238,6 +238,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Volatile:    g.volatile(),
 		MemoryUsed:  g.used,
 		Storage:     g.storage(),
+		Doubted:     g.birth() != "" && g.doubted(),
 		Ops:         d.ops,
 		Backend:     Name,
 	}
