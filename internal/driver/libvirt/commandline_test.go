@@ -278,6 +278,7 @@ func TestWhatACommandLineHides(t *testing.T) {
 		"-serial tcp:127.0.0.1:1,server=on,logfile=a":                                          "serial",
 		"-vnc unix:s":               "vnc",
 		"-spice unix=on,addr=s":     "spice",
+		"-spice unix,addr=s":        "spice",
 		"-trace enable=qmp*,file=a": "trace",
 		"-netdev user,id=n,guestfwd=tcp:10.0.2.100:80-file:/srv/a":                           "netdev",
 		"-netdev stream,id=n,server=on,addr.type=unix,addr.path=s":                           "netdev",

@@ -42,8 +42,9 @@ func (w *work) startsAsItIs(ctx context.Context) error {
 	return w.goesOn(ctx)
 }
 
-// powerOn looks again first. Since the look that the permit is for, other hands may have given a disk of the guest to another guest.
-func (w *work) powerOn(ctx context.Context) error {
+// startable looks again, and refuses what a start would write by now and would not have at the look that the permit is for: other hands may
+// have given a disk of the guest to another guest since.
+func (w *work) startable(ctx context.Context) error {
 	now, err := w.again(ctx)
 	if err != nil {
 		return err
@@ -53,7 +54,11 @@ func (w *work) powerOn(ctx context.Context) error {
 			return stale("%s would write %s, which was not so before", w.step.Target, shared)
 		}
 	}
-	if err := now.startsAsItIs(ctx); err != nil {
+	return now.startsAsItIs(ctx)
+}
+
+func (w *work) powerOn(ctx context.Context) error {
+	if err := w.startable(ctx); err != nil {
 		return err
 	}
 	return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(w.guest.Domain) })
@@ -68,6 +73,9 @@ func (w *work) restart(ctx context.Context) (action, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		if err := w.startable(ctx); err != nil { // it runs, and goes on
+			return err
+		}
 		if err := w.shutDown(ctx); err != nil {
 			return err
 		}
