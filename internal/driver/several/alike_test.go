@@ -19,7 +19,10 @@ func TestNoNameDiffersOnlyInCase(t *testing.T) {
 	b.Put("db", nil)
 	w.time = w.time.Add(recently)
 	made := func(name, how string) error {
-		_, err := w.Observe(t.Context(), op.Look{Target: guest(name), Op: how, Params: op.Params{"from": "cache"}})
+		o, err := w.Observe(t.Context(), op.Look{Target: guest(name), Op: how, Params: op.Params{"from": "cache"}})
+		if err == nil && o.Cannot != "" {
+			return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
+		}
 		return err
 	}
 	for _, name := range []string{"DB", "Db", "CACHE"} {

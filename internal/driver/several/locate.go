@@ -24,7 +24,7 @@ type answer struct {
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	i, o, err := d.locate(ctx, l)
 	if err == nil {
-		err = d.alike(ctx, l, o, (*member).recent)
+		o.Foresee(d.alike(ctx, l, o, (*member).recent))
 	}
 	if err != nil {
 		return op.Observed{}, err
