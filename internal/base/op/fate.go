@@ -68,5 +68,6 @@ func takes(lists ...[]string) func(Params) Fates {
 
 // takesDisk is the Fates of an operation that takes the disk in its parameters.
 func takesDisk(p Params) Fates {
-	return Fates{Goes: append([]string{"disk " + Shown(p.Str("disk"))}, others...), Open: []string{"disks"}}
+	name := Shown(p.Str("disk"))
+	return Fates{Goes: append([]string{"disk " + name, "other disk " + name}, others...), Open: []string{"disks"}}
 }

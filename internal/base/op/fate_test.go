@@ -39,9 +39,9 @@ func TestWhatGoesAndWhatStays(t *testing.T) {
 		{"guest.create", nil, nil, guestFacts},
 		{"guest.clone", nil, nil, guestFacts},
 		{"guest.undelete", nil, nil, guestFacts},
-		{"guest.start", nil, nil, over},
-		{"guest.stop", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks"})},
-		{"guest.restart", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks"})},
+		{"guest.start", nil, nil, append(over, "saved state")},
+		{"guest.stop", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks", "other disk sda"})},
+		{"guest.restart", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks", "other disk sda"})},
 		{"guest.set-config", op.Params{"labels": map[string]any{}, "protected": false}, nil, over},
 		{"guest.set-config", op.Params{"command": "x"}, data, over},
 		{"guest.destroy", nil, whole, over},
@@ -53,6 +53,7 @@ func TestWhatGoesAndWhatStays(t *testing.T) {
 		{"guest.disk-resize", disk, nil, append(over, "disk vda")},
 		{"guest.disk-wipe", disk, []string{"disk vda"}, append(over, "disks")},
 		{"guest.disk-detach", disk, []string{"disk vda"}, append(over, "disks")},
+		{"guest.disk-detach", op.Params{"disk": "sda"}, []string{"other disk sda"}, append(over, "disks")},
 		{"guest.disk-delete", disk, []string{"disk vda"}, append(over, "disks")},
 		{"guest.backup", nil, nil, over},
 		{"guest.backup", op.Params{"rotate": true}, nil, append(over, "backups")},
@@ -91,7 +92,9 @@ func TestALimitThatKills(t *testing.T) {
 		facts := op.Observed{Present: true, Spec: op.Params{"memory": int64(128)}, MemoryUsed: used}.Changed(s.Name, p)
 		gone := slices.DeleteFunc(slices.Clone(facts), func(f op.Fact) bool { return s.Fate(p, f) != op.Goes })
 		require.Equal(t, kills, len(gone) == 1, facts)
-		level, _ := s.Undoable(p, "memory-in-use", facts)
+		level, _ := s.Undoable(p, "signed-by-rule", facts)
 		require.Equal(t, kills, level == op.Gone, facts)
 	}
+	level, _ := s.Undoable(p, "memory-in-use", nil)
+	require.Equal(t, op.Gone, level, "a gate that sends no fact about it has the rule all the same")
 }

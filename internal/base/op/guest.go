@@ -99,7 +99,8 @@ func startRow() Spec {
 		}
 		return "guest.stop", nil
 	}
-	s.Takes, s.Fates = "what another guest keeps on a disk that both have", takes(wouldWrite)
+	s.Takes = "what another guest keeps on a disk that both have"
+	s.Fates = func(Params) Fates { return Fates{Goes: wouldWrite, Open: []string{"saved state"}} } // from which it goes on
 	s.Rules = []Rule{startShared(startsShared), {Name: "start", Class: Benign, Why: say("the guest's state survives it")}}
 	return s
 }
@@ -130,7 +131,7 @@ var stopRules = []Rule{
 func stopRow() Spec {
 	s := guest("stop", "stop a guest")
 	s.Takes = "state that a guest without a disk of its own holds in memory"
-	s.Fates = endsRun(runs, []string{"definition"})
+	s.Fates = endsRun(runs)
 	s.Runtime, s.Rules, s.Done = true, stopRules, "stopped"
 	s.Shows = func(_ Step, o Observed) Evidence { return shows(o.Running == Stopped) }
 	s.Undo = func(_ Step, before Observed) (string, Params) {
@@ -145,7 +146,7 @@ func stopRow() Spec {
 // endsRun is the Fates of an operation that ends a run. What was written to a transient disk goes with it.
 func endsRun(lists ...[]string) func(Params) Fates {
 	goes := slices.Concat(lists...)
-	return func(Params) Fates { return Fates{Goes: goes, Open: []string{"disk *", "disks"}} }
+	return func(Params) Fates { return Fates{Goes: goes, Open: []string{"disk *", "other disk *", "disks"}} }
 }
 
 func restartRow() Spec {
@@ -187,13 +188,16 @@ func configRow() Spec {
 		{Name: "program-swapped", Class: Destructive, When: swapsProgram, Why: func(c Case) string {
 			return fmt.Sprintf("the next start would run %s instead of %s on the guest's data", program(c.Step.Params), program(c.Observed.Spec))
 		}},
-		{Name: "memory-in-use", Class: Destructive, When: takesMemory, Why: func(c Case) string {
+		{Name: memoryInUse, Class: Destructive, When: takesMemory, Why: func(c Case) string {
 			return fmt.Sprintf("its programs hold %d MiB now, and the kernel would kill some of them at once", c.Observed.MemoryUsed)
 		}},
 		{Name: "config-no-loss", Class: Benign, Why: say("these fields lose nothing")},
 	}
 	return s
 }
+
+// memoryInUse is the rule of a memory limit that makes the kernel kill programs.
+const memoryInUse = "memory-in-use"
 
 // configFates has the data go with another program, which works on it as it likes.
 func configFates(p Params) Fates {

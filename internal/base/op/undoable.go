@@ -41,6 +41,8 @@ func (s Spec) Undoable(p Params, rule string, facts []Fact) (Undoable, string) {
 	switch {
 	case said != "":
 		return InTime, said
+	case rule == memoryInUse: // also of an older gate, which sends no fact about it
+		return Gone, CannotUndo
 	case rule == SignedByRule && s.Name != "" && (s.Runtime || s.Takes == ""):
 		return ByHand, LosesNothing
 	case s.ByHand == nil:
