@@ -34,7 +34,7 @@ exit 1
 `
 	// passes is a make of which each step passes, unless the environment leaves tests out.
 	passes = `#!/bin/sh
-! env | grep -E '^(MAKEFLAGS|TESTFLAGS|RAPID_SEED|GATED_SCREENS)=' || exit 1
+! env | grep -E '^(MAKEFLAGS|TESTFLAGS|RAPID_SEED|GATED_SCREENS)=|^GOFLAGS=.*-(skip|short)' || exit 1
 for name in command libvirt proxmox-lxc memory local proxmox; do
 	echo "loss: $name | sequences 1 | lost 0"
 done
