@@ -103,6 +103,8 @@ var plants = []plant{
 	{"an undo names no digest", "a failed job sets back what somebody set by hand within that", []edit{{"internal/driver/proxmox/guarded.go",
 		`	v["digest"] = g.digest
 `, ``}}, "proxmox", "since", true},
+	{"the clock tells which step came first", "a failed job takes back what started after the clock went back", []edit{{"internal/log/journal/steps.go",
+		`AND turn >= (SELECT d.turn FROM`, `AND updated_at >= (SELECT d.updated_at FROM`}}, "memory", "since", true},
 	{"nobody asks right before a destroy who else has a disk", "a disk is given to another guest after the permit of its guest's destroy",
 		[]edit{{"internal/driver/proxmox/guarded.go", `	err := d.alone(ctx, g)
 	var now`, `	var err error

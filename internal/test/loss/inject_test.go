@@ -51,7 +51,6 @@ type ran struct {
 	lied  bool
 	had   []string // the backups of its target when it lied
 	from  string   // the holder that its target had before
-	also  []string // guests that its last look named with its target: they share a disk
 	hands []within // what hands did while it was under way
 	err   error    // of the driver's work
 }
@@ -163,9 +162,6 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 			return i.answer(m)
 		}
 		r := ran{step: step, from: from}
-		for _, t := range now.Dependent {
-			r.also = append(r.also, t.Name)
-		}
 		w := i.disturbed(step)
 		if w != nil {
 			w.begin()

@@ -39,6 +39,7 @@ type oracle struct {
 	lives  map[string]*held
 	signed map[op.StepID]bool
 	named  map[op.StepID]string // the holder that an operator read in what was signed
+	users  map[op.StepID]string // who else has disks of its target, as an operator read it there
 	used   map[op.StepID]int    // how often a signed step used a permit
 	acted  []string             // targets that signed steps were dispatched for, since the last action
 	steps  int                  // that used a permit
@@ -67,7 +68,7 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, given: map[string]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
+		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, users: map[op.StepID]string{}, given: map[string]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
 }
 
 func (o *oracle) say(format string, args ...any) {
@@ -153,7 +154,7 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 			r.from = read
 		}
 		named := o.signed[r.step.ID] && r.step.Op == "guest.backup-delete" && it.part == "backup "+r.step.Params.Str("backup")
-		shared := o.signed[r.step.ID] && slices.Contains(r.also, was.name)
+		shared := o.signed[r.step.ID] && !strings.HasPrefix(it.part, "backup ") && strings.Contains(o.users[r.step.ID], was.name)
 		if r.from != it.holder && !(r.step.Target.Name == was.name && r.from == "") && !named && !shared {
 			continue
 		}

@@ -298,6 +298,12 @@ func (p *play) approve(r op.Request) error {
 	e := authz.Envelope{Payload: r.Payload, Signatures: []string{sig.Armored()}}
 	before, from := p.o.signed[r.ID], p.o.named[r.ID]
 	p.o.signed[r.ID] = true // before it may run
+	p.o.users[r.ID] = ""
+	for _, f := range r.Facts {
+		if f.Name == "used by" || f.Name == "depends on it" {
+			p.o.users[r.ID] += f.Text + "\n"
+		}
+	}
 	if names, ok := p.bed.(naming); ok && names.named(r) != "" {
 		p.o.named[r.ID] = names.named(r)
 	}
