@@ -26,7 +26,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 			"  gated jobs j12",
 	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && state != "" {
-			return cli.Usage("give an id or --state, not both")
+			return cli.Usage("give an id or --in, not both")
 		}
 		if len(args) == 0 && wait {
 			return cli.Usage("--wait needs the id of a job")

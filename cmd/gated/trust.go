@@ -269,7 +269,7 @@ func (t *tool) trustRotateCommand() *cobra.Command {
 		Short: "Ask for a change of who may sign",
 		Long: `Adds and removes keys in one step, which waits for signatures: exit code 3. It prints who signs with which
 key. The holder of a new key signs first, which proves that the holder has it. Then operators sign, or recovery alone.
-With --wait, it waits until the step is done.`,
+With --wait=signed, it waits until the step is done.`,
 		Example: "  gated trust rotate --operator new.pub:alice@example.com --remove " +
 			"SHA256:+ox65xycKUu6FNtc6/r+23nb5c9/mQN0EmnZVnxkwuE",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,8 @@ const untilSigned = "signed"
 // waitSignedFlag adds --wait=signed to a command whose step never ends without an operator. In earlier versions it was --wait there.
 func waitSignedFlag(c *cobra.Command, wait *bool) {
 	c.Flags().Func("wait", "=`signed`: wait for the end, also for an operator's signature", func(text string) error {
-		*wait = text == untilSigned
-		if !*wait {
+		old, err := strconv.ParseBool(text) // of earlier versions
+		if *wait = text == untilSigned || old; err != nil && !*wait {
 			return errors.New("it is followed by nothing but =signed")
 		}
 		return nil

@@ -74,27 +74,28 @@ func (t *tool) listFleet(ctx context.Context, l fleetLine) error {
 	if err != nil {
 		return err
 	}
-	rows, last, worst, err := t.readFleet(ctx, hub, l, known)
+	rows, last, read, worst, err := t.readFleet(ctx, hub, l, known)
 	if said := t.sayFleet(rows); err != nil || said != nil {
 		return errors.Join(said, err)
 	}
-	t.fleetEnd(last, len(rows))
+	t.fleetEnd(last, read)
 	return cli.Ended(worst)
 }
 
-// readFleet reads the pages, and returns their rows, the last page, and the exit code that the rows ask for. With --json it prints
+// readFleet reads the pages, and returns their rows, the last page, how many rows came in all, and the exit code that they ask for. With --json it prints
 // each page as it comes, and returns no rows.
-func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, known []client.KnownGate) (rows []fleetRow, page api.FleetQueue, worst int, err error) {
-	for read := 0; ; read += len(page.Requests) {
+func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, known []client.KnownGate) (rows []fleetRow, page api.FleetQueue, read, worst int, err error) {
+	for {
 		if page, err = hub.Queue(ctx, l.filter); err != nil {
-			return rows, page, worst, err
+			return rows, page, read, worst, err
 		}
 		if l.all && page.Next != "" && (len(page.Requests) == 0 || page.Next == l.filter.After || read > maxFleetRows) {
-			return rows, page, worst, refusal.New(refusal.Malformed, "the hub's pages do not end")
+			return rows, page, read, worst, refusal.New(refusal.Malformed, "the hub's pages do not end")
 		}
+		read += len(page.Requests)
 		more, code, err := t.readPage(ctx, l, page, known)
 		if err != nil {
-			return rows, page, worst, err
+			return rows, page, read, worst, err
 		}
 		for _, r := range more {
 			if slices.Index(severity, r.code) > slices.Index(severity, code) {
@@ -103,7 +104,7 @@ func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, know
 			if !t.JSON {
 				rows = append(rows, r)
 			} else if err := t.Emit(r); err != nil {
-				return rows, page, worst, err
+				return rows, page, read, worst, err
 			}
 		}
 		if slices.Index(severity, code) > slices.Index(severity, worst) {
@@ -111,7 +112,7 @@ func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, know
 		}
 		l.filter.After = page.Next
 		if page.Next == "" || !l.all {
-			return rows, page, worst, nil
+			return rows, page, read, worst, nil
 		}
 	}
 }

@@ -138,6 +138,16 @@ func TestRowsOfNoForm(t *testing.T) {
 			require.NotContains(t, out+said, "\u202e", name)
 		}
 	}
+	// A page of which nothing is shown is not the end.
+	alone := good
+	alone.Host = "--yes"
+	u := lyingHub(t, func(int) api.FleetQueue {
+		return api.FleetQueue{Requests: []api.FleetRow{alone}, Waiting: 2, Next: "1.70.6a"}
+	})
+	code, out, said := runFleet(t, "--hub", u)
+	require.Equal(t, api.ExitRefused, code)
+	require.NotContains(t, out+said, "nothing waits")
+	require.Contains(t, out+said, "--after")
 	for _, host := range []string{strings.Repeat("h", 253), "PVE_1.example.net", "büro-1", "пве1", "root@pve1", "pve1:8006"} {
 		good.Host = host
 		u := lyingHub(t, func(int) api.FleetQueue { return api.FleetQueue{Requests: []api.FleetRow{good}} })

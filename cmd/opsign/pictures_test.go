@@ -18,7 +18,7 @@ import (
 // pictures are the screenshots that README and the guides show as pictures.
 var pictures = map[string]string{
 	"tour":   "A guest is destroyed after its operator signed that, and brought back",
-	"review": "opsign review shows a request, and what would be lost",
+	"review": "opsign review shows a request, and what goes and stays",
 }
 
 // TestPictures compares the pictures with the screenshots. TestScreens compares those with what the programs show, and makes

@@ -191,11 +191,15 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	})
 }
 
-// batchText has a line for each item, from its bytes. All of it was read on a screen of its own, and did not change since.
+// batchText has a line for each item, and its parameters, from its bytes. All of it was read on a screen of its own. Bytes and facts did not
+// change since; who else asks may have.
 func batchText(items []*item, dash string) string {
 	text := ""
 	for _, it := range items {
 		text += it.name() + ": " + it.shown.headline(dash) + "\n"
+		if p := it.shown.payload; len(p.Params) > 0 && p.Op != op.Rotate && p.Op != op.Run {
+			text += "  " + cli.Inline(string(p.Params.Canonical())) + "\n"
+		}
 	}
 	return text
 }

@@ -18,7 +18,6 @@ const packagedFile = `# Where the clients of all users of this host find its gat
 socket: %s
 # Under gated.socket root listens, and clients believe root. Where the daemon itself makes
 # its socket, this file also names its user, as "id -u gated" prints it, with the key uid.
-# A user's own ~/.config/gated/client.yaml may have a key that signs, too: "key: ~/.ssh/id_ed25519.pub".
 `
 
 // clientFile tells every user's clients where the gate is. A file that an administrator changed stays as it is.
