@@ -301,7 +301,7 @@ func (p *play) approve(r op.Request) error {
 	p.o.users[r.ID] = ""
 	for _, f := range r.Facts {
 		if f.Name == "used by" || f.Name == "depends on it" {
-			p.o.users[r.ID] += f.Text + "\n"
+			p.o.users[r.ID] += p.withNames(f.Text) + "\n"
 		}
 	}
 	if names, ok := p.bed.(naming); ok && names.named(r) != "" {
@@ -312,6 +312,17 @@ func (p *play) approve(r op.Request) error {
 		p.o.named[r.ID] = from
 	}
 	return err
+}
+
+// withNames adds to a text the names of the guests whose number on Proxmox VE it has.
+func (p *play) withNames(text string) string {
+	numbered, _ := p.bed.(interface{ VMID(string) int })
+	for _, name := range names {
+		if numbered != nil && strings.Contains(text, fmt.Sprintf("the guest %d (", numbered.VMID(name))) {
+			text += " " + name
+		}
+	}
+	return text
 }
 
 func (p *play) reject(r op.Request) error {
