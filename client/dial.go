@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -177,7 +176,8 @@ func groupHint(info fs.FileInfo) string {
 		return fmt.Sprintf("only uid %d may use it; set socket_group in gated.yaml to let a group in", st.Uid)
 	}
 	name := strconv.FormatUint(uint64(st.Gid), 10)
-	joined := inGroup(name)
+	u, err := user.Current()
+	joined := err == nil && ownfile.InGroup(u, name)
 	if g, err := user.LookupGroupId(name); err == nil {
 		name = g.Name
 	}
@@ -185,17 +185,6 @@ func groupHint(info fs.FileInfo) string {
 		return fmt.Sprintf("this login began before the user was in the group %s: log in again", name)
 	}
 	return fmt.Sprintf("join the group %s: usermod -aG %s \"$USER\", then log in again", name, name)
-}
-
-// inGroup reports whether the system's list of groups has the user of this process in a group. The kernel does not ask that list: a
-// process has the groups that its login began with.
-func inGroup(gid string) bool {
-	u, err := user.Current()
-	if err != nil {
-		return false
-	}
-	groups, err := u.GroupIds()
-	return err == nil && slices.Contains(groups, gid)
 }
 
 // unixScheme begins the address of a gate of this host.

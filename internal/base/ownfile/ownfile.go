@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -189,6 +190,13 @@ func parseInterpreter(head []byte) (path string, ok bool) {
 		rest = rest[:end]
 	}
 	return string(rest), len(rest) > 0
+}
+
+// InGroup reports whether the system's list of groups has a user in a group. The kernel does not ask that list: a process has the groups
+// that its login began with.
+func InGroup(u *user.User, gid string) bool {
+	groups, err := u.GroupIds()
+	return err == nil && slices.Contains(groups, gid)
 }
 
 // PrivateGroup returns a function that reports whether a group is a uid's private one: its

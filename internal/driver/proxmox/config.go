@@ -150,10 +150,9 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 	if err != nil {
 		return action{}, err
 	}
-	m := g.marker
-	found := g.bare() && m.birth != "" // without the flag, as in reguard
-	if found {
-		m.disks = noDisk
+	m, found := g.marker, false
+	if g.bare() {
+		m, found = g.foundBare()
 	}
 	if p.Has("labels") || p.Has("protected") || found {
 		m.there = true

@@ -218,12 +218,20 @@ func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
 	return d.again(ctx, g)
 }
 
-// reguard sets the flag of a guest that the driver found without it. Its mark proves no disk from then on, because other hands may have
-// exchanged one meanwhile.
-func (d *Driver) reguard(ctx context.Context, g *guest) error {
-	v, m := values{"protection": "1"}, g.marker
+// foundBare returns the mark of a guest that the driver found without the flag. It proves no disk from then on, because other hands may
+// have exchanged one meanwhile. Without a birth no mark proves one, so there is nothing to write.
+func (g *guest) foundBare() (m marker, ok bool) {
+	m = g.marker
 	if m.birth != "" {
 		m.disks = noDisk
+	}
+	return m, m.birth != ""
+}
+
+// reguard sets the flag of a guest that the driver found without it.
+func (d *Driver) reguard(ctx context.Context, g *guest) error {
+	v := values{"protection": "1"}
+	if m, ok := g.foundBare(); ok {
 		text, err := m.in(g.text)
 		if err != nil {
 			return err

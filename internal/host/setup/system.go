@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 )
@@ -148,9 +149,5 @@ func lookUp(name string) (uid, gid uint32, err error) {
 // isMember reports whether a user is in a group.
 func isMember(name, gid string) bool {
 	u, err := user.Lookup(name)
-	if err != nil {
-		return false
-	}
-	ids, err := u.GroupIds()
-	return err == nil && slices.Contains(ids, gid)
+	return err == nil && ownfile.InGroup(u, gid)
 }
