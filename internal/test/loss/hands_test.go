@@ -31,6 +31,7 @@ type hands interface {
 type deed struct {
 	says   string // what a hand did, "" if nothing
 	name   string
+	also   string   // the other guest whose directory a hand exchanged, or ""
 	job    op.JobID // 0 is a hand
 	step   op.StepID
 	field  string // that a hand changed, or ""
@@ -199,7 +200,7 @@ func (b *localBed) meddle(name, other string, how uint8, nth int64) deed {
 	default:
 		at, there := filepath.Join(b.root, name), filepath.Join(b.root, other)
 		if other != "" && b.holder(name) != "" && unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, there, unix.RENAME_EXCHANGE) == nil {
-			return deed{says: "it has the directory of " + other + ", and that one its own"}
+			return deed{says: "it has the directory of " + other + ", and that one its own", also: other}
 		}
 	}
 	return deed{}

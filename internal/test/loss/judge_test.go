@@ -382,8 +382,12 @@ func (o *oracle) lies(steps []ran) error {
 	return nil
 }
 
+// followed reports whether a later step, or a hand within one, changed the target of a step, so a look says nothing of that.
 func (o *oracle) followed(later []ran, r ran) bool {
-	return slices.ContainsFunc(later, func(x ran) bool { return x.step.Target == r.step.Target })
+	name := r.step.Target.Name
+	return slices.ContainsFunc(later, func(x ran) bool {
+		return x.step.Target == r.step.Target || slices.ContainsFunc(x.hands, func(w within) bool { return w.name == name || w.also == name })
+	})
 }
 
 // contradicts says what of a target shows that a step was not done, "" where
