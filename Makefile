@@ -30,7 +30,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted planted soak reliability bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -176,6 +176,10 @@ loss: go
 # twenty minutes.
 loss-planted: go
 	@$(plain) -timeout 0 -- ./internal/test/loss -run '^TestPlantedFaults$$' -planted
+
+# Each fault of a table in turn, with which tests of what decides have to fail (docs/testing.md).
+planted: go needs
+	@$(plain) -timeout 0 -- ./internal/test/suite -run '^TestPlantedFaults$$' -planted -detector='$(RACE)'
 
 # Random kills for so long; a line a minute, and the totals.
 soak: go

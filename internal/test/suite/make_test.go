@@ -46,7 +46,7 @@ func TestASignalToMake(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) { endsWithMake(t, sig, "test") })
 	}
-	for _, target := range []string{"test-race", "matrix", "ledger", "ledger ENGINE=pg", "ledger-faults", "linear", "loss", "loss-planted", "soak", "harness", "demo-ha"} {
+	for _, target := range []string{"test-race", "matrix", "ledger", "ledger ENGINE=pg", "ledger-faults", "linear", "loss", "loss-planted", "planted", "soak", "harness", "demo-ha"} {
 		t.Run(target, func(t *testing.T) { endsWithMake(t, syscall.SIGTERM, strings.Fields(target)...) })
 	}
 }
