@@ -94,7 +94,7 @@ var guestColumns = []cli.Column{{Head: "NAME"}, {Head: "BACK END", Rank: 1}, {He
 
 // guestsText lists guests in lines of at most cols columns.
 func (t *tool) guestsText(guests []api.Guest, cols int) string {
-	apart := several(guests)
+	apart := cols == 0 || several(guests)
 	rows := make([][]string, len(guests))
 	for i, g := range guests {
 		destroy := ""

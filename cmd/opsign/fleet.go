@@ -119,7 +119,7 @@ func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, know
 
 // fleetColumns are those of a hub's queue. CHECKED is empty unless the gates were asked.
 var fleetColumns = []cli.Column{{Head: "HOST"}, {Head: "ID"}, {Head: "AGE", Rank: 1}, {Head: "OP"}, {Head: "TARGET"},
-	{Head: "ADDRESS", Rank: 4}, {Head: "CHECKED", Rank: 2, Stays: true}, {Head: "FOR", Rank: 3, Once: "each is for", Stays: true}, {Head: "REASON", Rank: 5, Stays: true}}
+	{Head: "ADDRESS", Rank: 4}, {Head: "CHECKED", Rank: 2}, {Head: "FOR", Rank: 3, Once: "each is for"}, {Head: "REASON", Rank: 5}}
 
 // readPage returns the rows of a page that have the form of one, and the exit code that the others ask for.
 func (t *tool) readPage(ctx context.Context, l fleetLine, page api.FleetQueue, known []client.KnownGate) (rows []fleetRow, code int, err error) {

@@ -111,9 +111,9 @@ var requestColumns = []cli.Column{{Head: "ID"}, {Head: "STATE", Rank: 1}, {Head:
 	{Head: "TARGET"}, {Head: "WHAT", Rank: 1, Least: 16}, {Head: "FOR", Rank: 4, Once: "each is for"},
 	{Head: "SIGNED", Rank: 2}, {Head: "NEEDS", Rank: 2, Once: "each needs"}, {Head: "REASON", Rank: 5}}
 
-// listText lists requests in lines of at most cols columns. Where all of them are pending, nobody needs to read that.
+// listText lists requests in lines of at most cols columns. If all of them are pending, no screen says so.
 func (t *tool) listText(requests []api.Request, cols int) string {
-	states := slices.ContainsFunc(requests, func(r api.Request) bool { return r.State != op.StatePending })
+	states := cols == 0 || slices.ContainsFunc(requests, func(r api.Request) bool { return r.State != op.StatePending })
 	rows := make([][]string, len(requests))
 	for i, r := range requests {
 		state := ""

@@ -15,8 +15,6 @@ type Column struct {
 	Rank int
 	// Least is how narrow the column becomes at least; 0 is 12 columns.
 	Least int
-	// Stays is set if the column stays where there is no limit, also if it has empty cells alone: programs count columns there.
-	Stays bool
 	// Once is set if a screen says only once, below the table, what all rows share. It begins that line.
 	Once string
 }
@@ -24,9 +22,9 @@ type Column struct {
 // least is how narrow a column becomes that does not say it.
 const least = 12
 
-// Table lays out rows, which have a cell for each column, in lines of at most cols columns of a screen; 0 is no limit. An
-// empty cell is a dash, and a column of empty cells alone is left out. Callers show the whole text elsewhere: with --json,
-// and in the command that shows one row.
+// Table lays out rows, which have a cell for each column, in lines of at most cols columns of a screen; 0 is no limit.
+// An empty cell is a dash. A screen leaves out a column of empty cells alone. Without a limit all columns stay, because
+// programs count them. Callers show the whole text elsewhere: with --json, and in the command that shows one row.
 func Table(cols int, ellipsis string, columns []Column, rows [][]string) string {
 	t := table{columns: slices.Clone(columns), rows: make([][]string, len(rows))}
 	for i, r := range rows {
@@ -35,12 +33,12 @@ func Table(cols int, ellipsis string, columns []Column, rows [][]string) string 
 			t.rows[i][j] = Row(r[j])
 		}
 	}
-	t.leaveOut(func(j int) bool {
-		return len(rows) > 0 && (cols > 0 || !columns[j].Stays) && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
-	})
 	if cols == 0 {
 		return t.text()
 	}
+	t.leaveOut(func(j int) bool {
+		return len(rows) > 0 && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
+	})
 	below := t.sayOnce()
 	if t.narrow(cols, ellipsis) {
 		return t.text() + told(below, cols)

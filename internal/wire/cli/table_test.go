@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,24 @@ func TestAColumnThatIsEmptyIsLeftOut(t *testing.T) {
 	text := Table(79, "…", tableOfTest, [][]string{{"j1.1", "", "guest/web", "uid:1000", ""}})
 	require.Equal(t, "ID    TARGET\nj1.1  guest/web\nall are for: uid:1000\n", text)
 	require.Equal(t, "ID  AGE  TARGET  FOR  WHY\n", Table(79, "…", tableOfTest, nil), "heads alone")
+}
+
+// Programs count the columns of a table that no screen limits: each line has all of them, two blanks apart, whatever
+// the rows have.
+func TestATableWithoutALimitHasAllColumns(t *testing.T) {
+	apart := regexp.MustCompile(` {2,}`)
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.OneOf(rapid.Just(""), rapid.StringOfN(rapid.RuneFrom([]rune("a b字\u202e-\t\n")), 0, 60, -1))
+		rows := make([][]string, rapid.IntRange(0, 5).Draw(t, "rows"))
+		for i := range rows {
+			rows[i] = rapid.SliceOfN(cell, len(tableOfTest), len(tableOfTest)).Draw(t, "row")
+		}
+		text := Table(0, "…", tableOfTest, rows)
+		require.Equal(t, len(rows)+1, strings.Count(text, "\n"))
+		for line := range strings.Lines(text) {
+			require.Len(t, apart.Split(strings.TrimSuffix(line, "\n"), -1), len(tableOfTest), line)
+		}
+	})
 }
 
 // What a reader types is whole on every screen; what gives way does so by rank.
