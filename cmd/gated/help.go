@@ -70,7 +70,7 @@ func (t *tool) help(root *cobra.Command, args []string) error {
 func (t *tool) explain(terms []term, more string) error {
 	for _, e := range terms {
 		if !t.JSON {
-			t.Print("%s\n", hanging(e.Text))
+			t.Print("%s\n", strings.Join(cli.Hanging(e.Text, 78, "    "), "\n"))
 		} else if err := t.Emit(e); err != nil {
 			return err
 		}
@@ -79,23 +79,6 @@ func (t *tool) explain(terms []term, more string) error {
 		t.Print("%s\n", more)
 	}
 	return nil
-}
-
-// hanging lays out a paragraph for the narrowest usual screen, its lines after the first indented.
-func hanging(text string) string {
-	const cols = 78
-	out, col := "", 0
-	for word := range strings.FieldsSeq(text) {
-		switch n := len([]rune(word)); {
-		case col == 0:
-			out, col = word, n
-		case col+1+n > cols:
-			out, col = out+"\n    "+word, 4+n
-		default:
-			out, col = out+" "+word, col+1+n
-		}
-	}
-	return out
 }
 
 var (

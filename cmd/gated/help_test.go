@@ -82,14 +82,42 @@ func TestHelp(t *testing.T) {
 	require.NotContains(t, errs, "meant?")
 }
 
-// Each old word is one that no command has, and leads to a command.
+// Each old word is one that no command has, leads to a command, and completes as that command does.
 func TestMovedWords(t *testing.T) {
-	require.Len(t, moved, 12)
-	for old, now := range moved {
+	require.Len(t, cli.Moved, 12)
+	for old, now := range cli.Moved {
 		require.NotContains(t, cli.Programs["gated"], old)
 		c, rest, err := testTool().root().Find(strings.Fields(now))
 		require.NoError(t, err, now)
 		require.Empty(t, rest, now)
 		require.Equal(t, "gated "+now, c.CommandPath())
+		completed := func(args ...string) string {
+			var out, errs bytes.Buffer
+			tl := testTool()
+			tl.Stdout, tl.Stderr = &out, &errs
+			require.Equal(t, api.ExitDone, tl.run(t.Context(), append([]string{"__completeNoDesc"}, args...)))
+			require.NotContains(t, errs.String(), "note: ")
+			return out.String()
+		}
+		for _, before := range [][]string{{}, {"--json"}, {"--socket", "reserve"}} {
+			want := completed(slices.Concat(before, strings.Fields(now), []string{"--"})...)
+			require.Contains(t, want, "--help\n")
+			require.Equal(t, want, completed(append(before, old, "--")...), old)
+		}
+		require.NotContains(t, completed(old), "--help", "the word that is being typed is no command yet")
+	}
+}
+
+// A word that is spelt almost as an old one is that one's new words; a word of today comes first.
+func TestAnOldWordIsTheNearest(t *testing.T) {
+	for word, meant := range map[string]string{"reserv": "reservation reserve", "relaese": "reservation release",
+		"takeovr": "member takeover", "reservatoin": "reservation", "mebmer": "member"} {
+		for _, args := range [][]string{{word}, {"help", word}} {
+			var out, errs bytes.Buffer
+			tl := testTool()
+			tl.Stdout, tl.Stderr = &out, &errs
+			require.Equal(t, api.ExitUsage, tl.run(t.Context(), args))
+			require.Contains(t, errs.String(), "unknown command \""+word+"\" for \"gated\"; is \""+meant+"\" meant?")
+		}
 	}
 }

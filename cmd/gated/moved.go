@@ -9,28 +9,27 @@ import (
 	"gated/internal/wire/cli"
 )
 
-// moved has the words that commands had before they moved below another command. This version takes them, too.
-var moved = map[string]string{
-	"reserve": "reservation reserve", "check": "reservation check", "renew": "reservation renew", "release": "reservation release",
-	"transfer": "reservation transfer", "reservations": "reservation list", "release-all": "reservation release-all",
-	"force-transfer": "reservation force-transfer",
-	"join":           "member join", "takeover": "member takeover", "ledger": "member ledger", "migrate": "member migrate",
-}
-
 // withNewWord returns a command line with the new word of its command in the place of an old one, and says the new one.
+// A shell that completes is told nothing, and its last word is still being typed.
 func (t *tool) withNewWord(args []string) []string {
-	at := 0
-	for at < len(args) && (strings.HasPrefix(args[at], "-") || at == 0 && args[0] == "help") {
+	at, end := 0, len(args)
+	completes := end > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
+	if completes {
+		at, end = 1, end-1
+	}
+	for at < end && (strings.HasPrefix(args[at], "-") || at == 0 && args[0] == "help") {
 		if args[at] == "--socket" {
 			at++
 		}
 		at++
 	}
-	if at >= len(args) || moved[args[at]] == "" {
+	if at >= end || cli.Moved[args[at]] == "" {
 		return args
 	}
-	now := moved[args[at]]
-	t.Say("note: gated %s is gated %s now, and the next version takes only that\n", args[at], now)
+	now := cli.Moved[args[at]]
+	if !completes {
+		t.Say("note: gated %s is gated %s now, and the next version takes only that\n", args[at], now)
+	}
 	return slices.Replace(slices.Clone(args), at, at+1, strings.Fields(now)...)
 }
 

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,14 @@ var Programs = map[string][]string{
 		"events", "agent", "reservation", "hook", "doctor", "mcp", "init", "config", "serve", "reload", "notify", "metrics", "time", "trust",
 		"canary", "audit", "fsck", "restore", "hub", "member", "help"},
 	"opsign": {"list", "show", "approve", "reject", "review", "batch", "sign", "submit", "verify", "keys", "known", "forget", "witness"},
+}
+
+// Moved has the words that commands of gated had before they moved below another command. This version takes them, too.
+var Moved = map[string]string{
+	"reserve": "reservation reserve", "check": "reservation check", "renew": "reservation renew",
+	"release": "reservation release", "transfer": "reservation transfer", "reservations": "reservation list",
+	"release-all": "reservation release-all", "force-transfer": "reservation force-transfer",
+	"join": "member join", "takeover": "member takeover", "ledger": "member ledger", "migrate": "member migrate",
 }
 
 // unknownCommand is how cobra begins to say that a command has none of that name below it.
@@ -59,8 +69,11 @@ func Misspelt(c *cobra.Command, word string, also ...string) error {
 			also = append(also, below.Name())
 		}
 	}
+	if !c.HasParent() && c.Name() == "gated" {
+		also = append(also, slices.Sorted(maps.Keys(Moved))...) // last: a word of today is meant before an old one
+	}
 	if meant, ok := spelling.Nearest(word, also); ok {
-		text += fmt.Sprintf("; is %q meant?", meant)
+		text += fmt.Sprintf("; is %q meant?", cmp.Or(Moved[meant], meant))
 	}
 	return Usage(text)
 }

@@ -56,7 +56,10 @@ const Cont = "      | "
 // Wrapped cuts text into lines that a terminal of so many columns shows as they
 // are, after a space where there is one near the end. Characters beyond ASCII may
 // take two columns. The caller made each line safe; a line that is not is quoted.
-func Wrapped(text string, cols int) []string {
+func Wrapped(text string, cols int) []string { return Hanging(text, cols, Cont) }
+
+// Hanging is Wrapped with another mark before what goes on from the line above, for text that is ours alone.
+func Hanging(text string, cols int, cont string) []string {
 	var out []string
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		line = Safe(strings.TrimRight(line, " "))
@@ -67,7 +70,7 @@ func Wrapped(text string, cols int) []string {
 			if line = line[n:]; line == "" {
 				break
 			}
-			mark = Cont
+			mark = cont
 		}
 	}
 	return out
