@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -153,7 +154,7 @@ func joinHint(path string) string {
 	for {
 		info, err := os.Stat(path)
 		if err == nil {
-			return groupHint(info)
+			return groupHint(path, info)
 		}
 		parent := filepath.Dir(path)
 		if parent == path {
@@ -163,7 +164,7 @@ func joinHint(path string) string {
 	}
 }
 
-func groupHint(info fs.FileInfo) string {
+func groupHint(path string, info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""
@@ -181,7 +182,12 @@ func groupHint(info fs.FileInfo) string {
 	if g, err := user.LookupGroupId(name); err == nil {
 		name = g.Name
 	}
-	if joined {
+	groups, err := os.Getgroups()
+	switch {
+	case err == nil && (slices.Contains(groups, int(st.Gid)) || os.Getegid() == int(st.Gid)):
+		return fmt.Sprintf("this process is in the group %s, which may use it: getfacl %s shows what keeps it out",
+			name, path)
+	case joined:
 		return fmt.Sprintf("this login began before the user was in the group %s: log in again", name)
 	}
 	return fmt.Sprintf("join the group %s: usermod -aG %s \"$USER\", then log in again", name, name)

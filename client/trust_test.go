@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,6 +188,11 @@ func TestEACCESSaysWhichGroupToJoin(t *testing.T) {
 	asker = 1 // whom the list of users has in that group, and the process is not in it
 	require.Contains(t, say(), "this login began before the user was in the group "+name+": log in again")
 	asker = victim
+	require.NoError(t, os.Chown(path, victim, group)) // a process of that group, which its owner's bits keep out
+	require.NoError(t, os.Chmod(path, 0o060))
+	require.Contains(t, say(), "this process is in the group "+groupName(t, strconv.Itoa(group))+
+		", which may use it: getfacl "+path+" shows what keeps it out")
+	require.NoError(t, os.Chown(path, 0, 1))
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.Contains(t, say(), "only uid 0 may use it")
 
