@@ -99,10 +99,18 @@ func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {
 // keySigner returns the key that the flags name, else the first of the default key files. Before a security key is asked, it says so.
 func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	s, err := t.chosenKey(ctx, k)
-	if err != nil || !s.SecurityKey() {
-		return s, err
+	if err != nil {
+		return nil, err
 	}
-	return touched{s, t}, nil
+	return t.announced(s), nil
+}
+
+// announced returns a signer that asks for the touch if the key is a security key.
+func (t *tool) announced(s sign.Signer) sign.Signer {
+	if s.SecurityKey() {
+		return touched{s, t}
+	}
+	return s
 }
 
 func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh/agent"
 
 	"gated/client/api"
 	"gated/internal/base/op"
@@ -105,4 +107,35 @@ func TestASecurityKeyIsAnnounced(t *testing.T) {
 	require.Equal(t, "armor", armor)
 	require.Equal(t, "touch the security key...\n", beside.String())
 	require.Empty(t, out.String())
+}
+
+// counted is a device that counts how often its keys are asked for.
+type counted struct {
+	device
+	lists *atomic.Int32
+}
+
+func (c counted) List() ([]*agent.Key, error) { c.lists.Add(1); return c.device.List() }
+
+// The key of a role is found once, however often it is looked for and signs. After a signature that failed, the next
+// one looks anew.
+func TestTheAgentIsAskedOnceForARole(t *testing.T) {
+	var lists atomic.Int32
+	key := mint.SKEd25519(t, "sk", mint.Touched)
+	env := map[string]string{"SSH_AUTH_SOCK": serveAgent(t, counted{device{key: key}, &lists}), "HOME": t.TempDir()}
+	tl, _, beside := toolWith(env, time.Time{})
+	keys := must.Get(tl.keyring(keyFlags{}))(t)
+	for i, role := range []op.Role{op.Operational, op.Recovery} {
+		require.NoError(t, keys.ready(t.Context(), use{role: role}))
+		for range 2 {
+			s := must.Get(keys.key(t.Context(), use{role: role}))(t)
+			require.Equal(t, key.Fingerprint(), s.Fingerprint())
+			require.IsType(t, touched{}, s, "a touch is asked for")
+		}
+		require.EqualValues(t, i+1, lists.Load())
+	}
+	keys.forget(op.Recovery)
+	must.Get(keys.key(t.Context(), use{role: op.Recovery}))(t)
+	require.EqualValues(t, 3, lists.Load())
+	require.Empty(t, beside.String())
 }

@@ -20,8 +20,8 @@ import (
 type keyring struct {
 	*tool
 	flags  keyFlags
-	chosen map[op.Role]keyFlags
-	opened map[keyFlags]sign.Signer
+	chosen map[op.Role]sign.Signer
+	own    sign.Signer // the key of the flags or of a file, for each role; nil until it is open
 }
 
 // keyring checks the flags before anything is shown. If they name no key, the one of the person's client.yaml signs.
@@ -39,7 +39,7 @@ func (t *tool) keyring(k keyFlags) (*keyring, error) {
 		}
 		k.key = key
 	}
-	return &keyring{tool: t, flags: k, chosen: map[op.Role]keyFlags{}, opened: map[keyFlags]sign.Signer{}}, nil
+	return &keyring{tool: t, flags: k, chosen: map[op.Role]sign.Signer{}}, nil
 }
 
 // use is what a key is wanted for. Without gates, nothing says whom they list.
@@ -68,60 +68,64 @@ func (r *keyring) ready(ctx context.Context, u use) error {
 
 // key returns the key that signs.
 func (r *keyring) key(ctx context.Context, u use) (sign.Signer, error) {
-	k, ok := r.chosen[u.role]
-	if !ok {
-		var err error
-		if k, err = r.choose(ctx, u); err != nil {
-			return nil, err
-		}
-		r.chosen[u.role] = k
-	}
-	if s, ok := r.opened[k]; ok {
+	if s := r.chosen[u.role]; s != nil {
 		return s, nil
 	}
-	s, err := r.keySigner(ctx, k)
-	switch {
-	case err == nil:
-		r.opened[k] = s
-	case !errors.Is(err, errLocked):
-		r.forget(u.role)
+	s, err := r.choose(ctx, u)
+	if s == nil && err == nil {
+		if r.own == nil {
+			r.own, err = r.keySigner(ctx, r.flags)
+		}
+		s = r.own
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	r.chosen[u.role] = s
+	return s, nil
 }
 
 // forget has the next signature in a role look for its key anew: review goes on after a key that did not sign.
 func (r *keyring) forget(role op.Role) { delete(r.chosen, role) }
 
-// choose names the agent's key that signs, if nothing else does: the only one that the gates list, else the one that the operator
-// says. The flags stay as they are if the agent has none; then keySigner says what there is.
-func (r *keyring) choose(ctx context.Context, u use) (keyFlags, error) {
-	k, socket := r.flags, r.Getenv("SSH_AUTH_SOCK")
-	if k.named() || socket == "" {
-		return k, nil
+// choose returns the agent's key that signs, if nothing else does: the only one that the gates list, else the one that
+// the operator says. It is nil if the flags name a key or the agent has none; then keySigner says what there is.
+func (r *keyring) choose(ctx context.Context, u use) (sign.Signer, error) {
+	socket := r.Getenv("SSH_AUTH_SOCK")
+	if r.flags.named() || socket == "" {
+		return nil, nil
 	}
 	held, err := sign.Identities(ctx, socket)
 	held = slices.DeleteFunc(held, func(id sign.Identity) bool { return id.Refused != nil || id.Certificate != nil })
 	if err != nil || len(held) == 0 {
-		return k, nil
+		return nil, nil
 	}
-	about, owners := "the agent holds several keys", map[string]string{}
+	id := held[0]
 	if len(held) > 1 {
-		fit, err := r.listed(ctx, held, owners, u)
-		switch {
-		case err != nil:
-			return k, err
-		case len(fit) == 0:
-			about += ", none of which the gate lists for " + u.String()
-		case len(owners) > 0:
-			held, about = fit, "the gate lists several of the agent's keys for "+u.String()
+		if id, err = r.one(ctx, held, u); err != nil {
+			return nil, err
 		}
 	}
-	at := 0
-	if len(held) > 1 {
-		at, err = r.which(about, held, owners)
+	return r.announced(sign.Held(socket, id)), nil
+}
+
+// one returns the one of several keys that signs.
+func (r *keyring) one(ctx context.Context, held []sign.Identity, u use) (sign.Identity, error) {
+	about, owners := "the agent holds several keys", map[string]string{}
+	fit, err := r.listed(ctx, held, owners, u)
+	switch {
+	case err != nil:
+		return sign.Identity{}, err
+	case len(fit) == 0:
+		about += ", none of which the gate lists for " + u.String()
+	case len(owners) > 0:
+		held, about = fit, "the gate lists several of the agent's keys for "+u.String()
 	}
-	k.fingerprint = held[at].Fingerprint
-	return k, err
+	if len(held) == 1 {
+		return held[0], nil
+	}
+	at, err := r.which(about, held, owners)
+	return held[at], err
 }
 
 // listed returns the keys that all gates list for a use, and adds whose they are by their fingerprint. A gate of an older version

@@ -35,7 +35,7 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 // ringOf has one key, which signs as operational.
 func ringOf(tl *tool, s sign.Signer) *keyring {
 	k := keyFlags{role: "operational"}
-	return &keyring{tool: tl, flags: k, chosen: map[op.Role]keyFlags{op.Operational: k}, opened: map[keyFlags]sign.Signer{k: s}}
+	return &keyring{tool: tl, flags: k, chosen: map[op.Role]sign.Signer{op.Operational: s}, own: s}
 }
 
 // unused is a key that nothing may be signed with.
@@ -129,7 +129,7 @@ func TestReviewLooksForTheKeyFirst(t *testing.T) {
 	defer s.close()
 	typed(t, person, "\n")
 	r := reviewOn(s)
-	r.keys = &keyring{tool: r.tool, flags: keyFlags{key: filepath.Join(t.TempDir(), "none")}, chosen: map[op.Role]keyFlags{}}
+	r.keys = &keyring{tool: r.tool, flags: keyFlags{key: filepath.Join(t.TempDir(), "none")}, chosen: map[op.Role]sign.Signer{}}
 	it := &item{id: "j1.1", shown: questionOf(t, payload(t, func(*op.Payload) {})), read: true}
 	require.False(t, must.Get(r.named(t.Context(), it))(t))
 	require.Contains(t, r.message, "none")

@@ -60,7 +60,15 @@ func (s agentSocket) signer(ctx context.Context, fingerprint string) (Signer, er
 	if err != nil {
 		return nil, err
 	}
-	return signer{raw: agentKey{socket: s, blob: chosen.Blob, key: chosen.key}}, nil
+	return s.holds(chosen), nil
+}
+
+// Held returns a signer with one of the Identities of the agent behind a socket, which is not refused and no
+// certificate.
+func Held(socket string, id Identity) Signer { return unixAgent(socket).holds(id) }
+
+func (s agentSocket) holds(id Identity) signer {
+	return signer{raw: agentKey{socket: s, blob: id.Blob, key: id.key}}
 }
 
 // AgentCertified returns a signer that presents a certificate; an agent signs with its key. The agent may hold the key
@@ -85,7 +93,7 @@ func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer,
 		return nil, refusal.New(refusal.UnknownSigner, "the agent does not hold the key %s of the certificate, but:%s",
 			c.Fingerprint, table(held)).WithHint("load it with ssh-add")
 	}
-	return Certified(signer{raw: agentKey{socket: s, blob: found.Blob, key: found.key}}, c)
+	return Certified(s.holds(*found), c)
 }
 
 func choose(held []Identity, fingerprint string) (Identity, error) {
