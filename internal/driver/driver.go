@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -135,6 +136,18 @@ func Fits(step op.Step, now op.Observed) error {
 		return refusal.New(refusal.StaleTarget, "%s", now.Missing).At(refusal.StageBinding)
 	case now.Missing != "":
 		return refusal.New(refusal.UnknownTarget, "%s", now.Missing)
+	}
+	return nil
+}
+
+// Alike refuses, as Conflict, a new guest whose name differs from that of another guest only in case: people read one
+// for the other, and on some file systems and networks they are one.
+func Alike(t op.Target, others []op.Observed) error {
+	for _, o := range others {
+		if name := o.Target.Name; name != t.Name && strings.EqualFold(name, t.Name) {
+			return refusal.New(refusal.Conflict, "%s differs from %s only in case", t, o.Target).
+				WithHint("choose another name, or see gated guests %s", name)
+		}
 	}
 	return nil
 }

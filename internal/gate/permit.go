@@ -256,7 +256,7 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := cmp.Or(applies(spec, s, now), hindrance(now)); err != nil {
+	if err := cmp.Or(applies(spec, s, now), now.Hindrance()); err != nil {
 		return g.end(tx, s, audit.Refused, refusal.As(err))
 	}
 	if refused, err := g.sameIncarnation(tx, s, spec, now); err != nil || refused != nil {

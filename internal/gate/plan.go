@@ -167,18 +167,6 @@ func missing(s op.Step, o op.Observed) error {
 // maxNamed is how many snapshots a hint names.
 const maxNamed = 8
 
-// hindrance refuses a step that cannot be done as the target is now.
-func hindrance(o op.Observed) error {
-	switch {
-	case o.Cannot == "":
-		return nil
-	case o.Clear == "":
-		return refusal.New(o.CannotCode, "%s", o.Cannot)
-	default:
-		return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
-	}
-}
-
 func whereListed(kind string) string {
 	if kind == op.KindScope {
 		return "gated reservation list shows the scopes' ids; one whose directory was made anew is another scope"
@@ -242,7 +230,7 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
 	}
-	p.hindered = hindrance(p.observed)
+	p.hindered = p.observed.Hindrance()
 	if p.step, err = revives(by, spec, p.step, p.observed.Trash); err != nil {
 		return p, err
 	}

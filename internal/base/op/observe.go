@@ -149,6 +149,14 @@ func (o *Observed) Foresee(err error) {
 	}
 }
 
+// Hindrance refuses a step that cannot be done as the look foresaw, and is nil otherwise.
+func (o Observed) Hindrance() error {
+	if o.Cannot == "" {
+		return nil
+	}
+	return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
+}
+
 // listed returns what proves that a step made or deleted a backup.
 func (o Observed) listed() []string {
 	if o.Listed != nil {

@@ -26,7 +26,7 @@ func TestNoNameDiffersOnlyInCase(t *testing.T) {
 		return err
 	}
 	for _, name := range []string{"DB", "Db", "CACHE"} {
-		for _, how := range []string{"guest.create", "guest.clone"} {
+		for _, how := range []string{"guest.create", "guest.clone", "guest.undelete"} {
 			err := made(name, how)
 			require.ErrorIs(t, err, refusal.Conflict, name)
 			require.Contains(t, refusal.As(err).Hint, "gated guests ", "the other one is named")

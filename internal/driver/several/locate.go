@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 )
 
 // answer is the result of a look by one back end. If the error says that the back end is away,
@@ -33,10 +33,10 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// alike refuses, as Conflict, to make a guest whose name differs from that of another guest only in case: people read one for the
-// other, and on some file systems and networks they are one. The guests of a back end that cannot list them now are its last ones.
+// alike refuses to make or bring back a guest as driver.Alike does. The guests of a back end that cannot list them now
+// are its last ones.
 func (d *Driver) alike(ctx context.Context, l op.Look, o op.Observed, list func(*member, context.Context) ([]op.Observed, error)) error {
-	if spec, err := op.Lookup(l.Op); err != nil || spec.Identity != op.Makes || o.Present {
+	if spec, err := op.Lookup(l.Op); err != nil || !spec.Creates || o.Present {
 		return nil
 	}
 	for _, m := range d.members {
@@ -44,11 +44,8 @@ func (d *Driver) alike(ctx context.Context, l op.Look, o op.Observed, list func(
 		if err != nil {
 			all = m.remembered("")
 		}
-		for _, other := range all {
-			if name := other.Target.Name; name != l.Target.Name && strings.EqualFold(name, l.Target.Name) {
-				return refusal.New(refusal.Conflict, "%s differs from %s only in case", l.Target, other.Target).
-					WithHint("choose another name, or see gated guests %s", name)
-			}
+		if err := driver.Alike(l.Target, all); err != nil {
+			return err
 		}
 	}
 	return nil

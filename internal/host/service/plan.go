@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -36,6 +37,7 @@ type planner struct {
 	away   error           // why the list of guests is incomplete; nil if it is complete
 	looks  int             // how many more guests may be looked at
 	names  int             // how many more names without a guest may be looked up
+	made   []op.Observed   // of these, the guests that would be made
 	spent  <-chan struct{} // closed when these looks have used their time
 }
 
@@ -134,10 +136,23 @@ func (p *planner) absent(ctx context.Context, want desired.Guest) (op.Observed, 
 		return have, asks, nil
 	case p.names > 0 && !p.late():
 		p.names--
-		return p.look(ctx, want)
+		return p.create(ctx, want, asks[0])
 	}
-	have.Facts = []op.Fact{{Name: "trash", Text: "was not looked at in a plan with this many new guests: a create waits if the trash keeps a guest of that name"}}
+	have.Facts = []op.Fact{{Name: "trash", Text: "was not looked at in a plan with this many new guests: a create waits if " +
+		"the trash keeps a guest of that name, and is refused if another name differs from it only in case"}}
 	return have, asks, nil
+}
+
+// create is look for a guest that would be made. It refuses what a look at the step foresees, and a name that differs
+// only in case from one that the plan makes before.
+func (p *planner) create(ctx context.Context, want desired.Guest, ask op.Ask) (op.Observed, []op.Ask, error) {
+	have, err := p.driver.Observe(ctx, op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}.Look())
+	if err == nil && !have.Present {
+		if err = cmp.Or(have.Hindrance(), driver.Alike(ask.Target, p.made)); err == nil {
+			p.made = append(p.made, have)
+		}
+	}
+	return have, reconcile.Plan(want, have), err
 }
 
 func (p *planner) late() bool {

@@ -21,6 +21,7 @@ type crowd struct {
 	driver.Driver
 	guests       []op.Observed
 	trash        map[string][]op.Trashed // by name
+	hindered     map[string]error        // creates by name, and why the driver foresees that it refuses them
 	lists, looks int
 }
 
@@ -33,7 +34,11 @@ func (c *crowd) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 		return op.Observed{}, refusal.New(refusal.StaleTarget, "two guests have one uuid")
 	}
 	if !slices.ContainsFunc(c.guests, func(o op.Observed) bool { return o.Target == t }) {
-		return op.Observed{Target: t, Running: "absent", Trash: c.trash[t.Name]}, nil
+		o := op.Observed{Target: t, Running: "absent", Trash: c.trash[t.Name]}
+		if l.Op == "guest.create" {
+			o.Foresee(c.hindered[t.Name])
+		}
+		return o, nil
 	}
 	return op.Observed{Target: t, Present: true, Running: "running", Facts: []op.Fact{{Name: "files", Text: "3"}}}, nil
 }
@@ -119,6 +124,30 @@ func TestPlanLooksAtTheTrash(t *testing.T) {
 	out = must.Get(p.plan(t.Context(), doc))(t)
 	require.Equal(t, api.ActionWaits, out.Guests[0].Action)
 	require.Contains(t, out.Guests[1].Steps[0].Facts[0].Text, "not looked at")
+}
+
+// A name that no create would get is planned as the refusal that its create would be: one that the driver foresees, and
+// one that differs only in case from a name that the same document makes.
+func TestPlanSaysWhichCreatesAreRefused(t *testing.T) {
+	guest := func(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+	c := &crowd{hindered: map[string]error{"Web": driver.Alike(guest("Web"), []op.Observed{{Target: guest("web")}})}}
+	var doc desired.Document
+	for _, name := range []string{"Web", "db", "DB", "Db", "mail"} {
+		doc.Guests = append(doc.Guests, desired.Guest{Name: name, State: desired.Running})
+	}
+	p := planner{gate: &wary{}, driver: c, names: planNames}
+	out := must.Get(p.plan(t.Context(), doc))(t)
+	for i, other := range []string{"web", "", "db", "db", ""} {
+		g := out.Guests[i]
+		if other == "" {
+			require.Equal(t, api.ActionCreate, g.Action, g.Name)
+			continue
+		}
+		require.Equal(t, api.ActionError, g.Action, g.Name)
+		require.Empty(t, g.Steps)
+		require.Equal(t, &api.Error{Code: refusal.Conflict, Hint: "choose another name, or see gated guests " + other,
+			Detail: "guest/" + g.Name + " differs from guest/" + other + " only in case"}, g.Error)
+	}
 }
 
 func TestPlanEndsWhenItsCallerLeaves(t *testing.T) {
