@@ -92,11 +92,7 @@ func (t *tool) registerProcess(ctx context.Context, name string, pid int, byDefa
 	if what, short := runsOneCommand(pid); short && byDefault {
 		t.Say(wordsWarning, endsWithCommand(name, pid, what))
 	}
-	if t.JSON {
-		return t.Emit(a.Agent)
-	}
-	t.Print("%s is process %s and what it starts\n", cli.Inline(a.Name), process(a.PID))
-	return nil
+	return t.Answer(a.Agent, "%s is process %s and what it starts\n", cli.Inline(a.Name), process(a.PID))
 }
 
 // registerToken registers a name that a token stands for, and keeps the token
@@ -121,12 +117,8 @@ func (t *tool) registerToken(ctx context.Context, name, file string) error {
 	if err := agent.WriteTokenFile(file, a.Token); err != nil {
 		return cli.Usage(tokenNotKept(err, t.giveBack(ctx, a)))
 	}
-	if t.JSON {
-		return t.Emit(a.Agent)
-	}
-	t.Print("%s is the process that has the token in %s\n  export GATED_AGENT_TOKEN_FILE=%s\n",
+	return t.Answer(a.Agent, "%s is the process that has the token in %s\n  export GATED_AGENT_TOKEN_FILE=%s\n",
 		cli.Inline(a.Name), cli.Inline(file), cli.Inline(file))
-	return nil
 }
 
 // mayBeMade finds out, before a name is taken for it, whether a file is new and
@@ -166,16 +158,11 @@ func (t *tool) clientWith(token string) (*client.Client, error) {
 }
 
 func (t *tool) agentListCommand() *cobra.Command {
-	return t.Command(cli.Words{
+	return t.Asking(cli.Words{
 		Use:     "list",
 		Short:   "List the registered agents",
 		Example: "  gated agent list",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		agents, err := cl.Agents(c.Context())
 		if err != nil {
 			return err
@@ -196,16 +183,11 @@ func (t *tool) agentListCommand() *cobra.Command {
 }
 
 func (t *tool) agentWhoamiCommand() *cobra.Command {
-	return t.Command(cli.Words{
+	return t.Asking(cli.Words{
 		Use:     "whoami",
 		Short:   "Say which agent the daemon takes you for, and why",
 		Example: "  gated agent whoami",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		me, err := cl.Self(c.Context())
 		if err != nil {
 			return err
@@ -226,27 +208,18 @@ func (t *tool) agentWhoamiCommand() *cobra.Command {
 }
 
 func (t *tool) agentUnregisterCommand() *cobra.Command {
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:   "unregister NAME",
 		Short: "Give back a name, and its reservations that were made without --keep",
 		Long: `Only the agent that has the name may do this. An operator may free the name of a lost token if nothing is
 reserved under it. The name of a process is free when that process ends.`,
 		Example: "  gated agent unregister builder",
-	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.ExactArgs(1), func(c *cobra.Command, cl *client.Client, args []string) error {
 		a, err := cl.Unregister(c.Context(), args[0])
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(a)
-		}
-		t.Print("%s is no registered agent any more\n", cli.Inline(a.Name))
-		return nil
+		return t.Answer(a, "%s is no registered agent any more\n", cli.Inline(a.Name))
 	})
 	c.ValidArgsFunction = t.completeAgent
 	return c

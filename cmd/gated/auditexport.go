@@ -43,19 +43,16 @@ export that was cut off ends with exit code 1 or more. The filters are those of 
 		if err := f.understand(c, time.Now()); err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		if out == "" {
-			_, _, err := t.export(c.Context(), cl, after, f, func(line []byte) error {
-				_, err := t.Stdout.Write(line)
+		return t.With(func(cl *client.Client) error {
+			if out == "" {
+				_, _, err := t.export(c.Context(), cl, after, f, func(line []byte) error {
+					_, err := t.Stdout.Write(line)
+					return err
+				})
 				return err
-			})
-			return err
-		}
-		return t.exportTo(c.Context(), cl, out, exportFrom{after, c.Flags().Changed("after")}, f)
+			}
+			return t.exportTo(c.Context(), cl, out, exportFrom{after, c.Flags().Changed("after")}, f)
+		})
 	})
 	c.Flags().Int64Var(&after, "after", 0, flagAfter)
 	c.Flags().StringVarP(&out, "output", "o", "", "write to this `FILE`, or go on with it")
@@ -142,11 +139,8 @@ func (t *tool) exportTo(ctx context.Context, cl *client.Client, path string, fro
 	if err = errors.Join(err, file.Sync()); err != nil {
 		return err
 	}
-	if t.JSON {
-		return t.Emit(exported{File: path, Entries: n, UpTo: until})
-	}
-	t.Print("%s: %d entries added, up to %d\n", op.Shown(path), n, until)
-	return nil
+	return t.Answer(exported{File: path, Entries: n, UpTo: until},
+		"%s: %d entries added, up to %d\n", op.Shown(path), n, until)
 }
 
 // exported is the answer of an export to a file.

@@ -74,28 +74,25 @@ before. gated audit check checks the document anywhere, without a gate.`,
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		in, err := cl.Inclusion(c.Context(), seq)
-		if err != nil {
-			return hinted(err, "gated audit tail shows which there are", refusal.UnknownTarget)
-		}
-		p := proof{Type: proofType, Seq: in.Seq, Entry: in.Entry, Proof: in.Proof, Note: in.Note, Key: in.Key}
-		head, e, err := p.check()
-		if err == nil && e.Seq != seq {
-			err = noProof("it is of another entry than was asked for")
-		}
-		if err != nil {
-			return hinted(err, wordsAnswerFails)
-		}
-		if err := t.Emit(p); err != nil {
-			return err
-		}
-		t.Say(wordsProven, e.Seq, head.Size, head.Gate, head.Root)
-		return nil
+		return t.With(func(cl *client.Client) error {
+			in, err := cl.Inclusion(c.Context(), seq)
+			if err != nil {
+				return hinted(err, "gated audit tail shows which there are", refusal.UnknownTarget)
+			}
+			p := proof{Type: proofType, Seq: in.Seq, Entry: in.Entry, Proof: in.Proof, Note: in.Note, Key: in.Key}
+			head, e, err := p.check()
+			if err == nil && e.Seq != seq {
+				err = noProof("it is of another entry than was asked for")
+			}
+			if err != nil {
+				return hinted(err, wordsAnswerFails)
+			}
+			if err := t.Emit(p); err != nil {
+				return err
+			}
+			t.Say(wordsProven, e.Seq, head.Size, head.Gate, head.Root)
+			return nil
+		})
 	})
 }
 
@@ -164,18 +161,13 @@ func (t *tool) document(name string, limit int64) ([]byte, error) {
 }
 
 func (t *tool) auditHeadCommand() *cobra.Command {
-	return t.Command(cli.Words{
+	return t.Asking(cli.Words{
 		Use:   "head",
 		Short: "Print the signed head of the audit log",
 		Long: "The signed note goes to standard output, and the gate's public key to standard error; with --json " +
 			"both are one document.",
 		Example: "  gated audit head > head.txt",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		h, err := signedHead(c.Context(), cl)
 		if err != nil {
 			return err

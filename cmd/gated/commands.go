@@ -16,19 +16,14 @@ import (
 )
 
 func (t *tool) commandsCommand() *cobra.Command {
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:   "commands [NAME]",
 		Short: "List the operator's catalogue of commands, with a line to type for each",
 		Long: `To run a command, submit an operation: gated submit command.run NAME, with all of its parameters. gated jobs
 ID shows what the command printed.`,
 		Example: "  gated commands\n" +
 			"  gated commands drop-db",
-	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, cl *client.Client, args []string) error {
 		if len(args) == 0 {
 			all, err := cl.Commands(c.Context())
 			if err != nil {
@@ -165,16 +160,11 @@ func (t *tool) completeCommandParam(name string) ([]string, cobra.ShellCompDirec
 }
 
 func (t *tool) opsCommand() *cobra.Command {
-	return t.Command(cli.Words{
+	return t.Asking(cli.Words{
 		Use:     "ops",
 		Short:   "List the operations and their parameters",
 		Example: "  gated ops",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		ops, err := cl.Ops(c.Context())
 		if err != nil {
 			return err

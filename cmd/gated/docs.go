@@ -84,9 +84,5 @@ func (t *tool) printPage(all []page, name string) error {
 	if i < 0 {
 		return refusal.New(refusal.UnknownTarget, "there is no page %.80q", name).WithHint("see the list of them: gated docs")
 	}
-	if t.JSON {
-		return t.Emit(all[i])
-	}
-	t.Print("%s", all[i].Text)
-	return nil
+	return t.Answer(all[i], "%s", all[i].Text)
 }

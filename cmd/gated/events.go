@@ -34,12 +34,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 		case holder == "" && c.Flags().Changed("for"):
 			return cli.Usage(wordsEmptyHolder)
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.events(c.Context(), cl, holder, after, follow)
+		return t.With(func(cl *client.Client) error { return t.events(c.Context(), cl, holder, after, follow) })
 	})
 	c.Flags().Int64Var(&after, "after", 0, flagAfter)
 	c.Flags().BoolVar(&follow, "follow", false, flagFollow)

@@ -97,26 +97,23 @@ func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(c
 	if err := op.CheckText("reason", reason); err != nil {
 		return err
 	}
-	cl, err := t.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	ask, err := about(c.Context(), cl)
-	if err != nil {
-		return err
-	}
-	job, err := submitted(c.Context(), cl, convert.SubmitOf(reason, ask))
-	if err != nil {
-		return err
-	}
-	if wait && job.Pending() {
-		t.sayWaits(job)
-		if job, err = awaited(c.Context(), cl, job, api.UntilEnded); err != nil {
+	return t.With(func(cl *client.Client) error {
+		ask, err := about(c.Context(), cl)
+		if err != nil {
 			return err
 		}
-	}
-	return t.jobEnd(job)
+		job, err := submitted(c.Context(), cl, convert.SubmitOf(reason, ask))
+		if err != nil {
+			return err
+		}
+		if wait && job.Pending() {
+			t.sayWaits(job)
+			if job, err = awaited(c.Context(), cl, job, api.UntilEnded); err != nil {
+				return err
+			}
+		}
+		return t.jobEnd(job)
+	})
 }
 
 // reservation finds one by its id.

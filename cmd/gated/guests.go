@@ -23,17 +23,12 @@ import (
 )
 
 func (t *tool) guestsCommand() *cobra.Command {
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:   "guests [NAME]",
 		Short: "List guests, or show one: its provenance, and what a destroy of it needs",
 		Example: "  gated guests\n" +
 			"  gated guests web-1",
-	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, cl *client.Client, args []string) error {
 		if len(args) == 1 {
 			name := strings.TrimPrefix(args[0], "guest/")
 			g, err := cl.Guest(c.Context(), name)

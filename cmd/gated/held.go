@@ -63,24 +63,21 @@ func (t *tool) releaseCommand() *cobra.Command {
 }
 
 func (t *tool) releaseMine(c *cobra.Command) error {
-	cl, err := t.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	all, err := cl.ReleaseMine(c.Context())
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		if err := t.showHeld(wordsReleased, r); err != nil {
+	return t.With(func(cl *client.Client) error {
+		all, err := cl.ReleaseMine(c.Context())
+		if err != nil {
 			return err
 		}
-	}
-	if len(all) == 0 && !t.JSON {
-		t.Print("you have nothing reserved\n")
-	}
-	return nil
+		for _, r := range all {
+			if err := t.showHeld(wordsReleased, r); err != nil {
+				return err
+			}
+		}
+		if len(all) == 0 && !t.JSON {
+			t.Print("you have nothing reserved\n")
+		}
+		return nil
+	})
 }
 
 func (t *tool) transferCommand() *cobra.Command {
@@ -113,26 +110,19 @@ func (t *tool) receiverFlag(c *cobra.Command, to *string) {
 // changeHeld changes one reservation and says in words how it is then. A
 // refusal may name who is in the way.
 func (t *tool) changeHeld(c *cobra.Command, words string, change func(context.Context, *client.Client) (api.Reservation, error)) error {
-	cl, err := t.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	r, err := change(c.Context(), cl)
-	if err != nil {
-		return t.inTheWay(err, "")
-	}
-	return t.showHeld(words, r)
+	return t.With(func(cl *client.Client) error {
+		r, err := change(c.Context(), cl)
+		if err != nil {
+			return t.inTheWay(err, "")
+		}
+		return t.showHeld(words, r)
+	})
 }
 
 // showHeld prints a reservation in words that take its id, patterns, holder and
 // end.
 func (t *tool) showHeld(words string, r api.Reservation) error {
-	if t.JSON {
-		return t.Emit(r)
-	}
-	t.Print(words, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
-	return nil
+	return t.Answer(r, words, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
 }
 
 func (t *tool) reservationsCommand() *cobra.Command {
@@ -160,12 +150,7 @@ func (t *tool) reservationsCommand() *cobra.Command {
 			}
 			q.Scope = p.Path
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.listReservations(c.Context(), cl, q)
+		return t.With(func(cl *client.Client) error { return t.listReservations(c.Context(), cl, q) })
 	})
 	scopeFlag(c, &scope)
 	c.Flags().StringVar(&holder, "agent", "", "only those of this `AGENT`, or uid:1000")

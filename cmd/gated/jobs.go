@@ -31,29 +31,26 @@ func (t *tool) jobsCommand() *cobra.Command {
 		if len(args) == 0 && wait {
 			return cli.Usage("--wait needs the id of a job")
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		if len(args) == 0 {
-			return t.listJobs(c, cl, op.State(state))
-		}
-		if wait {
-			return t.waitFor(c.Context(), cl, args[0], 0)
-		}
-		j, err := cl.Job(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if t.JSON {
-			return t.Emit(j)
-		}
-		if err := t.showJob(j); err != nil {
-			return err
-		}
-		t.Print("%s", cli.Outputs(j))
-		return t.showPeople(c, cl, j)
+		return t.With(func(cl *client.Client) error {
+			if len(args) == 0 {
+				return t.listJobs(c, cl, op.State(state))
+			}
+			if wait {
+				return t.waitFor(c.Context(), cl, args[0], 0)
+			}
+			j, err := cl.Job(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if t.JSON {
+				return t.Emit(j)
+			}
+			if err := t.showJob(j); err != nil {
+				return err
+			}
+			t.Print("%s", cli.Outputs(j))
+			return t.showPeople(c, cl, j)
+		})
 	})
 	c.ValidArgsFunction = t.completeJob("")
 	c.Flags().StringVar(&state, "in", "", "only jobs in this `STATE`")
@@ -157,25 +154,16 @@ func (t *tool) showPeople(c *cobra.Command, cl *client.Client, j api.Job) error 
 }
 
 func (t *tool) cancelCommand() *cobra.Command {
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:     "cancel ID",
 		Short:   "Withdraw a job of yours before it runs",
 		Example: "  gated cancel j12",
-	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.ExactArgs(1), func(c *cobra.Command, cl *client.Client, args []string) error {
 		j, err := cl.Cancel(c.Context(), args[0])
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(j)
-		}
-		t.Print("%s is %s\n", op.Shown(j.ID), op.Shown(string(j.State)))
-		return nil
+		return t.Answer(j, "%s is %s\n", op.Shown(j.ID), op.Shown(string(j.State)))
 	})
 	c.ValidArgsFunction = t.completeJob(op.StatePending)
 	return c

@@ -74,12 +74,9 @@ member: the owner of the PostgreSQL server can leave out the newest groups. --at
 }
 
 func (t *tool) showJoined(r life.Joined) error {
-	if t.JSON {
-		return t.Emit(memberOf(r))
-	}
-	t.Print("member %s of gate %s has its state in %s\nnext, a standby as long as another member decides:\n  %s\n",
+	return t.Answer(memberOf(r),
+		"member %s of gate %s has its state in %s\nnext, a standby as long as another member decides:\n  %s\n",
 		op.Shown(r.Member), op.Shown(string(r.Gate)), op.Shown(r.StateDir), t.starts(r.StateDir))
-	return nil
 }
 
 // replaying says how far a look at all groups is, on long ledgers.

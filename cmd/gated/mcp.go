@@ -47,20 +47,17 @@ that has the name already is another window of the product: this one then has NA
 }
 
 func (t *tool) serveMCP(ctx context.Context, name string) error {
-	cl, err := t.Client()
-	if err != nil {
+	return t.With(func(cl *client.Client) error {
+		o := mcp.Options{Client: cl, Version: version.String(), Directory: "."}
+		if product := os.Getppid(); name != "" {
+			o.Register = func(ctx context.Context) error { return t.registerProduct(ctx, cl, name, product) }
+		}
+		err := mcp.Serve(ctx, t.stdin, t.Stdout, o)
+		if errors.Is(err, context.Canceled) {
+			return nil // it was asked to end
+		}
 		return err
-	}
-	defer cl.Close()
-	o := mcp.Options{Client: cl, Version: version.String(), Directory: "."}
-	if product := os.Getppid(); name != "" {
-		o.Register = func(ctx context.Context) error { return t.registerProduct(ctx, cl, name, product) }
-	}
-	err = mcp.Serve(ctx, t.stdin, t.Stdout, o)
-	if errors.Is(err, context.Canceled) {
-		return nil // it was asked to end
-	}
-	return err
+	})
 }
 
 // registerProduct gives a product's process the name, or the first free one of NAME-2 and so on. A process that has a

@@ -32,27 +32,24 @@ asks can decide whether a step waits. Each file is planned as the set of its bas
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		code := api.ExitDone
-		for _, d := range docs {
-			p, err := cl.Plan(c.Context(), d.asked(), d.body)
-			if err != nil {
-				return err
-			}
-			if err := t.showPlan(p); err != nil {
-				return err
-			}
-			for _, g := range p.Guests {
-				if g.Action == api.ActionError {
-					code = api.ExitRefused
+		return t.With(func(cl *client.Client) error {
+			code := api.ExitDone
+			for _, d := range docs {
+				p, err := cl.Plan(c.Context(), d.asked(), d.body)
+				if err != nil {
+					return err
+				}
+				if err := t.showPlan(p); err != nil {
+					return err
+				}
+				for _, g := range p.Guests {
+					if g.Action == api.ActionError {
+						code = api.ExitRefused
+					}
 				}
 			}
-		}
-		return cli.Ended(code)
+			return cli.Ended(code)
+		})
 	})
 	fileFlag(c, &from)
 	t.setFlag(c, &set)
@@ -259,12 +256,7 @@ is as wished (0), when only signatures are missing (3), or when a step failed (1
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.apply(c.Context(), cl, docs, wait)
+		return t.With(func(cl *client.Client) error { return t.apply(c.Context(), cl, docs, wait) })
 	})
 	fileFlag(c, &from)
 	t.setFlag(c, &set)

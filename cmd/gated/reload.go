@@ -6,24 +6,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/wire/cli"
 )
 
 func (t *tool) reloadCommand() *cobra.Command {
-	return t.Command(cli.Words{
+	return t.Asking(cli.Words{
 		Use:   "reload",
 		Short: "Have the daemon take over policy and revoked keys from its files",
 		Long: `For admins. Does what SIGHUP does, and waits for the result: what changed, and which keys of gated.yaml wait
 for a restart. If the daemon refuses a file, what was in force stays, and the exit code is 1.`,
 		Example: "  gated reload",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		r, err := cl.Reload(c.Context())
 		if err != nil {
 			if refused := (*api.Refusal)(nil); errors.As(err, &refused) {
@@ -31,11 +27,7 @@ for a restart. If the daemon refuses a file, what was in force stays, and the ex
 			}
 			return err
 		}
-		if t.JSON {
-			return t.Emit(r)
-		}
-		t.Print("%s", reloadText(r))
-		return nil
+		return t.Answer(r, "%s", reloadText(r))
 	})
 }
 

@@ -52,12 +52,7 @@ and names that agent; with --wait-for it waits in line.`,
 			return err
 		}
 		in.Patterns = p.sent
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.reserve(c.Context(), cl, in, p)
+		return t.With(func(cl *client.Client) error { return t.reserve(c.Context(), cl, in, p) })
 	})
 	scopeFlag(c, &scope)
 	c.Flags().BoolVar(&shared, "shared", false, "other agents may reserve the same, if shared as well")
@@ -191,16 +186,13 @@ func (t *tool) checkCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		out, err := cl.Check(c.Context(), api.Check{Scope: in, Patterns: p.sent, Mode: mode(shared)})
-		if err != nil {
-			return err
-		}
-		return t.showChecked(checked{out, t.warnings(p)}, p)
+		return t.With(func(cl *client.Client) error {
+			out, err := cl.Check(c.Context(), api.Check{Scope: in, Patterns: p.sent, Mode: mode(shared)})
+			if err != nil {
+				return err
+			}
+			return t.showChecked(checked{out, t.warnings(p)}, p)
+		})
 	})
 	scopeFlag(c, &scope)
 	c.Flags().BoolVar(&shared, "shared", false, "ask as for a shared reservation")

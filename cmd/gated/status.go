@@ -40,25 +40,22 @@ makes that anew every two seconds.`,
 		case watch:
 			return t.watch(c.Context())
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		s, err := cl.Status(c.Context())
-		if err != nil {
-			return t.initFirst(err, stateDir(""))
-		}
-		if t.JSON {
-			return t.Emit(s)
-		}
-		if err := t.showStatus(s); err != nil {
-			return err
-		}
-		if cl.Address() == client.UnixAddress(client.SystemSocket) {
-			t.sayShadows(s.Version)
-		}
-		return nil
+		return t.With(func(cl *client.Client) error {
+			s, err := cl.Status(c.Context())
+			if err != nil {
+				return t.initFirst(err, stateDir(""))
+			}
+			if t.JSON {
+				return t.Emit(s)
+			}
+			if err := t.showStatus(s); err != nil {
+				return err
+			}
+			if cl.Address() == client.UnixAddress(client.SystemSocket) {
+				t.sayShadows(s.Version)
+			}
+			return nil
+		})
 	})
 	c.Flags().BoolVar(&check, "check", false, "print one line for a monitor, with exit code 0, 1, 2 or 3")
 	c.Flags().BoolVar(&watch, "watch", false, "go on showing what waits, runs and was decided, on a terminal")

@@ -195,12 +195,9 @@ func (t *tool) askCommand(w cli.Words, send func(context.Context, *client.Client
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return nearGuest(c.Context(), cl, a.Target, send(c.Context(), cl, a))
+		return t.With(func(cl *client.Client) error {
+			return nearGuest(c.Context(), cl, a.Target, send(c.Context(), cl, a))
+		})
 	})
 	c.ValidArgsFunction = t.completeOpName
 	cli.ParamFlag(c, &given, t.completeCommandParam)

@@ -15,19 +15,14 @@ import (
 
 func (t *tool) takeoverCommand() *cobra.Command {
 	var timeout time.Duration
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:   "takeover",
 		Short: "Have this standby become the active member of its gate",
 		Long: `For admins, on a gate with a ledger. The member that decided so far is fenced off at once and ends. Then this
 one waits as long as the lease is, because that member may not know it yet, and decides. If the active member is gone, a
 standby takes over by itself; this is for an upgrade or a move. Waits until the member decides.`,
 		Example: "  gated member takeover",
-	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.NoArgs, func(c *cobra.Command, cl *client.Client, _ []string) error {
 		if err := cl.TakeOver(c.Context()); err != nil {
 			return err
 		}
@@ -36,11 +31,7 @@ standby takes over by itself; this is for an upgrade or a move. Waits until the 
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(m)
-		}
-		t.Print("member %s decides, era %d\n", op.Shown(m.Name), m.Era)
-		return nil
+		return t.Answer(m, "member %s decides, era %d\n", op.Shown(m.Name), m.Era)
 	})
 	c.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "wait no longer than `TIME` for that")
 	return c

@@ -282,12 +282,7 @@ With --wait=signed, it waits until the step is done.`,
 		if len(r.add)+len(r.signers)+len(r.remove) == 0 {
 			return cli.Usage("say which keys to add (--operator, --recovery, --coordinator, --add) or to --remove")
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.rotate(c.Context(), cl, r)
+		return t.With(func(cl *client.Client) error { return t.rotate(c.Context(), cl, r) })
 	})
 	for _, f := range []struct {
 		role       op.Role

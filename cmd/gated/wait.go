@@ -43,12 +43,7 @@ Exit codes: 0 done, 1 rejected, failed or ended without being done, 3 not ended 
 		if c.Flags().Changed("timeout") && timeout <= 0 {
 			return cli.Usage("--timeout is not above 0: leave it out to wait as long as it takes")
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return t.waitFor(c.Context(), cl, args[0], timeout)
+		return t.With(func(cl *client.Client) error { return t.waitFor(c.Context(), cl, args[0], timeout) })
 	})
 	c.ValidArgsFunction = t.completeJob("")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "wait at most `D` (default: as long as it takes)")

@@ -42,16 +42,13 @@ people have to sign, and says who could.`,
 			return err
 		}
 		defer asks.close()
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		a := approval{asker: asks, client: cl, wait: !noWait, details: details}
-		if len(args) == 1 {
-			return a.one(c.Context(), args[0])
-		}
-		return a.each(c, args)
+		return t.With(func(cl *client.Client) error {
+			a := approval{asker: asks, client: cl, wait: !noWait, details: details}
+			if len(args) == 1 {
+				return a.one(c.Context(), args[0])
+			}
+			return a.each(c, args)
+		})
 	})
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
@@ -284,28 +281,25 @@ func (t *tool) submitCommand() *cobra.Command {
 
 // submit hands in an approval or a rejection, whichever the payload says it is.
 func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wait bool) error {
-	cl, err := t.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	if _, err := t.knownGate(c.Context(), cl); err != nil {
-		return err
-	}
-	envelope := api.EnvelopeOf(payload, signatures...)
-	if rejection, err := op.DecodeRejection(payload); err == nil {
-		r, err := cl.Reject(c.Context(), rejection.Request.String(), envelope)
-		if err != nil {
+	return t.With(func(cl *client.Client) error {
+		if _, err := t.knownGate(c.Context(), cl); err != nil {
 			return err
 		}
-		return t.rejected(r)
-	}
-	// What is neither goes to the gate as it is: it refuses it, and has it in
-	// its log.
-	r, err := cl.SubmitSigned(c.Context(), envelope)
-	if err != nil {
-		return cli.Unanswered(err, "",
-			"it was handed in; whether it counted is not known: opsign list --all and gated jobs say")
-	}
-	return t.outcome(c.Context(), cl, r, wait)
+		envelope := api.EnvelopeOf(payload, signatures...)
+		if rejection, err := op.DecodeRejection(payload); err == nil {
+			r, err := cl.Reject(c.Context(), rejection.Request.String(), envelope)
+			if err != nil {
+				return err
+			}
+			return t.rejected(r)
+		}
+		// What is neither goes to the gate as it is: it refuses it, and has it in
+		// its log.
+		r, err := cl.SubmitSigned(c.Context(), envelope)
+		if err != nil {
+			return cli.Unanswered(err, "",
+				"it was handed in; whether it counted is not known: opsign list --all and gated jobs say")
+		}
+		return t.outcome(c.Context(), cl, r, wait)
+	})
 }

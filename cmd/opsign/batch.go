@@ -309,9 +309,7 @@ func (b *batch) summary() error {
 		if it.err == nil && it.State == op.StatePending {
 			code = api.ExitWaits
 		}
-		if slices.Index(severity, code) > slices.Index(severity, worst) {
-			worst = code
-		}
+		worst = worse(worst, code)
 		if err := it.say(b.tool); err != nil {
 			return err
 		}

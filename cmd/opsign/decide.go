@@ -191,19 +191,27 @@ func (a *asker) reject(c *cobra.Command, id, reason string) error {
 	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
-	signer, err := a.keys.key(c.Context(), wanted)
-	if err != nil {
-		return err
-	}
-	armor, err := signer.Sign(c.Context(), role, payload)
-	if err != nil {
-		return err
-	}
-	r, err := cl.Reject(c.Context(), id, api.EnvelopeOf(payload, armor))
+	r, err := a.signAndReject(c.Context(), cl, wanted, id, payload)
 	if err != nil {
 		return err
 	}
 	return a.rejected(r)
+}
+
+// signAndReject signs a rejection, and hands it in.
+func (a *asker) signAndReject(ctx context.Context, cl *client.Client, u use, id string, payload []byte) (r api.Request, err error) {
+	signer, err := a.keys.key(ctx, u)
+	if err != nil {
+		return r, err
+	}
+	armor, err := signer.Sign(ctx, u.role, payload)
+	if err == nil {
+		r, err = cl.Reject(ctx, id, api.EnvelopeOf(payload, armor))
+	}
+	if err != nil {
+		a.keys.forget(u.role)
+	}
+	return r, err
 }
 
 // rejection makes the bytes of a rejection of what was shown.
@@ -219,11 +227,7 @@ func (t *tool) rejection(q question, reason string) ([]byte, error) {
 
 // rejected prints how a request stands after a rejection.
 func (t *tool) rejected(r api.Request) error {
-	if t.JSON {
-		return t.Emit(r)
-	}
-	t.Print("%s is %s\n", cli.Inline(r.ID), cli.Inline(string(r.State)))
-	return nil
+	return t.Answer(r, "%s is %s\n", cli.Inline(r.ID), cli.Inline(string(r.State)))
 }
 
 // changed is the refusal to sign a request that is not as it was shown.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,9 +61,7 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 	running.Wait()
 	worst := api.ExitDone
 	for i := range answers {
-		if code := api.Exit(answers[i].err); slices.Index(severity, code) > slices.Index(severity, worst) {
-			worst = code
-		}
+		worst = worse(worst, api.Exit(answers[i].err))
 		if err := t.sayListed(&answers[i]); err != nil {
 			return err
 		}

@@ -98,18 +98,14 @@ func (t *tool) readFleet(ctx context.Context, hub *client.Hub, l fleetLine, know
 			return rows, page, read, worst, err
 		}
 		for _, r := range more {
-			if slices.Index(severity, r.code) > slices.Index(severity, code) {
-				code = r.code
-			}
+			code = worse(code, r.code)
 			if !t.JSON {
 				rows = append(rows, r)
 			} else if err := t.Emit(r); err != nil {
 				return rows, page, read, worst, err
 			}
 		}
-		if slices.Index(severity, code) > slices.Index(severity, worst) {
-			worst = code
-		}
+		worst = worse(worst, code)
 		l.filter.After = page.Next
 		if page.Next == "" || !l.all {
 			return rows, page, read, worst, nil

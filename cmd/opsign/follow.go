@@ -80,11 +80,7 @@ func (f *following) show(r api.Request) error {
 	if f.shown[r.ID] = r.State; !r.State.Open() {
 		delete(f.shown, r.ID)
 	}
-	if f.JSON {
-		return f.Emit(r)
-	}
-	f.Print("%s", cli.Told(f.line(r), f.Stdout))
-	return nil
+	return f.Answer(r, "%s", cli.Told(f.line(r), f.Stdout))
 }
 
 // line says in a line what a request waits for, or what became of it.

@@ -45,19 +45,16 @@ the known gates at once, and exits 1 if one says something else.`,
 		case everywhere:
 			return t.listGates(c.Context(), all)
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		if follow {
-			return t.follow(c.Context(), cl, all)
-		}
-		requests, _, err := t.open(c.Context(), cl, all)
-		if err != nil {
-			return err
-		}
-		return t.listRequests(requests)
+		return t.With(func(cl *client.Client) error {
+			if follow {
+				return t.follow(c.Context(), cl, all)
+			}
+			requests, _, err := t.open(c.Context(), cl, all)
+			if err != nil {
+				return err
+			}
+			return t.listRequests(requests)
+		})
 	})
 	c.Flags().BoolVar(&all, "all", false, "also what is authorized or under way; of a hub's queue, every page")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "also print what comes, and what becomes of it")

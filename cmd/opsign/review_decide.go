@@ -95,19 +95,9 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	signer, err := r.keys.key(ctx, r.use(role))
-	if err != nil {
-		return err
-	}
 	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
-	armor, err := signer.Sign(ctx, role, payload)
+	req, err := r.signAndReject(ctx, r.client, r.use(role), it.id, payload)
 	if err != nil {
-		r.keys.forget(role)
-		return err
-	}
-	req, err := r.client.Reject(ctx, it.id, api.EnvelopeOf(payload, armor))
-	if err != nil {
-		r.keys.forget(role)
 		return err
 	}
 	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, "rejected"
@@ -235,6 +225,14 @@ type reviewed struct {
 // severity orders exit codes, the worst last.
 var severity = []int{api.ExitDone, api.ExitWaits, api.ExitRefused, api.ExitUsage, api.ExitInternal, api.ExitUnreachable}
 
+// worse returns the worse of two exit codes.
+func worse(a, b int) int {
+	if slices.Index(severity, b) > slices.Index(severity, a) {
+		return b
+	}
+	return a
+}
+
 // summary says what became of each item, and ends with the worst exit code.
 func (r *review) summary(err error) error {
 	worst := api.ExitDone
@@ -247,9 +245,7 @@ func (r *review) summary(err error) error {
 				it.outcome = "skipped"
 			}
 		}
-		if slices.Index(severity, it.exit) > slices.Index(severity, worst) {
-			worst = it.exit
-		}
+		worst = worse(worst, it.exit)
 		if r.JSON {
 			if err := r.Emit(reviewed{it.id, string(it.decision), it.request.State, it.outcome, it.exit}); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/client"
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/people/shown"
@@ -17,7 +18,7 @@ import (
 
 func (t *tool) showCommand() *cobra.Command {
 	var raw, details bool
-	c := t.Command(cli.Words{
+	c := t.Asking(cli.Words{
 		Use:   "show ID",
 		Short: "Show what a signature of a request would approve, what goes and what stays",
 		Long: `Begins with the operation, its target and whether it can be undone. --details adds the ids, hashes and times that the
@@ -28,12 +29,7 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
   opsign submit op.json --sig op.json.sig`,
 		Example: "  opsign show j12.1\n" +
 			"  opsign show j12.1 --details",
-	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	}, cobra.ExactArgs(1), func(c *cobra.Command, cl *client.Client, args []string) error {
 		q, err := t.question(c.Context(), cl, args[0])
 		way := shown.ToProgram
 		switch {

@@ -271,23 +271,20 @@ one of the heads is not of this log: the gate showed the two of you different lo
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		s, checked, err := t.witnessedGate(c.Context(), cl)
-		if err != nil {
-			return err
-		}
-		if checked == nil {
-			return nothingToCompare(s.Gate)
-		}
-		found, err := witness.Compare(c.Context(), *checked, records, gateLog{cl})
-		if err != nil {
-			return err
-		}
-		return t.compared(*checked, found)
+		return t.With(func(cl *client.Client) error {
+			s, checked, err := t.witnessedGate(c.Context(), cl)
+			if err != nil {
+				return err
+			}
+			if checked == nil {
+				return nothingToCompare(s.Gate)
+			}
+			found, err := witness.Compare(c.Context(), *checked, records, gateLog{cl})
+			if err != nil {
+				return err
+			}
+			return t.compared(*checked, found)
+		})
 	})
 	c.ValidArgsFunction = nil // files
 	return c

@@ -149,6 +149,15 @@ func (t *Tool) Say(format string, args ...any) { _, _ = fmt.Fprintf(t.Stderr, fo
 // Print writes words for people that are the answer.
 func (t *Tool) Print(format string, args ...any) { _, _ = fmt.Fprintf(t.Stdout, format, args...) }
 
+// Answer writes a value as JSON, or the words for people that say the same.
+func (t *Tool) Answer(v any, format string, args ...any) error {
+	if t.JSON {
+		return t.Emit(v)
+	}
+	t.Print(format, args...)
+	return nil
+}
+
 // List writes rows as Table lays them out for where they go. It fails where the answer cannot be written.
 func (t *Tool) List(columns []Column, rows [][]string) error {
 	_, err := io.WriteString(t.Stdout, Table(Width(t.Stdout), Ellipsis(t.Getenv), columns, rows))

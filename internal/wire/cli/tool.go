@@ -87,6 +87,14 @@ func (t *Tool) Command(w Words, args cobra.PositionalArgs, run func(*cobra.Comma
 	}
 }
 
+// Asking is Command for one that needs a client of the daemon before anything else.
+func (t *Tool) Asking(w Words, args cobra.PositionalArgs,
+	run func(*cobra.Command, *client.Client, []string) error) *cobra.Command {
+	return t.Command(w, args, func(c *cobra.Command, args []string) error {
+		return t.With(func(cl *client.Client) error { return run(c, cl, args) })
+	})
+}
+
 // Run runs a command line and returns its exit code (protocol section 6).
 func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
@@ -161,6 +169,16 @@ func (t *Tool) Client() (*client.Client, error) {
 		o.Slow = func(socket string) { t.slow(hostgate.Host{}, socket) }
 	}
 	return client.New(o)
+}
+
+// With calls use with a client, see Client, and closes it after that.
+func (t *Tool) With(use func(*client.Client) error) error {
+	cl, err := t.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return use(cl)
 }
 
 // slow says that the host's own gate does not answer, and what says why. Of another gate this program knows no unit.
