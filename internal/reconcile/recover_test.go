@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -343,10 +344,11 @@ func TestAStepThatItsDriverRefusesIsRefused(t *testing.T) {
 }
 
 func TestAStepThatTakesTooLongIsUnknown(t *testing.T) {
-	w := newWorld(t)
-	w.r.StepTimeout = time.Second // the permit has to be used within it
-	w.fleet.hang = true
-	destroyA(w)
-	require.Equal(t, op.StateInterrupted, w.job(1).Steps[0].State)
-	require.True(t, w.fleet.has("a"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fleet.hang = true
+		destroyA(w)
+		require.Equal(t, op.StateInterrupted, w.job(1).Steps[0].State)
+		require.True(t, w.fleet.has("a"))
+	})
 }

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"iter"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -122,6 +123,15 @@ func (b *bench) does(script string, change func(*catalogue.Entry)) (driver.Resul
 	b.t.Helper()
 	b.entry("does", []string{b.script("does", "#!/bin/sh\n"+script)}, change)
 	return b.run(asking("does"))
+}
+
+// timeouts are what a command has in one try after the other, until the test is content: one that began too late on a busy
+// machine has twice the time.
+func timeouts(first time.Duration) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for limit := first; limit <= time.Minute && yield(limit); limit *= 2 {
+		}
+	}
 }
 
 // fact is the text of all facts of a name, each on a line of its own.

@@ -26,12 +26,16 @@ func TestAGuestThatDoesNotEndKeepsNoOtherAlive(t *testing.T) {
 	stuck := cgroup(t.TempDir()) // the kernel never says that it is empty
 	require.NoError(t, os.WriteFile(filepath.Join(string(stuck), "cgroup.events"), []byte("populated 1\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(string(stuck), "cgroup.kill"), nil, 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	found := w.d.killLost(ctx, []lostGuest{{name: "stuck", inc: "stuck", group: stuck, run: &runFile{UID: new(uint32)}},
-		{name: "web", inc: g.incarnation(), uid: uid, run: &runFile{UID: &uid}}})
-	require.Error(t, found[0].err)
+	found := make(chan []verdict, 1)
+	go func() {
+		found <- w.d.killLost(ctx, []lostGuest{{name: "stuck", inc: "stuck", group: stuck, run: &runFile{UID: new(uint32)}},
+			{name: "web", inc: g.incarnation(), uid: uid, run: &runFile{UID: &uid}}})
+	}()
 	require.Eventually(t, func() bool { none, err := proc.NoneOf(uid); return none && err == nil }, time.Minute, time.Millisecond)
+	cancel()
+	require.Error(t, (<-found)[0].err)
 }
 
 // An administrator copies the directory of a guest. The copy names the guest's process and its uid.

@@ -181,7 +181,7 @@ func (c *counter) ask(t testing.TB, p probe) (got reply, did effect, ok bool) {
 	}
 	patience := time.Minute
 	if r.Method == http.MethodPost && r.URL.Path == "/v1/reservations" {
-		patience = 2 * time.Second // of the caller: a claim may wait
+		patience = 30 * time.Second // of the caller: a claim may wait
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), peerKey{}, who), patience)
 	defer cancel()

@@ -132,6 +132,7 @@ func TestEachRuleFails(t *testing.T) {
 		{"a wait of one unit", "internal/base/op/x_test.go", "package op\n\nimport clock \"time\"\n\nfunc f() { assert.EventuallyWithT(t, nil, clock.Second, 1) }\n", "EventuallyWithT waits for 1s"},
 		{"a short wait by a name", "internal/base/op/x_test.go", "package op\n\nimport \"time\"\n\nconst patience = (time.Millisecond * 2)\n\nfunc f() { require.Eventually(t, nil, patience, 1) }\n", "waits for 2ms"},
 		{"a short wait in a select", "internal/base/op/x_test.go", "package op\n\nimport \"time\"\n\nfunc f() {\n\tselect {\n\tcase <-time.After(5 * time.Second):\n\t\tt.Fatal()\n\t}\n}\n", "time.After waits for 5s"},
+		{"a short wait at a socket", "internal/base/op/x_test.go", "package op\n\nimport \"time\"\n\nfunc f() { conn.SetReadDeadline(start.Add(5 * time.Second)) }\n", "SetReadDeadline waits for 5s"},
 		{"work left behind", "internal/base/op/x.go", "package op\n\n// TO" + "DO: later\n", "internal/base/op/x.go:3: TO" + "DO"},
 		{"work left behind in a test", "internal/base/op/x_test.go", "package op\n\n/* FIX" + "ME */\n", "FIX" + "ME"},
 		{"a stub", "internal/base/op/x.go", "package op\n\nfunc f() { panic(\"not " + "implemented\") }\n", "not " + "implemented"},

@@ -72,6 +72,11 @@ func (f file) wait(n ast.Node) (name string, limit ast.Expr) {
 		if at, ok := waiting[sel.Sel.Name]; ok && at < len(n.Args) {
 			return sel.Sel.Name, n.Args[at]
 		}
+		if f.isTest() && len(n.Args) == 1 && slices.Contains([]string{"SetDeadline", "SetReadDeadline"}, sel.Sel.Name) { // (time.Now().Add(limit))
+			if add, ok := n.Args[0].(*ast.CallExpr); ok && len(add.Args) == 1 {
+				return sel.Sel.Name, add.Args[0]
+			}
+		}
 	case *ast.CommClause: // case <-time.After(limit): t.Fatal()
 		received, ok := n.Comm.(*ast.ExprStmt)
 		if !ok || !slices.ContainsFunc(n.Body, fails) {
