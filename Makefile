@@ -30,7 +30,7 @@ RELIABILITY_SOAK ?= 3m
 TAG    ?= $(shell [ -e .git ] && git describe --exact-match --tags --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null)
 COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted planted soak reliability bench harness packages packages-check release clean
+.PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted planted soak reliability reliability-kills reliability-calls bench harness packages packages-check release clean
 
 # Says what to do where there is no Go.
 go:
@@ -185,10 +185,15 @@ planted: go needs
 soak: go
 	@$(plain) -timeout 0 -- ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
 
-# Every fault with every operation; writes the tables of docs/reliability.md.
+# Every fault with every operation; writes the tables of docs/reliability.md when all of the tests have passed.
 # About twenty minutes.
-reliability:
-	./scripts/reliability.sh $(RELIABILITY_SOAK)
+reliability: reliability-kills reliability-calls
+	GO='$(GO)' ./scripts/reliability.sh $(^:%=bin/%.log)
+reliability-kills: go
+	@$(plain) -timeout 0 -- ./internal/test/crash -run '^(TestCrashMatrix|TestRandomKills)$$' -cells all -soak $(RELIABILITY_SOAK)
+reliability-calls: go
+	@$(plain) -timeout 0 -p 1 -- ./internal/base/store ./internal/test/faults ./internal/host/daemon \
+		-run '^(TestEveryCallFails|Test(Decisions|Restore)WhereEveryCallFails|TestFullDisk)$$'
 
 # How fast gated is, beside the limits of the machine (docs/benchmarks.md). At most four
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks

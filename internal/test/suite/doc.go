@@ -7,7 +7,8 @@
 // for a case of the suite of all drivers that says that it does not apply. With -memory the tests have a /tmp of their own in
 // memory, where that can be had. A package in which no test began or ended for 15 minutes, or for TIME, is stuck: it gets SIGQUIT,
 // and fails with the names of the tests that ran and with their stacks. With -with the run ends if its parent PID ends, or is make and got
-// SIGINT. With -plain it prints all that the tests say as they say it, and there is no second look.
+// SIGINT. If the suite gets SIGKILL, a guard that it started ends go test and its tests. With -plain it prints all that the
+// tests say as they say it, and there is no second look.
 //
 // A test that fails is run alone three times, and then its package once more. All have to pass. Then it is UNSTEADY: it is printed and counted, and
 // does not fail the run. docs/testing.md says when there is no second look.

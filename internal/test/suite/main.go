@@ -15,6 +15,10 @@ import (
 )
 
 func main() {
+	if slices.Equal(os.Args[1:], []string{asGuard}) {
+		guard()
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	passed, err := run(ctx, os.Args[1:], os.Stdout)
@@ -136,18 +140,23 @@ var leaving = 30 * time.Second
 // goTest runs go test -json, whose lines r reads, in a place that may be nil. What go itself writes to standard error is
 // read as lines too.
 func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string) error {
+	group, release, err := startGuard()
+	if err != nil {
+		return err
+	}
+	defer release()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) } // the tests too, as a terminal does
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	cmd.Cancel = func() error { return syscall.Kill(-group, syscall.SIGINT) } // the tests too, as a terminal does
 	cmd.WaitDelay = leaving
 	if place != nil {
 		place(cmd)
 	}
 	cmd.Stdout, cmd.Stderr = r, r // one pipe, because both are the same
 	r.signal = func(pkg string, sig syscall.Signal) { signalTests(cmd.Process.Pid, pkg, sig) }
-	err := cmd.Run()
-	if ctx.Err() != nil && cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // tests that took no notice
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		_ = syscall.Kill(-group, syscall.SIGKILL) // tests that took no notice
 	}
 	r.end()
 	return err

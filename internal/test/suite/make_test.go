@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -22,19 +23,20 @@ import (
 const asSuite = "TEST_AS_SUITE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asSuite) != "" {
+	if os.Getenv(asSuite) != "" || os.Args[len(os.Args)-1] == asGuard {
 		main()
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// standIn is a go whose tests never end. The suite that it builds is this test's program.
+// standIn is a go whose tests never end, also if nobody reads what they say. The suite that it builds is this test's program.
 const standIn = `#!/bin/sh
 case $* in
 build*bin/suite*) mkdir -p bin && ln -sf "$TEST_AS_SUITE" bin/suite ;;
+env*CC) echo sh ;;
 env*) echo "$PWD" ;;
-test*) echo $$ >begun.new && mv begun.new begun && exec tail -f /dev/null ;;
+test*) echo $$ >begun.new && mv begun.new begun && exec tail -f /dev/null >/dev/null 2>&1 ;;
 esac
 `
 
@@ -46,13 +48,36 @@ func TestASignalToMake(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) { endsWithMake(t, sig, "test") })
 	}
-	for _, target := range []string{"test-race", "matrix", "ledger", "ledger ENGINE=pg", "ledger-faults", "linear", "loss", "loss-planted", "planted", "soak", "harness", "demo-ha"} {
+	for _, target := range []string{"test-race", "matrix", "ledger", "ledger ENGINE=pg", "ledger-faults", "linear", "loss", "loss-planted", "planted", "soak",
+		"reliability", "harness", "demo-ha"} {
 		t.Run(target, func(t *testing.T) { endsWithMake(t, syscall.SIGTERM, strings.Fields(target)...) })
 	}
 }
 
 // endsWithMake sends make a signal while its tests run.
 func endsWithMake(t *testing.T, sig syscall.Signal, target ...string) {
+	said := ends(t, func(mk *exec.Cmd, _ int) error { return mk.Process.Signal(sig) }, target...)
+	require.Contains(t, said, "suite: it was ended\n")
+}
+
+// TestAKilledSuite: its tests end with it, although nobody can catch SIGKILL.
+func TestAKilledSuite(t *testing.T) {
+	for _, target := range []string{"test", "soak"} { // as root, the tests of both have a mount namespace between the suite and go
+		t.Run(target, func(t *testing.T) {
+			said := ends(t, func(_ *exec.Cmd, goTest int) error {
+				var parent int
+				for line := range strings.Lines(string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", goTest)))(t))) {
+					_, _ = fmt.Sscanf(line, "PPid: %d", &parent)
+				}
+				return syscall.Kill(parent, syscall.SIGKILL)
+			}, target)
+			require.Contains(t, said, "Killed\n")
+		})
+	}
+}
+
+// ends runs make until its tests run, ends something of it, which is told the pid of go test, and waits until nothing is left. It returns what make said.
+func ends(t *testing.T, what func(mk *exec.Cmd, goTest int) error, target ...string) string {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("needs make")
 	}
@@ -63,6 +88,7 @@ func endsWithMake(t *testing.T, sig syscall.Signal, target ...string) {
 	}
 	write("Makefile", string(must.Get(os.ReadFile("../../../Makefile"))(t)))
 	write("scripts/needs.sh", "#!/bin/sh\n")
+	write("scripts/room.sh", "#!/bin/sh\n")
 	write("bin/go", standIn)
 	held, end, err := os.Pipe()
 	require.NoError(t, err)
@@ -75,18 +101,19 @@ func endsWithMake(t *testing.T, sig syscall.Signal, target ...string) {
 	require.NoError(t, end.Close())
 	begun := filepath.Join(dir, "begun")
 	require.Eventually(t, func() bool { _, err := os.Stat(begun); return err == nil }, time.Minute, time.Millisecond)
+	goTest := must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(begun))(t)))))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			_ = syscall.Kill(must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(begun))(t)))))(t), syscall.SIGKILL)
+			_ = syscall.Kill(goTest, syscall.SIGKILL)
 		}
 	})
 
-	require.NoError(t, cmd.Process.Signal(sig))
+	require.NoError(t, what(cmd, goTest))
 	require.NoError(t, held.SetReadDeadline(time.Now().Add(time.Minute)))
 	_, err = held.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "something that make started goes on")
 	require.Error(t, cmd.Wait())
-	require.Contains(t, string(must.Get(os.ReadFile(said.Name()))(t)), "suite: it was ended\n")
+	return string(must.Get(os.ReadFile(said.Name()))(t))
 }
 
 // TestLimits: no limit that the tests of a package share is one that a busy machine breaks, as go's own of ten minutes is.
