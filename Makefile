@@ -67,9 +67,9 @@ demo-ha: go needs
 	@$(plain) -run 'TestDemo$$' -- ./internal/test/ha
 
 # One configuration for every build here, and for those that tests start. So each package is compiled once, and a second
-# checkout of the same commit compiles none. Nothing here needs C but the race detector.
+# checkout of the same commit compiles none. Nothing here needs C but the race detector. No test vets, because make lint does.
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+export GOFLAGS := -trimpath -vet=off $(filter-out -trimpath -vet=off,$(GOFLAGS))
 
 # The race detector looks at everything but SQLite's library and what that has for C's library, which are C that was
 # turned into Go, with locks of its own; half of a run would be spent there. No
@@ -92,7 +92,7 @@ STRICT ?=
 LOG ?= $(CURDIR)/bin/$@.log
 suite = $(GO) build -o bin/suite ./internal/test/suite && \
 	$(GO) build -buildvcs=false -o bin/test/plain/ ./cmd/... && $(GO) build -buildvcs=false -tags crashpoints -o bin/test/crashpoints/ ./cmd/gated && \
-	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && exec env $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -with $$PPID -memory $(STRICT) $(2) -log '$(LOG)' -- -count=1 -vet=off -timeout 2h
+	export GATED_TEST_PROGRAMS='$(CURDIR)/bin/test' && umask 022 && exec env $(1) PATH="$$($(GO) env GOROOT)/bin:$$PATH" bin/suite -with $$PPID -memory $(STRICT) $(2) -log '$(LOG)' -- -count=1 -timeout 2h
 # The same for tests that run long, or are told how long: it shows what they say as they say it.
 plain = $(call suite,,-plain -stuck 0)
 
@@ -104,7 +104,7 @@ export RAPID_SEED ?= 1
 SIDE_BY_SIDE ?= 4
 LONGEST = $(addprefix gated/internal/,ledger/pg test/crash test/matrix host/daemon test/ha) gated/cmd/gated $(addprefix gated/internal/,base/store host/hub/hubpg driver/proxmox driver/libvirt)
 
-# Every test, without the race detector; make lint vets the code. The files of the tests are the user's alone to write,
+# Every test, without the race detector. The files of the tests are the user's alone to write,
 # because the daemon refuses others.
 test: go needs
 	@$(suite) -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(LONGEST) ./...
