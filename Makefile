@@ -113,7 +113,7 @@ test: go needs
 # RACED='./...' is every test. The programs that tests start have no detector, so OUTSIDE has tests of nothing else, and tests in
 # which one goroutine reads large documents for a minute. A test program that another one starts has the detector, and would
 # sleep a second at its end.
-RACED = $(addprefix ./internal/,host/daemon ledger ledger/lease ledger/memory base/store agents/reserve host/server gate reconcile agents/agent base/turns nonce notify/...)
+RACED = $(addprefix ./internal/,ledger/pg host/daemon ledger ledger/lease ledger/memory base/store agents/reserve host/server gate reconcile agents/agent base/turns nonce notify/...)
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop|TestBodyLimit|TestBodyLimitWithoutALength|TestBodiesGiveTheirMemoryBack)$$
 TOUCHED ?=
 test-race: go needs
