@@ -32,8 +32,9 @@ COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=1
 
 .PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted planted soak reliability reliability-kills reliability-calls bench harness packages packages-check release clean
 
-# Says what to do where there is no Go.
+# Says what to do where there is no Go, or no room for what it builds.
 go:
+	@./scripts/room.sh
 	@command -v $(firstword $(GO)) >/dev/null || { echo "make: there is no $(firstword $(GO)) in PATH; gated needs Go 1.26 (https://go.dev/dl/)" >&2; \
 		echo "  where it is installed: export PATH=\$$PATH:/usr/local/go/bin, or make GO=/path/to/go" >&2; exit 1; }
 
@@ -117,6 +118,7 @@ RACED = $(addprefix ./internal/,ledger/pg host/daemon ledger ledger/lease ledger
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop|TestBodyLimit|TestBodyLimitWithoutALength|TestBodiesGiveTheirMemoryBack)$$
 TOUCHED ?=
 test-race: go needs
+	@cc=$$($(GO) env CC); command -v $${cc%% *} >/dev/null || { echo "make: the race detector needs a C compiler, and there is no $$cc" >&2; exit 1; }
 	@$(call suite,CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
 
 # What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
@@ -127,7 +129,7 @@ check-all: go
 matrix: go
 	@$(suite) $(TESTFLAGS) -- ./internal/test/matrix
 
-lint:
+lint: go
 	@unformatted=$$(gofmt -l client cmd docs internal tools) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	for script in .ci/run scripts/*.sh; do bash -n "$$script" || exit 1; done
@@ -139,7 +141,7 @@ lint:
 	cd tools && $(GO) vet ./... && $(GO) test ./...
 
 # Every fuzz target of the module, one after the other.
-fuzz:
+fuzz: go
 	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
 # Histories of reservations that have to have an order, in one process, over two members

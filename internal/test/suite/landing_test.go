@@ -62,6 +62,7 @@ func newLanding(t *testing.T) *landing {
 	l := &landing{t: t, dir: t.TempDir(), over: make(chan struct{})}
 	l.write(".ci/run", string(must.Get(os.ReadFile("../../../.ci/run"))(t)))
 	l.write("Makefile", string(must.Get(os.ReadFile("../../../Makefile"))(t)))
+	l.write("scripts/room.sh", "#!/bin/sh\n")
 	l.write(".ci/touches", "race -\n")
 	l.write(".ci/landed", "none\n")
 	l.write("scripts/needs.sh", needs)
@@ -175,7 +176,7 @@ func TestATreeThatPasses(t *testing.T) {
 		t.Skip("needs git")
 	}
 	l := &landing{t: t, dir: t.TempDir()}
-	for _, name := range []string{".ci/run", "Makefile"} {
+	for _, name := range []string{".ci/run", "Makefile", "scripts/room.sh"} {
 		l.write(name, string(must.Get(os.ReadFile("../../../"+name))(t)))
 	}
 	l.write(".ci/touches", "race -\n")
@@ -213,4 +214,32 @@ func TestATreeThatPasses(t *testing.T) {
 	git("add", ".")
 	git("commit", "-qm", "third")
 	require.Equal(t, git("rev-parse", "HEAD^{tree}"), passed())
+}
+
+// TestWhatCannotBegin is said in one sentence, before anything is built: the disk is full, or there is no C compiler.
+func TestWhatCannotBegin(t *testing.T) {
+	for _, c := range []struct{ line, kib, says string }{
+		{"make test", "1048575", "/room has 1023 MiB left, and a build takes up to 1024: free some, or name another directory by TMPDIR\n"},
+		{"make lint", "0", "/room has 0 MiB left, "},
+		{"make build", "0", "/room has 0 MiB left, "},
+		{"make fuzz", "0", "/room has 0 MiB left, "},
+		{"make reliability", "0", "/room has 0 MiB left, "},
+		{"bash .ci/run", "0", "/room has 0 MiB left, "},
+		{"make test-race", "1048576", "make: the race detector needs a C compiler, and there is no /none/cc -m64\n"},
+	} {
+		l := &landing{t: t, dir: t.TempDir()}
+		for _, name := range []string{".ci/run", "Makefile", "scripts/room.sh"} {
+			l.write(name, string(must.Get(os.ReadFile("../../../"+name))(t)))
+		}
+		l.write("scripts/needs.sh", "#!/bin/sh\n")
+		l.write("bin/df", "#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\necho tmpfs 9999999 1 "+c.kib+" 1% $2\n")
+		args := strings.Fields(c.line)
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = l.dir
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+l.dir, "PATH="+filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR=/room", "GOTMPDIR=", "MAKEFLAGS=", "CC=/none/cc -m64")
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, c.line)
+		require.Contains(t, string(out), c.says, c.line)
+		require.LessOrEqual(t, strings.Count(string(out), "\n"), 2, "%s:\n%s", c.line, out)
+	}
 }
