@@ -243,3 +243,30 @@ func TestWhatCannotBegin(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(string(out), "\n"), 2, "%s:\n%s", c.line, out)
 	}
 }
+
+// TestEveryTargetHasATier: what make runs is a step of .ci/run or of make check-all, and each step is about files that are there.
+func TestEveryTargetHasATier(t *testing.T) {
+	tiers := string(must.Get(os.ReadFile("../../../.ci/run"))(t))
+	for line := range strings.Lines(string(must.Get(os.ReadFile("../../../.ci/touches"))(t))) {
+		name, begins, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "#" {
+			continue
+		}
+		tiers += "make " + name + " "
+		for _, begin := range strings.Fields(begins) {
+			if begin != "-" {
+				require.NotEmpty(t, must.Get(filepath.Glob("../../../"+begin+"*"))(t), "%s: nothing begins so", line)
+			}
+		}
+	}
+	_, targets, found := strings.Cut(string(must.Get(os.ReadFile("../../../Makefile"))(t)), "\n.PHONY: ")
+	require.True(t, found)
+	targets, _, _ = strings.Cut(targets, "\n")
+	elsewhere := map[string]string{"go": "of each", "needs": "of make test", "matrix": "in make test", "check-all": "a tier itself",
+		"reliability": "writes a page", "reliability-kills": "of it", "reliability-calls": "of it", "release": "signs", "clean": "tests nothing"}
+	for _, target := range strings.Fields(targets) {
+		if elsewhere[target] == "" {
+			require.Regexp(t, "make "+target+`\b`, tiers, "no tier has it")
+		}
+	}
+}
