@@ -241,7 +241,7 @@ func (r generator) handAtScratch() []action {
 	who, name := uint8(r.IntN(len(actors))), anyName|uint8(r.IntN(len(names)))
 	create := action{kind: submits, actor: who, target: name, op: placeOf("guest.create"), args: [5]uint8{withScratch}}
 	other := action{kind: submits, actor: uint8(r.IntN(len(actors))), target: uint8(r.IntN(3)), op: placeOf("guest.create")}
-	return []action{other, create, {kind: writes, target: name}, {kind: meddles, target: name, args: [5]uint8{toShare}}, r.one(),
+	return []action{other, create, {kind: writes, target: name}, {kind: meddles, target: name, args: [5]uint8{[]uint8{toShare, toAgain}[r.IntN(2)]}}, r.one(),
 		{kind: submits, actor: who, target: name, op: placeOf("guest.destroy")}}
 }
 
@@ -249,7 +249,7 @@ func (r generator) handAtScratch() []action {
 func (r generator) lurk(target uint8) action {
 	a := action{kind: lurks, target: target, args: [5]uint8{uint8(r.IntN(256))}}
 	if r.IntN(4) == 0 {
-		a.args[0] = toShare
+		a.args[0] = []uint8{toShare, toAgain, toNumber}[r.IntN(3)]
 	}
 	if r.IntN(2) == 0 {
 		a.args[1] = uint8(r.IntN(lastMoment + 1))
@@ -400,7 +400,8 @@ func (a action) String() string {
 }
 
 // names are the targets that actions are about.
-var names = []string{"web", "db", "cache", "mail", "old"}
+// The last one differs from another one only in case.
+var names = []string{"web", "db", "cache", "mail", "old", "WEB"}
 
 // anyName is the bit of the target that means a name whether there is a guest of it
 // or not.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,26 @@ type proxmoxBed struct {
 	*pvetest.Cluster
 	telling
 	cfg  proxmox.Config
-	root string            // the key of a guest's first disk
-	of   map[string]string // whose a backup was when it was seen first: a vmid is used again
+	root string              // the key of a guest's first disk
+	of   map[string]string   // whose a backup was when it was seen first: a vmid is used again
+	last map[string]numbered // by name: the guest that had it last
+	used map[int]inUse       // by vmid: what programs hold
+}
+
+// numbered is a guest and its number.
+type numbered struct {
+	vmid   int
+	holder string
+}
+
+// inMemory is where a mark is that a program holds, and has written nowhere.
+const inMemory = "memory"
+
+// inUse is what the programs of a running container hold.
+type inUse struct {
+	holder string
+	mark   mark
+	mib    int
 }
 
 // firstDisk is the key of a guest's first disk, by the kind of guest.
@@ -59,7 +78,8 @@ var firstDisk = map[string]string{"qemu": "scsi0", "lxc": "rootfs"}
 // newProxmoxBed returns a bed of guests of one kind, "qemu" or "lxc".
 func newProxmoxBed(kind string) func(testing.TB) bed {
 	return func(t testing.TB) bed {
-		b := &proxmoxBed{part: &part{TB: t}, root: firstDisk[kind], of: map[string]string{}}
+		b := &proxmoxBed{part: &part{TB: t}, root: firstDisk[kind], of: map[string]string{},
+			last: map[string]numbered{}, used: map[int]inUse{}}
 		b.Cluster = pvetest.New(b.part)
 		b.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 2})
 		b.cfg = pveworld.Config(b.part, b.Cluster, kind)
@@ -117,7 +137,14 @@ var (
 	byName = regexp.MustCompile(`made by (hand-[0-9]+)`)
 )
 
-func (b *proxmoxBed) holder(name string) string { return b.holderOf(b.VMID(name)) }
+func (b *proxmoxBed) holder(name string) string {
+	vmid := b.VMID(name)
+	holder := b.holderOf(vmid)
+	if vmid != 0 {
+		b.last[name] = numbered{vmid, holder}
+	}
+	return holder
+}
 
 func (b *proxmoxBed) holderOf(vmid int) string {
 	config := b.Guest(vmid).Config
@@ -158,6 +185,11 @@ func (b *proxmoxBed) holdings() (map[item]where, error) {
 			}
 			add(holder, part, v.Data)
 		}
+		if m, holds := b.used[vmid]; holds && b.holds(g, m) {
+			add(holder, inMemory, line(m.mark))
+		} else {
+			delete(b.used, vmid)
+		}
 		for part, data := range b.Copies(vmid) {
 			whose := holder
 			if strings.HasPrefix(part, "backup ") {
@@ -170,6 +202,12 @@ func (b *proxmoxBed) holdings() (map[item]where, error) {
 		}
 	}
 	return out, nil
+}
+
+// holds reports whether the programs of a guest can still hold what they did. A limit below that has the kernel kill them.
+func (b *proxmoxBed) holds(g pvetest.Guest, m inUse) bool {
+	limit, err := strconv.Atoi(g.Config["memory"])
+	return err == nil && g.Running && limit >= m.mib && b.holderOf(g.VMID) == m.holder
 }
 
 func (*proxmoxBed) kind() string        { return "guest" }

@@ -2,7 +2,6 @@ package loss
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/op"
-	"gated/internal/driver/proxmox/pvetest"
 )
 
 // hands are what people and programs do to a guest beside the gate, with the tools of its back end.
@@ -39,6 +37,7 @@ type deed struct {
 	with   string // the holder that has it since
 	parts  string // the holder whose disk no other guest has any more, or ""
 	gave   string // the holder whose number or name another guest has since, or ""
+	again  string // the holder one of whose disks was made again since, or ""
 	guards bool   // it keeps the guest from being taken: no signature for what was there before covers it
 }
 
@@ -59,6 +58,7 @@ func (p *play) meddle(a action) error {
 	}
 	p.o.say("    by hand: %s", d.says)
 	d.name = name
+	p.ran.moved()
 	p.o.did(d)
 	p.moved("")
 	now, err := p.bed.holdings()
@@ -86,6 +86,7 @@ func (p *play) meddle(a action) error {
 func (p *play) tidy() error {
 	if hands, ok := p.bed.(hands); ok {
 		hands.tidy()
+		p.ran.moved()
 	}
 	return p.round()
 }
@@ -99,8 +100,11 @@ func (o *oracle) did(d deed) {
 	o.share(d)
 }
 
-// share takes in who has whose disk.
+// share takes in who has whose disk, and whose is another one now: that is no scratch of who made the guest.
 func (o *oracle) share(d deed) {
+	if h := o.lives[d.again]; h != nil {
+		h.touched = "a hand"
+	}
 	if d.shares != "" {
 		o.shared[d.shares] = d.with
 	}
@@ -227,115 +231,6 @@ func (b *localBed) tidy() {
 
 func (*memoryBed) tidy()  {}
 func (*libvirtBed) tidy() {}
-
-// tidy unlocks guests, and makes guests of templates, which the gate leaves alone.
-func (b *proxmoxBed) tidy() {
-	for vmid := int(b.cfg.First); vmid <= int(b.cfg.Last); vmid++ {
-		config := b.Guest(vmid).Config
-		if config["lock"] == byHand {
-			b.SetLock(vmid, "")
-		}
-		if config["template"] != "" {
-			b.Set(vmid, map[string]string{"template": ""})
-		}
-	}
-}
-
-// extraDisk is where a hand puts a disk of another guest, by the kind of guest.
-var extraDisk = map[string]string{"qemu": "scsi5", "lxc": "mp5"}
-
-// meddle of Proxmox VE is an administrator at the web page, or with qm and pct.
-func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
-	vmid := b.VMID(name)
-	if vmid == 0 {
-		return deed{}
-	}
-	g := b.Guest(vmid)
-	const kinds, before = 13, 7
-	if how%kinds >= before {
-		return b.administer(vmid, int(how%kinds)-before)
-	}
-	switch how % kinds {
-	case 0:
-		b.Set(vmid, map[string]string{"memory": strconv.FormatInt(oddMemory(nth), 10)})
-		return deed{says: fmt.Sprintf("memory of %d is %d", vmid, oddMemory(nth)), field: "memory"}
-	case 1:
-		line, to := g.Config[b.root], b.Guest(b.VMID(other))
-		extra := extraDisk[to.Kind]
-		if other == "" || line == "" || to.Config[extra] != "" {
-			return deed{}
-		}
-		if to.Kind == "lxc" {
-			line += ",mp=/srv"
-		}
-		b.Set(b.VMID(other), map[string]string{extra: line})
-		return deed{says: fmt.Sprintf("%s (%d) has %s of %d, too", other, b.VMID(other), line, vmid), shares: b.holderOf(vmid), with: b.holder(other)}
-	case 2:
-		extra := extraDisk[g.Kind]
-		id, _, _ := strings.Cut(g.Config[extra], ",")
-		owner := b.Volumes(0)[id].VMID
-		if id == "" || owner == vmid {
-			return deed{}
-		}
-		b.Set(vmid, map[string]string{extra: ""})
-		return deed{says: fmt.Sprintf("%d has %s no more", vmid, id), parts: b.holderOf(owner)}
-	case 3:
-		if g.Config["protection"] == "1" {
-			return deed{}
-		}
-		b.SetProtection(vmid, true)
-		return deed{says: fmt.Sprintf("%d is protected", vmid), guards: true}
-	case 4:
-		b.SetRunning(vmid, !g.Running)
-		return deed{says: fmt.Sprintf("%d runs: %v", vmid, !g.Running), field: "running"}
-	case 5:
-		b.BackUp(vmid, "local")
-		return deed{says: fmt.Sprintf("a backup of %d, and the oldest of three is pruned", vmid)}
-	}
-	m := mark(fmt.Sprintf("hand-%d", nth))
-	was := b.holder(name)
-	b.Remake(vmid, pvetest.Spec{Config: map[string]string{"description": "made by " + string(m)}, Data: map[string][]byte{firstDisk[g.Kind]: line(m)}})
-	return deed{says: fmt.Sprintf("%d is another guest of the name, with %s", vmid, m), gave: was}
-}
-
-// byHand is the lock of a guest that a hand locked. A task of the gate never has it.
-const byHand = "migrate"
-
-// administer is what an administrator of Proxmox VE does with copies, locks and places.
-func (b *proxmoxBed) administer(vmid, how int) deed {
-	g, backups := b.Guest(vmid), b.Backups(vmid)
-	switch {
-	case how == 0 && !slices.Contains(g.Snaps, "hand"):
-		b.TakeSnapshot(vmid, "hand")
-		return deed{says: fmt.Sprintf("a snapshot of %d", vmid)}
-	case how == 1 && len(g.Snaps) > 0:
-		b.DropSnapshot(vmid, g.Snaps[0])
-		return deed{says: fmt.Sprintf("the snapshot %s of %d is deleted", g.Snaps[0], vmid)}
-	case how == 2 && len(backups) > 0:
-		b.DropBackup(backups[0].ID)
-		return deed{says: fmt.Sprintf("the backup %s is deleted", backups[0].ID)}
-	case how == 3:
-		lock := map[string]string{"": byHand}[g.Config["lock"]]
-		b.SetLock(vmid, lock)
-		return deed{says: fmt.Sprintf("the lock of %d is %q", vmid, lock)}
-	case how == 4 && !g.Running && len(g.Snaps) == 0:
-		b.Set(vmid, map[string]string{"template": "1"})
-		return deed{says: fmt.Sprintf("%d is a template", vmid)}
-	case how == 5 && len(g.Snaps) == 0 && g.Config[b.root] != "" && !b.shares(vmid):
-		b.MoveDisk(vmid, b.root, "dir")
-		return deed{says: fmt.Sprintf("%s of %d is on another storage", b.root, vmid)}
-	}
-	return deed{}
-}
-
-// shares reports whether another guest has a disk of a guest. Proxmox VE would not move that one.
-func (b *proxmoxBed) shares(vmid int) bool {
-	id, _, _ := strings.Cut(b.Guest(vmid).Config[b.root], ",")
-	return slices.ContainsFunc(names, func(n string) bool {
-		other := b.VMID(n)
-		return other != vmid && slices.ContainsFunc(slices.Collect(maps.Values(b.Guest(other).Config)), func(v string) bool { return strings.HasPrefix(v, id+",") })
-	})
-}
 
 // meddle of libvirt is an administrator with virsh.
 func (b *libvirtBed) meddle(name, other string, how uint8, nth int64) deed {

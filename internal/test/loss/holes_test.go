@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,11 @@ const (
 	toShare    = 1 // of meddles, where guests can have one disk
 	toBackUp   = 5 // on Proxmox VE
 	toSnapshot = 7
+	toAgain    = 13
+	toHold     = 14
+	toNumber   = 15
+
+	noneIndex = 2 // of the names of snapshots, where there is none
 )
 
 var holes = []hole{
@@ -207,6 +213,39 @@ var holes = []hole{
 		asks(visitor, "guest.create"), asks(visitor, "guest.destroy"), does(approves),
 		asks(builder, "guest.create", withScratch), asks(tester, "guest.create", withScratch), does(approves), does(writes), asks(builder, "guest.destroy"),
 	}},
+	{"a restore of a snapshot that is not there", []action{
+		asks(builder, "guest.create"), asks(tester, "guest.restore"), does(approves),
+	}},
+	{"a delete of a snapshot that is not there", []action{
+		asks(builder, "guest.create"), asks(tester, "guest.snapshot-delete"), does(approves),
+	}},
+	{"a delete of a backup that is not there", []action{
+		asks(builder, "guest.create"), asks(tester, "guest.backup-delete"), does(approves),
+	}},
+	{"a backup is to be restored over a guest that runs", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.backup"), does(writes), asks(tester, "guest.backup-restore"), does(approves),
+	}},
+	{"the root of a container is to be deleted alone", []action{
+		asks(builder, "guest.create"), does(writes), asks(tester, "guest.disk-delete"), does(approves),
+	}},
+	{"a snapshot that is called none", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.snapshot", 0, noneIndex), asks(tester, "guest.restore", 0, noneIndex), does(approves),
+	}},
+	{"a name that differs from another one only in case", []action{
+		asks(builder, "guest.create"), does(writes), {kind: submits, target: anyName | uint8(len(names)-1), op: placeOf("guest.create")},
+	}},
+	{"a number is taken right after its guest's destroy", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(lurks, toNumber, lastMoment), asks(builder, "guest.destroy"),
+	}},
+	{"a limit is set below the memory that programs hold", []action{
+		asks(builder, "guest.create", withMemory, 0, 0, 1), does(meddles, toHold), asks(tester, "guest.set-config", toMemory),
+	}},
+	{"an agent destroys its scratch whose disk was deleted and made again", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(meddles, toAgain), asks(builder, "guest.destroy"),
+	}},
+	{"a disk is deleted and made again after the permit of its guest's destroy", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(lurks, toAgain), asks(builder, "guest.destroy"),
+	}},
 	{"two rooms are exchanged after a request was shown", []action{
 		{kind: writes, target: clearEast}, {kind: writes, target: clearWest}, {kind: submits, target: clearEast, op: placeOf(op.Run)}, does(shows),
 		{kind: meddles, target: clearEast, args: [5]uint8{toSwap}}, does(signsLate), does(approves), {kind: writes, target: clearEast},
@@ -234,6 +273,32 @@ var alone = map[string]string{
 	"a room is led elsewhere after its request was shown":                             "command",
 	"two rooms are exchanged after a request was shown":                               "command",
 	"an agent destroys the scratch that another agent asked for, too":                 "local",
+	"a restore of a snapshot that is not there":                                       "memory local libvirt proxmox proxmox-lxc",
+	"a delete of a snapshot that is not there":                                        "memory local libvirt proxmox proxmox-lxc",
+	"a delete of a backup that is not there":                                          "proxmox proxmox-lxc",
+	"a backup is to be restored over a guest that runs":                               "proxmox proxmox-lxc",
+	"the root of a container is to be deleted alone":                                  "proxmox-lxc",
+	"a snapshot that is called none":                                                  "memory local libvirt proxmox proxmox-lxc",
+	"a name that differs from another one only in case":                               "local libvirt proxmox proxmox-lxc",
+	"a number is taken right after its guest's destroy":                               "proxmox proxmox-lxc",
+	"a limit is set below the memory that programs hold":                              "proxmox-lxc",
+	"an agent destroys its scratch whose disk was deleted and made again":             "proxmox proxmox-lxc",
+	"a disk is deleted and made again after the permit of its guest's destroy":        "proxmox proxmox-lxc",
+}
+
+// says are what holes show that the gate refuses: the code, and the beginning of its sentence. Or that a hand came in time.
+var says = map[string][]string{
+	"a restore of a snapshot that is not there":                                {"refused: unknown_target: guest/web has no snapshot"},
+	"a delete of a snapshot that is not there":                                 {"refused: unknown_target: guest/web has no snapshot"},
+	"a delete of a backup that is not there":                                   {"refused: unknown_target: guest/web has no backup"},
+	"a backup is to be restored over a guest that runs":                        {"refused: conflict: guest/web runs"},
+	"the root of a container is to be deleted alone":                           {"refused: bad_params: a container's root cannot be deleted alone"},
+	"a snapshot that is called none":                                           {"refused: bad_params: ", "refused: unknown_target: guest/web has no snapshot"},
+	"a name that differs from another one only in case":                        {"refused: conflict: guest/WEB differs from guest/web only in case"},
+	"a number is taken right after its guest's destroy":                        {"another guest has the number 500", "guest.destroy web map[] by agent:builder: succeeded"},
+	"a limit is set below the memory that programs hold":                       {"hold 128 MiB", "guest.set-config web map[memory:64]: pending"},
+	"an agent destroys its scratch whose disk was deleted and made again":      {"was deleted and made again", "guest.destroy web map[]: pending"},
+	"a disk is deleted and made again after the permit of its guest's destroy": {"at moment 0 of j2.1", "changed while the step was under way"},
 }
 
 // playsHole reports whether a hole is played on a bed: on memory and local, if alone
@@ -265,6 +330,20 @@ func playHole(t *testing.T, b bed, h hole) {
 	}
 	if p.o.steps == 0 {
 		t.Fatalf("no step of it ran:\n%s", found{h.seq, p, err})
+	}
+	for _, text := range says[h.name] {
+		if !slices.ContainsFunc(p.o.told, func(line string) bool { return strings.Contains(line, text) }) {
+			t.Errorf("it does not show %q:\n%s", text, found{h.seq, p, err})
+		}
+	}
+}
+
+// TestEveryHoleHasItsName asks that what is said of a hole by its name is said of one that there is.
+func TestEveryHoleHasItsName(t *testing.T) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(alone)), slices.Collect(maps.Keys(says))) {
+		if !slices.ContainsFunc(holes, func(h hole) bool { return h.name == name }) {
+			t.Errorf("there is no hole %q", name)
+		}
 	}
 }
 

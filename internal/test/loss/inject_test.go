@@ -53,6 +53,14 @@ type ran struct {
 	from  string   // the holder that its target had before
 	hands []within // what hands did while it was under way
 	err   error    // of the driver's work
+	done  bool     // the work was done, and the driver says so or its answer is lost
+}
+
+// turned is a step that its driver refused before its permit was used, and not for a moment alone.
+type turned struct {
+	id  op.StepID
+	err error
+	at  int // how much had been done by then
 }
 
 // injector is a driver whose steps go wrong as plotted. It notes every step whose
@@ -77,6 +85,9 @@ type runLog struct {
 	mu   sync.Mutex
 	ran  []ran
 	late []ran // the journal could not be asked about them any more, after a kill
+
+	turned []turned
+	moves  int // what steps and hands did so far
 }
 
 var errMishap = errors.New("a mishap of the test")
@@ -140,6 +151,32 @@ func (l *runLog) add(r ran) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ran = append(l.ran, r)
+	l.moves++
+}
+
+// moved notes that something was done beside the steps.
+func (l *runLog) moved() { l.mu.Lock(); defer l.mu.Unlock(); l.moves++ }
+
+// soFar is how much was done so far.
+func (l *runLog) soFar() int { l.mu.Lock(); defer l.mu.Unlock(); return l.moves }
+
+// turnedAway notes that a driver refused a step.
+func (l *runLog) turnedAway(id op.StepID, err error) {
+	if driver.IsTransient(err) || errors.Is(err, refusal.Unavailable) || errors.Is(err, context.Canceled) {
+		return // the step waits
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turned = append(l.turned, turned{id, err, l.moves})
+}
+
+// takeTurned returns what drivers refused since the last call.
+func (l *runLog) takeTurned() []turned {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.turned
+	l.turned = nil
+	return out
 }
 
 // Prepare has the driver prepare the step, or has a mishap happen to it.
@@ -156,6 +193,9 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 		m = lostDone // no driver may say of a guest that is there that making it may be tried again
 	}
 	now, act, err := i.Driver.Prepare(ctx, step, cleanup)
+	if err != nil {
+		i.log.turnedAway(step.ID, err)
+	}
 	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		if wrong && m < lostDone {
 			i.note(ran{step: step, from: from, lied: m == lied, had: now.Backups})
@@ -170,6 +210,7 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 		if r.err = err; w != nil {
 			r.hands = w.end()
 		}
+		r.done = err == nil && (!wrong || m == lostDone || m == killDone)
 		i.note(r)
 		if !wrong || err != nil {
 			return did, err

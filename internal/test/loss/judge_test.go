@@ -52,6 +52,8 @@ type oracle struct {
 	shared map[string]string // holders: which other one has their disk; "" if one had it
 
 	disturbed bool // a hand did something within a step since the last action
+
+	asked map[op.StepID]int // steps that wait for a signature: how much had been done when they were submitted
 }
 
 // loss is what the oracle found.
@@ -68,7 +70,8 @@ func lossOf(question, format string, args ...any) error {
 
 func newOracle(m *machine) *oracle {
 	return &oracle{m: m, items: map[item]where{}, ran: map[mark]string{}, home: map[mark]string{}, lives: map[string]*held{},
-		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, users: map[op.StepID]string{}, given: map[string]bool{}, used: map[op.StepID]int{}, shared: map[string]string{}}
+		signed: map[op.StepID]bool{}, named: map[op.StepID]string{}, users: map[op.StepID]string{}, given: map[string]bool{}, used: map[op.StepID]int{}, shared: map[string]string{},
+		asked: map[op.StepID]int{}}
 }
 
 func (o *oracle) say(format string, args ...any) {
@@ -115,10 +118,34 @@ func (o *oracle) look() error {
 		}
 	}
 	o.items = now
-	if err := o.stopped(steps); err != nil {
-		return err
+	for _, ask := range []func([]ran) error{o.stopped, o.denied, o.lies} {
+		if err := ask(steps); err != nil {
+			return err
+		}
 	}
-	return o.lies(steps)
+	return o.foreseen()
+}
+
+// foreseen asks whether a driver refused a step after its signature, though nothing was done since its submission: the gate could
+// have refused it then.
+func (o *oracle) foreseen() error {
+	for _, t := range o.m.ran.takeTurned() {
+		if then, waited := o.asked[t.id]; waited && o.signed[t.id] && then == t.at {
+			return lossOf("foreseen", "%s was signed, and its driver refused it for what was so at its submission: %v", t.id, t.err)
+		}
+	}
+	return nil
+}
+
+// denied asks of each destroy that was done whether it is recorded as failed, though its guest is gone.
+func (o *oracle) denied(steps []ran) error {
+	for _, r := range steps {
+		gone := !slices.ContainsFunc(names, func(n string) bool { return o.m.bed.holder(n) == r.from })
+		if r.step.Op == "guest.destroy" && r.done && gone && o.state(r) == op.StateFailed {
+			return lossOf("belief", "%s (%s of %s) was done, and is recorded as failed: %s", r.step.ID, r.step.Op, r.step.Target, o.rule(r))
+		}
+	}
+	return nil
 }
 
 func (o *oracle) wrote(m mark, holder, name string) {
@@ -149,6 +176,9 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 	}
 	var unsigned []string
 	for _, r := range steps {
+		if it.part == inMemory && r.step.Op != "guest.set-config" && r.step.Target.Name == was.name {
+			return "" // to stop a guest is no loss
+		}
 		// A new guest with the vmid of an earlier one has its backups, and an operator named this one.
 		if read := o.named[r.step.ID]; read != "" {
 			r.from = read

@@ -18,6 +18,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/driver"
+	"gated/internal/driver/several"
 	"gated/internal/gate"
 	"gated/internal/host/fsck"
 	"gated/internal/ledger"
@@ -193,6 +194,13 @@ func (m *machine) start() error {
 	l.endBed = end
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(m.ctx)
+	if b, ok := d.(driver.Backend); ok && m.bed.kind() == op.KindGuest { // as package daemon does; the memory driver is none
+		all, err := several.New(ctx, several.Config{Backends: []driver.Backend{b}, Now: m.clock.wall, Logger: m.log})
+		if err != nil {
+			return errors.Join(err, end(), l.store.Close())
+		}
+		d, l.endBed = all, func() error { return errors.Join(all.Close(), end()) }
+	}
 	l.injector = &injector{Driver: d, bed: m.bed, ctx: ctx, killed: make(chan struct{}), log: &m.ran}
 	var c *nonce.Clock
 	if err := l.store.View(m.ctx, func(tx *store.Tx) error { c, err = nonce.LoadClock(tx, m.clock.read); return err }); err != nil {

@@ -140,7 +140,7 @@ func (w *watch) act() {
 		name = w.step.Target.Name
 	}
 	at := w.bed.holder(name)
-	if !ok || at == "" {
+	if !ok {
 		return
 	}
 	before, err := w.bed.holdings()
@@ -156,7 +156,7 @@ func (w *watch) act() {
 		}
 	}
 	for it, is := range after {
-		if _, had := before[it]; !had {
+		if _, had := before[it]; !had && it.part != inMemory { // what a program holds comes and goes by itself
 			w.did.made[it] = is
 		}
 	}

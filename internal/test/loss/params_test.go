@@ -66,7 +66,7 @@ func words(d op.Param, b bed, seen op.Observed) []string {
 	case "command":
 		return b.commands()
 	case "snapshot":
-		return append([]string{"s0", "s1"}, seen.Snapshots...)
+		return append(append([]string{"s0", "s1"}, seen.Snapshots...), "none")
 	case "from":
 		return names
 	case "incarnation":

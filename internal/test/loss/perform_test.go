@@ -117,6 +117,7 @@ func (p *play) do(a action, last bool) error {
 		return errors.Join(err, p.start())
 	case sweeps:
 		if p.life.gate.Moment().Trusted { // as the daemon does
+			p.ran.moved()
 			return p.bed.sweep()
 		}
 	case ticks:
@@ -174,6 +175,7 @@ func (p *play) submit(a action, last bool) error {
 	}
 	asks := p.job
 	p.job = nil
+	before := p.ran.soFar()
 	job, err := p.life.gate.Submit(p.ctx, op.Submission{Requester: p.owner.by, Steps: asks, Reason: "a sequence"})
 	if err != nil {
 		p.o.say("    refused: %v", err)
@@ -181,8 +183,33 @@ func (p *play) submit(a action, last bool) error {
 	}
 	for _, s := range job.Steps {
 		p.o.say("    %s %s %s %v: %s", s.ID, s.Op, s.Target.Name, s.Params, s.State)
+		if _, known := p.o.asked[s.ID]; !known && s.State == op.StatePending && len(job.Requesters) == 1 {
+			busy, err := p.underWay(s)
+			if err != nil {
+				return err
+			}
+			if !busy {
+				p.o.asked[s.ID] = before
+			}
+		}
 	}
 	return nil
+}
+
+// underWay reports whether another step on a target is decided and has not ended: it may clear the way for one that waits.
+func (p *play) underWay(s op.Step) (bool, error) {
+	for _, state := range []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched} {
+		jobs, err := p.life.gate.Jobs(p.ctx, gate.JobFilter{State: state})
+		if err != nil {
+			return false, err
+		}
+		for _, j := range jobs {
+			if slices.ContainsFunc(j.Steps, func(o op.Step) bool { return o.State == state && o.Target == s.Target && o.ID != s.ID }) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // moved notes that a target may look different to whoever signs; "" is all of them.
