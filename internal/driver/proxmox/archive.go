@@ -324,17 +324,11 @@ func (d *Driver) goesBack(ctx context.Context, g *guest, name string) error {
 	if newest.taken() <= g.snapshots[at].taken() {
 		return nil
 	}
-	storages, err := d.api.list(ctx, path("nodes", g.node, "storage"), nil)
-	if err != nil {
-		return unreachable(err)
+	zfs, err := d.on(ctx, g, "zfspool", "zfs")
+	if i := slices.IndexFunc(g.drives, func(x drive) bool { return x.owned() && zfs(x.volume) != "" }); err == nil && i >= 0 {
+		err = refusal.New(refusal.Conflict, "%s is on ZFS (%s), which goes back to the newest snapshot alone: %s is newer than %s",
+			g.name, op.Shown(zfs(g.drives[i].volume)), newest.name, name).
+			WithHint("delete what is newer first: gated submit guest.snapshot-delete %s -p snapshot=%s", g.name, newest.name)
 	}
-	for _, o := range storages {
-		on := func(x drive) bool { return x.owned() && strings.HasPrefix(x.volume, o["storage"]+":") }
-		if (o["type"] == "zfspool" || o["type"] == "zfs") && slices.ContainsFunc(g.drives, on) {
-			return refusal.New(refusal.Conflict, "%s is on ZFS (%s), which goes back to the newest snapshot alone: %s is newer than %s",
-				g.name, op.Shown(o["storage"]), newest.name, name).
-				WithHint("delete what is newer first: gated submit guest.snapshot-delete %s -p snapshot=%s", g.name, newest.name)
-		}
-	}
-	return nil
+	return err
 }

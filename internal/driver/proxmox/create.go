@@ -289,21 +289,18 @@ func (d *Driver) cloneRequest(src *guest, name string, m marker, text string) (v
 
 // byID looks at a guest or template by its vmid.
 func (d *Driver) byID(ctx context.Context, vmid int64) (*guest, error) {
-	rows, err := d.rows(ctx)
+	r, err := d.rowOf(ctx, vmid)
+	if err == nil && r == nil {
+		err = refusal.New(refusal.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rows {
-		if r.vmid != vmid {
-			continue
-		}
-		g, err := d.details(ctx, r)
-		if err != nil {
-			return nil, about(r, err)
-		}
-		return g, nil
+	g, err := d.details(ctx, *r)
+	if err != nil {
+		return nil, about(*r, err)
 	}
-	return nil, refusal.New(refusal.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
+	return g, nil
 }
 
 // makers are the types of tasks that make guests.

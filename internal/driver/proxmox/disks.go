@@ -78,19 +78,14 @@ func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (a
 
 // prepareDiskDelete deletes a disk with its content. In Proxmox VE, to delete scsi0 only
 // detaches it, and to delete unused0 deletes it. For an attached disk the action does both.
-func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareDiskDelete(ctx context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
 	if key == "rootfs" {
 		return action{}, refusal.New(refusal.BadParams, "a container's root cannot be deleted alone")
 	}
 	disk, _ := g.drive(key)
-	if g.foreign(disk.volume) {
-		return action{}, refusal.New(refusal.Conflict, "Proxmox VE deletes %s with the guest of its number alone", disk.volume).
-			WithHint("guest.disk-detach takes it off %s", step.Target)
-	}
-	if u := g.baseOf(disk.volume); u != nil {
-		return action{}, refusal.New(refusal.Conflict, "Proxmox VE keeps %s, because the linked clone %s is based on it", disk.volume, u.target).
-			WithHint("destroy %s first, or give it disks of its own in Proxmox VE: qm disk move, pct move-volume", u.target)
+	if err := d.deletable(ctx, step, g, disk.volume); err != nil {
+		return action{}, err
 	}
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
 		if unusedDisk().MatchString(key) {
@@ -103,8 +98,8 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		if unused == "" {
 			return driver.Result{}, errors.New("it was taken off, and not deleted: Proxmox VE does not count it as the guest's own")
 		}
-		if err := d.alone(ctx, g); err != nil {
-			return driver.Result{}, fmt.Errorf("it is %s of the guest now, and was not deleted: %w", unused, err)
+		if err := d.alone(ctx, g); err != nil { // the step cannot run again, because its disk has another name now
+			return driver.Result{}, refusal.New(refusal.StaleTarget, "it is %s of the guest now, and was not deleted: %s", unused, refusal.As(err).Detail)
 		}
 		done, err := d.deleteUnused(ctx, now, unused, disk.volume)
 		if err != nil {
@@ -112,6 +107,39 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 		}
 		return done, err
 	}), nil
+}
+
+// deletable refuses to delete a disk that Proxmox VE keeps when it was taken off.
+func (d *Driver) deletable(ctx context.Context, step op.Step, g *guest, volume string) error {
+	u := g.baseOf(volume)
+	switch {
+	case g.foreign(volume):
+		return refusal.New(refusal.Conflict, "Proxmox VE deletes %s with the guest of its number alone", volume).
+			WithHint("guest.disk-detach takes it off %s", step.Target)
+	case u != nil:
+		return refusal.New(refusal.Conflict, "Proxmox VE keeps %s, because the linked clone %s is based on it", volume, u.target).
+			WithHint("destroy %s first, or give it disks of its own in Proxmox VE: qm disk move, pct move-volume", u.target)
+	case numberOfVolume(volume) != 0:
+		return nil
+	}
+	lun, err := d.on(ctx, g, "iscsi", "iscsidirect")
+	if err == nil && lun(volume) != "" {
+		err = refusal.New(refusal.Conflict, "%s is a LUN, and Proxmox VE deletes none", volume).
+			WithHint("guest.disk-detach takes it off %s; delete it on the server that has it", step.Target)
+	}
+	return err
+}
+
+// on asks for the storages of a guest's node. The function that it returns names the storage of a volume if it has one of some types.
+func (d *Driver) on(ctx context.Context, g *guest, types ...string) (func(volume string) string, error) {
+	list, err := d.api.list(ctx, path("nodes", g.node, "storage"), nil)
+	return func(volume string) string {
+		name, _, _ := strings.Cut(volume, ":")
+		if slices.ContainsFunc(list, func(o object) bool { return o["storage"] == name && slices.Contains(types, o["type"]) }) {
+			return name
+		}
+		return ""
+	}, unreachable(err)
 }
 
 // detach takes a disk off and returns its new name. If a running guest cannot release the disk,

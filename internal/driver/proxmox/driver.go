@@ -28,8 +28,8 @@ type Driver struct {
 	api   *client
 	ops   []string
 	seen  lookedAt
-	kept  keptDisks
-	told  toldOf
+	kept  remembered[[]drive] // the disks of snapshots, which change only if the guest moves to another node
+	told  remembered[told]    // whose backups are
 	known known
 
 	mu        sync.Mutex
@@ -330,11 +330,20 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 				act, err = prepare(d, ctx, step, guarded)
 			}
 			if err != nil {
-				return driver.Result{}, err
+				return driver.Result{}, later(err)
 			}
 		}
-		return act.do(ctx)
+		done, err := act.do(ctx)
+		return done, later(err)
 	}), err
+}
+
+// later marks the error of a step that a look stopped which got no answer, because the next one may get it.
+func later(err error) error {
+	if errors.Is(err, refusal.Unavailable) && !driver.IsUnknown(err) {
+		return driver.Transient(err)
+	}
+	return err
 }
 
 // unlocked refuses, for now, a guest that Proxmox VE is working on. A guest suspended to disk

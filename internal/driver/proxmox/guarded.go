@@ -130,6 +130,11 @@ func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (acti
 		return action{}, refusal.New(refusal.Conflict, "%s is under high availability, and Proxmox VE destroys no such guest", step.Target).
 			WithHint("take it out on a node first: ha-manager remove %s:%d", sid, g.vmid)
 	}
+	if len(g.jobs) > 0 {
+		j := g.jobs[0]
+		return action{}, refusal.New(refusal.Conflict, "%s has the replication job %s, and Proxmox VE destroys no such guest", step.Target, j.id).
+			WithHint("delete the job on a node first, and the copy on %s goes with it: pvesr delete %s; with --keep 1 the copy stays", j.node, j.id)
+	}
 	return does(func(ctx context.Context) (driver.Result, error) {
 		if g.status == Running {
 			stopped, err := d.halt(ctx, g)

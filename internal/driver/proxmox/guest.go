@@ -82,6 +82,7 @@ type guest struct {
 
 	taken []string // the volumes that the look's step takes or overwrites
 	users []user   // who else has them
+	jobs  []job    // those that copy them to other nodes
 
 	shares []string // what it would write that another guest has too, if the look's step starts it
 

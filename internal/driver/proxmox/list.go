@@ -24,8 +24,9 @@ type lookedAt struct {
 	guests map[int64]kept
 }
 
+// kept is a row with the result of its last look.
 type kept struct {
-	text  string // the text of the row that this belongs to
+	row   row
 	round int64
 	name  string // the last name that List saw
 	guest *guest
@@ -49,7 +50,7 @@ func (s *lookedAt) due(rows []row) (due []row, round int64) {
 	var same []row
 	for _, r := range rows {
 		listed[r.vmid] = true
-		if k, ok := s.guests[r.vmid]; ok && k.err == nil && k.text == r.text {
+		if k, ok := s.guests[r.vmid]; ok && k.err == nil && k.row.text == r.text {
 			same = append(same, r)
 		} else {
 			due = append(due, r)
@@ -79,7 +80,7 @@ func (s *lookedAt) keep(r row, round int64, g *guest, err error) {
 		// If a node is away, its guests have no name in the list.
 		name = s.guests[r.vmid].name
 	}
-	s.guests[r.vmid] = kept{text: r.text, round: round, name: name, guest: g, err: err}
+	s.guests[r.vmid] = kept{row: r, round: round, name: name, guest: g, err: err}
 }
 
 func (s *lookedAt) get(r row) (kept, bool) {
@@ -99,17 +100,20 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := d.hiddenVMID(ctx, all)
+	hidden, err := d.hidden(ctx, all, "")
 	if err != nil {
 		return nil, err
 	}
 	rows := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r.template })
 	due, round := d.seen.due(rows)
-	d.lookAt(ctx, due, round)
+	sideBySide(due, func(_ int, r row) {
+		g, err := d.details(ctx, r)
+		d.seen.keep(r, round, g, err)
+	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	byName := map[string][]listed{}
+	byName := map[string][]kept{}
 	var nameless error
 	for _, r := range rows {
 		k, ok := d.seen.get(r)
@@ -122,7 +126,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 		if k.name == "" && k.err != nil {
 			nameless = &driver.Incomplete{Why: refusal.As(about(r, k.err)).Detail}
 		}
-		byName[k.name] = append(byName[k.name], listed{r, k.guest, k.err})
+		byName[k.name] = append(byName[k.name], k)
 	}
 	out := make([]op.Observed, 0, len(rows))
 	for name, claims := range byName {
@@ -140,21 +144,13 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 
 // templates are the names of templates that no guest has. Such a name is not free, because a
 // person may have turned the guest into the template.
-func templates(all []row, guests map[string][]listed) (out []op.Observed) {
+func templates(all []row, guests map[string][]kept) (out []op.Observed) {
 	for _, r := range all {
 		if r.template && len(guests[r.name]) == 0 && op.CheckName(r.name) == nil {
 			out = append(out, unknown(r.name, isTemplate(r.name, r.vmid)))
 		}
 	}
 	return out
-}
-
-// lookAt looks at guests, some at the same time.
-func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
-	sideBySide(due, func(_ int, r row) {
-		g, err := d.details(ctx, r)
-		d.seen.keep(r, round, g, err)
-	})
 }
 
 // sideBySide calls do for each of all, for at most lookers at the same time.
@@ -175,15 +171,8 @@ func sideBySide[T any](all []T, do func(i int, one T)) {
 	wg.Wait()
 }
 
-// listed is a row with the result of its last look.
-type listed struct {
-	row   row
-	guest *guest
-	err   error
-}
-
 // claimed describes what has a name: its one guest, or the reason why the name is not clear.
-func (d *Driver) claimed(name string, claims []listed) op.Observed {
+func (d *Driver) claimed(name string, claims []kept) op.Observed {
 	l := claims[0]
 	switch {
 	case len(claims) > 1:

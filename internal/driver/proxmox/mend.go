@@ -154,16 +154,11 @@ func (d *Driver) settle(ctx context.Context, task string, failed bool) error {
 	default:
 		return nil
 	}
-	rows, err := d.rows(ctx)
-	if err != nil {
+	r, err := d.rowOf(ctx, o.vmid)
+	if err != nil || r == nil {
 		return err
 	}
-	for _, r := range rows {
-		if r.vmid == o.vmid {
-			return d.mend(ctx, r, o.before, isDestroy)
-		}
-	}
-	return nil
+	return d.mend(ctx, *r, o.before, isDestroy)
 }
 
 // mend looks at a guest and sets its missing flag and mark. It tries a second time if the

@@ -158,13 +158,17 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 	case template != 0:
 		return nil, isTemplate(name, template)
 	}
-	return nil, d.hidden(ctx, rows, name)
+	vmid, err := d.hidden(ctx, rows, name)
+	if err == nil && vmid != 0 { // it looks free because the token cannot see its guest
+		err = unseen(vmid)
+	}
+	return nil, err
 }
 
 // stillThere finds out if a guest was destroyed, or moved to another node between the list and
 // the look.
 func (d *Driver) stillThere(ctx context.Context, r row) error {
-	now, err := d.movedTo(ctx, r)
+	now, err := d.rowOf(ctx, r.vmid)
 	if err == nil && now != nil {
 		err = refusal.New(refusal.Unavailable,
 			"the guest %d is listed and cannot be found; it may be on its way to another node", r.vmid)

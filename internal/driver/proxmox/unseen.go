@@ -82,7 +82,7 @@ func (k *known) without(rows []row, name string) []int64 {
 	defer k.mu.Unlock()
 	var out []int64
 	for vmid, n := range k.names {
-		if (name == "" || n == name) && !among(rows, vmid) {
+		if (name == "" || n == name) && at(rows, vmid) == nil {
 			out = append(out, vmid)
 		}
 	}
@@ -90,9 +90,18 @@ func (k *known) without(rows []row, name string) []int64 {
 	return out
 }
 
-func among(rows []row, vmid int64) bool {
-	_, found := slices.BinarySearchFunc(rows, vmid, func(r row, id int64) int { return int(r.vmid - id) })
-	return found
+// at returns the row of a guest, or nil.
+func at(rows []row, vmid int64) *row {
+	if i, found := slices.BinarySearchFunc(rows, vmid, func(r row, id int64) int { return int(r.vmid - id) }); found {
+		return &rows[i]
+	}
+	return nil
+}
+
+// rowOf asks for the row of a guest. It is nil if the token sees none.
+func (d *Driver) rowOf(ctx context.Context, vmid int64) (*row, error) {
+	rows, err := d.rows(ctx)
+	return at(rows, vmid), err
 }
 
 // exists asks if any guest has a vmid. The token need not see that guest.
@@ -113,29 +122,14 @@ func unseen(vmid int64) error {
 		WithHint("give the token VM.Audit for it, or put it back into the pool; gated doctor says what the token lacks")
 }
 
-// hidden refuses a name that looks free if the last guest of that name exists and the token
-// cannot see it.
-func (d *Driver) hidden(ctx context.Context, rows []row, name string) error {
-	for _, vmid := range d.known.without(rows, name) {
-		there, err := d.exists(ctx, vmid)
-		if err == nil && there {
-			err = unseen(vmid)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // askedFor is how many missing vmids each list asks for.
 const askedFor = 16
 
-// hiddenVMID returns the first remembered vmid that is taken but not listed, or 0. If more than
-// askedFor vmids are missing at once, later lists ask for the others. Until then, these count
-// as taken.
-func (d *Driver) hiddenVMID(ctx context.Context, rows []row) (int64, error) {
-	gone := d.known.without(rows, "")
+// hidden returns the first remembered vmid that is taken but not listed, or 0. With a name, it asks only for those
+// whose last name it was. If more than askedFor vmids are missing at once, later looks ask for the others. Until then,
+// these count as taken.
+func (d *Driver) hidden(ctx context.Context, rows []row, name string) (int64, error) {
+	gone := d.known.without(rows, name)
 	for i, vmid := range gone {
 		if i == askedFor {
 			return vmid, nil
@@ -174,11 +168,11 @@ func (d *Driver) lingers(ctx context.Context, l op.Look, g *guest) (string, erro
 	if g != nil {
 		return fmt.Sprintf("the number of the guest that was meant, %d, is still taken: it has another name or other disks now, or it is another one", vmid), nil
 	}
-	rows, err := d.rows(ctx)
+	r, err := d.rowOf(ctx, vmid)
 	if err != nil {
 		return "", err
 	}
-	if !among(rows, vmid) {
+	if r == nil {
 		return "", unseen(vmid)
 	}
 	return fmt.Sprintf("the guest %d is still there, under another name", vmid), nil
@@ -267,20 +261,11 @@ func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 		return nil, err
 	}
 	mine := g.written(false)
-	found := make([][]string, len(rows))
-	sideBySide(rows, func(i int, r row) {
-		if r.vmid != g.vmid {
-			found[i] = d.sharedWith(ctx, r, mine)
-		}
-	})
-	if err := ctx.Err(); err != nil {
-		return nil, unreachable(err)
-	}
-	return slices.Concat(found...), nil
+	return ofOthers(ctx, rows, g, func(r row) []string { return d.sharedWith(ctx, r, mine) })
 }
 
 // sharesNoMore refuses with StaleTarget if the guest would write something of another one by now that it would not when the step
-// was looked at.
+// was looked at, and with Unavailable if nobody knows.
 func (d *Driver) sharesNoMore(ctx context.Context, g *guest) error {
 	now, err := d.details(ctx, g.row)
 	if errors.Is(err, errGone) {
@@ -295,7 +280,7 @@ func (d *Driver) sharesNoMore(ctx context.Context, g *guest) error {
 	}
 	for _, what := range all {
 		if !slices.Contains(g.shares, what) {
-			return refusal.New(refusal.StaleTarget, "since the step was looked at, the guest %d would write %s", g.vmid, what)
+			return since(strings.HasPrefix(what, perhaps), "the guest %d would write %s", g.vmid, what)
 		}
 	}
 	return nil
@@ -310,7 +295,7 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	case err != nil:
 		k, ok := d.seen.get(r)
 		if !ok || k.guest == nil {
-			return perhaps(r)
+			return r.doubted()
 		}
 		g = k.guest
 	}
@@ -319,7 +304,7 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	if slices.ContainsFunc(slices.Collect(maps.Keys(mine)), isBase) {
 		kept, err := d.inSnapshots(ctx, g)
 		if err != nil {
-			return perhaps(r)
+			return r.doubted()
 		}
 		for _, x := range kept {
 			clones = append(clones, x.volume)
@@ -328,16 +313,19 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	for _, what := range slices.Sorted(maps.Keys(mine)) {
 		switch {
 		case slices.ContainsFunc(clones, func(other string) bool { return basedOn(other, what) }):
-			found = append(found, fmt.Sprintf("%s (%s), on which %s (%d) is based, a linked clone", mine[what], op.Shown(what), r.target(g.name), r.vmid))
+			found = append(found, fmt.Sprintf("%s (%s), on which %s is based, a linked clone: %s", mine[what], op.Shown(what), r.target(g.name), g.told()))
 		case slices.ContainsFunc(theirs, func(other string) bool { return sameDisk(what, other) }):
-			found = append(found, fmt.Sprintf("%s (%s), which the guest %d has as well", mine[what], op.Shown(what), r.vmid))
+			found = append(found, fmt.Sprintf("%s (%s), which %s has as well", mine[what], op.Shown(what), g.told()))
 		}
 	}
 	return found
 }
 
-func perhaps(r row) []string {
-	return []string{fmt.Sprintf("perhaps a disk of the guest %d, which cannot be read", r.vmid)}
+// perhaps begins what nobody knows.
+const perhaps = "perhaps "
+
+func (r row) doubted() []string {
+	return []string{fmt.Sprintf(perhaps+"a disk of the guest %d, which cannot be read", r.vmid)}
 }
 
 // sameDisk reports whether what a guest writes may be what another one names, also if one of them calls a volume by its device or by

@@ -25,12 +25,12 @@ var takes = map[string]bool{"guest.destroy": true, "guest.backup-restore": true,
 // volume's name has, whoever else uses it.
 type user struct {
 	target op.Target
-	text   string // which volume, for people
+	text   string // which volume, and which guest has it, for people
 	unread bool   // nobody knows what it has
 	base   string // the volume, if Proxmox VE keeps it because of this user's linked clone
 }
 
-// aboutUsers finds who else has the volumes that a step takes or overwrites, and adds them to a look.
+// aboutUsers finds who else has the volumes that a step takes or overwrites, and which jobs copy them, and adds that to a look.
 func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Observed) error {
 	var err error
 	if g.taken, err = d.takenBy(ctx, l, g); err != nil {
@@ -45,11 +45,33 @@ func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Obse
 		}
 		o.Facts = append(o.Facts, op.Fact{Name: "used by", Text: op.Shown(u.text)})
 	}
-	return nil
+	if _, some := takes[l.Op]; !some || l.Op == "guest.disk-detach" { // a job copies a disk that was taken off, too
+		return nil
+	}
+	g.jobs, err = d.jobsOf(ctx, g)
+	for _, j := range g.jobs {
+		o.Facts = append(o.Facts, op.Fact{Name: "used by", Text: op.Shown(
+			fmt.Sprintf("the replication job %s: its next run takes from the copy on %s what the step takes here", j.id, j.node))})
+	}
+	return err
 }
 
-// alone refuses with StaleTarget if a guest has one of the volumes now that had none when the step was looked at. A step that takes or
-// overwrites bytes calls it right before the call that does so.
+// job is a replication job of Proxmox VE, and the node to which it copies disks.
+type job struct{ id, node string }
+
+// jobsOf returns the replication jobs of a guest, also those that are to be removed.
+func (d *Driver) jobsOf(ctx context.Context, g *guest) (jobs []job, err error) {
+	list, err := d.api.list(ctx, "/cluster/replication", nil)
+	for _, o := range list {
+		if o["guest"] == fmt.Sprint(g.vmid) {
+			jobs = append(jobs, job{o["id"], o["target"]})
+		}
+	}
+	return jobs, unreachable(err)
+}
+
+// alone refuses with StaleTarget if a guest has one of the volumes now that had none when the step was looked at, and with Unavailable if
+// nobody knows. A step that takes or overwrites bytes calls it right before the call that does so.
 func (d *Driver) alone(ctx context.Context, g *guest) error {
 	now, err := d.usersOf(ctx, g, g.taken)
 	if err != nil {
@@ -57,15 +79,24 @@ func (d *Driver) alone(ctx context.Context, g *guest) error {
 	}
 	for _, u := range now {
 		if !slices.Contains(g.users, u) {
-			return refusal.New(refusal.StaleTarget, "since the step was looked at, another guest has a disk of the guest %d: %s", g.vmid, u.text)
+			return since(u.unread, "another guest has a disk of the guest %d: %s", g.vmid, u.text)
 		}
 	}
 	for _, u := range g.users {
 		if u.base != "" && !slices.Contains(now, u) { // any other one that is no longer there is no danger
-			return refusal.New(refusal.StaleTarget, "since the step was looked at, nothing keeps %s any more: no %s has a linked clone of it", u.base, u.target)
+			return since(false, "nothing keeps %s any more: no %s has a linked clone of it", u.base, u.target)
 		}
 	}
 	return nil
+}
+
+// since is the refusal of a step before which a second look shows something else than the first. What nobody knows now may be known later.
+func since(unread bool, format string, args ...any) error {
+	code := refusal.StaleTarget
+	if unread {
+		code = refusal.Unavailable
+	}
+	return refusal.New(code, "since the step was looked at, "+format, args...)
 }
 
 // stillItself is alone, and then a second look at the guest itself, whose end would be that of what it got meanwhile.
@@ -86,7 +117,7 @@ func (g *guest) baseOf(volume string) *user {
 }
 
 // withTaken is what a fingerprint depends on beside another object: when the volumes that the step takes were made, and who else has
-// them, by number. Names of guests that cannot be read are forgotten with a restart.
+// them. Names of guests that cannot be read are forgotten with a restart.
 func (g *guest) withTaken(other string) string {
 	for _, volume := range g.taken {
 		if made := g.times[volume]; made != "" {
@@ -146,22 +177,16 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 		return nil, err
 	}
 	hidden := d.known.without(rows, "") // perhaps the token cannot see them any more
-	found := make([][]user, len(rows))
-	var away sync.Map // nodes that did not answer in time: their other guests are not asked
-	sideBySide(rows, func(i int, r row) {
-		if r.vmid == g.vmid {
-			return
-		}
+	var away sync.Map                   // nodes that did not answer in time: their other guests are not asked
+	all, err := ofOthers(ctx, rows, g, func(r row) []user {
 		if _, late := away.Load(r.node); late {
-			found[i] = []user{d.unread(r)}
-			return
+			return []user{d.unread(r)}
 		}
-		found[i] = d.userOf(ctx, r, volumes, func() { away.Store(r.node, true) })
+		return d.userOf(ctx, r, volumes, func() { away.Store(r.node, true) })
 	})
-	if err := ctx.Err(); err != nil {
-		return nil, unreachable(err)
+	if err != nil {
+		return nil, err
 	}
-	all := slices.Concat(found...)
 	for _, vmid := range hidden {
 		there, err := d.exists(ctx, vmid)
 		if err != nil {
@@ -172,6 +197,17 @@ func (d *Driver) usersOf(ctx context.Context, g *guest, volumes []string) ([]use
 		}
 	}
 	return all, nil
+}
+
+// ofOthers asks about each guest but one, some at the same time.
+func ofOthers[T any](ctx context.Context, rows []row, g *guest, ask func(row) []T) ([]T, error) {
+	found := make([][]T, len(rows))
+	sideBySide(rows, func(i int, r row) {
+		if r.vmid != g.vmid {
+			found[i] = ask(r)
+		}
+	})
+	return slices.Concat(found...), unreachable(ctx.Err())
 }
 
 // unread is a guest that cannot be read, and may have any volume.
@@ -189,7 +225,7 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 	g, err := d.outlineOf(bounded, r)
 	if errors.Is(err, errGone) {
 		var now *row
-		if now, err = d.movedTo(bounded, r); err == nil && now == nil {
+		if now, err = d.rowOf(bounded, r.vmid); err == nil && now == nil {
 			return nil
 		}
 		if err == nil {
@@ -208,6 +244,7 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 	if err != nil {
 		return []user{d.unread(r)}
 	}
+	g.marker, _ = parseMarker(g.text) // an odd one proves nothing
 	theirs := maps.Clone(g.fromNode)
 	for _, x := range kept {
 		theirs[x.volume] = "a snapshot"
@@ -218,7 +255,7 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 	for _, volume := range volumes {
 		for _, other := range slices.Sorted(maps.Keys(theirs)) {
 			if has(other, volume) {
-				one := user{r.target(g.name), fmt.Sprintf("%s, by the guest %d (%s)", volume, r.vmid, theirs[other]), false, ""}
+				one := user{r.target(g.name), fmt.Sprintf("%s, by %s as %s", volume, g.told(), theirs[other]), false, ""}
 				if isBase(volume) && strings.HasPrefix(other, volume+"/") {
 					one.base = volume
 				}
@@ -228,18 +265,6 @@ func (d *Driver) userOf(ctx context.Context, r row, volumes []string, late func(
 		}
 	}
 	return found
-}
-
-// movedTo returns the row of a guest that is not where its row said, or nil if no list has it any more.
-func (d *Driver) movedTo(ctx context.Context, r row) (*row, error) {
-	rows, err := d.rows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(rows, func(x row) bool { return x.vmid == r.vmid }); i >= 0 {
-		return &rows[i], nil
-	}
-	return nil, nil
 }
 
 // target is a guest as a target. One whose name can be no target's is named by its number.
@@ -295,29 +320,29 @@ func isBase(volume string) bool {
 
 func isSeparator(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == ',' || r == '=' }
 
-// maxRemembered is how many snapshots' disks are remembered.
+// maxRemembered is how many objects of a kind are remembered.
 const maxRemembered = 20_000
 
-// keptDisks remembers which disks a snapshot has. That changes only if its guest moves to another node.
-type keptDisks struct {
+// remembered has what was read of objects that do not change.
+type remembered[T any] struct {
 	mu sync.Mutex
-	of map[string][]drive
+	of map[string]T
 }
 
-func (k *keptDisks) get(key string) ([]drive, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	disks, ok := k.of[key]
-	return disks, ok
+func (m *remembered[T]) get(key string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one, ok := m.of[key]
+	return one, ok
 }
 
-func (k *keptDisks) put(key string, disks []drive) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.of == nil || len(k.of) >= maxRemembered {
-		k.of = map[string][]drive{}
+func (m *remembered[T]) put(key string, one T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil || len(m.of) >= maxRemembered {
+		m.of = map[string]T{}
 	}
-	k.of[key] = disks
+	m.of[key] = one
 }
 
 // inSnapshots returns the disks, CDs among them, that a guest's snapshots have.

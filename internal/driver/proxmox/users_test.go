@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/test/must"
@@ -87,11 +88,12 @@ func TestADiskWhoseNameHasNoNumber(t *testing.T) {
 		require.Contains(t, w.factsOf(guestAsk("destroy", "s1"))["unsure"], "scsi1 "+lun)
 		require.Equal(t, "destroy-unproven", w.Waiting(drivertest.Builder, guestAsk("destroy", "s1")).Step.Verdict.Rule)
 		w.Set(app, option("qemu", "scsi1", theirs))
-		for _, verb := range []string{"destroy", "disk-delete"} {
-			r := w.Waiting(drivertest.Hub, guestAsk(verb, "s1", map[string][]any{"disk-delete": {"disk", "scsi1"}}[verb]...))
+		for _, verb := range []string{"destroy", "disk-detach"} {
+			r := w.Waiting(drivertest.Hub, guestAsk(verb, "s1", map[string][]any{"disk-detach": {"disk", "scsi1"}}[verb]...))
 			require.Equal(t, "cascade", r.Step.Verdict.Rule, theirs)
 			require.Contains(t, r.Step.Verdict.Why, "guest/app depends on it", theirs)
 		}
+		must.Fail(w.Submit(drivertest.Hub, guestAsk("disk-delete", "s1", "disk", "scsi1")))(t, refusal.Conflict)
 	}
 }
 
@@ -237,12 +239,32 @@ func TestADiskOfAnothersNumberIsTakenOffAlone(t *testing.T) {
 	})
 }
 
-// A LUN is taken off, too, and a delete of it says that it was not deleted.
-func TestADeleteOfALUNSaysThatItStays(t *testing.T) {
+// Proxmox VE deletes no LUN. So no operator is asked, and the LUN is taken off alone.
+func TestALUNIsTakenOffAlone(t *testing.T) {
+	for _, typ := range []string{"iscsi", "iscsidirect"} {
+		w := newWorld(t, "qemu")
+		app := w.ours("app")
+		const lun = "san:0.0.1.scsi-36001405abc"
+		w.AddStorage(pvetest.Storage{Name: "san", Type: typ, Content: "images", Shared: true})
+		w.AddVolume(pvetest.Volume{ID: lun, Size: 1 << 30, Format: "raw", Content: "images"})
+		w.Set(app, option("qemu", "scsi1", lun))
+		_, err := w.Submit(drivertest.Hub, guestAsk("disk-delete", "app", "disk", "scsi1"))
+		require.ErrorIs(t, err, refusal.Conflict)
+		require.ErrorContains(t, err, "is a LUN")
+		w.signed(guestAsk("disk-detach", "app", "disk", "scsi1"))
+		require.NotContains(t, w.Guest(app).Config, "scsi1")
+		_, there := w.Data(lun)
+		require.True(t, there)
+	}
+}
+
+// Another storage decides itself whose a volume without a number is. What it does not count as the guest's own is taken off, and the step
+// says that it was not deleted.
+func TestADeleteOfADiskWithoutANumberSaysThatItStays(t *testing.T) {
 	w := newWorld(t, "qemu")
 	app := w.ours("app")
-	const lun = "iscsi:0.0.1.scsi-36001405abc"
-	w.AddStorage(pvetest.Storage{Name: "iscsi", Type: "iscsi", Content: "images", Shared: true})
+	const lun = "array:volume-36001405abc"
+	w.AddStorage(pvetest.Storage{Name: "array", Type: "custom", Content: "images", Shared: true})
 	w.AddVolume(pvetest.Volume{ID: lun, Size: 1 << 30, Format: "raw", Content: "images"})
 	w.Set(app, option("qemu", "scsi1", lun))
 	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "app", "disk", "scsi1"))
@@ -362,4 +384,88 @@ func TestWhoHasTheDisksStaysInARequestThatIsLookedAtAnew(t *testing.T) {
 	now := must.Get(w.Request(t.Context(), r.ID))(t)
 	require.Equal(t, r.Payload, now.Payload)
 	must.Get(w.Approve(now))(t)
+}
+
+// The number of a guest that uses a disk goes to another guest, which gets the disk and perhaps the name, too. The request that was shown is
+// issued anew, and what was signed runs no more, also if that happens right before the call.
+func TestAnotherGuestWithTheNumberIsAnotherUser(t *testing.T) {
+	asks := map[string]op.Ask{"destroy": guestAsk("destroy", "db"), "start": guestAsk("start", "db")}
+	for _, name := range []string{"app", "newcomer"} {
+		for verb, ask := range asks {
+			t.Run(name+" "+verb, func(t *testing.T) {
+				either(t, func(t *testing.T, kind string) {
+					w := newWorld(t, kind)
+					app, db := w.Make(pvetest.Spec{Kind: kind, Name: "app"}), w.ours("db")
+					disk := option(kind, secondDisk[kind], "local-lvm:vm-"+num(db)+"-disk-0")
+					again := func() { w.Remake(app, pvetest.Spec{Name: name}); w.Set(app, disk) }
+					w.Set(app, disk)
+					r := w.Waiting(drivertest.Hub, ask)
+					require.NoError(t, w.Refresh(t.Context(), r.Step.Target))
+					require.Equal(t, r.Payload, must.Get(w.Request(t.Context(), r.ID))(t).Payload)
+					again()
+					require.NoError(t, w.Refresh(t.Context(), r.Step.Target))
+					now := must.Get(w.Request(t.Context(), r.ID))(t)
+					require.NotEqual(t, r.Payload, now.Payload)
+					must.Get(w.Approve(now))(t)
+					again()
+					require.ErrorIs(t, w.Execute(r.ID), refusal.StaleTarget)
+
+					r = w.Approved(drivertest.Hub, ask)
+					held := w.Break(pvetest.Rule{Method: "GET", Path: "/config", VMID: num(app), Fault: pvetest.HangBefore, Skip: 2, Times: 1})
+					go func() { <-held.Came(); again(); held.Release() }()
+					must.Fail(w.run(r.ID))(t, refusal.StaleTarget)
+					_, there := w.Data("local-lvm:vm-" + num(db) + "-disk-0")
+					require.True(t, there)
+				})
+			})
+		}
+	}
+}
+
+// A benign step that gets no answer right before its call runs again: nobody did anything wrong, and nothing was done.
+func TestABenignStepWithoutAnAnswerRightBeforeItsCallRunsAgain(t *testing.T) {
+	asks := map[string]op.Ask{"start": guestAsk("start", "s1"), "destroy": guestAsk("destroy", "s1")}
+	for verb, ask := range asks {
+		for what, rule := range map[string]pvetest.Rule{
+			"of another guest": {Method: "GET", Path: "/config", Skip: 2, Reason: "the node is busy"},
+			"of the list":      {Method: "GET", Path: "/cluster/resources", Skip: 2, Status: 595},
+		} {
+			t.Run(verb+" "+what, func(t *testing.T) {
+				either(t, func(t *testing.T, kind string) {
+					w := newWorld(t, kind)
+					w.Done(drivertest.Builder, guestAsk("create", "s1", "scratch", true))
+					s1, app := w.VMID("s1"), w.Make(pvetest.Spec{Kind: kind, Name: "app"}) // which no list had
+					s := w.Ask(drivertest.Builder, ask)
+					rule.Fault, rule.Times = pvetest.FailBefore, 1
+					if rule.Path == "/config" {
+						rule.VMID = num(app)
+					}
+					met := w.Break(rule)
+					err := w.Execute(s.ID)
+					require.True(t, driver.IsTransient(err), "%v", err)
+					<-met.Came()
+					require.Equal(t, "1", w.Guest(s1).Config["protection"])
+					require.False(t, w.Guest(s1).Running)
+					w.Reconcile()
+					require.NoError(t, w.Execute(s.ID))
+					w.Reconcile()
+					require.Equal(t, op.StateSucceeded, w.Step(s.ID).State, w.Step(s.ID).Detail)
+				})
+			})
+		}
+	}
+}
+
+// A disk that was taken off has another name, so the step does not run again.
+func TestADiskThatNobodyCanAnswerForInTheMiddleIsNotDeleted(t *testing.T) {
+	w := newWorld(t, "qemu")
+	app, db := w.Make(pvetest.Spec{Name: "app"}), w.ours("db")
+	w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", "scsi1", "size", int64(1024)))
+	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", "scsi1"))
+	w.Break(pvetest.Rule{Method: "GET", Path: "/config", VMID: num(app), Fault: pvetest.FailBefore, Skip: 4, Times: 1})
+	err := must.Err(w.run(r.ID))(t)
+	require.ErrorContains(t, err, "it is unused0 of the guest now, and was not deleted")
+	require.False(t, driver.IsTransient(err))
+	_, there := w.Data("local-lvm:vm-" + num(db) + "-disk-1")
+	require.True(t, there)
 }

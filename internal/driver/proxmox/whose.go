@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gated/internal/base/refusal"
@@ -58,6 +58,19 @@ func (s self) isNot(o self) bool {
 		return s.uuid != o.uuid && apart
 	}
 	return s.birth != o.birth && apart
+}
+
+// told names a guest for people, with what another one would not have that gets its number.
+func (g *guest) told() string {
+	s := g.self()
+	alone := s.birth + " " + strings.Join(s.hwaddrs, " ")
+	if s.uuid != "" { // network cards come and go
+		alone = "uuid " + s.uuid
+	}
+	if s.made != "" {
+		alone += " ctime " + s.made
+	}
+	return fmt.Sprintf("the guest %d (%s)", g.vmid, cmp.Or(strings.TrimSpace(alone), "nothing tells it from a later one"))
 }
 
 // texts is a self as the journal keeps it (op.Observed.Self).
@@ -112,12 +125,6 @@ var errUnread = errors.New("the configuration in the backup cannot be read")
 // unreadFor is how long a backup that cannot be read is not asked for again.
 const unreadFor = time.Minute
 
-// toldOf remembers whose a backup is. A backup never changes.
-type toldOf struct {
-	mu sync.Mutex
-	of map[string]told
-}
-
 // told is whose a backup is, and the keys of the disks in it. Without self, its configuration could not be read.
 type told struct {
 	self  *self
@@ -125,27 +132,11 @@ type told struct {
 	again time.Time // when one that could not be read is asked for again
 }
 
-func (t *toldOf) get(key string, now time.Time) (told, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one, ok := t.of[key]
-	return one, ok && (one.self != nil || now.Before(one.again))
-}
-
-func (t *toldOf) put(key string, one told) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of == nil || len(t.of) >= maxRemembered {
-		t.of = map[string]told{}
-	}
-	t.of[key] = one
-}
-
 // archived returns whose a backup is. Errors are those of the request, if a later one may get another answer, or errUnread.
 func (d *Driver) archived(ctx context.Context, g *guest, b backup) (told, error) {
 	key := g.kind + " " + b.ident()
-	one, ok := d.told.get(key, d.cfg.Now())
-	if !ok {
+	one, ok := d.told.get(key)
+	if !ok || one.self == nil && !d.cfg.Now().Before(one.again) {
 		was, err := d.extracted(ctx, g, b)
 		if err != nil && !errors.Is(err, errUnread) && passing(err) {
 			return one, err

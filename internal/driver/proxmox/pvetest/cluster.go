@@ -50,6 +50,7 @@ type Cluster struct {
 	random     *rand.Rand
 	version    string
 	told       map[*guest]map[string]any // the answers that Freeze keeps; nil if not frozen
+	jobs       []replicationJob
 }
 
 type node struct {

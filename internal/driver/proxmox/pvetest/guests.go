@@ -2,6 +2,7 @@ package pvetest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -182,17 +183,23 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 	if refused := c.destroyable(g, force); refused != nil {
 		return nil, refused
 	}
-	if g.ha && !r.flag("purge") {
-		return nil, die("unable to remove %s - used in HA resources and purge parameter not set.", title(g.kind, g.vmid))
+	if refused := c.unnamed(g, r.flag("purge")); refused != nil {
+		return nil, refused
 	}
 	return c.forkOn(g, g.work("destroy"), func(g *guest) *refusal {
 		if refused := c.destroyable(g, force); refused != nil {
+			return refused
+		}
+		if refused := c.unnamed(g, r.flag("purge")); refused != nil {
 			return refused
 		}
 		if refused := g.checkLock(); refused != nil {
 			return refused
 		}
 		c.destroy(g, r.flag("destroy-unreferenced-disks"))
+		if r.flag("purge") {
+			c.jobs = slices.DeleteFunc(c.jobs, func(j replicationJob) bool { return j.vmid == g.vmid })
+		}
 		return nil
 	}), nil
 }

@@ -1,6 +1,7 @@
 package pvetest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,4 +65,28 @@ func TestWhatCouldNotBeMadeIsNotThere(t *testing.T) {
 		"ostemplate="+Template, "rootfs=local-lvm:1")
 	h.Fail("interrupted by signal")
 	require.False(t, c.Exists(100))
+}
+
+// A guest with a replication job is destroyed with purge alone, which ends the job.
+func TestADestroyOfAReplicatedGuest(t *testing.T) {
+	for _, kind := range []string{"qemu", "lxc"} {
+		c := New(t, "pve1", "pve2")
+		vmid := c.Make(Spec{Kind: kind})
+		job := c.Replicate(vmid, "pve2")
+		at := fmt.Sprintf("/nodes/pve1/%s/%d", kind, vmid)
+		require.Len(t, does(t, c, "GET", "/cluster/replication"), 1)
+		r := ask(t, c, "DELETE", at)
+		require.Equal(t, 500, r.status)
+		require.Contains(t, r.reason, "There is a replication job '"+job+"' for guest '100' - Please remove that first.")
+		c.Hide(vmid, true)
+		require.Empty(t, does(t, c, "GET", "/cluster/replication"))
+		c.Hide(vmid, false)
+		does(t, c, "DELETE", at, "purge=1")
+		require.False(t, c.Exists(vmid))
+		require.Empty(t, does(t, c, "GET", "/cluster/replication"))
+		c.Make(Spec{Kind: kind, VMID: vmid})
+		c.Replicate(vmid, "pve2")
+		c.EndReplication()
+		does(t, c, "DELETE", at)
+	}
 }

@@ -12,11 +12,12 @@ type handler func(c *Cluster, r call) (any, *refusal)
 // handlers answer the endpoints, by method and template. "{kind}" stands for both kinds of
 // guest.
 var handlers = map[string]handler{
-	"GET /version":            version,
-	"GET /nodes":              nodeList,
-	"GET /cluster/nextid":     nextID,
-	"GET /cluster/resources":  resources,
-	"GET /access/permissions": permissions,
+	"GET /version":             version,
+	"GET /nodes":               nodeList,
+	"GET /cluster/nextid":      nextID,
+	"GET /cluster/resources":   resources,
+	"GET /cluster/replication": replication,
+	"GET /access/permissions":  permissions,
 
 	"GET /nodes/{node}/tasks":               taskList,
 	"GET /nodes/{node}/tasks/{upid}/status": taskStatus,

@@ -7,6 +7,7 @@ var unpublished = []endpoint{
 		"userid": {Type: "string", Optional: true},
 		"path":   {Type: "string", Optional: true},
 	}},
+	{Path: "/cluster/replication", Method: "GET", Params: map[string]param{}},
 	{Path: "/nodes/{node}/vzdump/extractconfig", Method: "GET", Params: map[string]param{
 		"node":   {Type: "string", Format: "pve-node"},
 		"volume": {Type: "string"},

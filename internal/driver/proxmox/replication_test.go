@@ -1,0 +1,75 @@
+package proxmox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/refusal"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/test/must"
+)
+
+// Proxmox VE destroys no guest that has a replication job, so no operator is asked, and no guest is stopped for it.
+func TestADestroyOfAReplicatedGuestIsRefusedAtOnce(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind, "pve1", "pve2")
+		other, web := w.ours("other"), w.ours("web")
+		w.Replicate(other, "pve2")
+		job := w.Replicate(web, "pve2")
+		w.Done(drivertest.Hub, guestAsk("start", "web"))
+		_, err := w.Submit(drivertest.Hub, guestAsk("destroy", "web"))
+		require.ErrorIs(t, err, refusal.Conflict)
+		require.ErrorContains(t, err, "the replication job "+job)
+		require.Contains(t, refusal.As(err).Hint, "pvesr delete "+job)
+		require.Contains(t, refusal.As(err).Hint, "the copy on pve2 goes with it")
+		w.EndReplication()
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+		w.Replicate(web, "pve2")
+		must.Fail(w.run(r.ID))(t, refusal.Conflict)
+		require.Equal(t, "running", w.Look("web").Running, "it was stopped for a step that cannot be done")
+		w.EndReplication()
+		w.Done(drivertest.Hub, guestAsk("destroy", "web"))
+		require.False(t, w.Exists(web))
+	})
+}
+
+// A job that is made right before the call keeps the guest, and its flag is back.
+func TestAReplicationJobInTheMiddleOfADestroy(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		web := w.ours("web")
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+		held := w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.HangBefore, Times: 1})
+		go func() { <-held.Came(); w.Replicate(web, "pve2"); held.Release() }()
+		require.ErrorContains(t, must.Err(w.run(r.ID))(t), "There is a replication job")
+		require.True(t, w.Exists(web))
+		require.Equal(t, "1", w.Guest(web).Config["protection"])
+	})
+}
+
+// What a step takes here, the next run of a job takes from the copy: the copy is no way back. A disk that is taken off is copied on.
+func TestWhatAReplicationJobTakesFromItsCopy(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind, "pve1", "pve2")
+		w.ours("other")
+		db := w.ours("db")
+		key := secondDisk[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+		w.Done(drivertest.Hub, guestAsk("snapshot", "db", "snapshot", "first"))
+		w.BackUp(db, "local")
+		job := w.Replicate(db, "pve2")
+		backup := w.Look("db").Backups[0]
+		for _, a := range []op.Ask{guestAsk("restore", "db", "snapshot", "first"), guestAsk("snapshot-delete", "db", "snapshot", "first"),
+			guestAsk("disk-delete", "db", "disk", key), guestAsk("backup-restore", "db", "backup", backup)} {
+			require.Contains(t, w.factsOf(a)["used by"], "the replication job "+job, a.Op)
+			require.Contains(t, w.factsOf(a)["used by"], "the copy on pve2", a.Op)
+		}
+		require.NotContains(t, w.factsOf(guestAsk("disk-detach", "db", "disk", key)), "used by")
+		require.NotContains(t, w.factsOf(guestAsk("destroy", "other")), "used by")
+		w.Break(pvetest.Rule{Method: "GET", Path: "/cluster/replication", Fault: pvetest.FailBefore, Status: 595})
+		_, err := w.Submit(drivertest.Hub, guestAsk("destroy", "db"))
+		require.ErrorIs(t, err, refusal.Unavailable)
+	})
+}
