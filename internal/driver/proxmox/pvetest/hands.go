@@ -110,11 +110,14 @@ func (c *Cluster) Exists(vmid int) bool {
 }
 
 // Set sets options of a guest's configuration without the API; "" removes one. It checks
-// nothing and makes no volume.
+// nothing and makes no volume. What was pending for an option goes, because an administrator
+// who sets the option replaces that, too.
 func (c *Cluster) Set(vmid int, options map[string]string) {
 	c.with(vmid, func(g *guest) {
 		c.tick()
 		for k, v := range options {
+			delete(g.pending, k)
+			delete(g.drop, k)
 			if v == "" {
 				delete(g.conf, k)
 			} else {
