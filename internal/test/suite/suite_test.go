@@ -244,6 +244,7 @@ func TestC(t *testing.T) {}
 
 // TestMemory: the tests do not see this machine's /tmp, and it has nothing of theirs; or the run says why not.
 func TestMemory(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp") // whatever the machine's is
 	here, err := os.CreateTemp("/tmp", "suite")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.Remove(here.Name())) })
