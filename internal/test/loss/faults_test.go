@@ -126,7 +126,7 @@ var plants = []plant{
 	{"a number that is taken says that its guest is there", "a number is taken right after its guest's destroy", []edit{{"internal/driver/proxmox/unseen.go",
 		`case err == nil && now.self().isNot(meant):`, `case err == nil && now.self().isNot(meant) && vmid == 0:`}}, "proxmox", "belief", false},
 	{"a limit below what programs hold is no loss", "a limit is set below the memory that programs hold", []edit{{"internal/base/op/guest.go",
-		`{Name: memoryInUse, Class: Destructive, When: takesMemory,`, `{Name: memoryInUse, Class: Benign, When: takesMemory,`}}, "proxmox-lxc", "bytes", false},
+		`{Name: memoryInUse, Class: Destructive, When: takesMemory,`, `{Name: memoryInUse, Class: Benign, When: takesMemory,`}}, "proxmox-lxc", "bytes", true},
 	{"a disk that was made again is taken for the one that was", "an agent destroys its scratch whose disk was deleted and made again", []edit{{"internal/driver/proxmox/identity.go",
 		`made != "" && g.birth() != "" {`, `made != "" && g.birth() == "" {`}}, "proxmox", "bytes", false},
 	{"nobody asks right before a destroy when a disk was made", "a disk is deleted and made again after the permit of its guest's destroy",
