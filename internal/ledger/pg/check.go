@@ -152,6 +152,21 @@ func (e *Engine) promised(columns []string) error {
 	return nil
 }
 
+// attended refuses a server that does not promise what the settings ask for, and one whose commits would wait for a standby
+// that is not connected. The first commit would be in doubt, and its error would not say why.
+func (e *Engine) attended(c *connection) error {
+	row, err := c.must(4, `SELECT `+promises+`, s.names = '' OR s.commits IN ('off', 'local') OR
+EXISTS (SELECT FROM pg_stat_replication WHERE sync_state <> 'async') FROM `+settings)
+	if err == nil {
+		err = e.promised(row[:3])
+	}
+	if err == nil && row[3] != "t" {
+		err = refused("no synchronous standby is connected to the ledger's PostgreSQL, and each commit waits for one",
+			"start the standby that synchronous_standby_names asks for: SELECT * FROM pg_stat_replication lists those that are connected")
+	}
+	return err
+}
+
 // fenced is the answer of a row of another era.
 func fenced(era string) error {
 	return fmt.Errorf("%w: the ledger is in era %s", ledger.ErrFenced, era)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -69,6 +70,9 @@ func (l *line) carry(ctx context.Context, bytes int, call func(c *connection) er
 	err = call(c)
 	if !stop() || err != nil {
 		l.drop()
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil && !isError(err) {
+		err = fmt.Errorf("no answer in time, and a commit waits for its synchronous standby: %w", err)
 	}
 	return true, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/refusal"
 	"gated/internal/ledger"
 	"gated/internal/ledger/pg"
 	"gated/internal/test/postgres"
@@ -71,6 +72,33 @@ func TestServersThatPromiseLessAreRefused(t *testing.T) {
 
 	c.Set(t, "default_transaction_read_only", "on")
 	refuses(t, single, "read only connection")
+}
+
+// TestALedgerBeginsWithItsStandby: a commit would wait without end. So nothing is asked for that has to be committed, and nothing is kept.
+func TestALedgerBeginsWithItsStandby(t *testing.T) {
+	first := postgres.Primary(t)
+	for _, names := range []string{"*", "second", "ANY 1 (second, third)"} {
+		first.Set(t, "synchronous_standby_names", names)
+		for _, single := range []bool{false, true} {
+			s := pg.Settings{Connection: first.DSN(), Gate: "one", Single: single, Limit: 30 * time.Second}
+			err := pg.Create(t.Context(), s)
+			require.ErrorIs(t, err, ledger.ErrUnavailable)
+			require.ErrorContains(t, err, "no synchronous standby is connected")
+			require.Contains(t, refusal.As(err).Hint, "pg_stat_replication")
+		}
+	}
+	require.Equal(t, "t", first.Exec(t, `SELECT to_regnamespace('gated') IS NULL`)[0][0])
+	second := first.Standby(t, "second", first.Port)
+	first.Synchronous(t)
+	s := newGate(t, first.DSN())
+
+	w := newWriter(t, s)
+	require.NoError(t, w.engine.Append(w.attempt(1)))
+	second.Kill(t)
+	first.Until(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_replication)`)
+	err := w.engine.Append(w.attempt(2))
+	require.ErrorIs(t, err, ledger.ErrInDoubt)
+	require.ErrorContains(t, err, "no answer in time, and a commit waits for its synchronous standby")
 }
 
 func TestAStandbyAloneIsRefused(t *testing.T) {

@@ -33,6 +33,9 @@ func Create(ctx context.Context, s Settings) error {
 		return err
 	}
 	_, err = e.others.do(ctx, func(c *connection) error {
+		if err := e.attended(c); err != nil {
+			return err
+		}
 		if err := c.tables(); err != nil {
 			return err
 		}
@@ -55,14 +58,10 @@ func (e *Engine) register(ctx context.Context) error {
 	_, err := e.others.do(ctx, func(c *connection) error {
 		row, err := c.change(e.single, 1, always, `INSERT INTO gated.gates (gate) SELECT $1 FROM `+settings+` WHERE `+e.kept()+
 			` ON CONFLICT (gate) DO UPDATE SET beat = gated.gates.beat RETURNING era`, bytes(e.gate))
-		if err != nil || row != nil {
-			return err
+		if err == nil && row == nil {
+			err = e.attended(c)
 		}
-		promises, err := c.must(3, `SELECT `+promises+` FROM `+settings)
-		if err != nil {
-			return err
-		}
-		return e.promised(promises)
+		return err
 	})
 	return err
 }
