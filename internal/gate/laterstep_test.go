@@ -18,6 +18,8 @@ type looking struct {
 	*backend
 	looks int
 	code  refusal.Code // of the disk x
+	never bool         // of the disk x: whatever the guest's state is
+	away  string       // the back end of a guest that is not there; empty for that of all others
 	ops   []string
 
 	opsOfCopies []string // of the back end in which copies are made; nil for ops
@@ -30,8 +32,13 @@ func (l *looking) Observe(ctx context.Context, at op.Look) (op.Observed, error) 
 	if at.Op == "guest.clone" && l.opsOfCopies != nil {
 		o.Ops = l.opsOfCopies
 	}
-	if at.Params.Str("disk") == "x" {
-		o.Foresee(refusal.New(l.code, "not so"))
+	if !o.Present && at.Op == "guest.disk-create" {
+		o.Backend = l.away
+	}
+	if no := refusal.New(l.code, "not so"); at.Params.Str("disk") == "x" && l.never {
+		o.Unfit(no)
+	} else if at.Params.Str("disk") == "x" {
+		o.Foresee(no)
 	}
 	return o, err
 }
@@ -107,6 +114,39 @@ func TestALookTellsWrongParametersOfALaterStep(t *testing.T) {
 			require.NotContains(t, refusal.As(err).Detail, "not so", name)
 		}
 	}
+}
+
+// TestWhatNoStateMakesRightRefusesTheJob: also if an earlier step changes the target, or makes it in the back end that says so.
+func TestWhatNoStateMakesRightRefusesTheJob(t *testing.T) {
+	w, l := newLooking(t)
+	l.never = true
+	disk := func(name string) op.Ask { return ask("guest.disk-create", name, "disk", "x", "size", int64(1)) }
+	for _, code := range []refusal.Code{refusal.BadParams, refusal.NotAllowed, refusal.Conflict} {
+		l.code = code
+		for name, job := range map[string][]op.Ask{
+			"its fields change": {ask("guest.set-config", "db", "memory", int64(5)), disk("db")},
+			"its disks change":  {ask("guest.disk-create", "db", "disk", "y", "size", int64(1)), disk("db")},
+			"another target":    {ask("guest.stop", "web"), disk("db")},
+			"it is made":        {ask("guest.create", "new"), disk("new")},
+		} {
+			_, err := w.submit(job...)
+			require.ErrorIs(t, err, code, name)
+			require.Equal(t, "step 2: not so", refusal.As(err).Detail, name)
+		}
+	}
+	l.away = "another"
+	must.Get(w.submit(ask("guest.create", "new"), disk("new")))(t)
+	require.Len(t, must.Get(w.gate.OpenTargets(w.ctx))(t), 1)
+}
+
+// TestTheConfigurationRefusesALaterStep: no step changes it, unless it changes what the configuration is asked about.
+func TestTheConfigurationRefusesALaterStep(t *testing.T) {
+	w, l := newLooking(t)
+	l.code = refusal.NotAllowed
+	last := ask("guest.disk-create", "db", "disk", "x", "size", int64(1))
+	must.Fail(w.submit(ask("guest.stop", "web"), last))(t, refusal.NotAllowed)
+	must.Fail(w.submit(ask("guest.stop", "db"), last))(t, refusal.NotAllowed)
+	must.Get(w.submit(ask("guest.set-config", "db", "memory", int64(5)), last))(t)
 }
 
 // TestWhatABackEndDoesNotHaveRefusesTheJob: also on a guest that an earlier step makes.

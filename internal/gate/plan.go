@@ -215,9 +215,7 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	if changes(earlier, ask.Target) {
 		p.observed.Missing = "" // an earlier step of this job may make it
 	}
-	if len(earlier) > 0 && (p.observed.CannotCode != refusal.BadParams || reshapes(earlier, ask.Target)) {
-		// An earlier step may clear what is in the way: stop the guest, or take another guest that has its disk. It
-		// makes no parameters right, unless it changes what they are about.
+	if mayClear(earlier, p.observed) {
 		p.observed.Cannot = ""
 	}
 	if stops(earlier, ask.Target) {
@@ -225,7 +223,11 @@ func (g *Gate) draft(ctx context.Context, by op.Requester, ask op.Ask, earlier [
 	}
 	if maker, ok := makerOf(earlier, ask.Target); ok && !spec.Creates && !p.observed.Present {
 		// The target will be in the back end of the step that makes it. This look was at the back end of new guests.
+		was := p.observed
 		p.observed = op.Observed{Target: ask.Target, Present: true, Ops: maker.observed.Ops}
+		if was.Backend == maker.observed.Backend {
+			p.observed.Cannot, p.observed.Clear, p.observed.CannotCode = was.Cannot, was.Clear, was.CannotCode
+		}
 	}
 	if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
@@ -279,12 +281,7 @@ func makerOf(earlier []planned, t op.Target) (planned, bool) {
 // changes reports whether an earlier step changes t's signed state. Starting and
 // stopping do not change it.
 func changes(earlier []planned, t op.Target) bool {
-	for _, e := range earlier {
-		if e.step.Target == t && !e.spec.Runtime {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(earlier, func(e planned) bool { return e.step.Target == t && !e.spec.Runtime })
 }
 
 // reshapes reports whether an earlier step changes fields or disks of t, which parameters of a later one are about. A
@@ -293,6 +290,15 @@ func reshapes(earlier []planned, t op.Target) bool {
 	return slices.ContainsFunc(earlier, func(e planned) bool {
 		return e.step.Target == t && (e.spec.Identity != op.Keeps || e.spec.Changes != nil)
 	})
+}
+
+// mayClear reports whether an earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
+// It makes no parameters right and changes no configuration, unless it changes what these are about.
+func mayClear(earlier []planned, o op.Observed) bool {
+	if o.CannotCode == refusal.BadParams || o.CannotCode == refusal.NotAllowed {
+		return !o.Never && reshapes(earlier, o.Target)
+	}
+	return len(earlier) > 0 && !o.Never
 }
 
 // stops reports whether the guest is stopped after the earlier steps, because one stops it and none starts it after that.

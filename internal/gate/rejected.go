@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -49,11 +48,7 @@ func (g *Gate) notRejected(tx *store.Tx, sub op.Submission, steps []planned) err
 			return err
 		}
 		if ok {
-			refused := rejectedBefore(r, holds)
-			if len(steps) > 1 {
-				refused.Detail = fmt.Sprintf("step %d: %s", i+1, refused.Detail)
-			}
-			return refused
+			return ofStep(sub, i, rejectedBefore(r, holds))
 		}
 	}
 	return nil

@@ -147,8 +147,8 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 	var steps []planned
 	for i, ask := range sub.Steps {
 		p, err := g.planStep(ctx, sub, ask, steps, claimed)
-		if err == nil && len(sub.Steps) > 1 && errors.Is(p.hindered, refusal.BadParams) {
-			err = p.hindered // a job of several steps joins none that waits, and no other job makes parameters right
+		if err == nil && len(sub.Steps) > 1 && !errors.Is(p.hindered, refusal.Conflict) {
+			err = p.hindered // a job of several steps joins none that waits, and another job clears no more than a conflict
 		}
 		if err != nil {
 			return nil, ofStep(sub, i, err)
@@ -162,7 +162,7 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) (
 // ofStep says in a refusal which step of several is refused.
 func ofStep(sub op.Submission, i int, err error) error {
 	var r *refusal.Refusal
-	if len(sub.Steps) == 1 || !errors.As(err, &r) {
+	if len(sub.Steps) < 2 || !errors.As(err, &r) {
 		return err
 	}
 	of := *r
@@ -211,9 +211,7 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 		if job, err = journal.ReadJob(tx, s.ID.Job); err != nil {
 			return err
 		}
-		for _, r := range job.Requesters {
-			ok = ok || r.String() == sub.Requester.String()
-		}
+		ok = slices.ContainsFunc(job.Requesters, func(r op.Requester) bool { return r.String() == sub.Requester.String() })
 		return nil
 	})
 	return job, ok, err

@@ -27,15 +27,16 @@ func (g *Gate) OnJobs(fn func(jobs []string)) {
 }
 
 // Heard tells the functions of OnJobs of jobs about which another member of the gate wrote entries.
-func (g *Gate) Heard(jobs []string) {
-	if len(jobs) == 0 {
-		return
-	}
-	g.news.mu.Lock()
-	listeners := slices.Clone(g.news.listeners)
-	g.news.mu.Unlock()
+func (g *Gate) Heard(jobs []string) { g.news.pass(jobs) }
+
+func (n *news) pass(jobs []string) {
+	n.mu.Lock()
+	listeners := slices.Clone(n.listeners)
+	n.mu.Unlock()
 	for _, fn := range listeners {
-		fn(jobs)
+		if len(jobs) > 0 {
+			fn(jobs)
+		}
 	}
 }
 
@@ -63,13 +64,8 @@ func (n *news) collect(tx *store.Tx) error {
 // tell passes on what was collected.
 func (n *news) tell() {
 	n.mu.Lock()
-	jobs, listeners := n.jobs, slices.Clone(n.listeners)
+	jobs := n.jobs
 	n.jobs = nil
 	n.mu.Unlock()
-	if len(jobs) == 0 {
-		return
-	}
-	for _, fn := range listeners {
-		fn(jobs)
-	}
+	n.pass(jobs)
 }

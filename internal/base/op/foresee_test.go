@@ -22,3 +22,13 @@ func TestForesee(t *testing.T) {
 		require.Equal(t, Observed{}, o, err)
 	}
 }
+
+// TestUnfit: what is wrong with the parameters themselves is told from what the target's state is about.
+func TestUnfit(t *testing.T) {
+	var o Observed
+	require.False(t, o.Unfit(nil))
+	require.False(t, o.Unfit(refusal.New(refusal.Unavailable, "locked")))
+	require.Equal(t, Observed{}, o)
+	require.True(t, o.Unfit(refusal.New(refusal.BadParams, "no such name")))
+	require.Equal(t, Observed{Cannot: "no such name", CannotCode: refusal.BadParams, Never: true}, o)
+}

@@ -110,9 +110,6 @@ func (c *Config) template(name string) (Template, error) {
 
 func (w *work) setConfig(context.Context) (action, error) {
 	p := w.step.Params
-	if c := p.Str("command"); c != "" {
-		return nil, refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
-	}
 	if err := w.defined(); err != nil {
 		return nil, err
 	}

@@ -19,9 +19,6 @@ func (w *work) create(ctx context.Context) (action, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c := w.step.Params.Str("command"); c != "" {
-		return nil, refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
-	}
 	pool, err := w.pool(ctx, t.Pool)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -295,6 +296,17 @@ var preparers = map[string]func(*work, context.Context) (action, error){
 	"guest.destroy":         (*work).destroy,
 }
 
+// suits refuses parameters that are wrong whatever the guest's state is.
+func suits(step op.Step) error {
+	if c := step.Params.Str("command"); c != "" {
+		return refusal.New(refusal.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
+	}
+	if name := step.Params.Str("disk"); step.Op == "guest.disk-create" && !newDiskName().MatchString(name) {
+		return refusal.New(refusal.BadParams, "%q is not the name of a new disk (vda to vdzz)", name)
+	}
+	return nil
+}
+
 func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
 
 // prepare looks at the target. It refuses what Permit.Use would refuse, because its own words
@@ -307,7 +319,7 @@ func (w *work) prepare(ctx context.Context, prepare func(*work, context.Context)
 	if w.guest = g; g != nil {
 		now.Facts, now.Missing = g.facts(), g.missing(w.step.Look())
 	}
-	if err := driver.Fits(w.step, now); err != nil {
+	if err := cmp.Or(driver.Fits(w.step, now), suits(w.step)); err != nil {
 		return nil, now, err
 	}
 	act, err := prepare(w, ctx)

@@ -57,7 +57,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 func (d *Driver) foresee(ctx context.Context, s *session, l op.Look, g *guest, o *op.Observed) error {
 	w := &work{Driver: d, session: s, guest: g, step: op.Step{Op: l.Op, Target: l.Target, Params: l.Params, Incarnation: l.Incarnation}}
 	prepare, ok := preparers[l.Op]
-	if !ok || driver.Fits(w.step, *o) != nil {
+	if o.Unfit(suits(w.step)) || !ok || driver.Fits(w.step, *o) != nil {
 		return nil // the gate refuses it itself
 	}
 	_, err := prepare(w, ctx)

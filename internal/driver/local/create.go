@@ -15,16 +15,18 @@ import (
 	"gated/internal/driver"
 )
 
-func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (action, error) {
+// suits refuses parameters that are wrong whatever the guest's state is.
+func (d *Driver) suits(step op.Step) error {
 	if step.Params.Has("template") {
-		return nil, refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
+		return refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
 			WithHint("leave template out")
 	}
+	return d.checkCommand(step.Params.Str("command"))
+}
+
+func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (action, error) {
 	s := spec{UUID: step.Birth, CreatedAt: d.cfg.Now().UTC()}
 	s.apply(step.Params)
-	if err := d.checkCommand(s.Command); err != nil {
-		return nil, err
-	}
 	run := step.Params.Str("state") == Running
 	if run {
 		if err := d.checkRunnable(step.Target, s); err != nil {

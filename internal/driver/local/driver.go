@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,7 +271,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 			d.standing(ctx, g, &now)
 		}
 	}
-	if err := driver.Fits(step, now); err != nil {
+	if err := cmp.Or(driver.Fits(step, now), d.suits(step)); err != nil {
 		return now, nil, err
 	}
 	act, err := prepare(d, ctx, step, g)

@@ -86,6 +86,22 @@ func TestALookSaysWhatItsStepWouldBeRefusedFor(t *testing.T) {
 	w.clear("undelete", "twin", "incarnation", string(w.observe("twin").Trash[0].Incarnation))
 }
 
+// TestALookTellsParametersThatNoGuestMakesRight: also of a guest that there is not, because an earlier step of the job may make it.
+func TestALookTellsParametersThatNoGuestMakesRight(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web")
+	for _, name := range []string{"web", "new"} {
+		o := w.looks("set-config", name, "command", "other")
+		require.True(t, o.Never, name)
+		require.Equal(t, refusal.NotAllowed, o.CannotCode, name)
+		require.False(t, w.looks("set-config", name, "command", "sleep").Never, name)
+	}
+	require.True(t, w.looks("create", "new", "template", "debian").Never)
+	o := w.looks("start", "web")
+	require.NotEmpty(t, o.Cannot)
+	require.False(t, o.Never, "a command may be set")
+}
+
 // TestALookSaysWhatIsMounted: the old tree would be renamed into the trash with the mount.
 func TestALookSaysWhatIsMounted(t *testing.T) {
 	w := newWorld(t)

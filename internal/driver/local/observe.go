@@ -44,7 +44,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 func (d *Driver) foresee(ctx context.Context, l op.Look, g *guest, o *op.Observed) {
 	step := op.Step{Op: l.Op, Target: l.Target, Params: l.Params, Incarnation: l.Incarnation}
 	prepare, ok := preparers[l.Op]
-	if !ok || driver.Fits(step, *o) != nil {
+	if o.Unfit(d.suits(step)) || !ok || driver.Fits(step, *o) != nil {
 		return // the gate refuses it itself
 	}
 	bounded, cancel := context.WithTimeout(ctx, maxLooking)

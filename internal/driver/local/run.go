@@ -129,11 +129,6 @@ func (d *Driver) checkCommand(name string) error {
 func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (action, error) {
 	s := g.spec
 	s.apply(step.Params)
-	if step.Params.Has("command") {
-		if err := d.checkCommand(s.Command); err != nil {
-			return nil, err
-		}
-	}
 	return func(context.Context, *driver.Result) error {
 		if err := g.asSeen(); err != nil {
 			return err
