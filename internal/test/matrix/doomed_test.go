@@ -10,14 +10,14 @@ import (
 
 // doomed is a row in which somebody asks for a step that cannot be done. If an operator is asked to sign it, the signature is spent
 // for nothing, and the next request for the same is signed more lightly.
-func doomed(id, what string, want refusal.Code, ready func(w *world), wish op.Ask) attack {
+func doomed(id, what string, want refusal.Code, ready func(w *world), wish ...op.Ask) attack {
 	return attack{id: id, what: "an operator is asked to sign " + what, want: want, run: func(w *world) error {
 		ready(w)
 		w.arm()
 		for _, by := range []op.Requester{hub, builder, admin} {
-			require.ErrorIs(w.t, failure(w.submit(by, wish)), want)
+			require.ErrorIs(w.t, failure(w.submit(by, wish...)), want)
 		}
-		return failure(w.submit(other, wish))
+		return failure(w.submit(other, wish...))
 	}}
 }
 
@@ -30,4 +30,8 @@ var doomedRows = []attack{
 	}, ask("guest.restore", "victim", "snapshot", "s")),
 	doomed("U34c", "a restore of a snapshot that the guest does not have", refusal.UnknownTarget, func(*world) {},
 		ask("guest.restore", "victim", "snapshot", "nope")),
+	doomed("U34d", "a job of which a later step cannot be done on the guest that it makes", refusal.NotAllowed, func(*world) {},
+		ask("guest.destroy", "victim"), ask("guest.create", "new"), ask("guest.set-config", "new", "command", "nope")),
+	doomed("U34e", "a job of which a later step cannot be done on the guest that it changes", refusal.NotAllowed, func(*world) {},
+		ask("guest.set-config", "victim", "memory", int64(64)), ask("guest.set-config", "victim", "command", "nope")),
 }
