@@ -37,13 +37,34 @@ func (r Reservation) Handover(to Holder) op.Fingerprint {
 	return op.FingerprintOf(fmt.Appendf(text, "to %q %v %d\n", to.Name, to.Account(), to.Registration))
 }
 
-// Receiver returns the holder that a transfer to an agent's name would have now. Without a registration, its
-// Registration is 0.
-func (b *Book) Receiver(name string) Holder {
-	if h, ok := b.cfg.Agent(name); ok {
-		return h
+// Receiver returns the holder that a transfer of a reservation to an agent's name would have now. Its error is the refusal
+// of such a ForceTransfer now, so that nobody signs for it. What takes a long search, only the transfer itself says.
+func (b *Book) Receiver(ctx context.Context, id op.ReservationID, name string) (Holder, error) {
+	w, err := b.handover(ctx, id, name)
+	if err != nil {
+		return Holder{}, err
 	}
-	return Holder{Name: name}
+	var in inTheWay
+	err = b.view(ctx, func(tx *store.Tx, now time.Time) error {
+		left := b.inside
+		near := b.search(tx, now, &left, w, MaxConflicts)
+		near.only = w.excludes
+		r, err := read(tx, id, now)
+		if err == nil {
+			err = near.near()
+		}
+		if errors.Is(err, refusal.TooComplex) {
+			near.more, err = true, nil
+		}
+		if err == nil {
+			in, err = b.admits(tx, r, w, near)
+		}
+		return err
+	})
+	if errors.Is(err, refusal.TooComplex) {
+		err = nil
+	}
+	return w.holder, b.contested(err, in, w.holder)
 }
 
 func (r Reservation) appendCovered(text []byte) []byte {
@@ -106,14 +127,10 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 // the scope do not matter. A signature does not let two holders overlap, nor the receiver exceed its limit: Conflict,
 // OverLimit, TooComplex and the rest are as with Transfer.
 func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (Reservation, error) {
-	receiver, err := b.receiver(to)
-	if err != nil {
-		return Reservation{}, err
-	}
 	stale := refusal.New(refusal.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
 		WithHint("gated reservation list shows what is in force; a new request is about that")
-	w, err := b.handover(ctx, id, receiver)
-	if errors.Is(err, refusal.UnknownTarget) {
+	w, err := b.handover(ctx, id, to)
+	if w != nil && errors.Is(err, refusal.UnknownTarget) {
 		err = stale
 	}
 	if err != nil {
@@ -129,7 +146,7 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 		case errors.Is(err, refusal.UnknownTarget):
 			err = stale
 		case err != nil:
-		case r.Scope.ID != s.ID || r.Handover(receiver) != seen:
+		case r.Scope.ID != s.ID || r.Handover(w.holder) != seen:
 			err = stale
 		default:
 			err = forced(tx, out, step, s)

@@ -16,7 +16,7 @@ func TestATransferIsBoundToTheReceiver(t *testing.T) {
 			return w.Transfer(w.t.Context(), by, r.ID, "b")
 		},
 		"force-transfer": func(w *world, _ op.Requester, r Reservation) (Reservation, error) {
-			return w.ForceTransfer(w.t.Context(), step, "s1", r.Handover(w.Receiver("b")), r.ID, "b")
+			return w.ForceTransfer(w.t.Context(), step, "s1", r.Handover(w.heir("b")), r.ID, "b")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

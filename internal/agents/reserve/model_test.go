@@ -276,7 +276,11 @@ func (m *model) transfers(t *rapid.T) {
 		name = "nobody"
 	}
 	if force {
-		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, found.Handover(m.Receiver(name)), id, name)
+		to, foreseen := m.Receiver(m.t.Context(), id, name)
+		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, found.Handover(to), id, name)
+		if foreseen != nil || m.inside > 0 {
+			require.Equal(t, refusal.CodeOf(foreseen), refusal.CodeOf(err), "what a look tells is what the transfer says")
+		}
 		h = found.Holder
 	} else {
 		_, err = m.Transfer(m.t.Context(), by, id, name)

@@ -20,11 +20,7 @@ func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationI
 	if err != nil {
 		return Reservation{}, err
 	}
-	receiver, err := b.receiver(to)
-	if err != nil {
-		return Reservation{}, err
-	}
-	w, err := b.handover(ctx, id, receiver)
+	w, err := b.handover(ctx, id, to)
 	if err != nil {
 		return Reservation{}, err
 	}
@@ -67,40 +63,36 @@ func (b *Book) give(ctx context.Context, w *wish, by op.Requester, let func(*sto
 	return r, nil
 }
 
-// handover is a reservation as the receiver's wish. Its patterns never change; its mode may (see handOver).
-func (b *Book) handover(ctx context.Context, id op.ReservationID, to Holder) (*wish, error) {
-	var w *wish
-	err := b.view(ctx, func(tx *store.Tx, now time.Time) error {
+// handover is a reservation as the wish of the registered agent of a name. Its patterns never change; its mode may (see
+// admits). If only the reservation cannot be read, the wish has no more than its holder; without such an agent it is nil.
+func (b *Book) handover(ctx context.Context, id op.ReservationID, to string) (*wish, error) {
+	if err := op.CheckName(to); err != nil {
+		return nil, err
+	}
+	h, ok := b.cfg.Agent(to)
+	if !ok {
+		return nil, noAgent(to)
+	}
+	w := &wish{holder: h, known: new(survey), skip: id}
+	return w, b.view(ctx, func(tx *store.Tx, now time.Time) error {
 		r, err := read(tx, id, now)
 		if err != nil {
 			return err
 		}
 		left := int64(maxWork)
-		in, err := b.regionOf(r, &left)
-		w = &wish{holder: to, mode: r.Mode, region: in, known: new(survey), skip: id}
+		w.mode = r.Mode
+		w.region, err = b.regionOf(r, &left)
 		return err
 	})
-	return w, err
-}
-
-// receiver returns the registered agent of a name.
-func (b *Book) receiver(name string) (Holder, error) {
-	if err := op.CheckName(name); err != nil {
-		return Holder{}, err
-	}
-	h, ok := b.cfg.Agent(name)
-	if !ok {
-		return Holder{}, noAgent(name)
-	}
-	return h, nil
 }
 
 func noAgent(name string) error {
 	return refusal.New(refusal.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 }
 
-// handOver gives r to another holder, unless two holders would then overlap or the receiver would exceed its limit.
-func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, near *search) (in inTheWay, err error) {
+// admits refuses a holder that has r already, is not registered, or has no room for it, and one that would overlap with
+// another's.
+func (b *Book) admits(tx *store.Tx, r Reservation, w *wish, near *search) (in inTheWay, err error) {
 	to := w.holder
 	if r.Holder.Same(to) {
 		return in, refusal.New(refusal.BadParams, "%s has %v already", to, r.ID)
@@ -111,23 +103,29 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, nea
 		}
 		return in, err
 	}
-	_, n, _, err := own(tx, r.Scope.Place, to, nil, out.now)
+	_, n, _, err := own(tx, r.Scope.Place, to, nil, near.now)
 	if err == nil {
 		err = full(r.Scope.Place, to, n)
 	}
 	if err == nil {
-		err = room(tx, to, weightOf(r.Patterns), r.ID, out.now)
+		err = room(tx, to, weightOf(r.Patterns), r.ID, near.now)
 	}
 	if err != nil {
 		return in, err
 	}
 	w.mode = r.Mode
-	if in, err = w.told(near); err != nil {
+	if in, err = w.told(near); err == nil && in.any() {
+		err = refusal.New(refusal.Conflict, "")
+	}
+	return in, err
+}
+
+// handOver gives r to the wish's holder, if that may have it.
+func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, near *search) (in inTheWay, err error) {
+	if in, err = b.admits(tx, *r, w, near); err != nil {
 		return in, err
 	}
-	if in.any() {
-		return in, refusal.New(refusal.Conflict, "")
-	}
+	to := w.holder
 	r.Holder, r.Keep = to, false // the receiver did not ask that it outlives its process
 	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Member, to.Registration, int64(r.ID)); err != nil {
 		return in, err

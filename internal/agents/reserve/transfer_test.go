@@ -122,14 +122,14 @@ func TestForceTransfer(t *testing.T) {
 	other := claim(a, "y")
 	other.Place.Path = "/srv/other"
 	elsewhere := w.reserve(other)
-	seen := g.Handover(w.Receiver("b"))
+	seen := g.Handover(w.heir("b"))
 	force := func(seen op.Fingerprint, id op.ReservationID, to string) error {
 		_, err := w.ForceTransfer(t.Context(), step, "s1", seen, id, to)
 		return err
 	}
 	require.ErrorIs(t, force(seen, g.ID, "b"), refusal.Conflict, "a signature does not make holders overlap")
 	require.ErrorIs(t, force(seen, g.ID, "nobody"), refusal.UnknownTarget)
-	require.ErrorIs(t, force(g.Handover(w.Receiver("a")), g.ID, "a"), refusal.BadParams)
+	require.ErrorIs(t, force(g.Handover(w.heir("a")), g.ID, "a"), refusal.BadParams)
 	require.ErrorIs(t, force(seen, second.ID, "b"), refusal.StaleTarget, "another one was seen")
 	w.register("c", 3)
 	require.ErrorIs(t, force(seen, g.ID, "c"), refusal.StaleTarget, "another one was to get it")
@@ -137,7 +137,7 @@ func TestForceTransfer(t *testing.T) {
 	require.ErrorIs(t, force(g.Handover(Holder{Name: "b", UID: 1, Registration: 2}), g.ID, "b"), refusal.StaleTarget, "one of another uid")
 	require.ErrorIs(t, force(g.Handover(Holder{Name: "b"}), g.ID, "b"), refusal.StaleTarget, "nobody had that name")
 	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), refusal.StaleTarget)
-	require.ErrorIs(t, force(elsewhere.Handover(w.Receiver("b")), elsewhere.ID, "b"), refusal.StaleTarget, "of another scope")
+	require.ErrorIs(t, force(elsewhere.Handover(w.heir("b")), elsewhere.ID, "b"), refusal.StaleTarget, "of another scope")
 	require.ErrorIs(t, force(seen, 99, "b"), refusal.StaleTarget)
 	require.Empty(t, w.view("s1").Last)
 	_, err := w.Release(t.Context(), a, second.ID)
@@ -161,9 +161,9 @@ func TestForceTransfer(t *testing.T) {
 	for i := range MaxPerHolder - 1 {
 		w.reserve(claim(a, "doc/"+scopeID(int64(i))))
 	}
-	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), refusal.OverLimit)
+	require.ErrorIs(t, force(r.Handover(w.heir("a")), g.ID, "a"), refusal.OverLimit)
 	w.pass(time.Hour)
-	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), refusal.StaleTarget, "its time is up")
+	require.ErrorIs(t, force(r.Handover(w.heir("a")), g.ID, "a"), refusal.StaleTarget, "its time is up")
 }
 
 // Operators sign for who has what, not for how long or why.

@@ -113,6 +113,12 @@ func (w *world) agent(name string) (h Holder, ok bool) {
 	return h, ok
 }
 
+// heir is the holder that a transfer to an agent's name would have.
+func (w *world) heir(name string) Holder {
+	h, _ := w.agent(name)
+	return h
+}
+
 func registered(tx *store.Tx, h Holder) (ok bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM registrations WHERE id = ? AND name = ? AND uid = ?)`, h.Registration, h.Name, int64(h.UID)).Scan(&ok)
 	return ok, err

@@ -38,13 +38,9 @@ func facts(v reserve.View, s sight) []op.Fact {
 // factsOfOne are what operators should see before they transfer one reservation. The scope's
 // other reservations change often, and the signature does not cover them.
 func factsOfOne(v reserve.View, s sight, r reserve.Reservation, to reserve.Holder) []op.Fact {
-	gets := fmt.Sprintf("%s (uid %v, registration %d)", op.Shown(to.Name), to.Account(), to.Registration)
-	if to.Registration == 0 {
-		gets = op.Shown(to.Name) + ", which is not registered"
-	}
 	return []op.Fact{
 		{Name: r.ID.String(), Text: reservation(r)},
-		{Name: "goes to", Text: gets},
+		{Name: "goes to", Text: fmt.Sprintf("%s (uid %v, registration %d)", op.Shown(to.Name), to.Account(), to.Registration)},
 		{Name: "path", Text: op.Shown(v.Scope.Place.String())},
 		{Name: "directory", Text: directory(v.Scope, s)},
 	}

@@ -120,17 +120,49 @@ func (m *model) ask(held []string) {
 		a = m.transfer(id, rapid.SampledFrom([]string{"builder", "tester", "nobody"}).Draw(m.T, "to"))
 	}
 	j, err := m.gate.Submit(m.ctx, op.Submission{Requester: by(rapid.SampledFrom(names).Draw(m.T, "asks")), Steps: []op.Ask{a}})
+	cannot := m.cannot(a, held)
 	if err != nil {
-		require.True(m, errors.Is(err, refusal.OverLimit) || errors.Is(err, refusal.UnknownTarget) && m.of(a, held) == nil, "%v", err)
+		require.True(m, errors.Is(err, refusal.OverLimit) || cannot != "" && errors.Is(err, cannot), "%v", err)
 		return
 	}
 	id := j.Steps[0].ID
+	if _, known := m.asked[id]; !known {
+		require.Empty(m, cannot, "nobody is asked for what cannot be done")
+	}
 	if _, known := m.asked[id]; !known {
 		m.order = append(m.order, id)
 	}
 	if !m.asked[id].approved {
 		m.asked[id] = ask{Ask: a, seen: held}
 	}
+}
+
+// cannot is the refusal of a transfer that cannot be done, or none.
+func (m *model) cannot(a op.Ask, held []string) refusal.Code {
+	if a.Op == op.ReleaseAll {
+		return ""
+	}
+	about := m.of(a, held)
+	if len(about) == 0 || a.Params.Str("to") == "nobody" {
+		return refusal.UnknownTarget
+	}
+	holder := strings.Fields(about[0])[1]
+	if holder == a.Params.Str("to") {
+		return refusal.BadParams
+	}
+	for _, r := range held {
+		if r != about[0] && strings.Fields(r)[1] == holder && overlap(strings.Fields(r)[2:], strings.Fields(about[0])[2:]) {
+			return refusal.Conflict
+		}
+	}
+	return ""
+}
+
+// overlap compares patterns of this test: of two that differ, only b/** and b/c match one path.
+func overlap(some, others []string) bool {
+	return slices.ContainsFunc(some, func(a string) bool {
+		return slices.ContainsFunc(others, func(b string) bool { return a == b || strings.HasPrefix(a, "b/") && strings.HasPrefix(b, "b/") })
+	})
 }
 
 func (m *model) sign(id op.RequestID) {
@@ -157,7 +189,20 @@ func (m *model) runStep(id op.RequestID, held []string) (lost []string) {
 		return nil
 	}
 	require.True(m, a.approved, "there is a permit for what nobody signed")
-	if err := m.execute(p); err != nil {
+	receiver := m.agents["tester"]
+	if during := rapid.SampledFrom([]string{"", "one more", "the receiver ends"}).Draw(m.T, "during"); during != "" {
+		m.before = func() {
+			if during == "one more" {
+				_, _ = m.reserve("builder", "b/c")
+			} else {
+				delete(m.agents, "tester")
+			}
+			held = m.held()
+		}
+	}
+	err = m.execute(p)
+	m.before, m.agents["tester"] = func() {}, receiver
+	if err != nil {
 		if s := m.current(id).Step; s.State == op.StateDispatched {
 			o := m.look()
 			must.Get(m.gate.Record(m.ctx, id, gate.Outcome{Err: err, After: &o}))(m)

@@ -18,7 +18,7 @@ import (
 type Book interface {
 	Scopes(ctx context.Context) ([]reserve.Scope, error)
 	View(ctx context.Context, scope string) (reserve.View, error)
-	Receiver(name string) reserve.Holder
+	Receiver(ctx context.Context, id op.ReservationID, name string) (reserve.Holder, error)
 	ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]reserve.Reservation, error)
 	ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (reserve.Reservation, error)
 }
@@ -62,9 +62,9 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	o := op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
 		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s)}
 	if l.Op == op.ForceTransfer {
-		d.one(&o, v, s, l.Params)
+		err = d.one(ctx, &o, v, s, l.Params)
 	}
-	return o, nil
+	return o, err
 }
 
 // look looks at a directory of this host. In another place, or a shared scope, the registration counts.
@@ -78,16 +78,27 @@ func (d *Driver) look(ctx context.Context, p reserve.Place) (sight, error) {
 	return sight{hidden: "it is a path of " + p.In}, nil
 }
 
-// one reduces a look to the reservation that the step transfers.
-func (d *Driver) one(o *op.Observed, v reserve.View, s sight, p op.Params) {
+// one reduces a look to the reservation that the step transfers, and says what the book would refuse. An agent that is not
+// registered is a part that is missing: if it comes back, it is another receiver.
+func (d *Driver) one(ctx context.Context, o *op.Observed, v reserve.View, s sight, p op.Params) error {
 	id := p.Str("reservation")
 	i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id })
 	if i < 0 {
 		o.Missing = fmt.Sprintf("there is no %s in %s: it has ended, or is another scope's", id, o.Target)
-		return
+		return nil
 	}
-	r, to := v.Reservations[i], d.book.Receiver(p.Str("to"))
+	r := v.Reservations[i]
+	to, err := d.book.Receiver(ctx, r.ID, p.Str("to"))
+	switch refusal.CodeOf(err) {
+	case refusal.UnknownTarget:
+		o.Missing = refusal.As(err).Detail
+		return nil
+	case refusal.Unavailable, refusal.Internal:
+		return err
+	}
+	o.Foresee(err)
 	o.Fingerprint, o.Facts = r.Handover(to), factsOfOne(v, s, r, to)
+	return nil
 }
 
 // List returns the scopes whose directories exist.
@@ -109,35 +120,24 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return out, nil
 }
 
-// act is the work of an operation on the reservations, or the reservation, that the look saw.
-type act func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error
-
-var acts = map[string]act{
-	op.ReleaseAll: func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error {
-		_, err := b.ForceRelease(ctx, s.ID, s.Target.Name, seen)
-		return err
-	},
-	op.ForceTransfer: func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error {
-		id, err := op.ParseReservationID(s.Params.Str("reservation"))
-		if err != nil {
-			return err
-		}
-		_, err = b.ForceTransfer(ctx, s.ID, s.Target.Name, seen, id, s.Params.Str("to"))
-		return err
-	},
-}
-
 // Prepare looks; the action releases or transfers. In its transaction, the book compares its
 // reservations with those that the permit was used on. If they changed in between, it refuses
 // with StaleTarget and changes nothing.
-func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
-	do, ok := acts[step.Op]
-	if !ok {
-		return op.Observed{}, driver.Action{}, refusal.New(refusal.UnknownOp, "the scope driver does not know %q", step.Op)
+func (d *Driver) Prepare(ctx context.Context, s op.Step, _ func(func())) (now op.Observed, act driver.Action, err error) {
+	if s.Op != op.ReleaseAll && s.Op != op.ForceTransfer {
+		return now, act, refusal.New(refusal.UnknownOp, "the scope driver does not know %q", s.Op)
 	}
-	now, err := d.Observe(ctx, step.Look())
+	now, err = d.Observe(ctx, s.Look())
 	return now, driver.Does(func(ctx context.Context) (driver.Result, error) {
-		return driver.Result{}, worded(do(ctx, d.book, step, now.Fingerprint))
+		if s.Op == op.ReleaseAll {
+			_, err := d.book.ForceRelease(ctx, s.ID, s.Target.Name, now.Fingerprint)
+			return driver.Result{}, worded(err)
+		}
+		id, err := op.ParseReservationID(s.Params.Str("reservation"))
+		if err == nil {
+			_, err = d.book.ForceTransfer(ctx, s.ID, s.Target.Name, now.Fingerprint, id, s.Params.Str("to"))
+		}
+		return driver.Result{}, worded(err)
 	}), err
 }
 

@@ -69,7 +69,7 @@ func TestOneOfThem(t *testing.T) {
 	r := w.mustReserve("builder", "src/**")
 	before := w.lookFor(r.ID.String())
 	require.Empty(t, before.Missing)
-	require.Equal(t, r.Handover(w.Receiver("tester")), before.Fingerprint)
+	require.Equal(t, r.Handover(w.agents["tester"]), before.Fingerprint)
 	require.Len(t, before.Facts, 4)
 	require.Equal(t, "r1", before.Facts[0].Name)
 	require.Contains(t, before.Facts[0].Text, `exclusive "src/**" by builder`)
@@ -183,6 +183,55 @@ func TestRefusesWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestRefusesWhatCannotSucceed: nobody is asked to sign, the code is that of the transfer, and nothing is kept of the request.
+func TestRefusesWhatCannotSucceed(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	w.mustReserve("builder", "src/x*")
+	w.mustReserve("tester", "docs/**")
+	for _, c := range []struct {
+		id, to string
+		want   refusal.Code
+		says   string
+	}{
+		{"r3", "nobody", refusal.UnknownTarget, `no agent "nobody" is registered`},
+		{"r3", "tester", refusal.BadParams, "tester has r3 already"},
+		{"r1", "writer", refusal.Conflict, `writer would have what overlaps with another's: "src/**" overlaps "src/x*" of r2`},
+		{"r2", "tester", refusal.Conflict, `"src/x*" overlaps "src/**" of r1`},
+	} {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{w.transfer(c.id, c.to)}})
+		require.ErrorIs(t, err, c.want)
+		require.ErrorContains(t, err, c.says)
+	}
+	require.Empty(t, must.Get(w.gate.OpenTargets(w.ctx))(t))
+	must.Get(w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{w.transfer("r3", "writer")}}))(t)
+}
+
+// TestWhatWaitsWhileItCannotBeDone: what is in the way may go, so the request stays. An agent that ended does not come back: who gets
+// its name is another one, whom nobody was shown.
+func TestWhatWaitsWhileItCannotBeDone(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	r := w.request(w.transfer("r1", "writer"))
+	again := func() op.Request {
+		require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+		return must.Get(w.gate.Request(w.ctx, r.ID))(t)
+	}
+	other := w.mustReserve("builder", "src/x*")
+	require.Equal(t, op.StatePending, again().Step.State)
+	require.Equal(t, r.Payload, again().Payload)
+	must.Get(w.Release(w.ctx, by("builder"), other.ID))(t)
+	require.Equal(t, op.StatePending, again().Step.State)
+
+	gone := w.agents["writer"]
+	delete(w.agents, "writer")
+	require.Equal(t, op.StateSuperseded, again().Step.State)
+	gone.Registration++
+	w.agents["writer"] = gone
+	require.Equal(t, op.StateSuperseded, again().Step.State)
+	require.NotEqual(t, r.ID, w.request(w.transfer("r1", "writer")).ID)
+}
+
 // TestFailsAfterThePermitWasUsed: after a refusal by the book, nothing has changed. After any
 // other error, the result is not known.
 func TestFailsAfterThePermitWasUsed(t *testing.T) {
@@ -194,9 +243,10 @@ func TestFailsAfterThePermitWasUsed(t *testing.T) {
 		want   error
 		held   []string
 	}{
-		"nobody of that name": {ask: func(w *world) op.Ask { return w.transfer("r1", "nobody") }, want: refusal.UnknownTarget, held: held},
+		"nobody of that name": {ask: func(w *world) op.Ask { return w.transfer("r1", "writer") }, want: refusal.UnknownTarget,
+			before: func(w *world) { delete(w.agents, "writer") }, held: held},
 		"it would overlap": {ask: func(w *world) op.Ask { return w.transfer("r1", "writer") }, want: refusal.Conflict,
-			before: func(w *world) {}, held: []string{"r1 builder src/**", "r2 tester docs/**", "r3 builder src/x*"}},
+			before: func(w *world) { w.mustReserve("builder", "src/x*") }, held: []string{"r1 builder src/**", "r2 tester docs/**", "r3 builder src/x*"}},
 		"one more came": {ask: (*world).releaseAll, before: func(w *world) { w.mustReserve("writer", "x") }, want: refusal.StaleTarget,
 			held: append(held, "r3 writer x")},
 		"one went": {ask: (*world).releaseAll, before: func(w *world) {
@@ -219,9 +269,6 @@ func TestFailsAfterThePermitWasUsed(t *testing.T) {
 			w := newWorld(t)
 			w.mustReserve("builder", "src/**")
 			w.mustReserve("tester", "docs/**")
-			if name == "it would overlap" {
-				w.mustReserve("builder", "src/x*")
-			}
 			p := w.permit(c.ask(w))
 			if c.before != nil {
 				w.before = func() { c.before(w) }

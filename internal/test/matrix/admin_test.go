@@ -1,14 +1,17 @@
 package matrix_test
 
 import (
+	"context"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/agents/reserve"
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/driver"
+	"gated/internal/driver/scope"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/test/must"
@@ -91,7 +94,8 @@ func byKey(k func(w *world) key, role op.Role) func(f *floor) []vote {
 // signed offline where it can be encoded.
 func wrong(id, what string, want refusal.Code, ask func(f *floor) op.Ask) attack {
 	return onFloor(id, what, want, func(f *floor) error {
-		a, good := ask(f), f.request(f.toCora)
+		good := f.request(f.toCora)
+		a := ask(f)
 		p := must.Get(op.DecodePayload(good.Payload))(f.t)
 		p.Nonce, p.Op, p.Target, p.Params = op.NewNonce(time.Now()), a.Op, a.Target, a.Params
 		f.arm()
@@ -130,7 +134,16 @@ func impossibleTo(id, what string, want refusal.Code, then op.State, ask func(f 
 	})
 }
 
-func asBefore(*floor) {}
+// during is a book in which something happens when the work of a transfer begins: the permit is used.
+type during struct {
+	*reserve.Book
+	happens func()
+}
+
+func (d during) ForceTransfer(ctx context.Context, step op.StepID, id string, seen op.Fingerprint, r op.ReservationID, to string) (reserve.Reservation, error) {
+	d.happens()
+	return d.Book.ForceTransfer(ctx, step, id, seen, r, to)
+}
 
 var adminRows = []attack{
 	takenUnsigned("A03a", "a release of every reservation", releaseEvery),
@@ -193,8 +206,11 @@ var adminRows = []attack{
 		f.repo = here
 		return f.giving(r, "cora")
 	}),
-	impossibleTo("A11c", "an agent that there is not", refusal.UnknownTarget, op.StateFailed,
-		func(f *floor) op.Ask { return f.giving(f.r1, "nobody") }, asBefore),
+	impossibleTo("A11c", "an agent whose process ends in the midst of the step", refusal.UnknownTarget, op.StateFailed, giveOne,
+		func(f *floor) {
+			f.scopes = scope.New(during{f.book, func() { f.dismiss(f.cora); f.arm() }}, "")
+		}),
+	wrong("A11k", "an agent that there is not", refusal.UnknownTarget, func(f *floor) op.Ask { return f.giving(f.r1, "nobody") }),
 	impossibleTo("A11d", "an agent whose process has ended since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) { f.dismiss(f.cora) }),
 	impossibleTo("A11i", "an agent that got the name since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
 		f.dismiss(f.cora)
@@ -204,11 +220,17 @@ var adminRows = []attack{
 		f.dismiss(f.cora)
 		f.cora = f.enlist("cora", 3000)
 	}),
-	impossibleTo("A11e", "the receiver has it already", refusal.BadParams, op.StateFailed, func(f *floor) op.Ask { return f.giving(f.r1, "alma") }, asBefore),
-	impossibleTo("A11f", "two holders would have what overlaps", refusal.Conflict, op.StateFailed, func(f *floor) op.Ask {
+	wrong("A11e", "the receiver has it already", refusal.BadParams, func(f *floor) op.Ask { return f.giving(f.r1, "alma") }),
+	impossibleTo("A11l", "the receiver has it since", refusal.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
+		must.Get(f.book.Transfer(f.ctx, f.alma, rid(f.t, f.r1), "cora"))(f.t)
+	}),
+	impossibleTo("A11f", "two holders would have what overlaps since", refusal.Conflict, op.StateFailed, giveOne, func(f *floor) {
 		f.claim(f.alma, "src/main.go", "x") // more than it has already
-		return f.toCora
-	}, asBefore),
+	}),
+	wrong("A11m", "two holders would have what overlaps", refusal.Conflict, func(f *floor) op.Ask {
+		f.claim(f.bert, "docs/x*") // more than r2
+		return f.giving(f.r2, "cora")
+	}),
 	wrong("A11g", "reservations of a directory that the gate does not know", refusal.UnknownTarget, target(op.KindScope, "s99")),
 	wrong("A11h", "reservations of a directory by its name", refusal.UnknownTarget, target(op.KindScope, "repo")),
 
