@@ -130,16 +130,17 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 	s := g.spec
 	s.apply(step.Params)
 	return func(context.Context, *driver.Result) error {
-		if err := g.asSeen(); err != nil {
-			return err
-		}
 		// The cgroup comes first: if it refuses, the file still has the limits that hold.
-		if p := d.procs.get(g.incarnation()); p != nil {
+		p := d.procs.get(g.incarnation())
+		if p != nil {
 			if err := d.cgroups.limit(p.group, s); err != nil {
 				return err
 			}
 		}
-		err := g.write(s)
+		err := g.write(s, g.asSeen)
+		if err != nil && p != nil {
+			err = errors.Join(err, d.cgroups.limit(p.group, g.spec))
+		}
 		crashpoint.Here(crashpoint.ConfigWritten)
 		return err
 	}, nil
