@@ -122,7 +122,7 @@ var plants = []plant{
 	{"who asked for the same scratch does not use it", "an agent destroys the scratch that another agent asked for, too", []edit{{"internal/gate/promote.go",
 		`func(r op.Requester) bool { return r.String() != who[0].String() }`, `func(r op.Requester) bool { return r.String() == "" }`}}, "local", "bytes", true},
 	{"a step waits for a signature though its driver would refuse it", "a backup is to be restored over a guest that runs", []edit{{"internal/gate/plan.go",
-		`p.hindered = hindrance(p.observed)`, `p.hindered = hindrance(op.Observed{})`}}, "proxmox", "foreseen", false},
+		`p.hindered = p.observed.Hindrance()`, `p.hindered = op.Observed{}.Hindrance()`}}, "proxmox", "foreseen", false},
 	{"a number that is taken says that its guest is there", "a number is taken right after its guest's destroy", []edit{{"internal/driver/proxmox/unseen.go",
 		`case err == nil && now.self().isNot(meant):`, `case err == nil && now.self().isNot(meant) && vmid == 0:`}}, "proxmox", "belief", false},
 	{"a limit below what programs hold is no loss", "a limit is set below the memory that programs hold", []edit{{"internal/base/op/guest.go",
