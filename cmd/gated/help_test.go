@@ -120,4 +120,12 @@ func TestAnOldWordIsTheNearest(t *testing.T) {
 			require.Contains(t, errs.String(), "unknown command \""+word+"\" for \"gated\"; is \""+meant+"\" meant?")
 		}
 	}
+	// Below a group no old word is meant.
+	for _, words := range [][3]string{{"config", "chek", "check"}, {"member", "jion", "join"}, {"reservation", "relase", "release"}} {
+		var out, errs bytes.Buffer
+		tl := testTool()
+		tl.Stdout, tl.Stderr = &out, &errs
+		require.Equal(t, api.ExitUsage, tl.run(t.Context(), words[:2]))
+		require.Contains(t, errs.String(), `is "`+words[2]+`" meant?`)
+	}
 }

@@ -33,10 +33,10 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// alike refuses to make or bring back a guest as driver.Alike does. The guests of a back end that cannot list them now
-// are its last ones.
+// alike refuses to make a guest as driver.Alike does. The guests of a back end that cannot list them now are its last
+// ones. An undelete is not refused: anybody's guest of such a name would keep one in the trash until that ends it.
 func (d *Driver) alike(ctx context.Context, l op.Look, o op.Observed, list func(*member, context.Context) ([]op.Observed, error)) error {
-	if spec, err := op.Lookup(l.Op); err != nil || !spec.Creates || o.Present {
+	if spec, err := op.Lookup(l.Op); err != nil || spec.Identity != op.Makes || o.Present {
 		return nil
 	}
 	for _, m := range d.members {

@@ -69,11 +69,13 @@ func Misspelt(c *cobra.Command, word string, also ...string) error {
 			also = append(also, below.Name())
 		}
 	}
+	var old map[string]string
 	if !c.HasParent() && c.Name() == "gated" {
-		also = append(also, slices.Sorted(maps.Keys(Moved))...) // last: a word of today is meant before an old one
+		old = Moved
+		also = append(also, slices.Sorted(maps.Keys(old))...) // last: a word of today is meant before an old one
 	}
 	if meant, ok := spelling.Nearest(word, also); ok {
-		text += fmt.Sprintf("; is %q meant?", cmp.Or(Moved[meant], meant))
+		text += fmt.Sprintf("; is %q meant?", cmp.Or(old[meant], meant))
 	}
 	return Usage(text)
 }
