@@ -155,7 +155,7 @@ func (d *Driver) stageGuest(stage string, s spec) (entry, error) {
 	}
 	s.Inode, s.Birth = self.ino, self.birth
 	g := &guest{dir: staged}
-	return self, g.write(s, nil) // write also syncs the directory
+	return self, g.write(s) // write also syncs the directory
 }
 
 // adopting gives a data tree to its guest's uid once, when the guest first runs under that uid.

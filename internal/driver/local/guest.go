@@ -209,8 +209,8 @@ func storageID(what string, e entry) op.StorageID {
 	return op.StorageID(what + ":" + strconv.FormatUint(e.ino, 10) + ":" + strconv.FormatInt(e.birth, 10))
 }
 
-// write stores a changed spec, if still accepts the file that it takes the place of; nil accepts each, and none.
-func (g *guest) write(s spec, still func(old []byte) error) error {
+// write stores a changed spec.
+func (g *guest) write(s spec) error {
 	b, err := s.encode()
 	if err != nil {
 		return err
@@ -223,16 +223,20 @@ func (g *guest) write(s spec, still func(old []byte) error) error {
 		return refusal.New(refusal.Oversized, "guest/%s: its %s would have %d bytes, more than %d", g.name, guestFile,
 			len(b), maxSmallFile)
 	}
-	if err := g.dir.exchange(guestFile, b, still); err != nil {
+	if err := g.dir.replace(guestFile, b); err != nil {
 		return err
 	}
 	g.spec = s
 	return nil
 }
 
-// asSeen refuses a guest.json whose fields are not those of the look. A hand may have written them since, and a write of all fields
-// would take that back. The step runs again, on another look.
-func (g *guest) asSeen(b []byte) error {
+// asSeen refuses a guest whose fields are not those of the look. A hand may have written them since, and a write of all fields would
+// take that back. The step runs again, on another look.
+func (g *guest) asSeen() error {
+	b, err := g.dir.read(guestFile)
+	if err != nil {
+		return err
+	}
 	now, err := parseSpec(b)
 	if err == nil && !now.params().Equal(g.params()) {
 		err = driver.Transient(refusal.New(refusal.StaleTarget, "guest/%s was changed meanwhile", g.name))

@@ -208,10 +208,7 @@ func (d *dir) read(name string) ([]byte, error) {
 
 // replace writes a whole file of mode 0600 in place and makes it durable. If it fails, the old
 // file stays.
-func (d *dir) replace(name string, b []byte) error { return d.exchange(name, b, nil) }
-
-// exchange is replace, unless still refuses what the file had when the new one took its place. Then the old one is put back.
-func (d *dir) exchange(name string, b []byte, still func(old []byte) error) error {
+func (d *dir) replace(name string, b []byte) error {
 	stage := stagePrefix + name
 	if err := d.unlink(stage, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -228,26 +225,8 @@ func (d *dir) exchange(name string, b []byte, still func(old []byte) error) erro
 		return errors.Join(err, d.unlink(stage, 0))
 	}
 	crashpoint.Here(crashpoint.FileStaged)
-	var flags uint
-	if still != nil {
-		flags = unix.RENAME_EXCHANGE
-	}
-	if err := d.rename(stage, d, name, flags); err != nil {
+	if err := d.rename(stage, d, name, 0); err != nil {
 		return errors.Join(err, d.unlink(stage, 0))
-	}
-	if still != nil {
-		old, err := d.read(stage)
-		if err == nil {
-			err = still(old)
-		}
-		if err != nil {
-			if back := d.rename(stage, d, name, flags); back != nil {
-				return driver.Unknown(errors.Join(err, back))
-			}
-		}
-		if err = errors.Join(err, d.unlink(stage, 0)); err != nil {
-			return err
-		}
 	}
 	crashpoint.Here(crashpoint.FilePlaced)
 	return d.sync()

@@ -130,17 +130,16 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 	s := g.spec
 	s.apply(step.Params)
 	return func(context.Context, *driver.Result) error {
+		if err := g.asSeen(); err != nil {
+			return err
+		}
 		// The cgroup comes first: if it refuses, the file still has the limits that hold.
-		p := d.procs.get(g.incarnation())
-		if p != nil {
+		if p := d.procs.get(g.incarnation()); p != nil {
 			if err := d.cgroups.limit(p.group, s); err != nil {
 				return err
 			}
 		}
-		err := g.write(s, g.asSeen)
-		if err != nil && p != nil {
-			err = errors.Join(err, d.cgroups.limit(p.group, g.spec))
-		}
+		err := g.write(s)
 		crashpoint.Here(crashpoint.ConfigWritten)
 		return err
 	}, nil
