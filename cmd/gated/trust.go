@@ -16,7 +16,6 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
-	"gated/internal/people/pubkey"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/convert"
 )
@@ -260,7 +259,7 @@ type rotation struct {
 	remove  []string
 	reason  string
 	wait    bool
-	signers []pubkey.Signer // of keys
+	signers []signers.NewSigner // of keys
 }
 
 func (t *tool) trustRotateCommand() *cobra.Command {
@@ -305,7 +304,7 @@ With --wait=signed, it waits until the step is done.`,
 func (r *rotation) read() error {
 	for _, role := range op.Roles {
 		for _, k := range keyArgs(*r.keys[role]) {
-			s, err := pubkey.SignerOf(k, role)
+			s, err := signers.SignerOf(k, role)
 			if err != nil {
 				return err
 			}
@@ -374,7 +373,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 
 // sayWhoSigns says who signs the rotation with which key: the holders of the new
 // keys first, since the rotation is made with the last signature that counts.
-func (t *tool) sayWhoSigns(r api.Request, keys []pubkey.Signer) {
+func (t *tool) sayWhoSigns(r api.Request, keys []signers.NewSigner) {
 	t.Say("%s trust.rotate waits for signatures\n", op.Shown(r.ID))
 	for _, s := range keys {
 		owed := s.Key + " " + string(s.Role)

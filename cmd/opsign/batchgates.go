@@ -86,15 +86,7 @@ func (b *batch) gate(name string) (*reached, error) {
 		return nil, err
 	}
 	if name != "" {
-		gates, err := client.KnownGatesOf(b.Getenv).List()
-		if err != nil {
-			return nil, err
-		}
-		k, err := knownAs(gates, name)
-		if err != nil {
-			return nil, err
-		}
-		if where, err = where.At(k.Address); err != nil {
+		if where, err = b.knownAs(where, name); err != nil {
 			return nil, err
 		}
 	}
@@ -134,16 +126,20 @@ func (b *batch) reach(name string, where client.Options) (*reached, error) {
 	return b.gates[name], nil
 }
 
-// knownAs returns the known gate of that host, or at that address.
-func knownAs(gates []client.KnownGate, name string) (client.KnownGate, error) {
-	gates = slices.DeleteFunc(slices.Clone(gates), func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
+// knownAs returns where the known gate of that host, or at that address, is.
+func (t *tool) knownAs(where client.Options, name string) (client.Options, error) {
+	gates, err := client.KnownGatesOf(t.Getenv).List()
+	if err != nil {
+		return where, err
+	}
+	gates = slices.DeleteFunc(gates, func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
 	switch len(gates) {
 	case 1:
-		return gates[0], nil
+		return where.At(gates[0].Address)
 	case 0:
-		return client.KnownGate{}, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
+		return where, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
 			op.Shown(name)))
 	default:
-		return client.KnownGate{}, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
+		return where, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
 	}
 }
