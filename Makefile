@@ -32,6 +32,9 @@ COMMIT ?= $(shell [ -e .git ] && git describe --always --dirty=.dirty --abbrev=1
 
 .PHONY: go build demo demo-command demo-libvirt demo-debian demo-ha needs test test-race check-all matrix lint fuzz linear ledger ledger-faults loss loss-planted planted soak reliability reliability-kills reliability-calls bench harness packages packages-check release clean
 
+# make -j would build the programs of the tests twice at once.
+.NOTPARALLEL:
+
 # Says what to do where there is no Go, or no room for what it builds.
 go:
 	@./scripts/room.sh
@@ -78,6 +81,8 @@ export GOFLAGS := -trimpath -vet=off $(filter-out -trimpath -vet=off,$(GOFLAGS))
 # generic body, and without the detector's marks it would see races where a lock is.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false
 
+detects = cc=$$($(GO) env CC); command -v $${cc%% *} >/dev/null || { echo "make: the race detector needs a C compiler, and there is no $$cc" >&2; exit 1; }
+
 # What tests run against, as root or through sudo: libvirt with QEMU, PostgreSQL,
 # btrfs, a C compiler. Without, the tests that need it are skipped and say so.
 needs:
@@ -118,7 +123,7 @@ RACED = $(addprefix ./internal/,ledger/pg host/daemon ledger ledger/lease ledger
 OUTSIDE = ^(TestListsNeedLittleMemory|TestFullDisk|TestASecondSignalEndsTheStop|TestBodyLimit|TestBodyLimitWithoutALength|TestBodiesGiveTheirMemoryBack)$$
 TOUCHED ?=
 test-race: go needs
-	@cc=$$($(GO) env CC); command -v $${cc%% *} >/dev/null || { echo "make: the race detector needs a C compiler, and there is no $$cc" >&2; exit 1; }
+	@$(detects)
 	@$(call suite,CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) $(RACE) -skip '$(OUTSIDE)' -p $(SIDE_BY_SIDE) $(TESTFLAGS) -- $(RACED) $(TOUCHED)
 
 # What .ci/run leaves out: it takes too long for each change. Run it before an issue is called resolved, and before a release.
@@ -181,6 +186,7 @@ loss-planted: go
 
 # Each fault of a table in turn, with which tests of what decides have to fail (docs/testing.md).
 planted: go needs
+	@$(detects)
 	@$(plain) -timeout 0 -- ./internal/test/suite -run '^TestPlantedFaults$$' -planted -detector='$(RACE)'
 
 # Random kills for so long; a line a minute, and the totals.

@@ -139,14 +139,15 @@ func TestWhatNoStateMakesRightRefusesTheJob(t *testing.T) {
 	require.Len(t, must.Get(w.gate.OpenTargets(w.ctx))(t), 1)
 }
 
-// TestTheConfigurationRefusesALaterStep: no step changes it, unless it changes what the configuration is asked about.
-func TestTheConfigurationRefusesALaterStep(t *testing.T) {
+// TestAnEarlierStepMayAllowALaterOne: a command can change the owner of the program that a guest is to start. What the
+// configuration alone refuses, the look marks as Never.
+func TestAnEarlierStepMayAllowALaterOne(t *testing.T) {
 	w, l := newLooking(t)
 	l.code = refusal.NotAllowed
 	last := ask("guest.disk-create", "db", "disk", "x", "size", int64(1))
-	must.Fail(w.submit(ask("guest.stop", "web"), last))(t, refusal.NotAllowed)
-	must.Fail(w.submit(ask("guest.stop", "db"), last))(t, refusal.NotAllowed)
-	must.Get(w.submit(ask("guest.set-config", "db", "memory", int64(5)), last))(t)
+	must.Get(w.submit(ask("guest.stop", "web"), last))(t)
+	l.never = true
+	must.Fail(w.submit(ask("guest.start", "web"), last))(t, refusal.NotAllowed)
 }
 
 // TestWhatABackEndDoesNotHaveRefusesTheJob: also on a guest that an earlier step makes.

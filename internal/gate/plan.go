@@ -293,9 +293,9 @@ func reshapes(earlier []planned, t op.Target) bool {
 }
 
 // mayClear reports whether an earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
-// It makes no parameters right and changes no configuration, unless it changes what these are about.
+// It makes no parameters right, unless it changes what these are about.
 func mayClear(earlier []planned, o op.Observed) bool {
-	if o.CannotCode == refusal.BadParams || o.CannotCode == refusal.NotAllowed {
+	if o.CannotCode == refusal.BadParams {
 		return !o.Never && reshapes(earlier, o.Target)
 	}
 	return len(earlier) > 0 && !o.Never

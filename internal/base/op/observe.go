@@ -144,9 +144,10 @@ type Observed struct {
 // reason. What every other error tells may go away by itself.
 var foreseen = []refusal.Code{refusal.Conflict, refusal.BadParams, refusal.TooComplex, refusal.NotAllowed}
 
-// Foresee keeps in a look why the driver would refuse its step now, if the code is one of foreseen.
+// Foresee keeps in a look why the driver would refuse its step now, if the code is one of foreseen. What no state of the
+// target makes possible stays.
 func (o *Observed) Foresee(err error) {
-	if code := refusal.CodeOf(err); slices.Contains(foreseen, code) {
+	if code := refusal.CodeOf(err); !o.Never && slices.Contains(foreseen, code) {
 		r := refusal.As(err)
 		o.Cannot, o.Clear, o.CannotCode = r.Detail, r.Hint, code
 	}

@@ -28,6 +28,7 @@ func TestNoProcessOutlivesACommand(t *testing.T) {
 				if _, err = b.run(asking("forks")); forker.Up(b.path("work")) {
 					break
 				}
+				beganTooLate(t, err, limit)
 			}
 			require.True(t, forker.Up(b.path("work")), "%v", err)
 			if stay {

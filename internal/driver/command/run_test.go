@@ -87,6 +87,7 @@ func TestEndings(t *testing.T) {
 					c.why = strings.Replace(c.why, "1s", limit.String(), 1)
 					break
 				}
+				beganTooLate(t, err, limit)
 			}
 			require.Error(t, err)
 			require.Equal(t, c.unknown, driver.IsUnknown(err), "%v", err)
@@ -120,6 +121,7 @@ while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
 					require.Equal(t, name != "at its end", driver.IsUnknown(err), "%v", err)
 					break
 				}
+				beganTooLate(t, err, limit)
 			}
 			require.Len(t, pids, 3)
 			for _, p := range pids {

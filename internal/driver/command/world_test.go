@@ -134,6 +134,13 @@ func timeouts(first time.Duration) iter.Seq[time.Duration] {
 	}
 }
 
+// beganTooLate asks of an attempt that did not get so far what holds for each one that took too long.
+func beganTooLate(t *testing.T, err error, limit time.Duration) {
+	t.Helper()
+	require.True(t, driver.IsUnknown(err), "%v", err)
+	require.ErrorContains(t, err, "took longer than "+limit.String())
+}
+
 // fact is the text of all facts of a name, each on a line of its own.
 func fact(o op.Observed, name string) string {
 	var out []string

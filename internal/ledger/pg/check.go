@@ -156,7 +156,7 @@ func (e *Engine) promised(columns []string) error {
 // that is not connected. The first commit would be in doubt, and its error would not say why.
 func (e *Engine) attended(c *connection) error {
 	row, err := c.must(4, `SELECT `+promises+`, s.names = '' OR s.commits IN ('off', 'local') OR
-EXISTS (SELECT FROM pg_stat_replication WHERE sync_state <> 'async') FROM `+settings)
+EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) FROM `+settings)
 	if err == nil {
 		err = e.promised(row[:3])
 	}

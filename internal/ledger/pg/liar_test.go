@@ -25,7 +25,7 @@ var answers = []struct {
 	{"about", "server_version_num", [][]string{{"150000", "7", "t", "t", "warning", "read committed"}}},
 	{"version", "SELECT version FROM", [][]string{{"2"}}},
 	{"create", "INSERT INTO gated.gates", [][]string{{"0"}}},
-	{"attended", "sync_state <> 'async'", [][]string{{"on", "on", "second", "t"}}},
+	{"attended", "sync_state IN ('sync', 'quorum')) FROM", [][]string{{"on", "on", "second", "t"}}},
 	{"check", "EXISTS (SELECT FROM gated.gates", [][]string{{"on", "on", "second", "t"}}},
 	{"append", "INSERT INTO gated.groups", [][]string{{"on", "on", "second", "1", "1", "0", "1"}}},
 	{"take", "SET era = era + 1", [][]string{{"1", "1"}}},

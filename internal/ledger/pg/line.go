@@ -72,7 +72,7 @@ func (l *line) carry(ctx context.Context, bytes int, call func(c *connection) er
 		l.drop()
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil && !isError(err) {
-		err = fmt.Errorf("no answer in time, and a commit waits for its synchronous standby: %w", err)
+		err = fmt.Errorf("no answer in time from the server, or for a commit from its synchronous standby: %w", err)
 	}
 	return true, err
 }

@@ -98,7 +98,7 @@ func TestALedgerBeginsWithItsStandby(t *testing.T) {
 	first.Until(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_replication)`)
 	err := w.engine.Append(w.attempt(2))
 	require.ErrorIs(t, err, ledger.ErrInDoubt)
-	require.ErrorContains(t, err, "no answer in time, and a commit waits for its synchronous standby")
+	require.ErrorContains(t, err, "no answer in time from the server, or for a commit from its synchronous standby")
 }
 
 func TestAStandbyAloneIsRefused(t *testing.T) {

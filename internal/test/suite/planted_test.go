@@ -124,7 +124,7 @@ func allTests(of plant) string {
 // run runs tests of the package.
 func (p plant) run(t *testing.T, tests string, flags ...string) (*reader, error) {
 	t.Helper()
-	flags = append(flags, "-count=1", "-vet=off", "-timeout=2h", "-run", "^("+tests+")$")
+	flags = append(flags, "-count=1", "-vet=off", "-timeout=15m", "-run", "^("+tests+")$")
 	if p.race {
 		t.Setenv("CGO_ENABLED", "1")
 		flags = append(flags, strings.Fields(*detector)...)
