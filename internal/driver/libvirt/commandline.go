@@ -139,12 +139,15 @@ func (a *argument) find(all []argument) {
 		if strings.HasPrefix(a.value, "{") && strings.Contains(a.value, `\`) {
 			a.hide("it has JSON with a backslash, which the driver does not read here")
 		}
-		value := strings.ReplaceAll(a.value, ",,", "")
-		if a.option == "spice" && strings.Contains(value, "unix") { // its address is a socket's path then
-			value = strings.Replace(value, "addr=", "path=", 1)
+		value := "," + strings.ReplaceAll(a.value, ",,", "") + ","
+		if a.option == "spice" {
+			value = strings.NewReplacer(",unix=on,", ",unix,", ",unix=off,", ",").Replace(value)
+			if strings.Contains(value, ",unix,") { // its address is a socket's path then
+				value = strings.ReplaceAll(value, ",addr=", ",path=")
+			}
 		}
 		for _, m := range fileIn().FindAllStringSubmatch(value, -1) {
-			if m[1] != "" && m[1] != "on" && m[1] != "off" && relative(m[1]) {
+			if m[1] != "" && relative(m[1]) {
 				a.hide(notAbsolute, m[1])
 			}
 		}
