@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
 )
 
 // TestTheJudgeIsCalm plays sequences that lose nothing, and in which the judge once
@@ -48,4 +50,36 @@ func TestTheJudgeIsCalm(t *testing.T) {
 			require.Contains(t, fmt.Sprint(found{c.seq, p, nil}), c.says)
 		})
 	}
+}
+
+// stepOn is a step of job 1 on a guest that nobody signed.
+func stepOn(index int, name, verb string, params op.Params) ran {
+	return ran{step: op.Step{ID: op.StepID{Job: 1, Index: index}, Op: "guest." + verb, Target: op.Target{Kind: "guest", Name: name}, Params: params}, from: "life"}
+}
+
+// TestWhatExcusesALie: a hand within a later step excuses a step that a back end only said it did if the hand may have undone it.
+func TestWhatExcusesALie(t *testing.T) {
+	memory, protect := op.Params{"memory": int64(64)}, op.Params{"protected": true}
+	for name, c := range map[string]struct {
+		lied ran
+		hand deed
+		want bool
+	}{
+		"another guest":                   {stepOn(1, "web", "snapshot", nil), deed{name: "db"}, false},
+		"another field":                   {stepOn(1, "web", "set-config", protect), deed{name: "web", field: "memory"}, false},
+		"a switch":                        {stepOn(1, "web", "snapshot", nil), deed{name: "web", field: "running"}, false},
+		"a protection":                    {stepOn(1, "web", "set-config", memory), deed{name: "web", guards: true}, false},
+		"an exchange of others":           {stepOn(1, "web", "snapshot", nil), deed{name: "db", also: "mail"}, false},
+		"the same field":                  {stepOn(1, "web", "set-config", memory), deed{name: "web", field: "memory"}, true},
+		"the same protection":             {stepOn(1, "web", "set-config", protect), deed{name: "web", guards: true}, true},
+		"an exchange with it":             {stepOn(1, "web", "snapshot", nil), deed{name: "db", also: "web"}, true},
+		"an exchange of it":               {stepOn(1, "web", "snapshot", nil), deed{name: "web", also: "db"}, true},
+		"another guest of the name":       {stepOn(1, "web", "snapshot", nil), deed{name: "web", gave: "life"}, true},
+		"a label, a snapshot or a backup": {stepOn(1, "web", "snapshot", nil), deed{name: "web"}, true},
+	} {
+		later := stepOn(2, "db", "start", nil)
+		later.hands = []within{{deed: c.hand}}
+		require.Equal(t, c.want, (&oracle{}).followed([]ran{later}, c.lied), name)
+	}
+	require.True(t, (&oracle{}).followed([]ran{stepOn(2, "web", "start", nil)}, stepOn(1, "web", "snapshot", nil)), "a later step")
 }

@@ -414,10 +414,23 @@ func (o *oracle) lies(steps []ran) error {
 
 // followed reports whether a later step, or a hand within one, changed the target of a step, so a look says nothing of that.
 func (o *oracle) followed(later []ran, r ran) bool {
-	name := r.step.Target.Name
 	return slices.ContainsFunc(later, func(x ran) bool {
-		return x.step.Target == r.step.Target || slices.ContainsFunc(x.hands, func(w within) bool { return w.name == name || w.also == name })
+		return x.step.Target == r.step.Target || slices.ContainsFunc(x.hands, func(w within) bool { return w.blurs(r) })
 	})
+}
+
+// blurs reports whether a hand may have changed what a look shows of a step. A hand that changed one field changed no other.
+func (w within) blurs(r ran) bool {
+	switch p, name := r.step.Params, r.step.Target.Name; {
+	case w.also == name:
+		return true
+	case w.name != name:
+		return false
+	case w.guards:
+		return p.Has("protected")
+	default:
+		return w.field == "" || p.Has(w.field)
+	}
 }
 
 // contradicts says what of a target shows that a step was not done, "" where
