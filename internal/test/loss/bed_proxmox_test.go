@@ -186,7 +186,7 @@ func (b *proxmoxBed) holdings() (map[item]where, error) {
 			add(holder, part, v.Data)
 		}
 		if m, holds := b.used[vmid]; holds && b.holds(g, m) {
-			add(holder, inMemory, line(m.mark))
+			out[item{holder, inMemory, m.mark}] = where{name: g.Name, mib: m.mib}
 		} else {
 			delete(b.used, vmid)
 		}

@@ -23,6 +23,7 @@ type where struct {
 	name  string // of the target that has it, or had it
 	trash bool
 	until time.Time // of what is in the trash: it is kept at least as long, by the driver's clock
+	mib   int       // of what a guest's programs hold: how much that is
 }
 
 // asked is what a driver asks of the gate.

@@ -83,3 +83,30 @@ func TestWhatExcusesALie(t *testing.T) {
 	}
 	require.True(t, (&oracle{}).followed([]ran{stepOn(2, "web", "start", nil)}, stepOn(1, "web", "snapshot", nil)), "a later step")
 }
+
+// TestWhatEndsPrograms: what programs hold may go with a stop, and not with a limit below it that nobody signed, though the guest stops then.
+func TestWhatEndsPrograms(t *testing.T) {
+	below, above := op.Params{"memory": int64(64)}, op.Params{"memory": int64(256)}
+	for name, c := range map[string]struct {
+		steps []ran
+		gone  bool // it may be
+	}{
+		"a stop":            {[]ran{stepOn(1, "web", "stop", nil)}, true},
+		"a restart":         {[]ran{stepOn(1, "web", "restart", nil)}, true},
+		"more, and a stop":  {[]ran{stepOn(1, "web", "set-config", above), stepOn(2, "web", "stop", nil)}, true},
+		"less, and a stop":  {[]ran{stepOn(1, "web", "set-config", below), stepOn(2, "web", "stop", nil)}, false},
+		"a stop, and less":  {[]ran{stepOn(1, "web", "stop", nil), stepOn(2, "web", "set-config", below)}, false},
+		"less":              {[]ran{stepOn(1, "web", "set-config", below)}, false},
+		"a snapshot":        {[]ran{stepOn(1, "web", "snapshot", nil)}, false},
+		"a stop of another": {[]ran{stepOn(1, "db", "stop", nil)}, false},
+		"less, of another":  {[]ran{stepOn(1, "db", "set-config", below), stepOn(2, "web", "stop", nil)}, true},
+		"nothing":           {nil, false},
+	} {
+		o := &oracle{signed: map[op.StepID]bool{}}
+		why := o.unexcused(item{"life", inMemory, "m"}, where{name: "web", mib: 128}, nil, c.steps)
+		require.Equal(t, c.gone, why == "", "%s: %s", name, why)
+	}
+	o := &oracle{signed: map[op.StepID]bool{{Job: 1, Index: 1}: true}}
+	steps := []ran{stepOn(1, "web", "set-config", below), stepOn(2, "web", "stop", nil)}
+	require.Empty(t, o.unexcused(item{"life", inMemory, "m"}, where{name: "web", mib: 128}, nil, steps), "a limit that was signed")
+}

@@ -176,7 +176,7 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 	}
 	var unsigned []string
 	for _, r := range steps {
-		if it.part == inMemory && r.step.Op != "guest.set-config" && r.step.Target.Name == was.name {
+		if it.part == inMemory && stops[r.step.Op] && r.step.Target.Name == was.name && !o.limited(steps, was) {
 			return "" // to stop a guest is no loss
 		}
 		// A new guest with the vmid of an earlier one has its backups, and an operator named this one.
@@ -201,6 +201,17 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 		return "no step ran on it"
 	}
 	return strings.Join(unsigned, ", ")
+}
+
+// stops are the steps that stop a guest, or have another one start under its name.
+var stops = map[string]bool{"guest.stop": true, "guest.restart": true, "guest.destroy": true, "guest.restore": true, "guest.backup-restore": true}
+
+// limited reports whether a step that nobody signed set a memory limit below what a guest's programs held.
+func (o *oracle) limited(steps []ran, was where) bool {
+	return slices.ContainsFunc(steps, func(r ran) bool {
+		p := r.step.Params
+		return r.step.Target.Name == was.name && p.Has("memory") && int(p.Int("memory")) < was.mib && !o.signed[r.step.ID]
+	})
 }
 
 func (o *oracle) has(holder string, m mark, now map[item]where) bool {
