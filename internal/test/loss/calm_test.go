@@ -110,3 +110,19 @@ func TestWhatEndsPrograms(t *testing.T) {
 	steps := []ran{stepOn(1, "web", "set-config", below), stepOn(2, "web", "stop", nil)}
 	require.Empty(t, o.unexcused(item{"life", inMemory, "m"}, where{name: "web", mib: 128}, nil, steps), "a limit that was signed")
 }
+
+// TestWhatIsUnderWayMayClearTheWay: a step that was under way at a submission counts, though it ended before Submit came back.
+func TestWhatIsUnderWayMayClearTheWay(t *testing.T) {
+	waiting := op.Job{Requesters: []op.Requester{{}}, Steps: []op.Step{stepOn(1, "web", "destroy", nil).step}}
+	waiting.Steps[0].State = op.StatePending
+	for state, want := range map[op.State]bool{op.StateAuthorized: false, op.StateDispatched: false, op.StatePlanned: false, op.StateFailed: true} {
+		for name, counts := range map[string]bool{"web": want, "db": true} {
+			other := stepOn(1, name, "stop", nil).step
+			other.ID.Job, other.State = 2, state
+			o := &oracle{asked: map[op.StepID]int{}}
+			o.waits(waiting, []op.Step{other}, 7)
+			at, asked := o.asked[waiting.Steps[0].ID]
+			require.Equal(t, counts, asked && at == 7, "%s of %s", state, name)
+		}
+	}
+}

@@ -176,6 +176,10 @@ func (p *play) submit(a action, last bool) error {
 	asks := p.job
 	p.job = nil
 	before := p.ran.soFar()
+	under, err := p.underWay() // by now, and not after Submit: what is under way may end meanwhile, and do nothing
+	if err != nil {
+		return err
+	}
 	job, err := p.life.gate.Submit(p.ctx, op.Submission{Requester: p.owner.by, Steps: asks, Reason: "a sequence"})
 	if err != nil {
 		p.o.say("    refused: %v", err)
@@ -183,33 +187,38 @@ func (p *play) submit(a action, last bool) error {
 	}
 	for _, s := range job.Steps {
 		p.o.say("    %s %s %s %v: %s", s.ID, s.Op, s.Target.Name, s.Params, s.State)
-		if _, known := p.o.asked[s.ID]; !known && s.State == op.StatePending && len(job.Requesters) == 1 {
-			busy, err := p.underWay(s)
-			if err != nil {
-				return err
-			}
-			if !busy {
-				p.o.asked[s.ID] = before
-			}
-		}
 	}
+	p.o.waits(job, under, before)
 	return nil
 }
 
-// underWay reports whether another step on a target is decided and has not ended: it may clear the way for one that waits.
-func (p *play) underWay(s op.Step) (bool, error) {
-	for _, state := range []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched} {
+// decided are the states of a step that is decided and has not ended.
+var decided = []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched}
+
+// underWay returns the steps of jobs that have a decided one.
+func (p *play) underWay() (under []op.Step, err error) {
+	for _, state := range decided {
 		jobs, err := p.life.gate.Jobs(p.ctx, gate.JobFilter{State: state})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		for _, j := range jobs {
-			if slices.ContainsFunc(j.Steps, func(o op.Step) bool { return o.State == state && o.Target == s.Target && o.ID != s.ID }) {
-				return true, nil
-			}
+			under = append(under, j.Steps...)
 		}
 	}
-	return false, nil
+	return under, nil
+}
+
+// waits notes how much had been done before a job whose steps wait for a signature. A decided step on the same target may clear the way for
+// one that waits.
+func (o *oracle) waits(job op.Job, under []op.Step, before int) {
+	for _, s := range job.Steps {
+		clears := func(x op.Step) bool { return slices.Contains(decided, x.State) && x.Target == s.Target && x.ID != s.ID }
+		_, known := o.asked[s.ID]
+		if !known && s.State == op.StatePending && len(job.Requesters) == 1 && !slices.ContainsFunc(slices.Concat(under, job.Steps), clears) {
+			o.asked[s.ID] = before
+		}
+	}
 }
 
 // moved notes that a target may look different to whoever signs; "" is all of them.
