@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,9 +116,30 @@ func startedMeanwhile(b *bed) {
 }
 
 // sharedMeanwhile: since the look, other hands gave a disk of the guest to another one. A start that nobody signed would have two guests
-// write it.
+// write it. A restart looks before it stops the guest, and again before it starts it.
 func sharedMeanwhile(b *bed) {
-	for verb, before := range map[string]string{"start": stopped, "restart": running} {
+	proxy := b.Proxy()
+	b.d = b.open(Config{Socket: proxy.Socket})
+	atShutdown := func(hands func(), verb, name string, params op.Params) error {
+		var once sync.Once
+		defer proxy.Tell(nil)
+		return b.during(func() {
+			proxy.Tell(func(changes, _ bool) {
+				if changes {
+					once.Do(hands)
+				}
+			})
+		}, verb, name, params)
+	}
+	for when, c := range map[string]struct {
+		before, after string
+		during        func(hands func(), verb, name string, params op.Params) error
+	}{
+		"start":                {stopped, stopped, b.during},
+		"restart":              {running, running, b.during},
+		"restart, at its stop": {running, stopped, atShutdown},
+	} {
+		verb, _, _ := strings.Cut(when, ", ")
 		for name, hands := range map[string]func(path string){
 			"to another guest": func(path string) { b.domain("real", on(path, "vda", "qcow2")) },
 			"of another guest": func(path string) {
@@ -132,17 +154,17 @@ func sharedMeanwhile(b *bed) {
 		} {
 			b.Clear()
 			b.Plant("app", "", "")
-			b.must("create", "web", "state", before)
+			b.must("create", "web", "state", c.before)
 			path := b.Disks("web")[0]
 			b.keeps(b.Image("app"), func() {
-				err := b.during(func() { hands(path) }, verb, "web", op.Params{})
-				require.Error(b.t, err, "%s, %s", verb, name)
-				require.False(b.t, driver.IsUnknown(err), "%s, %s: %v", verb, name, err)
+				err := c.during(func() { hands(path) }, verb, "web", op.Params{})
+				require.Error(b.t, err, "%s, %s", when, name)
+				require.Equal(b.t, c.before != c.after, driver.IsUnknown(err), "%s, %s: %v", when, name, err)
 				if name != "a way back" {
-					require.ErrorIs(b.t, err, refusal.StaleTarget, "%s, %s", verb, name)
+					require.ErrorIs(b.t, err, refusal.StaleTarget, "%s, %s", when, name)
 				}
 			})
-			require.Equal(b.t, before, b.look("web").Running, "%s, %s", verb, name)
+			require.Equal(b.t, c.after, b.look("web").Running, "%s, %s", when, name)
 		}
 	}
 	b.Clear()
