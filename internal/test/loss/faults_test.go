@@ -121,6 +121,8 @@ var plants = []plant{
 		`dirs[i] = dir.Text`, `dirs[i] = dir.Name`}}, "command", "bytes", true},
 	{"who asked for the same scratch does not use it", "an agent destroys the scratch that another agent asked for, too", []edit{{"internal/gate/promote.go",
 		`func(r op.Requester) bool { return r.String() != who[0].String() }`, `func(r op.Requester) bool { return r.String() == "" }`}}, "local", "bytes", true},
+	{"a step waits for a signature though what it is about is not there", "a restore of a snapshot that is not there", []edit{{"internal/gate/plan.go",
+		`	case o.Missing != "":`, `	case o.Missing != "" && t.Name == "":`}}, "memory", "foreseen", false},
 	{"a step waits for a signature though its driver would refuse it", "a backup is to be restored over a guest that runs", []edit{{"internal/gate/plan.go",
 		`p.hindered = p.observed.Hindrance()`, `p.hindered = op.Observed{}.Hindrance()`}}, "proxmox", "foreseen", false},
 	{"a number that is taken says that its guest is there", "a number is taken right after its guest's destroy", []edit{{"internal/driver/proxmox/unseen.go",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/gate"
 )
 
@@ -126,12 +127,18 @@ func (o *oracle) look() error {
 	return o.foreseen()
 }
 
-// foreseen asks whether a driver refused a step after its signature, though nothing was done since its submission: the gate could
-// have refused it then.
+// foreseen asks whether a driver refused a step after its signature, or the gate itself ended one that waited, though nothing was done
+// since its submission: the gate could have refused it then.
 func (o *oracle) foreseen() error {
 	for _, t := range o.m.ran.takeTurned() {
 		if then, waited := o.asked[t.id]; waited && o.signed[t.id] && then == t.at {
 			return lossOf("foreseen", "%s was signed, and its driver refused it for what was so at its submission: %v", t.id, t.err)
+		}
+	}
+	for id, then := range o.asked {
+		// A set that withdraws what it asked for gives no code.
+		if s := o.recorded(id); then == o.m.ran.soFar() && s.Code == refusal.Superseded {
+			return lossOf("foreseen", "%s waited for a signature, and ended for what was so at its submission: %s", id, s.Detail)
 		}
 	}
 	return nil
@@ -387,21 +394,19 @@ func (o *oracle) learn(steps []ran) {
 	}
 }
 
-// state is what the journal says of a step now.
-func (o *oracle) state(r ran) op.State {
-	j, err := o.m.life.gate.Job(o.m.ctx, r.step.ID.Job)
-	if err != nil || len(j.Steps) < r.step.ID.Index {
-		return "unknown"
+// recorded is a step as the journal has it now.
+func (o *oracle) recorded(id op.StepID) op.Step {
+	j, err := o.m.life.gate.Job(o.m.ctx, id.Job)
+	if err != nil || len(j.Steps) < id.Index {
+		return op.Step{State: "unknown"}
 	}
-	return j.Steps[r.step.ID.Index-1].State
+	return j.Steps[id.Index-1]
 }
 
+func (o *oracle) state(r ran) op.State { return o.recorded(r.step.ID).State }
+
 func (o *oracle) rule(r ran) string {
-	j, err := o.m.life.gate.Job(o.m.ctx, r.step.ID.Job)
-	if err != nil || len(j.Steps) < r.step.ID.Index {
-		return ""
-	}
-	s := j.Steps[r.step.ID.Index-1]
+	s := o.recorded(r.step.ID)
 	return fmt.Sprintf("[%s] %s", s.Verdict.Rule, s.Detail)
 }
 
