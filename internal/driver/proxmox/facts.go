@@ -122,7 +122,8 @@ func backupOf(all []backup, name string) (backup, bool) {
 func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
 	out := []op.Fact{{Name: "guest", Text: op.Shown(fmt.Sprintf("%s, vmid %d on %s, %s", kind, g.vmid, g.node, g.status))}}
-	out = append(out, g.diskFacts(verb == "guest.destroy" || verb == "guest.backup-restore")...)
+	destroy := verb == "guest.destroy"
+	out = append(out, g.diskFacts(destroy || verb == "guest.backup-restore")...)
 	add := func(there bool, name, text string) {
 		if there {
 			out = append(out, op.Fact{Name: name, Text: op.Shown(text)})
@@ -134,7 +135,8 @@ func facts(verb string, g *guest, own, others []backup) []op.Fact {
 	}
 	add(len(names) > 0, "snapshots", fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")))
 	if len(own) > 0 {
-		add(true, "backups", fmt.Sprintf("%d, the newest %s of %s", len(own), own[0].name, own[0].when()))
+		stay := map[bool]string{true: "; a destroy leaves them"}[destroy]
+		add(true, "backups", fmt.Sprintf("%d, the newest %s of %s%s", len(own), own[0].name, own[0].when(), stay))
 	}
 	add(len(others) > 0, "other backups", g.othersText(others))
 	add(g.lock != "", "locked", "Proxmox VE has it locked: "+g.lock)
@@ -167,7 +169,8 @@ func (g *guest) diskFacts(whole bool) []op.Fact {
 	}
 	out := []op.Fact{{Name: "disks", Text: op.Shown(fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))}}
 	if len(made) > 0 {
-		out = append(out, op.Fact{Name: "cloud-init", Text: op.Shown(strings.Join(made, ", ") + ": Proxmox VE makes it from the settings")})
+		goes := map[bool]string{true: "; a destroy and a restored backup take it"}[whole]
+		out = append(out, op.Fact{Name: "cloud-init", Text: op.Shown(strings.Join(made, ", ") + ": Proxmox VE makes it from the settings" + goes)})
 	}
 	if len(unsure) > 0 {
 		out = append(out, op.Fact{Name: "unsure", Text: op.Shown(strings.Join(unsure, ", ") + ": no number in the name says whose it is, and its storage decides if it goes; count it as lost")})

@@ -266,6 +266,25 @@ func TestWhatGoesNamesTheVolumeOfCloudInit(t *testing.T) {
 	}
 }
 
+// A request says what becomes of the backups and of cloud-init's volume. A look for another step says nothing of a destroy.
+func TestARequestSaysWhatBecomesOfBackupsAndCloudInit(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("web")
+	w.BackUp(vmid, "local")
+	w.Set(vmid, map[string]string{"ide2": "local-lvm:vm-" + num(vmid) + "-cloudinit,media=cdrom"})
+	leaves, takes := "a destroy leaves them", "a destroy and a restored backup take it"
+	destroy := w.factsOf(guestAsk("destroy", "web"))
+	require.Contains(t, destroy["backups"], leaves)
+	require.Contains(t, destroy["cloud-init"], takes)
+	restore := w.factsOf(guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0]))
+	require.Contains(t, restore["backups"], "the newest")
+	require.NotContains(t, restore["backups"], leaves)
+	require.Contains(t, restore["cloud-init"], takes)
+	stop := w.factsOf(guestAsk("stop", "web"))
+	require.Contains(t, stop["cloud-init"], "makes it from the settings")
+	require.NotContains(t, stop["cloud-init"], takes)
+}
+
 // ZFS would delete the newer snapshots, so Proxmox VE rolls back to the newest one alone.
 func TestARollbackPastANewerSnapshotOnZFSIsRefusedAtOnce(t *testing.T) {
 	eitherWorld(t, func(t *testing.T, w *world) {
