@@ -63,7 +63,7 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	if g.times != nil {
 		d.readTimes(ctx, now)
 	}
-	now.taken, now.users, now.shares = g.taken, g.users, g.shares
+	now.taken, now.users, now.jobs, now.shares = g.taken, g.users, g.jobs, g.shares
 	flag := now.protection
 	now.protection = g.protection
 	same := now.name == g.name && maps.Equal(now.times, g.times) && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")

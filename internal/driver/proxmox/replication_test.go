@@ -73,3 +73,37 @@ func TestWhatAReplicationJobTakesFromItsCopy(t *testing.T) {
 		require.ErrorIs(t, err, refusal.Unavailable)
 	})
 }
+
+// What was signed without a job, or with another one, runs no more: the job's copy may have been meant as the way back.
+func TestARequestIsIssuedAnewForANewReplicationJob(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind, "pve1", "pve2", "pve3")
+		db, key := w.ours("db"), secondDisk[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+		w.Done(drivertest.Hub, guestAsk("snapshot", "db", "snapshot", "first"))
+		w.BackUp(db, "local")
+		shown := func(r op.Request) string {
+			require.NoError(t, w.Refresh(t.Context(), r.Step.Target))
+			return string(must.Get(w.Request(t.Context(), r.ID))(t).Payload)
+		}
+		for _, a := range []op.Ask{guestAsk("restore", "db", "snapshot", "first"), guestAsk("snapshot-delete", "db", "snapshot", "first"),
+			guestAsk("disk-delete", "db", "disk", key), guestAsk("backup-restore", "db", "backup", w.Look("db").Backups[0])} {
+			w.EndReplication()
+			r := w.Waiting(drivertest.Hub, a)
+			none := shown(r)
+			require.Equal(t, string(r.Payload), none, a.Op)
+			w.Replicate(db, "pve2")
+			one := shown(r)
+			require.NotEqual(t, none, one, a.Op)
+			require.Equal(t, one, shown(r), a.Op)
+			w.EndReplication()
+			w.Replicate(db, "pve3")
+			require.NotEqual(t, one, shown(r), "%s: the job copies to another node", a.Op)
+			must.Get(w.Approve(must.Get(w.Request(t.Context(), r.ID))(t)))(t)
+			w.Replicate(db, "pve2")
+			w.ResetCounts()
+			require.ErrorIs(t, w.Execute(r.ID), refusal.StaleTarget, a.Op)
+			require.Zero(t, w.Counts().Change, a.Op)
+		}
+	})
+}

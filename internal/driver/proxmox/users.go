@@ -116,8 +116,8 @@ func (g *guest) baseOf(volume string) *user {
 	return nil
 }
 
-// withTaken is what a fingerprint depends on beside another object: when the volumes that the step takes were made, and who else has
-// them. Names of guests that cannot be read are forgotten with a restart.
+// withTaken is what a fingerprint depends on beside another object: when the volumes that the step takes were made, who else has
+// them, and which jobs copy them. Names of guests that cannot be read are forgotten with a restart.
 func (g *guest) withTaken(other string) string {
 	for _, volume := range g.taken {
 		if made := g.times[volume]; made != "" {
@@ -126,6 +126,9 @@ func (g *guest) withTaken(other string) string {
 	}
 	for _, u := range g.users {
 		other += "; used by " + u.text
+	}
+	for _, j := range g.jobs {
+		other += "; copied to " + j.node + " by " + j.id
 	}
 	return strings.TrimPrefix(other, "; ")
 }
