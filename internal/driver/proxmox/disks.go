@@ -98,14 +98,16 @@ func (d *Driver) prepareDiskDelete(ctx context.Context, step op.Step, g *guest) 
 		if unused == "" {
 			return driver.Result{}, errors.New("it was taken off, and not deleted: Proxmox VE does not count it as the guest's own")
 		}
-		if err := d.alone(ctx, g); err != nil { // the step cannot run again, because its disk has another name now
-			return driver.Result{}, refusal.New(refusal.StaleTarget, "it is %s of the guest now, and was not deleted: %s", unused, refusal.As(err).Detail)
+		if err = d.alone(ctx, g); err == nil {
+			_, err = d.deleteUnused(ctx, now, unused, disk.volume)
 		}
-		done, err := d.deleteUnused(ctx, now, unused, disk.volume)
-		if err != nil {
+		switch {
+		case driver.IsUnknown(err):
 			err = fmt.Errorf("it is %s of the guest now; then: %w", unused, err)
+		case err != nil: // the step cannot run again, because its disk has another name now
+			err = refusal.New(refusal.StaleTarget, "it is %s of the guest now, and was not deleted: %v", unused, err)
 		}
-		return done, err
+		return driver.Result{}, err
 	}), nil
 }
 

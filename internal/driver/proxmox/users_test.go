@@ -469,3 +469,43 @@ func TestADiskThatNobodyCanAnswerForInTheMiddleIsNotDeleted(t *testing.T) {
 	_, there := w.Data("local-lvm:vm-" + num(db) + "-disk-1")
 	require.True(t, there)
 }
+
+// The second request of a delete fails in a way that passes. To run the step again would find no such disk, and nobody would hear of the data.
+func TestADiskThatWasTakenOffAndNotDeletedIsNamed(t *testing.T) {
+	for what, rule := range map[string]pvetest.Rule{
+		"no connection": {Status: 595}, "busy": {Status: 503}, "locked": {Reason: "VM is locked (backup)"},
+		"changed": {Reason: "detected modified configuration"}, "refused": {Reason: "permission denied"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eitherWorld(t, func(t *testing.T, w *world) {
+				key := secondDisk[w.kind()]
+				db := w.ours("db")
+				w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+				r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", key))
+				rule.Method, rule.Path, rule.VMID, rule.Fault, rule.Skip, rule.Times = "PUT", "/config", num(db), pvetest.FailBefore, 2, 1
+				w.Break(rule)
+				err := must.Err(w.run(r.ID))(t)
+				require.ErrorIs(t, err, refusal.StaleTarget)
+				require.ErrorContains(t, err, "it is unused0 of the guest now, and was not deleted")
+				require.False(t, driver.IsTransient(err))
+				_, there := w.Data("local-lvm:vm-" + num(db) + "-disk-1")
+				require.True(t, there)
+				require.Equal(t, "1", w.Guest(db).Config["protection"])
+			})
+		})
+	}
+}
+
+// An answer that is lost leaves open if the disk is deleted.
+func TestADiskThatWasTakenOffAndPerhapsDeleted(t *testing.T) {
+	eitherWorld(t, func(t *testing.T, w *world) {
+		key := secondDisk[w.kind()]
+		db := w.ours("db")
+		w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+		r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", key))
+		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", VMID: num(db), Fault: pvetest.DropAfter, Skip: 2, Times: 1})
+		err := must.Err(w.run(r.ID))(t)
+		require.ErrorContains(t, err, "it is unused0 of the guest now; then")
+		require.True(t, driver.IsUnknown(err))
+	})
+}
