@@ -237,7 +237,7 @@ func TestWhatCannotBegin(t *testing.T) {
 		args := strings.Fields(c.line)
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = l.dir
-		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+l.dir, "PATH="+filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR=/room", "GOTMPDIR=", "MAKEFLAGS=", "CC=/none/cc -m64")
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+l.dir, "PATH="+filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR=/room", "GOTMPDIR=", "MAKEFLAGS=", "MAKELEVEL=0", "CC=/none/cc -m64")
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err, c.line)
 		require.Contains(t, string(out), c.says, c.line)
