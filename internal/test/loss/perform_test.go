@@ -383,6 +383,9 @@ func (p *play) end() error {
 		if err := check(); err != nil {
 			return err
 		}
+		if err := p.rest(); err != nil { // what a check had asked for may be under way
+			return err
+		}
 		if err := p.o.look(); err != nil {
 			return err
 		}
