@@ -31,6 +31,20 @@ func TestWhatALookShows(t *testing.T) {
 	} {
 		require.Equal(t, c.then, labels(c.want, c.have), name)
 	}
+	for name, c := range map[string]struct {
+		have []op.Disk
+		then op.Evidence
+	}{
+		"the disk stayed":                 {[]op.Disk{{Name: "scsi1"}}, op.ShowsUndone},
+		"the disk stayed beside one off":  {[]op.Disk{{Name: "scsi1"}, {Name: "unused0", Off: true}}, op.ShowsUndone},
+		"no disk":                         {nil, op.ShowsDone},
+		"another disk":                    {[]op.Disk{{Name: "scsi0"}}, op.ShowsDone},
+		"it may be the one that was left": {[]op.Disk{{Name: "scsi0"}, {Name: "unused0", Off: true}}, op.ShowsNothing},
+	} {
+		step := op.Step{Op: "guest.disk-delete", Target: web1, Incarnation: "one", Params: op.Params{"disk": "scsi1"}}
+		o := op.Observed{Target: web1, Present: true, Incarnation: "one", Disks: c.have}
+		require.Equal(t, c.then, lookup(t, step.Op).Shows(step, o), name)
+	}
 	spec := lookup(t, "guest.backup")
 	for name, c := range map[string]struct {
 		before, after []string

@@ -399,7 +399,13 @@ func diskRows() []Spec {
 	del := guest("disk-delete", "delete a disk", diskParam)
 	del.Takes, del.Identity, del.Promotes, del.Done = "a disk and what is on it", Renews, disksChanged, "deleted a disk of"
 	del.Fates = takesDisk
-	del.Shows = detach.Shows
+	del.Shows = func(s Step, o Observed) Evidence {
+		// A back end may take a disk off first, and a disk that is kept has another name.
+		if !hasDisk(s, o) && slices.ContainsFunc(o.Disks, func(d Disk) bool { return d.Off }) {
+			return ShowsNothing
+		}
+		return detach.Shows(s, o)
+	}
 	del.Rules = takingRules(Rule{Name: "disk-delete", Class: Destructive, Why: say("it deletes the disk and what is on it")})
 	return []Spec{create, resize, wipe, detach, del}
 }

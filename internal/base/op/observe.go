@@ -181,6 +181,7 @@ type Disk struct {
 	Name string // as steps name it: "vda", "scsi0"
 	Size int64  // in bytes, as the guest sees it
 	ID   StorageID
+	Off  bool // it is not attached, and the guest keeps it
 }
 
 // Disk returns the disk of that name.

@@ -251,7 +251,8 @@ func (d *Driver) observed(g *guest) op.Observed {
 	}
 	for _, x := range slices.Concat(g.drives, g.unused) {
 		if x.owned() && !slices.ContainsFunc(o.Disks, func(have op.Disk) bool { return have.Name == x.key }) {
-			o.Disks = append(o.Disks, op.Disk{Name: x.key, Size: x.size, ID: g.storageID(x)})
+			o.Disks = append(o.Disks, op.Disk{Name: x.key, Size: x.size, ID: g.storageID(x),
+				Off: unusedDisk().MatchString(x.key)})
 		}
 	}
 	return o

@@ -350,6 +350,22 @@ func TestADiskThatIsGivenAwayInTheMiddleIsNotDeleted(t *testing.T) {
 	require.True(t, there)
 }
 
+// A disk that was taken off is still the guest's, with all that is on it. If the answer to its end is lost, nobody says that it is gone.
+func TestADiskWhoseEndNobodyAnsweredIsNotCalledGone(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		db, key := w.ours("db"), secondDisk[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", key, "size", int64(1024)))
+		r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", key))
+		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", VMID: num(db), Fault: pvetest.DropBefore, Skip: 2, Times: 1})
+		_, err := w.run(r.ID)
+		require.True(t, driver.IsUnknown(err), "%v", err)
+		_, there := w.Data("local-lvm:vm-" + num(db) + "-disk-1")
+		require.True(t, there)
+		require.Equal(t, op.ShowsNothing, must.Get(op.Lookup(r.Step.Op))(t).Shows(r.Step, w.Look("db")))
+	})
+}
+
 // What this driver made and takes back is not taken from another guest, to which an administrator gave it meanwhile.
 func TestANewGuestWhoseDiskIsGivenAwayIsNotUnmade(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {

@@ -84,6 +84,8 @@ func TestWhatExcusesALie(t *testing.T) {
 	require.True(t, (&oracle{}).followed([]ran{stepOn(2, "web", "start", nil)}, stepOn(1, "web", "snapshot", nil)), "a later step")
 }
 
+func done(r ran) ran { r.done = true; return r }
+
 // TestWhatEndsPrograms: what programs hold may go with a stop, and not with a limit below it that nobody signed, though the guest stops then.
 func TestWhatEndsPrograms(t *testing.T) {
 	below, above := op.Params{"memory": int64(64)}, op.Params{"memory": int64(256)}
@@ -95,7 +97,9 @@ func TestWhatEndsPrograms(t *testing.T) {
 		"a restart":         {[]ran{stepOn(1, "web", "restart", nil)}, true},
 		"more, and a stop":  {[]ran{stepOn(1, "web", "set-config", above), stepOn(2, "web", "stop", nil)}, true},
 		"less, and a stop":  {[]ran{stepOn(1, "web", "set-config", below), stepOn(2, "web", "stop", nil)}, false},
-		"a stop, and less":  {[]ran{stepOn(1, "web", "stop", nil), stepOn(2, "web", "set-config", below)}, false},
+		"a stop, and less":  {[]ran{done(stepOn(1, "web", "stop", nil)), stepOn(2, "web", "set-config", below)}, true},
+		"less, then a stop": {[]ran{stepOn(1, "web", "set-config", below), done(stepOn(2, "web", "stop", nil))}, false},
+		"no stop, and less": {[]ran{stepOn(1, "web", "stop", nil), stepOn(2, "web", "set-config", below)}, false},
 		"less":              {[]ran{stepOn(1, "web", "set-config", below)}, false},
 		"a snapshot":        {[]ran{stepOn(1, "web", "snapshot", nil)}, false},
 		"a stop of another": {[]ran{stepOn(1, "db", "stop", nil)}, false},

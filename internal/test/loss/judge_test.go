@@ -182,8 +182,12 @@ func (o *oracle) unexcused(it item, was where, now map[item]where, steps []ran) 
 		return o.fromTrash(it, was)
 	}
 	var unsigned []string
-	for _, r := range steps {
-		if it.part == inMemory && stops[r.step.Op] && r.step.Target.Name == was.name && !o.limited(steps, was) {
+	for i, r := range steps {
+		before := steps
+		if r.done { // what comes after a stop ends nothing
+			before = steps[:i]
+		}
+		if it.part == inMemory && stops[r.step.Op] && r.step.Target.Name == was.name && !o.limited(before, was) {
 			return "" // to stop a guest is no loss
 		}
 		// A new guest with the vmid of an earlier one has its backups, and an operator named this one.
