@@ -10,7 +10,6 @@ import (
 
 	"gated/client"
 	"gated/client/api"
-	"gated/internal/agents/glob"
 	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -71,9 +70,6 @@ the same paths.`,
 		}
 		return t.takeAway(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
 			r, err := reservation(ctx, cl, id)
-			if err == nil {
-				err = canBeTaken(ctx, cl, r, to)
-			}
 			return op.Ask{Op: op.ForceTransfer, Target: op.Target{Kind: op.KindScope, Name: r.ScopeID},
 				Params: op.Params{"reservation": id.String(), "to": to}}, err
 		})
@@ -176,113 +172,8 @@ func (t *tool) somethingIn(ctx context.Context, cl *client.Client, at api.Place)
 	return s, nil
 }
 
-// canBeTaken refuses a transfer that the gate could not make: to nobody, to who
-// has it, or of what overlaps something else of its holder's, which two holders
-// would then have.
-func canBeTaken(ctx context.Context, cl *client.Client, r api.Reservation, to string) error {
-	agents, err := cl.Agents(ctx)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(agents, func(a api.Agent) bool { return a.Name == to })
-	switch {
-	case i < 0:
-		return noAgent(to)
-	case to == r.Agent && agents[i].UID == r.UID && agents[i].Member == r.Member:
-		return hasItAlready(r)
-	}
-	tied, err := inseparable(ctx, cl, r)
-	if err == nil && len(tied) > 0 {
-		err = cannotBeSeparated(r, tied)
-	}
-	return err
-}
-
-// inseparable returns the holder's other reservations of the same scope that
-// overlap r, so that another cannot have r beside them.
-func inseparable(ctx context.Context, cl *client.Client, r api.Reservation) ([]api.Reservation, error) {
-	others, err := cl.AllReservations(ctx, client.ReservationQuery{Scope: r.Scope, Agent: r.Agent})
-	if err != nil {
-		return nil, err
-	}
-	others = slices.DeleteFunc(others, func(o api.Reservation) bool {
-		return o.ScopeID != r.ScopeID || o.ID == r.ID || o.UID != r.UID || o.Member != r.Member || o.Mode == api.Shared && r.Mode == api.Shared
-	})
-	if len(others) == 0 {
-		return nil, nil
-	}
-	fold, err := folds(ctx, cl, r.ScopeID)
-	if err != nil {
-		return nil, err
-	}
-	mine, err := parsed(r, fold)
-	if err != nil {
-		return nil, err
-	}
-	var tied []api.Reservation
-	for _, o := range others {
-		theirs, err := parsed(o, fold)
-		if err != nil {
-			return nil, err
-		}
-		if overlap(mine, theirs) {
-			tied = append(tied, o)
-		}
-	}
-	return tied, nil
-}
-
-// folds reports whether case does not matter in a scope.
-func folds(ctx context.Context, cl *client.Client, id string) (bool, error) {
-	scopes, err := cl.Scopes(ctx)
-	i := slices.IndexFunc(scopes, func(s api.Scope) bool { return s.ID == id })
-	return err == nil && i >= 0 && scopes[i].Fold, err
-}
-
-// parsed reads the patterns of a reservation.
-func parsed(r api.Reservation, fold bool) ([]glob.Pattern, error) {
-	out := make([]glob.Pattern, len(r.Patterns))
-	for i, text := range r.Patterns {
-		var err error
-		if out[i], err = glob.Parse(text, glob.Options{FoldCase: fold}); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// overlap reports whether one of some patterns overlaps one of others.
-func overlap(some, others []glob.Pattern) bool {
-	return slices.ContainsFunc(some, func(p glob.Pattern) bool {
-		return slices.ContainsFunc(others, func(q glob.Pattern) bool { return glob.Overlap(p, q) })
-	})
-}
-
 // mostNamed is how many scopes are named of those that are no part of one.
 const mostNamed = 10
-
-func noAgent(name string) error {
-	return refusal.New(refusal.UnknownTarget, "no agent %q is registered", name).
-		WithHint("gated agent list shows the registered agents")
-}
-
-func hasItAlready(r api.Reservation) error {
-	return refusal.New(refusal.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("name another agent with --to")
-}
-
-// cannotBeSeparated says which reservations of its holder's keep r with it.
-func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
-	names := make([]string, len(tied))
-	for i, o := range tied {
-		names[i] = fmt.Sprintf("%s (%s)", o.ID, list(o.Patterns))
-	}
-	return refusal.New(refusal.Conflict,
-		"%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two "+
-			"agents would have the same paths",
-		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
-		WithHint("%s releases that first; or all of the directory is taken away: gated reservation release-all --scope %s", r.Agent,
-			argument(r.Scope))
-}
 
 // nothingReserved refuses to ask for nothing.
 func nothingReserved(path string, below []string) error {

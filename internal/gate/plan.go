@@ -148,7 +148,7 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 func missing(s op.Step, o op.Observed) error {
 	r := refusal.New(refusal.UnknownTarget, "%s", o.Missing)
 	if !s.Params.Has("snapshot") || !o.Present {
-		return r
+		return r.WithHint("%s", o.Clear)
 	}
 	if len(o.Snapshots) == 0 {
 		return r.WithHint("it has no snapshot")

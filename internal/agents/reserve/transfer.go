@@ -95,7 +95,7 @@ func noAgent(name string) error {
 func (b *Book) admits(tx *store.Tx, r Reservation, w *wish, near *search) (in inTheWay, err error) {
 	to := w.holder
 	if r.Holder.Same(to) {
-		return in, refusal.New(refusal.BadParams, "%s has %v already", to, r.ID)
+		return in, refusal.New(refusal.BadParams, "%s has %v already", to, r.ID).WithHint("name another agent")
 	}
 	if ok, err := b.cfg.Registered(tx, to); err != nil || !ok {
 		if err == nil {
@@ -154,5 +154,5 @@ func (b *Book) contested(err error, in inTheWay, to Holder) error {
 	c := in.conflicts[0]
 	return refusal.New(refusal.Conflict, "%s would have what overlaps with another's: %s overlaps %s", to,
 		shownPattern(c.Pattern), described(c)).
-		WithHint("transfer or release that one first")
+		WithHint("its holder releases that one first, or gated reservation release-all takes all of a directory")
 }

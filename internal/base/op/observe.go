@@ -117,7 +117,7 @@ type Observed struct {
 	Copy *Copy
 
 	// Missing says, in a sentence for people, that the part of the target that the
-	// look's step is about is missing. It is empty if that part is there.
+	// look's step is about is missing. It is empty if that part is there. Clear may say what to do.
 	Missing string
 
 	// Cannot says, in a sentence for people, why the step that the look is about cannot be

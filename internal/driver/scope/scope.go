@@ -91,7 +91,8 @@ func (d *Driver) one(ctx context.Context, o *op.Observed, v reserve.View, s sigh
 	to, err := d.book.Receiver(ctx, r.ID, p.Str("to"))
 	switch refusal.CodeOf(err) {
 	case refusal.UnknownTarget:
-		o.Missing = refusal.As(err).Detail
+		r := refusal.As(err)
+		o.Missing, o.Clear = r.Detail, r.Hint
 		return nil
 	case refusal.Unavailable, refusal.Internal:
 		return err
