@@ -63,6 +63,12 @@ func TestPermitWorksOnce(t *testing.T) {
 	require.NoError(t, p1.Use(w.ctx, now))
 	require.ErrorIs(t, p1.Use(w.ctx, now), refusal.Conflict)
 	require.ErrorIs(t, p2.Use(w.ctx, now), refusal.Conflict, "a second permit for the same step does not dispatch it again")
+
+	// A step that may run again has a permit of its own for that; the first one stays used.
+	must.Get(w.gate.Record(w.ctx, p1.Step().ID, gate.Outcome{Err: errors.New("the back end is away"), Transient: true}))(t)
+	require.ErrorIs(t, p1.Use(w.ctx, now), refusal.Conflict)
+	p3 := must.Get(w.gate.Permit(w.ctx, j.Steps[0].ID))(t)
+	require.NoError(t, p3.Use(w.ctx, now))
 }
 
 func TestUnauthorizedStepHasNoPermit(t *testing.T) {
