@@ -42,10 +42,11 @@ type world struct {
 	guests *back.Driver
 	alice  mint.Key
 	now    *member
+	signed map[string]int // what operators signed, and the gate accepted: "approve", "reject"
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, ledger: memory.New(), clock: &gateworld.Clock{}, alice: mint.Ed25519(t, "alice")}
+	w := &world{t: t, ledger: memory.New(), clock: &gateworld.Clock{}, alice: mint.Ed25519(t, "alice"), signed: map[string]int{}}
 	w.guests = back.New(w.clock.Now)
 	w.now = w.start(filepath.Join(t.TempDir(), "gated.db"))
 	return w
@@ -101,6 +102,9 @@ func (w *world) step(what string, guest string) (err error) {
 		} else {
 			_, err = g.Reject(ctx, uid, r.ID, gateworld.Rejection(w.t, g, r, w.clock.Now(), w.alice))
 		}
+		if err == nil {
+			w.signed[what]++
+		}
 		return err
 	case "cancel":
 		jobs, err := g.Jobs(ctx, gate.JobFilter{Limit: 1})
@@ -148,7 +152,7 @@ func (w *world) run(guest string) error {
 // take over and join. At the end each member that goes on has the same rows, and an empty store, into which the ledger is
 // replayed, has the same tables.
 func TestRandomDecisionsAreReplayed(t *testing.T) {
-	groups, bases, followed := 0, 0, 0
+	groups, bases, followed, signed := 0, 0, 0, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		var joined []*store.Store
@@ -207,8 +211,14 @@ func TestRandomDecisionsAreReplayed(t *testing.T) {
 			followed++
 		}
 		groups += int(want.Number)
+		for what, n := range w.signed {
+			signed[what] += n
+		}
 	})
 	require.Greater(t, groups, 100, "gates that decided nothing show nothing")
 	require.Greater(t, bases, 5)
 	require.Greater(t, followed, 5)
+	require.Positive(t, signed["approve"], "a log without signatures shows nothing of them")
+	require.Positive(t, signed["reject"])
+	t.Logf("%d groups, %d bases, %d members followed, %v", groups, bases, followed, signed)
 }
