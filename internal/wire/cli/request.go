@@ -67,6 +67,9 @@ func Needed(r api.Request) string {
 		who := "no listed signer could"
 		if len(d.Could) > 0 {
 			who = People(d.Could)
+			if len(d.Could) < open(d) {
+				who += ", and nobody else could"
+			}
 		}
 		switch {
 		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody

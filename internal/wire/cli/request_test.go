@@ -52,6 +52,10 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	require.NotContains(t, Needed(alone), "recovery", "there are no recovery keys")
 	require.Contains(t, Needed(alone), "needs 1 more as manager or coordination: no listed signer could")
 
+	few := two()
+	few.Demands[1].Threshold = 4
+	require.Contains(t, Needed(few), "needs 3 more as operational: bob@example.com, carol@example.com, and nobody else could (rule ")
+
 	done := two()
 	done.State = op.StateSucceeded
 	require.Empty(t, Needed(done))
