@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -17,6 +16,7 @@ import (
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/wire/cli"
 )
 
@@ -85,18 +85,11 @@ func storeFlags(c *cobra.Command, s *life.Store) {
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"replicated", "single"}, cli.NoFiles)) // the flag was just added
 }
 
-// keyArgs splits KEY.pub[:PRINCIPAL]. A file of that whole name is the key, so
-// that a path may have a colon.
-func keyArgs(args []string) []signers.KeyArg {
-	out := make([]signers.KeyArg, 0, len(args))
-	for _, a := range args {
-		k := signers.KeyArg{Path: a}
-		if _, err := os.Stat(a); err != nil {
-			if i := strings.LastIndexByte(a, ':'); i > 0 {
-				k = signers.KeyArg{Path: a[:i], Principal: a[i+1:]}
-			}
-		}
-		out = append(out, k)
+// keyArgs reads each KEY.pub[:PRINCIPAL].
+func keyArgs(args []string) []pubkey.Arg {
+	out := make([]pubkey.Arg, len(args))
+	for i, a := range args {
+		out[i] = pubkey.ArgOf(a)
 	}
 	return out
 }

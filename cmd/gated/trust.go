@@ -16,6 +16,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/wire/cli"
 	"gated/internal/wire/convert"
 )
@@ -259,7 +260,7 @@ type rotation struct {
 	remove  []string
 	reason  string
 	wait    bool
-	signers []signers.NewSigner // of keys
+	signers []pubkey.Signer // of keys
 }
 
 func (t *tool) trustRotateCommand() *cobra.Command {
@@ -304,7 +305,7 @@ With --wait=signed, it waits until the step is done.`,
 func (r *rotation) read() error {
 	for _, role := range op.Roles {
 		for _, k := range keyArgs(*r.keys[role]) {
-			s, err := signers.SignerOf(k, role)
+			s, err := pubkey.SignerOf(k, role)
 			if err != nil {
 				return err
 			}
@@ -373,7 +374,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 
 // sayWhoSigns says who signs the rotation with which key: the holders of the new
 // keys first, since the rotation is made with the last signature that counts.
-func (t *tool) sayWhoSigns(r api.Request, keys []signers.NewSigner) {
+func (t *tool) sayWhoSigns(r api.Request, keys []pubkey.Signer) {
 	t.Say("%s trust.rotate waits for signatures\n", op.Shown(r.ID))
 	for _, s := range keys {
 		owed := s.Key + " " + string(s.Role)

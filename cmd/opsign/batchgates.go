@@ -86,7 +86,15 @@ func (b *batch) gate(name string) (*reached, error) {
 		return nil, err
 	}
 	if name != "" {
-		if where, err = b.knownAs(where, name); err != nil {
+		gates, err := client.KnownGatesOf(b.Getenv).List()
+		if err != nil {
+			return nil, err
+		}
+		k, err := knownAs(gates, name)
+		if err != nil {
+			return nil, err
+		}
+		if where, err = where.At(k.Address); err != nil {
 			return nil, err
 		}
 	}
@@ -126,20 +134,16 @@ func (b *batch) reach(name string, where client.Options) (*reached, error) {
 	return b.gates[name], nil
 }
 
-// knownAs returns where the known gate of that host, or at that address, is.
-func (t *tool) knownAs(where client.Options, name string) (client.Options, error) {
-	gates, err := client.KnownGatesOf(t.Getenv).List()
-	if err != nil {
-		return where, err
-	}
-	gates = slices.DeleteFunc(gates, func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
+// knownAs returns the known gate of that host, or at that address.
+func knownAs(gates []client.KnownGate, name string) (client.KnownGate, error) {
+	gates = slices.DeleteFunc(slices.Clone(gates), func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
 	switch len(gates) {
 	case 1:
-		return where.At(gates[0].Address)
+		return gates[0], nil
 	case 0:
-		return where, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
+		return client.KnownGate{}, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
 			op.Shown(name)))
 	default:
-		return where, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
+		return client.KnownGate{}, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -33,14 +34,7 @@ type listed struct {
 
 // listGates lists what waits at every known gate, in the order of the file, and ends with the worst exit code.
 func (t *tool) listGates(ctx context.Context, all bool) error {
-	where, err := t.Where()
-	switch {
-	case err != nil:
-		return err
-	case where.Socket != "" || where.Remote != "":
-		return cli.Usage("--all-gates asks every known gate, and --socket, --remote or GATED_HOST name one: say one")
-	}
-	gates, err := client.KnownGatesOf(t.Getenv).List()
+	where, gates, err := t.allKnown()
 	if err != nil {
 		return err
 	}
@@ -48,17 +42,10 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 		t.Print("no gate is known yet\n")
 	}
 	answers := make([]listed, len(gates))
-	places := make(chan struct{}, gatesAtOnce)
-	var running sync.WaitGroup
-	for i, k := range gates {
-		running.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			answers[i] = listed{Address: k.Address, Host: k.Host, Gate: k.Gate, Requests: []api.Request{}}
-			t.ask(ctx, where, &answers[i], all)
-		})
-	}
-	running.Wait()
+	atOnce(len(gates), func(i int) {
+		answers[i] = listed{Address: gates[i].Address, Host: gates[i].Host, Gate: gates[i].Gate, Requests: []api.Request{}}
+		t.ask(ctx, where, &answers[i], all)
+	})
 	worst := api.ExitDone
 	for i := range answers {
 		worst = worse(worst, api.Exit(answers[i].err))
@@ -69,9 +56,36 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 	return cli.Ended(worst)
 }
 
+// allKnown returns the known gates, and the options to ask them. A command line that names one gate is a usage error.
+func (t *tool) allKnown() (client.Options, []client.KnownGate, error) {
+	where, err := t.Where()
+	if err == nil && (where.Socket != "" || where.Remote != "") {
+		err = cli.Usage("this asks known gates, and --socket, --remote or GATED_HOST name one: say one")
+	}
+	if err != nil {
+		return where, nil, err
+	}
+	gates, err := client.KnownGatesOf(t.Getenv).List()
+	return where, gates, err
+}
+
+// atOnce calls f for each of n gates, several at the same time, and returns when all calls have ended.
+func atOnce(n int, f func(i int)) {
+	places := make(chan struct{}, gatesAtOnce)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			f(i)
+		})
+	}
+	running.Wait()
+}
+
 // ask asks one gate, and keeps what it says.
 func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all bool) {
-	a.err = t.asking(ctx, where, a.Address, &a.said, func(ctx context.Context, one *tool, cl *client.Client) error {
+	_, a.err = t.asking(ctx, where, []client.Address{a.Address}, &a.said, func(ctx context.Context, one *tool, cl *client.Client) error {
 		requests, _, err := one.open(ctx, cl, all)
 		if len(requests) > 0 {
 			a.Requests = requests
@@ -83,9 +97,21 @@ func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all boo
 	}
 }
 
-// asking calls the gate of an address, as a tool of its own: what it says beside the answer goes to said, and nobody is
-// asked anything.
-func (t *tool) asking(ctx context.Context, where client.Options, at client.Address, said io.Writer,
+// asking calls a gate, as a tool of its own, at the first of its addresses that answers, and returns that address. An
+// answer that refuses is one, too. What it says beside the answer goes to said, and nobody is asked anything.
+func (t *tool) asking(ctx context.Context, where client.Options, addresses []client.Address, said *bytes.Buffer,
+	call func(ctx context.Context, one *tool, cl *client.Client) error) (at client.Address, err error) {
+	for _, at = range addresses {
+		said.Reset()
+		err = t.askingAt(ctx, where, at, said, call)
+		if gone := new(client.Unreachable); !errors.As(err, &gone) {
+			break
+		}
+	}
+	return at, err
+}
+
+func (t *tool) askingAt(ctx context.Context, where client.Options, at client.Address, said io.Writer,
 	call func(ctx context.Context, one *tool, cl *client.Client) error) error {
 	ctx, stop := context.WithTimeout(ctx, t.gateTime)
 	defer stop()

@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -201,16 +201,8 @@ func (t *tool) verifyFleet(ctx context.Context, known []client.KnownGate, rows [
 		}
 		of[rows[i].Gate] = append(of[rows[i].Gate], &rows[i])
 	}
-	places := make(chan struct{}, gatesAtOnce)
-	var running sync.WaitGroup
-	for gate, list := range of {
-		running.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			t.verifyGate(ctx, where, addressesOf(known, gate), list)
-		})
-	}
-	running.Wait()
+	gates := slices.Collect(maps.Keys(of))
+	atOnce(len(gates), func(i int) { t.verifyGate(ctx, where, addressesOf(known, gates[i]), of[gates[i]]) })
 	return nil
 }
 
@@ -218,18 +210,11 @@ func (t *tool) verifyFleet(ctx context.Context, known []client.KnownGate, rows [
 func (t *tool) verifyGate(ctx context.Context, where client.Options, addresses []client.Address, rows []*fleetRow) {
 	var requests []api.Request
 	var s api.Status
-	var at client.Address
-	var err error
-	for _, at = range addresses {
-		var said bytes.Buffer
-		err = t.asking(ctx, where, at, &said, func(ctx context.Context, one *tool, cl *client.Client) (err error) {
+	at, err := t.asking(ctx, where, addresses, new(bytes.Buffer),
+		func(ctx context.Context, one *tool, cl *client.Client) (err error) {
 			requests, s, err = one.open(ctx, cl, true)
 			return err
 		})
-		if gone := new(client.Unreachable); !errors.As(err, &gone) { // an answer that differs is one, too
-			break
-		}
-	}
 	for _, row := range rows {
 		row.Address = at
 		if err != nil {

@@ -41,7 +41,7 @@ system's ssh reaches it, and gated has to be installed there.`,
 	},
 		t.listCommand(), t.showCommand(), t.approveCommand(), t.batchCommand(), t.reviewCommand(), t.rejectCommand(), t.submitCommand(),
 		t.signCommand(), t.verifyCommand(), t.keysCommand(), t.knownCommand(), t.forgetCommand(),
-		t.witnessCommand(),
+		t.witnessCommand(), t.trustCommand(),
 	)
 	t.Remotes(root)
 	root.Version = version.String()

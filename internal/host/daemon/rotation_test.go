@@ -18,6 +18,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -41,7 +42,7 @@ func (p person) fingerprint() string { return ssh.FingerprintSHA256(p.signer.Pub
 // line lists the person in a role.
 func (p person) line(t *testing.T, role op.Role) string {
 	t.Helper()
-	s := must.Get(signers.SignerOf(signers.KeyArg{Path: p.pub}, role))(t)
+	s := must.Get(pubkey.SignerOf(pubkey.Arg{Path: p.pub}, role))(t)
 	require.Equal(t, p.fingerprint(), s.Key)
 	return s.Line
 }

@@ -10,6 +10,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 )
 
 // maxKeyFile is the largest public key file that is copied, in bytes.
@@ -59,15 +60,11 @@ func (k *Keys) Copy(args []string) ([]signers.KeyArg, error) {
 
 // keyText returns the text of a key, and the principal that the argument names.
 func keyText(arg string) (text []byte, principal string, err error) {
-	path := arg
-	if _, err := os.Stat(arg); err != nil {
-		if strings.Contains(strings.TrimSpace(arg), " ") && !filepath.IsAbs(arg) {
-			return []byte(strings.TrimSpace(arg) + "\n"), "", nil
-		}
-		if i := strings.LastIndexByte(arg, ':'); i > 0 {
-			path, principal = arg[:i], arg[i+1:]
-		}
+	if _, err := os.Stat(arg); err != nil && strings.Contains(strings.TrimSpace(arg), " ") && !filepath.IsAbs(arg) {
+		return []byte(strings.TrimSpace(arg) + "\n"), "", nil
 	}
+	key := pubkey.ArgOf(arg)
+	path, principal := key.Path, key.Principal
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -26,7 +26,6 @@ const anything = "1"
 // commands; each line gets its own. It returns how many lines it tried.
 func Pages(t *testing.T, root string, fresh func() *cobra.Command) (lines int) {
 	t.Helper()
-	program := fresh().Name()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "dist" || d.Name() == "testdata") {
 			if err == nil {
@@ -38,19 +37,28 @@ func Pages(t *testing.T, root string, fresh func() *cobra.Command) (lines int) {
 			return nil
 		}
 		for _, block := range blocks(string(must.Get(os.ReadFile(path))(t))) {
-			for _, words := range calls(block, program) {
-				// A synopsis of the reference, or what a program prints.
-				if slices.ContainsFunc(words, func(w string) bool { return strings.ContainsAny(w, "[]…") }) {
-					continue
-				}
-				lines++
-				if err := understands(fresh(), words); err != nil {
-					t.Errorf("%s: %s %s: %v", path, program, strings.Join(words, " "), err)
-				}
-			}
+			lines += Lines(t, path, block, fresh)
 		}
 		return nil
 	}))
+	return lines
+}
+
+// Lines fails the test unless the program understands each of its lines in a text of a shell, which is at path. It
+// returns how many lines it tried.
+func Lines(t *testing.T, path, text string, fresh func() *cobra.Command) (lines int) {
+	t.Helper()
+	program := fresh().Name()
+	for _, words := range calls(text, program) {
+		// A synopsis of the reference, or what a program prints.
+		if slices.ContainsFunc(words, func(w string) bool { return strings.ContainsAny(w, "[]…") }) {
+			continue
+		}
+		lines++
+		if err := understands(fresh(), words); err != nil {
+			t.Errorf("%s: %s %s: %v", path, program, strings.Join(words, " "), err)
+		}
+	}
 	return lines
 }
 
