@@ -64,3 +64,8 @@ func TestRefusalsAreSafeToShow(t *testing.T) {
 		require.NoError(t, op.CheckText("hint", r.Hint), "%q", r.Hint)
 	}
 }
+
+func TestWordsOfAShell(t *testing.T) {
+	require.Equal(t, `rm -r /var/lib/gated`, op.ShellWords("rm", "-r", "/var/lib/gated"))
+	require.Equal(t, `rm 'a b' 'it'\''s' '' '$x'`, op.ShellWords("rm", "a b", "it's", "", "$x"))
+}

@@ -25,7 +25,7 @@ func (s System) clientFile() Step {
 	packaged := fmt.Sprintf(packagedFile, s.Socket)
 	text, err := os.ReadFile(s.ClientFile)
 	lacksUser := !s.Booted && err == nil && string(text) == packaged
-	step := Step{What: "clients of all users find the gate, by " + op.Shown(s.ClientFile), Undo: shell("rm", s.ClientFile),
+	step := Step{What: "clients of all users find the gate, by " + op.Shown(s.ClientFile), Undo: op.ShellWords("rm", s.ClientFile),
 		Done: exists(s.ClientFile) && !lacksUser,
 		do: func(context.Context) error {
 			text := packaged
@@ -42,7 +42,7 @@ func (s System) clientFile() Step {
 			return ownfile.ReplaceAs(s.ClientFile, []byte(text), func(f *os.File) error { return f.Chmod(0o644) })
 		}}
 	if lacksUser {
-		step.Undo = shell("sed", "-i", "/^uid:/d", s.ClientFile)
+		step.Undo = op.ShellWords("sed", "-i", "/^uid:/d", s.ClientFile)
 	}
 	return step
 }

@@ -47,7 +47,7 @@ func (o Own) Steps(c Choice) ([]Step, error) {
 		return nil, err
 	}
 	steps := []Step{{What: "the gate in " + op.Shown(c.StateDir), Done: made,
-		Undo: shell("rm", "-r", c.StateDir) + "    # the gate and its guests",
+		Undo: op.ShellWords("rm", "-r", c.StateDir) + "    # the gate and its guests",
 		do: func(ctx context.Context) error {
 			_, err := life.Init(ctx, life.InitOptions{StateDir: c.StateDir, Host: c.Host, Operators: c.Operators, Recovery: c.Recovery,
 				Libvirt: c.Libvirt})
@@ -57,12 +57,12 @@ func (o Own) Steps(c Choice) ([]Step, error) {
 		return steps, nil
 	}
 	unit := filepath.Join(o.Units, "gated.service")
-	if shell(o.Program, c.StateDir) != o.Program+" "+c.StateDir {
+	if op.ShellWords(o.Program, c.StateDir) != o.Program+" "+c.StateDir {
 		return nil, refusal.New(refusal.BadParams, "a unit cannot name %s and %s", op.Shown(o.Program), op.Shown(c.StateDir)).
 			WithHint("leave --service away, and start gated serve yourself")
 	}
 	return append(steps, Step{What: "the service of the user, " + op.Shown(unit), Done: exists(unit),
-		Undo: "systemctl --user disable --now gated && " + shell("rm", unit),
+		Undo: "systemctl --user disable --now gated && " + op.ShellWords("rm", unit),
 		do: func(ctx context.Context) error {
 			if err := os.MkdirAll(o.Units, 0o700); err != nil {
 				return err

@@ -265,8 +265,3 @@ func FuzzExecStart(f *testing.F) {
 		}
 	})
 }
-
-func TestWordsOfAShell(t *testing.T) {
-	require.Equal(t, `rm -r /var/lib/gated`, shell("rm", "-r", "/var/lib/gated"))
-	require.Equal(t, `rm 'a b' 'it'\''s' '' '$x'`, shell("rm", "a b", "it's", "", "$x"))
-}

@@ -29,7 +29,7 @@ func Shadows(program, path string, units []string) []Shadow {
 		found := unitFiles(name, units)
 		for _, hidden := range found[min(1, len(found)):] {
 			out = append(out, Shadow{op.Shown(found[0]) + " hides " + op.Shown(hidden),
-				"compare them; to use the second: " + shell("rm", found[0]) + " && systemctl daemon-reload"})
+				"compare them; to use the second: " + op.ShellWords("rm", found[0]) + " && systemctl daemon-reload"})
 		}
 	}
 	if starts := startedProgram(units); starts != "" && !sameFile(starts, program) {

@@ -43,7 +43,7 @@ func (s System) Steps(c Choice) ([]Step, error) {
 		return nil, err
 	}
 	steps := []Step{s.account(), s.stateDir(c), {What: "the gate in " + op.Shown(c.StateDir), Done: made,
-		Undo: shell("rm", "-r", c.StateDir) + "    # the gate and its guests",
+		Undo: op.ShellWords("rm", "-r", c.StateDir) + "    # the gate and its guests",
 		do: func(ctx context.Context) error {
 			uid, gid, err := lookUp(s.User)
 			if err != nil {
@@ -110,7 +110,7 @@ func (s System) member(name, group string) (Step, error) {
 	}
 	g, err := user.LookupGroup(group)
 	return Step{What: fmt.Sprintf("%s may ask, from the next login on (group %s)", op.Shown(u.Username), group), Done: err == nil && isMember(name, g.Gid),
-		Undo: shell("gpasswd", "-d", u.Username, group),
+		Undo: op.ShellWords("gpasswd", "-d", u.Username, group),
 		do:   func(ctx context.Context) error { return s.Run(ctx, "usermod", "-aG", group, u.Username) }}, nil
 }
 
