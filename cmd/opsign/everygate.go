@@ -97,6 +97,11 @@ func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all boo
 	}
 }
 
+// handedIn is an error after a gate was asked for a change, or perhaps was. No other address is then asked for it again.
+type handedIn struct{ error }
+
+func (h handedIn) Unwrap() error { return h.error }
+
 // asking calls a gate, as a tool of its own, at the first of its addresses that answers, and returns that address. An
 // answer that refuses is one, too. What it says beside the answer goes to said, and nobody is asked anything.
 func (t *tool) asking(ctx context.Context, where client.Options, addresses []client.Address, said *bytes.Buffer,
@@ -104,7 +109,7 @@ func (t *tool) asking(ctx context.Context, where client.Options, addresses []cli
 	for _, at = range addresses {
 		said.Reset()
 		err = t.askingAt(ctx, where, at, said, call)
-		if gone := new(client.Unreachable); !errors.As(err, &gone) {
+		if gone := new(client.Unreachable); !errors.As(err, &gone) || errors.As(err, new(handedIn)) {
 			break
 		}
 	}

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,12 +44,15 @@ func (t *tool) trustAddCommand() *cobra.Command {
 		Long: `Hands in one trust.rotate at each gate, and signs nothing. For each gate it prints the request and the next command.
 The holder of the new key signs each request first. Then operators approve it with opsign approve. A gate that lists
 the key in that role is left as it is, and a rotation that waits already is not asked for twice. Gates that refuse, or
-do not answer within 20 seconds, are said last, with exit code 1 or 4.`,
+do not answer, are said last, with exit code 1 or 4. Each address of a gate has 20 seconds to answer.`,
 		Example: "  opsign trust add alice.pub --gates pve1,ssh://alice@pve2\n" +
 			"  opsign trust add vault.pub:vault@example.com --role recovery --all-gates",
 	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) (err error) {
 		if add.all == (len(add.gates) > 0) {
 			return cli.Usage("say --gates GATE,... or --all-gates")
+		}
+		if !op.Role(role).Valid() {
+			return cli.Usage(wordsNoSuchRole)
 		}
 		if err := op.CheckText("reason", add.reason); err != nil {
 			return err
@@ -72,10 +76,12 @@ type added struct {
 	Host    string         `json:"host"`
 	Gate    op.GateID      `json:"gate"`
 	Listed  bool           `json:"listed"`  // it lists the key in that role already
-	Request string         `json:"request"` // that waits; empty if none does
+	Request string         `json:"request"` // that was asked for; empty if none was
+	Doubt   bool           `json:"doubt"`   // nobody knows whether one was asked for
 	Next    []string       `json:"next"`    // commands for people, in their order
 	Error   *cli.Problem   `json:"error"`   // null if the gate took it
 
+	ways []client.Address
 	err  error
 	said bytes.Buffer // beside the answer
 }
@@ -95,16 +101,22 @@ func (t *tool) addSigner(ctx context.Context, add addition) error {
 			}
 		}
 	}
+	if len(gates) == 0 {
+		return refusal.New(refusal.UnknownTarget, "no gate is known yet: nothing was asked").
+			WithHint("meet each gate first: opsign list -H ADDRESS")
+	}
 	var answers []*added
 	for _, k := range gates {
 		if !slices.ContainsFunc(answers, func(a *added) bool { return a.Gate == k.Gate }) {
-			answers = append(answers, &added{Host: k.Host, Gate: k.Gate, Next: []string{}})
+			// The named address is the first one.
+			ways := slices.DeleteFunc(addressesOf(known, k.Gate), func(a client.Address) bool { return a == k.Address })
+			answers = append(answers, &added{Host: k.Host, Gate: k.Gate, Next: []string{}, ways: slices.Insert(ways, 0, k.Address)})
 		}
 	}
 	atOnce(len(answers), func(i int) {
 		a := answers[i]
 		ask := func(ctx context.Context, one *tool, cl *client.Client) error { return a.ask(ctx, one, cl, add) }
-		a.Address, a.err = t.asking(ctx, where, addressesOf(known, a.Gate), &a.said, ask)
+		a.Address, a.err = t.asking(ctx, where, a.ways, &a.said, ask)
 	})
 	return t.sayAdded(answers)
 }
@@ -118,14 +130,15 @@ func (a *added) ask(ctx context.Context, one *tool, cl *client.Client, add addit
 	if err != nil {
 		return err
 	}
-	a.Listed = slices.ContainsFunc(list.Signers, func(s api.Signer) bool {
-		return s.Fingerprint == add.Key && slices.Contains(s.Roles, add.Role)
-	})
-	if a.Listed {
-		return nil
+	if a.Listed, err = listsSigner(list, add, one.now()); err != nil || a.Listed {
+		return err
 	}
-	job, err := cl.Submit(ctx, convert.SubmitOf(add.reason, op.Ask{Op: op.Rotate, Target: op.Signers,
-		Params: op.Params{"epoch": list.Epoch + 1, "add": []any{add.Line}}}), "")
+	asked := op.Ask{Op: op.Rotate, Target: op.Signers, Params: op.Params{"epoch": list.Epoch + 1, "add": []any{add.Line}}}
+	job, err := cl.Submit(ctx, convert.SubmitOf(add.reason, asked), "")
+	if gone := new(client.Unreachable); errors.As(err, &gone) && gone.Asked {
+		a.Doubt = true
+		return handedIn{cli.Unanswered(err, "", wordsAskAgain)}
+	}
 	if err != nil {
 		return err
 	}
@@ -133,37 +146,76 @@ func (a *added) ask(ctx context.Context, one *tool, cl *client.Client, add addit
 		ended := refusal.New(refusal.Conflict, "%s is %s, and asks for no signature", job.ID, job.State)
 		return cmp.Or(job.Error.Err(), error(ended))
 	}
-	r, err := cl.Request(ctx, *job.Request)
-	if err != nil {
+	if _, err := op.ParseStepID(*job.Request); err != nil {
 		return err
 	}
-	a.Request, a.Next = r.ID, nextToSign(cl.Address(), r, add)
+	a.Request = *job.Request
+	r, err := cl.Request(ctx, a.Request)
+	if err != nil {
+		return handedIn{cli.Unanswered(err, wordsAskAgain, "")}
+	}
+	if r.ID != a.Request || r.Op != asked.Op || r.Target != asked.Target.String() || !r.Params.Equal(asked.Params) {
+		return refusal.New(refusal.BindingMismatch, "the gate shows another request than the one it was asked for")
+	}
+	a.Next = nextToSign(cl.Address(), r, add)
 	return nil
 }
 
+const wordsAskAgain = "the same command again says what waits, and asks for it only if it does not"
+
+// listsSigner reports whether a gate lists the key in that role, so that its holder can sign now. A key that the gate lists
+// otherwise is an error that says how.
+func listsSigner(list api.Trust, add addition, now time.Time) (bool, error) {
+	var other error
+	for _, s := range list.Signers {
+		if s.Fingerprint != add.Key {
+			continue
+		}
+		how, in := "", slices.Contains(s.Roles, add.Role)
+		switch {
+		case slices.Contains(list.Revoked, s.Fingerprint):
+			how = "as a revoked key"
+		case s.Principal != add.Name:
+			how = "as the key of " + cli.Person(s.Principal)
+		case in && s.CA:
+			how = "as a certificate authority"
+		case in && s.ValidAfter != nil && now.Before(*s.ValidAfter):
+			how = "as valid only from " + s.ValidAfter.UTC().Format(time.RFC3339)
+		case in && s.ValidBefore != nil && !now.Before(*s.ValidBefore):
+			how = "as valid only until " + s.ValidBefore.UTC().Format(time.RFC3339)
+		case in && list.Blocked:
+			how = "but accepts no signature, because it cannot read its revocation file"
+		case in:
+			return true, nil
+		}
+		if how != "" {
+			other = refusal.New(refusal.Conflict, "the gate lists the key in line %d, %s", s.Line, how)
+		}
+	}
+	return false, other
+}
+
 // nextToSign returns the commands with which people sign a rotation: the holder of the new key, unless that was done,
-// and an operator, or recovery where it alone decides.
+// and an operator, or recovery where it alone decides. The holder has another way to the gate, and the key elsewhere.
 func nextToSign(at client.Address, r api.Request, add addition) []string {
-	approve := "opsign approve " + r.ID + " --remote " + string(at)
+	approve := []string{"opsign", "approve", r.ID}
+	where := []string{"--remote", string(at)}
 	if o, err := (client.Options{}).At(at); err == nil && o.Remote == "" {
-		approve = "opsign approve " + r.ID + " --socket " + o.Socket
+		where = []string{"--socket", o.Socket}
 	}
-	next := []string{approve}
 	if add.Role == op.Recovery {
-		next[0] += " --role " + string(op.Recovery)
+		where = append(where, "--role", string(op.Recovery))
 	}
+	next := []string{op.ShellWords(slices.Concat(approve, where)...)}
 	if slices.Contains(r.Owed, add.Key+" "+string(add.Role)) {
-		proves := approve + " --role " + string(add.Role) + " --key " + strings.TrimSuffix(add.Path, ".pub")
-		next = []string{proves, next[0]}
+		proves := op.ShellWords(append(approve, "--role", string(add.Role), "--key", "KEY")...)
+		next = slices.Insert(next, 0, proves)
 	}
 	return next
 }
 
 // sayAdded prints what each gate answered, those that took nothing last.
 func (t *tool) sayAdded(answers []*added) error {
-	if len(answers) == 0 && !t.JSON {
-		t.Print("no gate is known yet\n")
-	}
 	slices.SortStableFunc(answers, func(a, b *added) int { return min(api.Exit(a.err), 1) - min(api.Exit(b.err), 1) })
 	worst := api.ExitDone
 	for _, a := range answers {
@@ -190,10 +242,14 @@ func (t *tool) sayAdd(a *added) error {
 	}
 	text := "the key is listed already"
 	switch {
+	case a.Doubt:
+		text = "not known whether it was asked: " + string(a.Error.Code) + ": " + a.Error.Detail
+	case a.err != nil && a.Request != "":
+		text = a.Request + " was asked for, and then: " + string(a.Error.Code) + ": " + a.Error.Detail
 	case a.err != nil:
 		text = "no request: " + string(a.Error.Code) + ": " + a.Error.Detail
 	case len(a.Next) > 1:
-		text = a.Request + " waits. First, the holder of the new key: " + a.Next[0]
+		text = a.Request + " waits. First, the holder of the new key, at this gate: " + a.Next[0]
 	case !a.Listed:
 		text = a.Request + " waits for who approves it: " + a.Next[0]
 	}

@@ -37,6 +37,7 @@ func ArgOf(text string) Arg {
 type Signer struct {
 	Line string // of allowed_signers, without an end of line
 	Key  string // SHA256 fingerprint
+	Name string // the principal
 	Role op.Role
 	Path string // of the public key
 }
@@ -44,6 +45,9 @@ type Signer struct {
 // SignerOf returns the line that lists a public key for a role. It refuses a line that does not load, and names the
 // file.
 func SignerOf(k Arg, role op.Role) (Signer, error) {
+	if !role.Valid() {
+		return Signer{}, refusal.New(refusal.BadParams, "%s is not the name of a role", op.Shown(string(role)))
+	}
 	line, err := lineOf(k, role)
 	var trust *authz.Trust
 	if err == nil {
@@ -56,7 +60,8 @@ func SignerOf(k Arg, role op.Role) (Signer, error) {
 		}
 		return Signer{}, r
 	}
-	return Signer{Line: line, Key: trust.Signers()[0].Key, Role: role, Path: k.Path}, nil
+	s := trust.Signers()[0]
+	return Signer{Line: line, Key: s.Key, Name: s.Principal, Role: role, Path: k.Path}, nil
 }
 
 func lineOf(k Arg, role op.Role) (string, error) {
