@@ -167,16 +167,12 @@ func (t *tool) agentListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if t.JSON {
+			return cli.Each(&t.Tool, nil, agents...)
+		}
 		rows := []string{"NAME\tBOUND TO\tUID\tSINCE"}
 		for _, a := range agents {
-			if !t.JSON {
-				rows = append(rows, cli.Row(a.Name, boundTo(a), cli.Inline(a.Account()), cli.Moment(a.RegisteredAt)))
-			} else if err := t.Emit(a); err != nil {
-				return err
-			}
-		}
-		if t.JSON {
-			return nil
+			rows = append(rows, cli.Row(a.Name, boundTo(a), cli.Inline(a.Account()), cli.Moment(a.RegisteredAt)))
 		}
 		return t.Table(rows...)
 	})

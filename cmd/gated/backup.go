@@ -97,13 +97,8 @@ type backedUp struct {
 }
 
 func (t *tool) showBackup(r backedUp) error {
-	if t.JSON {
-		return t.Emit(r)
-	}
-	t.Print("%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n",
-		op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch)
-	t.Print("  checked: %s\n", strings.Join(r.Checked, ", "))
-	return nil
+	return t.Answer(r, "%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n  checked: %s\n",
+		op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch, strings.Join(r.Checked, ", "))
 }
 
 // checking says that what follows takes a while.

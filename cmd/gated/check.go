@@ -33,12 +33,8 @@ type monitored struct {
 // statusCheck says in one line how the gate is, for a monitor.
 func (t *tool) statusCheck(ctx context.Context) error {
 	out := t.monitored(ctx)
-	if t.JSON {
-		if err := t.Emit(out); err != nil {
-			return err
-		}
-	} else {
-		t.Print("%s: %s\n", checkWords[out.Exit], op.Shown(out.Detail))
+	if err := t.Answer(out, "%s: %s\n", checkWords[out.Exit], op.Shown(out.Detail)); err != nil {
+		return err
 	}
 	return cli.Ended(out.Exit)
 }

@@ -10,7 +10,6 @@ import (
 
 	"gated/client"
 	"gated/client/api"
-	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/wire/cli"
 )
@@ -32,20 +31,12 @@ ID shows what the command printed.`,
 			return t.listCommands(all)
 		}
 		one, err := cl.Command(c.Context(), strings.TrimPrefix(args[0], op.KindCommand+"/"))
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case t.JSON:
-			return t.Emit(one)
 		}
-		return t.showCommand(one)
+		return cli.Each(&t.Tool, t.showCommand, one)
 	})
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
-		}
-		return t.completeCommand()
-	}
+	c.ValidArgsFunction = cli.CompleteFirst(t.completeCommand)
 	return c
 }
 
@@ -53,18 +44,7 @@ func (t *tool) listCommands(all []api.Command) error {
 	if len(all) == 0 && !t.JSON {
 		t.Say("this gate has no commands: an operator puts them into gated.yaml, under commands\n")
 	}
-	for _, one := range all {
-		var err error
-		if t.JSON {
-			err = t.Emit(one)
-		} else {
-			err = t.describeCommand(one)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cli.Each(&t.Tool, t.describeCommand, all...)
 }
 
 // describeCommand prints what a command is and takes, and a line to type for it.
@@ -131,20 +111,14 @@ func exampleLine(c api.Command) string {
 		case len(p.Values) > 0:
 			value = p.Values[0]
 		}
-		b.WriteString(" -p " + cli.Inline(p.Name) + "=" + cli.Inline(hook.Quote(value)))
+		b.WriteString(" -p " + cli.Inline(p.Name) + "=" + cli.Inline(op.ShellWords(value)))
 	}
 	return b.String()
 }
 
 // completeCommand completes the name of a command.
 func (t *tool) completeCommand() ([]string, cobra.ShellCompDirective) {
-	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
-		all, err := cl.Commands(ctx)
-		for _, c := range all {
-			out = append(out, c.Name+"\t"+c.Program)
-		}
-		return out, err
-	})
+	return cli.CompleteList(&t.Tool, (*client.Client).Commands, func(c api.Command) string { return c.Name + "\t" + c.Program })
 }
 
 // completeCommandParam completes the parameters of a command.
@@ -169,17 +143,7 @@ func (t *tool) opsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, o := range ops {
-			if t.JSON {
-				err = t.Emit(o)
-			} else {
-				err = t.showOp(o)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.Each(&t.Tool, t.showOp, ops...)
 	})
 }
 

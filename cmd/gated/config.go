@@ -40,12 +40,9 @@ Exits 1 if the daemon would refuse the file. If root asks, it answers for the us
 		return t.sayConfig(settings)
 	})
 	stateFlag(c, &dir)
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
-		}
+	c.ValidArgsFunction = cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
 		return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
-	}
+	})
 	return c
 }
 

@@ -46,12 +46,7 @@ travel.`,
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			err = t.Emit(r)
-		} else {
-			err = t.showFsck(r)
-		}
-		if err == nil && !r.Sound {
+		if err = cli.Each(&t.Tool, t.showFsck, r); err == nil && !r.Sound {
 			err = cli.Ended(api.ExitRefused)
 		}
 		return err

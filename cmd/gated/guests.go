@@ -35,10 +35,7 @@ func (t *tool) guestsCommand() *cobra.Command {
 			if err != nil {
 				return nearGuest(c.Context(), cl, op.Target{Kind: op.KindGuest, Name: name}, err)
 			}
-			if t.JSON {
-				return t.Emit(g)
-			}
-			return t.showGuest(g)
+			return cli.Each(&t.Tool, t.showGuest, g)
 		}
 		guests, err := cl.Guests(c.Context())
 		if err != nil {
@@ -73,12 +70,7 @@ func nearGuest(ctx context.Context, cl *client.Client, to op.Target, err error) 
 
 func (t *tool) listGuests(guests []api.Guest) error {
 	if t.JSON {
-		for _, g := range guests {
-			if err := t.Emit(g); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.Each(&t.Tool, nil, guests...)
 	}
 	_, err := io.WriteString(t.Stdout, t.guestsText(guests, cli.Width(t.Stdout)))
 	return err

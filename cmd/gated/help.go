@@ -68,16 +68,13 @@ func (t *tool) help(root *cobra.Command, args []string) error {
 
 // explain prints terms, and where more is.
 func (t *tool) explain(terms []term, more string) error {
+	if t.JSON {
+		return cli.Each(&t.Tool, nil, terms...)
+	}
 	for _, e := range terms {
-		if !t.JSON {
-			t.Print("%s\n", strings.Join(cli.Hanging(e.Text, 78, "    "), "\n"))
-		} else if err := t.Emit(e); err != nil {
-			return err
-		}
+		t.Print("%s\n", strings.Join(cli.Hanging(e.Text, 78, "    "), "\n"))
 	}
-	if !t.JSON {
-		t.Print("%s\n", more)
-	}
+	t.Print("%s\n", more)
 	return nil
 }
 

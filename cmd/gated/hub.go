@@ -124,13 +124,9 @@ func (t *tool) hubCreateCommand() *cobra.Command {
 		if err := hubpg.Create(c.Context(), hubpg.Settings{Connection: postgres}); err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(struct {
-				Schema string `json:"schema"`
-			}{hubpg.Schema})
-		}
-		t.Print("the tables are there, in the schema %s\n", hubpg.Schema)
-		return nil
+		return t.Answer(struct {
+			Schema string `json:"schema"`
+		}{hubpg.Schema}, "the tables are there, in the schema %s\n", hubpg.Schema)
 	})
 	postgresFlag(c, &postgres)
 	return c
@@ -228,13 +224,10 @@ rest. The signed heads of its gate stay, as evidence.`,
 			return err
 		case !there:
 			return refusal.New(refusal.UnknownTarget, "the hub's database has nothing of the host %q", op.Shown(args[0]))
-		case t.JSON:
-			return t.Emit(struct {
-				Host string `json:"host"`
-			}{args[0]})
 		}
-		t.Print("forgot %s\n", cli.Inline(args[0]))
-		return nil
+		return t.Answer(struct {
+			Host string `json:"host"`
+		}{args[0]}, "forgot %s\n", cli.Inline(args[0]))
 	})
 	postgresFlag(c, &postgres)
 	return c
@@ -257,14 +250,10 @@ host alone. So a host that is broken into reads and reports for no other. Needs 
 			return err
 		}
 		token := hubserver.HostToken(gates, args[0])
-		if t.JSON {
-			return t.Emit(struct {
-				Host  string `json:"host"`
-				Token string `json:"token"`
-			}{args[0], token})
-		}
-		t.Print("%s\n", token)
-		return nil
+		return t.Answer(struct {
+			Host  string `json:"host"`
+			Token string `json:"token"`
+		}{args[0], token}, "%s\n", token)
 	})
 	c.Flags().StringVar(&file, "token-file", "", "the hub's `FILE` with the gates' token")
 	_ = c.MarkFlagFilename("token-file") // the flag was just added

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client"
+	"gated/client/api"
 	"gated/internal/agents/agent"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
@@ -279,13 +280,7 @@ func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]strin
 	if len(args) > 0 {
 		return nil, cli.NoFiles
 	}
-	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
-		guests, err := cl.Guests(ctx)
-		for _, g := range guests {
-			out = append(out, g.Name+"\t"+g.State)
-		}
-		return out, err
-	})
+	return cli.CompleteList(&t.Tool, (*client.Client).Guests, func(g api.Guest) string { return g.Name + "\t" + g.State })
 }
 
 // completeSigner offers the keys that are listed and not revoked, and files.
@@ -305,10 +300,7 @@ func (t *tool) completeSigner(*cobra.Command, []string, string) ([]string, cobra
 
 // completeJob completes ids of jobs in a state, of any if it is empty.
 func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
-		}
+	return cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
 		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
 			page, err := cl.Jobs(ctx, client.JobQuery{State: state})
 			for _, j := range page.Jobs {
@@ -317,16 +309,13 @@ func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
 			}
 			return out, err
 		})
-	}
+	})
 }
 
 // completeReservation completes ids of reservations: the caller's own, or those
 // of others.
 func (t *tool) completeReservation(mine bool) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
-		}
+	return cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
 		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
 			page, err := cl.Reservations(ctx, client.ReservationQuery{})
 			for _, r := range page.Reservations {
@@ -336,18 +325,12 @@ func (t *tool) completeReservation(mine bool) cobra.CompletionFunc {
 			}
 			return out, err
 		})
-	}
+	})
 }
 
 func (t *tool) completeAgent(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() == "unregister" {
 		return nil, cli.NoFiles
 	}
-	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
-		agents, err := cl.Agents(ctx)
-		for _, a := range agents {
-			out = append(out, a.Name+"\t"+boundTo(a))
-		}
-		return out, err
-	})
+	return cli.CompleteList(&t.Tool, (*client.Client).Agents, func(a api.Agent) string { return a.Name + "\t" + boundTo(a) })
 }

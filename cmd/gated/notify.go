@@ -220,6 +220,7 @@ func (t *tool) notifyCheckCommand() *cobra.Command {
 		if err := s.CheckPrograms(); err != nil {
 			return err
 		}
+		var sinks []told
 		rows := []string{cli.Row("SINK", "TYPE", "ASKED AS", "TELLS", "ALARMS", "DETAILS", "THEN")}
 		for _, one := range s.Sinks {
 			d := told{one.Name, one.Type(), one.Roles, one.Principals, one.For, one.Alarms, string(one.Details), ""}
@@ -228,16 +229,12 @@ func (t *tool) notifyCheckCommand() *cobra.Command {
 				d.EscalateTo = one.Escalate.To
 				then = fmt.Sprintf("%s after %s", one.Escalate.To, cli.Span(one.Escalate.After))
 			}
-			if t.JSON {
-				if err := t.Emit(d); err != nil {
-					return err
-				}
-			}
+			sinks = append(sinks, d)
 			rows = append(rows, cli.Row(one.Name, one.Type(), joined(one.Roles, one.Principals), list(one.For), yesNo(one.Alarms),
 				string(one.Details), then))
 		}
 		if t.JSON {
-			return nil
+			return cli.Each(&t.Tool, nil, sinks...)
 		}
 		return t.Table(rows...)
 	})

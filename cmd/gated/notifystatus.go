@@ -57,19 +57,13 @@ func names(s settings.Settings) []string {
 }
 
 func (t *tool) showNotify(reports []outbox.Report) error {
+	if t.JSON {
+		return cli.Each(&t.Tool, nil, reports...)
+	}
 	rows := []string{cli.Row("SINK", "LAST DELIVERED", "QUEUED", "HELD", "NEXT TRY", "DEAD", "WHY")}
 	for _, r := range reports {
-		if t.JSON {
-			if err := t.Emit(r); err != nil {
-				return err
-			}
-			continue
-		}
-		rows = append(rows, cli.Row(r.Sink, moment(r.Delivered), strconv.Itoa(r.Queued), strconv.Itoa(r.Held), moment(r.NextTry),
+		rows = append(rows, cli.Row(r.Sink, momentOr(r.Delivered), strconv.Itoa(r.Queued), strconv.Itoa(r.Held), momentOr(r.NextTry),
 			strconv.Itoa(r.DeadCount), r.Why))
-	}
-	if t.JSON {
-		return nil
 	}
 	if err := t.Table(rows...); err != nil {
 		return err
@@ -88,13 +82,6 @@ func tried(n int) string {
 		return "1 try"
 	}
 	return strconv.Itoa(n) + " tries"
-}
-
-func moment(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return cli.Moment(*at)
 }
 
 // replayed is what gated notify replay says with --json.

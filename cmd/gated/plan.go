@@ -61,13 +61,7 @@ func (t *tool) setFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "set", "", flagSet)
 	_ = c.RegisterFlagCompletionFunc("set", // the flag was just added
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
-				sets, err := cl.Sets(ctx)
-				for _, s := range sets {
-					out = append(out, s.Name)
-				}
-				return out, err
-			})
+			return cli.CompleteList(&t.Tool, (*client.Client).Sets, func(s api.Set) string { return s.Name })
 		})
 }
 

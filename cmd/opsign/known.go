@@ -110,12 +110,7 @@ func (t *tool) knownCommand() *cobra.Command {
 			return err
 		}
 		if t.JSON {
-			for _, k := range gates {
-				if err := t.Emit(k); err != nil {
-					return err
-				}
-			}
-			return nil
+			return cli.Each(&t.Tool, nil, gates...)
 		}
 		if len(gates) == 0 {
 			t.Print("no gate is known yet\n")
@@ -155,10 +150,7 @@ gate's audit log stays, as evidence (opsign witness).`,
 		}
 		return nil
 	})
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
-		}
+	c.ValidArgsFunction = cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
 		return cli.CompleteFrom(func(context.Context) (out []string, err error) {
 			gates, err := client.KnownGatesOf(t.Getenv).List()
 			for _, k := range gates {
@@ -166,7 +158,7 @@ gate's audit log stays, as evidence (opsign witness).`,
 			}
 			return out, err
 		})
-	}
+	})
 	return c
 }
 

@@ -88,12 +88,7 @@ const wordsNothingWaits = "nothing waits\n"
 
 func (t *tool) listRequests(requests []api.Request) error {
 	if t.JSON {
-		for _, r := range requests {
-			if err := t.Emit(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.Each(&t.Tool, nil, requests...)
 	}
 	if len(requests) == 0 {
 		t.Print(wordsNothingWaits)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/base/version"
 	"gated/internal/people/sign"
@@ -109,11 +110,7 @@ func (t *tool) completeFingerprint(*cobra.Command, []string, string) ([]string, 
 
 // completeRequest completes with the ids of what waits.
 func (t *tool) completeRequest(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
-		requests, err := cl.Requests(ctx, op.StatePending)
-		for _, r := range requests {
-			out = append(out, r.ID+"\t"+r.Op+" "+r.Target)
-		}
-		return out, err
-	})
+	return cli.CompleteList(&t.Tool, func(cl *client.Client, ctx context.Context) ([]api.Request, error) {
+		return cl.Requests(ctx, op.StatePending)
+	}, func(r api.Request) string { return r.ID + "\t" + r.Op + " " + r.Target })
 }

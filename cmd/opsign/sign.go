@@ -259,16 +259,12 @@ func (t *tool) verifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
-		}
 		over := ""
 		if _, err := op.DecodeBatch(payload); err == nil {
 			over = " of a batch"
 		}
-		t.Print("good %s signature%s by %s with %s %s\n",
+		return t.Answer(verified{who.Principal, who.Role, who.Key, who.KeyType}, "good %s signature%s by %s with %s %s\n",
 			op.Shown(string(who.Role)), over, cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
-		return nil
 	})
 	c.ValidArgsFunction = nil // files
 	c.Flags().StringVar(&sig, "sig", "", flagSig)

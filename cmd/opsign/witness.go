@@ -126,16 +126,13 @@ opsign witness check and, on the gate's host, gated audit verify --witness.`,
 		}
 		return unread
 	})
-	c.ValidArgsFunction = t.completeRemembered
+	c.ValidArgsFunction = cli.CompleteFirst(t.completeRemembered)
 	return c
 }
 
 // completeRemembered completes the ids of the gates of which something is
 // remembered.
-func (t *tool) completeRemembered(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cli.NoFiles
-	}
+func (t *tool) completeRemembered() ([]string, cobra.ShellCompDirective) {
 	return cli.CompleteFrom(func(context.Context) (out []string, err error) {
 		all, err := t.witnesses().List()
 		for _, m := range all {
@@ -173,16 +170,12 @@ stays, as evidence.`,
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(is)
-		}
 		head, old := is.Head(), was.Head()
-		t.Print("gate %s is held to the key %s from now on: %d entries, root %s\nwhat was seen at %s stays as evidence: "+
+		return t.Answer(is, "gate %s is held to the key %s from now on: %d entries, root %s\nwhat was seen at %s stays as evidence: "+
 			"%d entries, root %s\n", gate, op.Shown(is.Key), head.Size, head.Root, op.Shown(was.Address), old.Size, old.Root)
-		return nil
 	})
 	c.Flags().StringVar(&key, "key", "", "the gate's public `KEY`, as gated audit head prints it on its host")
-	c.ValidArgsFunction = t.completeRemembered
+	c.ValidArgsFunction = cli.CompleteFirst(t.completeRemembered)
 	return c
 }
 
@@ -327,18 +320,14 @@ func (t *tool) compared(checked witness.Checked, found []witness.Finding) error 
 		if f.Why != "" && differs == nil {
 			differs = logsDiffer(checked, f)
 		}
-		if t.JSON {
-			if err := t.Emit(comparison{head.Gate, head.Size, head.Root.String(), f.Record.Seen, f.Record.Address,
-				f.Why == "", f.Why}); err != nil {
-				return err
-			}
-			continue
-		}
 		words := "in the log: %d entries, root %s, seen %s at %s\n"
 		if f.Why != "" {
 			words = "NOT in the log: %d entries, root %s, seen %s at %s\n"
 		}
-		t.Print(words, head.Size, head.Root, cli.Moment(f.Record.Seen), cli.Inline(f.Record.Address))
+		is := comparison{head.Gate, head.Size, head.Root.String(), f.Record.Seen, f.Record.Address, f.Why == "", f.Why}
+		if err := t.Answer(is, words, head.Size, head.Root, cli.Moment(f.Record.Seen), cli.Inline(f.Record.Address)); err != nil {
+			return err
+		}
 	}
 	return differs
 }

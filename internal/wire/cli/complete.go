@@ -72,6 +72,27 @@ func (t *Tool) CompleteFromDaemon(ask func(context.Context, *client.Client) ([]s
 	})
 }
 
+// CompleteFirst completes the first argument alone.
+func CompleteFirst(complete func() ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, NoFiles
+		}
+		return complete()
+	}
+}
+
+// CompleteList completes with a word for each thing that the daemon of this host lists.
+func CompleteList[T any](t *Tool, list func(*client.Client, context.Context) ([]T, error), word func(T) string) ([]string, cobra.ShellCompDirective) {
+	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		things, err := list(cl, ctx)
+		for _, thing := range things {
+			out = append(out, word(thing))
+		}
+		return out, err
+	})
+}
+
 // CompleteFrom completes with what ask finds out in completionTime: words, each with
 // a tab and what it is. Without an answer there is nothing to complete. It does not wait
 // for an ask that does not heed its context, such as one of a file system that hangs.

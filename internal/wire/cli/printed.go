@@ -158,6 +158,20 @@ func (t *Tool) Answer(v any, format string, args ...any) error {
 	return nil
 }
 
+// Each writes each value as JSON, or has it printed for people. It stops at the first error. If
+// it is called for JSON alone, print may be nil.
+func Each[T any](t *Tool, print func(T) error, values ...T) error {
+	if t.JSON {
+		print = func(v T) error { return t.Emit(v) }
+	}
+	for _, v := range values {
+		if err := print(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // List writes rows as Table lays them out for where they go. It fails where the answer cannot be written.
 func (t *Tool) List(columns []Column, rows [][]string) error {
 	_, err := io.WriteString(t.Stdout, Table(Width(t.Stdout), Ellipsis(t.Getenv), columns, rows))
