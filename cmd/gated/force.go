@@ -10,7 +10,6 @@ import (
 
 	"gated/client"
 	"gated/client/api"
-	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/wire/cli"
@@ -210,5 +209,5 @@ func argument(path string) string {
 	if shown := cli.Inline(path); shown != path {
 		return shown // for the eyes alone
 	}
-	return hook.Quote(path)
+	return op.ShellWords(path)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/client/api"
-	"gated/internal/agents/hook"
 	"gated/internal/base/op"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
@@ -198,7 +197,7 @@ func (t *tool) warn(r life.InitResult) {
 `)
 	}
 	if !recovery {
-		dir, asRoot := hook.Quote(r.StateDir), ""
+		dir, asRoot := op.ShellWords(r.StateDir), ""
 		if !r.SingleUser {
 			asRoot = "    # as root"
 		}

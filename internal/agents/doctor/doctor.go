@@ -113,7 +113,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
 			r.add(whatDaemon, Note,
 				"the socket of the environment does not answer, and the hooks here ask at %s: %s", op.Shown(groups[0].socket), short(err)).
-				hint("for gated reservation and the like: export GATED_SOCKET=%s", hook.Quote(groups[0].socket))
+				hint("for gated reservation and the like: export GATED_SOCKET=%s", op.ShellWords(groups[0].socket))
 			return false
 		}
 		r.add(whatDaemon, Bad, wordsNoDaemon, short(err)).hint(hintNoDaemon)
@@ -243,7 +243,7 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 				hint(hintInstallGit)
 		case !d.isThisProgram(s.Program):
 			r.add(what, Bad, wordsOtherProgram, path, op.Shown(s.Program), op.Shown(d.Program)).
-				hint(hintOtherProgram, hook.Quote(s.Program))
+				hint(hintOtherProgram, op.ShellWords(s.Program))
 		default:
 			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline),
 				run: d.gitTrial(s, dir.WorkTree)})
@@ -377,7 +377,7 @@ func (c *coverage) say(r *Report, d hook.Dialect) {
 
 // reinstall returns the command that installs a product's hook in a file again.
 func reinstall(s hook.Settings) string {
-	return fmt.Sprintf(hintReinstall, s.Dialect().Name(), hook.Quote(s.Path))
+	return fmt.Sprintf(hintReinstall, s.Dialect().Name(), op.ShellWords(s.Path))
 }
 
 // toolTrials returns a trial for each tool of one entry of an agent's settings, or says why it is not tried.
@@ -393,7 +393,7 @@ func (d Doctor) toolTrials(r *Report, file hook.Settings, h hook.ToolState) []tr
 		return nil
 	case !d.isThisProgram(h.Program):
 		r.add(whatTools, Bad, wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program)).
-			hint(hintOtherProgram, hook.Quote(h.Program))
+			hint(hintOtherProgram, op.ShellWords(h.Program))
 		return nil
 	}
 	var out []trial

@@ -103,7 +103,7 @@ func (o GitOptions) findHooks(ctx context.Context, top string) (HooksDir, error)
 		err = refusal.New(refusal.NotAllowed,
 			"git looks for hooks in %s, outside of this repository (%s): a hook there is run for others, too",
 			op.Shown(d.Path), op.Shown(d.outside)).
-			WithHint("for hooks of this repository alone: git config --local core.hooksPath %s; or say --shared-hooks", Quote(d.own))
+			WithHint("for hooks of this repository alone: git config --local core.hooksPath %s; or say --shared-hooks", op.ShellWords(d.own))
 	}
 	return d, err
 }
@@ -309,7 +309,7 @@ REFS
 }
 `
 	}
-	body := fmt.Sprintf(scriptText, name+chainedSuffix, keep, first, Quote(o.Program), gone, then, line)
+	body := fmt.Sprintf(scriptText, name+chainedSuffix, keep, first, op.ShellWords(o.Program), gone, then, line)
 	return []byte("#!/bin/sh\n" + marker + digest([]byte(body)) + "\n" + body), nil
 }
 

@@ -52,9 +52,9 @@ func Command(program string, args ...string) (string, error) {
 		return "", refusal.New(refusal.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
 			WithHint("move it to a path of plain characters")
 	}
-	words := []string{Quote(program)}
+	words := []string{op.ShellWords(program)}
 	for _, a := range args {
-		words = append(words, Quote(a))
+		words = append(words, op.ShellWords(a))
 	}
 	return strings.Join(words, " "), nil
 }

@@ -86,7 +86,7 @@ func readPlugin(text []byte) (c called, ours bool) {
 			continue
 		}
 		for i, w := range words {
-			words[i] = Quote(w)
+			words[i] = op.ShellWords(w)
 		}
 		return readLine(strings.Join(words, " ")), true
 	}

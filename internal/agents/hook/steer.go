@@ -135,13 +135,13 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 			name = wordTarget
 		}
 	}
-	words := []string{"gated submit", Quote(r.Op), Quote(name)}
+	words := []string{"gated submit", op.ShellWords(r.Op), op.ShellWords(name)}
 	for _, p := range r.Params {
 		value := wordValue
 		if w, there := bound[p]; there {
 			value = plainWord(w)
 		}
-		words = append(words, "-p", Quote(p+"="+value))
+		words = append(words, "-p", op.ShellWords(p+"="+value))
 	}
 	return strings.Join(append(words, "--reason WHY"), " ")
 }
@@ -209,7 +209,7 @@ func SteeredLine(list api.Steering) (line, from string) {
 				words = append(words, filepath.Join(r.Below, "gated-doctor"))
 			}
 			for i, w := range words {
-				words[i] = Quote(w)
+				words[i] = op.ShellWords(w)
 			}
 			return strings.Join(words, " "), r.From
 		}

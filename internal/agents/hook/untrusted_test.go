@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/client/api"
+	"gated/internal/base/op"
 )
 
 // hostile are texts of which each wants to be more than a text.
@@ -128,7 +129,7 @@ func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{
 		"src/a.go": "src/a.go", "": "''", "a b": "'a b'", "-x": "-x", "$(x)": "'$(x)'", "it's": `'it'\''s'`, "~/x": "'~/x'", "a;b": "'a;b'", "*": "'*'",
 	} {
-		require.Equal(t, want, Quote(word))
+		require.Equal(t, want, op.ShellWords(word))
 	}
 }
 

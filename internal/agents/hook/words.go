@@ -124,17 +124,7 @@ func forShell(word string) string {
 	if strings.HasPrefix(word, "-") {
 		word = "./" + word // otherwise it is a flag
 	}
-	return Quote(word)
-}
-
-// Quote quotes one word of a command line for sh. It leaves a word without special characters unchanged, and puts
-// others between single quotes.
-func Quote(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@%,="
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return op.ShellWords(word)
 }
 
 // The lines around other agents' words. neutral leaves no angle bracket, so the words cannot contain these lines.
