@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,7 +14,7 @@ func TestKeyArgs(t *testing.T) {
 	dir := t.TempDir()
 	odd := filepath.Join(dir, "a:b.pub")
 	require.NoError(t, os.WriteFile(odd, nil, 0o600))
-	require.Equal(t, []signers.KeyArg{{Path: "k.pub", Principal: "alice"}, {Path: "k.pub"}, {Path: odd},
+	require.Equal(t, []pubkey.Arg{{Path: "k.pub", Principal: "alice"}, {Path: "k.pub"}, {Path: odd},
 		{Path: odd, Principal: "carol"}, {Path: "k.pub"}},
 		keyArgs([]string{"k.pub:alice", "k.pub", odd, odd + ":carol", "k.pub:"}))
 }

@@ -22,7 +22,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
 	"gated/internal/host/setup"
-	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/wire/cli"
 )
 
@@ -106,7 +106,7 @@ func initAs(ctx context.Context, uid, gid uint32, c setup.Choice) error {
 	if c.Libvirt != "" {
 		args = append(args, "--libvirt", c.Libvirt)
 	}
-	for flag, keys := range map[string][]signers.KeyArg{"--operator": c.Operators, "--recovery": c.Recovery} {
+	for flag, keys := range map[string][]pubkey.Arg{"--operator": c.Operators, "--recovery": c.Recovery} {
 		for _, k := range keys {
 			arg := k.Path
 			if k.Principal != "" {

@@ -13,7 +13,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -21,7 +21,7 @@ func TestInitMakesAGate(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.StateDir = filepath.Join(w.dir, "a", "b", "state")
-	o.Recovery = []signers.KeyArg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
+	o.Recovery = []pubkey.Arg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
 	r := must.Get(life.Init(t.Context(), o))(t)
 	require.Equal(t, testHost, r.Host)
 	require.True(t, r.GateID.Valid())
@@ -67,11 +67,11 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 		"a weak key": {func(o *life.InitOptions) {
 			o.Operators[0].Path = w.dir + "/w.pub"
 		}, refusal.BadParams, "w.pub"},
-		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = signers.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, refusal.Malformed, "w.pub"},
+		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = pubkey.Arg{Path: w.dir + "/w.pub", Principal: "a"} }, refusal.Malformed, "w.pub"},
 		"a host that is none":  {func(o *life.InitOptions) { o.Host = "a b" }, refusal.BadParams, "--host"},
 		"below a file":         {func(o *life.InitOptions) { o.StateDir = w.pub + "/state" }, refusal.BadParams, "--state"},
-		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []signers.KeyArg{{Path: "/none"}} }, refusal.BadParams, "/none"},
-		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []signers.KeyArg{{Path: "/none"}} }, refusal.BadParams, "/none"},
+		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []pubkey.Arg{{Path: "/none"}} }, refusal.BadParams, "/none"},
+		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []pubkey.Arg{{Path: "/none"}} }, refusal.BadParams, "/none"},
 		"an unwritable parent": {func(o *life.InitOptions) { o.StateDir = "/proc/x/y" }, refusal.BadParams, "--state"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
@@ -91,8 +90,8 @@ func newPeople(t *testing.T) (w *world, alice, bob, vault person) {
 	w = newWorld(t)
 	alice, bob, vault = person{"alice", w.pub, w.signer}, w.person("bob"), w.person("vault")
 	o := w.options()
-	o.Operators = append(o.Operators, signers.KeyArg{Path: bob.pub})
-	o.Recovery = []signers.KeyArg{{Path: vault.pub}}
+	o.Operators = append(o.Operators, pubkey.Arg{Path: bob.pub})
+	o.Recovery = []pubkey.Arg{{Path: vault.pub}}
 	must.Get(life.Init(t.Context(), o))(t)
 	return w, alice, bob, vault
 }

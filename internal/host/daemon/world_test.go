@@ -30,8 +30,8 @@ import (
 	"gated/internal/host/daemon"
 	"gated/internal/host/fsck/fscktest"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/host/unit"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/gateworld"
 	"gated/internal/test/must"
 )
@@ -157,7 +157,7 @@ func (w *world) file(name, text string) string {
 }
 
 func (w *world) options() life.InitOptions {
-	return life.InitOptions{StateDir: w.state, Host: testHost, Operators: []signers.KeyArg{{Path: w.pub}}}
+	return life.InitOptions{StateDir: w.state, Host: testHost, Operators: []pubkey.Arg{{Path: w.pub}}}
 }
 
 func (w *world) init() life.InitResult {

@@ -24,6 +24,7 @@ import (
 	"gated/internal/log/journal"
 	"gated/internal/nonce"
 	"gated/internal/people/policy"
+	"gated/internal/people/pubkey"
 )
 
 // InitOptions says what a new gate guards and who may approve.
@@ -31,9 +32,9 @@ type InitOptions struct {
 	StateDir string // empty: DefaultStateDir
 	Host     string // empty: the hostname
 
-	Operators    []signers.KeyArg // at least one
-	Recovery     []signers.KeyArg
-	Coordinators []signers.KeyArg
+	Operators    []pubkey.Arg // at least one
+	Recovery     []pubkey.Arg
+	Coordinators []pubkey.Arg
 
 	Group   string // whose members may connect; empty means the default
 	Libvirt string // the socket of the libvirtd that has the guests; empty means directories and processes
@@ -86,7 +87,7 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 		return InitResult{}, refusal.New(refusal.BadParams, "a gate needs an operator's key").
 			WithHint("give one with --operator KEY.pub")
 	}
-	first, err := signers.Initial(map[op.Role][]signers.KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
+	first, err := signers.Initial(map[op.Role][]pubkey.Arg{op.Operational: o.Operators, op.Recovery: o.Recovery,
 		op.Coordination: o.Coordinators})
 	if err != nil {
 		return InitResult{}, err

@@ -16,10 +16,10 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/host/config"
-	"gated/internal/host/signers"
 	"gated/internal/ledger"
 	"gated/internal/ledger/memory"
 	"gated/internal/log/audit"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -54,7 +54,7 @@ func write(t *testing.T, o *Opened) {
 // memberOf makes a state directory whose gate is in a ledger.
 func memberOf(t *testing.T, l *memory.Ledger) string {
 	dir := filepath.Join(t.TempDir(), "state")
-	must.Get(Init(t.Context(), InitOptions{StateDir: dir, Host: "pve1", Operators: []signers.KeyArg{{Path: "../../../testdata/keys/alice.pub", Principal: "alice@example.com"}},
+	must.Get(Init(t.Context(), InitOptions{StateDir: dir, Host: "pve1", Operators: []pubkey.Arg{{Path: "../../../testdata/keys/alice.pub", Principal: "alice@example.com"}},
 		Store: &config.Store{Postgres: "host=/nowhere", Member: "node1", Durability: "replicated", Lease: 3 * time.Second}, Engines: enginesOf(l.Member())}))(t)
 	conf := filepath.Join(dir, "gated.yaml")
 	require.NoError(t, os.WriteFile(conf, []byte(text(t, conf)+`proxmox: {url: "https://192.0.2.1:8006", token_file: /nowhere, fingerprint: "`+strings.Repeat("AA:", 31)+`AA", node: pve1, storage: local-lvm, templates: {default: {kind: qemu, disk: 1, ostype: l26}}}`+"\n"), 0o600))

@@ -16,8 +16,8 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
-	"gated/internal/host/signers"
 	"gated/internal/log/audit"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -28,7 +28,7 @@ func fingerprint(n int) string { return fmt.Sprintf("SHA256:%042dA", n) }
 // revocation file.
 func stateOf(t *testing.T, settings string) (dir, file string) {
 	dir = filepath.Join(t.TempDir(), "state")
-	_, err := Init(t.Context(), InitOptions{StateDir: dir, Host: "pve1", Operators: []signers.KeyArg{{Path: "../../../testdata/keys/alice.pub", Principal: "alice@example.com"}}})
+	_, err := Init(t.Context(), InitOptions{StateDir: dir, Host: "pve1", Operators: []pubkey.Arg{{Path: "../../../testdata/keys/alice.pub", Principal: "alice@example.com"}}})
 	require.NoError(t, err)
 	conf := filepath.Join(dir, "gated.yaml")
 	require.NoError(t, os.WriteFile(conf, []byte(text(t, conf)+settings), 0o600))

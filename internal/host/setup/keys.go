@@ -9,7 +9,6 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
-	"gated/internal/host/signers"
 	"gated/internal/people/pubkey"
 )
 
@@ -35,8 +34,8 @@ func NewKeys() (*Keys, error) {
 func (k *Keys) Close() error { return os.RemoveAll(k.dir) }
 
 // Copy returns a copy of each key: KEY.pub, KEY.pub:PRINCIPAL, or a line as a .pub file has it.
-func (k *Keys) Copy(args []string) ([]signers.KeyArg, error) {
-	out := make([]signers.KeyArg, 0, len(args))
+func (k *Keys) Copy(args []string) ([]pubkey.Arg, error) {
+	out := make([]pubkey.Arg, 0, len(args))
 	for _, a := range args {
 		text, principal, err := keyText(a)
 		if err != nil {
@@ -47,8 +46,8 @@ func (k *Keys) Copy(args []string) ([]signers.KeyArg, error) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			return nil, err
 		}
-		key := signers.KeyArg{Path: path, Principal: principal}
-		if _, err := (Choice{Operators: []signers.KeyArg{key}}).Check(); err != nil {
+		key := pubkey.Arg{Path: path, Principal: principal}
+		if _, err := (Choice{Operators: []pubkey.Arg{key}}).Check(); err != nil {
 			r := refusal.As(err)
 			return nil, refusal.New(r.Code, "%s", strings.ReplaceAll(r.Detail, path, op.Shown(a))).
 				WithHint("%s", strings.ReplaceAll(r.Hint, path, op.Shown(a)))
@@ -93,8 +92,8 @@ type FoundKey struct {
 func FindKeys(home string, agent []string) []FoundKey {
 	var out []FoundKey
 	seen := map[string]bool{}
-	add := func(arg, from string, key signers.KeyArg) {
-		listed, err := Choice{Operators: []signers.KeyArg{key}}.Check()
+	add := func(arg, from string, key pubkey.Arg) {
+		listed, err := Choice{Operators: []pubkey.Arg{key}}.Check()
 		if err != nil || seen[listed[0].Key] {
 			return
 		}
@@ -104,7 +103,7 @@ func FindKeys(home string, agent []string) []FoundKey {
 	if filepath.IsAbs(home) {
 		files, _ := filepath.Glob(filepath.Join(home, ".ssh", "*.pub")) // a home whose name is a bad pattern has none
 		for _, path := range files {
-			add(path, path, signers.KeyArg{Path: path})
+			add(path, path, pubkey.Arg{Path: path})
 		}
 	}
 	k, err := NewKeys()

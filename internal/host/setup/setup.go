@@ -15,6 +15,7 @@ import (
 	"gated/internal/base/refusal"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
+	"gated/internal/people/pubkey"
 )
 
 // Step is one thing that a set-up does.
@@ -30,8 +31,8 @@ type Step struct {
 type Choice struct {
 	StateDir  string
 	Host      string // the name of what it guards; empty means the hostname
-	Operators []signers.KeyArg
-	Recovery  []signers.KeyArg
+	Operators []pubkey.Arg
+	Recovery  []pubkey.Arg
 	Group     string   // whose members may connect, where no socket unit says it; empty means the default
 	Libvirt   string   // the socket of the libvirtd that has the guests; empty means directories and processes
 	Users     []string // who may ask: members of the group gated
@@ -67,7 +68,7 @@ func (c Choice) Check() ([]authz.Listed, error) {
 	if len(c.Operators)+len(c.Recovery) == 0 {
 		return nil, nil
 	}
-	list, err := signers.Initial(map[op.Role][]signers.KeyArg{op.Operational: c.Operators, op.Recovery: c.Recovery})
+	list, err := signers.Initial(map[op.Role][]pubkey.Arg{op.Operational: c.Operators, op.Recovery: c.Recovery})
 	if err != nil {
 		return nil, err
 	}

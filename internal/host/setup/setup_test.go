@@ -17,7 +17,7 @@ import (
 
 	"gated/internal/base/refusal"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -63,7 +63,7 @@ func newHost(t *testing.T) (*host, Choice) {
 	h.On = func() bool { return slices.Contains(h.ran, whole[3]) }
 	h.Healthy = func(context.Context) error { return h.runs("healthy") }
 	key := keyFile(t, filepath.Join(dir, "alice.pub"), "alice@example.com")
-	return h, Choice{StateDir: filepath.Join(dir, "state"), Host: "pve1", Operators: []signers.KeyArg{{Path: key}}, Users: []string{"nobody"}}
+	return h, Choice{StateDir: filepath.Join(dir, "state"), Host: "pve1", Operators: []pubkey.Arg{{Path: key}}, Users: []string{"nobody"}}
 }
 
 func decimal(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
@@ -114,7 +114,7 @@ func TestASetUpOfTheHost(t *testing.T) {
 	_, err := h.Steps(Choice{StateDir: c.StateDir})
 	require.NoError(t, err)
 	other := c
-	other.Operators = []signers.KeyArg{{Path: keyFile(t, filepath.Join(t.TempDir(), "mallory.pub"), "mallory@example.com")}}
+	other.Operators = []pubkey.Arg{{Path: keyFile(t, filepath.Join(t.TempDir(), "mallory.pub"), "mallory@example.com")}}
 	_, err = h.Steps(other)
 	require.ErrorIs(t, err, refusal.Conflict)
 	require.ErrorContains(t, err, "mallory@example.com as operational")

@@ -12,9 +12,6 @@ import (
 	"gated/internal/people/pubkey"
 )
 
-// KeyArg names a key for a list of signers.
-type KeyArg = pubkey.Arg
-
 // signersHead starts the file that init writes.
 const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format (ssh-keygen(1), ALLOWED SIGNERS).
 # One key a line; namespaces are roles: operational@gated approves destructive steps,
@@ -25,7 +22,7 @@ const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format
 
 // signersText writes the allowed_signers file for keys and checks it as the
 // daemon will.
-func signersText(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
+func signersText(keys map[op.Role][]pubkey.Arg) ([]byte, *authz.Trust, error) {
 	var b bytes.Buffer
 	b.WriteString(signersHead)
 	for _, role := range op.Roles {

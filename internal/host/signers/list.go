@@ -23,6 +23,7 @@ import (
 	"gated/internal/host/state"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/people/pubkey"
 )
 
 // StateOwner is the author of entries of the audit log that the owner of the
@@ -85,7 +86,7 @@ func EditedEntry(v journal.TrustVersion) audit.Entry {
 }
 
 // Initial returns the list that init writes for keys.
-func Initial(keys map[op.Role][]KeyArg) (List, error) {
+func Initial(keys map[op.Role][]pubkey.Arg) (List, error) {
 	text, trust, err := signersText(keys)
 	return List{Trust: trust, Version: journal.TrustVersion{Epoch: 1, Text: text, How: howInit}}, err
 }

@@ -11,7 +11,7 @@ import (
 	"gated/internal/agents/reserve"
 	"gated/internal/base/store"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 )
 
 // TestTheOthersAreThere: as many as the row says, each in force, and no two of
@@ -49,7 +49,7 @@ func TestTheHistoryOfOthersIsSound(t *testing.T) {
 	pub := filepath.Join(b.Dir, "alice.pub")
 	require.NoError(t, os.WriteFile(pub, []byte(b.keys.plain.public()), 0o600))
 	_, err := life.Init(b.ctx, life.InitOptions{StateDir: dir, Host: host,
-		Operators: []signers.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
+		Operators: []pubkey.Arg{{Path: pub, Principal: b.keys.plain.principal}}})
 	require.NoError(t, err)
 	at, err := b.scope("checkout")
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"gated/internal/host/fsck"
 	"gated/internal/host/life"
 	"gated/internal/host/signers"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/mint"
 	"gated/internal/test/must"
 )
@@ -75,7 +76,7 @@ type restores struct {
 
 func (r *restores) init() (gate string) {
 	require.NoError(r.t, os.RemoveAll(r.state))
-	_, err := life.Init(r.t.Context(), life.InitOptions{StateDir: r.state, Host: hostName, Operators: []signers.KeyArg{{Path: r.pub}}})
+	_, err := life.Init(r.t.Context(), life.InitOptions{StateDir: r.state, Host: hostName, Operators: []pubkey.Arg{{Path: r.pub}}})
 	require.NoError(r.t, err)
 	return r.gateOf(filepath.Join(r.state, "gated.db"))
 }

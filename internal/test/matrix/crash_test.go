@@ -27,8 +27,8 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/nonce"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -83,7 +83,7 @@ func (o orders) obey(ctx context.Context) error {
 		}
 		return err
 	case "init":
-		_, err := life.Init(ctx, life.InitOptions{StateDir: o.Dir, Host: testHost, Operators: []signers.KeyArg{{Path: o.Call[0]}}})
+		_, err := life.Init(ctx, life.InitOptions{StateDir: o.Dir, Host: testHost, Operators: []pubkey.Arg{{Path: o.Call[0]}}})
 		return err
 	case "act":
 		return play(ctx, o.Call[0], o.Dir, o.Call[1])

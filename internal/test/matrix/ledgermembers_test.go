@@ -26,9 +26,9 @@ import (
 	"gated/internal/host/config"
 	"gated/internal/host/daemon"
 	"gated/internal/host/life"
-	"gated/internal/host/signers"
 	"gated/internal/ledger"
 	"gated/internal/ledger/memory"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 	"gated/internal/test/postgres"
 )
@@ -176,7 +176,7 @@ func newMembers(t *testing.T, onPostgres bool) *ledgerGate {
 }
 
 func (g *ledgerGate) init() {
-	o := life.InitOptions{StateDir: g.first.state, Host: testHost, Operators: []signers.KeyArg{{Path: g.alice.path + ".pub"}},
+	o := life.InitOptions{StateDir: g.first.state, Host: testHost, Operators: []pubkey.Arg{{Path: g.alice.path + ".pub"}},
 		Store: &config.Store{Postgres: g.dsn, Member: g.first.name, Durability: "replicated", Lease: memberLease}, Engines: g.first.engines()}
 	//fsck:none each row ends with fsck
 	must.Get(life.Init(g.t.Context(), o))(g.t)

@@ -21,6 +21,7 @@ import (
 	"gated/internal/host/signers"
 	"gated/internal/log/audit"
 	"gated/internal/log/journal"
+	"gated/internal/people/pubkey"
 	"gated/internal/test/must"
 )
 
@@ -247,7 +248,7 @@ var ownRestoreRows = []attack{
 	forgedBackup("X69a", "that is another host's, renamed", refusal.TargetMismatch, func(w *world, _ string) string {
 		dir := filepath.Join(w.t.TempDir(), "other")
 		must.Get(life.Init(w.ctx, life.InitOptions{StateDir: dir, Host: "pve2",
-			Operators: []signers.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))(w.t)
+			Operators: []pubkey.Arg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))(w.t)
 		return filepath.Join(dir, "gated.db")
 	}),
 	forgedBackup("X69b", "that is another host's, whose name was written over", refusal.Conflict, sqlInBackup(`UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), 'pve1', 'pve2') AS BLOB)`)),
