@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -119,15 +118,13 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 			return err
 		}
 		var rows [][]string
+		var versions []trustVersion
 		for _, v := range all {
-			if !t.JSON {
-				rows = append(rows, []string{fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest})
-			} else if err := t.Emit(trustVersionOf(v)); err != nil {
-				return err
-			}
+			rows = append(rows, []string{fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest})
+			versions = append(versions, trustVersionOf(v))
 		}
 		if t.JSON {
-			return nil
+			return cli.Each(&t.Tool, nil, versions...)
 		}
 		return t.List([]cli.Column{{Head: "EPOCH"}, {Head: "MADE", Rank: 1, Least: 20}, {Head: "BY", Rank: 2}, {Head: "SIGNERS", Rank: 1}, {Head: "SHA256", Rank: 3}}, rows)
 	})
@@ -172,15 +169,12 @@ keeps the last edit as allowed_signers.edited, which you may adopt.`,
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return t.Emit(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes, Emptied: a.Emptied})
-		}
+		words := "%s is in force from the next start on, as epoch %d\n"
 		if a.Unedited {
-			t.Print("%s says what is in force, at epoch %d: there is nothing to take over\n", op.Shown(a.File), a.Epoch)
-		} else {
-			t.Print("%s is in force from the next start on, as epoch %d\n", op.Shown(a.File), a.Epoch)
+			words = "%s says what is in force, at epoch %d: there is nothing to take over\n"
 		}
-		return nil
+		return t.Answer(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes, Emptied: a.Emptied}, words,
+			op.Shown(a.File), a.Epoch)
 	})
 	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
@@ -353,11 +347,12 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	if !job.Pending() || job.Request == nil {
 		return t.jobEnd(job)
 	}
-	request, err := cl.Request(ctx, *job.Request)
-	if err != nil {
-		return err
+	if request, err := cl.Request(ctx, *job.Request); err != nil {
+		t.SayWhy(err) // the rotation was accepted, and waits
+		t.sayWaits(job)
+	} else {
+		t.sayWhoSigns(request, r.signers)
 	}
-	t.sayWhoSigns(request, r.signers)
 	if r.wait {
 		if job, err = awaited(ctx, cl, job, api.UntilEnded); err != nil {
 			return err
@@ -377,11 +372,9 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 func (t *tool) sayWhoSigns(r api.Request, keys []pubkey.Signer) {
 	t.Say("%s trust.rotate waits for signatures\n", op.Shown(r.ID))
 	for _, s := range keys {
-		owed := s.Key + " " + string(s.Role)
-		if i := slices.Index(r.Owed, owed); i >= 0 {
-			t.Say("  first, the holder of the new key %s: opsign approve %s --role %s --key %s\n",
-				op.Shown(s.Key), op.Shown(r.ID), op.Shown(string(s.Role)), op.Shown(strings.TrimSuffix(s.Path, ".pub")))
-			r.Owed = slices.Delete(slices.Clone(r.Owed), i, i+1)
+		var first string
+		if first, r = cli.HolderSigns(r, s.Key, s.Role, strings.TrimSuffix(s.Path, ".pub")); first != "" {
+			t.Say("  first, the holder of the new key %s: %s\n", op.Shown(s.Key), op.Shown(first))
 		}
 	}
 	for line := range strings.Lines(cli.Needed(r)) {

@@ -303,24 +303,17 @@ func (b *batch) tree(role op.Role, items []*batched) (payload []byte, places []a
 
 // summary prints a line for each request, and ends with the worst exit code.
 func (b *batch) summary() error {
-	worst := api.ExitDone
-	for _, it := range b.items {
+	return endsWorst(b.items, func(it *batched) (int, error) {
 		code := api.Exit(it.err)
 		if it.err == nil && it.State == op.StatePending {
 			code = api.ExitWaits
 		}
-		worst = worse(worst, code)
-		if err := it.say(b.tool); err != nil {
-			return err
-		}
-	}
-	return cli.Ended(worst)
+		return code, it.say(b.tool)
+	})
 }
 
 func (it *batched) say(t *tool) error {
-	if it.err != nil {
-		it.Error = cli.ProblemOf(it.err)
-	}
+	it.Error = cli.ProblemOf(it.err)
 	switch {
 	case t.JSON:
 		return t.Emit(it)

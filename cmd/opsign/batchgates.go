@@ -86,11 +86,7 @@ func (b *batch) gate(name string) (*reached, error) {
 		return nil, err
 	}
 	if name != "" {
-		gates, err := client.KnownGatesOf(b.Getenv).List()
-		if err != nil {
-			return nil, err
-		}
-		k, err := knownAs(gates, name)
+		k, err := b.knownAs(name)
 		if err != nil {
 			return nil, err
 		}
@@ -134,16 +130,18 @@ func (b *batch) reach(name string, where client.Options) (*reached, error) {
 	return b.gates[name], nil
 }
 
-// knownAs returns the known gate of that host, or at that address.
-func knownAs(gates []client.KnownGate, name string) (client.KnownGate, error) {
-	gates = slices.DeleteFunc(slices.Clone(gates), func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
-	switch len(gates) {
-	case 1:
-		return gates[0], nil
-	case 0:
+// knownAs returns the known gate of that host, or at that address. Of several addresses of one gate it is the first.
+func (t *tool) knownAs(name string) (client.KnownGate, error) {
+	gates, err := client.KnownGatesOf(t.Getenv).List()
+	gates = slices.DeleteFunc(gates, func(k client.KnownGate) bool { return k.Host != name && string(k.Address) != name })
+	switch {
+	case err != nil:
+		return client.KnownGate{}, err
+	case len(gates) == 0:
 		return client.KnownGate{}, cli.Usage(fmt.Sprintf("no known gate is %s; opsign known lists them, and opsign list -H ADDRESS meets another",
 			op.Shown(name)))
-	default:
+	case slices.ContainsFunc(gates, func(k client.KnownGate) bool { return k.Gate != gates[0].Gate }):
 		return client.KnownGate{}, cli.Usage(fmt.Sprintf("several known gates are of the host %s: say the address, as opsign known lists it", op.Shown(name)))
 	}
+	return gates[0], nil
 }

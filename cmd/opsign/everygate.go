@@ -20,16 +20,21 @@ const (
 	gateTime    = 20 * time.Second
 )
 
-// listed is what one known gate answered.
-type listed struct {
-	Address  client.Address `json:"address"`
-	Host     string         `json:"host"`
-	Gate     op.GateID      `json:"gate"`
-	Requests []api.Request  `json:"requests"`
-	Error    *cli.Problem   `json:"error"` // null if it answered
+// answer is what one known gate answered, whatever it was asked.
+type answer struct {
+	Address client.Address `json:"address"`
+	Host    string         `json:"host"`
+	Gate    op.GateID      `json:"gate"`
 
 	err  error
 	said bytes.Buffer // beside the answer
+}
+
+// listed is what one known gate says that waits.
+type listed struct {
+	answer
+	Requests []api.Request `json:"requests"`
+	Error    *cli.Problem  `json:"error"` // null if it answered
 }
 
 // listGates lists what waits at every known gate, in the order of the file, and ends with the worst exit code.
@@ -41,19 +46,20 @@ func (t *tool) listGates(ctx context.Context, all bool) error {
 	if len(gates) == 0 && !t.JSON {
 		t.Print("no gate is known yet\n")
 	}
-	answers := make([]listed, len(gates))
+	answers := make([]*listed, len(gates))
 	atOnce(len(gates), func(i int) {
-		answers[i] = listed{Address: gates[i].Address, Host: gates[i].Host, Gate: gates[i].Gate, Requests: []api.Request{}}
-		t.ask(ctx, where, &answers[i], all)
-	})
-	worst := api.ExitDone
-	for i := range answers {
-		worst = worse(worst, api.Exit(answers[i].err))
-		if err := t.sayListed(&answers[i]); err != nil {
+		k := gates[i]
+		a := &listed{answer: answer{Host: k.Host, Gate: k.Gate}, Requests: []api.Request{}}
+		answers[i] = a
+		t.asking(ctx, where, []client.Address{k.Address}, &a.answer, func(ctx context.Context, one *tool, cl *client.Client) error {
+			requests, _, err := one.open(ctx, cl, all)
+			if len(requests) > 0 {
+				a.Requests = requests
+			}
 			return err
-		}
-	}
-	return cli.Ended(worst)
+		})
+	})
+	return endsWorst(answers, func(a *listed) (int, error) { return api.Exit(a.err), t.sayListed(a) })
 }
 
 // allKnown returns the known gates, and the options to ask them. A command line that names one gate is a usage error.
@@ -83,37 +89,17 @@ func atOnce(n int, f func(i int)) {
 	running.Wait()
 }
 
-// ask asks one gate, and keeps what it says.
-func (t *tool) ask(ctx context.Context, where client.Options, a *listed, all bool) {
-	_, a.err = t.asking(ctx, where, []client.Address{a.Address}, &a.said, func(ctx context.Context, one *tool, cl *client.Client) error {
-		requests, _, err := one.open(ctx, cl, all)
-		if len(requests) > 0 {
-			a.Requests = requests
-		}
-		return err
-	})
-	if a.err != nil {
-		a.Error = cli.ProblemOf(a.err)
-	}
-}
-
-// handedIn is an error after a gate was asked for a change, or perhaps was. No other address is then asked for it again.
-type handedIn struct{ error }
-
-func (h handedIn) Unwrap() error { return h.error }
-
-// asking calls a gate, as a tool of its own, at the first of its addresses that answers, and returns that address. An
-// answer that refuses is one, too. What it says beside the answer goes to said, and nobody is asked anything.
-func (t *tool) asking(ctx context.Context, where client.Options, addresses []client.Address, said *bytes.Buffer,
-	call func(ctx context.Context, one *tool, cl *client.Client) error) (at client.Address, err error) {
-	for _, at = range addresses {
-		said.Reset()
-		err = t.askingAt(ctx, where, at, said, call)
-		if gone := new(client.Unreachable); !errors.As(err, &gone) || errors.As(err, new(handedIn)) {
-			break
+// asking calls a gate, as a tool of its own, at the first of its addresses that answers. An answer that refuses is one,
+// too. What it says beside the answer is kept, and nobody is asked anything.
+func (t *tool) asking(ctx context.Context, where client.Options, addresses []client.Address, a *answer,
+	call func(ctx context.Context, one *tool, cl *client.Client) error) {
+	for _, a.Address = range addresses {
+		a.said.Reset()
+		a.err = t.askingAt(ctx, where, a.Address, &a.said, call)
+		if !errors.As(a.err, new(*client.Unreachable)) {
+			return
 		}
 	}
-	return at, err
 }
 
 func (t *tool) askingAt(ctx context.Context, where client.Options, at client.Address, said io.Writer,
@@ -140,6 +126,7 @@ func (t *tool) sayListed(a *listed) error {
 	if _, err := a.said.WriteTo(t.Stderr); err != nil {
 		return err
 	}
+	a.Error = cli.ProblemOf(a.err)
 	if t.JSON {
 		return t.Emit(a)
 	}

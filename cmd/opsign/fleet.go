@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -210,16 +209,16 @@ func (t *tool) verifyFleet(ctx context.Context, known []client.KnownGate, rows [
 func (t *tool) verifyGate(ctx context.Context, where client.Options, addresses []client.Address, rows []*fleetRow) {
 	var requests []api.Request
 	var s api.Status
-	at, err := t.asking(ctx, where, addresses, new(bytes.Buffer),
-		func(ctx context.Context, one *tool, cl *client.Client) (err error) {
-			requests, s, err = one.open(ctx, cl, true)
-			return err
-		})
+	var a answer
+	t.asking(ctx, where, addresses, &a, func(ctx context.Context, one *tool, cl *client.Client) (err error) {
+		requests, s, err = one.open(ctx, cl, true)
+		return err
+	})
 	for _, row := range rows {
-		row.Address = at
-		if err != nil {
-			row.Checked, row.code, row.Detail = checkedNone, api.Exit(err), cli.ProblemOf(err).Detail
-			if errors.Is(err, refusal.TargetMismatch) || errors.Is(err, refusal.BindingMismatch) {
+		row.Address = a.Address
+		if a.err != nil {
+			row.Checked, row.code, row.Detail = checkedNone, api.Exit(a.err), cli.ProblemOf(a.err).Detail
+			if errors.Is(a.err, refusal.TargetMismatch) || errors.Is(a.err, refusal.BindingMismatch) {
 				row.Checked = checkedDiffers
 			}
 			continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,10 +234,22 @@ func worse(a, b int) int {
 	return a
 }
 
+// endsWorst says what became of each thing, in order, and ends with the worst exit code.
+func endsWorst[T any](things []T, say func(T) (code int, err error)) error {
+	worst := api.ExitDone
+	for _, thing := range things {
+		code, err := say(thing)
+		if err != nil {
+			return err
+		}
+		worst = worse(worst, code)
+	}
+	return cli.Ended(worst)
+}
+
 // summary says what became of each item, and ends with the worst exit code.
 func (r *review) summary(err error) error {
-	worst := api.ExitDone
-	for _, it := range r.items {
+	ended := endsWorst(r.items, func(it *item) (int, error) {
 		if it.outcome == "" {
 			it.outcome = "not decided"
 			if it.marked {
@@ -245,17 +258,8 @@ func (r *review) summary(err error) error {
 				it.outcome = "skipped"
 			}
 		}
-		worst = worse(worst, it.exit)
-		if r.JSON {
-			if err := r.Emit(reviewed{it.id, string(it.decision), it.request.State, it.outcome, it.exit}); err != nil {
-				return err
-			}
-			continue
-		}
-		r.Print(wordsReviewOutcome, it.name(), it.outcome)
-	}
-	if err != nil {
-		return err
-	}
-	return cli.Ended(worst)
+		return it.exit, r.Answer(reviewed{it.id, string(it.decision), it.request.State, it.outcome, it.exit},
+			wordsReviewOutcome, it.name(), it.outcome)
+	})
+	return cmp.Or(err, ended)
 }

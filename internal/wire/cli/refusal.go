@@ -81,8 +81,11 @@ func failureOf(err error) failure {
 		Request: p.Request, State: p.State}}
 }
 
-// ProblemOf returns an error that does not end the command as a program sees it.
+// ProblemOf returns an error that does not end the command as a program sees it, nil for none.
 func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
 	p := failureOf(err).Error
 	return &p
 }

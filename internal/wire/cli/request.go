@@ -91,6 +91,17 @@ func Needed(r api.Request) string {
 	return text
 }
 
+// HolderSigns returns the command with which the holder of a key that a rotation adds signs it first, with the key's
+// file, and the request without that debt. The command is empty if the request does not wait for that key.
+func HolderSigns(r api.Request, key string, role op.Role, file string) (string, api.Request) {
+	i := slices.Index(r.Owed, key+" "+string(role))
+	if i < 0 {
+		return "", r
+	}
+	r.Owed = slices.Delete(slices.Clone(r.Owed), i, i+1)
+	return op.ShellWords("opsign", "approve", r.ID, "--role", string(role), "--key", file), r
+}
+
 // Delays says when a request runs that is authorized, or that waits and will not
 // run at once; now is the reader's clock. It is empty of one that nothing delays
 // or that has ended.

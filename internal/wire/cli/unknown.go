@@ -20,7 +20,8 @@ var Programs = map[string][]string{
 	"gated": {"setup", "status", "submit", "jobs", "guests", "backup", "docs", "wait", "cancel", "classify", "ops", "commands", "plan", "apply",
 		"events", "agent", "reservation", "hook", "doctor", "mcp", "init", "config", "serve", "reload", "notify", "metrics", "time", "trust",
 		"canary", "audit", "fsck", "restore", "hub", "member", "help"},
-	"opsign": {"list", "show", "approve", "reject", "review", "batch", "sign", "submit", "verify", "keys", "known", "forget", "witness"},
+	"opsign": {"list", "show", "approve", "reject", "review", "batch", "sign", "submit", "verify", "keys", "known", "forget", "witness",
+		"trust"},
 }
 
 // Moved has the words that commands of gated had before they moved below another command. This version takes them, too.
