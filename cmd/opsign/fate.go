@@ -13,17 +13,18 @@ import (
 
 // fates are the facts of a request, by what becomes of what they are about.
 type fates struct {
-	altered, goes, beside, stays []op.Fact
-	behind                       []op.Fact // that the details show
+	altered, goes, risk, beside, stays, absent []op.Fact
+	behind                                     []op.Fact // that the details show
 }
 
-// fates parts the facts of a request as the row of its operation says. If the step takes nothing, what stays is behind. Facts
-// on undoing other operations are, too, and those on limits, if the step changes none.
+// fates parts the facts of a request as the row of its operation says. If the step takes nothing, what stays and what is absent
+// is behind. Facts on undoing other operations are, too, and those on limits, if the step changes none.
 func (q question) fates() (out fates) {
 	p := q.payload
 	spec, _ := op.Lookup(p.Op)
 	level, undo := q.undo()
-	to := map[op.Fate]*[]op.Fact{op.Altered: &out.altered, op.Goes: &out.goes, op.Beside: &out.beside, op.Stays: &out.stays}
+	to := map[op.Fate]*[]op.Fact{op.Altered: &out.altered, op.Goes: &out.goes, op.AtRisk: &out.risk, op.Beside: &out.beside,
+		op.Stays: &out.stays, op.Absent: &out.absent}
 	for _, f := range q.request.Facts {
 		list := to[spec.Fate(p.Params, f)]
 		switch on := f.OnUndo(); {
@@ -37,8 +38,8 @@ func (q question) fates() (out fates) {
 	if len(out.goes) == 0 && spec.Fates != nil && spec.Takes != "" && level == op.Gone && q.request.Rule != op.SignedByRule {
 		out.goes = []op.Fact{{Name: "at most", Text: spec.Takes}}
 	}
-	if len(out.goes) == 0 {
-		out.behind, out.stays = append(out.stays, out.behind...), nil
+	if len(out.goes)+len(out.risk) == 0 {
+		out.behind, out.stays, out.absent = slices.Concat(out.stays, out.absent, out.behind), nil, nil
 	}
 	return out
 }
@@ -60,7 +61,7 @@ func (q question) losesText(f fates, now time.Time) string {
 	for _, part := range []struct {
 		words string
 		facts []op.Fact
-	}{{"changes", altered}, {"goes", f.goes}, {beside, f.beside}} {
+	}{{"changes", altered}, {"goes", f.goes}, {"at risk from the next start", f.risk}, {beside, f.beside}} {
 		if len(part.facts) > 0 {
 			text += "  " + part.words + seen + ":\n" + cli.Facts("    ", part.facts)
 			seen = ""
@@ -72,12 +73,15 @@ func (q question) losesText(f fates, now time.Time) string {
 	return text
 }
 
-// staysText says what a step leaves.
-func (f fates) staysText() string {
-	if len(f.stays) == 0 {
-		return ""
+// staysText says what a step leaves, and what the target has none of.
+func (f fates) staysText() (text string) {
+	if len(f.stays) > 0 {
+		text = "  stays:\n" + cli.Facts("    ", f.stays)
 	}
-	return "  stays:\n" + cli.Facts("    ", f.stays)
+	if len(f.absent) > 0 {
+		text += "  not there:\n" + cli.Facts("    ", f.absent)
+	}
+	return text
 }
 
 // labelsText lists the labels of a target, each value in quotes: none of them can

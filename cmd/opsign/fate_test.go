@@ -27,7 +27,7 @@ var guestLooks = map[string][]op.Fact{
 		"backups", "none known; gated makes none", "depends on it", "nothing known; no guest shares data",
 		"process", "web-server, running since 2026-01-02T08:00:12Z (pid 4711), unconfined",
 		"limits", "memory 512 MiB by cgroup; cpus not limited", "destroy", "can be undone until 2026-01-06T03:04:05Z",
-		"wipe, restore, snapshot-delete", "cannot be undone (the old files are in the trash until 2026-01-06T03:04:05Z)"),
+		"wipe, restore, snapshot-delete", "can be undone by hand until 2026-01-06T03:04:05Z: copy the old files out of /var/lib/gated/guests/.trash"),
 	"libvirt": factsOf("disk vda", "20.0 GiB (7.3 GiB allocated), qcow2, /var/lib/libvirt/images/web.qcow2, in the pool default, last write 2026-01-05T01:02:03Z",
 		"other disk sda", "size not known, raw, /var/lib/libvirt/images/debian.iso", "snapshots", "before-update (in the disks)",
 		"saved state", "none", "firmware settings", "/var/lib/libvirt/qemu/nvram/web_VARS.fd", "TPM", "emulated, with its secrets",
@@ -95,11 +95,11 @@ func TestARequestIsJudgedOnOneScreen(t *testing.T) {
 			lines := cli.Wrapped(text, 79)
 			first := strings.Join(lines[:min(len(lines), rows)], "\n")
 			said := fmt.Sprintf("%s on %s:\n%s", s.Name, backend, strings.Join(lines, "\n"))
-			require.True(t, strings.HasPrefix(first, q.headline(" · ")+"\n"), said)
+			require.True(t, strings.HasPrefix(first, strings.Join(cli.Wrapped(q.headline(" · "), 79), "\n")+"\n"), said)
 			require.Contains(t, first, "reason of the requester: ", said)
 			require.Contains(t, first, "why it waits: ", said)
 			level, _ := q.undo()
-			require.Equal(t, s.Takes != "" && (level == op.Gone || s.Identity == op.Ends), strings.Contains(first, "\n  goes"), said)
+			require.Equal(t, s.Takes != "" && (level == op.Gone || level == op.ByHandUntil || s.Identity == op.Ends), strings.Contains(first, "\n  goes"), said)
 			if s.Name == "guest.destroy" && backend == "local" || s.Name == "guest.set-config" {
 				require.LessOrEqual(t, len(lines), rows, said)
 			}
@@ -131,6 +131,18 @@ func TestWhatGoesStandsFirst(t *testing.T) {
 	require.Regexp(t, `(?s)\A    files  .*bytes  .*last write  `, stays)
 }
 
+// TestAnotherProgramTakesNothingYet: the data is at risk, as the headline says, and nothing goes.
+func TestAnotherProgramTakesNothingYet(t *testing.T) {
+	q := asked(t, "guest.set-config", op.Params{"command": "other"}, factsOf("changes command", `from "site" to "other"`, "files", "1", "bytes", "2 B (4.0 KiB on disk)",
+		"last write", "2026-01-05T01:02:03Z", "snapshots", "weekly", "depends on it", "nothing known; no guest shares data", "process", "none")...)
+	text := q.text(view{dash: " - "})
+	require.True(t, strings.HasPrefix(text, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back before the next start\n"), text)
+	require.Contains(t, text, "  changes:\n    command  from \"site\" to \"other\"\n  at risk from the next start:\n    files       1\n"+
+		"    bytes       2 B (4.0 KiB on disk)\n    last write  2026-01-05T01:02:03Z\n")
+	require.Contains(t, text, "  stays:\n    snapshots  weekly\n  not there:\n    depends on it  nothing known; no guest shares data\n    process        none\n")
+	require.NotContains(t, text, "  goes")
+}
+
 // TestNoFactIsLostBetweenTheHeadings: each fact stands under one heading, in the headline, or among the details.
 func TestNoFactIsLostBetweenTheHeadings(t *testing.T) {
 	for _, s := range op.Catalogue() {
@@ -140,7 +152,7 @@ func TestNoFactIsLostBetweenTheHeadings(t *testing.T) {
 			}
 			q := waitingFor(t, s, facts)
 			f := q.fates()
-			parted := slices.Concat(f.altered, f.goes, f.beside, f.stays, f.behind)
+			parted := slices.Concat(f.altered, f.goes, f.risk, f.beside, f.stays, f.absent, f.behind)
 			_, undo := q.undo()
 			for _, fact := range q.request.Facts {
 				n := 0

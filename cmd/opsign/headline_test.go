@@ -19,7 +19,8 @@ func asked(t *testing.T, name string, params op.Params, facts ...op.Fact) questi
 
 func TestWhetherItCanBeUndone(t *testing.T) {
 	trash := []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"},
-		{Name: "wipe, restore, snapshot-delete", Text: "cannot be undone (the old files are in the trash)"}}
+		{Name: "wipe, restore, snapshot-delete", Text: "cannot be undone (the old files are in the trash)"}} // of an older gate
+	kept := []op.Fact{{Name: "wipe, restore, snapshot-delete", Text: "can be undone by hand until 2026-01-06T03:04:05Z: copy the old files out of /srv/.trash"}}
 	for _, c := range []struct {
 		op     string
 		params op.Params
@@ -38,7 +39,10 @@ func TestWhetherItCanBeUndone(t *testing.T) {
 		{"guest.restore", op.Params{"snapshot": "a"}, trash, "RESTORE A SNAPSHOT ONTO guest/web-1 on pve1 - CANNOT BE UNDONE"},
 		{"guest.backup-delete", op.Params{"backup": "a"}, trash, "DELETE A BACKUP OF guest/web-1 on pve1 - CANNOT BE UNDONE"},
 		{"guest.set-config", op.Params{"memory": int64(1)}, trash, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back"},
-		{"guest.set-config", op.Params{"command": "x"}, trash, "CHANGE guest/web-1 on pve1 - CANNOT BE UNDONE"},
+		{"guest.set-config", op.Params{"command": "x"}, trash, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back before the next start"},
+		{"guest.wipe", op.Params{}, kept, "WIPE guest/web-1 on pve1 - " + kept[0].Text},
+		{"guest.restore", op.Params{"snapshot": "a"}, kept, "RESTORE A SNAPSHOT ONTO guest/web-1 on pve1 - " + kept[0].Text},
+		{"guest.destroy", op.Params{}, kept, "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE"},
 	} {
 		q := asked(t, c.op, c.params, c.facts...)
 		require.Equal(t, c.want, q.headline(" - "))

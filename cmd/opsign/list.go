@@ -125,7 +125,7 @@ func (t *tool) listText(requests []api.Request, cols int) string {
 // undoInLine says in a word whether a step can be undone.
 func undoInLine(r api.Request) string {
 	level, _ := undoOf(r.Op, r.Params, r)
-	return map[op.Undoable]string{op.Gone: "no", op.ByHand: "by hand", op.InTime: "yes"}[level]
+	return map[op.Undoable]string{op.Gone: "no", op.ByHandUntil: "by hand", op.ByHand: "by hand", op.InTime: "yes"}[level]
 }
 
 // whatInLine says what a step changes, what guards the target first. Of another step it says the parameters, and

@@ -27,8 +27,9 @@ func (t *tool) reviewCommand() *cobra.Command {
 		Short: "Walk through what waits, and approve or reject each with one key",
 		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what goes and what stays, who
 asked and why, and which signatures are missing. d shows the details and ? the keys. Several can be marked and
-approved together, each with a signature of its own. What cannot be undone, and a rotation, is signed once you type the
-name of its target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+approved together, each with a signature of its own. What is gone, what people can undo for a while only, and a rotation
+are signed once you type the name of the target. Ends with a line for each, and with the exit code of the worst. It
+needs a terminal.`,
 		Example: "  opsign review\n" +
 			"  opsign review --agent",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
@@ -252,14 +253,15 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	return true, false, r.approve(ctx, it)
 }
 
-// named has the operator type the name of a target before what cannot be undone is
-// done to it, and before a rotation. It says so above the next screen if it is another name.
+// named has the operator type the name of a target before a step that gated cannot undo takes
+// something from it, and before a rotation. It says so above the next screen if it is another name.
 func (r *review) named(ctx context.Context, it *item) (bool, error) {
-	why := "cannot be undone"
-	switch {
-	case it.shown.payload.Op == op.Rotate:
+	level, _ := it.shown.undo()
+	why := map[op.Undoable]string{op.Gone: "cannot be undone", op.ByHandUntil: "can be undone by hand alone"}[level]
+	if it.shown.payload.Op == op.Rotate {
 		why = "changes who may approve what"
-	case !it.shown.irreversible():
+	}
+	if why == "" {
 		return true, nil
 	}
 	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {
@@ -340,8 +342,8 @@ func (r *review) help() error {
   space  the next page; up and down keys page too
   q      quit; what is not decided goes on waiting
 
-What cannot be undone, and a change of the signers, is signed once you type
-the name of its target. Nothing is approved before all of its pages were shown.
+What is gone, what people can undo for a while only, and a change of the signers
+are signed once you type the name of the target. Nothing is approved before all of its pages were shown.
 A request that changes while you look at it is shown again.
 `, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
 	return err

@@ -150,8 +150,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 	}
 }
 
-// allNamed has the operator type the name of each target to which something is done
-// that cannot be undone. Nothing is signed if one name is wrong.
+// allNamed has the operator type the name of each target for which named asks. Nothing is signed if one name is wrong.
 func (r *review) allNamed(ctx context.Context, items []*item) (bool, error) {
 	for _, it := range items {
 		if ok, err := r.named(ctx, it); !ok {

@@ -119,6 +119,13 @@ func TestReviewAsksForTheName(t *testing.T) {
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
 	}
+	wipe := &item{id: "j2.1", shown: asked(t, "guest.wipe", op.Params{}, op.Fact{Name: "wipe", Text: "can be undone by hand until 2026-01-06T03:04:05Z: copy it"})}
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	r := reviewOn(s)
+	r.keys = ringOf(r.tool, unused{t: t})
+	typed(t, person, "\n")
+	require.False(t, must.Get(r.named(t.Context(), wipe))(t), "what people alone can bring back is not signed by one key")
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
 	require.True(t, must.Get((&review{}).named(t.Context(), it))(t), "nothing is asked")
 }

@@ -13,13 +13,16 @@ const (
 	Beside  Fate = iota // the operation's row claims nothing
 	Altered             // it gets another value, and the fact has both
 	Goes                // the step takes it
+	AtRisk              // the step leaves it, and the next start may take it
 	Stays               // the step leaves it
+	Absent              // there is none, so nothing becomes of it
 )
 
 // Fates names facts of a look. A name that ends with * is for all that begin so.
 type Fates struct {
-	Goes []string
-	Open []string // a back end decides what becomes of them, or a part of them goes
+	Goes   []string
+	AtRisk []string
+	Open   []string // a back end decides what becomes of them, or a part of them goes
 }
 
 var (
@@ -45,12 +48,21 @@ func (s Spec) Fate(p Params, f Fact) Fate {
 		return Beside
 	}
 	switch of := s.Fates(p); {
+	case s.Kind == KindGuest && f.isNone() && named(slices.Concat(held, others), f.Name):
+		return Absent
 	case named(of.Goes, f.Name):
 		return Goes
+	case named(of.AtRisk, f.Name):
+		return AtRisk
 	case s.Kind == KindGuest && !named(of.Open, f.Name) && named(held, f.Name):
 		return Stays
 	}
 	return Beside
+}
+
+// isNone reports whether a fact says that there is none of what it is about, in the words of any driver.
+func (f Fact) isNone() bool {
+	return named([]string{"none", "none known; *", "nothing known; *", "no other guest of this libvirtd"}, f.Text)
 }
 
 func named(names []string, name string) bool {

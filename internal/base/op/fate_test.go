@@ -43,7 +43,7 @@ func TestWhatGoesAndWhatStays(t *testing.T) {
 		{"guest.stop", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks", "other disk sda"})},
 		{"guest.restart", nil, runs, slices.Concat(over, []string{"disk vda", "disk vdb", "disks", "other disk sda"})},
 		{"guest.set-config", op.Params{"labels": map[string]any{}, "protected": false}, nil, over},
-		{"guest.set-config", op.Params{"command": "x"}, data, over},
+		{"guest.set-config", op.Params{"command": "x"}, nil, over},
 		{"guest.destroy", nil, whole, over},
 		{"guest.snapshot", nil, nil, over},
 		{"guest.snapshot-delete", nil, []string{"snapshot", "snapshot holds", "snapshot made by"}, append(over, "snapshots")},
@@ -62,8 +62,28 @@ func TestWhatGoesAndWhatStays(t *testing.T) {
 	} {
 		require.ElementsMatch(t, c.goes, fateOf(t, c.op, c.params, op.Goes), c.op)
 		require.ElementsMatch(t, c.open, fateOf(t, c.op, c.params, op.Beside), c.op)
-		require.Len(t, fateOf(t, c.op, c.params, op.Stays), len(guestFacts)-len(c.goes)-len(c.open), c.op)
+		risk := map[bool][]string{true: data}[c.params.Has("command")]
+		require.ElementsMatch(t, risk, fateOf(t, c.op, c.params, op.AtRisk), c.op)
+		require.Len(t, fateOf(t, c.op, c.params, op.Stays), len(guestFacts)-len(c.goes)-len(risk)-len(c.open), c.op)
 	}
+}
+
+// TestOnlyWhatIsThereGoes: a fact that says that there is none is not about something that goes or stays, and a number, a name or a
+// doubt is.
+func TestOnlyWhatIsThereGoes(t *testing.T) {
+	for _, name := range []string{"guest.destroy", "guest.wipe", "guest.restore", "guest.snapshot-delete", "guest.backup-restore", "guest.set-config", "guest.stop"} {
+		for _, f := range []op.Fact{{"process", "none"}, {"snapshots", "none"}, {"saved state", "none"}, {"disks", "none"},
+			{"backups", "none known; gated makes none"}, {"depends on it", "nothing known; no guest shares data"}, {"depends on it", "no other guest of this libvirtd"}} {
+			require.Equal(t, op.Absent, lookup(t, name).Fate(op.Params{}, f), "%s: %v", name, f)
+		}
+	}
+	for _, f := range []op.Fact{{"files", "0"}, {"files", "none: this guest exists in memory alone"}, {"process", "not known: none was seen"},
+		{"snapshots", "none-such"}, {"depends on it", "guest/none"}, {"process", "processes of an earlier run are left"}} {
+		require.Equal(t, op.Goes, lookup(t, "guest.destroy").Fate(op.Params{}, f), f)
+	}
+	require.Equal(t, op.Goes, lookup(t, "guest.restore").Fate(nil, op.Fact{Name: op.FactOverwritten, Text: "none of 3 files was written or changed since then"}))
+	require.Equal(t, op.Beside, lookup(t, op.Run).Fate(nil, op.Fact{Name: "process", Text: "none"}))
+	require.Equal(t, op.Goes, lookup(t, op.ReleaseAll).Fate(nil, op.Fact{Name: "reservations", Text: "none"}))
 }
 
 // TestARowClaimsNothingOfOtherFacts: a newer back end's fact, and a name that begins like one of the row, is not said to stay.

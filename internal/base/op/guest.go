@@ -199,16 +199,17 @@ func configRow() Spec {
 // memoryInUse is the rule of a memory limit that makes the kernel kill programs.
 const memoryInUse = "memory-in-use"
 
-// configFates has the data go with another program, which works on it as it likes.
+// configFates has the data at risk of another program, which works on it as it likes once it runs.
 func configFates(p Params) Fates {
+	of := Fates{Goes: []string{FactPrograms}}
 	if p.Has("command") {
-		return Fates{Goes: slices.Concat(data, []string{FactPrograms})}
+		of.AtRisk = data
 	}
-	return Fates{Goes: []string{FactPrograms}}
+	return of
 }
 
-func configByHand(p Params, facts []Fact) string {
-	if p.Has("command") || slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
+func configByHand(_ Params, facts []Fact) string {
+	if slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
 		return ""
 	}
 	return "change it back"

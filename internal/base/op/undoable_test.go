@@ -24,18 +24,19 @@ func TestWhetherItCanBeUndone(t *testing.T) {
 		require.Equal(t, op.CannotUndo, words)
 	}
 	require.Empty(t, hand)
-	for name, p := range map[string]op.Params{"guest.set-config": {"command": "x"}, "guest.backup": {"rotate": true}} {
-		level, _ := lookup(t, name).Undoable(p, "any", nil)
-		require.Equal(t, op.Gone, level, name)
-	}
-	level, words := op.Spec{}.Undoable(nil, op.SignedByRule, nil)
+	level, words := lookup(t, "guest.set-config").Undoable(op.Params{"command": "x"}, "any", nil)
+	require.Equal(t, op.ByHandUntil, level, "the data is as it was until another program runs")
+	require.Equal(t, "can be undone by hand: change it back before the next start", words)
+	level, _ = lookup(t, "guest.backup").Undoable(op.Params{"rotate": true}, "any", nil)
+	require.Equal(t, op.Gone, level)
+	level, words = op.Spec{}.Undoable(nil, op.SignedByRule, nil)
 	require.Equal(t, op.Gone, level, "an operation of a newer gate")
 	require.Equal(t, op.CannotUndo, words)
 }
 
 // TestOnlyTheTrashMakesItUndoable: a fact counts if it is about the operation, says until when, and no other contradicts it.
 func TestOnlyTheTrashMakesItUndoable(t *testing.T) {
-	const until = "can be undone until 2026-01-06T03:04:05Z"
+	const until, hand = "can be undone until 2026-01-06T03:04:05Z", "can be undone by hand until 2026-01-06T03:04:05Z: copy it"
 	fact := func(name, text string) op.Fact { return op.Fact{Name: name, Text: text} }
 	for _, c := range []struct {
 		op    string
@@ -50,11 +51,18 @@ func TestOnlyTheTrashMakesItUndoable(t *testing.T) {
 		{"guest.destroy", []op.Fact{fact("destroy", until), fact("destroy", "can be undone until never")}, op.Gone},
 		{"guest.wipe", []op.Fact{fact("destroy", until)}, op.Gone},
 		{op.Run, []op.Fact{fact("destroy", until), fact("run", until)}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("wipe, restore", hand)}, op.ByHandUntil},
+		{"guest.destroy", []op.Fact{fact("wipe, restore", hand)}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("undo", hand)}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("wipe", hand), fact("wipe", until)}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("wipe", hand), fact("wipe", "cannot be undone")}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("wipe", "can be undone by hand")}, op.Gone},
+		{"guest.wipe", []op.Fact{fact("wipe", "cannot be undone (the old files are in the trash until 2026-01-06T03:04:05Z)")}, op.Gone},
 		{"guest.set-config", []op.Fact{fact("set-config", "cannot be undone")}, op.Gone},
 	} {
 		level, words := lookup(t, c.op).Undoable(op.Params{}, "any", c.facts)
 		require.Equal(t, c.want, level, c)
-		require.Equal(t, c.want == op.InTime, words == until)
+		require.Equal(t, map[op.Undoable]string{op.Gone: op.CannotUndo, op.ByHandUntil: hand, op.InTime: until}[c.want], words)
 	}
 	for name, want := range map[string]op.Undoable{"guest.stop": op.ByHand, "guest.snapshot": op.ByHand, "guest.destroy": op.Gone, "guest.wipe": op.Gone} {
 		level, words := lookup(t, name).Undoable(op.Params{}, op.SignedByRule, nil)

@@ -34,6 +34,15 @@ var lossCases = []spec{
 			require.NotContains(c.t, storage, id, "two targets claim the same object")
 		}
 	}},
+	{"nothing is said to come back unless something keeps it", true, "", func(c *one) {
+		c.made()
+		for _, spec := range op.Catalogue() {
+			level, words := spec.Undoable(op.Params{}, "any", c.Look(Victim).Facts)
+			if level != op.Gone && spec.ByHand == nil {
+				require.True(c.t, c.hasOp("undelete"), "%s: %s, and the back end has no trash", spec.Name, words)
+			}
+		}
+	}},
 	{"facts have numbers in them", false, "Sizes", func(c *one) {
 		c.made()
 		r := c.Waiting(Hub, c.w.Taking(Victim))

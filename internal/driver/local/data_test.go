@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,34 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
+
+// TestTheTrashHasWhatPeopleBringBack: of each operation that a look says can be undone by hand, the whole tree that it took is in the
+// directory that the look names, until the time that it says.
+func TestTheTrashHasWhatPeopleBringBack(t *testing.T) {
+	said := regexp.MustCompile(`^can be undone by hand until (\S+): copy the old files out of (/.*)$`)
+	for verb, kv := range map[string][]any{"wipe": nil, "restore": {"snapshot", "s"}, "snapshot-delete": {"snapshot", "s"}} {
+		w := newWorld(t)
+		w.do("create", "web")
+		w.write("old", "web", dataDir, "file")
+		w.do("snapshot", "web", "snapshot", "s")
+		w.write("new", "web", dataDir, "sub", "file")
+		took := map[string]string{"snapshot-delete": hashTree(t, w.path("web", snapshotsDir, "s"))}[verb]
+		if took == "" {
+			took = hashTree(t, w.path("web", dataDir))
+		}
+		facts := w.observe("web").Facts
+		i := slices.IndexFunc(facts, func(f op.Fact) bool { return slices.Contains(f.OnUndo(), "guest."+verb) })
+		require.GreaterOrEqual(t, i, 0, verb)
+		m := said.FindStringSubmatch(facts[i].Text)
+		require.NotNil(t, m, facts[i].Text)
+		w.do(verb, "web", kv...)
+		w.pass(must.Get(time.Parse(time.RFC3339, m[1]))(t).Sub(w.clock()) - time.Second)
+		require.NoError(t, w.d.Sweep(w.ctx))
+		require.True(t, slices.ContainsFunc(entries(t, m[2]), func(name string) bool {
+			return !strings.HasSuffix(name, recordExt) && hashTree(t, filepath.Join(m[2], name)) == took
+		}), "%s: %v", verb, entries(t, m[2]))
+	}
+}
 
 func TestSnapshotRestoreWipe(t *testing.T) {
 	w := newWorld(t)

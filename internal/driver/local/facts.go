@@ -154,7 +154,8 @@ func (d *Driver) undoFacts() []op.Fact {
 	until := timeText(d.cfg.Now().Add(d.cfg.TrashKeep))
 	return []op.Fact{
 		{Name: "destroy", Text: "can be undone until " + until},
-		{Name: "wipe, restore, snapshot-delete", Text: "cannot be undone (the old files are in the trash until " + until + ")"},
+		{Name: "wipe, restore, snapshot-delete", Text: "can be undone by hand until " + until + ": copy the old files out of " +
+			op.Shown(d.trash.path())},
 	}
 }
 

@@ -290,7 +290,7 @@ func TestFacts(t *testing.T) {
 	require.Contains(t, text("backups"), "none known")
 	require.Contains(t, text("depends on it"), "nothing known")
 	require.Equal(t, "can be undone until 2026-03-02T12:00:00Z", text("destroy"))
-	require.Contains(t, text("wipe, restore, snapshot-delete"), "cannot be undone")
+	require.Equal(t, "can be undone by hand until 2026-03-02T12:00:00Z: copy the old files out of "+w.path(trashDir), text("wipe, restore, snapshot-delete"))
 	w.do("start", "web")
 	require.Contains(t, text("process"), "sleep, running since 2026-03-01T12:00:00Z (pid ")
 	require.Contains(t, text("limits"), "not limited")
