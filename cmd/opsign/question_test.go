@@ -251,3 +251,24 @@ func TestAGateWithoutASignedHeadIsSaidOnce(t *testing.T) {
 	_, checked := must.Two(tl.witnessedGate(context.Background(), cl))(t)
 	require.Nil(t, checked, "there is nothing to compare with")
 }
+
+// TestOthersForTheTargetAreNamed: an operator who decides on one request hears of the others that wait for its target, and of no other.
+func TestOthersForTheTargetAreNamed(t *testing.T) {
+	q := asked(t, "guest.wipe", op.Params{})
+	q.request.ID = "j18.1"
+	also := func(id, target string, state op.State) api.Request { return api.Request{ID: id, Target: target, State: state} }
+	waiting := []api.Request{q.request, also("j19.1", "guest/web-1", op.StateSucceeded), also("j20.1", "guest/web-1", op.StatePending),
+		also("j21.1", "guest/web-10", op.StatePending), also("j26.1", "guest/web-1", op.StatePending)}
+	const line = "  also waiting for guest/web-1: j20.1, j26.1\n"
+	require.Contains(t, q.text(view{waiting: waiting}), line)
+	require.NotContains(t, q.text(view{waiting: waiting[:2]}), "also waiting")
+	r := &review{approval: approval{asker: &asker{tool: testTool()}}}
+	for _, w := range waiting {
+		r.items = append(r.items, &item{id: w.ID, request: w, shown: q})
+	}
+	require.Contains(t, r.textOf(r.items[0]), line)
+	r.items[4].request.State = op.StateRejected
+	require.Contains(t, r.textOf(r.items[0]), "guest/web-1: j20.1\n", "what was decided meanwhile does not wait")
+	q.request.State = op.StateSucceeded
+	require.NotContains(t, q.text(view{waiting: waiting}), "also waiting")
+}

@@ -284,6 +284,9 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 func (r *review) textOf(it *item) string {
 	v := r.view(it.details)
 	v.more = "d"
+	for _, other := range r.items {
+		v.waiting = append(v.waiting, other.request)
+	}
 	return it.shown.text(v)
 }
 

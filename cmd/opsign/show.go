@@ -43,7 +43,10 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 			if cli.IsTerminal(t.Stdout) {
 				way = shown.OnTerminal
 			}
-			_, err = io.WriteString(t.Stdout, t.painted(q.text(t.view(details))+q.digestText(), t.Stdout))
+			v := t.view(details)
+			if v.waiting, err = cl.Requests(c.Context(), op.StatePending); err == nil {
+				_, err = io.WriteString(t.Stdout, t.painted(q.text(v)+q.digestText(), t.Stdout))
+			}
 		}
 		if err == nil {
 			t.keepOrSay(q, way, !raw)
@@ -60,10 +63,11 @@ const flagDetails = "also show the ids, hashes and times that the signature bind
 
 // view is how a request is shown.
 type view struct {
-	now     time.Time // of this machine's clock
-	dash    string    // stands between the parts of a headline
-	details bool      // also what is signed beside the wish, and facts about other operations
-	more    string    // how an operator gets the details; "": opsign show ID --details
+	now     time.Time     // of this machine's clock
+	dash    string        // stands between the parts of a headline
+	details bool          // also what is signed beside the wish, and facts about other operations
+	more    string        // how an operator gets the details; "": opsign show ID --details
+	waiting []api.Request // of which those for the same target are named
 }
 
 func (t *tool) view(details bool) view {
@@ -81,7 +85,7 @@ func (q question) text(v view) string {
 		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
 	}
 	f := q.fates()
-	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + f.staysText()
+	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + q.besideText(v.waiting) + f.staysText()
 	if r.Detail != "" {
 		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
@@ -104,6 +108,20 @@ func (q question) askedText(v view) string {
 		text += fmt.Sprintf("  why it waits: %s\n", cli.Inline(r.Why))
 	}
 	return text + cli.Rejections("  ", r, v.details)
+}
+
+// besideText names the other requests that wait for the target of one that is open.
+func (q question) besideText(waiting []api.Request) string {
+	var ids []string
+	for _, r := range waiting {
+		if r.State == op.StatePending && r.Target == q.request.Target && r.ID != q.request.ID {
+			ids = append(ids, cli.Inline(r.ID))
+		}
+	}
+	if len(ids) == 0 || !q.request.State.Open() {
+		return ""
+	}
+	return fmt.Sprintf("  also waiting for %s: %s\n", cli.Inline(q.request.Target), strings.Join(ids, ", "))
 }
 
 // leftText says how long a signature counts. It is empty of a request that has
