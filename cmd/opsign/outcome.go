@@ -36,7 +36,7 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 		t.SayEnded(r.State, r.Job, r.Error)
 	case t.JSON:
 	default:
-		t.Print("%s", cli.Told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
+		t.Print("%s", cli.Told(outcomeWords(r, t.now())+"\n", t.Stdout))
 	}
 	if text := printed(ctx, cl, r); text != "" && !t.JSON {
 		t.Print("%s", cli.Told(text, t.Stdout))
@@ -101,29 +101,9 @@ func awaitStep(ctx context.Context, cl *client.Client, job, step string) error {
 	return err
 }
 
-// undo says until when what was destroyed can be brought back, as the guest's
-// trash has it now; "" where that is no question or nothing is known.
-func undo(ctx context.Context, cl *client.Client, r api.Request) string {
-	name, ok := strings.CutPrefix(r.Target, "guest/")
-	if !ok || r.Op != "guest.destroy" || r.State != op.StateSucceeded {
-		return ""
-	}
-	g, err := cl.Guest(ctx, name)
-	if err != nil {
-		return ""
-	}
-	for _, tr := range g.Trash {
-		if tr.Incarnation == r.Incarnation {
-			return undoable(tr.Until)
-		}
-	}
-	return "cannot be undone"
-}
-
 // outcomeWords says how a request stands that is not refused: "destroyed
-// guest/web-1, can be undone until …". What the gate says was done goes before
-// what undo found.
-func outcomeWords(r api.Request, undo string, now time.Time) string {
+// guest/web-1, can be undone until …". Until when is the gate's word.
+func outcomeWords(r api.Request, now time.Time) string {
 	what := cli.Inline(r.Op) + " " + cli.Inline(r.Target)
 	if spec, err := op.Lookup(r.Op); err == nil && spec.Done != "" {
 		what = spec.Done + " " + cli.Inline(r.Target)
@@ -137,8 +117,6 @@ func outcomeWords(r api.Request, undo string, now time.Time) string {
 	switch {
 	case r.State == op.StateSucceeded && r.Detail != "":
 		return what + ", " + cli.Inline(r.Detail)
-	case r.State == op.StateSucceeded && undo != "":
-		return what + ", " + undo
 	case r.State == op.StateSucceeded:
 		return what
 	case cli.Delayed(r, now):
@@ -153,8 +131,6 @@ func outcomeWords(r api.Request, undo string, now time.Time) string {
 func haveCounted(id string) string {
 	return fmt.Sprintf("the approval counted; opsign show %s says what became of it", op.Shown(id))
 }
-
-func undoable(until time.Time) string { return "can be undone until " + cli.Moment(until) }
 
 // taken words what a step on reservations did, "" for any other. A scope goes by
 // its path, as the gate saw it. How many reservations there were is what the

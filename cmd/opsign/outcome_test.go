@@ -11,7 +11,7 @@ import (
 )
 
 func TestWhatWasTakenIsSaid(t *testing.T) {
-	said := func(r api.Request) string { return outcomeWords(r, "", time.Time{}) }
+	said := func(r api.Request) string { return outcomeWords(r, time.Time{}) }
 	release := api.Request{Op: op.ReleaseAll, Target: "scope/s3", Job: "j1", State: op.StateSucceeded,
 		Facts: []op.Fact{{Name: "path", Text: "/home/alice/repo"}, {Name: "reservations", Text: "3"}, {Name: "r12", Text: "exclusive"}}}
 	require.Equal(t, "released every reservation of /home/alice/repo (3)", said(release))

@@ -61,7 +61,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	case !req.State.Open() && req.State != op.StateSucceeded:
 		it.outcome = refusalLine(req.Error.Err())
 	default:
-		it.outcome, _, _ = strings.Cut(outcomeWords(req, undo(ctx, r.client, req), r.now()), "\n")
+		it.outcome, _, _ = strings.Cut(outcomeWords(req, r.now()), "\n")
 	}
 	return nil
 }

@@ -41,5 +41,5 @@ func TestARotationSaysWhoComesAndGoes(t *testing.T) {
 	require.Empty(t, rotationText(op.Payload{Op: "guest.destroy"}, r.Facts))
 
 	require.Equal(t, "rotated: epoch 2", outcomeWords(api.Request{Op: op.Rotate, Target: "trust/signers", State: op.StateSucceeded,
-		Params: op.Params{"epoch": int64(2)}}, "", time.Time{}))
+		Params: op.Params{"epoch": int64(2)}}, time.Time{}))
 }
