@@ -272,3 +272,15 @@ func TestOthersForTheTargetAreNamed(t *testing.T) {
 	q.request.State = op.StateSucceeded
 	require.NotContains(t, q.text(view{waiting: waiting}), "also waiting")
 }
+
+// TestWhoAsksHasANameBesideTheUID: the gate's word for a user never takes the place of the uid.
+func TestWhoAsksHasANameBesideTheUID(t *testing.T) {
+	q := asked(t, "guest.wipe", op.Params{})
+	q.request.RequestedBy = []string{"uid:1001", "agent:builder#1", "uid:1002"}
+	q.request.Users = map[string]string{"uid:1001": "carol", "uid:1002": "r\u043e\u043et\n", "agent:builder#2": "x"}
+	require.Contains(t, q.text(view{}), "  asked by carol (uid:1001), agent:builder#1, \"r\\u043e\\u043et\\n\" (uid:1002)\n")
+	require.Equal(t, []string{"uid:1001", "agent:builder#1", "uid:1002"}, q.request.RequestedBy)
+	other := q
+	other.request.Users = nil
+	require.Empty(t, differs(q, other), "a name is not compared")
+}

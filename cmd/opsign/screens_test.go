@@ -197,6 +197,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 	{regexp.MustCompile(`/tmp/gs\d+`), "/tmp/gate"},
 	{regexp.MustCompile(`uid:\d+`), "uid:1000"},
+	{regexp.MustCompile(`asked by (\S+ \(uid:1000\)|uid:1000)`), "asked by alice (uid:1000)"},
 	{regexp.MustCompile(`policy [0-9a-f]{12}`), "policy 9f86d081884c"},
 	{regexp.MustCompile(`(log at) \d+ [0-9a-f |\n]+\n(\d+ registered)`), "$1 14 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6\n      | c15b0f00a08\n$2"},
 	// How guests are confined depends on the kernel and on the user.

@@ -99,7 +99,13 @@ func (q question) text(v view) string {
 // same. The reasons are the requesters' own words and stand in quotes.
 func (q question) askedText(v view) string {
 	r := q.request
-	text := "  asked by " + cli.Inline(strings.Join(r.RequestedBy, ", "))
+	who := slices.Clone(r.RequestedBy)
+	for i, by := range who {
+		if name := r.Users[by]; name != "" {
+			who[i] = fmt.Sprintf("%s (%s)", op.ShownName(name), by)
+		}
+	}
+	text := "  asked by " + cli.Inline(strings.Join(who, ", "))
 	if r.State.Open() && !r.CreatedAt.IsZero() {
 		text += fmt.Sprintf(" since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(v.now.Sub(r.CreatedAt)))
 	}

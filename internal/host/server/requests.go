@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"os/user"
+	"strings"
 
 	"gated/client/api"
 	"gated/internal/authz"
@@ -55,6 +57,7 @@ func (s *Server) request(c *call) (answer, error) {
 		return answer{}, err
 	}
 	w, err := wireRequest(r)
+	w.Users = users(r.Requesters)
 	return ok(w), err
 }
 
@@ -100,6 +103,22 @@ func (s *Server) approveOffline(c *call) (answer, error) {
 	}
 	r, err := s.Gate.ApproveOffline(c.ctx, c.by, e)
 	return decided(r, err)
+}
+
+// users returns what this host calls the users who ask, by what they are in requested_by. A user of another member is left out,
+// because its uid is another user here.
+func users(rs []op.Requester) map[string]string {
+	out := map[string]string{}
+	for _, r := range rs {
+		text, isUID := strings.CutPrefix(r.String(), "uid:")
+		if !isUID || r.Account().Member != "" {
+			continue
+		}
+		if u, err := user.LookupId(text); err == nil {
+			out[r.String()] = u.Username
+		}
+	}
+	return out
 }
 
 // decided answers with 202 while signatures are missing, else with 200.

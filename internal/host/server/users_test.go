@@ -1,0 +1,24 @@
+package server
+
+import (
+	"math"
+	"os/user"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/test/must"
+)
+
+// TestUsersHaveTheNamesOfThisHost: only who calls by a uid of this host has a name. An agent, another member's user, a set and a uid without
+// an account have none.
+func TestUsersHaveTheNamesOfThisHost(t *testing.T) {
+	root := must.Get(user.LookupId("0"))(t)
+	require.Equal(t, map[string]string{"uid:0": root.Username}, users([]op.Requester{
+		{Source: op.SourceAPI, UID: 0}, {Source: op.SourceAPI, UID: 0, Set: "node2"}, {Source: op.SourceAPI, UID: 0, Agent: "builder#1"},
+		{Source: op.SourceDesired, Set: "web"}, {Source: op.SourceHub, Set: "hub"}, {Source: op.SourceGate}, {Source: op.SourceAPI, UID: math.MaxUint32 - 1}}))
+	require.NotContains(t, users([]op.Requester{{Source: op.SourceAPI, UID: math.MaxUint32 - 1}}), "uid:"+strconv.Itoa(math.MaxUint32-1))
+	require.Empty(t, users(nil))
+}
