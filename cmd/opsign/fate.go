@@ -57,16 +57,8 @@ func (q question) losesText(f fates, now time.Time) string {
 	for i, c := range altered {
 		altered[i].Name, _ = c.Changes()
 	}
-	text, seen := "", seenAt(q.request.FactsAt, now)
-	for _, part := range []struct {
-		words string
-		facts []op.Fact
-	}{{"changes", altered}, {"goes", f.goes}, {"at risk from the next start", f.risk}, {beside, f.beside}} {
-		if len(part.facts) > 0 {
-			text += "  " + part.words + seen + ":\n" + cli.Facts("    ", part.facts)
-			seen = ""
-		}
-	}
+	text := parts(seenAt(q.request.FactsAt, now), part{"changes", altered}, part{"goes", f.goes}, part{"at risk from the next start", f.risk},
+		part{beside, f.beside})
 	if labels := labelsText(q.request.Labels); labels != "" {
 		text += "  " + wordsLabels + ": " + labels + "\n"
 	}
@@ -74,12 +66,23 @@ func (q question) losesText(f fates, now time.Time) string {
 }
 
 // staysText says what a step leaves, and what the target has none of.
-func (f fates) staysText() (text string) {
-	if len(f.stays) > 0 {
-		text = "  stays:\n" + cli.Facts("    ", f.stays)
-	}
-	if len(f.absent) > 0 {
-		text += "  not there:\n" + cli.Facts("    ", f.absent)
+func (f fates) staysText() string {
+	return parts("", part{"stays", f.stays}, part{"not there", f.absent})
+}
+
+// part is a list of facts below a heading.
+type part struct {
+	words string
+	facts []op.Fact
+}
+
+// parts lists what has facts. The first heading says when they were seen.
+func parts(seen string, of ...part) (text string) {
+	for _, p := range of {
+		if len(p.facts) > 0 {
+			text += "  " + p.words + seen + ":\n" + cli.Facts("    ", p.facts)
+			seen = ""
+		}
 	}
 	return text
 }

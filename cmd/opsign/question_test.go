@@ -56,6 +56,7 @@ func answersOf(payload []byte, r api.Request) *http.ServeMux {
 	}
 	answer("/v1/status", api.Status{Host: "pve1", Gate: gateID})
 	answer("/v1/audit/head", api.Head{Seq: 3})
+	answer("/v1/requests", api.RequestList{Requests: []api.Request{r}})
 	answer("/v1/requests/j1.1", r)
 	answer("/v1/requests/j1.1/payload", payload)
 	return mux
@@ -256,7 +257,9 @@ func TestAGateWithoutASignedHeadIsSaidOnce(t *testing.T) {
 func TestOthersForTheTargetAreNamed(t *testing.T) {
 	q := asked(t, "guest.wipe", op.Params{})
 	q.request.ID = "j18.1"
-	also := func(id, target string, state op.State) api.Request { return api.Request{ID: id, Target: target, State: state} }
+	also := func(id, target string, state op.State) api.Request {
+		return api.Request{ID: id, Target: target, State: state}
+	}
 	waiting := []api.Request{q.request, also("j19.1", "guest/web-1", op.StateSucceeded), also("j20.1", "guest/web-1", op.StatePending),
 		also("j21.1", "guest/web-10", op.StatePending), also("j26.1", "guest/web-1", op.StatePending)}
 	const line = "  also waiting for guest/web-1: j20.1, j26.1\n"

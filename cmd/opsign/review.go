@@ -104,18 +104,13 @@ func (t *tool) review(ctx context.Context, keys *keyring, wait bool) error {
 		return err
 	}
 	defer cl.Close()
-	if _, err := t.knownGate(ctx, cl); err != nil {
-		return err
-	}
-	requests, err := cl.Requests(ctx, "")
+	requests, _, err := t.open(ctx, cl, false)
 	if err != nil {
 		return err
 	}
 	r := &review{approval: approval{asker: &asker{tool: t, keys: keys}, client: cl, wait: wait}}
 	for _, q := range requests {
-		if t.decidable(q) {
-			r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
-		}
+		r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
 	}
 	if len(r.items) == 0 {
 		if !t.JSON {

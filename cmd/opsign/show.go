@@ -161,7 +161,7 @@ func (q question) detailsText(v view, behind []op.Fact) string {
 	if more == "" {
 		more = "opsign show " + cli.Inline(q.request.ID) + " --details"
 	}
-	return fmt.Sprintf("  %s: %s (%s)\n", more, moreFacts(len(names)), strings.Join(names, "; "))
+	return fmt.Sprintf("  %s: %s (%s)\n", more, cli.Count(len(names), "more fact"), strings.Join(names, "; "))
 }
 
 // takesBatchText says in which roles a batch counts for a request that waits. An older gate says nothing, and takes none.
@@ -174,13 +174,6 @@ func takesBatchText(r api.Request) string {
 	default:
 		return fmt.Sprintf("  a batch counts as %s, by keys that may sign one\n", cli.Inline(roles(r.Batch)))
 	}
-}
-
-func moreFacts(n int) string {
-	if n == 1 {
-		return "1 more fact"
-	}
-	return fmt.Sprintf("%d more facts", n)
 }
 
 // behind are the members of a payload that are shown as details alone.
