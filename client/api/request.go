@@ -16,7 +16,7 @@ type Request struct {
 	StateFingerprint Fingerprint       `json:"state_fingerprint"`
 	Params           Params            `json:"params"`
 	RequestedBy      []string          `json:"requested_by"`
-	Users            map[string]string `json:"users"`          // of requested_by, by uid:1000, as the gate's host names them; {} in a list
+	Users            map[string]string `json:"users"`          // of requested_by, by uid:1000, as the gate's host names them; {} in most answers
 	Reason           string            `json:"reason"`         // the first requester's, which is signed
 	Reasons          []Reason          `json:"reasons"`        // of each requester
 	TimesRejected    int               `json:"times_rejected"` // how many other requests for the same wish operators rejected

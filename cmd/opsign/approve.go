@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,34 +203,23 @@ func usefulRoles(r api.Request, k keyFlags) []op.Role {
 	return may
 }
 
-// answered refuses to ask for a signature that no gate would take: the request
-// is decided. The codes are those with which the gate would refuse.
+// codes are those with which a gate refuses a signature for a request that ended so.
+var codes = map[op.State]refusal.Code{op.StateRejected: refusal.Rejected, op.StateCancelled: refusal.Cancelled,
+	op.StateSuperseded: refusal.Superseded, op.StateExpired: refusal.Expired}
+
+// answered refuses, as the gate would, to ask for a signature that no gate would take: the request is decided.
 func answered(r api.Request) error {
-	code := refusal.Replayed
-	switch r.State {
-	case op.StatePending:
+	if r.State == op.StatePending {
 		return nil
-	case op.StateRejected:
-		code = refusal.Rejected
-	case op.StateCancelled:
-		code = refusal.Cancelled
-	case op.StateSuperseded:
-		code = refusal.Superseded
-	case op.StateExpired:
-		code = refusal.Expired
 	}
-	return decided(code, r)
+	return refusal.New(cmp.Or(codes[r.State], refusal.Replayed), "%s is %s: there is nothing to sign any more", r.ID, r.State).
+		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }
 
 // maybeCounted is said where the connection broke before the answer to an approval,
 // and haveCounted where it broke after that.
 func maybeCounted(id string) string {
 	return fmt.Sprintf("the approval was handed in; whether it counted is not known: opsign show %s says", op.Shown(id))
-}
-
-func decided(code refusal.Code, r api.Request) error {
-	return refusal.New(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
-		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }
 
 // maxSignatureFile is the largest signature file that is read, in bytes; the

@@ -87,9 +87,10 @@ func FuzzPlaces(f *testing.F) {
 	})
 }
 
-// TestTheTallyOfABatch counts by gate and operation, and what nothing takes back.
+// TestTheTallyOfABatch counts by gate and operation, and what nothing takes back, or people alone, and only for a while.
 func TestTheTallyOfABatch(t *testing.T) {
 	trash := op.Fact{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}
+	kept := op.Fact{Name: "wipe", Text: "can be undone by hand until 2026-01-06T03:04:05Z: copy it"}
 	n := 0
 	on := func(host string, q question) *batched {
 		n++
@@ -97,8 +98,10 @@ func TestTheTallyOfABatch(t *testing.T) {
 		return &batched{ID: fmt.Sprintf("j%d.1", n), q: q}
 	}
 	require.Equal(t, "In all:\n  pve2: 2 of guest.destroy, 1 of them CANNOT BE UNDONE\n"+
-		"  pve1: 1 of guest.wipe, 1 of them CANNOT BE UNDONE\n  pve2: 1 of guest.set-config\n", tally([]*batched{
-		on("pve2", asked(t, "guest.destroy", op.Params{}, trash)), on("pve1", asked(t, "guest.wipe", op.Params{})),
+		"  pve1: 3 of guest.wipe, 1 of them CANNOT BE UNDONE, 2 of them can be undone by hand alone\n"+
+		"  pve2: 2 of guest.set-config, 1 of them can be undone by hand alone\n", tally([]*batched{
+		on("pve2", asked(t, "guest.destroy", op.Params{}, trash)), on("pve1", asked(t, "guest.wipe", op.Params{}, kept)),
+		on("pve1", asked(t, "guest.wipe", op.Params{})), on("pve1", asked(t, "guest.wipe", op.Params{}, kept)), on("pve2", programSwap(t, op.NoStart)),
 		on("pve2", asked(t, "guest.set-config", op.Params{"memory": int64(1)})), on("pve2", asked(t, "guest.destroy", op.Params{}))}))
 }
 

@@ -13,22 +13,23 @@ import (
 func tally(items []*batched) string {
 	type kind struct{ host, op string }
 	var kinds []kind
-	count, lasting := map[kind]int{}, map[kind]int{}
+	count, of := map[kind]int{}, map[kind]map[op.Undoable]int{}
 	for _, it := range items {
 		k := kind{it.q.payload.Host, it.q.payload.Op}
 		if count[k] == 0 {
-			kinds = append(kinds, k)
+			kinds, of[k] = append(kinds, k), map[op.Undoable]int{}
 		}
 		count[k]++
-		if it.q.irreversible() {
-			lasting[k]++
-		}
+		level, _ := it.q.undo()
+		of[k][level]++
 	}
 	text := "In all:\n"
 	for _, k := range kinds {
 		text += fmt.Sprintf("  %s: %d of %s", cli.Inline(k.host), count[k], cli.Inline(k.op))
-		if n := lasting[k]; n > 0 {
-			text += fmt.Sprintf(", %d of them %s", n, op.CannotUndo)
+		for _, level := range []op.Undoable{op.Gone, op.ByHandUntil} {
+			if n := of[k][level]; n > 0 {
+				text += fmt.Sprintf(", %d of them %s", n, hard[level])
+			}
 		}
 		text += "\n"
 	}

@@ -256,7 +256,8 @@ func unchanged(shown, now question) error {
 		return err
 	}
 	if what := now.since(shown); what != "" {
-		return &changed{changedRefusal(shown.request.ID), now, what}
+		refused := refusal.New(refusal.StaleTarget, "%s changed after it was shown, and was not signed", shown.request.ID)
+		return &changed{refused.WithHint("read it again: opsign review, or opsign approve %s", shown.request.ID), now, what}
 	}
 	return nil
 }
@@ -324,13 +325,12 @@ func difference(was, now question, tolerant bool, except func(op.Fact) bool) str
 	row := func(mark string, f op.Fact) { rows = append(rows, op.Fact{Name: mark + f.Name, Text: f.Text}) }
 	for _, f := range gone {
 		row("was ", f)
-		for i := 0; i < len(come); i++ {
-			if come[i].Name == f.Name {
-				row(wordsIs, come[i])
-				come = slices.Delete(come, i, i+1)
-				i--
+		come = slices.DeleteFunc(come, func(c op.Fact) bool {
+			if c.Name == f.Name {
+				row(wordsIs, c)
 			}
-		}
+			return c.Name == f.Name
+		})
 	}
 	for _, f := range come {
 		row(wordsIs, f)
@@ -347,7 +347,9 @@ func (q question) facts() []op.Fact {
 	if text := labelsText(q.request.Labels); text != "" {
 		out = append(out, op.Fact{Name: wordsLabels, Text: text})
 	}
-	out = append(out, loses(q)...)
+	if _, undo := q.undo(); undo == op.LosesNothing { // the headline says it
+		out = append(out, op.Fact{Name: "loses", Text: strings.TrimPrefix(op.LosesNothing, "loses ")})
+	}
 	return append(out, op.Fact{Name: "why it waits", Text: q.request.Why})
 }
 
@@ -363,9 +365,4 @@ func unlike(a, b []op.Fact, same func(x, y op.Fact) bool) (gone, come []op.Fact)
 		come = slices.Delete(come, i, i+1)
 	}
 	return gone, come
-}
-
-func changedRefusal(id string) error {
-	return refusal.New(refusal.StaleTarget, "%s changed after it was shown, and was not signed", id).
-		WithHint("read it again: opsign review, or opsign approve %s", id)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,75 +13,64 @@ import (
 )
 
 // fates are the facts of a request, by what becomes of what they are about.
-type fates struct {
-	altered, goes, risk, beside, stays, absent []op.Fact
-	behind                                     []op.Fact // that the details show
-}
+type fates map[op.Fate][]op.Fact
 
-// fates parts the facts of a request as the row of its operation says. If the step takes nothing, what stays and what is absent
-// is behind. Facts on undoing other operations are, too, and those on limits, if the step changes none.
-func (q question) fates() (out fates) {
-	p := q.payload
+// behind are the facts that the details show.
+const behind op.Fate = -1
+
+// fates parts the facts of a request as the row of its operation says. If the step takes nothing, what stays and what is not
+// there is behind. Facts on undoing other operations are, too, and those on limits, if the step changes none.
+func (q question) fates() fates {
+	p, out := q.payload, fates{}
 	spec, _ := op.Lookup(p.Op)
 	level, undo := q.undo()
-	to := map[op.Fate]*[]op.Fact{op.Altered: &out.altered, op.Goes: &out.goes, op.AtRisk: &out.risk, op.Beside: &out.beside,
-		op.Stays: &out.stays, op.Absent: &out.absent}
 	for _, f := range q.request.Facts {
-		list := to[spec.Fate(p.Params, f)]
+		is := spec.Fate(p.Params, f, q.request.Facts)
 		switch on := f.OnUndo(); {
 		case len(on) > 0 && !slices.Contains(on, p.Op), f.OnLimits() && spec.Changes == nil:
-			list = &out.behind
+			is = behind
 		case len(on) > 0 && f.Text == undo:
 			continue // the headline says it
 		}
-		*list = append(*list, f)
+		out[is] = append(out[is], f)
 	}
-	if len(out.goes) == 0 && spec.Fates != nil && spec.Takes != "" && level == op.Gone && q.request.Rule != op.SignedByRule {
-		out.goes = []op.Fact{{Name: "at most", Text: spec.Takes}}
+	known := len(out[op.Goes]) > 0 || level == op.ByHandUntil && len(out[op.AtRisk]) > 0
+	if !known && hard[level] != "" && spec.Fates != nil && spec.Takes != "" && q.request.Rule != op.SignedByRule {
+		out[op.Goes] = []op.Fact{{Name: "at most", Text: spec.Takes}}
 	}
-	if len(out.goes)+len(out.risk) == 0 {
-		out.behind, out.stays, out.absent = slices.Concat(out.stays, out.absent, out.behind), nil, nil
+	if len(out[op.Goes])+len(out[op.AtRisk]) == 0 {
+		out[behind] = slices.Concat(out[op.Stays], out[op.Unsure], out[op.Absent], out[behind])
+		out[op.Stays], out[op.Unsure], out[op.Absent] = nil, nil, nil
 	}
 	return out
 }
 
+// headings are the words above the facts.
+var headings = map[op.Fate]string{op.Altered: "changes", op.Goes: "goes", op.AtRisk: "at risk from the next start", op.Beside: "also seen",
+	op.Stays: "stays", op.Unsure: "none known"}
+
+// besides are the words of operations that say more.
+var besides = map[string]map[op.Fate]string{op.Run: {op.Beside: "what would run, and what its probe says"},
+	op.Rotate: {op.Beside: "who comes and who goes, and who is listed now"}}
+
 // losesText says what a step changes and takes, what else is known, and when the gate saw it so. now is this machine's clock.
 func (q question) losesText(f fates, now time.Time) string {
-	beside := "also seen"
-	switch q.payload.Op {
-	case op.Run:
-		beside = "what would run, and what its probe says"
-	case op.Rotate:
-		beside = "who comes and who goes, and who is listed now"
-	}
-	altered := slices.Clone(f.altered)
-	for i, c := range altered {
-		altered[i].Name, _ = c.Changes()
-	}
-	text := parts(seenAt(q.request.FactsAt, now), part{"changes", altered}, part{"goes", f.goes}, part{"at risk from the next start", f.risk},
-		part{beside, f.beside})
+	text := f.text(q.payload.Op, seenAt(q.request.FactsAt, now), op.Altered, op.Goes, op.AtRisk, op.Beside)
 	if labels := labelsText(q.request.Labels); labels != "" {
 		text += "  " + wordsLabels + ": " + labels + "\n"
 	}
 	return text
 }
 
-// staysText says what a step leaves, and what the target has none of.
-func (f fates) staysText() string {
-	return parts("", part{"stays", f.stays}, part{"not there", f.absent})
-}
-
-// part is a list of facts below a heading.
-type part struct {
-	words string
-	facts []op.Fact
-}
-
-// parts lists what has facts. The first heading says when they were seen.
-func parts(seen string, of ...part) (text string) {
-	for _, p := range of {
-		if len(p.facts) > 0 {
-			text += "  " + p.words + seen + ":\n" + cli.Facts("    ", p.facts)
+// text lists the facts with these fates of an operation, each below its heading. The first heading says when they were seen.
+func (f fates) text(name, seen string, of ...op.Fate) (text string) {
+	for _, fate := range of {
+		facts := slices.Clone(f[fate])
+		for i, c := range facts {
+			facts[i].Name, _ = c.Changes()
+		}
+		if len(facts) > 0 {
+			text += "  " + cmp.Or(besides[name][fate], headings[fate]) + seen + ":\n" + cli.Facts("    ", facts)
 			seen = ""
 		}
 	}

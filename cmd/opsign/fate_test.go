@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -131,16 +132,46 @@ func TestWhatGoesStandsFirst(t *testing.T) {
 	require.Regexp(t, `(?s)\A    files  .*bytes  .*last write  `, stays)
 }
 
-// TestAnotherProgramTakesNothingYet: the data is at risk, as the headline says, and nothing goes.
+// programSwap asks for another program, as the gate has it with what it says of the next start.
+func programSwap(t *testing.T, start string) question {
+	facts := factsOf("changes command", `from "site" to "other"`, "files", "1", "bytes", "2 B (4.0 KiB on disk)", "last write", "2026-01-05T01:02:03Z",
+		"snapshots", "weekly", "depends on it", "nothing known; no guest shares data", "process", "none")
+	if start != "" {
+		facts = append(factsOf(op.FactStart, start), facts...)
+	}
+	q := asked(t, "guest.set-config", op.Params{"command": "other", "memory": int64(64)}, facts...)
+	q.request.Rule = "program-swapped"
+	return q
+}
+
+const atMost = "\n  goes:\n    at most  protection and labels, "
+
+// TestAnotherProgramTakesNothingYet: the data is at risk, as the headline says, and nothing goes, unless its own job starts the guest.
 func TestAnotherProgramTakesNothingYet(t *testing.T) {
-	q := asked(t, "guest.set-config", op.Params{"command": "other"}, factsOf("changes command", `from "site" to "other"`, "files", "1", "bytes", "2 B (4.0 KiB on disk)",
-		"last write", "2026-01-05T01:02:03Z", "snapshots", "weekly", "depends on it", "nothing known; no guest shares data", "process", "none")...)
-	text := q.text(view{dash: " - "})
+	text := programSwap(t, op.NoStart).text(view{dash: " - "})
 	require.True(t, strings.HasPrefix(text, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back before the next start\n"), text)
-	require.Contains(t, text, "  changes:\n    command  from \"site\" to \"other\"\n  at risk from the next start:\n    files       1\n"+
-		"    bytes       2 B (4.0 KiB on disk)\n    last write  2026-01-05T01:02:03Z\n")
-	require.Contains(t, text, "  stays:\n    snapshots  weekly\n  not there:\n    depends on it  nothing known; no guest shares data\n    process        none\n")
+	require.Contains(t, text, "  changes:\n    command  from \"site\" to \"other\"\n  at risk from the next start:\n"+
+		"    next start  by no step of this job; another job may start it without a signature\n"+
+		"    files       1\n    bytes       2 B (4.0 KiB on disk)\n    last write  2026-01-05T01:02:03Z\n")
+	require.Contains(t, text, "  stays:\n    snapshots  weekly\n  none known:\n    depends on it  nothing known; no guest shares data\n"+
+		"  not there: process\n")
 	require.NotContains(t, text, "  goes")
+	for _, start := range []string{"by j1.2 of this job", ""} { // an older gate does not say
+		text := programSwap(t, start).text(view{dash: " - "})
+		require.True(t, strings.HasPrefix(text, "CHANGE guest/web-1 on pve1 - CANNOT BE UNDONE\n"), text)
+		require.Contains(t, text, atMost)
+		require.Contains(t, text, "by less memory than it uses, what its programs hold\n")
+		require.Regexp(t, `\n  at risk from the next start:\n(    next start  by j1.2 of this job\n)?    files `, text)
+	}
+}
+
+// TestWhatGoesAtMostIsSaid: of each step that cannot simply be undone, if no fact says what goes.
+func TestWhatGoesAtMostIsSaid(t *testing.T) {
+	for text, want := range map[string]bool{"cannot be undone": true, "can be undone by hand until 2026-01-06T03:04:05Z: copy it": true,
+		"can be undone until 2026-01-06T03:04:05Z": false} {
+		q := asked(t, "guest.wipe", op.Params{}, op.Fact{Name: "wipe", Text: text})
+		require.Equal(t, want, strings.Contains(q.text(view{dash: " - "}), "\n  goes:\n    at most  all of a guest's data\n"), text)
+	}
 }
 
 // TestNoFactIsLostBetweenTheHeadings: each fact stands under one heading, in the headline, or among the details.
@@ -151,8 +182,7 @@ func TestNoFactIsLostBetweenTheHeadings(t *testing.T) {
 				continue
 			}
 			q := waitingFor(t, s, facts)
-			f := q.fates()
-			parted := slices.Concat(f.altered, f.goes, f.risk, f.beside, f.stays, f.absent, f.behind)
+			parted := slices.Concat(slices.Collect(maps.Values(q.fates()))...)
 			_, undo := q.undo()
 			for _, fact := range q.request.Facts {
 				n := 0

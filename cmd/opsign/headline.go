@@ -35,11 +35,8 @@ func undoOf(name string, params op.Params, r api.Request) (op.Undoable, string) 
 	return spec.Undoable(params, r.Rule, r.Facts)
 }
 
-// irreversible reports whether a step cannot be undone.
-func (q question) irreversible() bool {
-	level, _ := q.undo()
-	return level == op.Gone
-}
+// hard says of the levels of what is not simply undone what an operator should know before a yes.
+var hard = map[op.Undoable]string{op.Gone: op.CannotUndo, op.ByHandUntil: "can be undone by hand alone"}
 
 // verbs are the operations that read better in other words than their names.
 var verbs = map[string]string{

@@ -201,7 +201,8 @@ func questionAt(ctx context.Context, cl *client.Client, status api.Status, id st
 			return question{}, err
 		}
 		if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
-			return question{}, notThisGate(q.payload, status)
+			return question{}, refusal.New(refusal.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers",
+				q.payload.Gate, q.payload.Host, status.Gate, status.Host).WithHint("do not sign it")
 		}
 		if err = q.together(id); err == nil {
 			return q, nil
@@ -231,13 +232,12 @@ func jobGiven(ctx context.Context, cl *client.Client, id string) error {
 }
 
 func questionOnce(ctx context.Context, cl *client.Client, id string) (q question, err error) {
-	if q.request, err = cl.Request(ctx, id); err != nil {
-		return q, err
+	if q.request, err = cl.Request(ctx, id); err == nil {
+		q.bytes, err = cl.Payload(ctx, id)
 	}
-	if q.bytes, err = cl.Payload(ctx, id); err != nil {
-		return q, err
+	if err == nil {
+		q.payload, err = op.DecodePayload(q.bytes)
 	}
-	q.payload, err = op.DecodePayload(q.bytes)
 	return q, err
 }
 
@@ -264,21 +264,9 @@ func (q question) together(id string) error {
 		{"digest", r.PayloadSHA256 == op.SHA256(q.bytes)},
 	} {
 		if !m.same {
-			return notTogether(id, m.name)
+			return refusal.New(refusal.BindingMismatch, "the gate's answer for %s and the bytes to sign differ in %s: nothing was signed", id, m.name).
+				WithHint("try again; if it stays, sign nothing of this gate, and tell its administrator")
 		}
 	}
 	return nil
-}
-
-func notThisGate(p op.Payload, s api.Status) error {
-	return refusal.New(refusal.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate,
-		p.Host,
-		s.Gate, s.Host).WithHint("do not sign it")
-}
-
-func notTogether(id, what string) error {
-	return refusal.New(refusal.BindingMismatch,
-		"the gate's answer for %s and the bytes to sign differ in %s: nothing was "+
-			"signed", id, what).
-		WithHint("try again; if it stays, sign nothing of this gate, and tell its administrator")
 }

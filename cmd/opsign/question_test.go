@@ -261,19 +261,52 @@ func TestOthersForTheTargetAreNamed(t *testing.T) {
 		return api.Request{ID: id, Target: target, State: state}
 	}
 	waiting := []api.Request{q.request, also("j19.1", "guest/web-1", op.StateSucceeded), also("j20.1", "guest/web-1", op.StatePending),
-		also("j21.1", "guest/web-10", op.StatePending), also("j26.1", "guest/web-1", op.StatePending)}
-	const line = "  also waiting for guest/web-1: j20.1, j26.1\n"
-	require.Contains(t, q.text(view{waiting: waiting}), line)
-	require.NotContains(t, q.text(view{waiting: waiting[:2]}), "also waiting")
+		also("j21.1", "guest/web-10", op.StatePending), also("j26.1", "guest/web-1", op.StatePending),
+		also("j27.1", "guest/web-1", op.StateAuthorized)}
+	const line = "  also waiting for guest/web-1: j20.1, j26.1, j27.1 (authorized)\n"
+	require.Contains(t, q.text(view{others: waiting}), line)
+	require.NotContains(t, q.text(view{others: waiting[:2]}), "also waiting")
 	r := &review{approval: approval{asker: &asker{tool: testTool()}}}
 	for _, w := range waiting {
 		r.items = append(r.items, &item{id: w.ID, request: w, shown: q})
 	}
 	require.Contains(t, r.textOf(r.items[0]), line)
 	r.items[4].request.State = op.StateRejected
-	require.Contains(t, r.textOf(r.items[0]), "guest/web-1: j20.1\n", "what was decided meanwhile does not wait")
+	require.Contains(t, r.textOf(r.items[0]), "guest/web-1: j20.1, j27.1 (authorized)\n", "what was decided meanwhile does not wait")
 	q.request.State = op.StateSucceeded
-	require.NotContains(t, q.text(view{waiting: waiting}), "also waiting")
+	require.NotContains(t, q.text(view{others: waiting}), "also waiting")
+}
+
+// TestShowNamesWhatElseWaits: also what cools off. If the gate does not list it, the request is shown all the same, and it is said.
+func TestShowNamesWhatElseWaits(t *testing.T) {
+	bytes := payload(t, func(*op.Payload) {})
+	r := requestOf(t, bytes)
+	cools := api.Request{ID: "j2.1", Target: "guest/web-1", Op: "guest.wipe", State: op.StateAuthorized}
+	list := func(status int, body string) http.Handler {
+		mux, answers := http.NewServeMux(), answersOf(bytes, r)
+		mux.Handle("/", answers)
+		mux.HandleFunc("/v1/requests", func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Query().Get("state") != "" {
+				body = `{"requests":[],"next":null}` // what is pending only
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		})
+		return mux
+	}
+	for want, gate := range map[string]http.Handler{
+		"  also waiting for guest/web-1: j2.1 (authorized)\n": list(http.StatusOK, string(must.Get(api.Encode(api.RequestList{Requests: []api.Request{r, cools}}))(t))),
+		"  what else waits for guest/web-1 could not be listed: internal: the daemon answered 503 Service Unavailable without saying why\n": list(
+			http.StatusServiceUnavailable, ""),
+	} {
+		tl := gateOf(t, gate)
+		out := must.Get(os.CreateTemp(t.TempDir(), "out"))(t)
+		tl.Stdout = out
+		require.Equal(t, api.ExitDone, tl.run(t.Context(), []string{"show", "j1.1", "--socket", tl.Socket}))
+		text := string(must.Get(os.ReadFile(out.Name()))(t))
+		require.Contains(t, text, "DESTROY guest/web-1 on pve1")
+		require.Contains(t, text, want)
+	}
 }
 
 // TestWhoAsksHasANameBesideTheUID: the gate's word for a user never takes the place of the uid.

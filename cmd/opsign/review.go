@@ -252,7 +252,7 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 // something from it, and before a rotation. It says so above the next screen if it is another name.
 func (r *review) named(ctx context.Context, it *item) (bool, error) {
 	level, _ := it.shown.undo()
-	why := map[op.Undoable]string{op.Gone: "cannot be undone", op.ByHandUntil: "can be undone by hand alone"}[level]
+	why := strings.ToLower(hard[level])
 	if it.shown.payload.Op == op.Rotate {
 		why = "changes who may approve what"
 	}
@@ -280,7 +280,7 @@ func (r *review) textOf(it *item) string {
 	v := r.view(it.details)
 	v.more = "d"
 	for _, other := range r.items {
-		v.waiting = append(v.waiting, other.request)
+		v.others = append(v.others, other.request)
 	}
 	return it.shown.text(v)
 }
@@ -340,8 +340,9 @@ func (r *review) help() error {
   space  the next page; up and down keys page too
   q      quit; what is not decided goes on waiting
 
-What is gone, what people can undo for a while only, and a change of the signers
-are signed once you type the name of the target. Nothing is approved before all of its pages were shown.
+What is gone, what people can undo for a while only, and a change of the
+signers are signed once you type the name of the target. Nothing is approved
+before all of its pages were shown.
 A request that changes while you look at it is shown again.
 `, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
 	return err

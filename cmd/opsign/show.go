@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -44,9 +45,10 @@ signature binds. --payload writes the exact bytes to sign, for OpenSSH:
 				way = shown.OnTerminal
 			}
 			v := t.view(details)
-			if v.waiting, err = cl.Requests(c.Context(), op.StatePending); err == nil {
-				_, err = io.WriteString(t.Stdout, t.painted(q.text(v)+q.digestText(), t.Stdout))
+			if q.request.State.Open() {
+				v.others, v.unlisted = cl.Requests(c.Context(), "")
 			}
+			_, err = io.WriteString(t.Stdout, t.painted(q.text(v)+q.digestText(), t.Stdout))
 		}
 		if err == nil {
 			t.keepOrSay(q, way, !raw)
@@ -63,11 +65,12 @@ const flagDetails = "also show the ids, hashes and times that the signature bind
 
 // view is how a request is shown.
 type view struct {
-	now     time.Time     // of this machine's clock
-	dash    string        // stands between the parts of a headline
-	details bool          // also what is signed beside the wish, and facts about other operations
-	more    string        // how an operator gets the details; "": opsign show ID --details
-	waiting []api.Request // of which those for the same target are named
+	now      time.Time     // of this machine's clock
+	dash     string        // stands between the parts of a headline
+	details  bool          // also what is signed beside the wish, and facts about other operations
+	more     string        // how an operator gets the details; "": opsign show ID --details
+	others   []api.Request // of which those that are open for the same target are named
+	unlisted error         // why others is not all of them
 }
 
 func (t *tool) view(details bool) view {
@@ -85,14 +88,18 @@ func (q question) text(v view) string {
 		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
 	}
 	f := q.fates()
-	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + q.besideText(v.waiting) + f.staysText()
+	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + q.besideText(v) +
+		f.text(q.payload.Op, "", op.Stays, op.Unsure)
+	if none := f[op.Absent]; len(none) > 0 {
+		text += "  not there: " + namesOf(none, ", ") + "\n"
+	}
 	if r.Detail != "" {
 		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
 	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, v.now)) {
 		text += "  " + line
 	}
-	return text + leftText(r, v.now) + q.detailsText(v, f.behind)
+	return text + leftText(r, v.now) + q.detailsText(v, f[behind])
 }
 
 // askedText says who asks, since when, and why, and how often operators rejected the
@@ -116,18 +123,23 @@ func (q question) askedText(v view) string {
 	return text + cli.Rejections("  ", r, v.details)
 }
 
-// besideText names the other requests that wait for the target of one that is open.
-func (q question) besideText(waiting []api.Request) string {
+// besideText names the other requests that are open for the target of one that is, and which of them need no more signature.
+func (q question) besideText(v view) string {
 	var ids []string
-	for _, r := range waiting {
-		if r.State == op.StatePending && r.Target == q.request.Target && r.ID != q.request.ID {
-			ids = append(ids, cli.Inline(r.ID))
+	for _, r := range v.others {
+		if r.State.Open() && r.Target == q.request.Target && r.ID != q.request.ID {
+			state := strings.TrimPrefix(" ("+string(r.State)+")", " ("+string(op.StatePending)+")")
+			ids = append(ids, cli.Inline(r.ID+state))
 		}
 	}
-	if len(ids) == 0 || !q.request.State.Open() {
+	target := cli.Inline(q.request.Target)
+	switch {
+	case v.unlisted != nil:
+		return fmt.Sprintf("  what else waits for %s could not be listed: %s\n", target, refusalLine(v.unlisted))
+	case len(ids) == 0 || !q.request.State.Open():
 		return ""
 	}
-	return fmt.Sprintf("  also waiting for %s: %s\n", cli.Inline(q.request.Target), strings.Join(ids, ", "))
+	return fmt.Sprintf("  also waiting for %s: %s\n", target, strings.Join(ids, ", "))
 }
 
 // leftText says how long a signature counts. It is empty of a request that has
@@ -153,15 +165,17 @@ func (q question) detailsText(v view, behind []op.Fact) string {
 		}
 		return text + takesBatchText(q.request)
 	}
-	var names []string
-	for _, f := range slices.Concat(q.behind(), behind) {
-		names = append(names, cli.Inline(f.Name))
+	all := slices.Concat(q.behind(), behind)
+	more := cmp.Or(v.more, "opsign show "+cli.Inline(q.request.ID)+" --details")
+	return fmt.Sprintf("  %s: %s (%s)\n", more, cli.Count(len(all), "more fact"), namesOf(all, "; "))
+}
+
+func namesOf(facts []op.Fact, between string) string {
+	names := make([]string, len(facts))
+	for i, f := range facts {
+		names[i] = cli.Inline(f.Name)
 	}
-	more := v.more
-	if more == "" {
-		more = "opsign show " + cli.Inline(q.request.ID) + " --details"
-	}
-	return fmt.Sprintf("  %s: %s (%s)\n", more, cli.Count(len(names), "more fact"), strings.Join(names, "; "))
+	return strings.Join(names, between)
 }
 
 // takesBatchText says in which roles a batch counts for a request that waits. An older gate says nothing, and takes none.
@@ -177,19 +191,11 @@ func takesBatchText(r api.Request) string {
 }
 
 // behind are the members of a payload that are shown as details alone.
-func (q question) behind() (out []op.Fact) {
-	for _, f := range payloadFacts(q.payload) {
-		switch f.Name {
-		case "op", "target", "host", "reason":
-			continue
-		case "params":
-			if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
-				continue
-			}
-		}
-		out = append(out, f)
-	}
-	return out
+func (q question) behind() []op.Fact {
+	return slices.DeleteFunc(payloadFacts(q.payload), func(f op.Fact) bool {
+		return slices.Contains([]string{"op", "target", "host", "reason"}, f.Name) ||
+			f.Name == "params" && len(q.payload.Params) > 0 && q.payload.Op != op.Rotate
+	})
 }
 
 const wordsSigned = "  what the signature binds:\n"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -186,12 +185,4 @@ func (q question) digestText() string {
 		return ""
 	}
 	return "  payload:\n    " + q.digest() + "\n"
-}
-
-// loses says of a request that it loses nothing, which its headline says, too.
-func loses(q question) []op.Fact {
-	if _, undo := q.undo(); undo != op.LosesNothing {
-		return nil
-	}
-	return []op.Fact{{Name: "loses", Text: strings.TrimPrefix(op.LosesNothing, "loses ")}}
 }

@@ -16,6 +16,7 @@ const (
 	AtRisk              // the step leaves it, and the next start may take it
 	Stays               // the step leaves it
 	Absent              // there is none, so nothing becomes of it
+	Unsure              // the driver knows of none, and what it does not know of the step may take
 )
 
 // Fates names facts of a look. A name that ends with * is for all that begin so.
@@ -30,6 +31,10 @@ var (
 	states = []string{"saved state", "firmware settings", "TPM"}
 	runs   = []string{"process", "only while it runs", FactPrograms}
 	others = []string{"depends on it", "used by"} // what other guests lose with the data
+
+	// noneKnown has what drivers say if they know of none of something that they cannot see all of.
+	noneKnown = []string{"none known; *", "nothing known; *", "no other guest of this libvirtd"}
+
 	copies = []string{"snapshots", "snapshot", "snapshot holds", "snapshot made by", "backups", "backup", "backup holds", "backup made by"}
 
 	// held has what a guest holds. A step leaves it, unless its row says something else.
@@ -39,30 +44,44 @@ var (
 // FactPrograms is the name of the fact that a new limit makes the kernel kill programs.
 const FactPrograms = "programs"
 
-// Fate says what becomes of what a fact is about, if the operation runs with these parameters.
-func (s Spec) Fate(p Params, f Fact) Fate {
+// FactStart is the name of the fact that a gate says of each step of which the next start may take something: which later step of
+// its job starts the guest, or one of these texts.
+const (
+	FactStart   = "next start"
+	NoStart     = "by no step of this job; another job may start it without a signature"
+	SameProgram = "runs the program that the guest has already"
+)
+
+// AtRisk names the facts on what the next start after a step may take. A step that changes no program puts nothing at risk.
+func (s Spec) AtRisk(p Params, facts []Fact) []string {
+	if s.Fates == nil || slices.Contains(facts, Fact{FactStart, SameProgram}) {
+		return nil
+	}
+	return s.Fates(p).AtRisk
+}
+
+// Fate says what becomes of what a fact is about, if the operation runs with these parameters. facts are all of the look.
+func (s Spec) Fate(p Params, f Fact, facts []Fact) Fate {
 	if f.IsChange() {
 		return Altered
 	}
 	if s.Fates == nil {
 		return Beside
 	}
+	part := s.Kind == KindGuest && named(slices.Concat(held, others), f.Name)
 	switch of := s.Fates(p); {
-	case s.Kind == KindGuest && f.isNone() && named(slices.Concat(held, others), f.Name):
+	case part && f.Text == "none":
 		return Absent
+	case part && named(noneKnown, f.Text):
+		return Unsure
 	case named(of.Goes, f.Name):
 		return Goes
-	case named(of.AtRisk, f.Name):
+	case named(s.AtRisk(p, facts), f.Name):
 		return AtRisk
 	case s.Kind == KindGuest && !named(of.Open, f.Name) && named(held, f.Name):
 		return Stays
 	}
 	return Beside
-}
-
-// isNone reports whether a fact says that there is none of what it is about, in the words of any driver.
-func (f Fact) isNone() bool {
-	return named([]string{"none", "none known; *", "nothing known; *", "no other guest of this libvirtd"}, f.Text)
 }
 
 func named(names []string, name string) bool {

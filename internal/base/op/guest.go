@@ -203,7 +203,7 @@ const memoryInUse = "memory-in-use"
 func configFates(p Params) Fates {
 	of := Fates{Goes: []string{FactPrograms}}
 	if p.Has("command") {
-		of.AtRisk = data
+		of.AtRisk = append([]string{FactStart}, data...)
 	}
 	return of
 }

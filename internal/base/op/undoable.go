@@ -53,10 +53,10 @@ func (s Spec) Undoable(p Params, rule string, facts []Fact) (Undoable, string) {
 	default:
 		switch how := s.ByHand(p, facts); {
 		case how == "":
-		case s.Fates != nil && len(s.Fates(p).AtRisk) > 0:
-			return ByHandUntil, canUndoHand + ": " + how + " before the next start"
-		default:
+		case len(s.AtRisk(p, facts)) == 0:
 			return ByHand, canUndoHand + ": " + how
+		case slices.Contains(facts, Fact{FactStart, NoStart}): // else its own job starts it, or an older gate does not say
+			return ByHandUntil, canUndoHand + ": " + how + " before the next start"
 		}
 	}
 	return Gone, CannotUndo

@@ -111,10 +111,7 @@ func users(rs []op.Requester) map[string]string {
 	out := map[string]string{}
 	for _, r := range rs {
 		text, isUID := strings.CutPrefix(r.String(), "uid:")
-		if !isUID || r.Account().Member != "" {
-			continue
-		}
-		if u, err := user.LookupId(text); err == nil {
+		if u, err := user.LookupId(text); err == nil && isUID && r.Account().Member == "" {
 			out[r.String()] = u.Username
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/test/must"
 )
@@ -21,4 +22,17 @@ func TestUsersHaveTheNamesOfThisHost(t *testing.T) {
 		{Source: op.SourceDesired, Set: "web"}, {Source: op.SourceHub, Set: "hub"}, {Source: op.SourceGate}, {Source: op.SourceAPI, UID: math.MaxUint32 - 1}}))
 	require.NotContains(t, users([]op.Requester{{Source: op.SourceAPI, UID: math.MaxUint32 - 1}}), "uid:"+strconv.Itoa(math.MaxUint32-1))
 	require.Empty(t, users(nil))
+}
+
+// TestOneRequestHasTheNamesOfItsUsers: this host's name for the test's own user, and no name in a list, which would look up many.
+func TestOneRequestHasTheNamesOfItsUsers(t *testing.T) {
+	w := start(t, -1, nil)
+	w.do(t, "POST", "/v1/jobs", `{"op":"guest.destroy","target":"guest/old","params":{},"reason":"old"}`)
+	var r api.Request
+	w.do(t, "GET", "/v1/requests/j11.1", "").into(t, 200, &r)
+	me := must.Get(user.Current())(t)
+	require.Equal(t, map[string]string{"uid:" + me.Uid: me.Username}, r.Users)
+	require.Equal(t, []string{"uid:" + me.Uid}, r.RequestedBy)
+	require.Contains(t, string(w.do(t, "GET", "/v1/requests", "").body), `"users":{}`)
+	require.NotContains(t, string(w.do(t, "GET", "/v1/requests", "").body), `"users":{"`)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -119,10 +120,21 @@ func setup(e *testscript.Env, bin string) error {
 	e.Setenv("GATED_SOCKET", filepath.Join(e.WorkDir, "s"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	e.Setenv("GUEST_UIDS", spareuids.Line(e.Defer)) // ends a section local; root alone needs it
-	e.Setenv("GORACE", "atexit_sleep_ms=0")         // a program with the race detector sleeps a second when it ends
+	e.Setenv("ASKER", asker())
+	e.Setenv("GORACE", "atexit_sleep_ms=0") // a program with the race detector sleeps a second when it ends
 	e.Values[running{}] = &running{}
 	e.Values[actor{}] = map[string]*actor{}
 	return nil
+}
+
+// asker is what opsign calls who asks from a story: the uid, with the name that this host has for it.
+func asker() string {
+	uid := strconv.Itoa(os.Getuid())
+	u, err := user.LookupId(uid)
+	if err != nil {
+		return "uid:" + uid
+	}
+	return u.Username + " (uid:" + uid + ")"
 }
 
 // code runs a program and checks its exit code.
