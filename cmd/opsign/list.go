@@ -98,10 +98,10 @@ func (t *tool) listRequests(requests []api.Request) error {
 	return err
 }
 
-// requestColumns are those of a list of requests. An operator decides by the first seven.
+// requestColumns are those of a list of requests. An operator decides by the first seven, and by the reason, which gives way last.
 var requestColumns = []cli.Column{{Head: "ID"}, {Head: "STATE", Rank: 1}, {Head: "AGE", Rank: 1}, {Head: "UNDO", Rank: 1}, {Head: "OP"},
 	{Head: "TARGET"}, {Head: "WHAT", Rank: 1, Least: 16}, {Head: "FOR", Rank: 4, Once: "each is for"},
-	{Head: "SIGNED", Rank: 2}, {Head: "NEEDS", Rank: 2, Once: "each needs"}, {Head: "REASON", Rank: 5}}
+	{Head: "SIGNED", Rank: 3}, {Head: "NEEDS", Rank: 3, Once: "each needs"}, {Head: "REASON", Rank: 2}}
 
 // listText lists requests in lines of at most cols columns. If all of them are pending, no screen says so.
 func (t *tool) listText(requests []api.Request, cols int) string {

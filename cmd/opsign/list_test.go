@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -59,4 +60,20 @@ j6.1  1s   no       restore     guest/db                      snapshot=monda...
 each is for: agent:builder#1
 each needs: 1 operational (alice@example.com)
 `, text)
+}
+
+// TestTheReasonGivesWayLast: at 80 columns, also if no two requests are asked by the same, need the same, or have the same signatures.
+func TestTheReasonGivesWayLast(t *testing.T) {
+	tl := testTool()
+	var requests []api.Request
+	for i, who := range []string{"alice@example.com", "bob@example.com", "carol@example.com"} {
+		requests = append(requests, api.Request{ID: fmt.Sprintf("j%d.1", i), State: op.StatePending, Op: "guest.set-config", Target: "guest/web",
+			CreatedAt: tl.now(), RequestedBy: []string{"agent:builder#" + who}, Reason: "the shop moves", Why: "takes a label away",
+			Signatures: []api.Signature{{Principal: who}},
+			Demands:    []api.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Could: []string{who}}}})
+	}
+	text := tl.listText(requests, 79)
+	head, _, _ := strings.Cut(text, "\n")
+	require.Regexp(t, `^ID +AGE +UNDO +OP +TARGET +WHAT +REASON$`, head)
+	require.Equal(t, 3, strings.Count(text, "the shop m"), text)
 }
