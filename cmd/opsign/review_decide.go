@@ -66,8 +66,10 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	return nil
 }
 
-// reject asks why, and signs the refusal of what was shown.
+// reject asks why, and signs the refusal of what was shown. The rest of a pasted word is no reason.
 func (r *review) reject(ctx context.Context, it *item) error {
+	for more := true; more; _, more = r.screen.soon(int(r.settling.Milliseconds())) {
+	}
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

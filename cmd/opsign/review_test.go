@@ -208,9 +208,14 @@ func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
 		r := reviewOf(t, other, it)
 		var person *os.File
 		r.screen, person = onScreen(t, 24, 80)
-		typed(t, person, c.typing)
 		r.message = before
-		c.do(r, it)
+		done := make(chan struct{})
+		go func() { defer close(done); c.do(r, it) }()
+		if c.typing != "" {
+			shownOn(t, person, "(an empty line: do not)")
+			typed(t, person, c.typing)
+		}
+		<-done
 		said, ok := strings.CutPrefix(r.message, before)
 		require.True(t, ok, "%s: %s", name, r.message)
 		require.Contains(t, said, c.says, name)
@@ -218,4 +223,20 @@ func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
 		require.Equal(t, before+said, r.message, name)
 		r.screen.close()
 	}
+}
+
+// TestAPastedWordRejectsNothing: what comes right after the key is dropped, so the reason is asked for, and an empty one rejects nothing.
+func TestAPastedWordRejectsNothing(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	r := reviewOn(s)
+	it := &item{id: "j1.1", shown: asked(t, "guest.wipe", op.Params{})}
+	typed(t, person, "ong\n")
+	done := make(chan error, 1)
+	go func() { done <- r.reject(t.Context(), it) }()
+	shownOn(t, person, "Why do you reject j1.1? (an empty line: do not) ")
+	typed(t, person, "\n")
+	require.NoError(t, <-done)
+	require.Equal(t, "not rejected\n", r.message)
+	require.Equal(t, undecided, it.decision)
 }

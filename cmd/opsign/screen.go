@@ -161,19 +161,19 @@ func (s *screen) key() (int, error) {
 // escape reads a whole escape sequence (ECMA-48), so that none of its letters
 // passes for a key.
 func (s *screen) escape() (int, error) {
-	b, ok := s.soon()
+	b, ok := s.soon(escapeTime)
 	switch {
 	case !ok:
 		return keyNone, nil
 	case b == 'O':
-		b, _ = s.soon()
+		b, _ = s.soon(escapeTime)
 		return arrow(string(b)), nil
 	case b != '[':
 		return keyNone, nil // a letter with Alt
 	}
 	var seq []byte
 	for len(seq) < 16 {
-		if b, ok = s.soon(); !ok {
+		if b, ok = s.soon(escapeTime); !ok {
 			return keyNone, nil
 		}
 		if seq = append(seq, b); b >= 0x40 && b < 0x7f {
@@ -193,11 +193,11 @@ func arrow(seq string) int {
 	return keyNone
 }
 
-// soon returns a byte if it comes within escapeTime.
-func (s *screen) soon() (byte, bool) {
+// soon returns a byte if it comes within so many milliseconds.
+func (s *screen) soon(most int) (byte, bool) {
 	for {
 		fds := []unix.PollFd{{Fd: int32(s.tty.Fd()), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, escapeTime)
+		n, err := unix.Poll(fds, most)
 		if err == unix.EINTR {
 			continue
 		}
