@@ -111,7 +111,7 @@ func TestThePlaybook(t *testing.T) {
 	}
 }
 
-// TestTheUserData: its script is the one that runs, gated understands each line of it, and the key in it is one.
+// TestTheUserData: its script is the one that runs, gated understands each line of it, and the key in it is none until it is written.
 func TestTheUserData(t *testing.T) {
 	var data struct {
 		WriteFiles []struct{ Path, Permissions, Content string } `yaml:"write_files"`

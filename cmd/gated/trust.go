@@ -349,7 +349,11 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	}
 	if request, err := cl.Request(ctx, *job.Request); err != nil {
 		t.SayWhy(err) // the rotation was accepted, and waits
-		t.sayWaits(job)
+		owed := api.Request{ID: *job.Request}
+		for _, s := range r.signers {
+			owed.Owed = append(owed.Owed, s.Key+" "+string(s.Role))
+		}
+		t.sayWhoSigns(owed, r.signers)
 	} else {
 		t.sayWhoSigns(request, r.signers)
 	}

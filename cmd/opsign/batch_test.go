@@ -99,9 +99,9 @@ func TestTheTallyOfABatch(t *testing.T) {
 	}
 	require.Equal(t, "In all:\n  pve2: 2 of guest.destroy, 1 of them CANNOT BE UNDONE\n"+
 		"  pve1: 3 of guest.wipe, 1 of them CANNOT BE UNDONE, 2 of them can be undone by hand alone\n"+
-		"  pve2: 2 of guest.set-config, 1 of them can be undone by hand alone\n", tally([]*batched{
+		"  pve2: 2 of guest.set-config, 1 of them CANNOT BE UNDONE\n", tally([]*batched{
 		on("pve2", asked(t, "guest.destroy", op.Params{}, trash)), on("pve1", asked(t, "guest.wipe", op.Params{}, kept)),
-		on("pve1", asked(t, "guest.wipe", op.Params{})), on("pve1", asked(t, "guest.wipe", op.Params{}, kept)), on("pve2", programSwap(t, op.NoStart)),
+		on("pve1", asked(t, "guest.wipe", op.Params{})), on("pve1", asked(t, "guest.wipe", op.Params{}, kept)), on("pve2", programSwap(t)),
 		on("pve2", asked(t, "guest.set-config", op.Params{"memory": int64(1)})), on("pve2", asked(t, "guest.destroy", op.Params{}))}))
 }
 

@@ -25,7 +25,7 @@ func (q question) fates() fates {
 	spec, _ := op.Lookup(p.Op)
 	level, undo := q.undo()
 	for _, f := range q.request.Facts {
-		is := spec.Fate(p.Params, f, q.request.Facts)
+		is := spec.Fate(p.Params, f)
 		switch on := f.OnUndo(); {
 		case len(on) > 0 && !slices.Contains(on, p.Op), f.OnLimits() && spec.Changes == nil:
 			is = behind
@@ -34,7 +34,7 @@ func (q question) fates() fates {
 		}
 		out[is] = append(out[is], f)
 	}
-	known := len(out[op.Goes]) > 0 || level == op.ByHandUntil && len(out[op.AtRisk]) > 0
+	known := len(out[op.Goes]) > 0 || len(out[op.AtRisk]) > 0 && !p.Params.Has("memory") // an older gate does not say what a limit ends
 	if !known && hard[level] != "" && spec.Fates != nil && spec.Takes != "" && q.request.Rule != op.SignedByRule {
 		out[op.Goes] = []op.Fact{{Name: "at most", Text: spec.Takes}}
 	}

@@ -40,8 +40,6 @@ func TestWhetherItCanBeUndone(t *testing.T) {
 		{"guest.backup-delete", op.Params{"backup": "a"}, trash, "DELETE A BACKUP OF guest/web-1 on pve1 - CANNOT BE UNDONE"},
 		{"guest.set-config", op.Params{"memory": int64(1)}, trash, "CHANGE guest/web-1 on pve1 - can be undone by hand: change it back"},
 		{"guest.set-config", op.Params{"command": "x"}, trash, "CHANGE guest/web-1 on pve1 - CANNOT BE UNDONE"},
-		{"guest.set-config", op.Params{"command": "x"}, []op.Fact{{Name: op.FactStart, Text: op.NoStart}},
-			"CHANGE guest/web-1 on pve1 - can be undone by hand: change it back before the next start"},
 		{"guest.wipe", op.Params{}, kept, "WIPE guest/web-1 on pve1 - " + kept[0].Text},
 		{"guest.restore", op.Params{"snapshot": "a"}, kept, "RESTORE A SNAPSHOT ONTO guest/web-1 on pve1 - " + kept[0].Text},
 		{"guest.destroy", op.Params{}, kept, "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE"},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -267,12 +268,10 @@ func TestOthersForTheTargetAreNamed(t *testing.T) {
 	require.Contains(t, q.text(view{others: waiting}), line)
 	require.NotContains(t, q.text(view{others: waiting[:2]}), "also waiting")
 	r := &review{approval: approval{asker: &asker{tool: testTool()}}}
-	for _, w := range waiting {
-		r.items = append(r.items, &item{id: w.ID, request: w, shown: q})
-	}
-	require.Contains(t, r.textOf(r.items[0]), line)
-	r.items[4].request.State = op.StateRejected
-	require.Contains(t, r.textOf(r.items[0]), "guest/web-1: j20.1, j27.1 (authorized)\n", "what was decided meanwhile does not wait")
+	it := &item{id: q.request.ID, request: q.request, shown: q, others: waiting}
+	require.Contains(t, r.textOf(it), line)
+	it.others, it.unlisted = nil, errors.New("away")
+	require.Contains(t, r.textOf(it), "could not be listed")
 	q.request.State = op.StateSucceeded
 	require.NotContains(t, q.text(view{others: waiting}), "also waiting")
 }

@@ -73,6 +73,9 @@ type item struct {
 	request  api.Request // as it is after the decision
 	outcome  string      // what became of it, for people
 	exit     int
+
+	others   []api.Request // that were open when it was shown last
+	unlisted error         // why they could not be listed
 }
 
 // name says which request an item is, safe to print. Those for one command differ in
@@ -179,6 +182,7 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	if first {
 		r.tell("%s", r.sinceShown(it.shown))
 	}
+	it.others, it.unlisted = r.client.Requests(ctx, "")
 	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
@@ -279,9 +283,7 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 func (r *review) textOf(it *item) string {
 	v := r.view(it.details)
 	v.more = "d"
-	for _, other := range r.items {
-		v.others = append(v.others, other.request)
-	}
+	v.others, v.unlisted = it.others, it.unlisted
 	return it.shown.text(v)
 }
 

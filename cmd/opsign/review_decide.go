@@ -66,9 +66,18 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	return nil
 }
 
-// reject asks why, and signs the refusal of what was shown. The rest of a pasted word is no reason.
+const wordsPasted = "not rejected: more came at once; press r alone\n"
+
+// reject asks why, and signs the refusal of what was shown. An r of a pasted word rejects nothing.
 func (r *review) reject(ctx context.Context, it *item) error {
-	for more := true; more; _, more = r.screen.soon(int(r.settling.Milliseconds())) {
+	pasted := false
+	for more := true; more; {
+		_, more = r.screen.soon(int(r.settling.Milliseconds()))
+		pasted = pasted || more
+	}
+	if pasted {
+		r.tell(wordsPasted)
+		return nil
 	}
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -225,13 +225,18 @@ func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
 	}
 }
 
-// TestAPastedWordRejectsNothing: what comes right after the key is dropped, so the reason is asked for, and an empty one rejects nothing.
+// TestAPastedWordRejectsNothing: what comes right after the key is dropped, and nothing is asked.
 func TestAPastedWordRejectsNothing(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
 	r := reviewOn(s)
 	it := &item{id: "j1.1", shown: asked(t, "guest.wipe", op.Params{})}
 	typed(t, person, "ong\n")
+	require.NoError(t, r.reject(t.Context(), it))
+	require.Equal(t, wordsPasted, r.message)
+	require.Equal(t, undecided, it.decision)
+
+	r.message = ""
 	done := make(chan error, 1)
 	go func() { done <- r.reject(t.Context(), it) }()
 	shownOn(t, person, "Why do you reject j1.1? (an empty line: do not) ")

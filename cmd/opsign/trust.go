@@ -43,7 +43,7 @@ func (t *tool) trustAddCommand() *cobra.Command {
 		Long: `Hands in one trust.rotate at each gate, and signs nothing. For each gate it prints the request and the next command.
 The holder of the new key signs each request first. Then operators approve it with opsign approve. A gate that lists
 the key in that role is left as it is, and a rotation that waits already is not asked for twice. Gates that refuse, or
-do not answer, are said last, with exit code 1 or 4. If nobody knows whether a gate was asked, it is said with the
+do not answer, come last, with exit code 1 or 4. If nobody knows whether a gate was asked, it is said with the
 command that looks, and exit code 5. Each address of a gate has 20 seconds to answer.`,
 		Example: "  opsign trust add alice.pub --gates pve1,ssh://alice@pve2\n" +
 			"  opsign trust add vault.pub:vault@example.com --role recovery --all-gates",
@@ -77,8 +77,9 @@ type added struct {
 	Request string       `json:"request"` // that was asked for; empty if none was, or none is known
 	Doubt   bool         `json:"doubt"`   // nobody knows whether one was asked for
 	Next    []string     `json:"next"`    // commands for people, in their order
-	Error   *cli.Problem `json:"error"`   // null if the gate took it
+	Error   *cli.Problem `json:"error"`   // null if nothing went wrong; the gate may have taken it all the same
 
+	name string // for people: the host, with the address if two gates have that host
 	says string
 }
 
@@ -104,7 +105,11 @@ func (t *tool) addSigner(ctx context.Context, add addition) error {
 	var answers []*added
 	for _, k := range gates {
 		if !slices.ContainsFunc(answers, func(a *added) bool { return a.Gate == k.Gate }) {
-			answers = append(answers, &added{answer: answer{Address: k.Address, Host: k.Host, Gate: k.Gate}, Next: []string{}, says: "no request"})
+			a := &added{answer: answer{Address: k.Address, Host: k.Host, Gate: k.Gate}, Next: []string{}, name: k.Host, says: "no request"}
+			if slices.ContainsFunc(gates, func(other client.KnownGate) bool { return other.Host == k.Host && other.Gate != k.Gate }) {
+				a.name += " (" + string(k.Address) + ")"
+			}
+			answers = append(answers, a)
 		}
 	}
 	atOnce(len(answers), func(i int) {
@@ -115,7 +120,7 @@ func (t *tool) addSigner(ctx context.Context, add addition) error {
 			return a.ask(ctx, one, cl, add)
 		})
 	})
-	// Those that took nothing come last.
+	// Those where something went wrong come last.
 	slices.SortStableFunc(answers, func(a, b *added) int { return min(api.Exit(a.err), 1) - min(api.Exit(b.err), 1) })
 	return endsWorst(answers, t.sayAdded)
 }
@@ -179,7 +184,8 @@ func (a *added) stands(at client.Address, r api.Request, add addition) error {
 			a.says = r.ID + " is signed, and not done yet: " + a.Next[0]
 		}
 	default:
-		return cmp.Or(r.Error.Err(), error(refusal.New(refusal.Conflict, "%s is %s", r.ID, r.State)))
+		a.Next = []string{commandAt(at, "show", r.ID)}
+		return cmp.Or(r.Error.Err(), error(refusal.New(refusal.Conflict, "%s is %s", r.ID, r.State).WithHint("%s", a.Next[0])))
 	}
 	return nil
 }
@@ -246,8 +252,11 @@ func listsSigner(list api.Trust, add addition, now time.Time) (bool, error) {
 		default:
 			return true, nil
 		}
-		other = refusal.New(refusal.Conflict, "the gate lists the key in line %d, %s", s.Line, how).
-			WithHint("add another key; or change the line at the gate: gated trust rotate --remove %s --add LINE", s.Fingerprint)
+		r := refusal.New(refusal.Conflict, "the gate lists the key in line %d, %s", s.Line, how).WithHint("add another key")
+		if !slices.Contains(list.Revoked, s.Fingerprint) { // no rotation adds a revoked key
+			r = r.WithHint("%s; or change the line at the gate: gated trust rotate --remove %s --add LINE", r.Hint, s.Fingerprint)
+		}
+		other = r
 	}
 	return false, other
 }
@@ -267,5 +276,5 @@ func (t *tool) sayAdded(a *added) (int, error) {
 	if _, err := a.said.WriteTo(t.Stderr); err != nil {
 		return code, err
 	}
-	return code, t.Answer(a, "%s: %s", cli.Inline(a.Host), text)
+	return code, t.Answer(a, "%s: %s", cli.Inline(a.name), text)
 }

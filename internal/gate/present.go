@@ -29,30 +29,9 @@ func (g *Gate) Shown(ctx context.Context, id op.RequestID) (op.Request, error) {
 	}
 	o, err := g.look(ctx, r.Step.Look())
 	if err == nil && stale(r.Step, o) == nil {
-		r.FactsAt = g.clock.Now().Now
-		err = g.view(ctx, func(tx *store.Tx) error { r.Facts, err = nextStart(tx, r.Step, o.Facts); return err })
-		return r, err
+		r.Facts, r.FactsAt = o.Facts, g.clock.Now().Now
 	}
 	return r, nil
-}
-
-// nextStart adds to the facts of a step with another program which later step of its job starts the guest, because nobody can change
-// the program back before that.
-func nextStart(tx *store.Tx, s op.Step, facts []op.Fact) ([]op.Fact, error) {
-	if spec, err := op.Lookup(s.Op); err != nil || len(spec.AtRisk(s.Params, facts)) == 0 {
-		return facts, err
-	}
-	job, err := journal.StepsOf(tx, s.ID.Job)
-	text := op.NoStart
-	for _, later := range slices.Backward(job) {
-		if spec, _ := op.Lookup(later.Op); spec.Starts && later.ID.Index > s.ID.Index && later.Target == s.Target {
-			text = "by " + later.ID.String() + " of this job"
-		}
-	}
-	if !slices.ContainsFunc(facts, func(f op.Fact) bool { what, is := f.Changes(); return is && what == "command" }) {
-		text = op.SameProgram
-	}
-	return append([]op.Fact{{Name: op.FactStart, Text: text}}, facts...), err
 }
 
 // present fills in what people see of a waiting request: what it asks for, which
@@ -308,13 +287,9 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if makesNew(s.Op) {
 		s.Birth = newBirth()
 	}
-	facts, err := nextStart(tx, s, p.observed.Facts)
-	if err != nil {
-		return op.Request{}, err
-	}
 	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason,
 		Reasons: []op.Reason{{By: by.String(), Text: a.Payload.Reason}}, Payload: a.Bytes, Nonce: a.Payload.Nonce,
-		Facts: facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
+		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
 		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
 	r.Step = s
 	rec, e := recordOf(r), signedEntry(a, r)

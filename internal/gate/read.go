@@ -209,12 +209,11 @@ func (g *Gate) DeleteSet(ctx context.Context, by op.Requester, name string) erro
 func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, o op.Observed, reason string, now time.Time,
 	put func(*store.Tx, op.Request) error) (op.Request, error) {
 	need, err := g.rules.Load().asks(spec, s, o.Labels, now)
-	facts, lost := nextStart(tx, s, o.Facts)
-	if err = cmp.Or(err, lost); err != nil {
+	if err != nil {
 		return op.Request{}, err
 	}
 	issued := now.UTC().Truncate(time.Second)
-	r := op.Request{ID: s.ID, Facts: facts, Labels: o.Labels, Nonce: op.NewNonce(now), Need: need,
+	r := op.Request{ID: s.ID, Facts: o.Facts, Labels: o.Labels, Nonce: op.NewNonce(now), Need: need,
 		CreatedAt: now, IssuedAt: issued, ExpiresAt: issued.Add(need.MaxValidity)}
 	r.Payload, err = op.Payload{Gate: g.id, Host: g.host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,

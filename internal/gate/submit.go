@@ -369,8 +369,9 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 	for _, p := range steps {
 		s := p.step
 		s.ID.Job, s.State, s.UpdatedAt = id, op.StatePlanned, now.UTC()
+		kind := audit.Planned
 		if s.Verdict.Class == op.Destructive {
-			s.State = op.StatePending
+			s.State, kind = op.StatePending, audit.Requested
 		}
 		if makesNew(s.Op) {
 			s.Birth = newBirth()
@@ -378,20 +379,18 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 		if err := journal.AddStep(tx, s); err != nil {
 			return job, err
 		}
-		job.Steps = append(job.Steps, s)
-	}
-	for i, s := range job.Steps { // a request says what later steps of its job do
-		e := asked(audit.Planned, sub.Requester, s, sub.Reason)
+		e := asked(kind, sub.Requester, s, sub.Reason)
 		if s.State == op.StatePending {
-			r, err := g.issue(tx, s, steps[i].spec, steps[i].observed, sub.Reason, now, journal.AddRequest)
+			r, err := g.issue(tx, s, p.spec, p.observed, sub.Reason, now, journal.AddRequest)
 			if err != nil {
 				return job, err
 			}
-			e = issued(asked(audit.Requested, sub.Requester, s, sub.Reason), r)
+			e = issued(e, r)
 		}
 		if err := g.append(tx, e); err != nil {
 			return job, err
 		}
+		job.Steps = append(job.Steps, s)
 	}
 	return job, nil
 }

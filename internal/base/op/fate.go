@@ -44,24 +44,8 @@ var (
 // FactPrograms is the name of the fact that a new limit makes the kernel kill programs.
 const FactPrograms = "programs"
 
-// FactStart is the name of the fact that a gate says of each step of which the next start may take something: which later step of
-// its job starts the guest, or one of these texts.
-const (
-	FactStart   = "next start"
-	NoStart     = "by no step of this job; another job may start it without a signature"
-	SameProgram = "runs the program that the guest has already"
-)
-
-// AtRisk names the facts on what the next start after a step may take. A step that changes no program puts nothing at risk.
-func (s Spec) AtRisk(p Params, facts []Fact) []string {
-	if s.Fates == nil || slices.Contains(facts, Fact{FactStart, SameProgram}) {
-		return nil
-	}
-	return s.Fates(p).AtRisk
-}
-
-// Fate says what becomes of what a fact is about, if the operation runs with these parameters. facts are all of the look.
-func (s Spec) Fate(p Params, f Fact, facts []Fact) Fate {
+// Fate says what becomes of what a fact is about, if the operation runs with these parameters.
+func (s Spec) Fate(p Params, f Fact) Fate {
 	if f.IsChange() {
 		return Altered
 	}
@@ -76,7 +60,7 @@ func (s Spec) Fate(p Params, f Fact, facts []Fact) Fate {
 		return Unsure
 	case named(of.Goes, f.Name):
 		return Goes
-	case named(s.AtRisk(p, facts), f.Name):
+	case named(of.AtRisk, f.Name):
 		return AtRisk
 	case s.Kind == KindGuest && !named(of.Open, f.Name) && named(held, f.Name):
 		return Stays

@@ -203,13 +203,14 @@ const memoryInUse = "memory-in-use"
 func configFates(p Params) Fates {
 	of := Fates{Goes: []string{FactPrograms}}
 	if p.Has("command") {
-		of.AtRisk = append([]string{FactStart}, data...)
+		of.AtRisk = data
 	}
 	return of
 }
 
-func configByHand(_ Params, facts []Fact) string {
-	if slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
+// configByHand has no way back from another program: whoever starts the guest, or a set that wants it to run, needs no signature.
+func configByHand(p Params, facts []Fact) string {
+	if p.Has("command") || slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
 		return ""
 	}
 	return "change it back"

@@ -153,7 +153,7 @@ func ShellWords(words ...string) string {
 	for i, w := range words {
 		out[i] = w
 		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-=+:@,", r)
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-=+:@,%", r)
 		}) {
 			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}

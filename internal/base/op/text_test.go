@@ -66,6 +66,7 @@ func TestRefusalsAreSafeToShow(t *testing.T) {
 }
 
 func TestWordsOfAShell(t *testing.T) {
+	require.Equal(t, `a%b=c,d:e@f+g`, op.ShellWords("a%b=c,d:e@f+g"), "hooks that are installed have these as they are")
 	require.Equal(t, `rm -r /var/lib/gated`, op.ShellWords("rm", "-r", "/var/lib/gated"))
 	require.Equal(t, `rm 'a b' 'it'\''s' '' '$x'`, op.ShellWords("rm", "a b", "it's", "", "$x"))
 }

@@ -11,7 +11,7 @@ type Undoable int
 // The levels. The words beside them say until when, or how.
 const (
 	Gone        Undoable = iota // nothing brings it back
-	ByHandUntil                 // people bring it back themselves, until a time or the next start
+	ByHandUntil                 // people bring it back themselves, until a time
 	ByHand                      // people bring it back themselves, or nothing was lost
 	InTime                      // the back end keeps it until a time
 )
@@ -51,12 +51,8 @@ func (s Spec) Undoable(p Params, rule string, facts []Fact) (Undoable, string) {
 		return ByHand, LosesNothing
 	case s.ByHand == nil:
 	default:
-		switch how := s.ByHand(p, facts); {
-		case how == "":
-		case len(s.AtRisk(p, facts)) == 0:
+		if how := s.ByHand(p, facts); how != "" {
 			return ByHand, canUndoHand + ": " + how
-		case slices.Contains(facts, Fact{FactStart, NoStart}): // else its own job starts it, or an older gate does not say
-			return ByHandUntil, canUndoHand + ": " + how + " before the next start"
 		}
 	}
 	return Gone, CannotUndo

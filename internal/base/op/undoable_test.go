@@ -67,24 +67,3 @@ func TestOnlyTheTrashMakesItUndoable(t *testing.T) {
 		require.Equal(t, want == op.ByHand, words == op.LosesNothing, "a gate that lies about the rule hides no loss")
 	}
 }
-
-// TestAnotherProgramIsChangedBackBeforeTheNextStart: nobody can if a step of the same job is that start, and nobody knows if an
-// older gate does not say, or a newer one says something else. What its programs lose at once is lost all the same.
-func TestAnotherProgramIsChangedBackBeforeTheNextStart(t *testing.T) {
-	s, start := lookup(t, "guest.set-config"), func(text string) op.Fact { return op.Fact{Name: op.FactStart, Text: text} }
-	for _, c := range []struct {
-		facts []op.Fact
-		want  op.Undoable
-	}{
-		{[]op.Fact{start(op.NoStart)}, op.ByHandUntil},
-		{[]op.Fact{start("by j3.2 of this job")}, op.Gone},
-		{[]op.Fact{start("")}, op.Gone},
-		{nil, op.Gone},
-		{[]op.Fact{{Name: "files", Text: op.NoStart}}, op.Gone},
-		{[]op.Fact{start(op.NoStart), {Name: op.FactPrograms, Text: "hold more"}}, op.Gone},
-	} {
-		level, words := s.Undoable(op.Params{"command": "x", "memory": int64(1)}, "program-swapped", c.facts)
-		require.Equal(t, c.want, level, c.facts)
-		require.Equal(t, map[op.Undoable]string{op.Gone: op.CannotUndo, op.ByHandUntil: "can be undone by hand: change it back before the next start"}[c.want], words)
-	}
-}

@@ -96,7 +96,7 @@ func (c *one) takes(r op.Request, restores bool) {
 	spec := must.Get(op.Lookup(r.Step.Op))(c.t)
 	for _, f := range r.Facts {
 		ofCopy := f.Name == spec.Copy || strings.HasPrefix(f.Name, spec.Copy+" ")
-		switch fate := spec.Fate(r.Step.Params, f, r.Facts); {
+		switch fate := spec.Fate(r.Step.Params, f); {
 		case f.Name == op.FactOverwritten, ofCopy && !restores:
 			require.Equal(c.t, op.Goes, fate, "%s: %v", spec.Name, f)
 		case ofCopy:

@@ -26,7 +26,7 @@ var lossCases = []spec{
 			return
 		}
 		spec := must.Get(op.Lookup(r.Step.Op))(c.t)
-		require.True(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return spec.Fate(r.Step.Params, f, r.Facts) == op.Goes }), "none of them goes: %v", r.Facts)
+		require.True(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return spec.Fate(r.Step.Params, f) == op.Goes }), "none of them goes: %v", r.Facts)
 		storage := c.Look(Victim).Storage
 		require.NotEmpty(c.t, storage)
 		require.Len(c.t, storage, len(slices.Compact(slices.Sorted(slices.Values(storage)))), "an object is named twice")
