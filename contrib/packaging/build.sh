@@ -115,8 +115,8 @@ doc=/usr/share/doc/gated
 for file in README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md; do
 	put "$file" "$doc/$file"
 done
-# The script of the benchmarks is linked by their page.
-find docs contrib examples internal/test/bench/testdata/script.sh -path contrib/packaging -prune -o -type f -print | sort | while read -r file; do
+# The script of the benchmarks is linked by their page. Go would compile a copy of its files here as a part of the module.
+find docs contrib examples internal/test/bench/testdata/script.sh -path contrib/packaging -prune -o -type f ! -name '*.go' -print | sort | while read -r file; do
 	install -D -m "$(if [ -x "$file" ]; then echo 0755; else echo 0644; fi)" "$file" "$all$doc/$file"
 done
 put contrib/packaging/copyright "$doc/copyright"

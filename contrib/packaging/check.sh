@@ -50,6 +50,7 @@ links() {
 		checked=$((checked + 1))
 	done < <(grep -rohHE '\]\([^) ]+\)' --include=*.md "$root" | sed -E 's/\]\(([^)#]*)(#[^)]*)?\)$/\1/' | grep -vE ':(https?|mailto):|:$')
 	[ "$checked" -gt 300 ] || fail "only $checked links were found"
+	[ -z "$(find "$root" -name '*.go')" ] || fail "the package has files of Go, so a checkout with it has a package more"
 	echo "$checked links lead to files of the package"
 }
 
