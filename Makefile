@@ -147,7 +147,7 @@ lint: go
 
 # Every fuzz target of the module, one after the other.
 fuzz: go
-	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
+	@export PATH="$$($(GO) env GOROOT)/bin:$$PATH" GATED_MAKE_PID=$$PPID && exec ./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
 # Histories of reservations that have to have an order, in one process, over two members
 # that take over from each other, and a tenth as many across kills of the daemon.
@@ -207,7 +207,7 @@ reliability-calls: go
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
 # that every part runs to its end, in less than a minute.
 bench: build
-	$(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
+	@$(GO) build -o bin/suite ./internal/test/suite && exec bin/suite -script -with $$PPID -- $(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
 
 # Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
 # run installs them into the user's cache; without npm it says so, and runs none.
@@ -215,9 +215,11 @@ harness: go
 	@$(plain) -- ./internal/test/harness -products $(HARNESSFLAGS)
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
-# another architecture compiles everything once more.
+# another architecture compiles everything once more; ARCH=amd64 FORM=deb makes that one alone.
+ARCH ?=
+FORM ?=
 packages: go
-	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh
+	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh $(if $(ARCH),-archs '$(ARCH)') $(if $(FORM),-formats '$(FORM)')
 
 # What has to hold of the packages in dist/packages: contrib/packaging/check.sh says what.
 packages-check:

@@ -66,6 +66,9 @@ func (c *Client) dialUnix(ctx context.Context) (*net.UnixConn, error) {
 		if !errors.As(err, &a) {
 			a = &attemptError{err: err}
 		}
+		if n := len(gone.Tried) - 1; n >= 0 && gone.Tried[n].Hint == a.hint {
+			gone.Tried[n].Hint = "" // it is said once
+		}
 		gone.Tried = append(gone.Tried, Attempt{Path: path, Err: a.err, Hint: a.hint})
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -92,7 +95,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(filepath.Dir(path))}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint(path)}
+		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint(ctx, path)}
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
@@ -106,7 +109,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, syscall.EACCES):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(path)}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, &attemptError{err: errNobody, hint: c.absentHint(path)}
+		return nil, &attemptError{err: errNobody, hint: c.absentHint(ctx, path)}
 	case err != nil:
 		return nil, err
 	}
@@ -118,14 +121,17 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 }
 
 // absentHint says how somebody comes to listen at the path.
-func (c *Client) absentHint(path string) string {
+func (c *Client) absentHint(ctx context.Context, path string) string {
 	switch {
 	case path == SystemSocket && c.host.Prepared():
-		return c.host.Next()
+		return c.host.Next(ctx, path)
 	case c.file != "":
 		return c.file + " names it: start the gate that listens there, or correct the path"
 	}
-	return "start one with gated serve"
+	if len(c.paths) == 1 || c.host.Prepared() { // it may be any gate, or is not the host's
+		return "start one with gated serve"
+	}
+	return "gated setup makes a gate; gated serve starts one that was made"
 }
 
 // connect tries again while the daemon's queue is full. The kernel answers a non-blocking caller with EAGAIN then.

@@ -166,7 +166,10 @@ func (t *tool) stateOf(c *cobra.Command, to *string) {
 // gate, that there is a gate whose state is somewhere else.
 func (t *tool) elsewhere(err error, dir string) error {
 	r := (*refusal.Refusal)(nil)
-	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget || hasDatabase(dir) {
+	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget {
+		return err
+	}
+	if _, none := os.Stat(filepath.Join(dir, "gated.db")); !errors.Is(none, fs.ErrNotExist) {
 		return err
 	}
 	o, where := t.Where()
@@ -181,13 +184,6 @@ func (t *tool) elsewhere(err error, dir string) error {
 		}
 	}
 	return err
-}
-
-// hasDatabase reports whether a state directory has a gate's database, as far as
-// this user can see.
-func hasDatabase(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "gated.db"))
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // stateFlag adds --state.
@@ -276,11 +272,10 @@ func completeStates(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return out, cli.NoFiles
 }
 
-func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cli.NoFiles
-	}
-	return cli.CompleteList(&t.Tool, (*client.Client).Guests, func(g api.Guest) string { return g.Name + "\t" + g.State })
+func (t *tool) completeGuest(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
+		return cli.CompleteList(&t.Tool, (*client.Client).Guests, func(g api.Guest) string { return g.Name + "\t" + g.State })
+	})(c, args, typed)
 }
 
 // completeSigner offers the keys that are listed and not revoked, and files.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/client"
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
@@ -51,13 +51,6 @@ func TestElsewhere(t *testing.T) {
 	require.Equal(t, other, at(socket).elsewhere(other, empty))
 }
 
-func TestInitFirst(t *testing.T) {
-	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/s", Err: os.ErrNotExist, Hint: "start one with gated serve"}}}
-	require.Contains(t, cli.Why("gated status", at("").initFirst(gone, t.TempDir())), "  hint: "+wordsInitFirst+"\n")
-	require.Equal(t, gone, at("").initFirst(gone, withDatabase(t)), "there is one")
-	require.Equal(t, gone, at("/s").initFirst(gone, t.TempDir()), "its state may be anywhere")
-}
-
 func TestHinted(t *testing.T) {
 	disk := errors.New("disk on fire")
 	require.Equal(t, disk, hinted(disk, "h"))
@@ -74,6 +67,6 @@ func TestReadable(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, err.Error(), unreadable(err, "/b.db", "/s"))
 	denied := &fs.PathError{Op: "open", Path: "/root/b.db", Err: fs.ErrPermission}
-	require.Equal(t, "open /root/b.db: permission denied\nroot can hand it over: runuser -u "+userName()+
+	require.Equal(t, "open /root/b.db: permission denied\nroot can hand it over: runuser -u "+ownfile.Name(uint32(os.Geteuid()))+
 		" -- gated restore - --state /s < /root/b.db", unreadable(denied, "/root/b.db", "/s"))
 }

@@ -43,7 +43,7 @@ makes that anew every two seconds.`,
 		return t.With(func(cl *client.Client) error {
 			s, err := cl.Status(c.Context())
 			if err != nil {
-				return t.initFirst(err, stateDir(""))
+				return err
 			}
 			if t.JSON {
 				return t.Emit(s)
@@ -71,17 +71,6 @@ func (t *tool) sayShadows(version string) {
 	for _, s := range setup.Shadows(self, t.Getenv("PATH"), hostgate.Units) {
 		t.Say("note: %s (the daemon says version %s)\n  %s\n", s.What, op.Shown(version), s.Hint)
 	}
-}
-
-const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
-
-// initFirst adds, where no gate was named and the state directory dir has none,
-// how one is made. If the host is prepared for a gate of its own, the client says how that one comes to answer.
-func (t *tool) initFirst(err error, dir string) error {
-	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) || (hostgate.Host{}).Prepared() {
-		return err
-	}
-	return cli.Unanswered(err, wordsInitFirst, "")
 }
 
 // showStatus prints a status.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -182,7 +183,7 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	if first {
 		r.tell("%s", r.sinceShown(it.shown))
 	}
-	it.others, it.unlisted = r.client.Requests(ctx, "")
+	it.others, it.unlisted = r.listed(ctx)
 	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
@@ -238,6 +239,16 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 	return true, false, nil
 }
 
+// pasted drops what comes right after a key, and reports whether something did: a pasted word decides nothing.
+func (r *review) pasted() (some bool) {
+	for {
+		if _, more := r.screen.soon(int(r.settling.Milliseconds())); !more {
+			return some
+		}
+		some = true
+	}
+}
+
 func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, err error) {
 	if len(r.marked()) > 0 {
 		quit, err = r.batch(ctx)
@@ -261,12 +272,17 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 		why = "changes who may approve what"
 	}
 	if why == "" {
+		if r.pasted() {
+			r.tell("not signed: " + wordsPasted)
+			return false, nil
+		}
 		return true, nil
 	}
 	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {
 		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name
+	r.screen.forget() // a pasted name signs nothing
 	typed, err := r.screen.ask(fmt.Sprintf("%s %s. Type %s to sign it (an empty line: do not): ",
 		cli.Inline(it.id), why, cli.Inline(name)))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -277,6 +293,15 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 	}
 	r.tell("%s was not signed: the name was not typed\n", cli.Inline(it.id))
 	return false, nil
+}
+
+const listTime = 3 * time.Second
+
+// listed asks for the open requests. A gate that shows one and does not list them holds no screen up.
+func (r *review) listed(ctx context.Context) ([]api.Request, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	return r.client.Requests(ctx, "")
 }
 
 // textOf shows an item with what its operator wants to see.
@@ -327,10 +352,13 @@ func (r *review) back() bool {
 	return false
 }
 
-const wordsAnyKey = "any key: back "
+const (
+	wordsAnyKey   = "any letter: back "
+	wordsHelpMore = "more: space   any letter: back "
+)
 
 func (r *review) help() error {
-	_, err := r.pager("", `Each screen is one request: what is signed, what goes and what stays.
+	_, err := r.pager("keys", `Each screen is one request: what is signed, what goes and what stays.
 
   a      approve it: sign it, and see what becomes of it
   r      reject it; asks for the reason
@@ -346,7 +374,7 @@ What is gone, what people can undo for a while only, and a change of the
 signers are signed once you type the name of the target. Nothing is approved
 before all of its pages were shown.
 A request that changes while you look at it is shown again.
-`, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
+`, [2]string{wordsAnyKey, wordsHelpMore}).key(&r.message)
 	return err
 }
 

@@ -66,19 +66,22 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	return nil
 }
 
-const wordsPasted = "not rejected: more came at once; press r alone\n"
+const wordsPasted = "more came at once; press the key alone\n"
 
 // reject asks why, and signs the refusal of what was shown. An r of a pasted word rejects nothing.
 func (r *review) reject(ctx context.Context, it *item) error {
-	pasted := false
-	for more := true; more; {
-		_, more = r.screen.soon(int(r.settling.Milliseconds()))
-		pasted = pasted || more
-	}
-	if pasted {
-		r.tell(wordsPasted)
+	if r.pasted() {
+		r.tell("not rejected: " + wordsPasted)
 		return nil
 	}
+	var wanted use
+	if err := r.screen.aside(func() (err error) {
+		wanted, err = r.mayReject(ctx, r.client, it.shown.request)
+		return err
+	}); err != nil {
+		return r.failed(it, err)
+	}
+	r.screen.forget() // what was typed while the gate was asked whom it lists is no reason
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -90,7 +93,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if ok, err := r.still(ctx, it); !ok {
 		return err
 	}
-	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
+	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, wanted, reason) }); err != nil {
 		return r.failed(it, err)
 	}
 	r.tell(wordsReviewOutcome, it.name(), it.outcome)
@@ -98,17 +101,13 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	return nil
 }
 
-func (r *review) signRejection(ctx context.Context, it *item, reason string) error {
+func (r *review) signRejection(ctx context.Context, it *item, wanted use, reason string) error {
 	payload, err := r.rejection(it.shown, reason)
 	if err != nil {
 		return err
 	}
-	role, err := r.keys.flags.roleFor(it.shown.request.Roles)
-	if err != nil {
-		return err
-	}
-	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
-	req, err := r.signAndReject(ctx, r.client, r.use(role), it.id, payload)
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(wanted.role))))
+	req, err := r.signAndReject(ctx, r.client, wanted, it.id, payload)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
 )
@@ -23,12 +25,16 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	if _, err := op.DecodePayload(bytes); err == nil {
 		r = requestOf(t, bytes)
 	}
-	tl := gateWith(t, bytes, r)
+	s, _ := onScreen(t, 24, 80)
+	t.Cleanup(s.close)
+	return reviewAt(t, gateWith(t, bytes, r), s, it)
+}
+
+// reviewAt is a review of one request of a tool's gate on a screen.
+func reviewAt(t *testing.T, tl *tool, s *screen, it *item) *review {
 	tl.Stdout, tl.Stderr = io.Discard, io.Discard
 	cl := must.Get(tl.Client())(t)
 	t.Cleanup(cl.Close)
-	s, _ := onScreen(t, 24, 80)
-	t.Cleanup(s.close)
 	return &review{approval: approval{asker: &asker{tool: tl, keys: ringOf(tl, unused{t: t})}, client: cl}, screen: s, items: []*item{it}}
 }
 
@@ -111,10 +117,11 @@ func TestReviewAsksForTheName(t *testing.T) {
 	for typing, want := range map[string]bool{"web-1\n": true, " web-1 \n": true, "web-2\n": false, "\n": false, "yes\n": false,
 		"guest/web-1\n": false} {
 		s, person := onScreen(t, 24, 80)
-		r := reviewOn(s)
-		r.keys = ringOf(r.tool, unused{t: t})
-		typed(t, person, typing)
+		r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
+		typed(t, person, "web-1\n") // before the question
+		answered := answersName(t, person, typing)
 		ok := must.Get(r.named(t.Context(), it))(t)
+		<-answered
 		require.Equal(t, want, ok, "%q", typing)
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
@@ -122,12 +129,27 @@ func TestReviewAsksForTheName(t *testing.T) {
 	wipe := &item{id: "j2.1", shown: asked(t, "guest.wipe", op.Params{}, op.Fact{Name: "wipe", Text: "can be undone by hand until 2026-01-06T03:04:05Z: copy it"})}
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
-	r := reviewOn(s)
-	r.keys = ringOf(r.tool, unused{t: t})
-	typed(t, person, "\n")
+	r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
+	answered := answersName(t, person, "\n")
 	require.False(t, must.Get(r.named(t.Context(), wipe))(t), "what people alone can bring back is not signed by one key")
+	<-answered
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
-	require.True(t, must.Get((&review{}).named(t.Context(), it))(t), "nothing is asked")
+	r.message = ""
+	require.True(t, must.Get(r.named(t.Context(), it))(t), "nothing is asked")
+	typed(t, person, "ck\n")
+	require.False(t, must.Get(r.named(t.Context(), it))(t), "an a of a pasted word signs nothing")
+	require.Equal(t, "not signed: "+wordsPasted, r.message)
+}
+
+// answersName types a line once the question for a name shows.
+func answersName(t *testing.T, person *os.File, line string) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		shownOn(t, person, "to sign it (an empty line: do not): ")
+		typed(t, person, line)
+	}()
+	return done
 }
 
 // A key that cannot sign is told before the operator types a name in vain.
@@ -141,6 +163,37 @@ func TestReviewLooksForTheKeyFirst(t *testing.T) {
 	require.False(t, must.Get(r.named(t.Context(), it))(t))
 	require.Contains(t, r.message, "none")
 	require.NotContains(t, r.message, "was not typed")
+}
+
+// TestReviewAsksForNothingWithAKeyThatIsNotListed: neither a name nor a reason is asked for, because the gate would take neither. The
+// holder of a key that a rotation adds is not listed either, and may sign all the same.
+func TestReviewAsksForNothingWithAKeyThatIsNotListed(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	it := &item{id: "j1.1", shown: questionOf(t, b), read: true}
+	const operational = `namespaces="operational@gated"`
+	alice, key := mint.Ed25519(t, "alice"), must.Get(sign.KeyFile(keyIn(t), nil))(t)
+	for _, trust := range []api.Trust{{Text: mint.Ed25519(t, "bob").Line("bob@example.com", operational)},
+		{Text: alice.Line("alice@example.com", operational), Revoked: []string{alice.Fingerprint()}}} {
+		answers := answersOf(b, it.shown.request)
+		list := must.Get(api.Encode(trust))(t)
+		answers.HandleFunc("/v1/trust", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(list) })
+		s, _ := onScreen(t, 24, 80)
+		r := reviewAt(t, gateOf(t, answers), s, it)
+		r.keys = ringOf(r.tool, holding{key, func() { t.Error("it signed") }})
+		for name, decides := range map[string]func() error{
+			"approve": func() error { ok, err := r.named(t.Context(), it); require.False(t, ok); return err },
+			"reject":  func() error { return r.reject(t.Context(), it) },
+		} {
+			r.message = ""
+			require.NoError(t, decides(), name)
+			require.Regexp(t, "^j1.1: (unknown_signer|signer_revoked): ", r.message, name)
+			require.Equal(t, undecided, it.decision, name)
+		}
+		owed := it.shown.request
+		owed.Owed = []string{key.Fingerprint() + " operational"}
+		require.Equal(t, op.Operational, must.Get(r.mayAs(t.Context(), owed))(t), "its holder proves it before it is listed")
+		s.close()
+	}
 }
 
 // The details are shown from their first line on, and turned away again; ? comes back to
@@ -159,19 +212,33 @@ func TestReviewTurnsDetails(t *testing.T) {
 	typed(t, person, "x")
 	must.Get(pages.key(&r.message))(t)
 	shown := shownOn(t, person, "more: space")
-	require.Contains(t, shown, "  d: 6 more facts (params; gate; incarnation; state; valid; nonce)")
+	require.Contains(t, shown, "  d: 6 more facts\r\n")
 	require.Contains(t, shown, "what the signature binds:\r\n    op  ")
 	top := pages.top
 	require.Positive(t, top)
 	helped := make(chan error, 1)
 	go func() { helped <- r.help() }()
-	require.Contains(t, shownOn(t, person, "any key: back"), "Each screen is one request")
+	require.Contains(t, shownOn(t, person, "any letter: back"), "Each screen is one request")
 	typed(t, person, "x")
 	require.NoError(t, <-helped)
 	pages.again(0)
 	require.Equal(t, top, pages.top)
 	r.turnDetails(it, pages)
 	require.Zero(t, pages.top)
+}
+
+// The help of review says which lines of what it shows, and that space shows more, on a screen that is too small for it.
+func TestTheHelpOfReviewGoesOn(t *testing.T) {
+	s, person := onScreen(t, 24, 40)
+	defer s.close()
+	r := reviewOn(s)
+	done := make(chan error, 1)
+	go func() { done <- r.help() }()
+	require.Regexp(t, `\r\nkeys, lines 1 to [0-9]+ of [0-9]+\r\nmore: space   any letter: back$`, shownOn(t, person, "letter: back"))
+	typed(t, person, " ")
+	require.Regexp(t, `\r\nkeys, lines [0-9]+ to ([0-9]+) of [0-9]+\r\nany letter: back$`, shownOn(t, person, "letter: back"))
+	typed(t, person, "x")
+	require.NoError(t, <-done)
 }
 
 // TestNoMessageTakesThePlaceOfAnUnreadOne: whatever a review says, what no screen has shown yet stays above it, and the same said twice
@@ -229,11 +296,11 @@ func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
 func TestAPastedWordRejectsNothing(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
-	r := reviewOn(s)
 	it := &item{id: "j1.1", shown: asked(t, "guest.wipe", op.Params{})}
+	r := reviewAt(t, gateWith(t, it.shown.bytes, it.shown.request), s, it)
 	typed(t, person, "ong\n")
 	require.NoError(t, r.reject(t.Context(), it))
-	require.Equal(t, wordsPasted, r.message)
+	require.Equal(t, "not rejected: "+wordsPasted, r.message)
 	require.Equal(t, undecided, it.decision)
 
 	r.message = ""

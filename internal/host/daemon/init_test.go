@@ -121,6 +121,44 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	refused(t, err, refusal.NotAllowed, "chmod 0700")
 }
 
+// An init that was killed before it made the database: init and the daemon say so, and after what they say, init makes the gate.
+func TestInitAfterOneThatWasCutOff(t *testing.T) {
+	w := newInitialised(t)
+	require.NoError(t, os.Truncate(w.database(), 0))
+	_ = os.Remove(w.database() + "-wal")
+	before := tree(t, w.state)
+	_, err := life.Init(t.Context(), w.options())
+	refused(t, err, refusal.Conflict, "gated init was cut off")
+	require.Equal(t, before, tree(t, w.state))
+	after, _, _ := strings.Cut(refusal.As(err).Hint, ";")
+	refused(t, w.run(t.Context()), refusal.Unavailable, after, "if there was a database, a restore")
+	require.Contains(t, after, "move the files of that directory away")
+	away := t.TempDir()
+	for _, e := range must.Get(os.ReadDir(w.state))(t) {
+		require.NoError(t, os.Rename(filepath.Join(w.state, e.Name()), filepath.Join(away, e.Name())))
+	}
+	must.Get(life.Init(t.Context(), w.options()))(t)
+	w.serve()
+	w.halt()
+}
+
+// The log of a database that is lost has its newest entries. No making takes it away, one that is refused later neither.
+func TestInitBesideALog(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, os.Mkdir(w.state, 0o700))
+	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte("entries"), 0o600))
+	wrong := w.options()
+	wrong.Host = "no host"
+	for _, o := range []life.InitOptions{w.options(), wrong} {
+		_, err := life.Init(t.Context(), o)
+		require.Error(t, err)
+		require.Equal(t, "entries", read(t, w.database()+"-wal"), "%v", err)
+		require.NoFileExists(t, filepath.Join(w.state, "gated.yaml"))
+	}
+	_, err := life.Init(t.Context(), w.options())
+	refused(t, err, refusal.Conflict, "is gone, and its log is there")
+}
+
 func TestInitWhileADaemonRuns(t *testing.T) {
 	w := newServing(t)
 	must.Fail(life.Init(t.Context(), w.options()))(t, refusal.Conflict)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (o ServeOptions) sayWhy(ctx context.Context, passed []*os.File, why error) 
 // user may read. That user is one of the others, because guests may have its uid.
 func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal) {
 	const words = "the daemon cannot start: %s"
-	r, short := refusal.As(why), fmt.Sprintf("%s. Only root may see more", refusal.CodeOf(why))
+	r, short := refusal.As(why), "only its log says why"
 	detail, hint := r.Detail, r.Hint
 	if !errors.As(why, new(*refusal.Refusal)) {
 		detail = why.Error()
@@ -70,14 +71,30 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 			first += " --state " + op.Shown(o.StateDir)
 		}
 		first += "\n"
+		if what := refusal.As(refused).Detail; what == detail {
+			hint = strings.TrimSuffix("mend "+lineOf(what)+"; the gate starts by itself within seconds\n"+hint, "\n") // the unit tries again
+		}
 	}
 	then := fmt.Sprintf("systemctl%s status %s\n", manager, name)
 	last := fmt.Sprintf("journalctl%s -u %s -n 20", manager, name)
 	toRoot = refusal.New(refusal.Unavailable, words, detail).WithHint("%s", lines(hint, first+then+last))
-	if first != "" {
+	switch {
+	case first != "":
 		first = asRoot + first
+	case asRoot != "": // root's call is told the reason
+		short, first = "only root may see why", "sudo gated status\n"
 	}
 	return toRoot, refusal.New(refusal.Unavailable, words, short).WithHint("%s", first+then+asRoot+last)
+}
+
+// lineOf names the line of "FILE:LINE:COLUMN: ...", of anything else "it".
+func lineOf(what string) string {
+	if parts := strings.SplitN(what, ":", 4); len(parts) == 4 {
+		if _, err := strconv.Atoi(parts[1]); err == nil {
+			return "line " + parts[1]
+		}
+	}
+	return "it"
 }
 
 // lines puts a hint before others, unless it is empty.

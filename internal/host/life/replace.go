@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
@@ -33,7 +34,7 @@ func replaceDatabase(path, fresh string) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if exists(path) || hasLog(path) {
+	if exists(path) || store.HasLog(path) {
 		kept = old
 	}
 	if err := moveAside(path, old); err != nil {
@@ -86,10 +87,10 @@ func unused(path string) (string, error) {
 // between the two.
 func keptName(path string) (string, error) {
 	free, err := unused(path + state.BeforeRestore)
-	if err != nil || exists(path) || !hasLog(path) {
+	if err != nil || exists(path) || !store.HasLog(path) {
 		return free, err
 	}
-	last, err := newestKept(path, func(name string) bool { return !hasLog(name) })
+	last, err := newestKept(path, func(name string) bool { return !store.HasLog(name) })
 	if err != nil || last == "" {
 		return free, err
 	}
@@ -130,7 +131,7 @@ func newestKept(path string, may func(name string) bool) (last string, err error
 // restore was cut off between the two: without it the database lacks its newest
 // entries. It returns the database's name, "" if there was nothing to do.
 func finishAside(path string) (kept string, err error) {
-	if exists(path) || !hasLog(path) {
+	if exists(path) || !store.HasLog(path) {
 		return "", nil
 	}
 	kept, err = keptName(path)
@@ -138,13 +139,6 @@ func finishAside(path string) (kept string, err error) {
 		return "", err // a log alone: its database is lost
 	}
 	return kept, moveAside(path, kept)
-}
-
-// hasLog reports whether there is a log beside a database with anything in it:
-// who only read it leaves an empty one.
-func hasLog(path string) bool {
-	info, err := os.Lstat(path + "-wal")
-	return err == nil && info.Size() > 0
 }
 
 // exists reports whether a name is taken, or may be.
@@ -235,12 +229,15 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 	}
 	if store.DiskFull(err) {
 		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
-			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
+			WithHint("make room on that disk (df -h) and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
 				state.BeforeRestore)
 	}
-	hint := "gated restore FILE puts a backup in its place, and keeps it beside"
-	if !errors.Is(err, store.ErrCorrupt) {
+	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
+	switch {
+	case !errors.Is(err, store.ErrCorrupt):
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
+	case store.Blank(path):
+		hint = state.NeverRan + "; if there was a database, " + hint
 	}
 	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }

@@ -13,6 +13,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/people/pubkey"
@@ -76,20 +77,24 @@ func (c Choice) Check() ([]authz.Listed, error) {
 }
 
 // Made reports whether the state directory has a gate, as far as this user can see.
-func (c Choice) Made() bool { return exists(filepath.Join(c.StateDir, state.DatabaseName)) }
+func (c Choice) Made() bool {
+	made, _ := Choice{StateDir: c.StateDir}.made()
+	return made
+}
 
 // made reports whether the state directory has a gate. Conflict: it has one, whose list does not have a key of the
 // choice in its role. A set-up never changes who may sign.
 func (c Choice) made() (bool, error) {
-	_, err := os.Lstat(filepath.Join(c.StateDir, state.DatabaseName))
-	if errors.Is(err, os.ErrNotExist) {
+	database := filepath.Join(c.StateDir, state.DatabaseName)
+	_, err := os.Lstat(database)
+	switch {
+	case store.Blank(database):
+		return false, state.NotNew(c.StateDir, "is empty")
+	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	if len(c.Operators)+len(c.Recovery) == 0 {
-		return true, nil
+	if err != nil || len(c.Operators)+len(c.Recovery) == 0 {
+		return err == nil, err
 	}
 	path := filepath.Join(c.StateDir, state.SignersName)
 	text, err := os.ReadFile(path)

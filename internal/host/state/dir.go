@@ -13,8 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/crashpoint"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 )
 
 // Options say where the package looks. The zero value is right outside tests.
@@ -106,12 +108,25 @@ func (d *Dir) begin() error {
 	if err := d.takeLock(); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Lstat(d.Database())
+	switch {
+	case store.Blank(d.Database()):
+		return NotNew(d.path, "is empty")
+	case !errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
 			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
 	}
 	return d.made.Still()
 }
+
+// NotNew refuses to make a gate in a directory whose database is what only a loss, or a making that was cut off, explains.
+func NotNew(dir, what string) error {
+	return refusal.New(refusal.Conflict, "%s %s: gated init was cut off, or the database is lost", filepath.Join(dir, DatabaseName), what).
+		WithHint("%s; if there was one, restore a backup:\n%s", NeverRan, hostgate.Host{}.Restore(dir))
+}
+
+// NeverRan says how to go on after a making that was cut off. It names no file to remove, because there may have been a gate.
+const NeverRan = "if no gate ever ran there, move the files of that directory away and make it again (gated setup, init or join)"
 
 // TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing
 // that it guards is left. A directory with any other file stays. If the directory existed before Init, TakeBack is

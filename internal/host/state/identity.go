@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -104,14 +105,14 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Identity{}, refusal.New(refusal.Conflict,
 			"the database in %s belongs to no gate: an init or a restore did not finish", d.path).
-			WithHint("move %s away and begin again with gated init or gated restore", d.Database())
+			WithHint("%s; else restore a backup:\n%s", NeverRan, hostgate.Host{}.Restore(d.path))
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the gate's identity: %w", err)
 	}
 	if _, err := fmt.Sscan(inode, &bound.file.Inode); err != nil || !id.Gate.Valid() {
 		return Identity{}, refusal.New(refusal.Conflict, "the gate's identity in %s is damaged", d.path).
-			WithHint("restore a backup: gated restore FILE --state DIR")
+			WithHint("restore a backup:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	have, err := d.actual()
 	if err != nil {
@@ -121,8 +122,8 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 		return Identity{}, refusal.New(refusal.TargetMismatch,
 			"the database in %s is not the one that gate %s was bound to: %s",
 			d.path, id.Gate, strings.Join(what, "; ")).
-			WithHint("a copy does not know what the original has decided since. Start the original; or, if this copy shall go on as " +
-				"the gate, move it away and restore it, which gives it a new gate id: gated restore FILE --state DIR")
+			WithHint("a copy does not know what the original has decided since. Start the original; or, if this copy shall go on as "+
+				"the gate, move it away and restore it, which gives it a new gate id:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	return id, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/hostgate"
+	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
@@ -89,20 +90,17 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	}
 	if !info.Mode().IsRegular() {
 		return refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).
-			WithHint("move it away and restore a backup: gated restore FILE --state %s", d.path)
-	}
-	if err := d.checkOwner(path, path, info); err != nil {
-		return err
-	}
-	if err := checkMode(path, path, info, "0600"); err != nil {
-		return err
+			WithHint("move it away and restore a backup:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	// With a second name, two daemons could use one database with two WALs.
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
 		return refusal.New(refusal.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
 			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
 	}
-	return nil
+	if err := d.checkOwner(path, path, info); err != nil {
+		return err
+	}
+	return checkMode(path, path, info, "0600")
 }
 
 func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
@@ -112,28 +110,32 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	}
 	if s.Uid != *d.options.UID {
 		return refusal.New(refusal.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
-			WithHint("%s", asOwner(s.Uid, *d.options.UID, path))
+			WithHint("%s", d.asOwner(s.Uid, path))
 	}
 	return nil
 }
 
-// asOwner says how to run gated on files of another uid. It never tells root to take them, because the daemon, which
-// runs as their owner, could not read them again.
-func asOwner(owner, us uint32, path string) string {
-	if us != 0 {
-		return fmt.Sprintf("run gated as uid %d; or, if nobody else could write there, have root give this one to you: chown -h %d %s (its mode has to be 0700 for a directory, else 0600)",
-			owner, us, path)
+// asOwner says how to run gated on a path of another uid. It names nobody who should take a path of the host's gate, or of root's,
+// because a look at a file does not tell whose the gate is.
+func (d *Dir) asOwner(owner uint32, path string) string {
+	us := *d.options.UID
+	run := fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(us, owner), op.ShellWords(d.path))
+	take := "if nobody else could write there, as root: chown -h " + ownfile.Name(us) + " " + op.ShellWords(path)
+	switch {
+	case path != d.path && (us == 0 || d.path == hostgate.StateDir):
+		return "if nobody else could write there, give it to the user who runs the gate (User= of its unit), as root: chown -h USER " + op.ShellWords(path)
+	case path != d.path:
+		return take
+	case us == 0 || d.path == hostgate.StateDir:
+		return run
 	}
-	if u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); err == nil {
-		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ...", u.Username)
-	}
-	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ...", owner)
+	return run + "; or, " + take
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {
 	if info.Mode().Perm()&writableByOthers != 0 {
 		return refusal.New(refusal.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
-			WithHint("find out whether others did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
+			WithHint("find out whether others did (gated fsck, gated audit verify), then: %s", op.ShellWords("chmod", want, path))
 	}
 	return nil
 }
@@ -146,12 +148,12 @@ func (d *Dir) noGate() error {
 		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
 			return refusal.New(refusal.UnknownTarget,
 				"there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
-				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
+				d.path, e.Name()).WithHint("restore again:\n%s", hostgate.Host{}.Restore(d.path))
 		}
 	}
 	return refusal.New(refusal.UnknownTarget, "there is no gate in %s", d.path).
-		WithHint("a new gate: gated init --state %[1]s; one that was there: mount its disk, or gated restore FILE --state %[1]s; "+
-			"or name its directory with --state", d.path)
+		WithHint("a new gate: gated init --state %s; or name its directory with --state; one that was there: mount its disk, or restore a backup:\n%s",
+			op.ShellWords(d.path), hostgate.Host{}.Restore(d.path))
 }
 
 // lockPatience is how long Open waits for the lock of a process that is ending. The kernel releases a killed process's

@@ -8,13 +8,13 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
@@ -188,11 +188,37 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 
 // Root would lock the daemon out of what it takes.
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
-	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, have root give this one to you: "+
-		"chown -h 8 /d (its mode has to be 0700 for a directory, else 0600)", asOwner(7, 8, "/d"))
-	me := must.Get(user.Current())(t)
-	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ...", asOwner(uint32(os.Geteuid()), 0, "/d"))
-	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ...", asOwner(math.MaxUint32-1, 0, "/d"))
+	us, root := uint32(64331), uint32(0) // no account has this uid
+	daemon, typed := &Dir{path: "/d", options: Options{UID: &us}}, &Dir{path: "/d", options: Options{UID: &root}}
+	const (
+		other   = math.MaxUint32 - 1
+		owners  = "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state "
+		sudo    = "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state "
+		perhaps = "if nobody else could write there, "
+		users   = perhaps + "give it to the user who runs the gate (User= of its unit), as root: chown -h USER "
+	)
+	require.Equal(t, owners+"/d", typed.asOwner(other, "/d"))
+	require.Equal(t, users+"/d/gated.db", typed.asOwner(other, "/d/gated.db"), "root may be the wrong owner of the directory")
+	require.Equal(t, sudo+"/d; or, "+perhaps+"as root: chown -h 64331 /d", daemon.asOwner(other, "/d"))
+	require.Equal(t, perhaps+"as root: chown -h 64331 /d/gated.db", daemon.asOwner(other, "/d/gated.db"), "the directory is ours, and so is its file")
+	daemon.path = hostgate.StateDir
+	require.Equal(t, sudo+"/var/lib/gated", daemon.asOwner(other, hostgate.StateDir), "it is the host's gate")
+	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated", daemon.asOwner(0, hostgate.StateDir), "who asks may be neither")
+	require.Equal(t, users+"/var/lib/gated/gated.db", daemon.asOwner(0, hostgate.StateDir+"/gated.db"))
+	daemon.path = "/my d"
+	require.Contains(t, daemon.asOwner(0, "/my d"), "chown -h 64331 '/my d'")
+}
+
+// An init that was killed leaves an empty database. It is no gate, and init says how to go on; a database with a log may be one.
+func TestAnInitThatWasCutOff(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName), nil, 0o600))
+	_, err := Init(dir, Options{})
+	requireRefusal(t, err, refusal.Conflict, "gated init was cut off")
+	require.Contains(t, refusal.As(err).Hint, NeverRan)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName+"-wal"), []byte("x"), 0o600))
+	_, err = Init(dir, Options{})
+	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
 }
 
 func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
@@ -219,6 +245,9 @@ func TestNoGate(t *testing.T) {
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
 	_, err := Open(dir, Options{})
 	requireRefusal(t, err, refusal.UnknownTarget, "gated.db.before-restore-2")
+	require.NotContains(t, refusal.As(err).Hint, "gated restore", "without settings a restore is refused")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gated.yaml"), nil, 0o600))
+	_, err = Open(dir, Options{})
 	require.Contains(t, refusal.As(err).Hint, "gated restore FILE --state "+dir)
 	require.NotContains(t, refusal.As(err).Hint, "gated init")
 }
