@@ -167,13 +167,14 @@ func (s *Server) waitEvent(ctx context.Context, st *stream, after int64) error {
 	for {
 		beat, cancel := context.WithTimeout(ctx, s.Limits.Beat)
 		err := s.Log.Wait(beat, after)
+		over := beat.Err() != nil // the error need not say so: a query that is cut off has one of its own
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			return nil
-		case !errors.Is(err, context.DeadlineExceeded):
+		case !over:
 			s.ended(ctx, err)
 			return err
 		}

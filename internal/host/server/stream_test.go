@@ -111,6 +111,21 @@ func TestHeartbeat(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Beat = 10 * time.Millisecond })
 	n := w.Head(t)
 	lines, _ := w.listenTo(t, "?after="+number(n))
+	beats(t, lines)
+	w.Happen(t, 1)
+	require.Equal(t, number(n+1), ids(t, lines, 1))
+}
+
+// TestAHeartbeatInAQuery: the time is over while the log is asked, whose error is another one then. The stream goes on.
+func TestAHeartbeatInAQuery(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Beat = time.Nanosecond })
+	lines, _ := w.listenTo(t, "?after="+number(w.Head(t)))
+	beats(t, lines)
+}
+
+// beats reads two heartbeats.
+func beats(t *testing.T, lines *bufio.Reader) {
+	t.Helper()
 	for range 2 {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)
@@ -118,8 +133,6 @@ func TestHeartbeat(t *testing.T) {
 		_, err = lines.ReadString('\n')
 		require.NoError(t, err)
 	}
-	w.Happen(t, 1)
-	require.Equal(t, number(n+1), ids(t, lines, 1))
 }
 
 // A stream outlives the limits of ordinary calls.
