@@ -17,6 +17,7 @@ import (
 type inTheWay struct {
 	*backend
 	code      refusal.Code // none: nothing is in the way
+	never     bool         // nor is it out of the way in any other state of the guest
 	meanwhile func()
 }
 
@@ -25,8 +26,12 @@ func (b *inTheWay) Observe(ctx context.Context, l op.Look) (op.Observed, error) 
 		b.meanwhile()
 	}
 	o, err := b.backend.Observe(ctx, l)
-	if b.code != "" {
-		o.Foresee(refusal.New(b.code, "something is in the way").WithHint("take it away"))
+	no := refusal.New(b.code, "something is in the way").WithHint("take it away")
+	switch {
+	case b.code != "" && b.never:
+		o.Unfit(no)
+	case b.code != "":
+		o.Foresee(no)
 	}
 	return o, err
 }
@@ -121,6 +126,9 @@ func TestAStepBehindAnotherJobIsTaken(t *testing.T) {
 	two := w.mustSubmit(ask("guest.stop", "db"), ask("guest.start", "db"))
 	must.Fail(w.gate.Want(w.ctx, "fleet", ask("guest.stop", "db")))(t, refusal.Conflict)
 	must.Fail(w.submit(ask("guest.start", "other")))(t, refusal.UnknownTarget)
+	b.never = true
+	must.Fail(w.submit(ask("guest.restart", "db")))(t, refusal.Conflict, "no other job makes it possible")
+	b.never = false
 	for _, code := range []refusal.Code{refusal.BadParams, refusal.TooComplex, refusal.NotAllowed} {
 		b.code = code
 		must.Fail(w.submit(ask("guest.start", "db")))(t, code)

@@ -114,7 +114,7 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 		return op.Job{}, err
 	}
 	job, err := g.admit(ctx, sub, digest(sub), e, steps)
-	if hindered := steps[0].hindered; hindered != nil && errors.Is(err, hindered) {
+	if hindered := steps[0].hindered; hindered != nil && errors.Is(err, hindered) && !steps[0].observed.Never {
 		err = fmt.Errorf("%w: %w", ErrHindered, err)
 	}
 	return job, err
@@ -332,10 +332,10 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 }
 
 // stillHindered refuses a step that cannot be done now, unless a step of another job may clear the way first: it is decided and has
-// not ended. That makes no parameters right, changes no settings, and takes nothing out of a guest's data. A desired set asks again
-// by itself.
+// not ended. That makes no parameters right (Never), changes no settings, and takes nothing out of a guest's data. A desired set asks
+// again by itself.
 func stillHindered(tx *store.Tx, by op.Requester, p planned) error {
-	if !errors.Is(p.hindered, refusal.Conflict) || by.Source == op.SourceDesired {
+	if !errors.Is(p.hindered, refusal.Conflict) || p.observed.Never || by.Source == op.SourceDesired {
 		return p.hindered
 	}
 	open, err := journal.OpenSteps(tx, p.step.Target)

@@ -64,6 +64,7 @@ type fleet struct {
 	tell    func(op.Step) (string, error) // after the work: the task, or the error that the caller gets
 	blind   func(op.Target) error         // looking fails
 	cannot  error                         // why no step can be done now
+	never   bool                          // nor in any other state of its target
 	wavers  bool                          // every other look for a step sees nothing in the way
 	probed  int                           // looks for a step
 	listing error
@@ -110,6 +111,9 @@ func (f *fleet) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 		return o, nil
 	}
 	if f.probed++; !f.wavers || f.probed%2 == 0 {
+		if f.never {
+			o.Unfit(f.cannot)
+		}
 		o.Foresee(f.cannot)
 	}
 	return o, nil

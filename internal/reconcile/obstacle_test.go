@@ -61,6 +61,34 @@ func TestAWishIsAskedAgainWhenTheWayIsClear(t *testing.T) {
 	}
 }
 
+// A wish that no state of its target makes possible ends, and is not asked again. Another wish is.
+func TestAWishThatNoStateMakesPossibleEnds(t *testing.T) {
+	for name, early := range map[string]bool{"the gate's look shows it": true, "it is refused when it would run": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			asked := &wants{Gate: w.r.Gate}
+			w.r.Gate, w.fleet.never = asked, true
+			if no := refusal.New(refusal.NotAllowed, "it would run as root"); early {
+				w.fleet.cannot = no
+			} else {
+				w.fleet.before = func(op.Step) error { w.fleet.cannot = no; return no }
+			}
+			w.wish("[{name: a, state: stopped}]")
+			w.work()
+			w.hour()
+			require.Equal(t, 1, asked.n)
+			require.Less(t, w.fleet.probed, 8, "no look asks after it")
+			require.Len(t, w.r.Status().Stopped, 1)
+			require.False(t, w.r.Status().Stopped[0].Waits)
+
+			w.fleet.cannot, w.fleet.before = nil, nil
+			w.wish("[{name: a, state: absent}]")
+			w.look()
+			require.Equal(t, []string{"guest.destroy a"}, w.requests())
+		})
+	}
+}
+
 // What comes and goes, and is always there when the gate looks, makes no storm of requests.
 func TestAnObstacleThatComesAndGoesFloodsNobody(t *testing.T) {
 	w := newWorld(t, "a")

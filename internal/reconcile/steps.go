@@ -171,14 +171,14 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 	return true
 }
 
-// hindered reports whether a step was refused before its permit was used, and a look shows what is in its way. It matters to
-// wishes alone.
+// hindered reports whether a step was refused before its permit was used, and a look shows what is in its way, and that it may
+// go. It matters to wishes alone.
 func (r *Reconciler) hindered(ctx context.Context, d driver.Driver, s op.Step) bool {
 	if s.State != op.StateRefused || r.wishOf(s.Target) == nil {
 		return false
 	}
 	o, err := observe(ctx, d, s.Look())
-	return err == nil && o.Cannot != ""
+	return err == nil && o.Cannot != "" && !o.Never
 }
 
 func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) {

@@ -21,7 +21,11 @@ func (d *Driver) suits(step op.Step) error {
 		return refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
 			WithHint("leave template out")
 	}
-	return d.checkCommand(step.Params.Str("command"))
+	command := step.Params.Str("command")
+	if step.Params.Str("state") == Running {
+		return d.mayRun(step.Target, command)
+	}
+	return d.checkCommand(command)
 }
 
 func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (action, error) {

@@ -97,9 +97,28 @@ func TestALookTellsParametersThatNoGuestMakesRight(t *testing.T) {
 		require.False(t, w.looks("set-config", name, "command", "sleep").Never, name)
 	}
 	require.True(t, w.looks("create", "new", "template", "debian").Never)
+	require.True(t, w.foreseen(refusal.Conflict, "create", "new", "state", "running").Never)
 	o := w.looks("start", "web")
 	require.NotEmpty(t, o.Cannot)
 	require.False(t, o.Never, "a command may be set")
+}
+
+// TestALookTellsACommandThatNoSettingLetsRun: a create that starts it, whatever the name has. A start, if no other command could run.
+func TestALookTellsACommandThatNoSettingLetsRun(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.GuestUIDs, c.SingleUser = UIDRange{}, false })
+	w.do("create", "web", "command", "sleep")
+	for _, name := range []string{"web", "new"} {
+		o := w.looks("create", name, "command", "sleep", "state", "running")
+		require.True(t, o.Never, name)
+		require.Equal(t, refusal.NotAllowed, o.CannotCode, name)
+		require.Contains(t, o.Cannot, "would run as", name)
+		require.False(t, w.looks("create", name, "command", "sleep").Never, name)
+	}
+	require.True(t, w.foreseen(refusal.NotAllowed, "start", "web").Never)
+	require.True(t, w.foreseen(refusal.NotAllowed, "restart", "web").Never)
+	w.d.accounts["stubborn"] = account{Switch: true}
+	require.False(t, w.foreseen(refusal.NotAllowed, "start", "web").Never, "another command could be set")
+	require.True(t, w.looks("create", "new", "command", "sleep", "state", "running").Never)
 }
 
 // TestALookSaysWhatIsMounted: the old tree would be renamed into the trash with the mount.

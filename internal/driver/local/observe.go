@@ -50,6 +50,10 @@ func (d *Driver) foresee(ctx context.Context, l op.Look, g *guest, o *op.Observe
 	bounded, cancel := context.WithTimeout(ctx, maxLooking)
 	defer cancel()
 	_, err := prepare(d, bounded, step, g)
+	if errors.Is(err, refusal.NotAllowed) && d.noneMayRun(l.Target) {
+		o.Unfit(err) // another command would change nothing
+		return
+	}
 	o.Foresee(err)
 }
 

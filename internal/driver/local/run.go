@@ -61,29 +61,44 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 	}, nil
 }
 
-// checkRunnable refuses a guest that cannot start. The guest has no command, its command is not
-// configured any more, or the command would run as the daemon's own user. No confinement keeps
-// that uid from the gate's state: Landlock does not cover a change of mode or owner.
+// checkRunnable refuses a guest that cannot start.
 func (d *Driver) checkRunnable(t op.Target, s spec) error {
-	if s.Command == "" {
+	if err := d.mayRun(t, s.Command); err != nil {
+		return err
+	}
+	return d.checkProgram(s.Command)
+}
+
+// mayRun refuses what the settings alone forbid: a guest without a command, a command that is not
+// configured any more, or one that would run as the daemon's own user. No confinement keeps
+// that uid from the gate's state: Landlock does not cover a change of mode or owner.
+func (d *Driver) mayRun(t op.Target, command string) error {
+	if command == "" {
 		return refusal.New(refusal.Conflict, "%s has no command to run", t).
 			WithHint("set one: gated submit guest.set-config %s -p command=NAME", t.Name)
 	}
-	if err := d.checkCommand(s.Command); err != nil {
+	if err := d.checkCommand(command); err != nil {
 		return err
 	}
-	if err := d.checkProgram(s.Command); err != nil {
-		return err
-	}
-	if d.accounts[s.Command].Switch || d.cfg.GuestUIDs.set() || d.cfg.without.uid || d.cfg.SingleUser && os.Geteuid() != 0 {
+	if d.accounts[command].Switch || d.cfg.GuestUIDs.set() || d.cfg.without.uid || d.cfg.SingleUser && os.Geteuid() != 0 {
 		return nil
 	}
 	whose := "the daemon's own user, and could change the gate itself"
 	if os.Geteuid() == 0 {
 		whose = "root"
 	}
-	return refusal.New(refusal.NotAllowed, "command %s would run as %s", s.Command, whose).
+	return refusal.New(refusal.NotAllowed, "command %s would run as %s", command, whose).
 		WithHint("say local: {guest_uids: FIRST-LAST} in gated.yaml, a range that nothing else uses; or name the command's user")
+}
+
+// noneMayRun reports whether the settings forbid every command that a guest can have.
+func (d *Driver) noneMayRun(t op.Target) bool {
+	for name := range d.cfg.Commands {
+		if d.mayRun(t, name) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // runsAs returns the account of a guest's next process, and gives the guest's data to that
