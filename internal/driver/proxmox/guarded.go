@@ -132,8 +132,12 @@ func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (acti
 	}
 	if len(g.jobs) > 0 {
 		j := g.jobs[0]
-		return action{}, refusal.New(refusal.Conflict, "%s has the replication job %s, and Proxmox VE destroys no such guest", step.Target, j.id).
-			WithHint("delete the job on a node first, and the copy on %s goes with it: pvesr delete %s; with --keep 1 the copy stays", j.node, j.id)
+		no := refusal.New(refusal.Conflict, "%s has the replication job %s, and Proxmox VE destroys no such guest", step.Target, j.id)
+		if j.removal != "" { // another delete would mark it again
+			return action{}, no.WithHint("the job is marked for removal, and its next run removes it: ask again in a few minutes. "+
+				"If it is still there, because %s does not answer: pvesr delete %s --force 1 on a node, and the copy on %s stays", j.node, j.id, j.node)
+		}
+		return action{}, no.WithHint("delete the job on a node first, and the copy on %s goes with it: pvesr delete %s; with --keep 1 the copy stays", j.node, j.id)
 	}
 	return does(func(ctx context.Context) (driver.Result, error) {
 		if g.status == Running {

@@ -36,6 +36,38 @@ func TestADestroyOfAReplicatedGuestIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// A job that pvesr delete marked goes with its next run. Another delete would mark it again, and until then the guest stays.
+func TestADestroyOfAGuestWhoseReplicationEnds(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind, "pve1", "pve2")
+		db := w.ours("db")
+		w.Done(drivertest.Hub, guestAsk("snapshot", "db", "snapshot", "first"))
+		job := w.Replicate(db, "pve2")
+		snapshot := guestAsk("snapshot-delete", "db", "snapshot", "first")
+		r := w.Waiting(drivertest.Hub, snapshot)
+		payloads := []string{string(r.Payload)}
+		for how, said := range map[string]string{"local": "the copy on pve2 stays as it is", "full": "its next run deletes the copy on pve2", "of a later version": "deletes the copy"} {
+			w.MarkReplication(how)
+			_, err := w.Submit(drivertest.Hub, guestAsk("destroy", "db"))
+			require.ErrorIs(t, err, refusal.Conflict, how)
+			require.Contains(t, refusal.As(err).Hint, "ask again in a few minutes", how)
+			require.Contains(t, refusal.As(err).Hint, "pvesr delete "+job+" --force 1", how)
+			require.NotContains(t, refusal.As(err).Hint, "--keep", how)
+			require.Contains(t, w.factsOf(snapshot)["used by"], "the replication job "+job+": marked for removal", how)
+			require.Contains(t, w.factsOf(snapshot)["used by"], said, how)
+			if how != "of a later version" {
+				require.NoError(t, w.Refresh(t.Context(), r.Step.Target))
+				now := string(must.Get(w.Request(t.Context(), r.ID))(t).Payload)
+				require.NotContains(t, payloads, now, "%s: what becomes of the copy was not shown", how)
+				payloads = append(payloads, now)
+			}
+		}
+		w.EndReplication()
+		w.Done(drivertest.Hub, guestAsk("destroy", "db"))
+		require.False(t, w.Exists(db))
+	})
+}
+
 // A job that is made right before the call keeps the guest, and its flag is back.
 func TestAReplicationJobInTheMiddleOfADestroy(t *testing.T) {
 	eitherWorld(t, func(t *testing.T, w *world) {

@@ -50,21 +50,32 @@ func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Obse
 	}
 	g.jobs, err = d.jobsOf(ctx, g)
 	for _, j := range g.jobs {
-		o.Facts = append(o.Facts, op.Fact{Name: "used by", Text: op.Shown(
-			fmt.Sprintf("the replication job %s: its next run takes from the copy on %s what the step takes here", j.id, j.node))})
+		next := map[string]string{removesCopy: "marked for removal: its next run deletes the copy on %s", keepsCopy: "marked for removal: the copy on %s stays as it is",
+			"": "its next run takes from the copy on %s what the step takes here"}[j.removal]
+		o.Facts = append(o.Facts, op.Fact{Name: "used by", Text: op.Shown("the replication job " + j.id + ": " + fmt.Sprintf(next, j.node))})
 	}
 	return err
 }
 
-// job is a replication job of Proxmox VE, and the node to which it copies disks.
-type job struct{ id, node string }
+// job is a replication job of Proxmox VE, the node to which it copies disks, and how its next run removes it; "" if it goes on.
+type job struct{ id, node, removal string }
+
+// The values of job.removal. What Proxmox VE calls otherwise is taken for removesCopy.
+const (
+	removesCopy = "full"
+	keepsCopy   = "local"
+)
 
 // jobsOf returns the replication jobs of a guest, also those that are to be removed.
 func (d *Driver) jobsOf(ctx context.Context, g *guest) (jobs []job, err error) {
 	list, err := d.api.list(ctx, "/cluster/replication", nil)
 	for _, o := range list {
 		if o["guest"] == fmt.Sprint(g.vmid) {
-			jobs = append(jobs, job{o["id"], o["target"]})
+			j := job{o["id"], o["target"], o["remove_job"]}
+			if j.removal != "" && j.removal != keepsCopy {
+				j.removal = removesCopy
+			}
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs, unreachable(err)
@@ -128,7 +139,7 @@ func (g *guest) withTaken(other string) string {
 		other += "; used by " + u.text
 	}
 	for _, j := range g.jobs {
-		other += "; copied to " + j.node + " by " + j.id
+		other += strings.TrimSuffix("; copied to "+j.node+" by "+j.id+" removed "+j.removal, " removed ")
 	}
 	return strings.TrimPrefix(other, "; ")
 }

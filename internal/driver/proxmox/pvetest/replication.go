@@ -7,15 +7,25 @@ type replicationJob struct {
 	id     string
 	vmid   int
 	target string
+	remove string // "local" or "full", if the next run removes the job
 }
 
 // Replicate gives a guest a replication job to a node without the API, and returns the job's id.
 func (c *Cluster) Replicate(vmid int, target string) (id string) {
 	c.with(vmid, func(*guest) {
 		id = fmt.Sprintf("%d-%d", vmid, len(c.jobs))
-		c.jobs = append(c.jobs, replicationJob{id, vmid, target})
+		c.jobs = append(c.jobs, replicationJob{id: id, vmid: vmid, target: target})
 	})
 	return id
+}
+
+// MarkReplication marks all replication jobs for removal, as pvesr delete does: "full" with their copies, or "local" without.
+func (c *Cluster) MarkReplication(how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.jobs {
+		c.jobs[i].remove = how
+	}
 }
 
 // EndReplication removes all replication jobs without the API, as if each had run a last time.
@@ -30,7 +40,11 @@ func replication(c *Cluster, _ call) (any, *refusal) {
 	rows := []any{}
 	for _, j := range c.jobs {
 		if g := c.guests[j.vmid]; c.privileges["VM.Audit"] && (g == nil || !g.hidden) {
-			rows = append(rows, map[string]any{"id": j.id, "type": "local", "guest": j.vmid, "jobnum": 0, "target": j.target})
+			row := map[string]any{"id": j.id, "type": "local", "guest": j.vmid, "jobnum": 0, "target": j.target}
+			if j.remove != "" {
+				row["remove_job"] = j.remove
+			}
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil
