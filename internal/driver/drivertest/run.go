@@ -28,7 +28,7 @@ type spec struct {
 // Run runs the suite. It calls world once for each case, with the case's own T. The Worlds may
 // share one back end, because the cases run one after the other.
 func Run(t *testing.T, world func(*testing.T) World) {
-	for _, c := range slices.Concat(permitCases, staleCases, fieldCases, lookCases, lossCases, partCases, copyCases, diskCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
+	for _, c := range slices.Concat(permitCases, staleCases, fieldCases, lookCases, lossCases, shareCases, partCases, copyCases, diskCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
 		t.Run(c.name, func(t *testing.T) {
 			w := world(t)
 			w.complete(t)

@@ -29,6 +29,7 @@ type guest struct {
 	labels   map[string]any
 	content  string
 	observed int
+	shares   int // the number of another guest whose data it has, too
 }
 
 func (d *toy) is(fault string) bool { return d.fault == fault }
@@ -66,6 +67,11 @@ func (d *toy) look(t op.Target) (op.Observed, error) {
 	o.Spec = op.Params{"memory": g.memory, "labels": maps.Clone(g.labels)}
 	o.Labels = o.Spec.Labels("labels")
 	o.Facts = []op.Fact{{Name: "bytes", Text: fmt.Sprint(len(g.content))}}
+	for other, x := range d.has {
+		if x.shares == g.number && !d.is("asks nobody who else has it") {
+			o.Dependent = append(o.Dependent, op.Target{Kind: "guest", Name: other})
+		}
+	}
 	covered := fmt.Sprint(g.number, op.Guarded(o.Spec).Canonical())
 	o.Content = fmt.Sprint("bytes ", g.content)
 	if g.running {
@@ -146,6 +152,9 @@ func (d *toy) do(s op.Step, seen op.Observed) error {
 	if seen.Present && !again.Spec.Equal(seen.Spec) && !d.is("overwrites what changed") {
 		return refusal.New(refusal.StaleTarget, "it was changed")
 	}
+	if len(again.Dependent) > len(seen.Dependent) && !d.is("asks once who else has it") {
+		return refusal.New(refusal.StaleTarget, "another one has its data")
+	}
 	d.act(s)
 	return nil
 }
@@ -158,8 +167,10 @@ func (d *toy) act(s op.Step) {
 		g = guest{number: d.made, birth: s.Birth, content: "new", running: s.Params.Str("state") == "running", labels: map[string]any{}}
 	case "guest.destroy":
 		delete(d.has, name)
-		if d.is("takes others with it") {
-			delete(d.has, drivertest.Bystander)
+		for other, x := range d.has {
+			if d.is("takes others with it") && other == drivertest.Bystander || d.is("takes what others have") && x.number == g.shares {
+				delete(d.has, other)
+			}
 		}
 		return
 	case "guest.start", "guest.stop":
@@ -214,6 +225,10 @@ func (d *toy) world() drivertest.World {
 		Wishes:  []op.Params{{"memory": int64(7)}},
 		Changes: []op.Params{{"memory": int64(9)}, {"labels": map[string]any{"c": "d"}}},
 		Abilities: drivertest.Abilities{
+			Share: func(from, to string) func() {
+				change(func(g *guest) { g.shares = d.has[from].number })(to)
+				return func() { change(func(g *guest) { g.shares = 0 })(to) }
+			},
 			SetMemory: func(name string, mib int64) { change(func(g *guest) { g.memory = mib })(name) },
 			Runs:      true, NewIDs: true, Sizes: true,
 			Objects: func() (ids []op.StorageID) {
@@ -224,6 +239,6 @@ func (d *toy) world() drivertest.World {
 				}
 				return ids
 			},
-			Lacks: map[string]string{"Protect": none, "Volatile": none, "MoveDisk": none, "Share": none, "Leftover": none, "NewDisk": none,
+			Lacks: map[string]string{"Protect": none, "Volatile": none, "MoveDisk": none, "Leftover": none, "NewDisk": none,
 				"Hang": none, "Lie": none, "LoseAnswer": none, "Twice": none}}}
 }
