@@ -305,6 +305,24 @@ var shareRows = []row{
 			require.Equal(s.t, "cascade", j.Steps[0].Verdict.Rule)
 			return s.waits(j, nil)
 		}},
+	{id: "U38a", what: "other hands give a disk of scratch to another guest when its unsigned destroy was let through", needs: "Share", ops: "destroy",
+		want: refusal.PendingSignature, run: func(s *stand) error {
+			s.scratch()
+			x := s.Ask(drivertest.Builder, s.ask("destroy", drivertest.Fresh))
+			require.Equal(s.t, op.StatePlanned, x.State)
+			apart := s.w.Share(drivertest.Fresh, drivertest.Bystander)
+			s.arm()
+			s.finale = func() { apart(); s.conclude() }
+			return s.Execute(x.ID)
+		}},
+	{id: "U38b", what: "other hands give a disk of a guest to another one when its destroy was signed", needs: "Share", ops: "destroy",
+		want: refusal.StaleTarget, run: func(s *stand) error {
+			r := s.Approved(drivertest.Hub, s.ask("destroy", drivertest.Victim))
+			apart := s.w.Share(drivertest.Victim, drivertest.Bystander)
+			s.arm()
+			s.finale = func() { apart(); s.conclude() }
+			return s.Execute(r.ID)
+		}},
 }
 
 // wish puts a document of desired state and reconciles.

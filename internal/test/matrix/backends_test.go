@@ -143,7 +143,7 @@ func TestBackends(t *testing.T) {
 
 // everywhere are the rows that issue and page of the matrix promise of each back
 // end of guests.
-var everywhere = []string{"B07", "B08", "B09", "P02", "P06", "P07", "P09", "P10", "P11", "P14", "P16", "P17", "H09", "U01", "U07"}
+var everywhere = []string{"B07", "B08", "B09", "P02", "P06", "P07", "P09", "P10", "P11", "P14", "P16", "P17", "H09", "U01", "U07", "U38"}
 
 func TestBackendsHaveTheirRows(t *testing.T) {
 	have := map[string]bool{}
