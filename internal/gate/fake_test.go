@@ -377,7 +377,7 @@ func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err er
 	o := b.guests[name]
 	b.done = append(b.done, done{s, now})
 	switch s.Op {
-	case "guest.create":
+	case "guest.create", "guest.clone":
 		b.make(name, s.Birth, s.Params)
 	case "guest.destroy":
 		b.trash[name] = o

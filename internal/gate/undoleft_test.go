@@ -80,6 +80,27 @@ var undone = map[string]struct {
 		here:   func(o op.Observed) bool { return o.Present },
 		isBack: func(o op.Observed) bool { return !o.Present },
 	},
+	"clone": {
+		ask:    ask("guest.clone", "new", "from", "prod"),
+		before: func(*op.Observed) {},
+		other:  ask("guest.start", "new"),
+		byHand: func(w *world) { w.back.remove("new"); w.back.put("new") },
+		here:   func(o op.Observed) bool { return o.Present },
+		isBack: func(o op.Observed) bool { return !o.Present },
+	},
+}
+
+// TestEachUndoIsTried: each operation of the catalogue that something takes back is in undone. What brings a guest back overwrites nothing.
+func TestEachUndoIsTried(t *testing.T) {
+	tried := map[string]bool{}
+	for _, c := range undone {
+		tried[c.ask.Op] = true
+	}
+	for _, spec := range op.Catalogue() {
+		if spec.Undo != nil && spec.Identity != op.Ends {
+			require.True(t, tried[spec.Name], "%s has an undo: say in undone what others could do since", spec.Name)
+		}
+	}
 }
 
 // A failed job once set back what an operator had set since, and stopped a guest that an operator had started since.
