@@ -231,7 +231,9 @@ func TestAProofOutlivesAMove(t *testing.T) {
 	}
 	again := func(w *world, name string) {
 		w.seen(name, Stopped, "none")
+		require.NoError(w.t, os.Remove(w.path(name, dataDir, "up"))) // of the run before
 		w.do("start", name)
+		w.waitUp(name)
 		w.seen(name, Running, "running since")
 		require.Empty(w.t, factOf(w.observe(name), "earlier run"))
 		w.do("stop", name)
