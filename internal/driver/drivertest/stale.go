@@ -68,6 +68,14 @@ var staleCases = []spec{
 		require.Equal(c.t, other, c.w.Content(Victim), "what was destroyed is not what was signed")
 		require.True(c.t, c.Look(Victim).Present)
 	}},
+	{"protection once the permit was used", true, "Protect", func(c *one) {
+		c.made()
+		p, was := c.Permitted(c.Approved(Hub, c.w.Taking(Victim)).ID), c.w.Content(Victim)
+		c.unharmed(func() { c.meanwhile(p, func() { c.w.Protect(Victim) }) })
+		require.True(c.t, c.Look(Victim).Protected, "nothing was dispatched, or the step took what was protected")
+		require.Equal(c.t, was, c.w.Content(Victim))
+		require.NotEqual(c.t, op.StateSucceeded, c.Step(p.Step().ID).State)
+	}},
 	{"a name that is taken once the permit was used", true, "", func(c *one) {
 		c.w.Make(Bystander)
 		s := c.Ask(Hub, c.creates(Fresh))

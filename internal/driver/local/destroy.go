@@ -35,12 +35,11 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (detail string, err erro
 	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
 		return detail, err
 	}
-	meant := entry{ino: g.Inode, birth: g.Birth}
-	if e, err := d.root.stat(g.name); err != nil || !e.same(meant) {
-		return detail, errors.Join(refusal.New(refusal.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
+	if err := d.stillIs(g); err != nil {
+		return detail, err
 	}
 	now := d.cfg.Now().UTC()
-	committed, err := d.put(d.root, g.name, meant, trashName(g.name, g.incarnation()), trashed{Name: g.name,
+	committed, err := d.put(d.root, g.name, entry{ino: g.Inode, birth: g.Birth}, trashName(g.name, g.incarnation()), trashed{Name: g.name,
 		Incarnation: g.incarnation(), What: wholeGuest, DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
 	if committed && err != nil {
 		return detail, driver.Unknown(err)

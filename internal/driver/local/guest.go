@@ -244,6 +244,19 @@ func (g *guest) asSeen() error {
 	return err
 }
 
+// stillIs refuses a guest that is not what the look saw. A step calls it right before it takes something, because a hand may have
+// protected the guest or given it other things while the guest stopped.
+func (d *Driver) stillIs(g *guest) error {
+	now, err := d.openGuest(g.name)
+	if now != nil {
+		defer now.close()
+	}
+	if err == nil && (now == nil || fingerprint(now) != fingerprint(g)) {
+		err = refusal.New(refusal.StaleTarget, "guest/%s was changed meanwhile", g.name)
+	}
+	return err
+}
+
 // path is the guest's place as the mount table has it.
 func (d *Driver) path(name string) string { return filepath.Join(d.root.path(), name) }
 

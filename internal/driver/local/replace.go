@@ -44,27 +44,19 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
 		return nil, err
 	}
-	snapshots, err := g.dir.sub(snapshotsDir)
-	if err != nil {
-		return nil, err
-	}
-	defer snapshots.close()
-	snapshot, err := snapshots.sub(name)
-	if err != nil {
-		return nil, err
-	}
-	defer snapshot.close()
-	if err := d.checkCopyable(ctx, snapshot, "snapshot "+name); err != nil {
+	if err := g.in(snapshotsDir, func(all *dir) error {
+		snapshot, err := all.sub(name)
+		if err != nil {
+			return err
+		}
+		defer snapshot.close()
+		return d.checkCopyable(ctx, snapshot, "snapshot "+name)
+	}); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, r *driver.Result) error {
 		return d.replaceData(ctx, g, r, step.Op, func(stage string) error {
-			snapshots, err := g.dir.sub(snapshotsDir)
-			if err != nil {
-				return err
-			}
-			defer snapshots.close()
-			return d.stageCopy(ctx, snapshots, name, g.dir, stage)
+			return g.in(snapshotsDir, func(all *dir) error { return d.stageCopy(ctx, all, name, g.dir, stage) })
 		})
 	}, nil
 }
@@ -85,6 +77,9 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, r *driver.Result, do
 	var err error
 	if r.Detail, err = d.stopFirst(ctx, g, doing); err == nil {
 		err = d.checkNoMount(d.path(g.name), doing) // again, because building and stopping took time
+	}
+	if err == nil {
+		err = d.stillIs(g)
 	}
 	if err == nil {
 		crashpoint.Here(crashpoint.DataStopped)

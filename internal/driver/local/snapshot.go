@@ -137,11 +137,9 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 		return nil, err
 	}
 	return func(context.Context, *driver.Result) error {
-		snapshots, err := g.dir.sub(snapshotsDir)
-		if err != nil {
+		if err := d.stillIs(g); err != nil {
 			return err
 		}
-		defer snapshots.close()
-		return d.putPartOf(g, snapshots, name, "snapshot "+name)
+		return g.in(snapshotsDir, func(all *dir) error { return d.putPartOf(g, all, name, "snapshot "+name) })
 	}, nil
 }

@@ -127,7 +127,8 @@ var inJSON = map[string]*regexp.Regexp{
 	"name":  regexp.MustCompile(`"name":"([^"]*)"`),
 	"what":  regexp.MustCompile(`"what":"([^"]*)"`),
 
-	"memory": regexp.MustCompile(`"memory_mib":(\d+)`),
+	"memory":    regexp.MustCompile(`"memory_mib":(\d+)`),
+	"protected": regexp.MustCompile(`"protected":(true|false)`),
 }
 
 // member reads one member of a small JSON file without the driver's help.

@@ -96,6 +96,8 @@ var plants = []plant{
 	r := report`, `	r := report`}}, "command", "stopped", false},
 	{"a step works on what somebody changed after its look", "a guest is protected after the permit of its destroy", []edit{{"internal/driver/memory/memory.go",
 		`o.Present && (o.Fingerprint != seen.Fingerprint || !o.Spec.Equal(seen.Spec))`, `o.Present && o.Target != seen.Target`}}, "memory", "bytes", false},
+	{"a guest is not looked at again before it goes to the trash", "a guest is protected in its file after the permit of its destroy", []edit{{"internal/driver/local/guest.go",
+		`fingerprint(now) != fingerprint(g)) {`, `now.incarnation() != g.incarnation()) {`}}, "local", "bytes", false},
 	{"an undo overwrites what somebody wrote into a guest's file after its look", "a failed job sets back what somebody wrote into a guest's file within that",
 		[]edit{{"internal/driver/local/guest.go", `if err == nil && !now.params().Equal(g.params()) {`, `if err == nil && now.UUID == "" {`}}, "local", "since", true},
 	{"an undo overwrites what somebody defined after its look", "a failed job sets back what somebody set by hand within that", []edit{{"internal/driver/libvirt/config.go",
@@ -112,7 +114,7 @@ var plants = []plant{
 	{"a guest is not compared with itself while it is destroyed", "a snapshot is taken while a guest is destroyed",
 		[]edit{{"internal/driver/proxmox/guarded.go", `	if !same {`, `	if !same && now.name == "" {`}}, "proxmox", "bytes", false},
 	{"what has a name now is moved to the trash", "two directories are exchanged after the permit of a destroy", []edit{
-		{"internal/driver/local/destroy.go", `; err != nil || !e.same(meant) {`, `; err != nil && !e.same(meant) {`},
+		{"internal/driver/local/guest.go", `fingerprint(now) != fingerprint(g)) {`, `now.name != g.name) {`},
 		{"internal/driver/local/trash.go", `; err != nil || !moved.same(meant) {`, `; err != nil && !moved.same(meant) {`},
 	}, "local", "bytes", false},
 	{"a command goes where a path leads by then", "a room is led elsewhere after the permit of what empties it", []edit{{"internal/driver/command/driver.go",

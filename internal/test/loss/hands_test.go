@@ -181,9 +181,15 @@ func (b *memoryBed) meddle(name, _ string, how uint8, nth int64) deed {
 }
 
 // meddle of directories kills a guest's process, puts a link to another guest's data in the place of its own, and back, exchanges
-// the directories of two guests, and writes another memory limit into a guest's file.
+// the directories of two guests, writes another memory limit into a guest's file, and protects it there.
 func (b *localBed) meddle(name, other string, how uint8, nth int64) deed {
 	data, aside := b.data(name), b.data(name)+".aside"
+	if how >= toGuard {
+		if member(filepath.Join(b.root, name, "guest.json"), "protected") == "false" && b.edit(name, "protected", `"protected":true`) {
+			return deed{says: "it is protected", guards: true}
+		}
+		return deed{}
+	}
 	switch how % 5 {
 	case 0:
 		if pid := b.process(filepath.Join(b.root, name, "run.json")); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
@@ -198,7 +204,7 @@ func (b *localBed) meddle(name, other string, how uint8, nth int64) deed {
 			return deed{says: "its data is no link to " + to + " any more"}
 		}
 	case 4:
-		if b.limit(name, strconv.FormatInt(oddMemory(nth), 10)) {
+		if b.edit(name, "memory", `"memory_mib":`+strconv.FormatInt(oddMemory(nth), 10)) {
 			return deed{says: "memory is " + strconv.FormatInt(oddMemory(nth), 10), field: "memory"}
 		}
 	default:
@@ -210,11 +216,11 @@ func (b *localBed) meddle(name, other string, how uint8, nth int64) deed {
 	return deed{}
 }
 
-// limit writes another memory limit into a guest's file, as an editor does: whole.
-func (b *localBed) limit(name, mib string) bool {
+// edit writes one member of a guest's file anew, as an editor does: the file whole.
+func (b *localBed) edit(name, what, member string) bool {
 	at, beside := filepath.Join(b.root, name, "guest.json"), b.root+".edited"
 	text, err := os.ReadFile(at)
-	text = inJSON["memory"].ReplaceAll(text, []byte(`"memory_mib":`+mib))
+	text = inJSON[what].ReplaceAll(text, []byte(member))
 	return err == nil && b.holder(name) != "" && os.WriteFile(beside, text, 0o600) == nil && os.Rename(beside, at) == nil
 }
 

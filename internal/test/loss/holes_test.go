@@ -61,6 +61,7 @@ const (
 	toExchange = 3 // of directories
 	toSwap     = 2 // of rooms
 	toLimit    = 4
+	toGuard    = 224 // and above
 
 	toShare    = 1 // of meddles, where guests can have one disk
 	toBackUp   = 5 // on Proxmox VE
@@ -180,6 +181,9 @@ var holes = []hole{
 	{"a guest is protected after the permit of its destroy", []action{
 		asks(builder, "guest.create"), does(writes), does(lurks, toProtect), asks(builder, "guest.destroy"), does(approves),
 	}},
+	{"a guest is protected in its file after the permit of its destroy", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(lurks, toGuard), asks(builder, "guest.destroy"),
+	}},
 	{"a failed job sets back what somebody set by hand within that", []action{
 		asks(builder, "guest.create", withMemory, 0, 0, 2), asks(builder, "guest.create"), does(passes), does(injects, uint8(busy), 1),
 		asks(builder, "guest.set-config", toMemory, 1), second(then("guest.snapshot")), does(lurks), does(injects, uint8(failed)), does(passes, 1),
@@ -264,6 +268,7 @@ var alone = map[string]string{
 	"an agent destroys its scratch whose disk an administrator gave to another guest": "proxmox",
 	"a newcomer has the number of a guest that is gone, and its backups":              "proxmox",
 	"a guest is protected after the permit of its destroy":                            "memory",
+	"a guest is protected in its file after the permit of its destroy":                "local",
 	"a failed job sets back what somebody set by hand within that":                    "memory libvirt proxmox proxmox-lxc",
 	"a failed job sets back what somebody wrote into a guest's file within that":      "local",
 	"a disk is given to another guest after the permit of its guest's destroy":        "proxmox",
