@@ -129,6 +129,24 @@ func TestTheFingerprintCoversADirectory(t *testing.T) {
 	require.NoError(t, os.WriteFile(b.path("work/new"), nil, 0o644))
 	require.NoError(t, os.Rename(b.path("work/new"), b.path("work/b/f")))
 	require.Equal(t, file, b.look(asking("empty", "p", "b/f")))
+	require.Contains(t, fact(file, "path"), "p is in the directory with inode ")
+	exchange := func() {
+		t.Helper()
+		require.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("work/a"), unix.AT_FDCWD, b.path("work/b"), unix.RENAME_EXCHANGE))
+	}
+	missing := b.look(asking("empty", "p", "b/none"))
+	exchange()
+	require.NoError(t, os.WriteFile(b.path("work/b/f"), nil, 0o644))
+	require.NotEqual(t, file.Fingerprint, b.look(asking("empty", "p", "b/f")).Fingerprint, "the directory that a file is in")
+	require.NotEqual(t, missing.Fingerprint, b.look(asking("empty", "p", "b/none")).Fingerprint, "the directory that the command would make a file in")
+	exchange()
+	require.Equal(t, file, b.look(asking("empty", "p", "b/f")))
+
+	// A directory that is made right after another one was removed may get its inode.
+	gone := b.look(asking("empty", "p", "a"))
+	require.NoError(t, os.RemoveAll(b.path("work/a")))
+	require.NoError(t, os.Mkdir(b.path("work/a"), 0o755))
+	require.NotEqual(t, gone.Fingerprint, b.look(asking("empty", "p", "a")).Fingerprint, "one that was made since")
 
 	b.entry("here", []string{"/bin/true"}, nil)
 	here := b.look(asking("here"))

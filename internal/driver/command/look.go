@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -159,21 +160,29 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	return values, nil
 }
 
-// named identifies the directories that parameters name, and the one in which the command runs. A file may be another one:
-// programs replace their files.
+// named identifies the directories that parameters name, or in which the files are that they name, and the one in which the command
+// runs. A file may be another one: programs replace their files. The time at which a directory was made is in it, because a file system
+// gives a number again.
 func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
-	add := func(name, path string) {
-		var at unix.Stat_t
-		if unix.Stat(path, &at) == nil && at.Mode&unix.S_IFMT == unix.S_IFDIR {
-			dirs = append(dirs, op.Fact{Name: "path", Text: fmt.Sprintf("%s is the directory with inode %d of device %d", name, at.Ino, at.Dev)})
+	add := func(is, path string) bool {
+		var at unix.Statx_t
+		err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &at)
+		if err != nil || at.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return false
 		}
+		text := fmt.Sprintf("%s the directory with inode %d of device %d", is, at.Ino, unix.Mkdev(at.Dev_major, at.Dev_minor))
+		if at.Mask&unix.STATX_BTIME != 0 {
+			text += ", made " + time.Unix(at.Btime.Sec, int64(at.Btime.Nsec)).UTC().Format(time.RFC3339Nano)
+		}
+		dirs = append(dirs, op.Fact{Name: "path", Text: text})
+		return true
 	}
 	if e.Dir != "" {
-		add("dir", e.Dir)
+		add("dir is", e.Dir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if e.Params[name].Type == catalogue.Path {
-			add(name, values[name])
+		if e.Params[name].Type == catalogue.Path && !add(name+" is", values[name]) {
+			add(name+" is in", filepath.Dir(values[name]))
 		}
 	}
 	return dirs
@@ -282,8 +291,8 @@ func (l *look) incarnation() op.Incarnation {
 	return op.Incarnation("cmd:" + op.SHA256(all.Canonical()))
 }
 
-// fingerprint covers the words of the run, with paths resolved, the directories that they name and in which they run, and the
-// whole output of the probe.
+// fingerprint covers the words of the run, with paths resolved, the directories that they name, in which their files are and in which
+// they run, and the whole output of the probe.
 func (l *look) fingerprint() op.Fingerprint {
 	argv := make([]any, len(l.argv))
 	for i, w := range l.argv {

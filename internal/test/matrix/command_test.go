@@ -199,6 +199,15 @@ var commandRows = []attack{
 		exchange(w, c.path("root", "in"), c.path("root", "other"))
 		return err
 	}},
+	otherProgram("U38a", "another directory gets the name of the one in which the file is that was shown", purge("where", "in/file"), func(c *programs) {
+		require.NoError(c.w.t, os.Mkdir(c.path("root", "other"), 0o755))
+		require.NoError(c.w.t, os.WriteFile(c.path("root", "other", "file"), nil, 0o644))
+		exchange(c.w, c.path("root", "in"), c.path("root", "other"))
+	}),
+	otherProgram("U38b", "the directory that was shown is removed, and one that is made then has its name, and perhaps its number", purge(), func(c *programs) {
+		require.NoError(c.w.t, os.Remove(c.path("root", "in")))
+		require.NoError(c.w.t, os.Mkdir(c.path("root", "in"), 0o755))
+	}),
 	unfit("B20q", "a path that leads out of its root", refusal.BadParams, purge("where", "../purge"), purge("where", "/etc/passwd"), purge("where", "."), purge("where", "link/../../sh")),
 	unfit("B20r", "the environment, the user, another word", refusal.BadParams, purge("LD_PRELOAD", "/x"), purge("env", "A=b"), purge("user", "root"), purge("argv", "x")),
 	unfit("B20s", "none of them, and other types", refusal.BadParams, runs("purge"), purge("what", int64(1)), purge("what", true)),
