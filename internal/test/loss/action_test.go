@@ -351,7 +351,7 @@ func (r generator) lifeOfOne() []action {
 }
 
 // reader asks for the end of a guest, and has an operator read that and sign it a
-// little later.
+// little later: as it was, or in a second call after somebody's hand was at the guest.
 func (r generator) reader() []action {
 	name := uint8(r.IntN(3))
 	seq := []action{{kind: submits, actor: uint8(r.IntN(len(actors))), target: name, op: placeOf("guest.destroy")},
@@ -361,7 +361,11 @@ func (r generator) reader() []action {
 		a.kind, a.target, a.actor, a.op = submits, name, a.actor&^more, r.further()
 		seq = append(seq, a)
 	}
-	return append(seq, action{kind: signsLate})
+	if r.IntN(2) == 0 {
+		return append(seq, action{kind: signsLate})
+	}
+	return append(seq, action{kind: meddles, target: name, args: [5]uint8{uint8(r.IntN(256))}}, action{kind: ticks},
+		action{kind: signsLate, args: [5]uint8{uint8(r.IntN(3)), 1}})
 }
 
 // often are operations that everything else needs to have happened before.
