@@ -54,6 +54,8 @@ type proxmoxBed struct {
 	of   map[string]string   // whose a backup was when it was seen first: a vmid is used again
 	last map[string]numbered // by name: the guest that had it last
 	used map[int]inUse       // by vmid: what programs hold
+
+	linked []int // the vmids of linked clones
 }
 
 // numbered is a guest and its number.

@@ -41,6 +41,9 @@ func TestTheJudgeIsCalm(t *testing.T) {
 			decode([]byte("\x00\x00\x00\x11\x8e\x00\x00\x00\x00\x00\x00\x00\x00\x11\x8e\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x01\x01\x00\x06\x00\x00\x00\x00\x06M\x01;\x00\x00\x00\x00\x02\x00\x06M\x01\xd6\x00\x00\x00\x00\x80\x01\x82\x94\x00\x00\x00\x00\x00\x14\x00\x02\x00\x00q\x00\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"))},
 		{"an administrator sets what is pending for the next start, and the step that gave that is not taken back", "by hand: memory of 500 is 2049", newProxmoxBed("qemu"),
 			decode([]byte("\x00\x00\x81\x11\x8e\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x01\x00\x04\x00\x00\x02\x00\x06M\x01\x00\x00\x00\x00\x00\x80\x00W\f\x00\x00\x00\x00\x00\x13\x00\x01\x00\x00\x00\x00\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"))},
+		// The clone keeps its base, and a signed destroy leaves the volume.
+		{"an administrator makes a linked clone of a machine", "linked-2 is a linked clone of 500", newProxmoxBed("qemu"), linkedClone},
+		{"an administrator makes a linked clone of a container", "linked-2 is a linked clone of 500", newProxmoxBed("lxc"), linkedClone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := try(t, c.make(t), c.seq)
@@ -51,6 +54,10 @@ func TestTheJudgeIsCalm(t *testing.T) {
 		})
 	}
 }
+
+// linkedClone has an operator sign the destroy of a guest with a linked clone, and of what is left of it.
+var linkedClone = []action{asks(builder, "guest.create", withScratch), does(writes), does(meddles, toLink), asks(builder, "guest.destroy"),
+	does(approves), does(meddles, toLink), asks(tester, "guest.create"), asks(tester, "guest.destroy")}
 
 // stepOn is a step of job 1 on a guest that nobody signed.
 func stepOn(index int, name, verb string, params op.Params) ran {

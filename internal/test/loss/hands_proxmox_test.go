@@ -10,8 +10,12 @@ import (
 	"gated/internal/driver/proxmox/pvetest"
 )
 
-// tidy unlocks guests, and makes guests of templates, which the gate leaves alone.
+// tidy unlocks guests, and makes guests of templates, which the gate leaves alone. Linked clones go, because they keep their bases.
 func (b *proxmoxBed) tidy() {
+	for _, vmid := range b.linked {
+		b.Remove(vmid)
+	}
+	b.linked = nil
 	for vmid := int(b.cfg.First); vmid <= int(b.cfg.Last); vmid++ {
 		config := b.Guest(vmid).Config
 		if config["lock"] == byHand {
@@ -28,7 +32,7 @@ var extraDisk = map[string]string{"qemu": "scsi5", "lxc": "mp5"}
 
 // meddle of Proxmox VE is an administrator at the web page, or with qm and pct.
 func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
-	const kinds, before, after = 16, 7, 13
+	const kinds, before, after = 17, 7, 13
 	how %= kinds
 	vmid := b.VMID(name)
 	switch {
@@ -36,6 +40,8 @@ func (b *proxmoxBed) meddle(name, other string, how uint8, nth int64) deed {
 		return b.takeNumber(b.last[name], nth)
 	case how == toNumber || vmid == 0:
 		return deed{}
+	case how == toLink:
+		return b.link(vmid, nth)
 	case how >= after:
 		return b.exchange(vmid, how, nth)
 	case how >= before:
@@ -133,6 +139,19 @@ func (b *proxmoxBed) exchange(vmid int, how uint8, nth int64) deed {
 		return deed{says: fmt.Sprintf("%s of %d was deleted and made again as %s, with %s", b.root, vmid, id, m), again: b.holderOf(vmid)}
 	}
 	return deed{}
+}
+
+// link switches a guest off, and makes a linked clone of it, which is based on the guest's disk, and the template a guest again. On a thin LVM a clone needs no base.
+func (b *proxmoxBed) link(vmid int, nth int64) deed {
+	g := b.Guest(vmid)
+	if len(g.Snaps) > 0 || g.Config[b.root] == "" || g.Config["template"] != "" || b.shares(vmid) {
+		return deed{}
+	}
+	b.SetRunning(vmid, false)
+	b.MoveDisk(vmid, b.root, "dir")
+	b.linked = append(b.linked, b.LinkedClone(vmid, fmt.Sprintf("linked-%d", nth)))
+	b.Set(vmid, map[string]string{"template": ""})
+	return deed{says: fmt.Sprintf("linked-%d is a linked clone of %d", nth, vmid), field: "running"}
 }
 
 // takeNumber makes another guest with the number of one that is gone.

@@ -69,6 +69,7 @@ const (
 	toAgain    = 13
 	toHold     = 14
 	toNumber   = 15
+	toLink     = 16
 
 	noneIndex = 2 // of the names of snapshots, where there is none
 )
