@@ -50,11 +50,8 @@ func (d *Driver) foresee(ctx context.Context, l op.Look, g *guest, o *op.Observe
 	bounded, cancel := context.WithTimeout(ctx, maxLooking)
 	defer cancel()
 	_, err := prepare(d, bounded, step, g)
-	if errors.Is(err, refusal.NotAllowed) && d.noneMayRun(l.Target) {
-		o.Unfit(err) // another command would change nothing
-		return
-	}
 	o.Foresee(err)
+	o.Never = o.CannotCode == refusal.NotAllowed && d.noneMayRun(l.Target) // another command would change nothing
 }
 
 // look is Observe without facts and without the step's preparer. If the name is free, the guest is nil. Otherwise the caller

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -93,12 +94,7 @@ func (d *Driver) mayRun(t op.Target, command string) error {
 
 // noneMayRun reports whether the settings forbid every command that a guest can have.
 func (d *Driver) noneMayRun(t op.Target) bool {
-	for name := range d.cfg.Commands {
-		if d.mayRun(t, name) == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(sortedKeys(d.cfg.Commands), func(name string) bool { return d.mayRun(t, name) == nil })
 }
 
 // runsAs returns the account of a guest's next process, and gives the guest's data to that

@@ -50,8 +50,13 @@ func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Obse
 	}
 	g.jobs, err = d.jobsOf(ctx, g)
 	for _, j := range g.jobs {
-		next := map[string]string{removesCopy: "marked for removal: its next run deletes the copy on %s", keepsCopy: "marked for removal: the copy on %s stays as it is",
-			"": "its next run takes from the copy on %s what the step takes here"}[j.removal]
+		next := "marked for removal: its next run deletes the copy on %s" // full, or what a later version calls otherwise
+		switch j.removal {
+		case "":
+			next = "its next run takes from the copy on %s what the step takes here"
+		case "local":
+			next = "marked for removal: the copy on %s stays as it is"
+		}
 		o.Facts = append(o.Facts, op.Fact{Name: "used by", Text: op.Shown("the replication job " + j.id + ": " + fmt.Sprintf(next, j.node))})
 	}
 	return err
@@ -60,22 +65,12 @@ func (d *Driver) aboutUsers(ctx context.Context, l op.Look, g *guest, o *op.Obse
 // job is a replication job of Proxmox VE, the node to which it copies disks, and how its next run removes it; "" if it goes on.
 type job struct{ id, node, removal string }
 
-// The values of job.removal. What Proxmox VE calls otherwise is taken for removesCopy.
-const (
-	removesCopy = "full"
-	keepsCopy   = "local"
-)
-
 // jobsOf returns the replication jobs of a guest, also those that are to be removed.
 func (d *Driver) jobsOf(ctx context.Context, g *guest) (jobs []job, err error) {
 	list, err := d.api.list(ctx, "/cluster/replication", nil)
 	for _, o := range list {
 		if o["guest"] == fmt.Sprint(g.vmid) {
-			j := job{o["id"], o["target"], o["remove_job"]}
-			if j.removal != "" && j.removal != keepsCopy {
-				j.removal = removesCopy
-			}
-			jobs = append(jobs, j)
+			jobs = append(jobs, job{o["id"], o["target"], o["remove_job"]})
 		}
 	}
 	return jobs, unreachable(err)
