@@ -75,6 +75,15 @@ func TestChangesBetweenApprovalAndRun(t *testing.T) {
 		"rolled back":         func(w *world, vmid int) { w.Set(vmid, map[string]string{"parent": "s1"}) },
 		"a disk":              func(w *world, vmid int) { w.w.MoveDisk("bystander", "victim") },
 		"another one":         func(w *world, vmid int) { w.Remake(vmid, pvetest.Spec{Name: "victim"}) },
+		"a disk is deleted": func(w *world, vmid int) {
+			for key, line := range w.Guest(vmid).Config {
+				if id, _, _ := strings.Cut(line, ","); key == "scsi0" || key == "rootfs" {
+					w.RemoveVolume(id)
+					w.Set(vmid, map[string]string{key: ""})
+				}
+			}
+		},
+		"a volume is deleted, and its line stays": func(w *world, vmid int) { w.RemoveVolume("local-lvm:vm-" + num(vmid) + "-disk-0") },
 		"renamed": func(w *world, vmid int) {
 			w.Set(vmid, map[string]string{map[string]string{"qemu": "name", "lxc": "hostname"}[w.Guest(vmid).Kind]: "other"})
 		},
