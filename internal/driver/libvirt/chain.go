@@ -295,6 +295,13 @@ func (w *work) diskDetach(context.Context) (action, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		_, now, err := w.untouched(ctx)
+		if err == nil && !sameDisks(now.xml.Disks, w.guest.xml.Disks) {
+			err = stale("%s was given another disk meanwhile", w.step.Target)
+		}
+		if err != nil {
+			return err
+		}
 		w.detail = "it is kept: " + orElse(k.path, string(k.id))
 		return w.detach(ctx, k)
 	}, nil

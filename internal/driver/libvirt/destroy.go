@@ -103,11 +103,7 @@ func (w *work) destroyNow(ctx context.Context) error {
 // undefine removes a guest whose disks are gone. It refuses if the guest has an object that the
 // look did not see.
 func (w *work) undefine(ctx context.Context) error {
-	all, err := inventory(ctx, w.session)
-	if err != nil {
-		return err
-	}
-	now, err := w.stopped(all)
+	all, now, err := w.untouched(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,10 +115,18 @@ func (w *work) undefine(ctx context.Context) error {
 	if !sameDisks(now.xml.Disks, w.guest.xml.Disks) || !slices.Equal(staying(now.held), staying(w.guest.held)) {
 		return errors.New("it has a disk, a directory or a file that was not seen before")
 	}
-	if err := w.keptNothing(ctx, now); err != nil {
-		return err
-	}
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(now.Domain, g.undefine()) })
+}
+
+// untouched looks again, and finds the guest stopped, and without anything that keptNothing or stopped refuses.
+func (w *work) untouched(ctx context.Context) (all []*domain, dom *domain, err error) {
+	if all, err = inventory(ctx, w.session); err == nil {
+		dom, err = w.stopped(all)
+	}
+	if err == nil {
+		err = w.keptNothing(ctx, dom)
+	}
+	return all, dom, err
 }
 
 // keptNothing refuses a guest that has a snapshot or a saved state that the look did not see. Its disks hold the one, and the
@@ -183,14 +187,7 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	if _, err := w.seen(ctx, k); err != nil {
 		return err
 	}
-	all, err := inventory(ctx, w.session)
-	if err != nil {
-		return err
-	}
-	dom, err := w.stopped(all)
-	if err == nil {
-		err = w.keptNothing(ctx, dom)
-	}
+	all, _, err := w.untouched(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 func init() {
 	beds["a disk that grows while a resize waits"] = grownMeanwhile
 	beds["a guest that is started while a step waits"] = startedMeanwhile
+	beds["a disk is taken off that is not the one that was seen"] = otherMeanwhile
 	beds["another guest gets a disk while a start waits"] = sharedMeanwhile
 	beds["a resize of a disk that is not the one that runs"] = resizeOther
 }
@@ -112,6 +114,31 @@ func startedMeanwhile(b *bed) {
 		now := b.look("web")
 		require.Equal(b.t, running, now.Running, verb)
 		require.Equal(b.t, before.Fingerprint, now.Fingerprint, verb)
+	}
+}
+
+var protected = regexp.MustCompile(`protected=.no.`)
+
+// otherMeanwhile: a disk is taken off by its name. The disk, and the guest, must be those that an operator was shown.
+func otherMeanwhile(b *bed) {
+	disk := func() {
+		b.Virsh("detach-disk", "web", "vdb", "--config")
+		b.Virsh("attach-disk", "web", b.Image("app"), "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
+	}
+	for want, hands := range map[string]func(){
+		"was given another disk meanwhile": disk,
+		"was started meanwhile":            func() { b.Virsh("start", "web") },
+		"was changed meanwhile":            func() { b.Define(protected.ReplaceAllString(b.Virsh("dumpxml", "web"), "protected='yes'")) },
+		"a snapshot or a saved state":      func() { b.Virsh("snapshot-create-as", "web", "s") },
+	} {
+		b.Clear()
+		b.Plant("app", "", "")
+		b.must("create", "web")
+		b.must("disk-create", "web", "disk", "vdb", "size", int64(8))
+		err := b.during(hands, "disk-detach", "web", op.Params{"disk": "vdb"})
+		require.ErrorContains(b.t, err, want)
+		require.False(b.t, driver.IsUnknown(err), "%s: nothing was done: %v", want, err)
+		require.Len(b.t, b.look("web").Disks, 2, want)
 	}
 }
 
