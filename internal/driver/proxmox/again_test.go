@@ -1,12 +1,15 @@
 package proxmox_test
 
 import (
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/test/must"
@@ -139,5 +142,34 @@ func TestADestroyUnderHighAvailabilityIsRefusedAtOnce(t *testing.T) {
 		require.Equal(t, "running", w.Look("web").Running, "it was stopped for a step that cannot be done")
 		w.SetHA(vmid, false)
 		w.Done(drivertest.Hub, guestAsk("destroy", "web"))
+	})
+}
+
+// A guest that other hands start after the look writes what nobody was shown. So nothing is taken from it.
+func TestAGuestIsStartedBeforeSomethingIsTaken(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		key := map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind]
+		other := map[string]string{"qemu": "scsi1", "lxc": "mp1"}[kind]
+		for _, ask := range []op.Ask{guestAsk("destroy", "web"), guestAsk("restore", "web", "snapshot", "s1"), guestAsk("disk-delete", "web", "disk", other)} {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", other, "size", int64(1024)))
+			if ask.Op == "guest.restore" {
+				w.Done(drivertest.Hub, guestAsk("snapshot", "web", "snapshot", "s1"))
+			}
+			p := w.Permitted(w.Approved(drivertest.Hub, ask).ID)
+			var once sync.Once
+			w.Store.OnCommit(func() {
+				once.Do(func() { w.SetRunning(vmid, true); require.True(t, w.Add(vmid, key, []byte("written since"))) })
+			})
+			_, err := driver.Run(t.Context(), p, w.d)
+			require.ErrorIs(t, err, refusal.StaleTarget, ask.Op)
+			require.True(t, w.Guest(vmid).Running, ask.Op)
+			require.Len(t, w.Look("web").Disks, 2, ask.Op)
+			volume, _, _ := strings.Cut(w.Guest(vmid).Config[key], ",")
+			data, _ := w.Data(volume)
+			require.Contains(t, string(data), "written since", ask.Op)
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"], ask.Op)
+		}
 	})
 }

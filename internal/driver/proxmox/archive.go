@@ -287,7 +287,7 @@ func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (act
 func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	act := d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil)
 	return does(func(ctx context.Context) (driver.Result, error) {
-		if err := d.stillItself(ctx, g); err != nil {
+		if _, err := d.stillItself(ctx, g); err != nil {
 			return driver.Result{}, err
 		}
 		return act.do(ctx)
@@ -302,7 +302,7 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 		return action{}, err
 	}
 	return does(func(ctx context.Context) (driver.Result, error) {
-		if err := d.stillItself(ctx, g); err != nil {
+		if _, err := d.stillItself(ctx, g); err != nil {
 			return driver.Result{}, err
 		}
 		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)

@@ -35,11 +35,7 @@ func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 		}
 		return nil, worked("take the protection off", err)
 	}
-	err := d.alone(ctx, g)
-	var now *guest
-	if err == nil {
-		now, err = d.again(ctx, g) // last, because the others take their time
-	}
+	now, err := d.stillItself(ctx, g)
 	if err != nil {
 		d.guard(ctx, g)
 		return nil, err

@@ -105,13 +105,16 @@ func since(unread bool, format string, args ...any) error {
 	return refusal.New(code, "since the step was looked at, "+format, args...)
 }
 
-// stillItself is alone, and then a second look at the guest itself, whose end would be that of what it got meanwhile.
-func (d *Driver) stillItself(ctx context.Context, g *guest) error {
-	err := d.alone(ctx, g)
-	if err == nil {
-		_, err = d.again(ctx, g)
+// stillItself is alone, and then a second look at the guest itself, whose end would be that of what it got meanwhile. A guest that was
+// started meanwhile writes what nobody was shown.
+func (d *Driver) stillItself(ctx context.Context, g *guest) (now *guest, err error) {
+	if err = d.alone(ctx, g); err == nil {
+		now, err = d.again(ctx, g) // last, because the others take their time
 	}
-	return err
+	if err == nil && g.status == Stopped && now.status != Stopped {
+		err = since(false, "the guest %d was started", g.vmid)
+	}
+	return now, err
 }
 
 // baseOf returns the user because of whose linked clone Proxmox VE keeps a volume, or nil.

@@ -108,9 +108,7 @@ var plants = []plant{
 	{"the clock tells which step came first", "a failed job takes back what started after the clock went back", []edit{{"internal/log/journal/steps.go",
 		`AND turn >= (SELECT d.turn FROM`, `AND updated_at >= (SELECT d.updated_at FROM`}}, "memory", "since", true},
 	{"nobody asks right before a destroy who else has a disk", "a disk is given to another guest after the permit of its guest's destroy",
-		[]edit{{"internal/driver/proxmox/guarded.go", `	err := d.alone(ctx, g)
-	var now`, `	var err error
-	var now`}}, "proxmox", "bytes", false},
+		[]edit{{"internal/driver/proxmox/users.go", `	if err = d.alone(ctx, g); err == nil {`, `	if err == nil {`}}, "proxmox", "bytes", false},
 	{"a guest is not compared with itself while it is destroyed", "a snapshot is taken while a guest is destroyed",
 		[]edit{{"internal/driver/proxmox/guarded.go", `	if !same {`, `	if !same && now.name == "" {`}}, "proxmox", "bytes", false},
 	{"what has a name now is moved to the trash", "two directories are exchanged after the permit of a destroy", []edit{
