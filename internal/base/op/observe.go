@@ -125,8 +125,8 @@ type Observed struct {
 	// may be empty. CannotCode is one of foreseen. Foresee sets them.
 	Cannot, Clear string
 	CannotCode    refusal.Code
-	// Never says that Cannot is about the step's parameters alone, so that no state of the target makes it possible. A look has it
-	// also if the target does not exist.
+	// Never says that Cannot is about the step's parameters or the settings alone, so that no state of the target makes it possible.
+	// A look has it also if the target does not exist.
 	Never bool
 
 	// Lingers says, in a sentence for people, that the incarnation of the look still
@@ -161,7 +161,7 @@ func (o Observed) Hindrance() error {
 	return refusal.New(o.CannotCode, "%s", o.Cannot).WithHint("%s", o.Clear)
 }
 
-// Unfit is Foresee for a refusal of the parameters themselves, whatever the state of the target is. It reports whether there is one.
+// Unfit is Foresee for a refusal of the parameters themselves, or by the settings, whatever the state of the target is. It reports whether there is one.
 func (o *Observed) Unfit(err error) bool {
 	o.Foresee(err)
 	o.Never = o.Cannot != ""

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -99,7 +100,9 @@ func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, er
 	if seen.argv, err = catalogue.Fill(e.Argv, values); err != nil {
 		return nil, err
 	}
-	seen.dirs = named(e, values)
+	if seen.dirs, err = named(e, values); err != nil {
+		return nil, err
+	}
 	if err = d.ask(ctx, seen, values); err != nil {
 		return nil, err
 	}
@@ -163,19 +166,14 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 // named identifies the directories that parameters name, or in which the files are that they name, and the one in which the command
 // runs. A file may be another one: programs replace their files. The time at which a directory was made is in it, because a file system
 // gives a number again.
-func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
-	add := func(is, path string) bool {
-		var at unix.Statx_t
-		err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &at)
-		if err != nil || at.Mode&unix.S_IFMT != unix.S_IFDIR {
-			return false
+func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact, err error) {
+	add := func(is, path string) (found bool) {
+		text, failed := placed(path)
+		if text != "" {
+			dirs = append(dirs, op.Fact{Name: "path", Text: is + " " + text})
 		}
-		text := fmt.Sprintf("%s the directory with inode %d of device %d", is, at.Ino, unix.Mkdev(at.Dev_major, at.Dev_minor))
-		if at.Mask&unix.STATX_BTIME != 0 {
-			text += ", made " + time.Unix(at.Btime.Sec, int64(at.Btime.Nsec)).UTC().Format(time.RFC3339Nano)
-		}
-		dirs = append(dirs, op.Fact{Name: "path", Text: text})
-		return true
+		err = errors.Join(err, failed)
+		return text != "" || failed != nil
 	}
 	if e.Dir != "" {
 		add("dir is", e.Dir)
@@ -185,7 +183,24 @@ func named(e catalogue.Entry, values map[string]string) (dirs []op.Fact) {
 			add(name+" is in", filepath.Dir(values[name]))
 		}
 	}
-	return dirs
+	return dirs, err
+}
+
+// placed identifies a directory in words; "" if there is none at the path.
+func placed(path string) (string, error) {
+	var at unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &at)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), err == nil && at.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return "", nil
+	case err != nil:
+		return "", refusal.New(refusal.Unavailable, "%s cannot be looked at: %v", path, err)
+	}
+	text := fmt.Sprintf("the directory with inode %d of device %d", at.Ino, unix.Mkdev(at.Dev_major, at.Dev_minor))
+	if at.Mask&unix.STATX_BTIME != 0 {
+		text += ", made " + time.Unix(at.Btime.Sec, int64(at.Btime.Nsec)).UTC().Format(time.RFC3339Nano)
+	}
+	return text, nil
 }
 
 // again refuses a step if one of its paths leads elsewhere than the look saw. The probe and the permit took their time, and the
@@ -196,11 +211,16 @@ func (l *look) again(given op.Params) error {
 		return refusal.New(refusal.StaleTarget, "a path of %s changed while the step was under way: %v", l.target, err)
 	}
 	argv, err := catalogue.Fill(l.entry.Argv, values)
+	if err != nil {
+		return err
+	}
+	dirs, err := named(l.entry, values)
 	switch {
 	case err == nil && !slices.Equal(argv, l.argv):
 		return refusal.New(refusal.StaleTarget, "a path of %s leads elsewhere since the step was looked at: it would run %s", l.target, words(argv))
-	case err == nil && !slices.Equal(named(l.entry, values), l.dirs):
-		return refusal.New(refusal.StaleTarget, "a path of %s names another directory since the step was looked at", l.target)
+	case err == nil && !slices.Equal(dirs, l.dirs):
+		return refusal.New(refusal.StaleTarget, "a path of %s names another directory since the step was looked at", l.target).
+			WithHint("whoever makes a directory anew, such as a probe, must not do so between the look and the run")
 	}
 	return err
 }

@@ -51,7 +51,7 @@ var shareCases = []spec{
 		c.has("snapshot")
 		c.Done(Hub, c.ask("snapshot", Victim, "snapshot", "copy"))
 		c.w.Share(Victim, Bystander)
-		c.othersShown(c.w.Taking(Victim))
+		require.True(c.t, c.othersShown(c.w.Taking(Victim)), "no look showed it")
 		for _, verb := range []string{"restore", "snapshot-delete"} {
 			if c.hasOp(verb) {
 				c.othersShown(c.ask(verb, Victim, "snapshot", "copy"))
@@ -81,11 +81,13 @@ func (c *one) lookFor(a op.Ask) op.Observed {
 	return must.Get(c.Driver().Observe(c.ctx, op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look()))(c.t)
 }
 
-// othersShown asks that a look for a step that takes a disk names the bystander, who has it, too, unless it foresees that the driver refuses the step.
-func (c *one) othersShown(a op.Ask) {
+// othersShown asks that a look for a step that takes a disk names the bystander, who has it, too, unless it foresees that the driver refuses the step. It says whether
+// a look was asked.
+func (c *one) othersShown(a op.Ask) bool {
 	c.t.Helper()
 	o := c.lookFor(a)
 	if o.Cannot == "" {
 		require.Equal(c.t, []op.Target{c.w.Target(Bystander)}, o.Dependent, a.Op)
 	}
+	return o.Cannot == ""
 }

@@ -21,8 +21,12 @@ func (d *Driver) suits(step op.Step) error {
 		return refusal.New(refusal.BadParams, "%s: guests that are directories have no templates", step.Op).
 			WithHint("leave template out")
 	}
-	command := step.Params.Str("command")
-	if step.Params.Str("state") == Running {
+	command, runs := step.Params.Str("command"), step.Params.Str("state") == Running
+	switch {
+	case runs && command == "":
+		return refusal.New(refusal.Conflict, "%s would have no command to run", step.Target).
+			WithHint("name one with -p command=NAME, or leave state=running out")
+	case runs:
 		return d.mayRun(step.Target, command)
 	}
 	return d.checkCommand(command)

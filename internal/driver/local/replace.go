@@ -73,8 +73,11 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, r *driver.Result, do
 	if err := build(stage); err != nil {
 		return err
 	}
+	staged, err := g.dir.stat(stage)
+	if err != nil {
+		return err
+	}
 	crashpoint.Here(crashpoint.DataStaged)
-	var err error
 	if r.Detail, err = d.stopFirst(ctx, g, doing); err == nil {
 		err = d.checkNoMount(d.path(g.name), doing) // again, because building and stopping took time
 	}
@@ -86,7 +89,11 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, r *driver.Result, do
 		err = g.dir.rename(stage, g.dir, dataDir, unix.RENAME_EXCHANGE)
 	}
 	if err != nil {
-		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
+		// A hand may have exchanged the two meanwhile. What is not the copy stays, and goes to the trash with the next restore or wipe.
+		if now, gone := g.dir.stat(stage); gone == nil && now.same(staged) {
+			err = errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
+		}
+		return err
 	}
 	crashpoint.Here(crashpoint.DataExchanged)
 	if err := g.dir.sync(); err != nil {

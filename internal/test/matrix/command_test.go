@@ -199,12 +199,12 @@ var commandRows = []attack{
 		exchange(w, c.path("root", "in"), c.path("root", "other"))
 		return err
 	}},
-	otherProgram("U38a", "another directory gets the name of the one in which the file is that was shown", purge("where", "in/file"), func(c *programs) {
+	otherProgram("U39a", "another directory gets the name of the one in which the file is that was shown", purge("where", "in/file"), func(c *programs) {
 		require.NoError(c.w.t, os.Mkdir(c.path("root", "other"), 0o755))
 		require.NoError(c.w.t, os.WriteFile(c.path("root", "other", "file"), nil, 0o644))
 		exchange(c.w, c.path("root", "in"), c.path("root", "other"))
 	}),
-	otherProgram("U38b", "the directory that was shown is removed, and one that is made then has its name, and perhaps its number", purge(), func(c *programs) {
+	otherProgram("U39b", "the directory that was shown is removed, and one that is made then has its name, and perhaps its number", purge(), func(c *programs) {
 		require.NoError(c.w.t, os.Remove(c.path("root", "in")))
 		require.NoError(c.w.t, os.Mkdir(c.path("root", "in"), 0o755))
 	}),
