@@ -124,5 +124,7 @@ func (c *one) impatientFor(wait time.Duration, call func(context.Context)) {
 	ctx, cancel := context.WithTimeout(c.ctx, wait)
 	defer cancel()
 	returns(c.t, "a call whose context has ended", func() { call(ctx) })
-	require.Error(c.t, ctx.Err(), "the call came back before its context ended: the back end was to say nothing")
+	// What goes by the deadline itself, as the store does, can be a moment before the context's timer.
+	end, _ := ctx.Deadline()
+	require.False(c.t, time.Now().Before(end), "the call came back before its context ended: the back end was to say nothing")
 }
