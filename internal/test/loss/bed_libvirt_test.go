@@ -2,6 +2,7 @@ package loss
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -160,7 +161,9 @@ func (b *libvirtBed) read(path string) (image, error) {
 		return was, nil
 	}
 	is := image{changed: info.ModTime(), size: info.Size(), parts: map[string][]int{}}
-	if is.parts["data"], err = b.raw(path); err != nil {
+	if is.parts["data"], err = b.raw(path); errors.Is(err, errNoHeader) {
+		return is, nil // it keeps nothing, so the oracle asks what became of what it had
+	} else if err != nil {
 		return is, err
 	}
 	if format(path) == "qcow2" {
@@ -178,12 +181,17 @@ func (b *libvirtBed) read(path string) (image, error) {
 	return is, nil
 }
 
+// errNoHeader is of a file that was overwritten and not made again yet. A wipe does both, and a hand may look between them.
+var errNoHeader = errors.New("the file is no disk")
+
 // raw copies a disk out and returns the numbers of the marks that are whole on it.
 func (b *libvirtBed) raw(path string, args ...string) (found []int, err error) {
 	to := filepath.Join(scratchDir(), "gl-disk-"+strconv.Itoa(os.Getpid())) // one at a time: holdings has the lock
 	defer func() { _ = os.Remove(to) }()
 	args = append(append([]string{"convert", "-U", "-f", format(path), "-O", "raw"}, args...), path, to)
-	if out, err := exec.Command("qemu-img", args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("qemu-img", args...).CombinedOutput(); bytes.Contains(out, []byte("Image is not in qcow2 format")) {
+		return nil, errNoHeader
+	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w: %s", path, err, out)
 	}
 	f, err := os.Open(to)

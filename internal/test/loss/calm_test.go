@@ -44,6 +44,8 @@ func TestTheJudgeIsCalm(t *testing.T) {
 		// The clone keeps its base, and a signed destroy leaves the volume.
 		{"an administrator makes a linked clone of a machine", "linked-2 is a linked clone of 500", newProxmoxBed("qemu"), linkedClone},
 		{"an administrator makes a linked clone of a container", "linked-2 is a linked clone of 500", newProxmoxBed("lxc"), linkedClone},
+		{"a hand comes while a wipe has overwritten a disk and not made it again", "by hand, at moment 3 of j2.1", newLibvirtBed,
+			[]action{asks(builder, "guest.create"), does(writes), does(lurks, 0, 3), asks(builder, "guest.disk-wipe"), does(approves)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := try(t, c.make(t), c.seq)
