@@ -28,7 +28,8 @@ func TestARotationIsNamedIfItsRequestCannotBeRead(t *testing.T) {
 			tl := testTool()
 			tl.Stdout, tl.Stderr = out, said
 			require.Equal(t, api.ExitWaits, tl.run(t.Context(), []string{"trust", "rotate", "--add", "x", "--json", "--socket", socket}))
-			require.Contains(t, said.String(), "j7.1 trust.rotate waits for signatures")
+			require.Contains(t, said.String(), "the holder of each new key signs first: opsign show j7.1 says which\n"+
+				"j7.1 trust.rotate waits for signatures")
 			require.Contains(t, said.String(), "opsign approve j7.1\n")
 			require.Contains(t, out.String(), `"id":"j7"`)
 		})

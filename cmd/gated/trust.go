@@ -353,6 +353,9 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 		for _, s := range r.signers {
 			owed.Owed = append(owed.Owed, s.Key+" "+string(s.Role))
 		}
+		if len(r.add) > 0 {
+			t.Say("the holder of each new key signs first: opsign show %s says which\n", op.Shown(owed.ID))
+		}
 		t.sayWhoSigns(owed, r.signers)
 	} else {
 		t.sayWhoSigns(request, r.signers)

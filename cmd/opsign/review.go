@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -182,7 +183,7 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	if first {
 		r.tell("%s", r.sinceShown(it.shown))
 	}
-	it.others, it.unlisted = r.client.Requests(ctx, "")
+	it.others, it.unlisted = r.listed(ctx)
 	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
@@ -238,6 +239,16 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 	return true, false, nil
 }
 
+// pasted drops what comes right after a key, and reports whether something did: a pasted word decides nothing.
+func (r *review) pasted() (some bool) {
+	for {
+		if _, more := r.screen.soon(int(r.settling.Milliseconds())); !more {
+			return some
+		}
+		some = true
+	}
+}
+
 func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, err error) {
 	if len(r.marked()) > 0 {
 		quit, err = r.batch(ctx)
@@ -261,6 +272,10 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 		why = "changes who may approve what"
 	}
 	if why == "" {
+		if r.pasted() {
+			r.tell("not signed: " + wordsPasted)
+			return false, nil
+		}
 		return true, nil
 	}
 	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {
@@ -277,6 +292,15 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 	}
 	r.tell("%s was not signed: the name was not typed\n", cli.Inline(it.id))
 	return false, nil
+}
+
+const listTime = 3 * time.Second
+
+// listed asks for the open requests. A gate that shows one and does not list them holds no screen up.
+func (r *review) listed(ctx context.Context) ([]api.Request, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	return r.client.Requests(ctx, "")
 }
 
 // textOf shows an item with what its operator wants to see.

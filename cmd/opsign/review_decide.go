@@ -66,17 +66,12 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	return nil
 }
 
-const wordsPasted = "not rejected: more came at once; press r alone\n"
+const wordsPasted = "more came at once; press the key alone\n"
 
 // reject asks why, and signs the refusal of what was shown. An r of a pasted word rejects nothing.
 func (r *review) reject(ctx context.Context, it *item) error {
-	pasted := false
-	for more := true; more; {
-		_, more = r.screen.soon(int(r.settling.Milliseconds()))
-		pasted = pasted || more
-	}
-	if pasted {
-		r.tell(wordsPasted)
+	if r.pasted() {
+		r.tell("not rejected: " + wordsPasted)
 		return nil
 	}
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))

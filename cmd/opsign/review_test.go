@@ -233,7 +233,7 @@ func TestAPastedWordRejectsNothing(t *testing.T) {
 	it := &item{id: "j1.1", shown: asked(t, "guest.wipe", op.Params{})}
 	typed(t, person, "ong\n")
 	require.NoError(t, r.reject(t.Context(), it))
-	require.Equal(t, wordsPasted, r.message)
+	require.Equal(t, "not rejected: "+wordsPasted, r.message)
 	require.Equal(t, undecided, it.decision)
 
 	r.message = ""

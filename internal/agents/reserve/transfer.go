@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gated/internal/base/op"
@@ -152,7 +153,11 @@ func (b *Book) contested(err error, in inTheWay, to Holder) error {
 	}
 	b.lives(in.conflicts)
 	c := in.conflicts[0]
-	return refusal.New(refusal.Conflict, "%s would have what overlaps with another's: %s overlaps %s", to,
-		shownPattern(c.Pattern), described(c)).
-		WithHint("its holder releases that one first, or gated reservation release-all takes all of a directory")
+	more := ""
+	if n := len(in.conflicts) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more", n)
+	}
+	return refusal.New(refusal.Conflict, "%s would have what overlaps with another's: %s overlaps %s%s", to,
+		shownPattern(c.Pattern), described(c), more).
+		WithHint("their holder releases them first, or an operator signs gated reservation release-all --scope DIR")
 }

@@ -44,6 +44,9 @@ func TestWhatALookShows(t *testing.T) {
 		step := op.Step{Op: "guest.disk-delete", Target: web1, Incarnation: "one", Params: op.Params{"disk": "scsi1"}}
 		o := op.Observed{Target: web1, Present: true, Incarnation: "one", Disks: c.have}
 		require.Equal(t, c.then, lookup(t, step.Op).Shows(step, o), name)
+		o.Incarnation = "two"
+		require.Equal(t, c.then == op.ShowsUndone, lookup(t, step.Op).Shows(step, o) == op.ShowsUndone, "another one is off, since before: %s", name)
+		require.NotEqual(t, op.ShowsNothing, lookup(t, step.Op).Shows(step, o), name)
 	}
 	spec := lookup(t, "guest.backup")
 	for name, c := range map[string]struct {

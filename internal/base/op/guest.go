@@ -208,7 +208,7 @@ func configFates(p Params) Fates {
 	return of
 }
 
-// configByHand has no way back from another program: whoever starts the guest, or a set that wants it to run, needs no signature.
+// configByHand has no way back from another program: whoever starts the guest, or a set that wants it to run, mostly needs no signature.
 func configByHand(p Params, facts []Fact) string {
 	if p.Has("command") || slices.ContainsFunc(facts, func(f Fact) bool { return f.Name == FactPrograms }) {
 		return ""
@@ -402,8 +402,8 @@ func diskRows() []Spec {
 	del.Takes, del.Identity, del.Promotes, del.Done = "a disk and what is on it", Renews, disksChanged, "deleted a disk of"
 	del.Fates = takesDisk
 	del.Shows = func(s Step, o Observed) Evidence {
-		// A back end may take a disk off first, and a disk that is kept has another name.
-		if !hasDisk(s, o) && slices.ContainsFunc(o.Disks, func(d Disk) bool { return d.Off }) {
+		// A back end may take a disk off first. A disk that is kept has another name, and the guest is the incarnation that it was.
+		if !hasDisk(s, o) && o.Incarnation == s.Incarnation && slices.ContainsFunc(o.Disks, func(d Disk) bool { return d.Off }) {
 			return ShowsNothing
 		}
 		return detach.Shows(s, o)

@@ -366,6 +366,21 @@ func TestADiskWhoseEndNobodyAnsweredIsNotCalledGone(t *testing.T) {
 	})
 }
 
+// Another disk that was off before hides no end.
+func TestADiskIsDeletedBesideOneThatIsOff(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.ours("db")
+	w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", "scsi1", "size", int64(1024)))
+	w.Done(drivertest.Hub, guestAsk("disk-create", "db", "disk", "scsi2", "size", int64(1024)))
+	w.signed(guestAsk("disk-detach", "db", "disk", "scsi1"))
+	w.signed(guestAsk("disk-delete", "db", "disk", "scsi2"))
+	_, off := w.Look("db").Disk("unused0")
+	require.True(t, off)
+	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "db", "disk", "unused0"))
+	must.Get(w.run(r.ID))(t)
+	require.False(t, must.Get(op.Lookup(r.Step.Op))(t).Silent(r.Step, w.Look("db")))
+}
+
 // What this driver made and takes back is not taken from another guest, to which an administrator gave it meanwhile.
 func TestANewGuestWhoseDiskIsGivenAwayIsNotUnmade(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {

@@ -322,8 +322,8 @@ func (d *daemon) unmeetable() []api.Health {
 	}
 	var out []api.Health
 	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role, touch op.Touch) []string { return trust.Could(r, touch, at) }) {
-		out = append(out, api.Health{Name: "rule", Detail: text + ". A gated trust rotate lists more people; it needs as many, " +
-			"or the recovery key alone. Without one, lower the rule, gated reload, ask for the rotation again, and raise the rule"})
+		out = append(out, api.Health{Name: "rule", Detail: text + ". A gated trust rotate lists more people. Unless a rule says more, " +
+			"the recovery key signs it alone. Without one, lower the rule, gated reload, ask for the rotation again, and raise the rule"})
 	}
 	return out[:min(len(out), maxTroubles)]
 }

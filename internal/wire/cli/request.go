@@ -67,7 +67,8 @@ func Needed(r api.Request) string {
 		who := "no listed signer could"
 		if len(d.Could) > 0 {
 			who = People(d.Could)
-			if len(d.Could) < open(d) {
+			// A name with a pattern, as in a CA's line, counts as any number of people.
+			if len(d.Could) < open(d) && !slices.ContainsFunc(d.Could, func(s string) bool { return strings.ContainsAny(s, "*?!,") }) {
 				who += ", and nobody else could"
 			}
 		}

@@ -55,6 +55,8 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	few := two()
 	few.Demands[1].Threshold = 4
 	require.Contains(t, Needed(few), "needs 3 more as operational: bob@example.com, carol@example.com, and nobody else could (rule ")
+	few.Demands[1].Could = []string{"*@example.com (certificate)"}
+	require.NotContains(t, Needed(few), "nobody else")
 
 	done := two()
 	done.State = op.StateSucceeded
