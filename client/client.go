@@ -28,6 +28,9 @@ const (
 	remoteTimeout = 5 * time.Minute
 	// slowAfter is when a person is told that the gate has not answered yet.
 	slowAfter = 2 * time.Second
+	// askAgain is the pause before systemd is asked again whether it can start the daemon. It is no multiple of RestartSec= of the
+	// unit, because a unit that fails looks well in the moment of each start.
+	askAgain = 2500 * time.Millisecond
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
@@ -139,6 +142,7 @@ type call struct {
 	wait   time.Duration // how long the daemon may let it wait, in addition to the time for any call
 	lasts  bool          // by its nature, so that nobody needs to be told
 	also   int           // a status that is a success beside 2xx; 0 for none
+	giveUp func(error)   // ends the call with a reason; nil if it has to go on
 }
 
 // addressable refuses a path with an id or a name that no address of the gate can have: the gate could only say that
@@ -194,23 +198,44 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	return nil, refusalOf(resp)
 }
 
-// slowly tells the client's owner if no answer comes, unless the call lasts by its nature. The caller says when it was answered.
+// slowly ends the call if no answer comes and systemd has given up the daemon. Otherwise it tells the client's owner. Calls
+// that last by their nature go on. The caller says when it was answered.
 func (c *Client) slowly(in call) (answered func()) {
-	if c.slow == nil || c.remote != nil || in.wait > 0 || in.lasts {
+	if c.remote != nil || in.wait > 0 || in.lasts {
 		return func() {}
 	}
-	over := make(chan struct{})
-	timer := time.AfterFunc(c.slowAfter, func() {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
 		defer close(over)
-		// Without a connection, the dial says what is wrong.
-		if socket := c.last.Load(); socket != nil && c.saidSlow.CompareAndSwap(false, true) {
-			c.slow(*socket)
+		next := time.NewTimer(c.slowAfter)
+		defer next.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-next.C:
+			}
+			c.late(in)
+			next.Reset(askAgain)
 		}
-	})
-	return func() {
-		if !timer.Stop() {
-			<-over // what is said next comes after it
+	}()
+	return func() { close(done); <-over } // what is said next comes after it
+}
+
+// late is for a call without an answer. Without a connection, the dial says what is wrong.
+func (c *Client) late(in call) {
+	socket := c.last.Load()
+	if socket == nil {
+		return
+	}
+	if *socket == SystemSocket && in.giveUp != nil {
+		if why := c.host.Failed(); why != "" {
+			in.giveUp(&attemptError{err: errNoStart, hint: why})
+			return
 		}
+	}
+	if c.slow != nil && c.saidSlow.CompareAndSwap(false, true) {
+		c.slow(*socket)
 	}
 }
 
@@ -240,9 +265,12 @@ func (c *Conflicted) Unwrap() error { return c.Refusal }
 // broken returns the caller's error for a transport's error.
 func (c *Client) broken(ctx context.Context, err error) error {
 	var gone *Unreachable
+	var ended *attemptError
 	switch {
 	case errors.As(err, &gone):
 		return gone
+	case errors.As(context.Cause(ctx), &ended):
+		return &Unreachable{Tried: []Attempt{{Path: *c.last.Load(), Err: ended.err, Hint: ended.hint}}, Asked: true}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	}
@@ -305,6 +333,9 @@ func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error
 		ctx, cancel = context.WithTimeout(ctx, in.wait+c.timeout)
 		defer cancel()
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	in.giveUp = giveUp
 	resp, err := c.send(ctx, in)
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -417,4 +419,33 @@ func TestASlowGateIsSaidOnce(t *testing.T) {
 	_, err = gone.Status(t.Context())
 	unreachable(t, err)
 	require.Empty(t, said, "nobody was connected")
+}
+
+// A call ends with the reason if systemd cannot run the daemon. In the moment of each start the unit looks well, so systemd is asked
+// again.
+func TestACallEndsIfSystemdCannotStartTheDaemon(t *testing.T) {
+	path, root, system := filepath.Join(t.TempDir(), "s"), t.TempDir(), SystemSocket
+	require.NoError(t, os.MkdirAll(root+"/run/systemd/system", 0o755))
+	said := make(chan string, 1)
+	c := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
+	var asked atomic.Int32
+	c.slowAfter, c.host = 0, hostgate.Host{Root: root, Show: func() (string, error) {
+		if asked.Add(1) == 1 {
+			return "Id=gated.service\nActiveState=activating\nSubState=start\nResult=success\nExecMainStatus=0\n", nil
+		}
+		return "Id=gated.service\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMainStatus=203\n", nil
+	}}
+	goOn := make(chan struct{})
+	answer(t, path, func(http.ResponseWriter, *http.Request) {
+		c.last.Store(&system) // as if the host's own gate had been asked
+		<-goOn
+	})
+	_, err := c.Status(t.Context())
+	close(goOn)
+	gone := unreachable(t, err)
+	require.ErrorIs(t, gone, errNoStart)
+	require.True(t, gone.Asked, "the next daemon may read the request")
+	require.Equal(t, SystemSocket, gone.Tried[0].Path)
+	require.Contains(t, gone.Tried[0].Hint, "apt install --reinstall gated\n")
+	require.Len(t, said, 1)
 }

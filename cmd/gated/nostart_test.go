@@ -35,7 +35,7 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 	m.launch()
 	out := m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket)
 	require.Equal(t, "unavailable: the daemon cannot start: its settings are refused. Only root may see more\n"+
-		"  hint: sudo gated config check --state "+m.state+"\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n", out)
+		"  hint: sudo gated config check --state "+m.state+"\n    sudo gated status\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n", out)
 	require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--json", "--socket", m.socket), "s3cret")
 	out = m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
 	require.Regexp(t, `^unavailable: the daemon cannot start: .*/gated\.yaml:[0-9]+:1: .*s3cret`, out)
@@ -67,7 +67,11 @@ func TestWhyADaemonCannotStart(t *testing.T) {
 			`: .*/state: no such file or directory|: there is no gate in `, api.ExitRefused},
 		"an unreadable database": {func(t *testing.T, m *manager) {
 			require.NoError(t, os.WriteFile(filepath.Join(m.state, "gated.db"), make([]byte, 1<<16), 0o600))
-		}, `: the database .*/gated\.db does not open: (?s:.*)\n  hint: .*gated restore FILE`, api.ExitInternal},
+		}, `: the database .*/gated\.db does not open: (?s:.*)\n  hint: .*:\n    gated restore FILE --state `, api.ExitInternal},
+		"an empty database": {func(t *testing.T, m *manager) {
+			require.NoError(t, os.Truncate(filepath.Join(m.state, "gated.db"), 0))
+			require.NoError(t, os.RemoveAll(filepath.Join(m.state, "gated.db-wal")))
+		}, `: the database .*/gated\.db does not open: the file is empty: (?s:.*)\n  hint: .*:\n    gated restore FILE --state `, api.ExitInternal},
 		"a newer schema": {func(t *testing.T, m *manager) {
 			f := must.Get(os.OpenFile(filepath.Join(m.state, "gated.db"), os.O_WRONLY, 0))(t)
 			defer f.Close()
@@ -83,7 +87,9 @@ func TestWhyADaemonCannotStart(t *testing.T) {
 			out := m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
 			require.Regexp(t, "^unavailable: the daemon cannot start"+c.says, out)
 			require.Contains(t, out, "systemctl status gated\n    journalctl -u gated -n 20\n")
-			require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket), m.state+" ")
+			others := m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket)
+			require.NotContains(t, others, m.state+" ")
+			require.Contains(t, others, "  hint: sudo gated status\n    systemctl status gated\n")
 			require.Error(t, m.daemon.Wait())
 			require.Equal(t, c.code, m.daemon.ProcessState.ExitCode(), m.log)
 		})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // StateDir is the state directory of the host's gate.
@@ -17,7 +18,10 @@ const StateDir = "/var/lib/gated"
 var Units = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 // Host is a host by its root directory. The zero value is this one.
-type Host struct{ Root string }
+type Host struct {
+	Root string
+	Show func() (string, error) // shows the gate's units; systemctl if nil
+}
 
 // at reports whether there is anything at a path.
 func (h Host) at(path string) bool {
@@ -61,19 +65,39 @@ func (h Host) Next() string {
 	found, err := os.ReadDir(h.Root + StateDir)
 	none := errors.Is(err, fs.ErrNotExist) || err == nil && len(found) == 0
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return "no gate of this host runs, and only root can see whether one was made: sudo gated status"
 	case none && h.wasMade():
-		return "there is no gate in " + StateDir + ", and systemd starts one at boot. One that was there: mount its disk, or gated restore FILE --state " +
-			StateDir + ". A new one: sudo gated setup"
+		return "there is no gate in " + StateDir + ", and systemd starts one at boot. One that was there: mount its disk, or restore a backup:\n" +
+			h.Restore(StateDir) + "\nA new one: sudo gated setup"
 	case none:
 		return "no gate was made on this host: sudo gated setup makes it"
+	case err == nil && h.Starts(StateDir) && !h.at(StateDir+"/gated.db"):
+		why := ""
+		if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "gated.db.before-restore") }) {
+			why = ", because a restore did not finish"
+		}
+		return "there is no database in " + StateDir + why + ". Restore a backup:\n" + h.Restore(StateDir)
+	}
+	if why := h.unheard(); why != "" {
+		return why
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "no gate of this host runs, and only root can see whether one was made: sudo gated status"
 	case !h.Starts(StateDir):
 		return "the gate of this host does not run; its user starts it with gated serve --state " + StateDir
 	case !h.atBoot():
 		return "the gate of this host does not run, and does not start at boot: systemctl enable --now gated.socket gated"
 	}
 	return "the gate of this host does not run: " + Start + "\n" + h.LookWhy()
+}
+
+// Restore are the commands that restore a backup FILE into a state directory. Root types them where systemd starts the gate:
+// its shell opens a file that the gate's user may not read.
+func (h Host) Restore(dir string) string {
+	if !h.Starts(dir) {
+		return "gated restore FILE --state " + dir
+	}
+	return "systemctl stop gated.socket gated\nrunuser -u gated -- gated restore - --state " + dir + " < FILE\n" + Start
 }
 
 // LookWhy are the commands that say why the host's gate does not answer, "" if systemd does not start it.

@@ -1,6 +1,7 @@
 package hostgate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,7 +13,7 @@ import (
 
 // with is a host with files; a path that ends in a slash is a directory.
 func with(t *testing.T, paths ...string) Host {
-	h := Host{t.TempDir()}
+	h := Host{t.TempDir(), func() (string, error) { return "", errors.New("systemd does not answer") }}
 	for _, path := range paths {
 		at := h.Root + path
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -25,7 +26,7 @@ func with(t *testing.T, paths ...string) Host {
 
 const (
 	systemd = "/run/systemd/system/"
-	unit    = "/usr/lib/systemd/system/gated.service"
+	service = "/usr/lib/systemd/system/gated.service"
 	enabled = "/etc/systemd/system/multi-user.target.wants/gated.service"
 	socket  = "/etc/systemd/system/sockets.target.wants/gated.socket"
 	state   = StateDir + "/gated.db"
@@ -34,13 +35,16 @@ const (
 // Whatever a host has: gated setup is named only where there is no state, and a unit only where systemd has it.
 func TestTheNextCommand(t *testing.T) {
 	for want, hosts := range map[string][]Host{
-		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, unit, socket), with(t, StateDir+"/"),
-			with(t, systemd, unit, socket, StateDir+"/")},
-		"mount its disk, or gated restore FILE --state " + StateDir: {with(t, systemd, unit, enabled), with(t, systemd, unit, enabled, StateDir+"/")},
-		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, unit, enabled, state), with(t, systemd, unit, socket, state),
-			with(t, systemd, "/etc/systemd/system/gated.service", socket, state), with(t, systemd, unit, enabled, StateDir+"/gated.db.before-restore")},
-		"systemctl enable --now gated.socket gated": {with(t, systemd, unit, state)},
-		"gated serve --state " + StateDir:           {with(t, state), with(t, unit, enabled, state), with(t, systemd, enabled, state)},
+		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, service, socket), with(t, StateDir+"/"),
+			with(t, systemd, service, socket, StateDir+"/")},
+		"mount its disk, or restore a backup:\nsystemctl stop gated.socket gated\nrunuser -u gated -- gated restore - --state " + StateDir + " < FILE\nsystemctl start gated\n": {with(t, systemd, service, enabled), with(t, systemd, service, enabled, StateDir+"/")},
+		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, service, enabled, state), with(t, systemd, service, socket, state),
+			with(t, systemd, "/etc/systemd/system/gated.service", socket, state)},
+		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\nsystemctl stop gated.socket gated\nrunuser -u gated -- ": {
+			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore")},
+		"there is no database in " + StateDir + ". Restore a backup:\n": {with(t, systemd, service, enabled, StateDir+"/gated.yaml")},
+		"systemctl enable --now gated.socket gated":                     {with(t, systemd, service, state)},
+		"gated serve --state " + StateDir:                               {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
 	} {
 		for _, h := range hosts {
 			require.Contains(t, h.Next(), want)
@@ -53,7 +57,7 @@ func TestTheNextCommand(t *testing.T) {
 
 // Who may not read the state directory cannot tell a gate from none.
 func TestAStateDirectoryThatIsClosed(t *testing.T) {
-	h := with(t, systemd, unit, enabled, state)
+	h := with(t, systemd, service, enabled, state)
 	require.NoError(t, os.Chmod(h.Root+StateDir, 0))
 	said := make(chan string, 1)
 	go func() {
@@ -72,12 +76,12 @@ func TestAStateDirectoryThatIsClosed(t *testing.T) {
 }
 
 func TestWhatStartsAGate(t *testing.T) {
-	h := with(t, systemd, unit, state)
+	h := with(t, systemd, service, state)
 	require.True(t, h.Starts(StateDir))
 	require.False(t, h.Starts("/srv/g"))
-	require.False(t, with(t, unit, state).Starts(StateDir), "systemd does not run")
+	require.False(t, with(t, service, state).Starts(StateDir), "systemd does not run")
 	require.Equal(t, "systemctl status gated\njournalctl -u gated -n 20", h.LookWhy())
-	require.Empty(t, with(t, unit, state).LookWhy())
+	require.Empty(t, with(t, service, state).LookWhy())
 	require.True(t, h.Prepared() && with(t, "/etc/gated/client.yaml").Prepared() && with(t, "/etc/systemd/system/gated.socket").Prepared())
 	require.False(t, with(t, systemd).Prepared())
 }

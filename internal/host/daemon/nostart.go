@@ -77,6 +77,9 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 	if first != "" {
 		first = asRoot + first
 	}
+	if name == "gated" && asRoot != "" { // the unit whose socket gated status finds by itself
+		first += asRoot + "gated status\n"
+	}
 	return toRoot, refusal.New(refusal.Unavailable, words, short).WithHint("%s", first+then+asRoot+last)
 }
 

@@ -136,7 +136,8 @@ func checkCopy(ctx context.Context, file, path string, r BackupReport, long func
 	case errors.Is(err, store.ErrCorrupt):
 		return r, refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
 	case err != nil:
-		return r, cannotOpen(ctx, file, err)
+		return r, refusal.New(refusal.Unavailable, "the backup %s does not open: %v", file, err).
+			WithHint("see whether its disk works, or take another backup")
 	}
 	r.Checked = []string{"every page, index and constraint", "whose it is", "the audit log", "everything that gated fsck checks"}
 	return r, nil

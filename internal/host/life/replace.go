@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/base/crashpoint"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
@@ -238,7 +239,7 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
 				state.BeforeRestore)
 	}
-	hint := "gated restore FILE puts a backup in its place, and keeps it beside"
+	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
 	if !errors.Is(err, store.ErrCorrupt) {
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
 	}

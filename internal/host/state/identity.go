@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -111,7 +112,7 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	}
 	if _, err := fmt.Sscan(inode, &bound.file.Inode); err != nil || !id.Gate.Valid() {
 		return Identity{}, refusal.New(refusal.Conflict, "the gate's identity in %s is damaged", d.path).
-			WithHint("restore a backup: gated restore FILE --state DIR")
+			WithHint("restore a backup:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	have, err := d.actual()
 	if err != nil {
@@ -121,8 +122,8 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 		return Identity{}, refusal.New(refusal.TargetMismatch,
 			"the database in %s is not the one that gate %s was bound to: %s",
 			d.path, id.Gate, strings.Join(what, "; ")).
-			WithHint("a copy does not know what the original has decided since. Start the original; or, if this copy shall go on as " +
-				"the gate, move it away and restore it, which gives it a new gate id: gated restore FILE --state DIR")
+			WithHint("a copy does not know what the original has decided since. Start the original; or, if this copy shall go on as "+
+				"the gate, move it away and restore it, which gives it a new gate id:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	return id, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
@@ -89,7 +90,7 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	}
 	if !info.Mode().IsRegular() {
 		return refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).
-			WithHint("move it away and restore a backup: gated restore FILE --state %s", d.path)
+			WithHint("move it away and restore a backup:\n%s", hostgate.Host{}.Restore(d.path))
 	}
 	if err := d.checkOwner(path, path, info); err != nil {
 		return err
@@ -112,22 +113,27 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	}
 	if s.Uid != *d.options.UID {
 		return refusal.New(refusal.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
-			WithHint("%s", asOwner(s.Uid, *d.options.UID, path))
+			WithHint("%s", d.asOwner(hostgate.Host{}, s.Uid, path))
 	}
 	return nil
 }
 
-// asOwner says how to run gated on files of another uid. It never tells root to take them, because the daemon, which
-// runs as their owner, could not read them again.
-func asOwner(owner, us uint32, path string) string {
-	if us != 0 {
-		return fmt.Sprintf("run gated as uid %d; or, if nobody else could write there, have root give this one to you: chown -h %d %s (its mode has to be 0700 for a directory, else 0600)",
-			owner, us, path)
+// asOwner says how to run gated on a path of another uid on a host. It never tells root to take files, because the daemon, which
+// runs as their owner, could not read them again. Root gives the daemon of the host what is that daemon's.
+func (d *Dir) asOwner(h hostgate.Host, owner uint32, path string) string {
+	us, mode := *d.options.UID, "0600"
+	if path == d.path {
+		mode = "0700"
 	}
-	if u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); err == nil {
-		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ...", u.Username)
+	switch u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); {
+	case us != 0 && h.Starts(d.path):
+		return fmt.Sprintf("if nobody else could write there, as root: chown -h gated:gated %[1]s && chmod %[2]s %[1]s", path, mode)
+	case us != 0:
+		return fmt.Sprintf("run gated as uid %d; or, if nobody else could write there, as root: chown -h %d %s && chmod %s %s", owner, us, path, mode, path)
+	case err == nil:
+		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ... --state %s", u.Username, d.path)
 	}
-	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ...", owner)
+	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ... --state %s", owner, d.path)
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {
@@ -146,12 +152,12 @@ func (d *Dir) noGate() error {
 		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
 			return refusal.New(refusal.UnknownTarget,
 				"there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
-				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
+				d.path, e.Name()).WithHint("restore again:\n%s", hostgate.Host{}.Restore(d.path))
 		}
 	}
 	return refusal.New(refusal.UnknownTarget, "there is no gate in %s", d.path).
-		WithHint("a new gate: gated init --state %[1]s; one that was there: mount its disk, or gated restore FILE --state %[1]s; "+
-			"or name its directory with --state", d.path)
+		WithHint("a new gate: gated init --state %s; or name its directory with --state; one that was there: mount its disk, or restore a backup:\n%s",
+			d.path, hostgate.Host{}.Restore(d.path))
 }
 
 // lockPatience is how long Open waits for the lock of a process that is ending. The kernel releases a killed process's

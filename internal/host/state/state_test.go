@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
 	"gated/internal/base/store/storetest"
@@ -188,11 +189,24 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 
 // Root would lock the daemon out of what it takes.
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
-	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, have root give this one to you: "+
-		"chown -h 8 /d (its mode has to be 0700 for a directory, else 0600)", asOwner(7, 8, "/d"))
+	us, root := uint32(8), uint32(0)
+	daemon, typed := &Dir{path: "/d", options: Options{UID: &us}}, &Dir{path: "/d", options: Options{UID: &root}}
+	var bare hostgate.Host
+	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, as root: chown -h 8 /d/gated.db && chmod 0600 /d/gated.db",
+		daemon.asOwner(bare, 7, "/d/gated.db"))
+	require.Contains(t, daemon.asOwner(bare, 7, "/d"), "chown -h 8 /d && chmod 0700 /d")
 	me := must.Get(user.Current())(t)
-	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ...", asOwner(uint32(os.Geteuid()), 0, "/d"))
-	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ...", asOwner(math.MaxUint32-1, 0, "/d"))
+	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ... --state /d", typed.asOwner(bare, uint32(os.Geteuid()), "/d"))
+	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state /d", typed.asOwner(bare, math.MaxUint32-1, "/d/lock"))
+
+	host := hostgate.Host{Root: t.TempDir()}
+	for _, path := range []string{"/run/systemd/system", "/usr/lib/systemd/system/gated.service"} {
+		require.NoError(t, os.MkdirAll(host.Root+path, 0o755))
+	}
+	daemon.path = hostgate.StateDir
+	require.Equal(t, "if nobody else could write there, as root: chown -h gated:gated /var/lib/gated/gated.db && chmod 0600 /var/lib/gated/gated.db",
+		daemon.asOwner(host, 0, "/var/lib/gated/gated.db"))
+	require.Contains(t, daemon.asOwner(host, 0, "/var/lib/gated"), "chmod 0700 /var/lib/gated")
 }
 
 func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
