@@ -192,7 +192,7 @@ func hasDatabase(dir string) bool {
 
 // stateFlag adds --state.
 func stateFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "state", "", "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)")
+	c.Flags().StringVar(to, "state", "", "the state `DIR` (default /var/lib/gated for root and its owner, else $XDG_STATE_HOME/gated)")
 	_ = c.MarkFlagDirname("state") // the flag was just added
 }
 

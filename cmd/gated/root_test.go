@@ -53,7 +53,14 @@ func TestElsewhere(t *testing.T) {
 
 func TestInitFirst(t *testing.T) {
 	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/s", Err: os.ErrNotExist, Hint: "start one with gated serve"}}}
-	require.Contains(t, cli.Why("gated status", at("").initFirst(gone, t.TempDir())), "  hint: "+wordsInitFirst+"\n")
+	gone.Tried = append(gone.Tried, client.Attempt{Path: "/t", Err: os.ErrNotExist, Hint: "start one with gated serve"})
+	require.Equal(t, "the daemon cannot be reached\n  tried /s: file does not exist\n  tried /t: file does not exist\n  hint: "+wordsInitFirst+"\n",
+		cli.Why("gated status", at("").initFirst(gone, t.TempDir())))
+	require.Contains(t, wordsInitFirst, "gated setup")
+	require.Equal(t, "the daemon cannot be reached\n  tried /s: file does not exist\n  tried /t: file does not exist\n  hint: start one with gated serve\n",
+		cli.Why("opsign list", gone), "a hint that counts for both is said once")
+	denied := &client.Unreachable{Tried: []client.Attempt{{Path: "/s", Err: fs.ErrPermission, Hint: "join the group"}}}
+	require.Contains(t, cli.Why("gated status", at("").initFirst(denied, t.TempDir())), "  hint: join the group\n")
 	require.Equal(t, gone, at("").initFirst(gone, withDatabase(t)), "there is one")
 	require.Equal(t, gone, at("/s").initFirst(gone, t.TempDir()), "its state may be anywhere")
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -73,15 +76,26 @@ func (t *tool) sayShadows(version string) {
 	}
 }
 
-const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+const wordsInitFirst = "where there is no gate yet, gated setup makes one; where there is one: gated serve starts it"
 
-// initFirst adds, where no gate was named and the state directory dir has none,
-// how one is made. If the host is prepared for a gate of its own, the client says how that one comes to answer.
+// initFirst says, where no gate was named and the state directory dir has none,
+// how one is made, and not at each path that was tried how one is started. If the host is prepared for a gate of its own, the client says how that one comes to answer.
 func (t *tool) initFirst(err error, dir string) error {
 	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) || (hostgate.Host{}).Prepared() {
 		return err
 	}
-	return cli.Unanswered(err, wordsInitFirst, "")
+	var gone *client.Unreachable
+	if !errors.As(err, &gone) {
+		return err
+	}
+	once := *gone
+	once.Tried = slices.Clone(gone.Tried)
+	for i, a := range once.Tried {
+		if errors.Is(a.Err, fs.ErrNotExist) {
+			once.Tried[i].Hint = ""
+		}
+	}
+	return cli.Unanswered(&once, wordsInitFirst, "")
 }
 
 // showStatus prints a status.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"gated/internal/agents/agent"
@@ -212,11 +213,14 @@ func now() time.Time { return time.Now() }
 // SystemStateDir is the state directory of the system's own gate.
 const SystemStateDir = hostgate.StateDir
 
-// DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
+// DefaultStateDir returns /var/lib/gated for root and for the owner of that directory, else $XDG_STATE_HOME/gated,
 // which is ~/.local/state/gated where that variable is not set.
-func DefaultStateDir() string {
-	if os.Geteuid() == 0 {
-		return SystemStateDir
+func DefaultStateDir() string { return defaultStateDir(SystemStateDir, uint32(os.Geteuid())) }
+
+func defaultStateDir(system string, uid uint32) string {
+	var st syscall.Stat_t
+	if uid == 0 || syscall.Stat(system, &st) == nil && st.Uid == uid {
+		return system
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gated")
