@@ -28,9 +28,9 @@ const (
 	remoteTimeout = 5 * time.Minute
 	// slowAfter is when a person is told that the gate has not answered yet.
 	slowAfter = 2 * time.Second
-	// askAgain is the pause before systemd is asked again whether it can start the daemon. It is no multiple of RestartSec= of the
-	// unit, because a unit that fails looks well in the moment of each start.
-	askAgain = 2500 * time.Millisecond
+	// askAgain is the pause before systemd is asked again whether it can start the daemon. A unit that fails looks well during each
+	// start, which takes a part of a second. RestartSec= of the unit is two, so the next question falls into its pause.
+	askAgain = time.Second
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
