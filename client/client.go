@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,9 +29,11 @@ const (
 	remoteTimeout = 5 * time.Minute
 	// slowAfter is when a person is told that the gate has not answered yet.
 	slowAfter = 2 * time.Second
-	// askAgain is the pause before systemd is asked again whether it can start the daemon. A unit that fails looks well during each
-	// start, which takes a part of a second. RestartSec= of the unit is two, so the next question falls into its pause.
+	// askAgain is the first pause before systemd is asked again whether it can start the daemon; each next one is three times as
+	// long, so that no call asks more than a few times.
 	askAgain = time.Second
+	// manager is the pid of systemd, which listens for the daemon where a socket unit says so.
+	manager = 1
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
@@ -60,6 +63,7 @@ type Client struct {
 	saidSlow   atomic.Bool
 	http       *http.Client
 	last       atomic.Pointer[string] // the path or address that it connected to last
+	listener   atomic.Int64           // the pid of who listens there, 0 if the kernel does not show it
 }
 
 // New returns a client. It connects at the first call. It refuses a bad GATED_UID, Remote or client.yaml as Malformed, and as
@@ -198,45 +202,54 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	return nil, refusalOf(resp)
 }
 
-// slowly ends the call if no answer comes and systemd has given up the daemon. Otherwise it tells the client's owner. Calls
-// that last by their nature go on. The caller says when it was answered.
+// slowly tells the client's owner if no answer comes, and ends the call if systemd cannot start the daemon. Calls that last by
+// their nature go on. The caller says when it was answered.
 func (c *Client) slowly(in call) (answered func()) {
 	if c.remote != nil || in.wait > 0 || in.lasts {
 		return func() {}
 	}
-	done, over := make(chan struct{}), make(chan struct{})
+	waits, end := context.WithCancel(context.Background())
+	var turn sync.Mutex // what is said next comes after the note, and no call ends that was answered
+	unless := func(do func()) {
+		turn.Lock()
+		defer turn.Unlock()
+		if waits.Err() == nil {
+			do()
+		}
+	}
 	go func() {
-		defer close(over)
 		next := time.NewTimer(c.slowAfter)
 		defer next.Stop()
-		for {
+		for pause := askAgain; ; pause *= 3 {
 			select {
-			case <-done:
+			case <-waits.Done():
 				return
 			case <-next.C:
 			}
-			c.late(in)
-			next.Reset(askAgain)
+			unless(c.late)
+			if why := c.noStart(); why != "" && in.giveUp != nil {
+				unless(func() { in.giveUp(&attemptError{err: errNoStart, hint: why}) })
+			}
+			next.Reset(pause)
 		}
 	}()
-	return func() { close(done); <-over } // what is said next comes after it
+	return func() { unless(end) }
 }
 
-// late is for a call without an answer. Without a connection, the dial says what is wrong.
-func (c *Client) late(in call) {
-	socket := c.last.Load()
-	if socket == nil {
-		return
-	}
-	if *socket == SystemSocket && in.giveUp != nil {
-		if why := c.host.Failed(); why != "" {
-			in.giveUp(&attemptError{err: errNoStart, hint: why})
-			return
-		}
-	}
-	if c.slow != nil && c.saidSlow.CompareAndSwap(false, true) {
+// late says once that a call has no answer. Without a connection, the dial says what is wrong.
+func (c *Client) late() {
+	if socket := c.last.Load(); socket != nil && c.slow != nil && c.saidSlow.CompareAndSwap(false, true) {
 		c.slow(*socket)
 	}
+}
+
+// noStart says why systemd, which holds the socket, cannot start the daemon; "" if it can, or if another process listens.
+func (c *Client) noStart() string {
+	socket := c.last.Load()
+	if socket == nil || *socket != SystemSocket || c.listener.Load() != manager {
+		return ""
+	}
+	return c.host.Failed(SystemSocket)
 }
 
 // refusal rebuilds the daemon's refusal.

@@ -66,6 +66,9 @@ func (c *Client) dialUnix(ctx context.Context) (*net.UnixConn, error) {
 		if !errors.As(err, &a) {
 			a = &attemptError{err: err}
 		}
+		if n := len(gone.Tried) - 1; n >= 0 && gone.Tried[n].Hint == a.hint {
+			gone.Tried[n].Hint = "" // it is said once
+		}
 		gone.Tried = append(gone.Tried, Attempt{Path: path, Err: a.err, Hint: a.hint})
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -121,11 +124,14 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 func (c *Client) absentHint(path string) string {
 	switch {
 	case path == SystemSocket && c.host.Prepared():
-		return c.host.Next()
+		return c.host.Next(path)
 	case c.file != "":
 		return c.file + " names it: start the gate that listens there, or correct the path"
 	}
-	return "start one with gated serve"
+	if len(c.paths) == 1 || c.host.Prepared() { // it may be any gate, or is not the host's
+		return "start one with gated serve"
+	}
+	return "gated setup makes a gate; gated serve starts one that was made"
 }
 
 // connect tries again while the daemon's queue is full. The kernel answers a non-blocking caller with EAGAIN then.
@@ -299,6 +305,7 @@ func (c *Client) checkPeer(conn *net.UnixConn) error {
 	if credErr != nil {
 		return fmt.Errorf("ask who listens: %w", credErr)
 	}
+	c.listener.Store(int64(pid))
 	if !c.trusted[uid] {
 		return c.distrust(fmt.Sprintf("process %d of %%s listens there", pid), uid)
 	}

@@ -35,7 +35,7 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 	m.launch()
 	out := m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket)
 	require.Equal(t, "unavailable: the daemon cannot start: its settings are refused. Only root may see more\n"+
-		"  hint: sudo gated config check --state "+m.state+"\n    sudo gated status\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n", out)
+		"  hint: sudo gated config check --state "+m.state+"\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n", out)
 	require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--json", "--socket", m.socket), "s3cret")
 	out = m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
 	require.Regexp(t, `^unavailable: the daemon cannot start: .*/gated\.yaml:[0-9]+:1: .*s3cret`, out)

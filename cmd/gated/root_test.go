@@ -51,20 +51,6 @@ func TestElsewhere(t *testing.T) {
 	require.Equal(t, other, at(socket).elsewhere(other, empty))
 }
 
-func TestInitFirst(t *testing.T) {
-	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/s", Err: os.ErrNotExist, Hint: "start one with gated serve"}}}
-	gone.Tried = append(gone.Tried, client.Attempt{Path: "/t", Err: os.ErrNotExist, Hint: "start one with gated serve"})
-	require.Equal(t, "the daemon cannot be reached\n  tried /s: file does not exist\n  tried /t: file does not exist\n  hint: "+wordsInitFirst+"\n",
-		cli.Why("gated status", at("").initFirst(gone, t.TempDir())))
-	require.Contains(t, wordsInitFirst, "gated setup")
-	require.Equal(t, "the daemon cannot be reached\n  tried /s: file does not exist\n  tried /t: file does not exist\n  hint: start one with gated serve\n",
-		cli.Why("opsign list", gone), "a hint that counts for both is said once")
-	denied := &client.Unreachable{Tried: []client.Attempt{{Path: "/s", Err: fs.ErrPermission, Hint: "join the group"}}}
-	require.Contains(t, cli.Why("gated status", at("").initFirst(denied, t.TempDir())), "  hint: join the group\n")
-	require.Equal(t, gone, at("").initFirst(gone, withDatabase(t)), "there is one")
-	require.Equal(t, gone, at("/s").initFirst(gone, t.TempDir()), "its state may be anywhere")
-}
-
 func TestHinted(t *testing.T) {
 	disk := errors.New("disk on fire")
 	require.Equal(t, disk, hinted(disk, "h"))

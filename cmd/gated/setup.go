@@ -236,7 +236,7 @@ func (t *tool) plan(f setupFlags, c setup.Choice) ([]setup.Step, error) {
 func (f setupFlags) next(found setupFound, c setup.Choice) []string {
 	out := []string{"gated status", "gated submit guest.create web --wait"}
 	switch {
-	case f.own && c.Runs(): // a second gated serve would be refused
+	case f.own && c.Made(): // if it does not run, gated status says how to start it
 	case f.own && !f.service:
 		out[0] = "gated serve" + stateArg(f.dir) + inTerminal
 	case !f.own && !hostgate.Host{}.Booted():

@@ -2,12 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -46,7 +43,7 @@ makes that anew every two seconds.`,
 		return t.With(func(cl *client.Client) error {
 			s, err := cl.Status(c.Context())
 			if err != nil {
-				return t.initFirst(err, stateDir(""))
+				return err
 			}
 			if t.JSON {
 				return t.Emit(s)
@@ -74,28 +71,6 @@ func (t *tool) sayShadows(version string) {
 	for _, s := range setup.Shadows(self, t.Getenv("PATH"), hostgate.Units) {
 		t.Say("note: %s (the daemon says version %s)\n  %s\n", s.What, op.Shown(version), s.Hint)
 	}
-}
-
-const wordsInitFirst = "where there is no gate yet, gated setup makes one; where there is one: gated serve starts it"
-
-// initFirst says, where no gate was named and the state directory dir has none,
-// how one is made, and not at each path that was tried how one is started. If the host is prepared for a gate of its own, the client says how that one comes to answer.
-func (t *tool) initFirst(err error, dir string) error {
-	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) || (hostgate.Host{}).Prepared() {
-		return err
-	}
-	var gone *client.Unreachable
-	if !errors.As(err, &gone) {
-		return err
-	}
-	once := *gone
-	once.Tried = slices.Clone(gone.Tried)
-	for i, a := range once.Tried {
-		if errors.Is(a.Err, fs.ErrNotExist) {
-			once.Tried[i].Hint = ""
-		}
-	}
-	return cli.Unanswered(&once, wordsInitFirst, "")
 }
 
 // showStatus prints a status.

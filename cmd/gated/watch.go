@@ -48,7 +48,7 @@ func (t *tool) watch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil // this is how one stops watching
 		case err != nil:
-			return t.initFirst(err, stateDir(""))
+			return err
 		}
 		rows, cols := cli.Size(to)
 		text := strings.Join(w.screen(time.Now(), rows-1, cols-1, cli.Ellipsis(t.Getenv)), "\x1b[K\n")

@@ -4,11 +4,15 @@ package hostgate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // StateDir is the state directory of the host's gate.
@@ -20,7 +24,8 @@ var Units = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/l
 // Host is a host by its root directory. The zero value is this one.
 type Host struct {
 	Root string
-	Show func() (string, error) // shows the gate's units; systemctl if nil
+	Show func(before bool) (string, error) // shows the gate's units, after a pause if it did before; systemctl if nil
+	euid func() int                        // of the user who asks; of this process if nil
 }
 
 // at reports whether there is anything at a path.
@@ -59,9 +64,9 @@ func (h Host) Starts(dir string) bool {
 	return dir == StateDir && h.Booted() && slices.ContainsFunc(Units, func(dir string) bool { return h.at(filepath.Join(dir, "gated.service")) })
 }
 
-// Next is a sentence and the next command for a person who finds nobody at the socket of the host's gate. It names gated setup
-// only if it sees that there is no state.
-func (h Host) Next() string {
+// Next is a sentence and the next command for a person who finds nobody at a path, the socket of the host's gate. It names
+// gated setup only if it sees that there is no state.
+func (h Host) Next(path string) string {
 	found, err := os.ReadDir(h.Root + StateDir)
 	none := errors.Is(err, fs.ErrNotExist) || err == nil && len(found) == 0
 	switch {
@@ -77,7 +82,7 @@ func (h Host) Next() string {
 		}
 		return "there is no database in " + StateDir + why + ". Restore a backup:\n" + h.Restore(StateDir)
 	}
-	if why := h.unheard(); why != "" {
+	if why := h.unheard(path); why != "" {
 		return why
 	}
 	switch {
@@ -91,13 +96,45 @@ func (h Host) Next() string {
 	return "the gate of this host does not run: " + Start + "\n" + h.LookWhy()
 }
 
-// Restore are the commands that restore a backup FILE into a state directory. Root types them where systemd starts the gate:
-// its shell opens a file that the gate's user may not read.
+// Restore are the commands that restore a backup FILE into a state directory, as the owner of that directory. A restore
+// refuses a directory without gated.yaml, which therefore comes first. Root types them where systemd starts the gate: its shell
+// opens a file that the owner may not read. The gate starts only if it is sound.
 func (h Host) Restore(dir string) string {
-	if !h.Starts(dir) {
-		return "gated restore FILE --state " + dir
+	info, err := os.Stat(h.Root + dir)
+	if _, none := os.Stat(filepath.Join(h.Root+dir, "gated.yaml")); errors.Is(none, fs.ErrNotExist) {
+		return "gated docs runbook    # section A new machine: first the directory with its gated.yaml"
 	}
-	return "systemctl stop gated.socket gated\nrunuser -u gated -- gated restore - --state " + dir + " < FILE\n" + Start
+	typist := uint32(os.Geteuid())
+	starts := h.Starts(dir)
+	if starts {
+		typist = 0
+	}
+	as := ""
+	if err == nil {
+		as = As(typist, info.Sys().(*syscall.Stat_t).Uid)
+	}
+	restore := "gated restore FILE --state " + dir
+	if as != "" {
+		restore = as + "gated restore - --state " + dir + " < FILE"
+	}
+	if !starts {
+		return restore
+	}
+	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated fsck --state " + dir + " && " + Start
+}
+
+// As begins a command of one user that another one types, "" if they are the same.
+func As(typist, uid uint32) string {
+	switch {
+	case typist == uid:
+		return ""
+	case uid == 0:
+		return "sudo "
+	}
+	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+		return "runuser -u " + u.Username + " -- "
+	}
+	return fmt.Sprintf("setpriv --reuid %d --clear-groups ", uid)
 }
 
 // LookWhy are the commands that say why the host's gate does not answer, "" if systemd does not start it.

@@ -3,17 +3,22 @@ package hostgate
 import (
 	"errors"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
-// with is a host with files; a path that ends in a slash is a directory.
+// with is a host with files; a path that ends in a slash is a directory. Root asks, and systemd says nothing.
 func with(t *testing.T, paths ...string) Host {
-	h := Host{t.TempDir(), func() (string, error) { return "", errors.New("systemd does not answer") }}
+	h := Host{Root: t.TempDir(), Show: func(bool) (string, error) { return "", errors.New("systemd does not answer") },
+		euid: func() int { return 0 }}
 	for _, path := range paths {
 		at := h.Root + path
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -30,6 +35,8 @@ const (
 	enabled = "/etc/systemd/system/multi-user.target.wants/gated.service"
 	socket  = "/etc/systemd/system/sockets.target.wants/gated.socket"
 	state   = StateDir + "/gated.db"
+	yaml    = StateDir + "/gated.yaml"
+	path    = "/run/gated/gated.sock"
 )
 
 // Whatever a host has: gated setup is named only where there is no state, and a unit only where systemd has it.
@@ -37,19 +44,22 @@ func TestTheNextCommand(t *testing.T) {
 	for want, hosts := range map[string][]Host{
 		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, service, socket), with(t, StateDir+"/"),
 			with(t, systemd, service, socket, StateDir+"/")},
-		"mount its disk, or restore a backup:\nsystemctl stop gated.socket gated\nrunuser -u gated -- gated restore - --state " + StateDir + " < FILE\nsystemctl start gated\n": {with(t, systemd, service, enabled), with(t, systemd, service, enabled, StateDir+"/")},
+		"mount its disk, or restore a backup:\ngated docs runbook    # section A new machine": {with(t, systemd, service, enabled),
+			with(t, systemd, service, enabled, StateDir+"/")},
 		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, service, enabled, state), with(t, systemd, service, socket, state),
 			with(t, systemd, "/etc/systemd/system/gated.service", socket, state)},
-		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\nsystemctl stop gated.socket gated\nrunuser -u gated -- ": {
+		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\nsystemctl stop gated.socket gated\n": {
+			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore", yaml)},
+		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\ngated docs runbook": {
 			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore")},
-		"there is no database in " + StateDir + ". Restore a backup:\n": {with(t, systemd, service, enabled, StateDir+"/gated.yaml")},
-		"systemctl enable --now gated.socket gated":                     {with(t, systemd, service, state)},
-		"gated serve --state " + StateDir:                               {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
+		"there is no database in " + StateDir + ". Restore a backup:\nsystemctl stop": {with(t, systemd, service, enabled, yaml)},
+		"systemctl enable --now gated.socket gated":                                   {with(t, systemd, service, state)},
+		"gated serve --state " + StateDir:                                             {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
 	} {
 		for _, h := range hosts {
-			require.Contains(t, h.Next(), want)
+			require.Contains(t, h.Next(path), want)
 			if found, _ := os.ReadDir(h.Root + StateDir); len(found) > 0 {
-				require.NotContains(t, h.Next(), "setup")
+				require.NotContains(t, h.Next(path), "setup")
 			}
 		}
 	}
@@ -70,7 +80,7 @@ func TestAStateDirectoryThatIsClosed(t *testing.T) {
 			said <- err.Error()
 			return
 		}
-		said <- h.Next()
+		said <- h.Next(path)
 	}()
 	require.Contains(t, <-said, "only root can see whether one was made: sudo gated status")
 }
@@ -84,4 +94,28 @@ func TestWhatStartsAGate(t *testing.T) {
 	require.Empty(t, with(t, service, state).LookWhy())
 	require.True(t, h.Prepared() && with(t, "/etc/gated/client.yaml").Prepared() && with(t, "/etc/systemd/system/gated.socket").Prepared())
 	require.False(t, with(t, systemd).Prepared())
+}
+
+// A restore is typed as the owner of the directory, whoever that is: root's gate is not given to another user. The gate starts
+// only after a look, and no way leads back to a command that refuses without gated.yaml.
+func TestTheWayOfARestore(t *testing.T) {
+	me := strconv.Itoa(os.Geteuid())
+	for owner, as := range map[int]string{0: "", 7: "runuser -u " + must.Get(user.LookupId("7"))(t).Username + " -- ", 64331: "setpriv --reuid 64331 --clear-groups "} {
+		h := with(t, systemd, service, yaml)
+		if os.Geteuid() != 0 {
+			owner, as = os.Geteuid(), "runuser -u "+must.Get(user.LookupId(me))(t).Username+" -- "
+		}
+		require.NoError(t, os.Chown(h.Root+StateDir, owner, -1))
+		restore := "gated restore FILE --state " + StateDir
+		if as != "" {
+			restore = as + "gated restore - --state " + StateDir + " < FILE"
+		}
+		require.Equal(t, "systemctl stop gated.socket gated\n"+restore+"\n"+as+"gated fsck --state "+StateDir+" && systemctl start gated", h.Restore(StateDir))
+		require.NoError(t, os.Remove(h.Root+yaml))
+		require.NotContains(t, h.Restore(StateDir), "restore")
+	}
+	h := with(t, "/srv/g/gated.yaml")
+	require.Equal(t, "gated restore FILE --state /srv/g", h.Restore("/srv/g"))
+	require.NotContains(t, h.Restore("/srv/none"), "restore")
+	require.Equal(t, "sudo ", As(7, 0))
 }

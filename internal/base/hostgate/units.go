@@ -2,164 +2,180 @@ package hostgate
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// askFor is how long systemd may take to say what the gate's units are.
+// askFor is how long systemd may take to say what the gate's units are, and how long it is left alone before it is asked again.
 const askFor = time.Second
 
 // again starts the gate after a unit failed. A unit that reached a limit of starts needs the first command.
 const again = "systemctl reset-failed gated.socket gated\n" + Start
 
-// unit is what systemctl show says of a unit.
-type unit struct {
-	name   string
-	load   string // LoadState
-	file   string // UnitFileState
-	active string // ActiveState
-	sub    string // SubState
-	result string // Result
-	status int    // ExecMainStatus, 0 for a socket
-}
+// unit is what systemctl show says of a unit, by property; nil if it says nothing.
+type unit map[string]string
 
-// ask has systemctl show the two units. Any user may.
-func ask() (string, error) {
+// ask has systemctl show the two units, after a pause if it was asked before. Any user may. Root's PATH may name another program.
+func ask(before bool) (string, error) {
+	if before {
+		time.Sleep(askFor)
+	}
+	program := "/usr/bin/systemctl"
+	if _, err := os.Stat(program); err != nil {
+		program = "/bin/systemctl"
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "systemctl", "show", "--property=Id,LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus",
-		"gated.socket", "gated.service")
-	cmd.WaitDelay = askFor
+	cmd := exec.CommandContext(ctx, program, "show", "gated.socket", "gated.service",
+		"--property=Id,LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus,ExecStart,Listen")
+	cmd.Env, cmd.WaitDelay = []string{}, askFor
 	out, err := cmd.Output()
 	return string(out), err
 }
 
-// units returns the gate's two units, with no state if systemd does not say it.
+// units returns the gate's two units, nil if systemd does not say them. A state that passes is looked at once more.
 func (h Host) units() (socket, service unit) {
-	if !h.Booted() {
-		return unit{}, unit{}
-	}
 	show := h.Show
 	if show == nil {
 		show = ask
 	}
-	text, err := show()
-	if err != nil {
-		return unit{}, unit{}
+	for before := false; h.Booted(); before = true {
+		text, err := show(before)
+		if err != nil {
+			return nil, nil
+		}
+		all := parseUnits(text)
+		socket, service = all["gated.socket"], all["gated.service"]
+		if before || !socket.passes() && !service.passes() {
+			break
+		}
 	}
-	all := parseUnits(text)
-	return all["gated.socket"], all["gated.service"]
+	return socket, service
 }
 
-// parseUnits reads what systemctl show prints: lines of NAME=VALUE, and an empty line between units.
+// passes reports whether the unit is activating, deactivating or reloading.
+func (u unit) passes() bool { return strings.HasSuffix(u["ActiveState"], "ing") }
+
+// parseUnits reads what systemctl show prints: lines of NAME=VALUE, and an empty line between units. A socket unit has a
+// Listen= for each path.
 func parseUnits(text string) map[string]unit {
 	all := map[string]unit{}
 	for _, block := range strings.Split(text, "\n\n") {
-		var u unit
+		u := unit{}
 		for line := range strings.Lines(block) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-			switch name {
-			case "Id":
-				u.name = value
-			case "LoadState":
-				u.load = value
-			case "UnitFileState":
-				u.file = value
-			case "ActiveState":
-				u.active = value
-			case "SubState":
-				u.sub = value
-			case "Result":
-				u.result = value
-			case "ExecMainStatus":
-				u.status, _ = strconv.Atoi(value) // 0 says nothing
-			}
+			u[name] += value + "\n"
 		}
-		all[u.name] = u
+		for name, value := range u {
+			u[name] = strings.TrimSuffix(value, "\n")
+		}
+		all[u["Id"]] = u
 	}
 	return all
 }
 
 // ended is how the unit ended last. systemd's own statuses have names there (systemd.exec(5)).
 func (u unit) ended() string {
-	if u.status == 0 {
-		return u.result
+	status := u["ExecMainStatus"]
+	if status == "" || status == "0" {
+		return u["Result"]
 	}
-	name := map[int]string{203: "/EXEC", 216: "/GROUP", 217: "/USER", 226: "/NAMESPACE", 238: "/STATE_DIRECTORY"}[u.status]
-	return fmt.Sprintf("%s, status %d%s", u.result, u.status, name)
+	names := map[string]string{"203": "/EXEC", "216": "/GROUP", "217": "/USER", "226": "/NAMESPACE", "238": "/STATE_DIRECTORY"}
+	return u["Result"] + ", status " + status + names[status]
 }
 
-// trouble says why systemd does not start the unit, and what comes next; "" if systemd could. If systemd cannot run the
-// program (a status from 200 to 243), the next try is no better.
-func (u unit) trouble() string {
-	own := u.result == "exit-code" && u.status >= 200 && u.status <= 243
-	switch {
-	case u.active == "active":
-		return ""
-	case u.load == "masked":
-		flag := ""
-		if u.file == "masked-runtime" {
-			flag = "--runtime "
+// trouble says why systemd does not start one of the units, and what comes next; "" if systemd could.
+func (h Host) trouble(units ...unit) string {
+	var masked []string
+	unmask := ""
+	for _, u := range units {
+		if u["LoadState"] == "masked" && u["ActiveState"] != "active" {
+			masked = append(masked, u["Id"])
+			flag := map[bool]string{true: "--runtime "}[u["UnitFileState"] == "masked-runtime"]
+			unmask += "systemctl unmask " + flag + u["Id"] + "\n"
 		}
-		return "the gate of this host cannot start, because " + u.name + " is masked:\n" + asRoot("systemctl unmask "+flag+u.name+"\n"+Start)
-	case u.load == "bad-setting" || u.load == "error":
-		return "the gate of this host cannot start, because systemd cannot use the file of " + u.name + " (" + u.load + "):\n" +
-			asRoot("systemctl status "+u.name+"\nsystemctl cat "+u.name)
-	case own && u.status == 203:
-		return "systemd cannot run the program of " + u.name + " (" + u.ended() + "). Install the package again:\n" +
-			asRoot("apt install --reinstall gated\njournalctl -u "+u.name+" -n 20\n"+Start)
-	case u.active == "failed" || own:
-		return "the gate of this host does not run, because " + u.name + " failed (" + u.ended() + "). First see why; start it when that is mended:\n" +
-			asRoot("journalctl -u "+u.name+" -n 20\n"+again)
+	}
+	if masked != nil {
+		return "the gate of this host cannot start, because somebody masked " + strings.Join(masked, " and ") + ":\n" +
+			h.asRoot(unmask+Start)
+	}
+	for _, u := range units {
+		if why := h.failed(u); why != "" {
+			return why
+		}
 	}
 	return ""
 }
 
-// asRoot writes commands, one a line, for this user to type.
-func asRoot(commands string) string {
-	if os.Geteuid() == 0 {
+// failed is trouble of a unit that nobody masked. If systemd cannot run the program (a status from 200 to 243), the next
+// try is no better.
+func (h Host) failed(u unit) string {
+	name, active, status := u["Id"], u["ActiveState"], u["ExecMainStatus"]
+	own := active != "inactive" && u["Result"] == "exit-code" && len(status) == 3 && status >= "200" && status <= "243"
+	look := "journalctl -u " + name + " -n 20\n"
+	switch {
+	case active == "active":
+		return ""
+	case own && status == "203" && h.at("/var/lib/dpkg/info/gated.list") && strings.Contains(u["ExecStart"], "path=/usr/bin/gated "):
+		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Install the package again, from its file if apt has no other:\n" +
+			h.asRoot("apt install --reinstall gated\n"+look+Start)
+	case own && status == "203":
+		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Put back the one that ExecStart= names:\n" +
+			h.asRoot("systemctl cat "+name+"\n"+look+Start)
+	case active == "failed" || own:
+		return "the gate of this host does not run, because " + name + " failed (" + u.ended() + "). First see why; start it when that is mended:\n" +
+			h.asRoot(look+again)
+	}
+	return ""
+}
+
+// asRoot writes commands, one a line, for the user who asks to type.
+func (h Host) asRoot(commands string) string {
+	if h.euid == nil && os.Geteuid() == 0 || h.euid != nil && h.euid() == 0 {
 		return commands
 	}
 	return "sudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
 }
 
-// unheard says why nobody listens at the socket, and what comes next; "" if systemd knows of no reason. A socket unit that
+// unheard says why nobody listens at a path, and what comes next; "" if systemd knows of no reason. A socket unit that
 // fails with its service is not the cause.
-func (h Host) unheard() string {
+func (h Host) unheard(path string) string {
 	socket, service := h.units()
 	first, second := socket, service
-	if strings.HasPrefix(socket.result, "service-") {
+	if strings.HasPrefix(socket["Result"], "service-") {
 		first, second = service, socket
 	}
-	for _, u := range []unit{first, second} {
-		if why := u.trouble(); why != "" {
-			return why
-		}
-	}
+	why := h.trouble(first, second)
 	switch {
-	case socket.active == "active":
-		return "gated.socket is active, and nobody listens at its path:\n" + asRoot("systemctl restart gated.socket\n"+Start)
-	case socket.load == "not-found" && service.active == "active":
-		return "gated.service is active, and nobody listens at this path:\n" + asRoot("systemctl restart gated")
+	case why != "":
+		return why
+	case socket.elsewhere(path):
+		return "gated.socket listens at " + strings.ReplaceAll(socket["Listen"], "\n", ", ") + ", and not at " + path +
+			". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" + h.asRoot("systemctl cat gated.socket")
+	case socket.passes() || service.passes():
+		return "systemd starts or stops the gate of this host just now (" + service["SubState"] + "; it last ended with " + service.ended() +
+			"). Ask again in a few seconds, or see why:\n" + h.asRoot("journalctl -u gated -n 20")
+	case socket["ActiveState"] == "active":
+		return "gated.socket is active, and nobody listens at its path:\n" + h.asRoot("systemctl restart gated.socket\n"+Start)
+	case socket["LoadState"] == "not-found" && service["ActiveState"] == "active":
+		return "gated.service is active, and nobody listens at " + path + ":\n" + h.asRoot("systemctl restart gated")
 	}
 	return ""
 }
 
-// Failed says why a call that is connected will have no answer, and what comes next; "" if systemd still starts the daemon.
-func (h Host) Failed() string {
-	_, service := h.units()
-	return service.trouble()
+// elsewhere reports whether the socket unit is for other paths alone.
+func (u unit) elsewhere(path string) bool {
+	return u["Listen"] != "" && !strings.Contains("\n"+u["Listen"], "\n"+path+" (")
 }
 
-// Last says how the daemon ended before the start that goes on; "" if it did not fail.
-func (h Host) Last() string {
-	_, service := h.units()
-	if service.result == "" || service.result == "success" {
+// Failed says why a call to systemd's socket at a path will have no answer, and what comes next; "" if systemd still starts the
+// daemon.
+func (h Host) Failed(path string) string {
+	socket, service := h.units()
+	if socket.elsewhere(path) {
 		return ""
 	}
-	return fmt.Sprintf("gated.service is %s (%s); it last ended with %s", service.active, service.sub, service.ended())
+	return h.trouble(service)
 }

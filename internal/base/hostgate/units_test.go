@@ -10,102 +10,129 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+type fields = map[string]string
+
 // shown is what systemctl show prints of the two units: fields that differ from those of a unit that was stopped.
-func shown(socket, service map[string]string) string {
-	block := func(id string, fields map[string]string) string {
-		all := map[string]string{"Id": id, "LoadState": "loaded", "UnitFileState": "enabled", "ActiveState": "inactive", "SubState": "dead", "Result": "success"}
-		if id == "gated.service" {
-			all["ExecMainStatus"] = "0"
-		}
-		maps.Copy(all, fields)
+func shown(socket, service fields) string {
+	block := func(all, differ fields) string {
+		maps.Copy(all, fields{"LoadState": "loaded", "UnitFileState": "enabled", "ActiveState": "inactive", "SubState": "dead", "Result": "success"})
+		maps.Copy(all, differ)
 		text := ""
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			text += name + "=" + all[name] + "\n"
 		}
 		return text
 	}
-	return block("gated.socket", socket) + "\n" + block("gated.service", service)
+	return block(fields{"Id": "gated.socket", "Listen": path + " (Stream)"}, socket) + "\n" + block(fields{"Id": "gated.service", "ExecMainStatus": "0",
+		"ExecStart": "{ path=/usr/bin/gated ; argv[]=/usr/bin/gated serve ; ignore_errors=no }"}, service)
 }
-
-type fields = map[string]string
 
 const stopped = "the gate of this host does not run: systemctl start gated\nsystemctl status gated\njournalctl -u gated -n 20"
 
-// Each state of the two units has its sentence. None that systemctl start cannot mend names that command first.
+// Each state of the two units has its sentence. None that systemctl start cannot mend names that command first. Who is not root
+// reads the same commands with sudo.
 func TestWhatTheUnitsSay(t *testing.T) {
-	masked := fields{"LoadState": "masked", "UnitFileState": "masked"}
+	masked, briefly := fields{"LoadState": "masked", "UnitFileState": "masked"}, fields{"LoadState": "masked", "UnitFileState": "masked-runtime"}
 	unrunnable := fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "203"}
+	own := maps.Clone(unrunnable)
+	own["ExecStart"] = "{ path=/usr/local/bin/gated ; argv[]=/usr/local/bin/gated serve }"
 	failed := fields{"ActiveState": "failed", "SubState": "failed", "Result": "exit-code", "ExecMainStatus": "1"}
-	const (
-		unmask  = "the gate of this host cannot start, because gated.%[1]s is masked:\nsystemctl unmask gated.%[1]s\nsystemctl start gated"
-		because = "the gate of this host does not run, because gated.%[1]s failed (%[2]s). First see why; start it when that is mended:\n" +
-			"journalctl -u gated.%[1]s -n 20\nsystemctl reset-failed gated.socket gated\nsystemctl start gated"
-		reinstall = "systemd cannot run the program of gated.service (exit-code, status 203/EXEC). Install the package again:\n" +
-			"apt install --reinstall gated\njournalctl -u gated.service -n 20\nsystemctl start gated"
-		again = "gated.socket is active, and nobody listens at its path:\nsystemctl restart gated.socket\nsystemctl start gated"
-	)
-	of := func(text, unit, result string) string {
-		return strings.NewReplacer("%[1]s", unit, "%[2]s", result).Replace(text)
-	}
 	active := fields{"ActiveState": "active", "SubState": "running"}
+	const (
+		mask    = "the gate of this host cannot start, because somebody masked gated."
+		start   = "\nsystemctl start gated"
+		because = "the gate of this host does not run, because gated.%[1]s failed (%[2]s). First see why; start it when that is mended:\n" +
+			"journalctl -u gated.%[1]s -n 20\nsystemctl reset-failed gated.socket gated" + start
+		unrun     = "systemd cannot run the program of gated.service (exit-code, status 203/EXEC). "
+		look      = "journalctl -u gated.service -n 20" + start
+		reinstall = unrun + "Install the package again, from its file if apt has no other:\napt install --reinstall gated\n" + look
+		putBack   = unrun + "Put back the one that ExecStart= names:\nsystemctl cat gated.service\n" + look
+		again     = "gated.socket is active, and nobody listens at its path:\nsystemctl restart gated.socket" + start
+		passing   = "systemd starts or stops the gate of this host just now (auto-restart; it last ended with exit-code, status 1). " +
+			"Ask again in a few seconds, or see why:\njournalctl -u gated -n 20"
+	)
+	of := func(unit, result string) string {
+		return strings.NewReplacer("%[1]s", unit, "%[2]s", result).Replace(because)
+	}
 	for name, c := range map[string]struct {
 		socket, service fields
-		next, failed    string // what is said if nobody listens, and of a call that is connected
+		next, failed    string // what is said if nobody listens, and of a call that is connected to systemd's socket
 	}{
 		"stopped":            {nil, nil, stopped, ""},
-		"a group is missing": {fields{"ActiveState": "failed", "Result": "exit-code"}, nil, of(because, "socket", "exit-code"), ""},
+		"a group is missing": {fields{"ActiveState": "failed", "Result": "exit-code"}, nil, of("socket", "exit-code"), ""},
 		"the socket gave up": {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, failed,
-			of(because, "service", "exit-code, status 1"), of(because, "service", "exit-code, status 1")},
-		"the socket is masked":  {masked, nil, of(unmask, "socket", ""), ""},
-		"the service is masked": {nil, masked, of(unmask, "service", ""), of(unmask, "service", "")},
-		"masked until the boot": {fields{"LoadState": "masked", "UnitFileState": "masked-runtime"}, nil,
-			strings.Replace(of(unmask, "socket", ""), "unmask", "unmask --runtime", 1), ""},
+			of("service", "exit-code, status 1"), of("service", "exit-code, status 1")},
+		"the socket is masked":  {masked, nil, mask + "socket:\nsystemctl unmask gated.socket" + start, ""},
+		"the service is masked": {nil, masked, mask + "service:\nsystemctl unmask gated.service" + start, mask + "service:\nsystemctl unmask gated.service" + start},
+		"both are masked": {masked, briefly, mask + "socket and gated.service:\nsystemctl unmask gated.socket\nsystemctl unmask --runtime gated.service" + start,
+			mask + "service:\nsystemctl unmask --runtime gated.service" + start},
 		"masked while it runs": {fields{"ActiveState": "active", "LoadState": "masked"}, fields{"ActiveState": "active", "LoadState": "masked"}, again, ""},
-		"a unit file is wrong": {nil, fields{"LoadState": "bad-setting"}, "the gate of this host cannot start, because systemd cannot use the file of " +
-			"gated.service (bad-setting):\nsystemctl status gated.service\nsystemctl cat gated.service", "the gate of this host cannot start, because systemd cannot use the file of " +
-			"gated.service (bad-setting):\nsystemctl status gated.service\nsystemctl cat gated.service"},
-		"no socket file": {active, active, again, ""},
-		"without gated.socket": {fields{"LoadState": "not-found"}, active,
-			"gated.service is active, and nobody listens at this path:\nsystemctl restart gated", ""},
-		"no program":         {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, unrunnable, reinstall, reinstall},
-		"a start that fails": {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, stopped, ""},
+		"no socket file":       {active, active, again, ""},
+		"without gated.socket": {fields{"LoadState": "not-found", "Listen": ""}, active,
+			"gated.service is active, and nobody listens at " + path + ":\nsystemctl restart gated", ""},
+		"a socket elsewhere": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, unrunnable,
+			reinstall, ""},
+		"a socket elsewhere, and well": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, active,
+			"gated.socket listens at /run/g (Stream), /run/g2 (Stream), and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" +
+				"systemctl cat gated.socket", ""},
+		"a socket here and elsewhere": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=" + path + " (Stream)"}, active, again, ""},
+		"no program":                  {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, unrunnable, reinstall, reinstall},
+		"no program of one's own":     {nil, own, putBack, putBack},
+		"no program, and stopped":     {nil, fields{"Result": "exit-code", "ExecMainStatus": "203"}, stopped, ""},
+		"a start that fails":          {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing, ""},
 		"the user is missing": {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "217"},
-			of(because, "service", "exit-code, status 217/USER"), of(because, "service", "exit-code, status 217/USER")},
+			of("service", "exit-code, status 217/USER"), of("service", "exit-code, status 217/USER")},
 	} {
-		h := with(t, systemd, service, socket, state)
-		h.Show = func() (string, error) { return shown(c.socket, c.service), nil }
-		plain := func(text string) string { return strings.ReplaceAll(text, "sudo ", "") }
-		require.Equal(t, c.next, plain(h.Next()), name)
-		require.Equal(t, c.failed, plain(h.Failed()), name)
+		h := with(t, systemd, service, socket, state, "/var/lib/dpkg/info/gated.list")
+		h.Show = func(bool) (string, error) { return shown(c.socket, c.service), nil }
+		require.Equal(t, c.next, h.Next(path), name)
+		require.Equal(t, c.failed, h.Failed(path), name)
+		h.euid = func() int { return 1000 }
+		for as, other := range map[string]string{c.next: h.Next(path), c.failed: h.Failed(path)} {
+			if sentence, commands, found := strings.Cut(as, "\n"); found && as != stopped {
+				as = sentence + "\nsudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
+			}
+			require.Equal(t, as, other, name)
+		}
 	}
+	h := with(t, systemd, service, socket, state)
+	h.Show = func(bool) (string, error) { return shown(nil, unrunnable), nil }
+	require.Equal(t, putBack, h.Failed(path), "the program is of no package of dpkg's")
 }
 
-// How the daemon ended before is said of a start that goes on, and of no other.
-func TestHowItEndedLast(t *testing.T) {
+// A state that passes is looked at once more, after a pause, and never a third time.
+func TestAStateThatPasses(t *testing.T) {
 	h := with(t, systemd, service, socket, state)
-	require.Empty(t, h.Last(), "systemd does not answer")
-	h.Show = func() (string, error) { return shown(nil, nil), nil }
-	require.Empty(t, h.Last())
-	h.Show = func() (string, error) {
-		return shown(nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}), nil
+	says := []fields{{"ActiveState": "activating", "Result": "exit-code", "ExecMainStatus": "203"}, {"ActiveState": "active"}}
+	var asked []bool
+	h.Show = func(before bool) (string, error) {
+		asked = append(asked, before)
+		return shown(fields{"ActiveState": "active"}, says[min(len(asked), len(says))-1]), nil
 	}
-	require.Equal(t, "gated.service is activating (auto-restart); it last ended with exit-code, status 1", h.Last())
+	require.Empty(t, h.Failed(path), "it starts after all")
+	require.Equal(t, []bool{false, true}, asked)
+	says, asked = says[:1], nil
+	require.Contains(t, h.Failed(path), "203/EXEC")
+	require.Equal(t, []bool{false, true}, asked)
+	says, asked = []fields{{"ActiveState": "failed"}}, nil
+	require.Contains(t, h.Failed(path), "failed")
+	require.Equal(t, []bool{false}, asked)
 }
 
 // If systemd does not answer, what the files say stands.
 func TestAHostThatSystemdSaysNothingOf(t *testing.T) {
-	for _, show := range []func() (string, error){
-		func() (string, error) { return "", errors.New("no time") },
-		func() (string, error) { return "no such thing\n", nil },
+	for _, show := range []func(bool) (string, error){
+		func(bool) (string, error) { return "", errors.New("no time") },
+		func(bool) (string, error) { return "no such thing\n", nil },
 	} {
 		h := with(t, systemd, service, socket, state)
 		h.Show = show
-		require.Equal(t, stopped, h.Next())
-		require.Empty(t, h.Failed())
+		require.Equal(t, stopped, h.Next(path))
+		require.Empty(t, h.Failed(path))
 	}
 	h := with(t, service, socket, state)
-	h.Show = func() (string, error) { return shown(fields{"LoadState": "masked"}, nil), nil }
-	require.NotContains(t, h.Next(), "masked", "systemd does not run")
+	h.Show = func(bool) (string, error) { return shown(fields{"LoadState": "masked"}, nil), nil }
+	require.NotContains(t, h.Next(path), "masked", "systemd does not run")
 }
 
 // Each unit that is read is one whose Id stands in the text.
@@ -114,8 +141,10 @@ func FuzzUnits(f *testing.F) {
 	f.Add("Id=a\n\nId=b\nExecMainStatus=x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, u := range parseUnits(text) {
-			require.Equal(t, name, u.name)
-			require.True(t, name == "" || strings.Contains(text, "Id="+name))
+			require.Equal(t, name, u["Id"])
+			for line := range strings.SplitSeq(name, "\n") {
+				require.True(t, line == "" || strings.Contains(text, "Id="+line))
+			}
 		}
 	})
 }

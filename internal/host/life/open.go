@@ -132,24 +132,11 @@ func identity(ctx context.Context, dir *state.Dir) (id state.Identity, err error
 
 // reading calls do with a directory's database, which is opened to read.
 func reading(ctx context.Context, dir *state.Dir, do func(*store.Store) error) error {
-	s, err := toRead(ctx, dir)
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return err
+		return cannotOpen(ctx, dir.Database(), err)
 	}
 	return errors.Join(do(s), s.Close())
-}
-
-// toRead opens a directory's database to read. An empty file is no new database here: it lost its content.
-func toRead(ctx context.Context, dir *state.Dir) (*store.Store, error) {
-	path := dir.Database()
-	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return nil, cannotOpen(ctx, path, fmt.Errorf("the file is empty: %w", store.ErrCorrupt))
-	}
-	s, err := store.OpenReadOnly(ctx, path, store.Options{Migrations: Migrations()})
-	if err != nil {
-		return nil, cannotOpen(ctx, path, err)
-	}
-	return s, nil
 }
 
 // look opens a state directory to read, beside a running daemon.
@@ -158,9 +145,9 @@ func look(ctx context.Context, path string) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := toRead(ctx, dir)
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return nil, errors.Join(err, dir.Close())
+		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
 	}
 	o := &Opened{Dir: dir, Store: s}
 	if err := current(ctx, s); err != nil {

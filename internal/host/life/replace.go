@@ -236,8 +236,8 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 	}
 	if store.DiskFull(err) {
 		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
-			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
-				state.BeforeRestore)
+			WithHint("make room on that disk (df -h %s) and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
+				filepath.Dir(path), state.BeforeRestore)
 	}
 	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
 	if !errors.Is(err, store.ErrCorrupt) {

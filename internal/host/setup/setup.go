@@ -78,16 +78,6 @@ func (c Choice) Check() ([]authz.Listed, error) {
 // Made reports whether the state directory has a gate, as far as this user can see.
 func (c Choice) Made() bool { return exists(filepath.Join(c.StateDir, state.DatabaseName)) }
 
-// Runs reports whether a daemon, or another command that changes it, has the gate of the directory.
-func (c Choice) Runs() bool {
-	d, err := state.Open(c.StateDir, state.Options{})
-	if err != nil {
-		return c.Made() && refusal.CodeOf(err) == refusal.Conflict
-	}
-	_ = d.Close() // it was only looked at
-	return false
-}
-
 // made reports whether the state directory has a gate. Conflict: it has one, whose list does not have a key of the
 // choice in its role. A set-up never changes who may sign.
 func (c Choice) made() (bool, error) {

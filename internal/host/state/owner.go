@@ -118,22 +118,25 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// asOwner says how to run gated on a path of another uid on a host. It never tells root to take files, because the daemon, which
-// runs as their owner, could not read them again. Root gives the daemon of the host what is that daemon's.
+// asOwner says how to run gated on a path of another uid on a host. It never tells root to take or to give away a directory that
+// the host's gate has: that gate runs as its owner, and its unit gives it the directory. A file belongs to the directory's owner.
 func (d *Dir) asOwner(h hostgate.Host, owner uint32, path string) string {
-	us, mode := *d.options.UID, "0600"
+	us := strconv.FormatUint(uint64(*d.options.UID), 10)
+	name, mode := us, "0600"
+	if u, err := user.LookupId(us); err == nil {
+		name = u.Username
+	}
 	if path == d.path {
 		mode = "0700"
 	}
-	switch u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); {
-	case us != 0 && h.Starts(d.path):
-		return fmt.Sprintf("if nobody else could write there, as root: chown -h gated:gated %[1]s && chmod %[2]s %[1]s", path, mode)
-	case us != 0:
-		return fmt.Sprintf("run gated as uid %d; or, if nobody else could write there, as root: chown -h %d %s && chmod %s %s", owner, us, path, mode, path)
-	case err == nil:
-		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ... --state %s", u.Username, d.path)
+	give := fmt.Sprintf("if nobody else could write there, as root: chown -h %s %s && chmod %s %[2]s", name, path, mode)
+	switch {
+	case path != d.path:
+		return give
+	case us != "0" && !h.Starts(d.path):
+		return fmt.Sprintf("run gated as uid %d; or, %s", owner, give)
 	}
-	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ... --state %s", owner, d.path)
+	return fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(*d.options.UID, owner), d.path)
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {

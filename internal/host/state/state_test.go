@@ -192,21 +192,23 @@ func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
 	us, root := uint32(8), uint32(0)
 	daemon, typed := &Dir{path: "/d", options: Options{UID: &us}}, &Dir{path: "/d", options: Options{UID: &root}}
 	var bare hostgate.Host
-	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, as root: chown -h 8 /d/gated.db && chmod 0600 /d/gated.db",
-		daemon.asOwner(bare, 7, "/d/gated.db"))
-	require.Contains(t, daemon.asOwner(bare, 7, "/d"), "chown -h 8 /d && chmod 0700 /d")
-	me := must.Get(user.Current())(t)
-	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ... --state /d", typed.asOwner(bare, uint32(os.Geteuid()), "/d"))
-	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state /d", typed.asOwner(bare, math.MaxUint32-1, "/d/lock"))
+	name := must.Get(user.LookupId("8"))(t).Username
+	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, as root: chown -h "+name+" /d && chmod 0700 /d",
+		daemon.asOwner(bare, 7, "/d"))
+	require.Equal(t, "run it as its owner: runuser -u "+name+" -- gated ... --state /d", typed.asOwner(bare, us, "/d"))
+	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state /d", typed.asOwner(bare, math.MaxUint32-1, "/d"))
 
 	host := hostgate.Host{Root: t.TempDir()}
 	for _, path := range []string{"/run/systemd/system", "/usr/lib/systemd/system/gated.service"} {
 		require.NoError(t, os.MkdirAll(host.Root+path, 0o755))
 	}
 	daemon.path = hostgate.StateDir
-	require.Equal(t, "if nobody else could write there, as root: chown -h gated:gated /var/lib/gated/gated.db && chmod 0600 /var/lib/gated/gated.db",
-		daemon.asOwner(host, 0, "/var/lib/gated/gated.db"))
-	require.Contains(t, daemon.asOwner(host, 0, "/var/lib/gated"), "chmod 0700 /var/lib/gated")
+	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "a gate of root's stays root's")
+	for _, h := range []hostgate.Host{bare, host} { // the directory is ours, and so is its file
+		require.Equal(t, "if nobody else could write there, as root: chown -h "+name+" /var/lib/gated/gated.db && chmod 0600 /var/lib/gated/gated.db",
+			daemon.asOwner(h, 0, "/var/lib/gated/gated.db"))
+		require.Contains(t, typed.asOwner(h, 7, "/d/gated.db"), "chown -h root /d/gated.db && ")
+	}
 }
 
 func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
@@ -233,6 +235,9 @@ func TestNoGate(t *testing.T) {
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
 	_, err := Open(dir, Options{})
 	requireRefusal(t, err, refusal.UnknownTarget, "gated.db.before-restore-2")
+	require.NotContains(t, refusal.As(err).Hint, "gated restore", "without settings a restore is refused")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gated.yaml"), nil, 0o600))
+	_, err = Open(dir, Options{})
 	require.Contains(t, refusal.As(err).Hint, "gated restore FILE --state "+dir)
 	require.NotContains(t, refusal.As(err).Hint, "gated init")
 }

@@ -108,9 +108,9 @@ func explain(path string, err error) string {
 		return fmt.Sprintf("usage: %s\n  hint: %s --help\n", Lines(misused.Error()), path)
 	case errors.As(err, &gone):
 		text := "the daemon cannot be reached\n"
-		for i, a := range gone.Tried {
+		for _, a := range gone.Tried {
 			text += fmt.Sprintf("  tried %s: %s\n", op.Shown(a.Path), Lines(a.Err.Error()))
-			if a.Hint != "" && (i+1 == len(gone.Tried) || gone.Tried[i+1].Hint != a.Hint) {
+			if a.Hint != "" {
 				text += fmt.Sprintf("  hint: %s\n", Lines(a.Hint))
 			}
 		}

@@ -187,9 +187,7 @@ func (t *Tool) slow(h hostgate.Host, socket string) {
 		return
 	}
 	t.Say("note: connected; the daemon does not answer yet\n")
-	for _, why := range []string{h.Last(), h.LookWhy()} {
-		if why != "" {
-			t.Say("  %s\n", strings.ReplaceAll(why, "\n", "\n  "))
-		}
+	if why := h.LookWhy(); why != "" {
+		t.Say("  %s\n", strings.ReplaceAll(why, "\n", "\n  "))
 	}
 }
