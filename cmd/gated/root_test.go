@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/client"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"

@@ -146,6 +146,16 @@ mv "$root/usr/bin/gated" "$tmp/gated"
 refuses newest
 said "the upgrade stops and has changed nothing, because /usr/bin/gated of 0.1.0, which makes the backup, is not there"
 is 0.1.0
+for content in "" hello; do # a program that is none
+	printf %s "$content" >"$root/usr/bin/gated"
+	chmod 0755 "$root/usr/bin/gated"
+	refuses newest
+	said "/usr/bin/gated of 0.1.0, which makes the backup, is not there or does not run"
+	installs new
+	said "no backup was made, because /usr/bin/gated does not run; 0.1.0 is installed again"
+	in_it gated --version >/dev/null || fail "a reinstallation did not mend the program"
+done
+[ "$(backups)" = 1 ] || fail "a program that does not run made a backup"
 mv "$tmp/gated" "$root/usr/bin/gated"
 checked "upgrade of a gate that cannot be backed up: it stops, and nothing changed"
 

@@ -43,9 +43,18 @@ if [ ! -f "$state/gated.db" ]; then
 	allowed_once
 	exit 0
 fi
-if [ ! -x /usr/bin/gated ]; then
-	stops "/usr/bin/gated of $was, which makes the backup, is not there: remove the package, which keeps $state, and install this one"
-fi
+# An empty file would end well, so that what it prints counts. A reinstallation mends the program, and migrates nothing.
+case $(as_daemon /usr/bin/gated --version 2>/dev/null) in
+"gated version "*) ;;
+*)
+	if [ "$was" != "$version" ]; then
+		stops "/usr/bin/gated of $was, which makes the backup, is not there or does not run: remove the package, which keeps $state, and install this one"
+	fi
+	say "no backup was made, because /usr/bin/gated does not run; $version is installed again"
+	allowed_once
+	exit 0
+	;;
+esac
 
 # The copy is made in a directory of the daemon's user inside one of root's, so that neither can
 # be made to write to another place.
