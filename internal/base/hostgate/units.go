@@ -11,16 +11,13 @@ import (
 // askFor is how long systemd may take to say what the gate's units are, and how long it is left alone before it is asked again.
 const askFor = time.Second
 
-// again starts the gate after a unit failed. A unit that reached a limit of starts needs the first command.
-const again = "systemctl reset-failed gated.socket gated\n" + Start
-
 // unit is what systemctl show says of a unit, by property; nil if it says nothing.
 type unit map[string]string
 
 // ask has systemctl show the two units, after a pause if it was asked before. Any user may. Root's PATH may name another program.
 func ask(before bool) (string, error) {
 	if before {
-		time.Sleep(askFor)
+		<-time.After(askFor)
 	}
 	program := "/usr/bin/systemctl"
 	if _, err := os.Stat(program); err != nil {
@@ -126,7 +123,7 @@ func (h Host) failed(u unit) string {
 			h.asRoot("systemctl cat "+name+"\n"+look+Start)
 	case active == "failed" || own:
 		return "the gate of this host does not run, because " + name + " failed (" + u.ended() + "). First see why; start it when that is mended:\n" +
-			h.asRoot(look+again)
+			h.asRoot(look+"systemctl reset-failed gated.socket gated\n"+Start) // without the reset, a limit of starts still counts
 	}
 	return ""
 }
