@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -307,7 +308,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	}
 	hint := ""
 	if path == SystemSocket {
-		hint = c.host.LookWhy()
+		hint = cmp.Or(c.noStart(), c.host.LookWhy())
 	}
 	return &Unreachable{Tried: []Attempt{{Path: path, Err: err, Hint: hint}}, Asked: true}
 }

@@ -120,7 +120,8 @@ func (h Host) Restore(dir string) string {
 	if !starts {
 		return restore
 	}
-	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated fsck --state " + dir + " && " + Start
+	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated trust show --state " + dir + "    # who may sign now: read it\n" +
+		as + "gated fsck --state " + dir + " && " + Start
 }
 
 // As begins a command of one user that another one types, "" if they are the same.

@@ -110,7 +110,8 @@ func TestTheWayOfARestore(t *testing.T) {
 		if as != "" {
 			restore = as + "gated restore - --state " + StateDir + " < FILE"
 		}
-		require.Equal(t, "systemctl stop gated.socket gated\n"+restore+"\n"+as+"gated fsck --state "+StateDir+" && systemctl start gated", h.Restore(StateDir))
+		require.Equal(t, "systemctl stop gated.socket gated\n"+restore+"\n"+as+"gated trust show --state "+StateDir+
+			"    # who may sign now: read it\n"+as+"gated fsck --state "+StateDir+" && systemctl start gated", h.Restore(StateDir))
 		require.NoError(t, os.Remove(h.Root+yaml))
 		require.NotContains(t, h.Restore(StateDir), "restore")
 	}
