@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,11 +28,6 @@ const (
 	remoteTimeout = 5 * time.Minute
 	// slowAfter is when a person is told that the gate has not answered yet.
 	slowAfter = 2 * time.Second
-	// askAgain is the first pause before systemd is asked again whether it can start the daemon; each next one is three times as
-	// long, so that no call asks more than a few times.
-	askAgain = time.Second
-	// manager is the pid of systemd, which listens for the daemon where a socket unit says so.
-	manager = 1
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
@@ -64,7 +57,6 @@ type Client struct {
 	saidSlow   atomic.Bool
 	http       *http.Client
 	last       atomic.Pointer[string] // the path or address that it connected to last
-	listener   atomic.Int64           // the pid of who listens there, 0 if the kernel does not show it
 }
 
 // New returns a client. It connects at the first call. It refuses a bad GATED_UID, Remote or client.yaml as Malformed, and as
@@ -147,7 +139,6 @@ type call struct {
 	wait   time.Duration // how long the daemon may let it wait, in addition to the time for any call
 	lasts  bool          // by its nature, so that nobody needs to be told
 	also   int           // a status that is a success beside 2xx; 0 for none
-	giveUp func(error)   // ends the call with a reason; nil if it has to go on
 }
 
 // addressable refuses a path with an id or a name that no address of the gate can have: the gate could only say that
@@ -203,54 +194,24 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	return nil, refusalOf(resp)
 }
 
-// slowly tells the client's owner if no answer comes, and ends the call if systemd cannot start the daemon. Calls that last by
-// their nature go on. The caller says when it was answered.
+// slowly tells the client's owner if no answer comes, unless the call lasts by its nature. The caller says when it was answered.
 func (c *Client) slowly(in call) (answered func()) {
-	if c.remote != nil || in.wait > 0 || in.lasts {
+	if c.slow == nil || c.remote != nil || in.wait > 0 || in.lasts {
 		return func() {}
 	}
-	waits, end := context.WithCancel(context.Background())
-	var turn sync.Mutex // what is said next comes after the note, and no call ends that was answered
-	unless := func(do func()) {
-		turn.Lock()
-		defer turn.Unlock()
-		if waits.Err() == nil {
-			do()
+	over := make(chan struct{})
+	timer := time.AfterFunc(c.slowAfter, func() {
+		defer close(over)
+		// Without a connection, the dial says what is wrong.
+		if socket := c.last.Load(); socket != nil && c.saidSlow.CompareAndSwap(false, true) {
+			c.slow(*socket)
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			<-over // what is said next comes after it
 		}
 	}
-	go func() {
-		next := time.NewTimer(c.slowAfter)
-		defer next.Stop()
-		for pause := askAgain; ; pause *= 3 {
-			select {
-			case <-waits.Done():
-				return
-			case <-next.C:
-			}
-			unless(c.late)
-			if why := c.noStart(); why != "" && in.giveUp != nil {
-				unless(func() { in.giveUp(&attemptError{err: errNoStart, hint: why}) })
-			}
-			next.Reset(pause)
-		}
-	}()
-	return func() { unless(end) }
-}
-
-// late says once that a call has no answer. Without a connection, the dial says what is wrong.
-func (c *Client) late() {
-	if socket := c.last.Load(); socket != nil && c.slow != nil && c.saidSlow.CompareAndSwap(false, true) {
-		c.slow(*socket)
-	}
-}
-
-// noStart says why systemd, which holds the socket, cannot start the daemon; "" if it can, or if another process listens.
-func (c *Client) noStart() string {
-	socket := c.last.Load()
-	if socket == nil || *socket != SystemSocket || c.listener.Load() != manager {
-		return ""
-	}
-	return c.host.Failed(SystemSocket)
 }
 
 // refusal rebuilds the daemon's refusal.
@@ -279,12 +240,9 @@ func (c *Conflicted) Unwrap() error { return c.Refusal }
 // broken returns the caller's error for a transport's error.
 func (c *Client) broken(ctx context.Context, err error) error {
 	var gone *Unreachable
-	var ended *attemptError
 	switch {
 	case errors.As(err, &gone):
 		return gone
-	case errors.As(context.Cause(ctx), &ended):
-		return &Unreachable{Tried: []Attempt{{Path: *c.last.Load(), Err: ended.err, Hint: ended.hint}}, Asked: true}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	}
@@ -308,7 +266,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	}
 	hint := ""
 	if path == SystemSocket {
-		hint = cmp.Or(c.noStart(), c.host.LookWhy())
+		hint = c.host.LookWhy()
 	}
 	return &Unreachable{Tried: []Attempt{{Path: path, Err: err, Hint: hint}}, Asked: true}
 }
@@ -347,9 +305,6 @@ func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error
 		ctx, cancel = context.WithTimeout(ctx, in.wait+c.timeout)
 		defer cancel()
 	}
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	in.giveUp = giveUp
 	resp, err := c.send(ctx, in)
 	if err != nil {
 		return nil, nil, err

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
-	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -419,68 +417,4 @@ func TestASlowGateIsSaidOnce(t *testing.T) {
 	_, err = gone.Status(t.Context())
 	unreachable(t, err)
 	require.Empty(t, said, "nobody was connected")
-}
-
-// A call ends with the reason if systemd holds the socket and cannot run the daemon. In the moment of each start the unit looks
-// well, so systemd is asked again. If another process listens, or the call is answered meanwhile, systemd's word ends nothing.
-func TestACallEndsIfSystemdCannotStartTheDaemon(t *testing.T) {
-	const (
-		starts = "Id=gated.service\nActiveState=active\nResult=success\nExecMainStatus=0\n"
-		fails  = "Id=gated.service\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMainStatus=203\n"
-	)
-	for name, says := range map[string][]string{"it cannot": {fails}, "it looks well once": {starts, fails}, "it starts": {starts}} {
-		path, root, system := filepath.Join(t.TempDir(), "s"), t.TempDir(), SystemSocket
-		require.NoError(t, os.MkdirAll(root+"/run/systemd/system", 0o755))
-		said, goOn, ends := make(chan string, 1), make(chan struct{}), len(says) > 1 || says[0] == fails
-		c := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
-		var asked atomic.Int32
-		c.slowAfter, c.host = 0, hostgate.Host{Root: root, Show: func(bool) (string, error) {
-			n := int(asked.Add(1))
-			if n == 1 && !ends {
-				close(goOn)
-			}
-			return says[min(n, len(says))-1], nil
-		}}
-		answer(t, path, func(w http.ResponseWriter, _ *http.Request) {
-			c.listener.Store(manager) // as if the host's own gate had been asked
-			c.last.Store(&system)
-			<-goOn
-			w.Header().Set("Content-Type", api.ContentType)
-			_, _ = io.WriteString(w, "{}")
-		})
-		_, err := c.Status(t.Context())
-		require.Len(t, said, 1, name)
-		for listener, asks := range map[int64]bool{manager: true, 4711: false, 0: false} {
-			c.listener.Store(listener)
-			before := asked.Load()
-			require.Equal(t, asks && ends, c.noStart() != "", "%s, pid %d", name, listener)
-			require.Equal(t, asks, asked.Load() > before, "%s, pid %d", name, listener)
-		}
-		if !ends {
-			require.NoError(t, err, name)
-			continue
-		}
-		close(goOn)
-		gone := unreachable(t, err)
-		require.ErrorIs(t, gone, errNoStart, name)
-		require.True(t, gone.Asked, "the next daemon may read the request")
-		require.Equal(t, SystemSocket, gone.Tried[0].Path)
-		require.Contains(t, gone.Tried[0].Hint, "systemd cannot run the program")
-	}
-}
-
-// Where no gate was named and the host has none, its making is said, and once.
-func TestWithoutAnyGate(t *testing.T) {
-	home, search := t.TempDir(), "gated setup makes a gate; gated serve starts one that was made"
-	c := open(t, Options{Getenv: env{"HOME": home, "XDG_RUNTIME_DIR": home}.get, System: filepath.Join(home, "none"), File: filepath.Join(home, "client.yaml")})
-	c.host.Root = home
-	_, err := c.Status(t.Context())
-	gone := unreachable(t, err)
-	require.Greater(t, len(gone.Tried), 1)
-	require.Equal(t, 1, strings.Count(gone.Error(), search), gone)
-	require.Equal(t, search, gone.Tried[len(gone.Tried)-1].Hint)
-	c.host.Root = t.TempDir()
-	require.NoError(t, os.MkdirAll(c.host.Root+hostgate.StateDir, 0o755))
-	_, err = c.Status(t.Context())
-	require.NotContains(t, unreachable(t, err).Error(), "setup", "the host has one")
 }

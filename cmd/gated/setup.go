@@ -123,7 +123,7 @@ func (t *tool) setup(ctx context.Context, f setupFlags) error {
 	if done.Steps, err = t.plan(f, choice); err != nil {
 		return err
 	}
-	done.Next = f.next(done.Found, choice)
+	done.Next = f.next(done.Found)
 	if f.dryRun {
 		return t.showSetup(done, true)
 	}
@@ -233,10 +233,9 @@ func (t *tool) plan(f setupFlags, c setup.Choice) ([]setup.Step, error) {
 }
 
 // next is what to type next, in two lines.
-func (f setupFlags) next(found setupFound, c setup.Choice) []string {
+func (f setupFlags) next(found setupFound) []string {
 	out := []string{"gated status", "gated submit guest.create web --wait"}
 	switch {
-	case f.own && c.Made(): // if it does not run, gated status says how to start it
 	case f.own && !f.service:
 		out[0] = "gated serve" + stateArg(f.dir) + inTerminal
 	case !f.own && !hostgate.Host{}.Booted():

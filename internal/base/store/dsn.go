@@ -85,6 +85,19 @@ func (s *session) readBack(a access) error {
 	return nil
 }
 
+// keepLog refuses, as ErrCorrupt, a database without a byte whose log has some: the newest entries are in the log, and SQLite
+// deletes it at the first look, even on a connection that cannot write.
+func keepLog(path string) error {
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return fmt.Errorf("the file is empty, and its log %s-wal is not: %w", path, ErrCorrupt)
+	}
+	return nil
+}
+
 // ensureFile creates a missing database file with mode 0600, so that SQLite never creates it with another mode. The WAL
 // and its index take their mode from it. An existing file gets mode 0600.
 //
@@ -93,6 +106,9 @@ func (s *session) readBack(a access) error {
 func ensureFile(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := keepLog(path); err != nil {
+			return err
+		}
 		return createFile(path)
 	}
 	if err != nil {

@@ -1,13 +1,17 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 func TestModesWhateverTheUmask(t *testing.T) {
@@ -52,3 +56,37 @@ func TestPathsThatLookLikeURIs(t *testing.T) {
 		})
 	}
 }
+
+// SQLite deletes the log of a file without a byte at the first look, and the newest entries with it. Whoever opens such a
+// file, or none, hears that it is damaged, and every byte stays.
+func TestALogOutlivesItsDatabase(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "gated.db")
+	s := open(t, src, Options{})
+	require.NoError(t, s.Update(t.Context(), put("a")))
+	log := must.Get(os.ReadFile(src + "-wal"))(t)
+	require.NotEmpty(t, log)
+	for name, look := range map[string]func(path string) error{
+		"Open":         func(path string) error { return errOf(Open(t.Context(), path, Options{Migrations: schema})) },
+		"OpenReadOnly": func(path string) error { return errOf(OpenReadOnly(t.Context(), path, Options{Migrations: schema})) },
+		"Peek":         func(path string) error { return Peek(t.Context(), path, func(int, *Tx) error { return nil }) },
+		"verify":       func(path string) error { return verify(t.Context(), path) },
+	} {
+		for _, main := range [][]byte{{}, nil} {
+			path := filepath.Join(t.TempDir(), "gated.db")
+			require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
+			if main != nil {
+				require.NoError(t, os.WriteFile(path, main, 0o600))
+			}
+			require.ErrorIs(t, look(path), ErrCorrupt, name)
+			require.Equal(t, log, must.Get(os.ReadFile(path+"-wal"))(t), name)
+			_, err := os.Lstat(path)
+			require.Equal(t, main == nil, errors.Is(err, fs.ErrNotExist), "%s makes no database beside a log", name)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "gated.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.WriteFile(path+"-wal", nil, 0o600))
+	require.NoError(t, open(t, path, Options{}).Update(t.Context(), put("b")), "a log without a byte has no entries")
+}
+
+func errOf(_ *Store, err error) error { return err }

@@ -18,6 +18,9 @@ type session struct {
 // openSession opens a connection to the database at an absolute path and
 // reads every pragma back.
 func openSession(ctx context.Context, path string, a access) (*session, error) {
+	if err := keepLog(path); err != nil {
+		return nil, err
+	}
 	inner, err := sqlite.NewConnector(dsn(path, a))
 	if err != nil {
 		return nil, err

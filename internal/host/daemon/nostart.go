@@ -74,11 +74,8 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 	then := fmt.Sprintf("systemctl%s status %s\n", manager, name)
 	last := fmt.Sprintf("journalctl%s -u %s -n 20", manager, name)
 	toRoot = refusal.New(refusal.Unavailable, words, detail).WithHint("%s", lines(hint, first+then+last))
-	switch {
-	case first != "":
+	if first != "" {
 		first = asRoot + first
-	case name == "gated" && asRoot != "": // the unit whose socket gated status finds by itself
-		first = asRoot + "gated status\n"
 	}
 	return toRoot, refusal.New(refusal.Unavailable, words, short).WithHint("%s", first+then+asRoot+last)
 }

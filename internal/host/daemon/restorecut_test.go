@@ -52,6 +52,29 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	w.halt()
 }
 
+// An empty database whose daemon was killed keeps its log, which has the newest entries, whoever looks at it. A restore puts the
+// log aside with it.
+func TestTheLogOfAnEmptyDatabase(t *testing.T) {
+	w := newServing(t)
+	file := w.backup("backup")
+	w.waiting("web")
+	log := read(t, w.database()+"-wal")
+	require.NotEmpty(t, log)
+	w.halt()
+	require.NoError(t, os.Truncate(w.database(), 0))
+	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
+	for range 2 { // the second look sees what the first one left
+		refused(t, w.run(t.Context()), refusal.Unavailable, "does not open: the file is empty")
+		_, err := life.Fsck(t.Context(), w.state)
+		refused(t, err, refusal.Unavailable, "does not open: the file is empty")
+	}
+	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
+	require.Empty(t, read(t, r.Kept))
+	require.Equal(t, log, read(t, r.Kept+"-wal"))
+	w.serve()
+	w.halt()
+}
+
 // removed is a gate that has a backup from before alice was removed, and a
 // request that she would approve.
 type removed struct {
