@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/client/api"
+	"gated/internal/base/hostgate"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 )
@@ -417,4 +418,20 @@ func TestASlowGateIsSaidOnce(t *testing.T) {
 	_, err = gone.Status(t.Context())
 	unreachable(t, err)
 	require.Empty(t, said, "nobody was connected")
+}
+
+// Where no gate was named and the host has none, its making is said, and once.
+func TestWithoutAnyGate(t *testing.T) {
+	home, search := t.TempDir(), "gated setup makes a gate; gated serve starts one that was made"
+	c := open(t, Options{Getenv: env{"HOME": home, "XDG_RUNTIME_DIR": home}.get, System: filepath.Join(home, "none"), File: filepath.Join(home, "client.yaml")})
+	c.host.Root = home
+	_, err := c.Status(t.Context())
+	gone := unreachable(t, err)
+	require.Greater(t, len(gone.Tried), 1)
+	require.Equal(t, 1, strings.Count(gone.Error(), search), gone)
+	require.Equal(t, search, gone.Tried[len(gone.Tried)-1].Hint)
+	c.host.Root = t.TempDir()
+	require.NoError(t, os.MkdirAll(c.host.Root+hostgate.StateDir, 0o755))
+	_, err = c.Status(t.Context())
+	require.NotContains(t, unreachable(t, err).Error(), "setup", "the host has one")
 }

@@ -95,7 +95,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(filepath.Dir(path))}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint(path)}
+		return nil, &attemptError{err: syscall.ENOENT, hint: c.absentHint(ctx, path)}
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
@@ -109,7 +109,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	case errors.Is(err, syscall.EACCES):
 		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(path)}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, &attemptError{err: errNobody, hint: c.absentHint(path)}
+		return nil, &attemptError{err: errNobody, hint: c.absentHint(ctx, path)}
 	case err != nil:
 		return nil, err
 	}
@@ -121,10 +121,10 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 }
 
 // absentHint says how somebody comes to listen at the path.
-func (c *Client) absentHint(path string) string {
+func (c *Client) absentHint(ctx context.Context, path string) string {
 	switch {
 	case path == SystemSocket && c.host.Prepared():
-		return c.host.Next(path)
+		return c.host.Next(ctx, path)
 	case c.file != "":
 		return c.file + " names it: start the gate that listens there, or correct the path"
 	}
@@ -305,7 +305,6 @@ func (c *Client) checkPeer(conn *net.UnixConn) error {
 	if credErr != nil {
 		return fmt.Errorf("ask who listens: %w", credErr)
 	}
-	c.listener.Store(int64(pid))
 	if !c.trusted[uid] {
 		return c.distrust(fmt.Sprintf("process %d of %%s listens there", pid), uid)
 	}

@@ -149,6 +149,5 @@ func (u *Unreachable) CommandExit() int { return 4 }
 var (
 	errNotSocket = errors.New("is not a socket")
 	errNobody    = errors.New("no daemon answers there")
-	errNoStart   = errors.New("connected, and systemd cannot start the daemon")
 	errTooLong   = fmt.Errorf("has more than %d bytes, which no unix socket can have", maxSocketPath)
 )

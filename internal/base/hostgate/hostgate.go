@@ -3,6 +3,7 @@
 package hostgate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"gated/internal/base/op"
 )
 
 // StateDir is the state directory of the host's gate.
@@ -24,8 +27,7 @@ var Units = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/l
 // Host is a host by its root directory. The zero value is this one.
 type Host struct {
 	Root string
-	Show func(before bool) (string, error) // shows the gate's units, after a pause if it did before; systemctl if nil
-	euid func() int                        // of the user who asks; of this process if nil
+	show func(context.Context) (string, error) // shows the gate's units; systemctl if nil
 }
 
 // at reports whether there is anything at a path.
@@ -66,8 +68,9 @@ func (h Host) Starts(dir string) bool {
 
 // Next is a sentence and the next command for a person who finds nobody at a path, the socket of the host's gate. It names
 // gated setup only if it sees that there is no state.
-func (h Host) Next(path string) string {
+func (h Host) Next(ctx context.Context, path string) string {
 	found, err := os.ReadDir(h.Root + StateDir)
+	found = slices.DeleteFunc(found, func(e fs.DirEntry) bool { return e.Name() == "lost+found" }) // a file system that was just made
 	none := errors.Is(err, fs.ErrNotExist) || err == nil && len(found) == 0
 	switch {
 	case none && h.wasMade():
@@ -76,16 +79,21 @@ func (h Host) Next(path string) string {
 	case none:
 		return "no gate was made on this host: sudo gated setup makes it"
 	case err == nil && h.Starts(StateDir) && !h.at(StateDir+"/gated.db"):
-		why := ""
 		if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "gated.db.before-restore") }) {
-			why = ", because a restore did not finish"
+			return "there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\n" + h.Restore(StateDir)
 		}
-		return "there is no database in " + StateDir + why + ". Restore a backup:\n" + h.Restore(StateDir)
+		return "there is no database in " + StateDir + ". If there was one, restore a backup:\n" + h.Restore(StateDir) +
+			"\nIf no gate ever ran there, move its files away: sudo gated setup"
 	}
-	if why := h.unheard(path); why != "" {
-		return why
+	why, commands := "", ""
+	if h.Booted() {
+		why, commands = h.unheard(ctx, path)
 	}
 	switch {
+	case why != "" && os.Geteuid() == 0:
+		return why + ":\n" + commands
+	case why != "":
+		return why + ":\nsudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
 	case errors.Is(err, fs.ErrPermission):
 		return "no gate of this host runs, and only root can see whether one was made: sudo gated status"
 	case !h.Starts(StateDir):
@@ -113,15 +121,16 @@ func (h Host) Restore(dir string) string {
 	if err == nil {
 		as = As(typist, info.Sys().(*syscall.Stat_t).Uid)
 	}
-	restore := "gated restore FILE --state " + dir
+	state := "--state " + op.ShellWords(dir)
+	restore := "gated restore FILE " + state
 	if as != "" {
-		restore = as + "gated restore - --state " + dir + " < FILE"
+		restore = as + "gated restore - " + state + " < FILE"
 	}
 	if !starts {
 		return restore
 	}
-	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated trust show --state " + dir + "    # who may sign now: read it\n" +
-		as + "gated fsck --state " + dir + " && " + Start
+	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated trust show " + state + "    # who may sign now: read it\n" +
+		as + "gated fsck " + state + " && " + Start
 }
 
 // As begins a command of one user that another one types, "" if they are the same.

@@ -1,24 +1,21 @@
 package hostgate
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"gated/internal/test/must"
 )
 
-// with is a host with files; a path that ends in a slash is a directory. Root asks, and systemd says nothing.
+// with is a host with files; a path that ends in a slash is a directory. systemd says nothing.
 func with(t *testing.T, paths ...string) Host {
-	h := Host{Root: t.TempDir(), Show: func(bool) (string, error) { return "", errors.New("systemd does not answer") },
-		euid: func() int { return 0 }}
+	h := Host{Root: t.TempDir(), show: func(context.Context) (string, error) { return "", errors.New("systemd does not answer") }}
 	for _, path := range paths {
 		at := h.Root + path
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -42,24 +39,25 @@ const (
 // Whatever a host has: gated setup is named only where there is no state, and a unit only where systemd has it.
 func TestTheNextCommand(t *testing.T) {
 	for want, hosts := range map[string][]Host{
-		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, service, socket), with(t, StateDir+"/"),
+		"no gate was made on this host: sudo gated setup": {with(t), with(t, systemd, service, socket), with(t, StateDir+"/"), with(t, StateDir+"/lost+found/"),
 			with(t, systemd, service, socket, StateDir+"/")},
 		"mount its disk, or restore a backup:\ngated docs runbook    # section A new machine": {with(t, systemd, service, enabled),
-			with(t, systemd, service, enabled, StateDir+"/")},
+			with(t, systemd, service, enabled, StateDir+"/"), with(t, systemd, service, enabled, StateDir+"/lost+found/")},
 		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, service, enabled, state), with(t, systemd, service, socket, state),
 			with(t, systemd, "/etc/systemd/system/gated.service", socket, state)},
 		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\nsystemctl stop gated.socket gated\n": {
 			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore", yaml)},
 		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\ngated docs runbook": {
 			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore")},
-		"there is no database in " + StateDir + ". Restore a backup:\nsystemctl stop": {with(t, systemd, service, enabled, yaml)},
-		"systemctl enable --now gated.socket gated":                                   {with(t, systemd, service, state)},
-		"gated serve --state " + StateDir:                                             {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
+		"there is no database in " + StateDir + ". If there was one, restore a backup:\nsystemctl stop": {with(t, systemd, service, enabled, yaml)},
+		"systemctl enable --now gated.socket gated":                                                     {with(t, systemd, service, state)},
+		"gated serve --state " + StateDir:                                                               {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
+		"\nIf no gate ever ran there, move its files away: sudo gated setup":                            {with(t, systemd, service, socket, yaml)},
 	} {
 		for _, h := range hosts {
-			require.Contains(t, h.Next(path), want)
-			if found, _ := os.ReadDir(h.Root + StateDir); len(found) > 0 {
-				require.NotContains(t, h.Next(path), "setup")
+			require.Contains(t, h.Next(t.Context(), path), want)
+			if h.at(state) {
+				require.NotContains(t, h.Next(t.Context(), path), "setup")
 			}
 		}
 	}
@@ -80,7 +78,7 @@ func TestAStateDirectoryThatIsClosed(t *testing.T) {
 			said <- err.Error()
 			return
 		}
-		said <- h.Next(path)
+		said <- h.Next(t.Context(), path)
 	}()
 	require.Contains(t, <-said, "only root can see whether one was made: sudo gated status")
 }
@@ -99,12 +97,12 @@ func TestWhatStartsAGate(t *testing.T) {
 // A restore is typed as the owner of the directory, whoever that is: root's gate is not given to another user. The gate starts
 // only after a look, and no way leads back to a command that refuses without gated.yaml.
 func TestTheWayOfARestore(t *testing.T) {
-	me := strconv.Itoa(os.Geteuid())
-	for owner, as := range map[int]string{0: "", 7: "runuser -u " + must.Get(user.LookupId("7"))(t).Username + " -- ", 64331: "setpriv --reuid 64331 --clear-groups "} {
+	owners := map[int]string{0: "", 64331: "setpriv --reuid 64331 --clear-groups "} // no account has that uid
+	if me := os.Geteuid(); me != 0 {
+		owners = map[int]string{me: As(0, uint32(me))}
+	}
+	for owner, as := range owners {
 		h := with(t, systemd, service, yaml)
-		if os.Geteuid() != 0 {
-			owner, as = os.Geteuid(), "runuser -u "+must.Get(user.LookupId(me))(t).Username+" -- "
-		}
 		require.NoError(t, os.Chown(h.Root+StateDir, owner, -1))
 		restore := "gated restore FILE --state " + StateDir
 		if as != "" {
@@ -119,4 +117,8 @@ func TestTheWayOfARestore(t *testing.T) {
 	require.Equal(t, "gated restore FILE --state /srv/g", h.Restore("/srv/g"))
 	require.NotContains(t, h.Restore("/srv/none"), "restore")
 	require.Equal(t, "sudo ", As(7, 0))
+	if u, err := user.Current(); os.Geteuid() != 0 && err == nil {
+		require.Equal(t, "runuser -u "+u.Username+" -- ", As(0, uint32(os.Geteuid())))
+	}
+	require.Equal(t, "gated restore FILE --state '/srv/my g'", with(t, "/srv/my g/gated.yaml").Restore("/srv/my g"))
 }

@@ -2,71 +2,40 @@ package hostgate
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
 )
 
-// askFor is how long systemd may take to say what the gate's units are, and how long it is left alone before it is asked again.
+// askFor is how long systemd may take to say what the gate's units are.
 const askFor = time.Second
 
-// unit is what systemctl show says of a unit, by property; nil if it says nothing.
-type unit map[string]string
-
-// ask has systemctl show the two units, after a pause if it was asked before. Any user may. Root's PATH may name another program.
-func ask(before bool) (string, error) {
-	if before {
-		<-time.After(askFor)
-	}
-	program := "/usr/bin/systemctl"
-	if _, err := os.Stat(program); err != nil {
-		program = "/bin/systemctl"
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), askFor)
+// ask has systemctl show the gate's two units. Any user may. Root's PATH may name another program.
+func ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "show", "gated.socket", "gated.service",
-		"--property=Id,LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus,ExecStart,Listen")
+	cmd := exec.CommandContext(ctx, "/bin/systemctl", "show", "gated.socket", "gated.service",
+		"--property=Id,LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus,Listen")
 	cmd.Env, cmd.WaitDelay = []string{}, askFor
 	out, err := cmd.Output()
 	return string(out), err
 }
 
-// units returns the gate's two units, nil if systemd does not say them. A state that passes is looked at once more.
-func (h Host) units() (socket, service unit) {
-	show := h.Show
-	if show == nil {
-		show = ask
-	}
-	for before := false; h.Booted(); before = true {
-		text, err := show(before)
-		if err != nil {
-			return nil, nil
-		}
-		all := parseUnits(text)
-		socket, service = all["gated.socket"], all["gated.service"]
-		if before || !socket.passes() && !service.passes() {
-			break
-		}
-	}
-	return socket, service
-}
-
-// passes reports whether the unit is activating, deactivating or reloading.
-func (u unit) passes() bool { return strings.HasSuffix(u["ActiveState"], "ing") }
+// unit is what systemctl show says of a unit, by property; nil if it says nothing.
+type unit map[string]string
 
 // parseUnits reads what systemctl show prints: lines of NAME=VALUE, and an empty line between units. A socket unit has a
 // Listen= for each path.
 func parseUnits(text string) map[string]unit {
 	all := map[string]unit{}
-	for _, block := range strings.Split(text, "\n\n") {
+	for block := range strings.SplitSeq(text, "\n\n") {
 		u := unit{}
 		for line := range strings.Lines(block) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-			u[name] += value + "\n"
-		}
-		for name, value := range u {
-			u[name] = strings.TrimSuffix(value, "\n")
+			if was, more := u[name]; more {
+				value = was + ", " + value
+			}
+			u[name] = value
 		}
 		all[u["Id"]] = u
 	}
@@ -83,96 +52,59 @@ func (u unit) ended() string {
 	return u["Result"] + ", status " + status + names[status]
 }
 
-// trouble says why systemd does not start one of the units, and what comes next; "" if systemd could.
-func (h Host) trouble(units ...unit) string {
-	var masked []string
-	unmask := ""
-	for _, u := range units {
-		if u["LoadState"] == "masked" && u["ActiveState"] != "active" {
-			masked = append(masked, u["Id"])
-			flag := map[bool]string{true: "--runtime "}[u["UnitFileState"] == "masked-runtime"]
-			unmask += "systemctl unmask " + flag + u["Id"] + "\n"
-		}
-	}
-	if masked != nil {
-		return "the gate of this host cannot start, because somebody masked " + strings.Join(masked, " and ") + ":\n" +
-			h.asRoot(unmask+Start)
-	}
-	for _, u := range units {
-		if why := h.failed(u); why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
-// failed is trouble of a unit that nobody masked. If systemd cannot run the program (a status from 200 to 243), the next
-// try is no better.
-func (h Host) failed(u unit) string {
+// trouble says why systemd does not start the unit, and the commands that come next; "" if it could. If systemd cannot run the
+// program (a status from 200 to 243), the next try is no better.
+func (u unit) trouble() (why, commands string) {
 	name, active, status := u["Id"], u["ActiveState"], u["ExecMainStatus"]
-	own := active != "inactive" && u["Result"] == "exit-code" && len(status) == 3 && status >= "200" && status <= "243"
-	look := "journalctl -u " + name + " -n 20\n"
+	next := "journalctl -u " + name + " -n 20\nsystemctl reset-failed gated.socket gated\n" + Start // a limit of starts may count
+	own := strings.HasSuffix(active, "ing") && u["Result"] == "exit-code" && len(status) == 3 && status >= "200" && status <= "243"
 	switch {
-	case active == "active":
-		return ""
-	case own && status == "203" && h.at("/var/lib/dpkg/info/gated.list") && strings.Contains(u["ExecStart"], "path=/usr/bin/gated "):
-		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Install the package again, from its file if apt has no other:\n" +
-			h.asRoot("apt install --reinstall gated\n"+look+Start)
-	case own && status == "203":
-		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Put back the one that ExecStart= names:\n" +
-			h.asRoot("systemctl cat "+name+"\n"+look+Start)
-	case active == "failed" || own:
-		return "the gate of this host does not run, because " + name + " failed (" + u.ended() + "). First see why; start it when that is mended:\n" +
-			h.asRoot(look+"systemctl reset-failed gated.socket gated\n"+Start) // without the reset, a limit of starts still counts
+	case u["LoadState"] == "masked" && (active == "inactive" || active == "failed"):
+		flag := map[bool]string{true: "--runtime "}[u["UnitFileState"] == "masked-runtime"]
+		return "the gate of this host cannot start, because somebody masked " + name, "systemctl unmask " + flag + name + "\n" + Start
+	case status == "203" && (own || active == "failed"):
+		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Put back the one that ExecStart= names; " +
+			"a package's with apt install --reinstall gated", "systemctl cat " + name + "\n" + next
+	case own || active == "failed":
+		return "the gate of this host does not run, because " + name + " failed (" + u.ended() + "). First see why; start it when that is mended", next
 	}
-	return ""
+	return "", ""
 }
 
-// asRoot writes commands, one a line, for the user who asks to type.
-func (h Host) asRoot(commands string) string {
-	if h.euid == nil && os.Geteuid() == 0 || h.euid != nil && h.euid() == 0 {
-		return commands
+// unheard says why nobody listens at a path, and the commands that come next; "" if systemd knows of no reason. A socket
+// unit that fails with its service is not the cause.
+func (h Host) unheard(ctx context.Context, path string) (why, commands string) {
+	show := h.show
+	if show == nil {
+		show = ask
 	}
-	return "sudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
-}
-
-// unheard says why nobody listens at a path, and what comes next; "" if systemd knows of no reason. A socket unit that
-// fails with its service is not the cause.
-func (h Host) unheard(path string) string {
-	socket, service := h.units()
-	first, second := socket, service
+	text, err := show(ctx)
+	if err != nil {
+		return "", ""
+	}
+	all := parseUnits(text)
+	socket, service := all["gated.socket"], all["gated.service"]
+	units := []unit{socket, service}
 	if strings.HasPrefix(socket["Result"], "service-") {
-		first, second = service, socket
+		units = []unit{service, socket}
 	}
-	why := h.trouble(first, second)
-	switch {
-	case why != "":
-		return why
-	case socket.elsewhere(path):
-		return "gated.socket listens at " + strings.ReplaceAll(socket["Listen"], "\n", ", ") + ", and not at " + path +
-			". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" + h.asRoot("systemctl cat gated.socket")
-	case socket.passes() || service.passes():
+	for _, u := range units {
+		if why, commands = u.trouble(); why != "" {
+			return why, commands
+		}
+	}
+	passes := strings.HasSuffix(socket["ActiveState"], "ing") || strings.HasSuffix(service["ActiveState"], "ing")
+	switch listen := socket["Listen"]; {
+	case listen != "" && !strings.Contains(", "+listen, ", "+path+" ("):
+		return "gated.socket listens at " + listen + ", and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=",
+			"systemctl cat gated.socket"
+	case passes:
 		return "systemd starts or stops the gate of this host just now (" + service["SubState"] + "; it last ended with " + service.ended() +
-			"). Ask again in a few seconds, or see why:\n" + h.asRoot("journalctl -u gated -n 20")
+			"). Ask again in a few seconds, or see why", "journalctl -u gated -n 20"
 	case socket["ActiveState"] == "active":
-		return "gated.socket is active, and nobody listens at its path:\n" + h.asRoot("systemctl restart gated.socket\n"+Start)
-	case socket["LoadState"] == "not-found" && service["ActiveState"] == "active":
-		return "gated.service is active, and nobody listens at " + path + ":\n" + h.asRoot("systemctl restart gated")
+		return "gated.socket is active, and nobody listens at its path", "systemctl restart gated.socket\n" + Start
+	case service["ActiveState"] == "active":
+		return "gated.service is active, and nobody listens at " + path, "systemctl restart gated"
 	}
-	return ""
-}
-
-// elsewhere reports whether the socket unit is for other paths alone.
-func (u unit) elsewhere(path string) bool {
-	return u["Listen"] != "" && !strings.Contains("\n"+u["Listen"], "\n"+path+" (")
-}
-
-// Failed says why a call to systemd's socket at a path will have no answer, and what comes next; "" if systemd still starts the
-// daemon.
-func (h Host) Failed(path string) string {
-	socket, service := h.units()
-	if socket.elsewhere(path) {
-		return ""
-	}
-	return h.trouble(service)
+	return "", ""
 }

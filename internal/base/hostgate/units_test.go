@@ -1,8 +1,10 @@
 package hostgate
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +25,7 @@ func shown(socket, service fields) string {
 		}
 		return text
 	}
-	return block(fields{"Id": "gated.socket", "Listen": path + " (Stream)"}, socket) + "\n" + block(fields{"Id": "gated.service", "ExecMainStatus": "0",
-		"ExecStart": "{ path=/usr/bin/gated ; argv[]=/usr/bin/gated serve ; ignore_errors=no }"}, service)
+	return block(fields{"Id": "gated.socket", "Listen": path + " (Stream)"}, socket) + "\n" + block(fields{"Id": "gated.service", "ExecMainStatus": "0"}, service)
 }
 
 const stopped = "the gate of this host does not run: systemctl start gated\nsystemctl status gated\njournalctl -u gated -n 20"
@@ -34,8 +35,8 @@ const stopped = "the gate of this host does not run: systemctl start gated\nsyst
 func TestWhatTheUnitsSay(t *testing.T) {
 	masked, briefly := fields{"LoadState": "masked", "UnitFileState": "masked"}, fields{"LoadState": "masked", "UnitFileState": "masked-runtime"}
 	unrunnable := fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "203"}
-	own := maps.Clone(unrunnable)
-	own["ExecStart"] = "{ path=/usr/local/bin/gated ; argv[]=/usr/local/bin/gated serve }"
+	gaveUp := maps.Clone(unrunnable)
+	gaveUp["ActiveState"] = "failed"
 	failed := fields{"ActiveState": "failed", "SubState": "failed", "Result": "exit-code", "ExecMainStatus": "1"}
 	active := fields{"ActiveState": "active", "SubState": "running"}
 	const (
@@ -43,12 +44,10 @@ func TestWhatTheUnitsSay(t *testing.T) {
 		start   = "\nsystemctl start gated"
 		because = "the gate of this host does not run, because gated.%[1]s failed (%[2]s). First see why; start it when that is mended:\n" +
 			"journalctl -u gated.%[1]s -n 20\nsystemctl reset-failed gated.socket gated" + start
-		unrun     = "systemd cannot run the program of gated.service (exit-code, status 203/EXEC). "
-		look      = "journalctl -u gated.service -n 20" + start
-		reinstall = unrun + "Install the package again, from its file if apt has no other:\napt install --reinstall gated\n" + look
-		putBack   = unrun + "Put back the one that ExecStart= names:\nsystemctl cat gated.service\n" + look
-		again     = "gated.socket is active, and nobody listens at its path:\nsystemctl restart gated.socket" + start
-		passing   = "systemd starts or stops the gate of this host just now (auto-restart; it last ended with exit-code, status 1). " +
+		putBack = "systemd cannot run the program of gated.service (exit-code, status 203/EXEC). Put back the one that ExecStart= names; " +
+			"a package's with apt install --reinstall gated:\nsystemctl cat gated.service\njournalctl -u gated.service -n 20\nsystemctl reset-failed gated.socket gated" + start
+		again   = "gated.socket is active, and nobody listens at its path:\nsystemctl restart gated.socket" + start
+		passing = "systemd starts or stops the gate of this host just now (auto-restart; it last ended with exit-code, status 1). " +
 			"Ask again in a few seconds, or see why:\njournalctl -u gated -n 20"
 	)
 	of := func(unit, result string) string {
@@ -56,83 +55,59 @@ func TestWhatTheUnitsSay(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		socket, service fields
-		next, failed    string // what is said if nobody listens, and of a call that is connected to systemd's socket
+		next            string // what is said if nobody listens
 	}{
-		"stopped":            {nil, nil, stopped, ""},
-		"a group is missing": {fields{"ActiveState": "failed", "Result": "exit-code"}, nil, of("socket", "exit-code"), ""},
+		"stopped":            {nil, nil, stopped},
+		"a group is missing": {fields{"ActiveState": "failed", "Result": "exit-code"}, nil, of("socket", "exit-code")},
 		"the socket gave up": {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, failed,
-			of("service", "exit-code, status 1"), of("service", "exit-code, status 1")},
-		"the socket is masked":  {masked, nil, mask + "socket:\nsystemctl unmask gated.socket" + start, ""},
-		"the service is masked": {nil, masked, mask + "service:\nsystemctl unmask gated.service" + start, mask + "service:\nsystemctl unmask gated.service" + start},
-		"both are masked": {masked, briefly, mask + "socket and gated.service:\nsystemctl unmask gated.socket\nsystemctl unmask --runtime gated.service" + start,
-			mask + "service:\nsystemctl unmask --runtime gated.service" + start},
-		"masked while it runs": {fields{"ActiveState": "active", "LoadState": "masked"}, fields{"ActiveState": "active", "LoadState": "masked"}, again, ""},
-		"no socket file":       {active, active, again, ""},
+			of("service", "exit-code, status 1")},
+		"the socket is masked":               {masked, nil, mask + "socket:\nsystemctl unmask gated.socket" + start},
+		"the service is masked":              {nil, masked, mask + "service:\nsystemctl unmask gated.service" + start},
+		"both are masked":                    {masked, briefly, mask + "socket:\nsystemctl unmask gated.socket" + start},
+		"masked for now":                     {nil, briefly, mask + "service:\nsystemctl unmask --runtime gated.service" + start},
+		"masked while it runs":               {fields{"ActiveState": "active", "LoadState": "masked"}, fields{"ActiveState": "active", "LoadState": "masked"}, again},
+		"masked while it starts":             {nil, fields{"ActiveState": "activating", "LoadState": "masked", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing},
+		"masked while it ends":               {nil, fields{"ActiveState": "deactivating", "LoadState": "masked", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing},
+		"masked while it reads its settings": {active, fields{"ActiveState": "reloading", "LoadState": "masked", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing},
+		"masked, and failed":                 {nil, fields{"ActiveState": "failed", "LoadState": "masked"}, mask + "service:\nsystemctl unmask gated.service" + start},
+		"no socket file":                     {active, active, again},
 		"without gated.socket": {fields{"LoadState": "not-found", "Listen": ""}, active,
-			"gated.service is active, and nobody listens at " + path + ":\nsystemctl restart gated", ""},
+			"gated.service is active, and nobody listens at " + path + ":\nsystemctl restart gated"},
 		"a socket elsewhere": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, unrunnable,
-			reinstall, ""},
+			putBack},
 		"a socket elsewhere, and well": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, active,
 			"gated.socket listens at /run/g (Stream), /run/g2 (Stream), and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" +
-				"systemctl cat gated.socket", ""},
-		"a socket here and elsewhere": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=" + path + " (Stream)"}, active, again, ""},
-		"no program":                  {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, unrunnable, reinstall, reinstall},
-		"no program of one's own":     {nil, own, putBack, putBack},
-		"no program, and stopped":     {nil, fields{"Result": "exit-code", "ExecMainStatus": "203"}, stopped, ""},
-		"a start that fails":          {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing, ""},
+				"systemctl cat gated.socket"},
+		"a socket here and elsewhere":     {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=" + path + " (Stream)"}, active, again},
+		"no program":                      {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, unrunnable, putBack},
+		"no program, and systemd gave up": {nil, gaveUp, putBack},
+		"no program, and stopped":         {nil, fields{"Result": "exit-code", "ExecMainStatus": "203"}, stopped},
+		"a start that fails":              {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "1"}, passing},
 		"the user is missing": {nil, fields{"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "217"},
-			of("service", "exit-code, status 217/USER"), of("service", "exit-code, status 217/USER")},
+			of("service", "exit-code, status 217/USER")},
 	} {
-		h := with(t, systemd, service, socket, state, "/var/lib/dpkg/info/gated.list")
-		h.Show = func(bool) (string, error) { return shown(c.socket, c.service), nil }
-		require.Equal(t, c.next, h.Next(path), name)
-		require.Equal(t, c.failed, h.Failed(path), name)
-		h.euid = func() int { return 1000 }
-		for as, other := range map[string]string{c.next: h.Next(path), c.failed: h.Failed(path)} {
-			if sentence, commands, found := strings.Cut(as, "\n"); found && as != stopped {
-				as = sentence + "\nsudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
-			}
-			require.Equal(t, as, other, name)
+		h := with(t, systemd, service, socket, state)
+		h.show = func(context.Context) (string, error) { return shown(c.socket, c.service), nil }
+		if sentence, commands, found := strings.Cut(c.next, "\n"); found && c.next != stopped && os.Geteuid() != 0 {
+			c.next = sentence + "\nsudo " + strings.ReplaceAll(commands, "\n", "\nsudo ")
 		}
+		require.Equal(t, c.next, h.Next(t.Context(), path), name)
 	}
-	h := with(t, systemd, service, socket, state)
-	h.Show = func(bool) (string, error) { return shown(nil, unrunnable), nil }
-	require.Equal(t, putBack, h.Failed(path), "the program is of no package of dpkg's")
-}
-
-// A state that passes is looked at once more, after a pause, and never a third time.
-func TestAStateThatPasses(t *testing.T) {
-	h := with(t, systemd, service, socket, state)
-	says := []fields{{"ActiveState": "activating", "Result": "exit-code", "ExecMainStatus": "203"}, {"ActiveState": "active"}}
-	var asked []bool
-	h.Show = func(before bool) (string, error) {
-		asked = append(asked, before)
-		return shown(fields{"ActiveState": "active"}, says[min(len(asked), len(says))-1]), nil
-	}
-	require.Empty(t, h.Failed(path), "it starts after all")
-	require.Equal(t, []bool{false, true}, asked)
-	says, asked = says[:1], nil
-	require.Contains(t, h.Failed(path), "203/EXEC")
-	require.Equal(t, []bool{false, true}, asked)
-	says, asked = []fields{{"ActiveState": "failed"}}, nil
-	require.Contains(t, h.Failed(path), "failed")
-	require.Equal(t, []bool{false}, asked)
 }
 
 // If systemd does not answer, what the files say stands.
 func TestAHostThatSystemdSaysNothingOf(t *testing.T) {
-	for _, show := range []func(bool) (string, error){
-		func(bool) (string, error) { return "", errors.New("no time") },
-		func(bool) (string, error) { return "no such thing\n", nil },
+	for _, show := range []func(context.Context) (string, error){
+		func(context.Context) (string, error) { return "", errors.New("no time") },
+		func(context.Context) (string, error) { return "no such thing\n", nil },
 	} {
 		h := with(t, systemd, service, socket, state)
-		h.Show = show
-		require.Equal(t, stopped, h.Next(path))
-		require.Empty(t, h.Failed(path))
+		h.show = show
+		require.Equal(t, stopped, h.Next(t.Context(), path))
 	}
 	h := with(t, service, socket, state)
-	h.Show = func(bool) (string, error) { return shown(fields{"LoadState": "masked"}, nil), nil }
-	require.NotContains(t, h.Next(path), "masked", "systemd does not run")
+	h.show = func(context.Context) (string, error) { return shown(fields{"LoadState": "masked"}, nil), nil }
+	require.NotContains(t, h.Next(t.Context(), path), "masked", "systemd does not run")
 }
 
 // Each unit that is read is one whose Id stands in the text.
@@ -142,9 +117,8 @@ func FuzzUnits(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, u := range parseUnits(text) {
 			require.Equal(t, name, u["Id"])
-			for line := range strings.SplitSeq(name, "\n") {
-				require.True(t, line == "" || strings.Contains(text, "Id="+line))
-			}
+			first, _, _ := strings.Cut(name, ", ")
+			require.True(t, first == "" || strings.Contains(text, "Id="+first))
 		}
 	})
 }
