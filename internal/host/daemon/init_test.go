@@ -121,6 +121,27 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	refused(t, err, refusal.NotAllowed, "chmod 0700")
 }
 
+// An init that was killed before it made the database: init and the daemon say so, and after what they say, init makes the gate.
+func TestInitAfterOneThatWasCutOff(t *testing.T) {
+	w := newInitialised(t)
+	require.NoError(t, os.Truncate(w.database(), 0))
+	_ = os.Remove(w.database() + "-wal")
+	before := tree(t, w.state)
+	_, err := life.Init(t.Context(), w.options())
+	refused(t, err, refusal.Conflict, "gated init was cut off")
+	require.Equal(t, before, tree(t, w.state))
+	after, _, _ := strings.Cut(refusal.As(err).Hint, ";")
+	refused(t, w.run(t.Context()), refusal.Unavailable, after, "if there was a database, a restore")
+	_, rm, found := strings.Cut(after, "rm ")
+	require.True(t, found, after)
+	for _, path := range strings.Fields(rm) {
+		require.NoError(t, os.Remove(path))
+	}
+	must.Get(life.Init(t.Context(), w.options()))(t)
+	w.serve()
+	w.halt()
+}
+
 func TestInitWhileADaemonRuns(t *testing.T) {
 	w := newServing(t)
 	must.Fail(life.Init(t.Context(), w.options()))(t, refusal.Conflict)

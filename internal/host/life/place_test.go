@@ -20,4 +20,10 @@ func TestTheStateDirectoryThatIsMeant(t *testing.T) {
 	require.Equal(t, system, defaultStateDir(system, 0))
 	require.Equal(t, filepath.Join(state, "gated"), defaultStateDir(system, mine+1))
 	require.Equal(t, filepath.Join(state, "gated"), defaultStateDir(filepath.Join(system, "none"), mine))
+
+	require.NoError(t, os.Mkdir(filepath.Join(state, "gated"), 0o700))
+	require.Equal(t, system, defaultStateDir(system, mine), "no gate is there")
+	require.NoError(t, os.WriteFile(filepath.Join(state, "gated", "gated.db"), nil, 0o600))
+	require.Equal(t, filepath.Join(state, "gated"), defaultStateDir(system, mine), "a gate that is there stays the one that is meant")
+	require.Equal(t, system, defaultStateDir(system, 0))
 }

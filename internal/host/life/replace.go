@@ -240,8 +240,11 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 				filepath.Dir(path), state.BeforeRestore)
 	}
 	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
-	if !errors.Is(err, store.ErrCorrupt) {
+	switch info, gone := os.Stat(path); {
+	case !errors.Is(err, store.ErrCorrupt):
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
+	case gone == nil && info.Size() == 0 && !hasLog(path):
+		hint = state.AfterCutInit(filepath.Dir(path)) + "; if there was a database, " + hint
 	}
 	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }

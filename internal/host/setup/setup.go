@@ -76,20 +76,20 @@ func (c Choice) Check() ([]authz.Listed, error) {
 }
 
 // Made reports whether the state directory has a gate, as far as this user can see.
-func (c Choice) Made() bool { return exists(filepath.Join(c.StateDir, state.DatabaseName)) }
+func (c Choice) Made() bool {
+	made, _ := Choice{StateDir: c.StateDir}.made()
+	return made
+}
 
 // made reports whether the state directory has a gate. Conflict: it has one, whose list does not have a key of the
 // choice in its role. A set-up never changes who may sign.
 func (c Choice) made() (bool, error) {
-	_, err := os.Lstat(filepath.Join(c.StateDir, state.DatabaseName))
-	if errors.Is(err, os.ErrNotExist) {
+	info, err := os.Lstat(filepath.Join(c.StateDir, state.DatabaseName))
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 { // of an init that was cut off, which init says
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	if len(c.Operators)+len(c.Recovery) == 0 {
-		return true, nil
+	if err != nil || len(c.Operators)+len(c.Recovery) == 0 {
+		return err == nil, err
 	}
 	path := filepath.Join(c.StateDir, state.SignersName)
 	text, err := os.ReadFile(path)

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/crashpoint"
+	"gated/internal/base/hostgate"
+	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
@@ -106,11 +108,23 @@ func (d *Dir) begin() error {
 	if err := d.takeLock(); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Lstat(d.Database())
+	_, noLog := os.Lstat(d.Database() + "-wal")
+	switch {
+	case err == nil && info.Size() == 0 && errors.Is(noLog, fs.ErrNotExist):
+		return refusal.New(refusal.Conflict, "%s is empty: gated init was cut off, or the database is lost", d.Database()).
+			WithHint("%s; if there was one, restore a backup:\n%s", AfterCutInit(d.path), hostgate.Host{}.Restore(d.path))
+	case !errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
 			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
 	}
 	return d.made.Still()
+}
+
+// AfterCutInit says how to go on if init was cut off before it made the database.
+func AfterCutInit(dir string) string {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return "if no gate ever ran there, init it again after: " + op.ShellWords("rm", at(DatabaseName), at(SettingsName), at(SignersName))
 }
 
 // TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/base/hostgate"
+	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 )
@@ -118,31 +119,29 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// asOwner says how to run gated on a path of another uid on a host. It never tells root to take or to give away a directory that
-// the host's gate has: that gate runs as its owner, and its unit gives it the directory. A file belongs to the directory's owner.
+// asOwner says how to run gated on a path of another uid on a host. It never tells root to take anything, because the daemon, which
+// runs as its owner, could not read it again; and nobody to take the directory of the host's gate from the account that has it.
 func (d *Dir) asOwner(h hostgate.Host, owner uint32, path string) string {
-	us := strconv.FormatUint(uint64(*d.options.UID), 10)
-	name, mode := us, "0600"
-	if u, err := user.LookupId(us); err == nil {
+	us := *d.options.UID
+	run := fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(us, owner), op.ShellWords(d.path))
+	if us == 0 || path == d.path && owner != 0 && h.Starts(d.path) {
+		return run
+	}
+	name, mode := strconv.FormatUint(uint64(us), 10), "0600"
+	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
+	or := "" // a file belongs to the directory's owner
 	if path == d.path {
-		mode = "0700"
+		or, mode = run+"; or, ", "0700"
 	}
-	give := fmt.Sprintf("if nobody else could write there, as root: chown -h %s %s && chmod %s %[2]s", name, path, mode)
-	switch {
-	case path != d.path:
-		return give
-	case us != "0" && !h.Starts(d.path):
-		return fmt.Sprintf("run gated as uid %d; or, %s", owner, give)
-	}
-	return fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(*d.options.UID, owner), d.path)
+	return or + "if nobody else could write there, as root: " + op.ShellWords("chown", "-h", name, path) + " && " + op.ShellWords("chmod", mode, path)
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {
 	if info.Mode().Perm()&writableByOthers != 0 {
 		return refusal.New(refusal.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
-			WithHint("find out whether others did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
+			WithHint("find out whether others did (gated fsck, gated audit verify), then: %s", op.ShellWords("chmod", want, path))
 	}
 	return nil
 }
@@ -160,7 +159,7 @@ func (d *Dir) noGate() error {
 	}
 	return refusal.New(refusal.UnknownTarget, "there is no gate in %s", d.path).
 		WithHint("a new gate: gated init --state %s; or name its directory with --state; one that was there: mount its disk, or restore a backup:\n%s",
-			d.path, hostgate.Host{}.Restore(d.path))
+			op.ShellWords(d.path), hostgate.Host{}.Restore(d.path))
 }
 
 // lockPatience is how long Open waits for the lock of a process that is ending. The kernel releases a killed process's

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -189,26 +188,38 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 
 // Root would lock the daemon out of what it takes.
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
-	us, root := uint32(8), uint32(0)
+	us, root := uint32(64331), uint32(0) // no account has this uid
 	daemon, typed := &Dir{path: "/d", options: Options{UID: &us}}, &Dir{path: "/d", options: Options{UID: &root}}
-	var bare hostgate.Host
-	name := must.Get(user.LookupId("8"))(t).Username
-	require.Equal(t, "run gated as uid 7; or, if nobody else could write there, as root: chown -h "+name+" /d && chmod 0700 /d",
-		daemon.asOwner(bare, 7, "/d"))
-	require.Equal(t, "run it as its owner: runuser -u "+name+" -- gated ... --state /d", typed.asOwner(bare, us, "/d"))
-	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state /d", typed.asOwner(bare, math.MaxUint32-1, "/d"))
-
-	host := hostgate.Host{Root: t.TempDir()}
+	host, owners := hostgate.Host{Root: t.TempDir()}, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state "
 	for _, path := range []string{"/run/systemd/system", "/usr/lib/systemd/system/gated.service"} {
 		require.NoError(t, os.MkdirAll(host.Root+path, 0o755))
 	}
-	daemon.path = hostgate.StateDir
-	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "a gate of root's stays root's")
-	for _, h := range []hostgate.Host{bare, host} { // the directory is ours, and so is its file
-		require.Equal(t, "if nobody else could write there, as root: chown -h "+name+" /var/lib/gated/gated.db && chmod 0600 /var/lib/gated/gated.db",
-			daemon.asOwner(h, 0, "/var/lib/gated/gated.db"))
-		require.Contains(t, typed.asOwner(h, 7, "/d/gated.db"), "chown -h root /d/gated.db && ")
+	const other = math.MaxUint32 - 1
+	for _, h := range []hostgate.Host{{}, host} {
+		require.Equal(t, owners+"/d", typed.asOwner(h, other, "/d"))
+		require.Equal(t, owners+"/d", typed.asOwner(h, other, "/d/gated.db"), "root takes no file, whosever the directory is")
+		require.Equal(t, owners+"/d; or, if nobody else could write there, as root: chown -h 64331 /d && chmod 0700 /d", daemon.asOwner(h, other, "/d"))
+		require.Equal(t, "if nobody else could write there, as root: chown -h 64331 /d/gated.db && chmod 0600 /d/gated.db",
+			daemon.asOwner(h, other, "/d/gated.db"), "the directory is ours, and so is its file")
 	}
+	daemon.path = hostgate.StateDir
+	require.Equal(t, owners+"/var/lib/gated", daemon.asOwner(host, other, hostgate.StateDir), "it is the host's gate")
+	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated; or, if nobody else could write there, as root: "+
+		"chown -h 64331 /var/lib/gated && chmod 0700 /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "a unit may give its user no directory")
+	daemon.path = "/my d"
+	require.Contains(t, daemon.asOwner(host, 0, "/my d"), "chown -h 64331 '/my d' && chmod 0700 '/my d'")
+}
+
+// An init that was killed leaves an empty database. It is no gate, and init says how to go on; a database with a log may be one.
+func TestAnInitThatWasCutOff(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName), nil, 0o600))
+	_, err := Init(dir, Options{})
+	requireRefusal(t, err, refusal.Conflict, "gated init was cut off")
+	require.Contains(t, refusal.As(err).Hint, "if no gate ever ran there, init it again after: rm "+filepath.Join(dir, DatabaseName))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName+"-wal"), []byte("x"), 0o600))
+	_, err = Init(dir, Options{})
+	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
 }
 
 func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
