@@ -71,7 +71,7 @@ func TestWhyADaemonCannotStart(t *testing.T) {
 		"an empty database": {func(t *testing.T, m *manager) {
 			require.NoError(t, os.Truncate(filepath.Join(m.state, "gated.db"), 0))
 			require.NoError(t, os.RemoveAll(filepath.Join(m.state, "gated.db-wal")))
-		}, `: the database .*/gated\.db does not open: the file is empty: (?s:.*)\n  hint: .*:\n    gated restore FILE --state `, api.ExitInternal},
+		}, `: the database .*/gated\.db does not open: the file is empty: (?s:.*)\n  hint: if no gate ever ran there, .*:\n    gated restore FILE --state `, api.ExitInternal},
 		"a newer schema": {func(t *testing.T, m *manager) {
 			f := must.Get(os.OpenFile(filepath.Join(m.state, "gated.db"), os.O_WRONLY, 0))(t)
 			defer f.Close()
@@ -87,9 +87,7 @@ func TestWhyADaemonCannotStart(t *testing.T) {
 			out := m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
 			require.Regexp(t, "^unavailable: the daemon cannot start"+c.says, out)
 			require.Contains(t, out, "systemctl status gated\n    journalctl -u gated -n 20\n")
-			others := m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket)
-			require.NotContains(t, others, m.state+" ")
-			require.Contains(t, others, "  hint: sudo gated status\n    systemctl status gated\n")
+			require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket), m.state+" ")
 			require.Error(t, m.daemon.Wait())
 			require.Equal(t, c.code, m.daemon.ProcessState.ExitCode(), m.log)
 		})
