@@ -213,6 +213,6 @@ func TestTheHintAboutAGateThatIsNotThere(t *testing.T) {
 		placeFile(t, dir, c.text)
 		cl := open(t, Options{File: file, Getenv: env{"HOME": filepath.Join(dir, "home")}.get})
 		cl.host = c.host
-		require.Contains(t, cl.absentHint(cl.paths[0]), c.want)
+		require.Contains(t, cl.absentHint(t.Context(), cl.paths[0]), c.want)
 	}
 }
