@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,11 +51,7 @@ func Command(program string, args ...string) (string, error) {
 		return "", refusal.New(refusal.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
 			WithHint("move it to a path of plain characters")
 	}
-	words := []string{op.ShellWords(program)}
-	for _, a := range args {
-		words = append(words, op.ShellWords(a))
-	}
-	return strings.Join(words, " "), nil
+	return op.ShellWords(append([]string{program}, args...)...), nil
 }
 
 // Install makes the agent ask program before it changes a file. Members that wish leaves empty keep their installed

@@ -85,10 +85,7 @@ func readPlugin(text []byte) (c called, ours bool) {
 		if !ok || json.Unmarshal([]byte(list), &words) != nil || len(words) == 0 {
 			continue
 		}
-		for i, w := range words {
-			words[i] = op.ShellWords(w)
-		}
-		return readLine(strings.Join(words, " ")), true
+		return readLine(op.ShellWords(words...)), true
 	}
 	return c, true
 }

@@ -135,15 +135,15 @@ func submitLine(r api.SteeringRule, bound map[string]steer.Word) string {
 			name = wordTarget
 		}
 	}
-	words := []string{"gated submit", op.ShellWords(r.Op), op.ShellWords(name)}
+	words := []string{"gated", "submit", r.Op, name}
 	for _, p := range r.Params {
 		value := wordValue
 		if w, there := bound[p]; there {
 			value = plainWord(w)
 		}
-		words = append(words, "-p", op.ShellWords(p+"="+value))
+		words = append(words, "-p", p+"="+value)
 	}
-	return strings.Join(append(words, "--reason WHY"), " ")
+	return op.ShellWords(append(words, "--reason", "WHY")...)
 }
 
 // ids are what back ends number guests with: a number, or a UUID.
@@ -208,10 +208,7 @@ func SteeredLine(list api.Steering) (line, from string) {
 			if r.Below != "" {
 				words = append(words, filepath.Join(r.Below, "gated-doctor"))
 			}
-			for i, w := range words {
-				words[i] = op.ShellWords(w)
-			}
-			return strings.Join(words, " "), r.From
+			return op.ShellWords(words...), r.From
 		}
 	}
 	return "", ""
