@@ -127,7 +127,11 @@ func TestReviewAsksForTheName(t *testing.T) {
 	typed(t, person, "\n")
 	require.False(t, must.Get(r.named(t.Context(), wipe))(t), "what people alone can bring back is not signed by one key")
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
-	require.True(t, must.Get((&review{}).named(t.Context(), it))(t), "nothing is asked")
+	r.message = ""
+	require.True(t, must.Get(r.named(t.Context(), it))(t), "nothing is asked")
+	typed(t, person, "ck\n")
+	require.False(t, must.Get(r.named(t.Context(), it))(t), "an a of a pasted word signs nothing")
+	require.Equal(t, "not signed: "+wordsPasted, r.message)
 }
 
 // A key that cannot sign is told before the operator types a name in vain.
