@@ -5,7 +5,6 @@ package hostgate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -112,10 +111,9 @@ func (h Host) Restore(dir string) string {
 	if _, none := os.Stat(filepath.Join(h.Root+dir, "gated.yaml")); errors.Is(none, fs.ErrNotExist) {
 		return "gated docs runbook    # section A new machine: first the directory with its gated.yaml"
 	}
-	typist := uint32(os.Geteuid())
-	starts := h.Starts(dir)
-	if starts {
-		typist = 0
+	typist, starts, first := uint32(os.Geteuid()), h.Starts(dir), ""
+	if starts && typist != 0 {
+		typist, first = 0, "sudo -s\n"
 	}
 	as := ""
 	if err == nil {
@@ -129,7 +127,7 @@ func (h Host) Restore(dir string) string {
 	if !starts {
 		return restore
 	}
-	return "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated trust show " + state + "    # who may sign now: read it\n" +
+	return first + "systemctl stop gated.socket gated\n" + restore + "\n" + as + "gated trust show " + state + "    # who may sign now: read it\n" +
 		as + "gated fsck " + state + " && " + Start
 }
 
@@ -141,10 +139,19 @@ func As(typist, uid uint32) string {
 	case uid == 0:
 		return "sudo "
 	}
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		return "runuser -u " + u.Username + " -- "
+	name, id := "", strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		name = u.Username
 	}
-	return fmt.Sprintf("setpriv --reuid %d --clear-groups ", uid)
+	switch {
+	case typist != 0 && name != "":
+		return "sudo -u " + name + " "
+	case typist != 0:
+		return "sudo setpriv --reuid " + id + " --clear-groups "
+	case name != "":
+		return "runuser -u " + name + " -- "
+	}
+	return "setpriv --reuid " + id + " --clear-groups "
 }
 
 // LookWhy are the commands that say why the host's gate does not answer, "" if systemd does not start it.

@@ -108,7 +108,8 @@ func TestTheWayOfARestore(t *testing.T) {
 		if as != "" {
 			restore = as + "gated restore - --state " + StateDir + " < FILE"
 		}
-		require.Equal(t, "systemctl stop gated.socket gated\n"+restore+"\n"+as+"gated trust show --state "+StateDir+
+		first := map[bool]string{true: "sudo -s\n"}[os.Geteuid() != 0]
+		require.Equal(t, first+"systemctl stop gated.socket gated\n"+restore+"\n"+as+"gated trust show --state "+StateDir+
 			"    # who may sign now: read it\n"+as+"gated fsck --state "+StateDir+" && systemctl start gated", h.Restore(StateDir))
 		require.NoError(t, os.Remove(h.Root+yaml))
 		require.NotContains(t, h.Restore(StateDir), "restore")
@@ -117,8 +118,10 @@ func TestTheWayOfARestore(t *testing.T) {
 	require.Equal(t, "gated restore FILE --state /srv/g", h.Restore("/srv/g"))
 	require.NotContains(t, h.Restore("/srv/none"), "restore")
 	require.Equal(t, "sudo ", As(7, 0))
+	require.Equal(t, "sudo setpriv --reuid 64331 --clear-groups ", As(7, 64331), "runuser is root's alone")
 	if u, err := user.Current(); os.Geteuid() != 0 && err == nil {
 		require.Equal(t, "runuser -u "+u.Username+" -- ", As(0, uint32(os.Geteuid())))
+		require.Equal(t, "sudo -u "+u.Username+" ", As(7, uint32(os.Geteuid())))
 	}
 	require.Equal(t, "gated restore FILE --state '/srv/my g'", with(t, "/srv/my g/gated.yaml").Restore("/srv/my g"))
 }

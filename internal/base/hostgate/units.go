@@ -52,16 +52,23 @@ func (u unit) ended() string {
 	return u["Result"] + ", status " + status + names[status]
 }
 
+// unmask begins the command that gives a masked unit back.
+const unmask = "systemctl unmask "
+
 // trouble says why systemd does not start the unit, and the commands that come next; "" if it could. If systemd cannot run the
 // program (a status from 200 to 243), the next try is no better.
 func (u unit) trouble() (why, commands string) {
 	name, active, status := u["Id"], u["ActiveState"], u["ExecMainStatus"]
 	next := "journalctl -u " + name + " -n 20\nsystemctl reset-failed gated.socket gated\n" + Start // a limit of starts may count
 	own := strings.HasSuffix(active, "ing") && u["Result"] == "exit-code" && len(status) == 3 && status >= "200" && status <= "243"
+	off := active == "inactive" || active == "failed"
 	switch {
-	case u["LoadState"] == "masked" && (active == "inactive" || active == "failed"):
+	case u["LoadState"] == "masked" && off:
 		flag := map[bool]string{true: "--runtime "}[u["UnitFileState"] == "masked-runtime"]
-		return "the gate of this host cannot start, because somebody masked " + name, "systemctl unmask " + flag + name + "\n" + Start
+		return "the gate of this host cannot start, because somebody masked " + name, unmask + flag + name + "\n" + Start
+	case (u["LoadState"] == "bad-setting" || u["LoadState"] == "error") && off:
+		return "the gate of this host cannot start, because systemd cannot read " + name,
+			"systemctl status " + name + "\nsystemctl daemon-reload    # when that is mended\n" + Start
 	case status == "203" && (own || active == "failed"):
 		return "systemd cannot run the program of " + name + " (" + u.ended() + "). Put back the one that ExecStart= names; " +
 			"a package's with apt install --reinstall gated", "systemctl cat " + name + "\n" + next
@@ -88,10 +95,17 @@ func (h Host) unheard(ctx context.Context, path string) (why, commands string) {
 	if strings.HasPrefix(socket["Result"], "service-") {
 		units = []unit{service, socket}
 	}
-	for _, u := range units {
-		if why, commands = u.trouble(); why != "" {
-			return why, commands
+	for i, u := range units {
+		if why, commands = u.trouble(); why == "" {
+			continue
 		}
+		if i == 0 && strings.HasPrefix(commands, unmask) { // the start would fail at the other one
+			if _, second := units[1].trouble(); strings.HasPrefix(second, unmask) {
+				first, _, _ := strings.Cut(commands, "\n")
+				return why + ", and " + units[1]["Id"], first + "\n" + second
+			}
+		}
+		return why, commands
 	}
 	passes := strings.HasSuffix(socket["ActiveState"], "ing") || strings.HasSuffix(service["ActiveState"], "ing")
 	switch listen := socket["Listen"]; {
@@ -99,7 +113,11 @@ func (h Host) unheard(ctx context.Context, path string) (why, commands string) {
 		return "gated.socket listens at " + listen + ", and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=",
 			"systemctl cat gated.socket"
 	case passes:
-		return "systemd starts or stops the gate of this host just now (" + service["SubState"] + "; it last ended with " + service.ended() +
+		last := ""
+		if how := service.ended(); how != "success" { // systemd says that of a first start, too
+			last = "; it last ended with " + how
+		}
+		return "systemd starts or stops the gate of this host just now (" + service["SubState"] + last +
 			"). Ask again in a few seconds, or see why", "journalctl -u gated -n 20"
 	case socket["ActiveState"] == "active":
 		return "gated.socket is active, and nobody listens at its path", "systemctl restart gated.socket\n" + Start

@@ -88,14 +88,26 @@ func (s *session) readBack(a access) error {
 // keepLog refuses, as ErrCorrupt, a database without a byte whose log has some: the newest entries are in the log, and SQLite
 // deletes it at the first look, even on a connection that cannot write.
 func keepLog(path string) error {
-	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
-		return nil
-	}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	if info, err := os.Stat(path); HasLog(path) && (errors.Is(err, fs.ErrNotExist) || err == nil && blank(info)) {
 		return fmt.Errorf("the file is empty, and its log %s-wal is not: %w", path, ErrCorrupt)
 	}
 	return nil
+}
+
+// blank reports whether SQLite says that a file is empty. It says so of one of a single byte (unixFileSize in os_unix.c).
+func blank(info fs.FileInfo) bool { return info.Size() <= 1 }
+
+// Blank reports whether there is a database file at a path without anything in it or in its log: its making was cut off, or it is
+// lost.
+func Blank(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && blank(info) && !HasLog(path)
+}
+
+// HasLog reports whether the log of a database at a path has anything in it. Who only read the database leaves an empty one.
+func HasLog(path string) bool {
+	log, err := os.Lstat(path + "-wal")
+	return err == nil && log.Size() > 0
 }
 
 // ensureFile creates a missing database file with mode 0600, so that SQLite never creates it with another mode. The WAL

@@ -71,7 +71,7 @@ func TestALogOutlivesItsDatabase(t *testing.T) {
 		"Peek":         func(path string) error { return Peek(t.Context(), path, func(int, *Tx) error { return nil }) },
 		"verify":       func(path string) error { return verify(t.Context(), path) },
 	} {
-		for _, main := range [][]byte{{}, nil} {
+		for _, main := range [][]byte{{}, {0}, nil} {
 			path := filepath.Join(t.TempDir(), "gated.db")
 			require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
 			if main != nil {

@@ -128,7 +128,7 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 	if s.file, err = os.Stat(s.path); err != nil {
 		return nil, err
 	}
-	if s.file.Size() == 0 {
+	if blank(s.file) {
 		return nil, fmt.Errorf("the file is empty: %w", ErrCorrupt) // it lost what was in it
 	}
 	return s, nil

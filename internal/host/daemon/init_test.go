@@ -132,14 +132,30 @@ func TestInitAfterOneThatWasCutOff(t *testing.T) {
 	require.Equal(t, before, tree(t, w.state))
 	after, _, _ := strings.Cut(refusal.As(err).Hint, ";")
 	refused(t, w.run(t.Context()), refusal.Unavailable, after, "if there was a database, a restore")
-	_, rm, found := strings.Cut(after, "rm ")
+	_, mv, found := strings.Cut(after, "mv -T ")
 	require.True(t, found, after)
-	for _, path := range strings.Fields(rm) {
-		require.NoError(t, os.Remove(path))
-	}
+	paths := strings.Fields(mv)
+	require.NoError(t, os.Rename(paths[0], paths[1]))
 	must.Get(life.Init(t.Context(), w.options()))(t)
 	w.serve()
 	w.halt()
+}
+
+// The log of a database that is lost has its newest entries. No making takes it away, one that is refused later neither.
+func TestInitBesideALog(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, os.Mkdir(w.state, 0o700))
+	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte("entries"), 0o600))
+	wrong := w.options()
+	wrong.Host = "no host"
+	for _, o := range []life.InitOptions{w.options(), wrong} {
+		_, err := life.Init(t.Context(), o)
+		require.Error(t, err)
+		require.Equal(t, "entries", read(t, w.database()+"-wal"), "%v", err)
+		require.NoFileExists(t, filepath.Join(w.state, "gated.yaml"))
+	}
+	_, err := life.Init(t.Context(), w.options())
+	refused(t, err, refusal.Conflict, "is gone, and its log is there")
 }
 
 func TestInitWhileADaemonRuns(t *testing.T) {

@@ -81,7 +81,7 @@ func lookAtBackup(file string) (r BackupReport, inPlace bool, err error) {
 		return r, false, refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate", file)
 	}
 	r.Bytes, r.Schema = info.Size(), int(head.number(60))
-	logged := hasLog(file)
+	logged := store.HasLog(file)
 	if want := head.size(); !logged && want > 0 && want != r.Bytes {
 		return r, false, refusal.New(refusal.Conflict, "%s is not whole: it has %d bytes, and says itself that they are %d",
 			file, r.Bytes, want)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/state"
 )
 
@@ -21,6 +22,10 @@ func newDir(path string, before func(string)) (*state.Dir, error) {
 	if r := (*refusal.Refusal)(nil); err != nil && !errors.As(err, &r) {
 		err = refusal.New(refusal.BadParams, "the state directory cannot be made: %v", err).
 			WithHint("choose another one with --state")
+	}
+	if err == nil && store.HasLog(dir.Database()) { // what takes a failed making back would take the log, too
+		err = errors.Join(dir.NotNew("is gone, and its log is there"), dir.TakeBack())
+		return nil, err
 	}
 	return dir, err
 }

@@ -34,7 +34,7 @@ func replaceDatabase(path, fresh string) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if exists(path) || hasLog(path) {
+	if exists(path) || store.HasLog(path) {
 		kept = old
 	}
 	if err := moveAside(path, old); err != nil {
@@ -87,10 +87,10 @@ func unused(path string) (string, error) {
 // between the two.
 func keptName(path string) (string, error) {
 	free, err := unused(path + state.BeforeRestore)
-	if err != nil || exists(path) || !hasLog(path) {
+	if err != nil || exists(path) || !store.HasLog(path) {
 		return free, err
 	}
-	last, err := newestKept(path, func(name string) bool { return !hasLog(name) })
+	last, err := newestKept(path, func(name string) bool { return !store.HasLog(name) })
 	if err != nil || last == "" {
 		return free, err
 	}
@@ -131,7 +131,7 @@ func newestKept(path string, may func(name string) bool) (last string, err error
 // restore was cut off between the two: without it the database lacks its newest
 // entries. It returns the database's name, "" if there was nothing to do.
 func finishAside(path string) (kept string, err error) {
-	if exists(path) || !hasLog(path) {
+	if exists(path) || !store.HasLog(path) {
 		return "", nil
 	}
 	kept, err = keptName(path)
@@ -139,13 +139,6 @@ func finishAside(path string) (kept string, err error) {
 		return "", err // a log alone: its database is lost
 	}
 	return kept, moveAside(path, kept)
-}
-
-// hasLog reports whether there is a log beside a database with anything in it:
-// who only read it leaves an empty one.
-func hasLog(path string) bool {
-	info, err := os.Lstat(path + "-wal")
-	return err == nil && info.Size() > 0
 }
 
 // exists reports whether a name is taken, or may be.
@@ -240,11 +233,11 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 				filepath.Dir(path), state.BeforeRestore)
 	}
 	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
-	switch info, gone := os.Stat(path); {
+	switch {
 	case !errors.Is(err, store.ErrCorrupt):
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
-	case gone == nil && info.Size() == 0 && !hasLog(path):
-		hint = state.AfterCutInit(filepath.Dir(path)) + "; if there was a database, " + hint
+	case store.Blank(path):
+		hint = state.NeverRan(filepath.Dir(path)) + "; if there was a database, " + hint
 	}
 	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }

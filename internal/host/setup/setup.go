@@ -13,6 +13,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/base/op"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 	"gated/internal/people/pubkey"
@@ -84,8 +85,9 @@ func (c Choice) Made() bool {
 // made reports whether the state directory has a gate. Conflict: it has one, whose list does not have a key of the
 // choice in its role. A set-up never changes who may sign.
 func (c Choice) made() (bool, error) {
-	info, err := os.Lstat(filepath.Join(c.StateDir, state.DatabaseName))
-	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 { // of an init that was cut off, which init says
+	database := filepath.Join(c.StateDir, state.DatabaseName)
+	_, err := os.Lstat(database)
+	if errors.Is(err, os.ErrNotExist) || store.Blank(database) { // of an init that was cut off, which init says
 		return false, nil
 	}
 	if err != nil || len(c.Operators)+len(c.Recovery) == 0 {

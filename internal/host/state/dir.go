@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
+	"gated/internal/base/store"
 )
 
 // Options say where the package looks. The zero value is right outside tests.
@@ -108,12 +109,10 @@ func (d *Dir) begin() error {
 	if err := d.takeLock(); err != nil {
 		return err
 	}
-	info, err := os.Lstat(d.Database())
-	_, noLog := os.Lstat(d.Database() + "-wal")
+	_, err := os.Lstat(d.Database())
 	switch {
-	case err == nil && info.Size() == 0 && errors.Is(noLog, fs.ErrNotExist):
-		return refusal.New(refusal.Conflict, "%s is empty: gated init was cut off, or the database is lost", d.Database()).
-			WithHint("%s; if there was one, restore a backup:\n%s", AfterCutInit(d.path), hostgate.Host{}.Restore(d.path))
+	case store.Blank(d.Database()):
+		return d.NotNew("is empty")
 	case !errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
 			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
@@ -121,10 +120,15 @@ func (d *Dir) begin() error {
 	return d.made.Still()
 }
 
-// AfterCutInit says how to go on if init was cut off before it made the database.
-func AfterCutInit(dir string) string {
-	at := func(name string) string { return filepath.Join(dir, name) }
-	return "if no gate ever ran there, init it again after: " + op.ShellWords("rm", at(DatabaseName), at(SettingsName), at(SignersName))
+// NotNew refuses a directory whose database has come to something that only a making that was cut off, or a loss, explains.
+func (d *Dir) NotNew(what string) error {
+	return refusal.New(refusal.Conflict, "%s %s: gated init was cut off, or the database is lost", d.Database(), what).
+		WithHint("%s; if there was one, restore a backup:\n%s", NeverRan(d.path), hostgate.Host{}.Restore(d.path))
+}
+
+// NeverRan says how to go on if init, or join, was cut off: nothing of a directory is taken away, because there may have been a gate.
+func NeverRan(dir string) string {
+	return "if no gate ever ran there, make it again after: " + op.ShellWords("mv", "-T", dir, dir+".cut-off")
 }
 
 // TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing

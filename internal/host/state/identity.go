@@ -105,7 +105,7 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Identity{}, refusal.New(refusal.Conflict,
 			"the database in %s belongs to no gate: an init or a restore did not finish", d.path).
-			WithHint("move %s away and begin again with gated init or gated restore", d.Database())
+			WithHint("%s; else restore a backup:\n%s", NeverRan(d.path), hostgate.Host{}.Restore(d.path))
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the gate's identity: %w", err)

@@ -119,23 +119,31 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// asOwner says how to run gated on a path of another uid on a host. It never tells root to take anything, because the daemon, which
-// runs as its owner, could not read it again; and nobody to take the directory of the host's gate from the account that has it.
+// asOwner says how to run gated on a path of another uid on a host. It never tells root alone to take anything, because the daemon,
+// which runs as its owner, could not read it again; and nobody to take the directory of the host's gate.
 func (d *Dir) asOwner(h hostgate.Host, owner uint32, path string) string {
 	us := *d.options.UID
 	run := fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(us, owner), op.ShellWords(d.path))
-	if us == 0 || path == d.path && owner != 0 && h.Starts(d.path) {
+	switch {
+	case path != d.path && us == 0:
+		return "if root runs the gate: " + give(us, path, "0600") + "; else give its directory back: " + give(owner, d.path, "0700")
+	case path != d.path: // it belongs to the directory's owner
+		return "if nobody else could write there, as root: " + give(us, path, "0600")
+	case h.Starts(path) && owner == 0:
+		return run + "; or, if gated.service has another User=, as root: chown -h THAT-USER " + op.ShellWords(path)
+	case us == 0 || h.Starts(path):
 		return run
 	}
-	name, mode := strconv.FormatUint(uint64(us), 10), "0600"
+	return run + "; or, if nobody else could write there, as root: " + give(us, path, "0700")
+}
+
+// give are the commands that give a path to a user.
+func give(uid uint32, path, mode string) string {
+	name := strconv.FormatUint(uint64(uid), 10)
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	or := "" // a file belongs to the directory's owner
-	if path == d.path {
-		or, mode = run+"; or, ", "0700"
-	}
-	return or + "if nobody else could write there, as root: " + op.ShellWords("chown", "-h", name, path) + " && " + op.ShellWords("chmod", mode, path)
+	return op.ShellWords("chown", "-h", name, path) + " && " + op.ShellWords("chmod", mode, path)
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {

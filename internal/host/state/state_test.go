@@ -197,15 +197,16 @@ func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
 	const other = math.MaxUint32 - 1
 	for _, h := range []hostgate.Host{{}, host} {
 		require.Equal(t, owners+"/d", typed.asOwner(h, other, "/d"))
-		require.Equal(t, owners+"/d", typed.asOwner(h, other, "/d/gated.db"), "root takes no file, whosever the directory is")
-		require.Equal(t, owners+"/d; or, if nobody else could write there, as root: chown -h 64331 /d && chmod 0700 /d", daemon.asOwner(h, other, "/d"))
+		require.Equal(t, "if root runs the gate: chown -h root /d/gated.db && chmod 0600 /d/gated.db; else give its directory back: "+
+			"chown -h 4294967294 /d && chmod 0700 /d", typed.asOwner(h, other, "/d/gated.db"), "root may be the wrong owner of the directory")
+		require.Equal(t, "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state /d; or, if nobody else could write there, as root: chown -h 64331 /d && chmod 0700 /d", daemon.asOwner(h, other, "/d"))
 		require.Equal(t, "if nobody else could write there, as root: chown -h 64331 /d/gated.db && chmod 0600 /d/gated.db",
 			daemon.asOwner(h, other, "/d/gated.db"), "the directory is ours, and so is its file")
 	}
 	daemon.path = hostgate.StateDir
-	require.Equal(t, owners+"/var/lib/gated", daemon.asOwner(host, other, hostgate.StateDir), "it is the host's gate")
-	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated; or, if nobody else could write there, as root: "+
-		"chown -h 64331 /var/lib/gated && chmod 0700 /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "a unit may give its user no directory")
+	require.Equal(t, "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state /var/lib/gated", daemon.asOwner(host, other, hostgate.StateDir), "it is the host's gate")
+	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated; or, if gated.service has another User=, as root: "+
+		"chown -h THAT-USER /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "who asks may be neither")
 	daemon.path = "/my d"
 	require.Contains(t, daemon.asOwner(host, 0, "/my d"), "chown -h 64331 '/my d' && chmod 0700 '/my d'")
 }
@@ -216,7 +217,7 @@ func TestAnInitThatWasCutOff(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName), nil, 0o600))
 	_, err := Init(dir, Options{})
 	requireRefusal(t, err, refusal.Conflict, "gated init was cut off")
-	require.Contains(t, refusal.As(err).Hint, "if no gate ever ran there, init it again after: rm "+filepath.Join(dir, DatabaseName))
+	require.Contains(t, refusal.As(err).Hint, "if no gate ever ran there, make it again after: mv -T "+dir+" "+dir+".cut-off")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName+"-wal"), []byte("x"), 0o600))
 	_, err = Init(dir, Options{})
 	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
