@@ -166,7 +166,10 @@ func (t *tool) stateOf(c *cobra.Command, to *string) {
 // gate, that there is a gate whose state is somewhere else.
 func (t *tool) elsewhere(err error, dir string) error {
 	r := (*refusal.Refusal)(nil)
-	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget || hasDatabase(dir) {
+	if !errors.As(err, &r) || r.Code != refusal.UnknownTarget {
+		return err
+	}
+	if _, none := os.Stat(filepath.Join(dir, "gated.db")); !errors.Is(none, fs.ErrNotExist) {
 		return err
 	}
 	o, where := t.Where()
@@ -183,16 +186,9 @@ func (t *tool) elsewhere(err error, dir string) error {
 	return err
 }
 
-// hasDatabase reports whether a state directory has a gate's database, as far as
-// this user can see.
-func hasDatabase(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "gated.db"))
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // stateFlag adds --state.
 func stateFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "state", "", "the state `DIR` (default /var/lib/gated for root and its owner, else $XDG_STATE_HOME/gated)")
+	c.Flags().StringVar(to, "state", "", "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)")
 	_ = c.MarkFlagDirname("state") // the flag was just added
 }
 

@@ -6,11 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/wire/cli"
 )
 
@@ -53,14 +52,6 @@ func unreadable(err error, file, state string) string {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err.Error()
 	}
-	return fmt.Sprintf("%v\nroot can hand it over: runuser -u %s -- gated restore - --state %s < %s", err, userName(),
+	return fmt.Sprintf("%v\nroot can hand it over: runuser -u %s -- gated restore - --state %s < %s", err, ownfile.Name(uint32(os.Geteuid())),
 		op.Shown(state), op.Shown(file))
-}
-
-// userName is the name of the user that this runs as, or its uid.
-func userName() string {
-	if u, err := user.Current(); err == nil {
-		return op.Shown(u.Username)
-	}
-	return strconv.Itoa(os.Getuid())
 }

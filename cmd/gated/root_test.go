@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
@@ -66,6 +67,6 @@ func TestReadable(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, err.Error(), unreadable(err, "/b.db", "/s"))
 	denied := &fs.PathError{Op: "open", Path: "/root/b.db", Err: fs.ErrPermission}
-	require.Equal(t, "open /root/b.db: permission denied\nroot can hand it over: runuser -u "+userName()+
+	require.Equal(t, "open /root/b.db: permission denied\nroot can hand it over: runuser -u "+ownfile.Name(uint32(os.Geteuid()))+
 		" -- gated restore - --state /s < /root/b.db", unreadable(denied, "/root/b.db", "/s"))
 }

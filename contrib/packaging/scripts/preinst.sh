@@ -44,7 +44,7 @@ if [ ! -f "$state/gated.db" ]; then
 	exit 0
 fi
 # An empty file would end well, so that what it prints counts. A reinstallation mends the program, and migrates nothing.
-case $(as_daemon /usr/bin/gated --version 2>/dev/null) in
+case $(as_daemon /usr/bin/gated --version) in
 "gated version "*) ;;
 *)
 	if [ "$was" != "$version" ]; then

@@ -77,12 +77,9 @@ func (h Host) Next(ctx context.Context, path string) string {
 			h.Restore(StateDir) + "\nA new one: sudo gated setup"
 	case none:
 		return "no gate was made on this host: sudo gated setup makes it"
-	case err == nil && h.Starts(StateDir) && !h.at(StateDir+"/gated.db"):
-		if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "gated.db.before-restore") }) {
-			return "there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\n" + h.Restore(StateDir)
-		}
-		return "there is no database in " + StateDir + ". If there was one, restore a backup:\n" + h.Restore(StateDir) +
-			"\nIf no gate ever ran there, move its files away: sudo gated setup"
+	case err == nil && h.Starts(StateDir) && !slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() == "gated.db" }):
+		return "there is no database in " + StateDir + ". If there was one, restore a backup, also if a restore was cut off:\n" + h.Restore(StateDir) +
+			"\nIf no gate ever ran there, move its files away, then: sudo gated setup"
 	}
 	why, commands := "", ""
 	if h.Booted() {
@@ -139,19 +136,14 @@ func As(typist, uid uint32) string {
 	case uid == 0:
 		return "sudo "
 	}
-	name, id := "", strconv.FormatUint(uint64(uid), 10)
+	id, sudo := strconv.FormatUint(uint64(uid), 10), ""
+	if typist != 0 {
+		sudo = "sudo "
+	}
 	if u, err := user.LookupId(id); err == nil {
-		name = u.Username
+		return sudo + "runuser -u " + u.Username + " -- "
 	}
-	switch {
-	case typist != 0 && name != "":
-		return "sudo -u " + name + " "
-	case typist != 0:
-		return "sudo setpriv --reuid " + id + " --clear-groups "
-	case name != "":
-		return "runuser -u " + name + " -- "
-	}
-	return "setpriv --reuid " + id + " --clear-groups "
+	return sudo + "setpriv --reuid " + id + " --clear-groups "
 }
 
 // LookWhy are the commands that say why the host's gate does not answer, "" if systemd does not start it.

@@ -45,14 +45,12 @@ func TestTheNextCommand(t *testing.T) {
 			with(t, systemd, service, enabled, StateDir+"/"), with(t, systemd, service, enabled, StateDir+"/lost+found/")},
 		"systemctl start gated\nsystemctl status gated\n": {with(t, systemd, service, enabled, state), with(t, systemd, service, socket, state),
 			with(t, systemd, "/etc/systemd/system/gated.service", socket, state)},
-		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\nsystemctl stop gated.socket gated\n": {
-			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore", yaml)},
-		"there is no database in " + StateDir + ", because a restore did not finish. Restore a backup:\ngated docs runbook": {
-			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore")},
-		"there is no database in " + StateDir + ". If there was one, restore a backup:\nsystemctl stop": {with(t, systemd, service, enabled, yaml)},
-		"systemctl enable --now gated.socket gated":                                                     {with(t, systemd, service, state)},
-		"gated serve --state " + StateDir:                                                               {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
-		"\nIf no gate ever ran there, move its files away: sudo gated setup":                            {with(t, systemd, service, socket, yaml)},
+		"also if a restore was cut off:\ngated docs runbook": {with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore")},
+		"also if a restore was cut off:\n" + map[bool]string{true: "sudo -s\n"}[os.Geteuid() != 0] + "systemctl stop gated.socket gated\n": {
+			with(t, systemd, service, enabled, StateDir+"/gated.db.before-restore", yaml), with(t, systemd, service, enabled, yaml)},
+		"systemctl enable --now gated.socket gated":                                {with(t, systemd, service, state)},
+		"gated serve --state " + StateDir:                                          {with(t, state), with(t, service, enabled, state), with(t, systemd, enabled, state)},
+		"\nIf no gate ever ran there, move its files away, then: sudo gated setup": {with(t, systemd, service, socket, yaml)},
 	} {
 		for _, h := range hosts {
 			require.Contains(t, h.Next(t.Context(), path), want)
@@ -118,10 +116,10 @@ func TestTheWayOfARestore(t *testing.T) {
 	require.Equal(t, "gated restore FILE --state /srv/g", h.Restore("/srv/g"))
 	require.NotContains(t, h.Restore("/srv/none"), "restore")
 	require.Equal(t, "sudo ", As(7, 0))
-	require.Equal(t, "sudo setpriv --reuid 64331 --clear-groups ", As(7, 64331), "runuser is root's alone")
+	require.Equal(t, "sudo setpriv --reuid 64331 --clear-groups ", As(7, 64331))
 	if u, err := user.Current(); os.Geteuid() != 0 && err == nil {
 		require.Equal(t, "runuser -u "+u.Username+" -- ", As(0, uint32(os.Geteuid())))
-		require.Equal(t, "sudo -u "+u.Username+" ", As(7, uint32(os.Geteuid())))
+		require.Equal(t, "sudo runuser -u "+u.Username+" -- ", As(7, uint32(os.Geteuid())))
 	}
 	require.Equal(t, "gated restore FILE --state '/srv/my g'", with(t, "/srv/my g/gated.yaml").Restore("/srv/my g"))
 }

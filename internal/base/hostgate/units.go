@@ -7,12 +7,16 @@ import (
 	"time"
 )
 
-// askFor is how long systemd may take to say what the gate's units are.
+// askFor is how long systemd may take to say what the gate's units are, if the caller's time is not over before.
 const askFor = time.Second
 
 // ask has systemctl show the gate's two units. Any user may. Root's PATH may name another program.
 func ask(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	limit := askFor
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2) // what nobody says about the units must not hide that nobody listens
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/systemctl", "show", "gated.socket", "gated.service",
 		"--property=Id,LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus,Listen")
@@ -42,6 +46,9 @@ func parseUnits(text string) map[string]unit {
 	return all
 }
 
+// off reports whether the unit neither runs nor is about to.
+func (u unit) off() bool { return u["ActiveState"] == "inactive" || u["ActiveState"] == "failed" }
+
 // ended is how the unit ended last. systemd's own statuses have names there (systemd.exec(5)).
 func (u unit) ended() string {
 	status := u["ExecMainStatus"]
@@ -52,21 +59,14 @@ func (u unit) ended() string {
 	return u["Result"] + ", status " + status + names[status]
 }
 
-// unmask begins the command that gives a masked unit back.
-const unmask = "systemctl unmask "
-
 // trouble says why systemd does not start the unit, and the commands that come next; "" if it could. If systemd cannot run the
 // program (a status from 200 to 243), the next try is no better.
 func (u unit) trouble() (why, commands string) {
 	name, active, status := u["Id"], u["ActiveState"], u["ExecMainStatus"]
 	next := "journalctl -u " + name + " -n 20\nsystemctl reset-failed gated.socket gated\n" + Start // a limit of starts may count
 	own := strings.HasSuffix(active, "ing") && u["Result"] == "exit-code" && len(status) == 3 && status >= "200" && status <= "243"
-	off := active == "inactive" || active == "failed"
 	switch {
-	case u["LoadState"] == "masked" && off:
-		flag := map[bool]string{true: "--runtime "}[u["UnitFileState"] == "masked-runtime"]
-		return "the gate of this host cannot start, because somebody masked " + name, unmask + flag + name + "\n" + Start
-	case (u["LoadState"] == "bad-setting" || u["LoadState"] == "error") && off:
+	case u.off() && (u["LoadState"] == "bad-setting" || u["LoadState"] == "error"):
 		return "the gate of this host cannot start, because systemd cannot read " + name,
 			"systemctl status " + name + "\nsystemctl daemon-reload    # when that is mended\n" + Start
 	case status == "203" && (own || active == "failed"):
@@ -95,17 +95,23 @@ func (h Host) unheard(ctx context.Context, path string) (why, commands string) {
 	if strings.HasPrefix(socket["Result"], "service-") {
 		units = []unit{service, socket}
 	}
-	for i, u := range units {
-		if why, commands = u.trouble(); why == "" {
-			continue
-		}
-		if i == 0 && strings.HasPrefix(commands, unmask) { // the start would fail at the other one
-			if _, second := units[1].trouble(); strings.HasPrefix(second, unmask) {
-				first, _, _ := strings.Cut(commands, "\n")
-				return why + ", and " + units[1]["Id"], first + "\n" + second
+	runtime, masked := "", []string{}
+	for _, u := range units {
+		if u.off() && u["LoadState"] == "masked" {
+			masked = append(masked, u["Id"])
+			if u["UnitFileState"] == "masked-runtime" {
+				runtime = "--runtime "
 			}
 		}
-		return why, commands
+	}
+	if len(masked) > 0 { // a start fails at each of them
+		return "the gate of this host cannot start, because somebody masked " + strings.Join(masked, " and "),
+			"systemctl unmask " + runtime + strings.Join(masked, " ") + "\n" + Start
+	}
+	for _, u := range units {
+		if why, commands = u.trouble(); why != "" {
+			return why, commands
+		}
 	}
 	passes := strings.HasSuffix(socket["ActiveState"], "ing") || strings.HasSuffix(service["ActiveState"], "ing")
 	switch listen := socket["Listen"]; {

@@ -403,7 +403,7 @@ func diskRows() []Spec {
 	del.Fates = takesDisk
 	del.Shows = func(s Step, o Observed) Evidence {
 		// A back end may take a disk off first. A disk that is kept has another name, and the guest is the incarnation that it was.
-		if !hasDisk(s, o) && o.Incarnation == s.Incarnation && slices.ContainsFunc(o.Disks, func(d Disk) bool { return d.Off }) {
+		if !hasDisk(s, o) && (s.Incarnation == "" || o.Incarnation == s.Incarnation) && slices.ContainsFunc(o.Disks, func(d Disk) bool { return d.Off }) {
 			return ShowsNothing
 		}
 		return detach.Shows(s, o)

@@ -110,10 +110,19 @@ func (f File) own(path string, info fs.FileInfo) error {
 // Owner is a uid with the name that this host has for it.
 func Owner(uid uint32) string {
 	text := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(text); err == nil {
-		return fmt.Sprintf("uid %s (%s)", text, u.Username)
+	if name := Name(uid); name != text {
+		return fmt.Sprintf("uid %s (%s)", text, name)
 	}
 	return "uid " + text
+}
+
+// Name is the name that this host has for a uid, or the uid in decimal digits.
+func Name(uid uint32) string {
+	text := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(text); err == nil {
+		return u.Username
+	}
+	return text
 }
 
 // absent reports whether an error of opening a path says that no file can have been kept there.

@@ -88,8 +88,11 @@ func (s *session) readBack(a access) error {
 // keepLog refuses, as ErrCorrupt, a database without a byte whose log has some: the newest entries are in the log, and SQLite
 // deletes it at the first look, even on a connection that cannot write.
 func keepLog(path string) error {
-	if info, err := os.Stat(path); HasLog(path) && (errors.Is(err, fs.ErrNotExist) || err == nil && blank(info)) {
-		return fmt.Errorf("the file is empty, and its log %s-wal is not: %w", path, ErrCorrupt)
+	if !HasLog(path) { // it is asked first: a log begins after its database
+		return nil
+	}
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && blank(info) {
+		return fmt.Errorf("the file is empty or gone, and its log %s-wal is not: %w", path, ErrCorrupt)
 	}
 	return nil
 }

@@ -64,9 +64,9 @@ func TestTheLogOfAnEmptyDatabase(t *testing.T) {
 	require.NoError(t, os.Truncate(w.database(), 0))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
 	for range 2 { // the second look sees what the first one left
-		refused(t, w.run(t.Context()), refusal.Unavailable, "the file is empty, and its log ")
+		refused(t, w.run(t.Context()), refusal.Unavailable, "the file is empty or gone, and its log ")
 		_, err := life.Fsck(t.Context(), w.state)
-		refused(t, err, refusal.Unavailable, "the file is empty, and its log ")
+		refused(t, err, refusal.Unavailable, "the file is empty or gone, and its log ")
 	}
 	r := must.Get(life.Restore(t.Context(), file, w.state))(t)
 	require.Empty(t, read(t, r.Kept))

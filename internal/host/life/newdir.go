@@ -24,7 +24,7 @@ func newDir(path string, before func(string)) (*state.Dir, error) {
 			WithHint("choose another one with --state")
 	}
 	if err == nil && store.HasLog(dir.Database()) { // what takes a failed making back would take the log, too
-		err = errors.Join(dir.NotNew("is gone, and its log is there"), dir.TakeBack())
+		err = errors.Join(state.NotNew(made, "is gone, and its log is there"), dir.TakeBack())
 		return nil, err
 	}
 	return dir, err

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"gated/internal/agents/agent"
@@ -200,22 +199,20 @@ func now() time.Time { return time.Now() }
 // SystemStateDir is the state directory of the system's own gate.
 const SystemStateDir = hostgate.StateDir
 
-// DefaultStateDir returns /var/lib/gated for root, and for the owner of that directory unless there is a gate in that user's own one, which
-// is $XDG_STATE_HOME/gated, or ~/.local/state/gated where that variable is not set.
-func DefaultStateDir() string { return defaultStateDir(SystemStateDir, uint32(os.Geteuid())) }
-
-func defaultStateDir(system string, uid uint32) string {
-	own := "gated"
+// DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
+// which is ~/.local/state/gated where that variable is not set.
+func DefaultStateDir() string {
+	if os.Geteuid() == 0 {
+		return SystemStateDir
+	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		own = filepath.Join(dir, "gated")
-	} else if home := ownfile.Home(os.Getenv); home != "" {
-		own = filepath.Join(home, ".local", "state", "gated")
+		return filepath.Join(dir, "gated")
 	}
-	var st syscall.Stat_t
-	if uid == 0 || syscall.Stat(system, &st) == nil && st.Uid == uid && !exists(filepath.Join(own, state.DatabaseName)) {
-		return system
+	home := ownfile.Home(os.Getenv)
+	if home == "" {
+		return "gated"
 	}
-	return own
+	return filepath.Join(home, ".local", "state", "gated")
 }
 
 // maxSettings bounds how much of gated.yaml is read, in bytes. config.Parse refuses

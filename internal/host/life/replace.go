@@ -229,15 +229,15 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 	}
 	if store.DiskFull(err) {
 		return refusal.New(refusal.Unavailable, "there is no room for the database %s: %v", path, err).
-			WithHint("make room on that disk (df -h %s) and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
-				filepath.Dir(path), state.BeforeRestore)
+			WithHint("make room on that disk (df -h) and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
+				state.BeforeRestore)
 	}
 	hint := "a restore puts a backup in its place, and keeps it beside:\n" + hostgate.Host{}.Restore(filepath.Dir(path))
 	switch {
 	case !errors.Is(err, store.ErrCorrupt):
 		hint = "see whether its disk works, and start again; if it is lost, " + hint
 	case store.Blank(path):
-		hint = state.NeverRan(filepath.Dir(path)) + "; if there was a database, " + hint
+		hint = state.NeverRan + "; if there was a database, " + hint
 	}
 	return refusal.New(refusal.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }

@@ -87,7 +87,10 @@ func (c Choice) Made() bool {
 func (c Choice) made() (bool, error) {
 	database := filepath.Join(c.StateDir, state.DatabaseName)
 	_, err := os.Lstat(database)
-	if errors.Is(err, os.ErrNotExist) || store.Blank(database) { // of an init that was cut off, which init says
+	switch {
+	case store.Blank(database):
+		return false, state.NotNew(c.StateDir, "is empty")
+	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	}
 	if err != nil || len(c.Operators)+len(c.Recovery) == 0 {

@@ -14,7 +14,6 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/hostgate"
-	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -112,7 +111,7 @@ func (d *Dir) begin() error {
 	_, err := os.Lstat(d.Database())
 	switch {
 	case store.Blank(d.Database()):
-		return d.NotNew("is empty")
+		return NotNew(d.path, "is empty")
 	case !errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
 			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
@@ -120,16 +119,14 @@ func (d *Dir) begin() error {
 	return d.made.Still()
 }
 
-// NotNew refuses a directory whose database has come to something that only a making that was cut off, or a loss, explains.
-func (d *Dir) NotNew(what string) error {
-	return refusal.New(refusal.Conflict, "%s %s: gated init was cut off, or the database is lost", d.Database(), what).
-		WithHint("%s; if there was one, restore a backup:\n%s", NeverRan(d.path), hostgate.Host{}.Restore(d.path))
+// NotNew refuses to make a gate in a directory whose database is what only a loss, or a making that was cut off, explains.
+func NotNew(dir, what string) error {
+	return refusal.New(refusal.Conflict, "%s %s: gated init was cut off, or the database is lost", filepath.Join(dir, DatabaseName), what).
+		WithHint("%s; if there was one, restore a backup:\n%s", NeverRan, hostgate.Host{}.Restore(dir))
 }
 
-// NeverRan says how to go on if init, or join, was cut off: nothing of a directory is taken away, because there may have been a gate.
-func NeverRan(dir string) string {
-	return "if no gate ever ran there, make it again after: " + op.ShellWords("mv", "-T", dir, dir+".cut-off")
-}
+// NeverRan says how to go on after a making that was cut off. It names no file to remove, because there may have been a gate.
+const NeverRan = "if no gate ever ran there, move the files of that directory away and make it again (gated setup, init or join)"
 
 // TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing
 // that it guards is left. A directory with any other file stays. If the directory existed before Init, TakeBack is

@@ -105,7 +105,7 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Identity{}, refusal.New(refusal.Conflict,
 			"the database in %s belongs to no gate: an init or a restore did not finish", d.path).
-			WithHint("%s; else restore a backup:\n%s", NeverRan(d.path), hostgate.Host{}.Restore(d.path))
+			WithHint("%s; else restore a backup:\n%s", NeverRan, hostgate.Host{}.Restore(d.path))
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the gate's identity: %w", err)

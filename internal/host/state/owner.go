@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -93,18 +92,15 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 		return refusal.New(refusal.NotAllowed, "%s is not an ordinary file", path).
 			WithHint("move it away and restore a backup:\n%s", hostgate.Host{}.Restore(d.path))
 	}
-	if err := d.checkOwner(path, path, info); err != nil {
-		return err
-	}
-	if err := checkMode(path, path, info, "0600"); err != nil {
-		return err
-	}
 	// With a second name, two daemons could use one database with two WALs.
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
 		return refusal.New(refusal.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
 			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
 	}
-	return nil
+	if err := d.checkOwner(path, path, info); err != nil {
+		return err
+	}
+	return checkMode(path, path, info, "0600")
 }
 
 func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
@@ -114,36 +110,26 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	}
 	if s.Uid != *d.options.UID {
 		return refusal.New(refusal.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
-			WithHint("%s", d.asOwner(hostgate.Host{}, s.Uid, path))
+			WithHint("%s", d.asOwner(s.Uid, path))
 	}
 	return nil
 }
 
-// asOwner says how to run gated on a path of another uid on a host. It never tells root alone to take anything, because the daemon,
-// which runs as its owner, could not read it again; and nobody to take the directory of the host's gate.
-func (d *Dir) asOwner(h hostgate.Host, owner uint32, path string) string {
+// asOwner says how to run gated on a path of another uid. It names nobody who should take a path of the host's gate, or of root's,
+// because a look at a file does not tell whose the gate is.
+func (d *Dir) asOwner(owner uint32, path string) string {
 	us := *d.options.UID
 	run := fmt.Sprintf("run it as its owner: %sgated ... --state %s", hostgate.As(us, owner), op.ShellWords(d.path))
+	take := "if nobody else could write there, as root: chown -h " + ownfile.Name(us) + " " + op.ShellWords(path)
 	switch {
-	case path != d.path && us == 0:
-		return "if root runs the gate: " + give(us, path, "0600") + "; else give its directory back: " + give(owner, d.path, "0700")
-	case path != d.path: // it belongs to the directory's owner
-		return "if nobody else could write there, as root: " + give(us, path, "0600")
-	case h.Starts(path) && owner == 0:
-		return run + "; or, if gated.service has another User=, as root: chown -h THAT-USER " + op.ShellWords(path)
-	case us == 0 || h.Starts(path):
+	case path != d.path && (us == 0 || d.path == hostgate.StateDir):
+		return "if nobody else could write there, give it to the user who runs the gate (User= of its unit), as root: chown -h USER " + op.ShellWords(path)
+	case path != d.path:
+		return take
+	case us == 0 || d.path == hostgate.StateDir:
 		return run
 	}
-	return run + "; or, if nobody else could write there, as root: " + give(us, path, "0700")
-}
-
-// give are the commands that give a path to a user.
-func give(uid uint32, path, mode string) string {
-	name := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(name); err == nil {
-		name = u.Username
-	}
-	return op.ShellWords("chown", "-h", name, path) + " && " + op.ShellWords("chmod", mode, path)
+	return run + "; or, " + take
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {

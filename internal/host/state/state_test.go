@@ -190,25 +190,23 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
 	us, root := uint32(64331), uint32(0) // no account has this uid
 	daemon, typed := &Dir{path: "/d", options: Options{UID: &us}}, &Dir{path: "/d", options: Options{UID: &root}}
-	host, owners := hostgate.Host{Root: t.TempDir()}, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state "
-	for _, path := range []string{"/run/systemd/system", "/usr/lib/systemd/system/gated.service"} {
-		require.NoError(t, os.MkdirAll(host.Root+path, 0o755))
-	}
-	const other = math.MaxUint32 - 1
-	for _, h := range []hostgate.Host{{}, host} {
-		require.Equal(t, owners+"/d", typed.asOwner(h, other, "/d"))
-		require.Equal(t, "if root runs the gate: chown -h root /d/gated.db && chmod 0600 /d/gated.db; else give its directory back: "+
-			"chown -h 4294967294 /d && chmod 0700 /d", typed.asOwner(h, other, "/d/gated.db"), "root may be the wrong owner of the directory")
-		require.Equal(t, "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state /d; or, if nobody else could write there, as root: chown -h 64331 /d && chmod 0700 /d", daemon.asOwner(h, other, "/d"))
-		require.Equal(t, "if nobody else could write there, as root: chown -h 64331 /d/gated.db && chmod 0600 /d/gated.db",
-			daemon.asOwner(h, other, "/d/gated.db"), "the directory is ours, and so is its file")
-	}
+	const (
+		other   = math.MaxUint32 - 1
+		owners  = "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ... --state "
+		sudo    = "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state "
+		perhaps = "if nobody else could write there, "
+		users   = perhaps + "give it to the user who runs the gate (User= of its unit), as root: chown -h USER "
+	)
+	require.Equal(t, owners+"/d", typed.asOwner(other, "/d"))
+	require.Equal(t, users+"/d/gated.db", typed.asOwner(other, "/d/gated.db"), "root may be the wrong owner of the directory")
+	require.Equal(t, sudo+"/d; or, "+perhaps+"as root: chown -h 64331 /d", daemon.asOwner(other, "/d"))
+	require.Equal(t, perhaps+"as root: chown -h 64331 /d/gated.db", daemon.asOwner(other, "/d/gated.db"), "the directory is ours, and so is its file")
 	daemon.path = hostgate.StateDir
-	require.Equal(t, "run it as its owner: sudo setpriv --reuid 4294967294 --clear-groups gated ... --state /var/lib/gated", daemon.asOwner(host, other, hostgate.StateDir), "it is the host's gate")
-	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated; or, if gated.service has another User=, as root: "+
-		"chown -h THAT-USER /var/lib/gated", daemon.asOwner(host, 0, hostgate.StateDir), "who asks may be neither")
+	require.Equal(t, sudo+"/var/lib/gated", daemon.asOwner(other, hostgate.StateDir), "it is the host's gate")
+	require.Equal(t, "run it as its owner: sudo gated ... --state /var/lib/gated", daemon.asOwner(0, hostgate.StateDir), "who asks may be neither")
+	require.Equal(t, users+"/var/lib/gated/gated.db", daemon.asOwner(0, hostgate.StateDir+"/gated.db"))
 	daemon.path = "/my d"
-	require.Contains(t, daemon.asOwner(host, 0, "/my d"), "chown -h 64331 '/my d' && chmod 0700 '/my d'")
+	require.Contains(t, daemon.asOwner(0, "/my d"), "chown -h 64331 '/my d'")
 }
 
 // An init that was killed leaves an empty database. It is no gate, and init says how to go on; a database with a log may be one.
@@ -217,7 +215,7 @@ func TestAnInitThatWasCutOff(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName), nil, 0o600))
 	_, err := Init(dir, Options{})
 	requireRefusal(t, err, refusal.Conflict, "gated init was cut off")
-	require.Contains(t, refusal.As(err).Hint, "if no gate ever ran there, make it again after: mv -T "+dir+" "+dir+".cut-off")
+	require.Contains(t, refusal.As(err).Hint, NeverRan)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, DatabaseName+"-wal"), []byte("x"), 0o600))
 	_, err = Init(dir, Options{})
 	requireRefusal(t, err, refusal.Conflict, "holds a gate already")
