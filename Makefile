@@ -147,7 +147,7 @@ lint: go
 
 # Every fuzz target of the module, one after the other.
 fuzz: go
-	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
+	@export PATH="$$($(GO) env GOROOT)/bin:$$PATH" MAKE_PID=$$PPID && exec ./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
 # Histories of reservations that have to have an order, in one process, over two members
 # that take over from each other, and a tenth as many across kills of the daemon.
@@ -207,7 +207,7 @@ reliability-calls: go
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
 # that every part runs to its end, in less than a minute.
 bench: build
-	$(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
+	@$(GO) build -o bin/suite ./internal/test/suite && exec bin/suite -script -with $$PPID -- $(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
 
 # Codex, Gemini CLI and opencode from npm against the hooks, with loopback alone. The first
 # run installs them into the user's cache; without npm it says so, and runs none.

@@ -6,11 +6,12 @@
 # was counted, and fails if gated accepts what ssh-keygen refuses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/guarded.sh
 export GATED_DIFFERENTIAL=full GATED_DIFFERENTIAL_SEED=${1:-0}
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! go test -vet=off ./internal/authz -count=1 -timeout 60m -v -run '^TestNeverLooserThanSSHKeygen$' >"$log" 2>&1; then
+if ! go test ./internal/authz -count=1 -timeout 60m -v -run '^TestNeverLooserThanSSHKeygen$' >"$log" 2>&1; then
 	cat "$log" >&2
 	exit 1
 fi

@@ -6,6 +6,7 @@
 # are built once: linking each anew would take as long as a short run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/guarded.sh
 duration=${1:-10s}
 long=${2:-$duration}
 readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/base/op:FuzzPayload internal/host/server:FuzzHandlers"

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,8 +18,42 @@ import (
 // asGuard is the only argument of a suite that is another one's guard.
 const asGuard = "-guard"
 
-// startGuard starts a process that leads the group of go test and ends that group if this process ends before it. Nobody can
-// catch SIGKILL, and go test would run on.
+// script runs a command that is no go test, whose children end with it. It says whether the command passed.
+func script(ctx context.Context, words []string) (bool, error) {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err := guarded(ctx, cmd)
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return false, errEnded
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return false, nil // it said why
+	}
+	return err == nil, err
+}
+
+// guarded runs a command in a process group of its own. With ctx, or with this process, all of the group ends. The command's end is
+// that of what it left.
+func guarded(ctx context.Context, cmd *exec.Cmd) error {
+	group, release, err := startGuard()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pgid = true, group
+	cmd.Cancel = func() error { return syscall.Kill(-group, syscall.SIGINT) } // the children too, as a terminal does
+	cmd.WaitDelay = leaving
+	err = cmd.Run()
+	_ = syscall.Kill(-group, syscall.SIGKILL) // what took no notice, and the guard
+	return err
+}
+
+// startGuard starts a process that leads the group of a command and ends that group if this process ends before it. Nobody can
+// catch SIGKILL, and the command would run on.
 func startGuard() (pid int, release func(), err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -37,10 +37,11 @@ type options struct {
 	strict bool
 	memory bool
 	plain  bool          // show all, and look once
+	script bool          // what is run is a command and no go test
 	with   int           // the pid of the process with which the run ends
 	stuck  time.Duration // how long nothing may happen in a package
 	flags  []string      // go test's
-	pkgs   []string
+	pkgs   []string      // or the words of the command
 }
 
 func commandLine(args []string) (options, error) {
@@ -51,14 +52,20 @@ func commandLine(args []string) (options, error) {
 	own.BoolVar(&o.strict, "strict", false, "")
 	own.BoolVar(&o.memory, "memory", false, "")
 	own.BoolVar(&o.plain, "plain", false, "")
+	own.BoolVar(&o.script, "script", false, "")
 	own.IntVar(&o.with, "with", 0, "")
 	own.DurationVar(&o.stuck, "stuck", 15*time.Minute, "")
 	if err := own.Parse(args); err != nil {
 		return options{}, err
 	}
+	if o.script && own.NArg() > 0 {
+		o.pkgs = own.Args()
+		return o, nil
+	}
 	split := slices.Index(own.Args(), "--")
 	if split < 0 || split == own.NArg()-1 {
-		return options{}, errors.New("usage: suite [-log FILE] [-strict] [-memory] [-plain] [-with PID] [-stuck TIME] -- FLAG... -- PACKAGE... (both dashes are needed)")
+		return options{}, errors.New("usage: suite -script [-with PID] -- COMMAND..., or suite [-log FILE] [-strict] [-memory] [-plain] [-with PID] [-stuck TIME] " +
+			"-- FLAG... -- PACKAGE... (both dashes are needed)")
 	}
 	o.flags, o.pkgs = own.Args()[:split], own.Args()[split+1:]
 	return o, nil
@@ -69,6 +76,11 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	o, err := commandLine(args)
 	if err != nil {
 		return false, err
+	}
+	ctx, end := with(ctx, o.with)
+	defer end()
+	if o.script {
+		return script(ctx, o.pkgs)
 	}
 	file, err := openLog(o.log)
 	if err != nil {
@@ -90,13 +102,11 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 			fmt.Fprintln(out, "the tests have the /tmp of this machine:", why)
 		}
 	}
-	ctx, end := with(ctx, o.with)
-	defer end()
 	first := newReader(log, out, o.stuck)
 	first.plain = o.plain
 	ended := goTest(ctx, first, place, slices.Concat(o.flags, o.pkgs))
 	if ctx.Err() != nil {
-		return false, errors.New("it was ended")
+		return false, errEnded
 	}
 	r := report{reader: first, strict: o.strict}
 	r.other = first.unexplained(ended)
@@ -134,30 +144,22 @@ func openLog(path string) (*os.File, error) {
 	return os.Create(path)
 }
 
+// errEnded says that the parent ended, or that a signal came.
+var errEnded = errors.New("it was ended")
+
 // leaving is how long the tests have to clean up when the run is ended.
 var leaving = 30 * time.Second
 
 // goTest runs go test -json, whose lines r reads, in a place that may be nil. What go itself writes to standard error is
 // read as lines too.
 func goTest(ctx context.Context, r *reader, place func(*exec.Cmd), args []string) error {
-	group, release, err := startGuard()
-	if err != nil {
-		return err
-	}
-	defer release()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
-	cmd.Cancel = func() error { return syscall.Kill(-group, syscall.SIGINT) } // the tests too, as a terminal does
-	cmd.WaitDelay = leaving
 	if place != nil {
 		place(cmd)
 	}
 	cmd.Stdout, cmd.Stderr = r, r // one pipe, because both are the same
 	r.signal = func(pkg string, sig syscall.Signal) { signalTests(cmd.Process.Pid, pkg, sig) }
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		_ = syscall.Kill(-group, syscall.SIGKILL) // tests that took no notice
-	}
+	err := guarded(ctx, cmd)
 	r.end()
 	return err
 }

@@ -323,11 +323,14 @@ func TestManyFailures(t *testing.T) {
 }
 
 func TestTheCommandLine(t *testing.T) {
-	for _, args := range [][]string{{}, {"-stuck", "soon", "--", "--", "./..."}, {"./..."}, {"--", "./..."}, {"--", "--"}, {"-unknown", "--", "--", "./..."}} {
+	for _, args := range [][]string{{}, {"-stuck", "soon", "--", "--", "./..."}, {"./..."}, {"--", "./..."}, {"--", "--"}, {"-unknown", "--", "--", "./..."}, {"-script", "--"}} {
 		_, err := commandLine(args)
 		require.Error(t, err, args)
 	}
 	o, err := commandLine([]string{"-strict", "-log", "x", "--", "-p", "4", "--", "./...", "./a"})
 	require.NoError(t, err)
 	require.Equal(t, options{log: "x", strict: true, flags: []string{"-p", "4"}, pkgs: []string{"./...", "./a"}, stuck: 15 * time.Minute}, o)
+	o, err = commandLine([]string{"-script", "-with", "7", "--", "fuzz", "--", "x"})
+	require.NoError(t, err)
+	require.Equal(t, options{script: true, with: 7, pkgs: []string{"fuzz", "--", "x"}, stuck: 15 * time.Minute}, o)
 }
