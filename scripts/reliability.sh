@@ -5,8 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 page=docs/reliability.md
 said=$(mktemp)
-trap 'rm -f "$said" "$said".*' EXIT
+trap 'rm -f "$said" "$said".* "$page.new"' EXIT
 go=${GO:-go}
+for log; do
+	# A log that a full disk cut off has less than what ran.
+	[ "$(tail -n 1 "$log")" = "the log is whole" ] || { echo "$log was cut off: run make reliability again; $page stays as it is" >&2; exit 1; }
+done
 cat "$@" >"$said"
 
 # tables prints the sums of the lines, in the order of their first ones.
@@ -41,6 +45,8 @@ awk -v tables="$said.tables" '
 	/^<!-- reliability: end -->$/ { skip = 0; found++ }
 	!skip { print }
 	END { exit found != 2 }' "$page" >"$said.page"
-# awk has printed the marker itself; in place, so that the mode of the page stays.
-cat "$said.page" >"$page"
+# awk has printed the marker itself. The mode of the page stays, and so does the page if the disk is full.
+cp -p "$page" "$page.new"
+cat "$said.page" >"$page.new"
+mv "$page.new" "$page"
 grep -a '^| \*\*all' "$page"

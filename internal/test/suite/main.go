@@ -120,7 +120,9 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 			first.failures[i].unsteady = again(ctx, log, place, o, f)
 		}
 	}
-	return r.print(out), nil
+	passed := r.print(out)
+	log.end()
+	return passed, nil
 }
 
 // kept is a log that remembers why it could not be written, such as a full disk. The tests go on without.
@@ -135,6 +137,16 @@ func (k *kept) Write(b []byte) (int, error) {
 		k.err = err
 	}
 	return len(b), nil
+}
+
+// whole is the last line of a log that nothing cut off. scripts/reliability.sh asks for it.
+const whole = "the log is whole"
+
+// end writes the last line, if all before it was written. A disk that was full may have room again.
+func (k *kept) end() {
+	if k.err == nil {
+		_, k.err = fmt.Fprintln(k.to, whole)
+	}
 }
 
 func openLog(path string) (*os.File, error) {

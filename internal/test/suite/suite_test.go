@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/test/must"
 )
 
 // module makes a module with these test files, and has the test run in it. Each package is named by its directory.
@@ -212,6 +216,70 @@ func TestAFullDisk(t *testing.T) {
 	require.True(t, passed, out)
 	require.Contains(t, out, "1 passed, 0 failed")
 	require.Contains(t, out, "the whole log has an end too early: write /dev/full: no space left on device")
+}
+
+// once is a disk that is full for one write.
+type once struct{ bytes.Buffer }
+
+func (o *once) Write(b []byte) (int, error) {
+	if o.Len() == 0 {
+		o.Buffer.WriteByte(b[0])
+		return 1, syscall.ENOSPC
+	}
+	return o.Buffer.Write(b)
+}
+
+// TestTheEndOfALog says that it is whole, and a log that was cut off does not, also if there was room again later.
+func TestTheEndOfALog(t *testing.T) {
+	module(t, map[string]string{"a": "func TestA(t *testing.T) {}"})
+	log := filepath.Join(t.TempDir(), "log")
+	passed, out := suite(t, "-log", log)
+	require.True(t, passed, out)
+	require.True(t, strings.HasSuffix(string(must.Get(os.ReadFile(log))(t)), "\n"+whole+"\n"))
+
+	disk := &once{}
+	cut := &kept{to: disk}
+	fmt.Fprintln(cut, "a line")
+	fmt.Fprintln(cut, "another")
+	cut.end()
+	require.Equal(t, "aanother\n", disk.String())
+}
+
+// TestTheTablesOfReliability are of whole logs alone.
+func TestTheTablesOfReliability(t *testing.T) {
+	const page = "before\n<!-- reliability: table -->\nold\n<!-- reliability: end -->\nafter\n"
+	const said = "reliability: a fault | an operation | runs 12 | lost 0 | twice 0\ncrash point: a | 1 | 2 | 3\n"
+	for _, c := range []struct {
+		name, log string
+		writes    bool
+	}{
+		{"whole", said + whole + "\n", true},
+		{"cut off after a line", said, false},
+		{"cut off in its last line", said + whole[:5], false},
+		{"empty", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := filepath.Join(dir, "scripts/reliability.sh")
+			for name, text := range map[string]string{"scripts/reliability.sh": string(must.Get(os.ReadFile("../../../scripts/reliability.sh"))(t)),
+				"docs/reliability.md": page, "one": said + whole + "\n", "other": c.log} {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640))
+			}
+			out, err := exec.Command("sh", script, "one", "other").CombinedOutput()
+			after := string(must.Get(os.ReadFile(filepath.Join(dir, "docs/reliability.md")))(t))
+			if c.writes {
+				require.NoError(t, err, "%s", out)
+				require.Contains(t, after, "\nLost: 0. Twice: 0.\n")
+				require.Contains(t, after, "\n| **all** | | **24** |\n")
+			} else {
+				require.Error(t, err)
+				require.Contains(t, string(out), "other was cut off: ")
+				require.Equal(t, page, after)
+			}
+			require.Len(t, must.Get(os.ReadDir(filepath.Join(dir, "docs")))(t), 1)
+		})
+	}
 }
 
 // TestPlain: what the tests say is there as they say it, and a failure has no second look.
