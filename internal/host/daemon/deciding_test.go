@@ -133,13 +133,14 @@ func (k decidingKind) place(w *world) (path string) {
 
 // TestWhatOthersCanWriteIsRefusedAtStart, every kind of file in every way.
 func TestWhatOthersCanWriteIsRefusedAtStart(t *testing.T) {
+	t.Parallel()
 	for i, k := range decidingKinds {
 		for _, s := range spoiled {
 			if k.only != nil && !slices.Contains(k.only, s.name) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d %s %s", i, k.name, s.name), func(t *testing.T) {
-				w := newWorld(t)
+				w := newUnheard(t)
 				if k.config == nil { // the state directory needs one above it
 					w.state = filepath.Join(w.dir, "above", "state")
 					require.NoError(t, os.Mkdir(filepath.Dir(w.state), 0o755))

@@ -31,10 +31,12 @@ const ownCgroup = "0::/system.slice/gated.service/daemon\n"
 
 // TestAUnitOfOthersIsRefusedAtStart, its file and its drop-in, in every way.
 func TestAUnitOfOthersIsRefusedAtStart(t *testing.T) {
+	t.Parallel()
 	for _, s := range spoiled {
 		for _, name := range []string{"file", "drop-in"} {
 			t.Run(name+" "+s.name, func(t *testing.T) {
-				w := newInitialised(t)
+				w := newUnheard(t)
+				w.init()
 				path, dropIn := w.unitFiles(ownCgroup)
 				if name == "drop-in" {
 					path = dropIn
