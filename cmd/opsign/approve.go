@@ -105,7 +105,7 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
+	if err := a.decides(q, wordsConfirmApprove, role); err != nil {
 		return err
 	}
 	r, err := a.signShown(ctx, q, role)
@@ -143,8 +143,8 @@ func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api
 		if shown := a.sayChanged(c, sinceShownNow); shown != nil || !c.now.moving || a.tty == nil {
 			return r, errors.Join(shown, err)
 		}
-		if err := a.confirm("Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever "+
-			"they are by then? Type yes:", c.now.payload.Op, c.now.payload.Target.String(), role); err != nil {
+		if err := a.decides(c.now, "Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever "+
+			"they are by then? Type yes:", role); err != nil {
 			return r, err
 		}
 		q = c.now
@@ -173,11 +173,11 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
 }
 
-// mayAs returns the role to sign a request as, and looks whether there is a key for it.
+// mayAs returns the role to sign a request as, and looks whether there is a key for it that the gate takes.
 func (a *approval) mayAs(ctx context.Context, r api.Request) (op.Role, error) {
 	role, err := a.keys.flags.roleFor(usefulRoles(r, a.keys.flags))
 	if err == nil {
-		err = a.keys.ready(ctx, a.use(role))
+		err = a.keys.ready(ctx, use{role: role, gates: []*client.Client{a.client}, owed: r.Owed})
 	}
 	return role, err
 }

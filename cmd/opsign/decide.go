@@ -107,6 +107,17 @@ func (t *tool) painted(text string, to io.Writer) string {
 	return strings.Join(cli.Paint(cli.Wrapped(text, cli.Width(to)), op.CannotUndo), "\n") + "\n"
 }
 
+// decides is confirm for one request. It says the headline again, because what is shown below the first one may have pushed
+// that off the screen.
+func (a *asker) decides(q question, asks string, role op.Role) error {
+	if a.tty != nil {
+		if err := a.write(q.headline(cli.Dash(a.Getenv))+"\n", a.painted); err != nil {
+			return err
+		}
+	}
+	return a.confirm(asks, q.payload.Op, q.payload.Target.String(), role)
+}
+
 // confirm asks whether to sign; only "yes", typed after the question is there,
 // is one.
 func (a *asker) confirm(question, name, target string, role op.Role) error {
@@ -180,15 +191,11 @@ func (a *asker) reject(c *cobra.Command, id, reason string) error {
 	if err != nil {
 		return err
 	}
-	role, err := a.keys.flags.roleFor(q.request.Roles)
+	wanted, err := a.mayReject(c.Context(), cl, q.request)
 	if err != nil {
 		return err
 	}
-	wanted := use{role: role, gates: []*client.Client{cl}}
-	if err := a.keys.ready(c.Context(), wanted); err != nil {
-		return err
-	}
-	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
+	if err := a.decides(q, wordsConfirmReject, wanted.role); err != nil {
 		return err
 	}
 	r, err := a.signAndReject(c.Context(), cl, wanted, id, payload)
@@ -196,6 +203,16 @@ func (a *asker) reject(c *cobra.Command, id, reason string) error {
 		return err
 	}
 	return a.rejected(r)
+}
+
+// mayReject returns what a key is wanted for that rejects a request, once there is one that the gate takes.
+func (a *asker) mayReject(ctx context.Context, cl *client.Client, r api.Request) (use, error) {
+	role, err := a.keys.flags.roleFor(r.Roles)
+	u := use{role: role, gates: []*client.Client{cl}}
+	if err == nil {
+		err = a.keys.ready(ctx, u)
+	}
+	return u, err
 }
 
 // signAndReject signs a rejection, and hands it in.

@@ -39,6 +39,20 @@ func TestTypeAheadConfirmsNothing(t *testing.T) {
 	require.ErrorIs(t, <-answer, refusal.Cancelled)
 }
 
+// TestTheQuestionIsBelowTheHeadline: on 24 rows, what a request holds pushes its first line off the screen. The question says it again.
+func TestTheQuestionIsBelowTheHeadline(t *testing.T) {
+	q := questionOf(t, payload(t, func(*op.Payload) {}))
+	for _, asks := range []string{wordsConfirmApprove, wordsConfirmReject} {
+		a, person := asking(t, 80)
+		answer := make(chan error, 1)
+		go func() { answer <- a.decides(q, asks, op.Operational) }()
+		require.Contains(t, shownOn(t, person, "Type yes: "), "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\r\n")
+		typed(t, person, "yes\n")
+		require.NoError(t, <-answer)
+		require.NoError(t, (&asker{}).decides(q, asks, op.Operational), "with --yes")
+	}
+}
+
 func TestConfirm(t *testing.T) {
 	for text, yes := range map[string]bool{"yes\n": true, " yes \n": true, "y\n": false, "YES\n": false, "\n": false, "yes please\n": false,
 		"\x04": false} {
@@ -115,7 +129,7 @@ func TestColoursOfARequest(t *testing.T) {
 		a, person := asking(t, 80)
 		a.Getenv = func(name string) string { return c.env[name] }
 		shown := make(chan string, 1)
-		go func() { shown <- shownOn(t, person, "nonce)\r\n") }()
+		go func() { shown <- shownOn(t, person, "more facts\r\n") }()
 		require.NoError(t, a.showRequest(q, a.view(false)))
 		text := <-shown
 		require.Equal(t, c.colours, strings.HasPrefix(text, "\x1b[1;31mDESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\x1b[0m\r\n"), "%q", text)

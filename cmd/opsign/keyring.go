@@ -12,6 +12,7 @@ import (
 	"gated/client"
 	"gated/internal/authz"
 	"gated/internal/base/op"
+	"gated/internal/base/refusal"
 	"gated/internal/people/sign"
 	"gated/internal/wire/cli"
 )
@@ -47,6 +48,7 @@ type use struct {
 	role  op.Role
 	batch bool
 	gates []*client.Client
+	owed  []string // keys, each with its role, that a rotation adds: their holders sign before a gate lists them
 }
 
 func (u use) String() string {
@@ -56,14 +58,45 @@ func (u use) String() string {
 	return string(u.role)
 }
 
-// ready looks whether there is a key, before somebody types yes in vain. One that needs a passphrase asks for it once it signs.
+// ready looks whether there is a key, and whether the gate takes it, before somebody types yes in vain. One that needs a
+// passphrase asks for it once it signs. A batch says for each gate by itself what it takes.
 func (r *keyring) ready(ctx context.Context, u use) error {
 	r.looks = true
 	defer func() { r.looks = false }()
-	if _, err := r.key(ctx, u); !errors.Is(err, errLocked) {
+	s, err := r.key(ctx, u)
+	switch {
+	case errors.Is(err, errLocked):
+		return nil
+	case err != nil || r.unasked || u.batch:
 		return err
+	case slices.ContainsFunc(u.owed, func(key string) bool { return key == s.Fingerprint()+" "+string(u.role) }):
+		return nil
+	}
+	for _, cl := range u.gates {
+		trust, err := trustAt(ctx, cl)
+		if err == nil && trust != nil {
+			_, err = trust.Accepts(s.PublicKey().Marshal(), u.role, u.batch, r.now())
+		}
+		if errors.Is(err, refusal.UnknownSigner) || errors.Is(err, refusal.SignerRevoked) {
+			r.forget(u.role)
+			return err
+		}
 	}
 	return nil
+}
+
+// trustAt returns whom a gate lists. It is nil if the gate does not say, as one of an older version.
+func trustAt(ctx context.Context, cl *client.Client) (*authz.Trust, error) {
+	list, err := cl.Trust(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	trust, err := authz.LoadTrust([]byte(list.Text))
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := authz.LoadRevoked([]byte(strings.Join(list.Revoked, "\n")))
+	return trust.WithRevoked(revoked), err
 }
 
 // key returns the key that signs.
@@ -128,26 +161,23 @@ func (r *keyring) one(ctx context.Context, held []sign.Identity, u use) (sign.Id
 	return held[at], err
 }
 
-// listed returns the keys that all gates list for a use, and adds whose they are by their fingerprint. A gate of an older version
-// does not say whom it lists.
+// listed returns the keys that all gates list for a use, and adds whose they are by their fingerprint.
 func (t *tool) listed(ctx context.Context, held []sign.Identity, owners map[string]string, u use) ([]sign.Identity, error) {
 	fit := slices.Clone(held)
 	for _, cl := range u.gates {
-		list, err := cl.Trust(ctx)
-		if err != nil {
-			continue
-		}
-		trust, err := authz.LoadTrust([]byte(list.Text))
+		trust, err := trustAt(ctx, cl)
 		if err != nil {
 			return nil, err
 		}
 		fit = slices.DeleteFunc(fit, func(id sign.Identity) bool {
-			who, err := trust.Accepts(id.Blob, u.role, u.batch, t.now())
-			if err != nil || slices.Contains(list.Revoked, id.Fingerprint) {
-				return true
+			if trust == nil {
+				return false
 			}
-			owners[id.Fingerprint] = ", as " + cli.Person(who)
-			return false
+			who, err := trust.Accepts(id.Blob, u.role, u.batch, t.now())
+			if err == nil {
+				owners[id.Fingerprint] = ", as " + cli.Person(who)
+			}
+			return err != nil
 		})
 	}
 	return fit, nil

@@ -74,6 +74,13 @@ func (r *review) reject(ctx context.Context, it *item) error {
 		r.tell("not rejected: " + wordsPasted)
 		return nil
 	}
+	var wanted use
+	if err := r.screen.aside(func() (err error) {
+		wanted, err = r.mayReject(ctx, r.client, it.shown.request)
+		return err
+	}); err != nil {
+		return r.failed(it, err)
+	}
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -85,7 +92,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if ok, err := r.still(ctx, it); !ok {
 		return err
 	}
-	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
+	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, wanted, reason) }); err != nil {
 		return r.failed(it, err)
 	}
 	r.tell(wordsReviewOutcome, it.name(), it.outcome)
@@ -93,17 +100,13 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	return nil
 }
 
-func (r *review) signRejection(ctx context.Context, it *item, reason string) error {
+func (r *review) signRejection(ctx context.Context, it *item, wanted use, reason string) error {
 	payload, err := r.rejection(it.shown, reason)
 	if err != nil {
 		return err
 	}
-	role, err := r.keys.flags.roleFor(it.shown.request.Roles)
-	if err != nil {
-		return err
-	}
-	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
-	req, err := r.signAndReject(ctx, r.client, r.use(role), it.id, payload)
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(wanted.role))))
+	req, err := r.signAndReject(ctx, r.client, wanted, it.id, payload)
 	if err != nil {
 		return err
 	}

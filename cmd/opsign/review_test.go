@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"gated/client/api"
 	"gated/internal/base/op"
 	"gated/internal/people/sign"
+	"gated/internal/test/mint"
 	"gated/internal/test/must"
 	"gated/internal/wire/cli"
 )
@@ -23,12 +25,16 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	if _, err := op.DecodePayload(bytes); err == nil {
 		r = requestOf(t, bytes)
 	}
-	tl := gateWith(t, bytes, r)
+	s, _ := onScreen(t, 24, 80)
+	t.Cleanup(s.close)
+	return reviewAt(t, gateWith(t, bytes, r), s, it)
+}
+
+// reviewAt is a review of one request of a tool's gate on a screen.
+func reviewAt(t *testing.T, tl *tool, s *screen, it *item) *review {
 	tl.Stdout, tl.Stderr = io.Discard, io.Discard
 	cl := must.Get(tl.Client())(t)
 	t.Cleanup(cl.Close)
-	s, _ := onScreen(t, 24, 80)
-	t.Cleanup(s.close)
 	return &review{approval: approval{asker: &asker{tool: tl, keys: ringOf(tl, unused{t: t})}, client: cl}, screen: s, items: []*item{it}}
 }
 
@@ -111,8 +117,7 @@ func TestReviewAsksForTheName(t *testing.T) {
 	for typing, want := range map[string]bool{"web-1\n": true, " web-1 \n": true, "web-2\n": false, "\n": false, "yes\n": false,
 		"guest/web-1\n": false} {
 		s, person := onScreen(t, 24, 80)
-		r := reviewOn(s)
-		r.keys = ringOf(r.tool, unused{t: t})
+		r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
 		typed(t, person, typing)
 		ok := must.Get(r.named(t.Context(), it))(t)
 		require.Equal(t, want, ok, "%q", typing)
@@ -122,8 +127,7 @@ func TestReviewAsksForTheName(t *testing.T) {
 	wipe := &item{id: "j2.1", shown: asked(t, "guest.wipe", op.Params{}, op.Fact{Name: "wipe", Text: "can be undone by hand until 2026-01-06T03:04:05Z: copy it"})}
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
-	r := reviewOn(s)
-	r.keys = ringOf(r.tool, unused{t: t})
+	r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
 	typed(t, person, "\n")
 	require.False(t, must.Get(r.named(t.Context(), wipe))(t), "what people alone can bring back is not signed by one key")
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
@@ -147,6 +151,37 @@ func TestReviewLooksForTheKeyFirst(t *testing.T) {
 	require.NotContains(t, r.message, "was not typed")
 }
 
+// TestReviewAsksForNothingWithAKeyThatIsNotListed: neither a name nor a reason is asked for, because the gate would take neither. The
+// holder of a key that a rotation adds is not listed either, and may sign all the same.
+func TestReviewAsksForNothingWithAKeyThatIsNotListed(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	it := &item{id: "j1.1", shown: questionOf(t, b), read: true}
+	const operational = `namespaces="operational@gated"`
+	alice, key := mint.Ed25519(t, "alice"), must.Get(sign.KeyFile(keyIn(t), nil))(t)
+	for _, trust := range []api.Trust{{Text: mint.Ed25519(t, "bob").Line("bob@example.com", operational)},
+		{Text: alice.Line("alice@example.com", operational), Revoked: []string{alice.Fingerprint()}}} {
+		answers := answersOf(b, it.shown.request)
+		list := must.Get(api.Encode(trust))(t)
+		answers.HandleFunc("/v1/trust", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(list) })
+		s, _ := onScreen(t, 24, 80)
+		r := reviewAt(t, gateOf(t, answers), s, it)
+		r.keys = ringOf(r.tool, holding{key, func() { t.Error("it signed") }})
+		for name, decides := range map[string]func() error{
+			"approve": func() error { ok, err := r.named(t.Context(), it); require.False(t, ok); return err },
+			"reject":  func() error { return r.reject(t.Context(), it) },
+		} {
+			r.message = ""
+			require.NoError(t, decides(), name)
+			require.Regexp(t, "^j1.1: (unknown_signer|signer_revoked): ", r.message, name)
+			require.Equal(t, undecided, it.decision, name)
+		}
+		owed := it.shown.request
+		owed.Owed = []string{key.Fingerprint() + " operational"}
+		require.Equal(t, op.Operational, must.Get(r.mayAs(t.Context(), owed))(t), "its holder proves it before it is listed")
+		s.close()
+	}
+}
+
 // The details are shown from their first line on, and turned away again; ? comes back to
 // the part that was shown.
 func TestReviewTurnsDetails(t *testing.T) {
@@ -163,7 +198,7 @@ func TestReviewTurnsDetails(t *testing.T) {
 	typed(t, person, "x")
 	must.Get(pages.key(&r.message))(t)
 	shown := shownOn(t, person, "more: space")
-	require.Contains(t, shown, "  d: 6 more facts (params; gate; incarnation; state; valid; nonce)")
+	require.Contains(t, shown, "  d: 6 more facts\r\n")
 	require.Contains(t, shown, "what the signature binds:\r\n    op  ")
 	top := pages.top
 	require.Positive(t, top)
@@ -233,8 +268,8 @@ func TestNoMessageTakesThePlaceOfAnUnreadOne(t *testing.T) {
 func TestAPastedWordRejectsNothing(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
-	r := reviewOn(s)
 	it := &item{id: "j1.1", shown: asked(t, "guest.wipe", op.Params{})}
+	r := reviewAt(t, gateWith(t, it.shown.bytes, it.shown.request), s, it)
 	typed(t, person, "ong\n")
 	require.NoError(t, r.reject(t.Context(), it))
 	require.Equal(t, "not rejected: "+wordsPasted, r.message)

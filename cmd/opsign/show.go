@@ -91,7 +91,11 @@ func (q question) text(v view) string {
 	text += rotationText(q.payload, r.Facts) + q.losesText(f, v.now) + q.askedText(v) + q.besideText(v) +
 		f.text(q.payload.Op, "", op.Stays, op.Unsure)
 	if none := f[op.Absent]; len(none) > 0 {
-		text += "  not there: " + namesOf(none, ", ") + "\n"
+		names := make([]string, len(none))
+		for i, f := range none {
+			names[i] = cli.Inline(f.Name)
+		}
+		text += "  not there: " + strings.Join(names, ", ") + "\n"
 	}
 	if r.Detail != "" {
 		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
@@ -156,7 +160,7 @@ func leftText(r api.Request, now time.Time) string {
 }
 
 // detailsText shows every member of the payload whole, and the facts that are not
-// shown yet; or how many of them there are, which, and how to see them.
+// shown yet; or how many of them there are, and how to see them.
 func (q question) detailsText(v view, behind []op.Fact) string {
 	if v.details {
 		text := wordsSigned + payloadText(q.payload)
@@ -165,17 +169,8 @@ func (q question) detailsText(v view, behind []op.Fact) string {
 		}
 		return text + takesBatchText(q.request)
 	}
-	all := slices.Concat(q.behind(), behind)
 	more := cmp.Or(v.more, "opsign show "+cli.Inline(q.request.ID)+" --details")
-	return fmt.Sprintf("  %s: %s (%s)\n", more, cli.Count(len(all), "more fact"), namesOf(all, "; "))
-}
-
-func namesOf(facts []op.Fact, between string) string {
-	names := make([]string, len(facts))
-	for i, f := range facts {
-		names[i] = cli.Inline(f.Name)
-	}
-	return strings.Join(names, between)
+	return fmt.Sprintf("  %s: %s\n", more, cli.Count(len(q.behind())+len(behind), "more fact"))
 }
 
 // takesBatchText says in which roles a batch counts for a request that waits. An older gate says nothing, and takes none.
