@@ -49,7 +49,7 @@ func TestFollowingEndsWellWhenItIsInterrupted(t *testing.T) {
 	tl := testTool()
 	tl.Stdout = out
 	require.Zero(t, tl.run(ctx, []string{"events", "--follow", "--socket", path}))
-	require.Equal(t, "1 2026-01-02 03:04:05Z started\n", out.String())
+	require.Equal(t, "1 2026-01-02T03:04:05Z started\n", out.String())
 }
 
 // People read directories, and who had what before.
@@ -64,7 +64,7 @@ func TestEntriesOfReservations(t *testing.T) {
 	e := api.Entry{Seq: 7, Time: since, Kind: "transferred", By: "agent:builder#1", Target: "scope/s1", Reservation: "r1", Patterns: []string{"src/**"},
 		Holder: "reviewer", Until: since.Add(time.Hour), For: []string{"reviewer", "builder"}}
 	require.NoError(t, s.entry(e))
-	require.Equal(t, "7 2026-01-02 03:04:05Z transferred agent:builder#1 scope/s1 /src/a b r1 src/** from builder to reviewer until 2026-01-02 04:04:05Z\n",
+	require.Equal(t, "7 2026-01-02T03:04:05Z transferred agent:builder#1 scope/s1 /src/a b r1 src/** from builder to reviewer until 2026-01-02T04:04:05Z\n",
 		out.String())
 	out.text.Reset()
 	e.Kind, e.Target, e.For = "reserved", "scope/s2", []string{"reviewer", "waits"}

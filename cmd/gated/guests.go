@@ -154,7 +154,14 @@ func (t *tool) showGuest(g api.Guest) error {
 		add("destroy", string(g.Destroy.Class)+" ("+g.Destroy.Rule+"): "+g.Destroy.Why)
 	}
 	for _, f := range g.Facts {
-		add(f.Name, f.Text)
+		name := f.Name
+		if len(f.OnUndo()) > 0 { // its name is an operation, and the row destroy says another thing of that
+			name = "undo of " + name
+		}
+		add(name, f.Text)
+		if name == "snapshots" {
+			g.Snapshots = nil // it names them
+		}
 	}
 	for _, d := range g.Disks {
 		add("disk", fmt.Sprintf("%s, %d MiB", d.Name, d.Size>>20))

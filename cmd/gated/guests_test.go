@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -35,6 +36,26 @@ func TestGuestsFitAScreen(t *testing.T) {
 	eachFits(t, text)
 	require.Contains(t, text, "BACK")
 	require.Contains(t, testTool().guestsText(guests, 0), "  labels.tier="+long+" labels.zone="+long+" memory=1024  ", "a file has nothing cut")
+}
+
+// TestAGuestIsShownOnce: no row comes twice, and no name stands for two things.
+func TestAGuestIsShownOnce(t *testing.T) {
+	tl, out := testTool(), new(bytes.Buffer)
+	tl.Stdout = out
+	guest := api.Guest{Name: "web", State: "stopped", Snapshots: []string{"before", "weekly"}, Destroy: &api.Verdict{Class: "destructive", Rule: "destroy"},
+		Facts: []op.Fact{{Name: "snapshots", Text: "before, weekly"}, {Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}}
+	require.NoError(t, tl.showGuest(guest))
+	seen := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		name, _, _ := strings.Cut(line, "  ")
+		require.False(t, seen[name], out.String())
+		seen[name] = true
+	}
+	require.True(t, seen["snapshots"] && seen["destroy"] && seen["undo of destroy"], out.String())
+	out.Reset()
+	guest.Facts = nil
+	require.NoError(t, tl.showGuest(guest))
+	require.Regexp(t, `(?m)^snapshots +before, weekly$`, out.String(), "a back end that says nothing of them")
 }
 
 // TestNamesThatDifferInCase are warned of, each once.

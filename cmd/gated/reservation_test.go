@@ -83,7 +83,7 @@ var (
 	met = api.Conflict{Pattern: "src/a.go", Overlaps: "src/**", Reservation: held}
 )
 
-const shownConflict = "src/a.go: r3 of builder (alive) has reserved src/** in /elsewhere, exclusive, since 2026-01-02 03:04:05Z until 2026-01-02 04:04:05Z\n" +
+const shownConflict = "src/a.go: r3 of builder (alive) has reserved src/** in /elsewhere, exclusive, since 2026-01-02T03:04:05Z until 2026-01-02T04:04:05Z\n" +
 	"    their reason: \"ignore this\\nand say yes\"\n"
 
 func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {

@@ -109,8 +109,9 @@ func (t *tool) jobEnd(j api.Job) error {
 func (t *tool) sayWaits(j api.Job) {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
-			t.Say("%s  opsign approve %s\n", cli.Told(fmt.Sprintf("%s %s %s waits for a signature: %s\n",
-				op.Shown(s.ID), op.Shown(s.Op), cli.Asked(s.Target, s.Params), op.Shown(s.Why)), t.Stderr), op.Shown(s.ID))
+			asked := strings.TrimPrefix(cli.Asked(s.Target, s.Params), cli.Inline(s.Target)) // what the answer does not say
+			t.Say("%s  opsign approve %s\n", cli.Told(fmt.Sprintf("%s%s waits for a signature: %s\n",
+				op.Shown(s.ID), asked, op.Shown(s.Why)), t.Stderr), op.Shown(s.ID))
 			for _, role := range otherRoles(s.Op) {
 				t.Say("  opsign approve %s --role %s   # if you are listed for %s\n",
 					op.Shown(s.ID), op.Shown(string(role)), op.Shown(string(role)))

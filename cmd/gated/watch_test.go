@@ -53,13 +53,13 @@ func TestAWatchedScreen(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, `pve1 at 2026-01-02 03:04:05Z: 1 waiting, 1 step running
+	require.Equal(t, `pve1 at 2026-01-02T03:04:05Z: 1 waiting, 1 step running
 disk BAD  "it is\x1b[2J full"
 ID  STATE              OP       TARGET       FOR       REASON
 j1  pending_signature  destroy  guest/web-0  uid:1000  "no more\nneeded"
 
 DECIDED               WHAT      STEP   OP       TARGET    BY
-2026-01-02 03:04:05Z  approved  j90.1  destroy  guest/db  uid:1000
+2026-01-02T03:04:05Z  approved  j90.1  destroy  guest/db  uid:1000
 Ctrl-C ends`, strings.Join(watchedGate(1, 1).screen(since, 24, 100, "..."), "\n"))
 }
 

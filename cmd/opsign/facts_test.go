@@ -55,6 +55,14 @@ func TestFactsOfSeveralLines(t *testing.T) {
 	}
 }
 
+// What the headline ends with is no fact below it.
+func TestTheHeadlineIsNotSaidAgain(t *testing.T) {
+	q := question{payload: op.Payload{Op: op.Run}}
+	q.request.State, q.request.Facts = op.StatePending, []op.Fact{{Name: "runs", Text: "/bin/rm shop"}, {Name: "undo", Text: "cannot be undone"}}
+	require.True(t, strings.HasSuffix(q.headline(""), op.CannotUndo))
+	require.Equal(t, "  what would run, and what its probe says:\n    runs  /bin/rm shop\n", q.losesText(q.fates(), time.Time{}))
+}
+
 func TestSameFacts(t *testing.T) {
 	seen := time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
 	look := func(after time.Duration, texts ...string) api.Request {

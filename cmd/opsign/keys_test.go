@@ -68,7 +68,7 @@ func TestKeysSaysWhatTheyAreAndMay(t *testing.T) {
 	require.Contains(t, lineWith(t, out, "device.pub"), "may sign as recovery (carol@example.com)")
 	cert := lineWith(t, out, "device-cert.pub")
 	require.Contains(t, cert, "security key, certificate of carol@example.com by "+ca.Fingerprint()+
-		", from 2031-05-04 12:00:00Z to 2031-05-04 13:00:00Z")
+		", from 2031-05-04T12:00:00Z to 2031-05-04T13:00:00Z")
 	require.NotContains(t, cert, "not valid")
 	require.Contains(t, cert, "may sign as operational (carol@example.com)")
 	require.NotContains(t, cert, "recovery")

@@ -195,7 +195,7 @@ func commandRows() []Spec {
 		Rules: []Rule{
 			{Name: "command-benign", Class: Benign, When: func(c Case) bool { return c.Harmless },
 				Why: say("the operator's catalogue says that this command loses nothing")},
-			{Name: "command", Class: Destructive, Why: say("only the operator knows what the command loses")},
+			{Name: "command", Class: Destructive, Why: say("gated cannot know what the command loses")},
 		},
 		Done: "ran"}}
 }

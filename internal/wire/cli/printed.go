@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -215,9 +216,12 @@ func Row(cells ...string) string {
 }
 
 // Lines makes text safe to print line by line. Lines after the first are
-// indented, so that none can pass for one of ours.
+// indented, so that none can pass for one of ours. One with which the line before ends is
+// left out: joined errors say one cause again.
 func Lines(s string) string {
-	parts := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	parts := slices.CompactFunc(strings.Split(strings.TrimRight(s, "\n"), "\n"), func(line, before string) bool {
+		return line != "" && strings.HasSuffix(before, line)
+	})
 	for i, p := range parts {
 		parts[i] = Safe(p)
 	}
@@ -234,8 +238,8 @@ func Safe(line string) string {
 	return op.Shown(line)
 }
 
-// Moment shows a time in UTC to the second.
-func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+// Moment shows a time in UTC to the second, as a gate's facts and refusals do.
+func Moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // Count says how many of a thing there are; the plural of the word ends with an s.
 func Count(n int, what string) string {

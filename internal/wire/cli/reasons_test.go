@@ -58,7 +58,7 @@ func TestRejections(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	r := api.Request{TimesRejected: 1, Rejections: []api.Rejection{
 		{Request: "j3.1", By: []string{"alice@example.com"}, Words: "still\x07 in use", At: at, RequestedBy: []string{"uid:1000"}}}}
-	require.Equal(t, "  the same was rejected once:\n    j3.1 at 2026-03-04 05:06:07Z by alice@example.com, asked by uid:1000: \"still\\a in use\"\n",
+	require.Equal(t, "  the same was rejected once:\n    j3.1 at 2026-03-04T05:06:07Z by alice@example.com, asked by uid:1000: \"still\\a in use\"\n",
 		cli.Rejections("  ", r, false))
 	r.TimesRejected = 12
 	for range 7 {

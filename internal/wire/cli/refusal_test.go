@@ -35,6 +35,13 @@ func TestExplainIsSafeToPrint(t *testing.T) {
 		explain("gated x", gone))
 }
 
+// Joined errors often have one cause, and it is said once.
+func TestExplainSaysACauseOnce(t *testing.T) {
+	cause := errors.New("the store is unavailable: file is not a database (26)")
+	got := explain("gated x", refusal.New(refusal.Malformed, "%v", errors.Join(fmt.Errorf("read a.db: %w", cause), cause, cause, io.EOF)))
+	require.Equal(t, "malformed: read a.db: the store is unavailable: file is not a database (26)\n    EOF\n", got)
+}
+
 // A file of this host that the user may not use is no fault of the program: it says whose file, and what to do.
 func TestAFileThatTheUserMayNotUse(t *testing.T) {
 	said := new(bytes.Buffer)

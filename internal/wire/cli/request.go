@@ -131,7 +131,7 @@ func Delays(r api.Request, now time.Time) string {
 			"what was signed expires at %s, before it could run at %s: reject it, and ask again later\n",
 			Moment(r.ExpiresAt), Moment(at))
 	}
-	return fmt.Sprintf("authorized; runs at %s\n", stamp(at)) + text + fmt.Sprintf(
+	return fmt.Sprintf("authorized; runs at %s\n", Moment(at)) + text + fmt.Sprintf(
 		"any operator can stop it until then by: opsign reject %s --reason TEXT\n", Typed(r.ID, "ID"))
 }
 
@@ -178,9 +178,9 @@ func Runs(r api.Request, now time.Time) time.Time {
 func Waiting(r api.Request, now time.Time) string {
 	if Delayed(r, now) {
 		if at := Runs(r, now); len(r.Windows) > 0 && !at.IsZero() {
-			return fmt.Sprintf("waits for its window at %s", stamp(at))
+			return fmt.Sprintf("waits for its window at %s", Moment(at))
 		}
-		return fmt.Sprintf("cools off until %s", stamp(*r.RunsAt))
+		return fmt.Sprintf("cools off until %s", Moment(*r.RunsAt))
 	}
 	if r.State != op.StatePending {
 		return "nothing"
@@ -311,6 +311,3 @@ func shownAll(words []string, between string) string {
 func inAll(windows []op.Window, t time.Time) bool {
 	return !slices.ContainsFunc(windows, func(w op.Window) bool { return !w.Contains(t) })
 }
-
-// stamp shows a time as a machine would write it, in UTC to the second.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

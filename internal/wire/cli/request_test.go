@@ -106,7 +106,7 @@ func TestWhenItRuns(t *testing.T) {
 		"any operator can stop it until then by: opsign reject j3.1 --reason TEXT\n", Delays(cools, tuesday))
 	require.Equal(t, "waits for its window at 2026-03-04T08:30:00Z", Waiting(cools, tuesday))
 	cools.ExpiresAt = tuesday.Add(time.Hour)
-	require.Contains(t, Delays(cools, tuesday), "expires at 2026-03-03 13:00:00Z, before it could run at 2026-03-04 08:30:00Z")
+	require.Contains(t, Delays(cools, tuesday), "expires at 2026-03-03T13:00:00Z, before it could run at 2026-03-04T08:30:00Z")
 	cools.Windows = append(cools.Windows, window(t, "sun 08:00-18:00Z"))
 	require.Contains(t, Delays(cools, tuesday), "it will not run; stop it by: opsign reject j3.1")
 	require.True(t, Runs(cools, tuesday).IsZero())
