@@ -78,7 +78,7 @@ func TestAUserWithoutARuntimeDirectory(t *testing.T) {
 	u := newTourist(t)
 	bare := []string{"HOME=" + u.home}
 	out := u.run(bare, api.ExitUnreachable, "gated", "status")
-	require.Contains(t, out, "gated init --operator KEY.pub")
+	require.Contains(t, out, "gated setup makes a gate; gated serve starts one that was made")
 	require.Contains(t, out, u.home+"/.local/state/gated/gated.sock")
 	out = u.run(bare, api.ExitDone, "gated", "init", "--operator", "key.pub")
 	require.NotContains(t, out, "GATED_SOCKET")
