@@ -87,7 +87,9 @@ func TestWhyADaemonCannotStart(t *testing.T) {
 			out := m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
 			require.Regexp(t, "^unavailable: the daemon cannot start"+c.says, out)
 			require.Contains(t, out, "systemctl status gated\n    journalctl -u gated -n 20\n")
-			require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket), m.state+" ")
+			require.Equal(t, "unavailable: the daemon cannot start: only root may see why\n"+
+				"  hint: sudo gated status\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n",
+				m.run(callerUID, api.ExitInternal, "gated", "status", "--socket", m.socket), "no code, which reads like a verdict on the caller")
 			require.Error(t, m.daemon.Wait())
 			require.Equal(t, c.code, m.daemon.ProcessState.ExitCode(), m.log)
 		})

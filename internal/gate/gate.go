@@ -273,7 +273,7 @@ func (g *Gate) machine(err error) error {
 		}
 		g.log.Log(context.Background(), level, "not decided", "error", err)
 		return refusal.New(refusal.Unavailable, "the gate cannot write its journal now, so nothing was decided").
-			WithHint("see the daemon's log; try again when the disk has space and works")
+			WithHint("gated status says what is wrong; try again when the disk has space and works")
 	case errors.As(err, &refused):
 		return err
 	default:

@@ -180,7 +180,7 @@ func (b *Book) shown(err error) error {
 	case errors.Is(err, store.ErrUnavailable):
 		b.log.Error("reservations: not decided", "error", err)
 		return refusal.New(refusal.Unavailable, "the database cannot be written or read now, so nothing was decided").
-			WithHint("see the daemon's log; try again when the disk has space and works")
+			WithHint("gated status says what is wrong; try again when the disk has space and works")
 	default:
 		b.log.Error("reservations: internal error", "error", err)
 		return refusal.New(refusal.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")

@@ -50,7 +50,7 @@ func (o ServeOptions) sayWhy(ctx context.Context, passed []*os.File, why error) 
 // user may read. That user is one of the others, because guests may have its uid.
 func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal) {
 	const words = "the daemon cannot start: %s"
-	r, short := refusal.As(why), fmt.Sprintf("%s. Only root may see more", refusal.CodeOf(why))
+	r, short := refusal.As(why), "only its log says why"
 	detail, hint := r.Detail, r.Hint
 	if !errors.As(why, new(*refusal.Refusal)) {
 		detail = why.Error()
@@ -74,8 +74,11 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 	then := fmt.Sprintf("systemctl%s status %s\n", manager, name)
 	last := fmt.Sprintf("journalctl%s -u %s -n 20", manager, name)
 	toRoot = refusal.New(refusal.Unavailable, words, detail).WithHint("%s", lines(hint, first+then+last))
-	if first != "" {
+	switch {
+	case first != "":
 		first = asRoot + first
+	case asRoot != "": // root's call is told the reason
+		short, first = "only root may see why", "sudo gated status\n"
 	}
 	return toRoot, refusal.New(refusal.Unavailable, words, short).WithHint("%s", first+then+asRoot+last)
 }

@@ -81,6 +81,10 @@ func fullBesideTheGate(t *testing.T) int {
 		h := w.health("disk")
 		require.False(t, h.OK)
 		require.Contains(t, h.Detail, "only signed work")
+		require.Contains(t, h.Detail, "Make room: df "+w.state+"; ")
+		if j := w.health("journal"); !j.OK { // the reserve is whole, so it must not say that nothing goes on
+			require.Contains(t, j.Detail, "so only signed work goes on, with the reserve (see disk)")
+		}
 		w.signedWorkGoesOn(approved[i], rejected[i])
 		require.Less(t, w.reserved(), whole)
 		w.free()

@@ -11,6 +11,7 @@ import (
 
 	"gated/client/api"
 	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/base/version"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/local"
@@ -94,6 +95,9 @@ func (d *daemon) health() []api.Health {
 // full, or read-only, shows here.
 func (d *daemon) journalHealth() api.Health {
 	if err := d.opened.Store.WriteError(); err != nil {
+		if room, unread := d.opened.Room.State(); store.DiskFull(err) && unread == nil && room.Reserve > 0 {
+			return api.Health{Name: "journal", Detail: "cannot be written, so only signed work goes on, with the reserve (see disk): " + err.Error()}
+		}
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
 	}
 	if !d.stateHealth().OK {
@@ -109,8 +113,8 @@ func (d *daemon) diskHealth() api.Health {
 	case err != nil:
 		return api.Health{Name: "disk", Detail: "its free space cannot be read: " + err.Error()}
 	case s.Low():
-		return api.Health{Name: "disk", Detail: fmt.Sprintf("%d MiB are free in %s: below %d MiB only signed work goes on (limits.keep_free); %d of %d MiB of the reserve for it are left",
-			s.Free>>20, d.opened.Dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20)}
+		return api.Health{Name: "disk", Detail: fmt.Sprintf("%d MiB are free in %s: below %d MiB only signed work goes on (limits.keep_free); %d of %d MiB of the reserve for it are left. Make room: df %s; Disk full in gated docs runbook says which files may go",
+			s.Free>>20, d.opened.Dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20, op.Shown(d.opened.Dir.Path()))}
 	case s.Reserve < s.Whole:
 		return api.Health{Name: "disk", OK: true, Detail: fmt.Sprintf("there is room; the reserve for signed work has %d of %d MiB", s.Reserve>>20, s.Whole>>20)}
 	}
