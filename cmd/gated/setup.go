@@ -232,9 +232,10 @@ func (t *tool) plan(f setupFlags, c setup.Choice) ([]setup.Step, error) {
 	return own.Steps(c)
 }
 
-// next is what to type next, in two lines.
+// next is what to type next, up to the first approval.
 func (f setupFlags) next(found setupFound) []string {
-	out := []string{"gated status", "gated submit guest.create web --wait"}
+	out := []string{"gated status", "gated submit guest.create web --wait", "gated submit guest.destroy web    # waits for a signature",
+		"opsign approve ID    # as the line before says"}
 	switch {
 	case f.own && !f.service:
 		out[0] = "gated serve" + stateArg(f.dir) + inTerminal
@@ -242,7 +243,10 @@ func (f setupFlags) next(found setupFound) []string {
 		out[0] = "install -d -o gated -g gated /run/gated && runuser -u gated -- gated serve --state " + op.Shown(f.dir) +
 			" --socket " + api.SystemSocket
 	case len(found.Agents) > 0:
-		out[1] = "gated hook install --git --for " + strings.Join(found.Agents, ",") + "    # as each user, in each checkout"
+		out = append(out[:1], "gated hook install --git --for "+strings.Join(found.Agents, ",")+"    # as each user, in each checkout")
+	}
+	if len(f.users) > 0 {
+		out = slices.Insert(out, 1, "# "+list(f.users)+": log in again first, which takes the group gated over")
 	}
 	return out
 }

@@ -40,6 +40,14 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
+// Whoever joins the group is told that a login of before does not have it.
+func TestNextSaysWhoLogsInAgain(t *testing.T) {
+	out := setupFlags{users: []string{"alice", "bob\x1b"}}.next(setupFound{})
+	require.Equal(t, `# alice, "bob\x1b": log in again first, which takes the group gated over`, out[1])
+	require.Equal(t, out[2:], setupFlags{}.next(setupFound{})[1:], "what is typed stays")
+	require.Contains(t, out[len(out)-1], "opsign approve ")
+}
+
 // A set-up that waits for the gate ends with the gate's own reason, where it has one.
 func TestWhyAGateIsUnwell(t *testing.T) {
 	require.Empty(t, unwell(api.Status{Health: []api.Health{{Name: "disk", OK: true}}}, nil))
