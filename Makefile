@@ -147,7 +147,7 @@ lint: go
 
 # Every fuzz target of the module, one after the other.
 fuzz: go
-	@export PATH="$$($(GO) env GOROOT)/bin:$$PATH" MAKE_PID=$$PPID && exec ./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
+	@export PATH="$$($(GO) env GOROOT)/bin:$$PATH" GATED_MAKE_PID=$$PPID && exec ./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
 # Histories of reservations that have to have an order, in one process, over two members
 # that take over from each other, and a tenth as many across kills of the daemon.

@@ -26,8 +26,8 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 for ((n = $(nproc); n < load; n++)); do
-	# Nobody can catch SIGKILL, so the kernel ends it with this script.
-	setpriv --pdeathsig KILL bash -c 'while :; do :; done' &
+	# Nobody can catch SIGKILL, so the kernel ends it with this script, which may have ended before the kernel was told.
+	setpriv --pdeathsig KILL bash -c '[ "$PPID" = "$1" ] || exit; while :; do :; done' load "$$" &
 	busy+=("$!")
 done
 

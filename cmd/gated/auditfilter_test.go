@@ -16,7 +16,7 @@ func TestMomentOf(t *testing.T) {
 		"2026-03-01":                time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		"2026-03-01 12:30":          time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC),
 		"2026-03-01 12:30:15":       time.Date(2026, 3, 1, 12, 30, 15, 0, time.UTC),
-		"2026-03-01 12:30:15Z":      time.Date(2026, 3, 1, 12, 30, 15, 0, time.UTC), // as it is printed
+		"2026-03-01 12:30:15Z":      time.Date(2026, 3, 1, 12, 30, 15, 0, time.UTC), // as an older gated printed it
 		"2026-03-01T12:30:15.5Z":    time.Date(2026, 3, 1, 12, 30, 15, 5e8, time.UTC),
 		"2026-03-01T12:30:15+01:00": time.Date(2026, 3, 1, 11, 30, 15, 0, time.UTC),
 		"90m":                       now.Add(-90 * time.Minute),

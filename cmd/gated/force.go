@@ -102,7 +102,7 @@ func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(c
 			return err
 		}
 		if wait && job.Pending() {
-			t.sayWaits(job)
+			t.sayWaits(job, false)
 			if job, err = awaited(c.Context(), cl, job, api.UntilEnded); err != nil {
 				return err
 			}

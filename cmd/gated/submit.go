@@ -95,7 +95,7 @@ func (t *tool) jobEnd(j api.Job) error {
 		t.showJobLine(j)
 	}
 	if j.Pending() {
-		t.sayWaits(j)
+		t.sayWaits(j, !t.JSON)
 		return cli.Ended(api.ExitWaits)
 	}
 	code := api.ExitOfState(j.State)
@@ -105,11 +105,14 @@ func (t *tool) jobEnd(j api.Job) error {
 	return cli.Ended(code)
 }
 
-// sayWaits says of each step that waits how to sign it.
-func (t *tool) sayWaits(j api.Job) {
+// sayWaits says of each step that waits how to sign it, and which it is, unless a line above it said so.
+func (t *tool) sayWaits(j api.Job, named bool) {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
-			asked := strings.TrimPrefix(cli.Asked(s.Target, s.Params), cli.Inline(s.Target)) // what the answer does not say
+			asked := " " + op.Shown(s.Op) + " " + cli.Asked(s.Target, s.Params)
+			if named {
+				asked = strings.TrimPrefix(cli.Asked(s.Target, s.Params), cli.Inline(s.Target))
+			}
 			t.Say("%s  opsign approve %s\n", cli.Told(fmt.Sprintf("%s%s waits for a signature: %s\n",
 				op.Shown(s.ID), asked, op.Shown(s.Why)), t.Stderr), op.Shown(s.ID))
 			for _, role := range otherRoles(s.Op) {

@@ -84,7 +84,7 @@ func (t *tool) untilEnded(ctx context.Context, cl *client.Client, job api.Job) (
 		until := api.UntilPending
 		if job.Pending() {
 			until = api.UntilDecided
-			t.sayWaits(job)
+			t.sayWaits(job, false)
 		} else {
 			said = t.sayHeldOf(job, said)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,4 +91,28 @@ func TestWhatDiffersIsSafe(t *testing.T) {
 	was.request.Facts = []op.Fact{{Name: "probe says", Text: "a\n  now files  9"}}
 	now.request.Facts = []op.Fact{{Name: "probe says", Text: "\u05d0"}}
 	require.Equal(t, "  was probe says:\n    > a\n    >   now files  9\n  now probe says  \"\\u05d0\"\n", differs(was, now))
+}
+
+// A gate that lies moves a time of the payload and the time of its look by as much. What is signed differs all the same: only facts move on.
+func TestATimeInThePayloadIsNoFactThatMovesOn(t *testing.T) {
+	nonce := op.NewNonce(time.Now())
+	until := func(at time.Time) string { return "keep it until " + at.Format(time.RFC3339) }
+	of := func(later time.Duration, change func(p *op.Payload, at time.Time)) question {
+		at := time.Date(2026, 1, 2, 5, 4, 5, 0, time.UTC).Add(later)
+		q := questionOf(t, payload(t, func(p *op.Payload) { p.Nonce = nonce; change(p, at) }))
+		q.request.FactsAt = at.Add(-time.Hour)
+		q.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until " + at.Format(time.RFC3339)}}
+		return q
+	}
+	for name, change := range map[string]func(p *op.Payload, at time.Time){
+		"valid":  func(p *op.Payload, at time.Time) { p.ExpiresAt = at },
+		"reason": func(p *op.Payload, at time.Time) { p.Reason = until(at) },
+		"params": func(p *op.Payload, at time.Time) {
+			p.Op, p.Params = "guest.set-config", op.Params{"description": until(at)}
+		},
+	} {
+		require.Contains(t, differs(of(0, change), of(time.Minute, change)), "now "+name)
+	}
+	same := func(*op.Payload, time.Time) {}
+	require.Empty(t, differs(of(0, same), of(time.Minute, same)))
 }

@@ -331,8 +331,11 @@ func difference(was, now question, tolerant bool, except func(op.Fact) bool) str
 		}
 		return slices.DeleteFunc(q.facts(), except)
 	}
+	signed := func(name string) bool {
+		return slices.ContainsFunc(payloadFacts(was.payload), func(f op.Fact) bool { return f.Name == name })
+	}
 	gone, come := unlike(listed(was), listed(now), func(a, b op.Fact) bool {
-		return sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b)
+		return a == b || !signed(a.Name) && (sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b))
 	})
 	if len(gone) == 0 && len(come) == 0 {
 		// The parts of a payload are all that its bytes say (op.DecodePayload).

@@ -85,8 +85,10 @@ func (r *keyring) ready(ctx context.Context, u use) error {
 	return nil
 }
 
-// trustAt returns whom a gate lists. It is nil if the gate does not say, as one of an older version.
+// trustAt returns whom a gate lists. It is nil if the gate does not say, as one of an older version, or not soon.
 func trustAt(ctx context.Context, cl *client.Client) (*authz.Trust, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
 	list, err := cl.Trust(ctx)
 	if err != nil {
 		return nil, nil

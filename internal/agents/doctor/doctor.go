@@ -192,7 +192,7 @@ func (d Doctor) failures(r *Report, groups []group) {
 	case len(s.Last) > 0:
 		last := s.Last[0]
 		r.add(whatFailures, Note, "%d so far; the last one: %s, %s: %s", s.Failures, last.Hook,
-			last.Time.Format("2006-01-02 15:04:05Z"), op.Shown(last.Detail))
+			last.Time.UTC().Format(time.RFC3339), op.Shown(last.Detail))
 	default:
 		r.add(whatFailures, OK, "none")
 	}

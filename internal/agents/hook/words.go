@@ -84,7 +84,7 @@ func reservationName(id string) string {
 	return "a reservation"
 }
 
-func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 func modeWords(mode string) string {
 	if mode == api.Shared {

@@ -86,7 +86,7 @@ func TestEveryContradiction(t *testing.T) {
 			r := refuses(t, d, f, refusal.BindingMismatch)
 			is := must.Get(f.head())(t)
 			for _, h := range []checkpoint.Checkpoint{was.Head, is} {
-				require.Contains(t, r.Detail, fmt.Sprintf("%d entries, root %s, seen 2026-03-01 12:00:00Z at unix:/run/gated/gated.sock", h.Size, h.Root))
+				require.Contains(t, r.Detail, fmt.Sprintf("%d entries, root %s, seen 2026-03-01T12:00:00Z at unix:/run/gated/gated.sock", h.Size, h.Root))
 			}
 			require.Contains(t, r.Hint, "nothing was signed")
 			m := must.Get(d.Remembered(gate))(t)

@@ -176,7 +176,7 @@ func (r Record) words() string {
 	if r.Why == OtherKey {
 		key = ", key " + op.Shown(r.Key)
 	}
-	return fmt.Sprintf("%d entries, root %s, seen %s at %s%s", head.Size, head.Root, r.Seen.Format("2006-01-02 15:04:05Z"), op.Shown(r.Address), key)
+	return fmt.Sprintf("%d entries, root %s, seen %s at %s%s", head.Size, head.Root, r.Seen.UTC().Format(time.RFC3339), op.Shown(r.Address), key)
 }
 
 // hint says what to do about a log that contradicts the stored head.

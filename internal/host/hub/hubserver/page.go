@@ -87,7 +87,7 @@ func moment(v any) string {
 	if !ok || at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02 15:04:05Z")
+	return at.UTC().Format(time.RFC3339)
 }
 
 // Bounds of what one page shows.

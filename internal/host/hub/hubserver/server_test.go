@@ -242,7 +242,7 @@ func TestThePage(t *testing.T) {
 	w.report("pve1", r)
 	text := page()
 	require.Contains(t, text, "not converged")
-	require.Contains(t, text, "2026-03-01 12:00:00Z")
+	require.Contains(t, text, "2026-03-01T12:00:00Z")
 	require.Contains(t, text, "&lt;script&gt;")
 	require.Contains(t, text, "&lt;b&gt;")
 	for _, raw := range []string{"<script", "<img", "<b>", "\u202e"} {
