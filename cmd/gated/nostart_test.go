@@ -38,7 +38,7 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 		"  hint: sudo gated config check --state "+m.state+"\n    systemctl status gated\n    sudo journalctl -u gated -n 20\n", out)
 	require.NotContains(t, m.run(callerUID, api.ExitInternal, "gated", "status", "--json", "--socket", m.socket), "s3cret")
 	out = m.run(0, api.ExitInternal, "gated", "status", "--socket", m.socket)
-	require.Regexp(t, `^unavailable: the daemon cannot start: .*/gated\.yaml:[0-9]+:1: .*s3cret`, out)
+	require.Regexp(t, `^unavailable: the daemon cannot start: .*/gated\.yaml:[0-9]+:1: .*s3cret.*\n  hint: mend line [0-9]+; the gate starts by itself within seconds\n`, out)
 	require.Contains(t, out, "    gated config check --state "+m.state+"\n    systemctl status gated\n    journalctl -u gated -n 20\n")
 	m.refusesABody()
 	err := m.daemon.Wait()

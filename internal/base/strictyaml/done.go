@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -30,7 +31,7 @@ func (v Value) Lacks(format string, args ...any) {
 }
 
 // Done ends the walk of the file that v is from. It returns the error nearest to the beginning of the file, an *Error.
-// A key that the walk did not ask for is an error too. If its spelling is near to one that the walk missed in the same
+// A key that the walk did not ask for is an error too. If its spelling is near to one that the walk asked for in the same
 // map, the error says so, and not that the other one is missing.
 func (v Value) Done() error {
 	d := v.d
@@ -40,18 +41,18 @@ func (v Value) Done() error {
 		}
 	}
 	d.lacks = nil
-	var first *yaml.Node
+	var first, at *yaml.Node
 	var in *walked
 	for n, m := range d.maps {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
 			if !d.asked[k] && (first == nil || k.Line < first.Line || k.Line == first.Line && k.Column < first.Column) {
-				first, in = k, m
+				first, at, in = k, n, m
 			}
 		}
 	}
 	if first != nil {
-		d.unknown(first, in)
+		d.unknown(first, at, in)
 	}
 	if d.err != nil {
 		return d.err
@@ -74,13 +75,19 @@ func (d *doc) misspelt(l lack) bool {
 	return false
 }
 
-// unknown refuses a key that the walk did not ask for.
-func (d *doc) unknown(k *yaml.Node, in *walked) {
+// unknown refuses a key of a map that the walk did not ask for.
+func (d *doc) unknown(k, at *yaml.Node, in *walked) {
 	text := "unknown key " + k.Value
 	if in.name != "" {
 		text += " in " + in.name
 	}
-	if meant, ok := spelling.Nearest(k.Value, in.missed); ok {
+	known := slices.Clone(in.missed)
+	for i := 0; i < len(at.Content); i += 2 {
+		if d.asked[at.Content[i]] {
+			known = append(known, at.Content[i].Value)
+		}
+	}
+	if meant, ok := spelling.Nearest(k.Value, known); ok {
 		text += fmt.Sprintf("; is %q meant?", meant)
 	}
 	e := d.failAt(k, "%s", text)

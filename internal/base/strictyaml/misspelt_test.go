@@ -24,3 +24,10 @@ func TestAMisspeltKeyIsNotCalledMissing(t *testing.T) {
 		require.EqualError(t, m.Done(), want)
 	}
 }
+
+// A key beside the one that is meant names that one, too.
+func TestAKeyBesideTheOneThatIsMeant(t *testing.T) {
+	m := must.Get(Parse("f.yaml", []byte("host: x\nhosts: y\n")))(t)
+	m.Need("host").Text()
+	require.EqualError(t, m.Done(), `f.yaml:2:1: unknown key hosts; is "host" meant?, in: hosts: y`)
+}

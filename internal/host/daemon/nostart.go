@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,6 +71,9 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 			first += " --state " + op.Shown(o.StateDir)
 		}
 		first += "\n"
+		if what := refusal.As(refused).Detail; what == detail {
+			hint = "mend " + lineOf(what) + "; the gate starts by itself within seconds\n" + hint // each call starts it
+		}
 	}
 	then := fmt.Sprintf("systemctl%s status %s\n", manager, name)
 	last := fmt.Sprintf("journalctl%s -u %s -n 20", manager, name)
@@ -81,6 +85,16 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 		short, first = "only root may see why", "sudo gated status\n"
 	}
 	return toRoot, refusal.New(refusal.Unavailable, words, short).WithHint("%s", first+then+asRoot+last)
+}
+
+// lineOf names the line of "FILE:LINE:COLUMN: ...", of anything else "it".
+func lineOf(what string) string {
+	if parts := strings.SplitN(what, ":", 4); len(parts) == 4 {
+		if _, err := strconv.Atoi(parts[1]); err == nil {
+			return "line " + parts[1]
+		}
+	}
+	return "it"
 }
 
 // lines puts a hint before others, unless it is empty.
