@@ -215,9 +215,9 @@ harness: go
 	@$(plain) -- ./internal/test/harness -products $(HARNESSFLAGS)
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
-# another architecture compiles everything once more.
+# another architecture compiles everything once more; ARCH=amd64 FORM=deb makes that one alone.
 packages: go
-	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh
+	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh $(if $(ARCH),-archs '$(ARCH)') $(if $(FORM),-formats '$(FORM)')
 
 # What has to hold of the packages in dist/packages: contrib/packaging/check.sh says what.
 packages-check:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,5 +45,18 @@ func TestGuidesMakeDirectoriesOfTheirOwn(t *testing.T) {
 		page := must.Get(os.ReadFile("../../docs/guides/" + name + ".md"))(t)
 		require.Regexp(t, `(?m)^    mkdir -m 700 [a-z]+ && cd `, string(page), name)
 		require.NotRegexp(t, `(?m)^    mkdir [a-z]+ && cd `, string(page), name)
+	}
+}
+
+// TestPackagesOfOneMachine: README's line builds the one package, and make packages alone builds all of them.
+func TestPackagesOfOneMachine(t *testing.T) {
+	const one = "packages ARCH=amd64 FORM=deb"
+	require.Contains(t, string(must.Get(os.ReadFile("../../README.md"))(t)), "`make "+one+"`")
+	for args, want := range map[string]string{"packages": "build.sh", one: "build.sh -archs 'amd64' -formats 'deb'"} {
+		cmd := exec.Command("make", append([]string{"-n", "GO=go"}, strings.Fields(args)...)...)
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "MAKEFLAGS=", "ARCH=", "FORM=")
+		lines := strings.Split(strings.TrimSpace(string(must.Get(cmd.Output())(t))), "\n")
+		_, does, _ := strings.Cut(lines[len(lines)-1], "/contrib/packaging/")
+		require.Equal(t, want, strings.TrimSpace(does), args)
 	}
 }
