@@ -275,7 +275,7 @@ func (t *tool) goOn(ctx context.Context, in *bufio.Reader, f setupFlags, asks bo
 			t.Say("  %s\n", s.What)
 		}
 	}
-	yes, err := t.asked(ctx, in, "Do that? [y/N] ")
+	yes, err := t.asked(ctx, in, "Do that? [y/N]")
 	if err == nil && !yes {
 		t.Say("nothing was done\n")
 		err = cli.Ended(api.ExitRefused)

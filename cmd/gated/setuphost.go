@@ -220,8 +220,8 @@ func (t *tool) confirmKeys(ctx context.Context, in *bufio.Reader, asks bool, key
 	}
 	var out []string
 	for _, k := range keys {
-		yes, err := t.asked(ctx, in, fmt.Sprintf("May %s sign destructive steps, with %s (%s)? [y/N] ", cli.Person(k.Principal),
-			op.Shown(k.Fingerprint), op.Shown(k.From)))
+		yes, err := t.asked(ctx, in, fmt.Sprintf("May %s sign destructive steps, with %s? [y/N]", cli.Person(k.Principal),
+			op.Shown(k.Fingerprint)))
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ func (t *tool) confirmUser(ctx context.Context, in *bufio.Reader, asks bool, p p
 	if !asks || f.own || len(f.users) > 0 || p.name == "" {
 		return nil
 	}
-	yes, err := t.asked(ctx, in, fmt.Sprintf("May %s ask the gate for steps (group %s)? [y/N] ", op.Shown(p.name), life.ServiceUser))
+	yes, err := t.asked(ctx, in, fmt.Sprintf("May %s ask the gate for steps (group %s)? [y/N]", op.Shown(p.name), life.ServiceUser))
 	if yes {
 		f.users = []string{p.name}
 	}
@@ -251,7 +251,7 @@ func (t *tool) confirmUser(ctx context.Context, in *bufio.Reader, asks bool, p p
 
 // asked reports whether the person says yes. It ends with ctx, because a person who presses Ctrl-C types nothing more.
 func (t *tool) asked(ctx context.Context, in *bufio.Reader, question string) (bool, error) {
-	t.Say("%s", question)
+	t.Say("%s ", strings.TrimSuffix(cli.Told(question, t.Stderr), "\n"))
 	type line struct {
 		text string
 		err  error

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -87,7 +88,7 @@ func (t *tool) meet(file client.KnownGates, at client.Address, s api.Status) err
 	case err != nil:
 		return err
 	case pinned:
-		t.Say("gate %s on %s is met first at %s: pinned in %s\n", s.Gate, op.Shown(s.Host), at, op.Shown(file.Path))
+		t.sayOnce(fmt.Sprintf("gate %s on %s is met first at %s: pinned in %s\n", s.Gate, op.Shown(s.Host), at, op.Shown(file.Path)))
 	}
 	elsewhere, err := file.Elsewhere(at, s.Gate)
 	for _, k := range elsewhere {

@@ -77,7 +77,7 @@ func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t
 func (t *tool) sayOnce(text string) {
 	if text != "" && !slices.Contains(t.said, text) {
 		t.said = append(t.said, text)
-		t.Say("%s", text)
+		t.Say("%s", cli.Told(text, t.Stderr))
 	}
 }
 

@@ -6,13 +6,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gated/client"
+	"gated/client/api"
 	"gated/internal/base/hostgate"
 )
 
@@ -42,11 +46,52 @@ func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
 	root := t.Group(w, "a command is missing", commands...)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.DisableSuggestions = true
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		var text strings.Builder
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(t.Stdout)
+		t.Print("%s", helpIn(text.String(), Width(t.Stdout)))
+	})
 	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "answer with JSON on standard output, one document a line")
 	root.PersistentFlags().StringVar(&t.Socket, "socket", "", "the daemon's `PATH`")
 	t.named = root.PersistentFlags().Changed
 	return root
 }
+
+// helpIn lays the text of a help out in so many columns, 0 for as it is: paragraphs are filled, and what goes on from a line of
+// a list stands below its last column.
+func helpIn(text string, cols int) string {
+	if cols == 0 {
+		return text
+	}
+	var out []string
+	filled := false // the line before is of a paragraph
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		ours := line != "" && line[0] != ' '
+		if ours && filled {
+			out[len(out)-1] += " " + line
+		} else {
+			out = append(out, line)
+		}
+		filled = ours
+	}
+	var b strings.Builder
+	for _, line := range out {
+		cont := listItem().FindString(line)
+		if len(cont) > cols/2 {
+			cont = "      "
+		}
+		for _, part := range Hanging(line, cols, strings.Repeat(" ", len(cont))) {
+			b.WriteString(strings.TrimRight(part, " ") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// listItem is what stands before the words of an item of a list: its name, and the blanks around that.
+var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ +\S.*?  +`) })
 
 // Headings has the help text of a command list those below it, which name one of the headings as their group, under these, and
 // what cobra adds after them. The order of the commands stays.
@@ -61,12 +106,15 @@ func Headings(c *cobra.Command, headings ...string) {
 }
 
 // Group returns a command that does nothing but have others. Alone it is a
-// usage error with the text missing.
+// usage error with the text missing; the root shows its help in the place of that.
 func (t *Tool) Group(w Words, missing string, commands ...*cobra.Command) *cobra.Command {
 	// Without a rule for arguments, an unknown command is called that.
 	c := t.Command(w, nil, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return Misspelt(c, args[0])
+		}
+		if !c.HasParent() && !t.JSON {
+			return errors.Join(c.Help(), Ended(api.ExitUsage))
 		}
 		return Usage(missing)
 	})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func TestACommandLineThatIsNotUnderstood(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "usage: a command is missing\n  hint: tool --help\n"},
+		{[]string{"--json"}, "usage: a command is missing\n  hint: tool --help\n"},
 		{[]string{"ecko"}, "usage: unknown command \"ecko\" for \"tool\"; is \"echo\" meant?\n  hint: tool --help\n"},
 		{[]string{"echo"}, "usage: accepts 1 arg(s), received 0\n  hint: tool echo --help\n"},
 		{[]string{"echo", "x", "-p", "=y"}, "usage: invalid argument \"=y\" for \"-p, --param\" flag: not NAME=VALUE\n  hint: tool echo --help\n"},
@@ -53,6 +54,46 @@ func TestACommandLineThatIsNotUnderstood(t *testing.T) {
 		require.Equal(t, 2, code, c.args)
 		require.Empty(t, out)
 		require.Equal(t, c.want, beside)
+	}
+}
+
+// A program that is called alone shows its help, and did nothing.
+func TestAProgramAloneShowsItsHelp(t *testing.T) {
+	code, out, beside := run(t)
+	require.Equal(t, 2, code)
+	require.Contains(t, out, "Usage:\n  tool [flags]\n  tool [command]\n")
+	require.Empty(t, beside)
+}
+
+// A help on a screen is filled into its columns: no word is lost or cut, and lists stay lists. A file has it as it is.
+func TestHelpIn(t *testing.T) {
+	const text = `It asks the gate that this host has, and prints what the gate says of each of the requests that wait for
+a signature.
+
+  opsign show j12.1 --payload > op.json
+
+Flags:
+      --operator KEY.pub[:PRINCIPAL]   a key, or a line as in KEY.pub, that may sign destructive steps; may be given again
+  -h, --help                           help for it
+`
+	require.Equal(t, text, helpIn(text, 0))
+	require.Equal(t, `It asks the gate that this host has, and prints what the gate says of each of
+the requests that wait for a signature.
+
+  opsign show j12.1 --payload > op.json
+
+Flags:
+      --operator KEY.pub[:PRINCIPAL]   a key, or a line as in KEY.pub, that
+                                       may sign destructive steps; may be
+                                       given again
+  -h, --help                           help for it
+`, helpIn(text, 79))
+	for _, cols := range []int{60, 79, 120} {
+		in := helpIn(text, cols)
+		require.Equal(t, strings.Fields(text), strings.Fields(in), cols)
+		for line := range strings.Lines(in) {
+			require.LessOrEqual(t, len(line)-1, cols, line)
+		}
 	}
 }
 
