@@ -272,11 +272,10 @@ func completeStates(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return out, cli.NoFiles
 }
 
-func (t *tool) completeGuest(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cli.NoFiles
-	}
-	return cli.CompleteList(&t.Tool, (*client.Client).Guests, func(g api.Guest) string { return g.Name + "\t" + g.State })
+func (t *tool) completeGuest(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return cli.CompleteFirst(func() ([]string, cobra.ShellCompDirective) {
+		return cli.CompleteList(&t.Tool, (*client.Client).Guests, func(g api.Guest) string { return g.Name + "\t" + g.State })
+	})(c, args, typed)
 }
 
 // completeSigner offers the keys that are listed and not revoked, and files.
