@@ -352,10 +352,13 @@ func (r *review) back() bool {
 	return false
 }
 
-const wordsAnyKey = "any key: back "
+const (
+	wordsAnyKey   = "any letter: back "
+	wordsHelpMore = "more: space   any letter: back "
+)
 
 func (r *review) help() error {
-	_, err := r.pager("", `Each screen is one request: what is signed, what goes and what stays.
+	_, err := r.pager("keys", `Each screen is one request: what is signed, what goes and what stays.
 
   a      approve it: sign it, and see what becomes of it
   r      reject it; asks for the reason
@@ -371,7 +374,7 @@ What is gone, what people can undo for a while only, and a change of the
 signers are signed once you type the name of the target. Nothing is approved
 before all of its pages were shown.
 A request that changes while you look at it is shown again.
-`, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
+`, [2]string{wordsAnyKey, wordsHelpMore}).key(&r.message)
 	return err
 }
 

@@ -204,13 +204,27 @@ func TestReviewTurnsDetails(t *testing.T) {
 	require.Positive(t, top)
 	helped := make(chan error, 1)
 	go func() { helped <- r.help() }()
-	require.Contains(t, shownOn(t, person, "any key: back"), "Each screen is one request")
+	require.Contains(t, shownOn(t, person, "any letter: back"), "Each screen is one request")
 	typed(t, person, "x")
 	require.NoError(t, <-helped)
 	pages.again(0)
 	require.Equal(t, top, pages.top)
 	r.turnDetails(it, pages)
 	require.Zero(t, pages.top)
+}
+
+// The help of review says which lines of what it shows, and that space shows more, on a screen that is too small for it.
+func TestTheHelpOfReviewGoesOn(t *testing.T) {
+	s, person := onScreen(t, 24, 40)
+	defer s.close()
+	r := reviewOn(s)
+	done := make(chan error, 1)
+	go func() { done <- r.help() }()
+	require.Regexp(t, `\r\nkeys, lines 1 to [0-9]+ of [0-9]+\r\nmore: space   any letter: back$`, shownOn(t, person, "letter: back"))
+	typed(t, person, " ")
+	require.Regexp(t, `\r\nkeys, lines [0-9]+ to ([0-9]+) of [0-9]+\r\nany letter: back$`, shownOn(t, person, "letter: back"))
+	typed(t, person, "x")
+	require.NoError(t, <-done)
 }
 
 // TestNoMessageTakesThePlaceOfAnUnreadOne: whatever a review says, what no screen has shown yet stays above it, and the same said twice
