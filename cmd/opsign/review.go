@@ -282,7 +282,6 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name
-	r.screen.forget() // what was typed while the gate was asked whom it lists
 	typed, err := r.screen.ask(fmt.Sprintf("%s %s. Type %s to sign it (an empty line: do not): ",
 		cli.Inline(it.id), why, cli.Inline(name)))
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -81,7 +81,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	}); err != nil {
 		return r.failed(it, err)
 	}
-	r.screen.forget() // as above
+	r.screen.forget() // what was typed while the gate was asked whom it lists is no reason
 	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -108,7 +108,7 @@ func TestTheReasonSaysWhoAndUntilWhen(t *testing.T) {
 	r := &c.Conflicts[0].Reservation
 	r.Agent, r.Reason, r.Mode, c.Conflicts[0].Overlaps = "builder", "moving it", api.Exclusive, "src/**"
 	require.Equal(t, `gated: this call was refused and nothing was changed: another agent has reserved "/w/src/it's.go".
-r7 is held since 1970-01-01 00:00:00Z until 1970-01-01 00:15:00Z, exclusive; its holder is alive.
+r7 is held since 1970-01-01T00:00:00Z until 1970-01-01T00:15:00Z, exclusive; its holder is alive.
 <<<untrusted-data
 r7 holder: "builder"
 pattern: "src/**"
