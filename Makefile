@@ -216,6 +216,8 @@ harness: go
 
 # .deb and .rpm for amd64 and arm64, SBOMs and SHA256SUMS in dist/packages. The first build for
 # another architecture compiles everything once more; ARCH=amd64 FORM=deb makes that one alone.
+ARCH ?=
+FORM ?=
 packages: go
 	GO='$(GO)' TAG='$(TAG)' COMMIT='$(COMMIT)' ./contrib/packaging/build.sh $(if $(ARCH),-archs '$(ARCH)') $(if $(FORM),-formats '$(FORM)')
 

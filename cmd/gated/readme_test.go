@@ -53,7 +53,7 @@ func TestPackagesOfOneMachine(t *testing.T) {
 	const one = "packages ARCH=amd64 FORM=deb"
 	require.Contains(t, string(must.Get(os.ReadFile("../../README.md"))(t)), "`make "+one+"`")
 	for args, want := range map[string]string{"packages": "build.sh", one: "build.sh -archs 'amd64' -formats 'deb'"} {
-		cmd := exec.Command("make", append([]string{"-n", "GO=go"}, strings.Fields(args)...)...)
+		cmd := exec.Command("make", append([]string{"-n", "--no-print-directory", "GO=go"}, strings.Fields(args)...)...)
 		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "MAKEFLAGS=", "ARCH=", "FORM=")
 		lines := strings.Split(strings.TrimSpace(string(must.Get(cmd.Output())(t))), "\n")
 		_, does, _ := strings.Cut(lines[len(lines)-1], "/contrib/packaging/")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gated/client"
 	"gated/internal/authz"
@@ -85,9 +86,12 @@ func (r *keyring) ready(ctx context.Context, u use) error {
 	return nil
 }
 
+// trustTime is how long a gate may take to say whom it lists. Its ssh may have to ask for a touch or a passphrase meanwhile.
+const trustTime = 30 * time.Second
+
 // trustAt returns whom a gate lists. It is nil if the gate does not say, as one of an older version, or not soon.
 func trustAt(ctx context.Context, cl *client.Client) (*authz.Trust, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, trustTime)
 	defer cancel()
 	list, err := cl.Trust(ctx)
 	if err != nil {

@@ -282,6 +282,7 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 		return false, r.failed(it, err)
 	}
 	name := it.shown.payload.Target.Name
+	r.screen.forget() // a pasted name signs nothing
 	typed, err := r.screen.ask(fmt.Sprintf("%s %s. Type %s to sign it (an empty line: do not): ",
 		cli.Inline(it.id), why, cli.Inline(name)))
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -118,8 +118,10 @@ func TestReviewAsksForTheName(t *testing.T) {
 		"guest/web-1\n": false} {
 		s, person := onScreen(t, 24, 80)
 		r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
-		typed(t, person, typing)
+		typed(t, person, "web-1\n") // before the question
+		answered := answersName(t, person, typing)
 		ok := must.Get(r.named(t.Context(), it))(t)
+		<-answered
 		require.Equal(t, want, ok, "%q", typing)
 		require.Equal(t, want, r.message == "", r.message)
 		s.close()
@@ -128,14 +130,26 @@ func TestReviewAsksForTheName(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
 	r := reviewAt(t, gateWith(t, b, requestOf(t, b)), s, it)
-	typed(t, person, "\n")
+	answered := answersName(t, person, "\n")
 	require.False(t, must.Get(r.named(t.Context(), wipe))(t), "what people alone can bring back is not signed by one key")
+	<-answered
 	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
 	r.message = ""
 	require.True(t, must.Get(r.named(t.Context(), it))(t), "nothing is asked")
 	typed(t, person, "ck\n")
 	require.False(t, must.Get(r.named(t.Context(), it))(t), "an a of a pasted word signs nothing")
 	require.Equal(t, "not signed: "+wordsPasted, r.message)
+}
+
+// answersName types a line once the question for a name shows.
+func answersName(t *testing.T, person *os.File, line string) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		shownOn(t, person, "to sign it (an empty line: do not): ")
+		typed(t, person, line)
+	}()
+	return done
 }
 
 // A key that cannot sign is told before the operator types a name in vain.

@@ -87,8 +87,11 @@ func (d *doc) unknown(k, at *yaml.Node, in *walked) {
 			known = append(known, at.Content[i].Value)
 		}
 	}
-	if meant, ok := spelling.Nearest(k.Value, known); ok {
+	switch meant, ok := spelling.Nearest(k.Value, known); {
+	case ok && slices.Contains(in.missed, meant):
 		text += fmt.Sprintf("; is %q meant?", meant)
+	case ok:
+		text += fmt.Sprintf("; %q is there already", meant)
 	}
 	e := d.failAt(k, "%s", text)
 	e.Key, e.In = k.Value, in.name

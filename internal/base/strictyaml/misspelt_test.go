@@ -29,5 +29,5 @@ func TestAMisspeltKeyIsNotCalledMissing(t *testing.T) {
 func TestAKeyBesideTheOneThatIsMeant(t *testing.T) {
 	m := must.Get(Parse("f.yaml", []byte("host: x\nhosts: y\n")))(t)
 	m.Need("host").Text()
-	require.EqualError(t, m.Done(), `f.yaml:2:1: unknown key hosts; is "host" meant?, in: hosts: y`)
+	require.EqualError(t, m.Done(), `f.yaml:2:1: unknown key hosts; "host" is there already, in: hosts: y`)
 }

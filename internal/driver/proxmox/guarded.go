@@ -177,7 +177,7 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 	}
 	if now.status != Stopped {
 		d.guard(ctx, g)
-		return driver.Result{}, refusal.New(refusal.Conflict, "the guest %d was started while the step was under way", g.vmid)
+		return driver.Result{}, since(false, "the guest %d was started", g.vmid)
 	}
 	// Volumes that are not in the configuration stay, and so do jobs that name the guest.
 	task, err := d.api.start(ctx, http.MethodDelete, now.path(), values{"destroy-unreferenced-disks": "0", "purge": "0"})

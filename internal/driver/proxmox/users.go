@@ -106,7 +106,7 @@ func since(unread bool, format string, args ...any) error {
 }
 
 // stillItself is alone, and then a second look at the guest itself, whose end would be that of what it got meanwhile. A guest that was
-// started meanwhile writes what nobody was shown.
+// started meanwhile writes what nobody was shown. Steps that take nothing are refused then, too, and can be asked for again.
 func (d *Driver) stillItself(ctx context.Context, g *guest) (now *guest, err error) {
 	if err = d.alone(ctx, g); err == nil {
 		now, err = d.again(ctx, g) // last, because the others take their time

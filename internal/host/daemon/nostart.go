@@ -72,7 +72,7 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 		}
 		first += "\n"
 		if what := refusal.As(refused).Detail; what == detail {
-			hint = "mend " + lineOf(what) + "; the gate starts by itself within seconds\n" + hint // each call starts it
+			hint = strings.TrimSuffix("mend "+lineOf(what)+"; the gate starts by itself within seconds\n"+hint, "\n") // the unit tries again
 		}
 	}
 	then := fmt.Sprintf("systemctl%s status %s\n", manager, name)

@@ -61,7 +61,7 @@ func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
 }
 
 // helpIn lays the text of a help out in so many columns, 0 for as it is: paragraphs are filled, and what goes on from a line of
-// a list stands below its last column.
+// a list stands below its last column. A command stays in one line, because half of it may be a command, too.
 func helpIn(text string, cols int) string {
 	if cols == 0 {
 		return text
@@ -80,6 +80,10 @@ func helpIn(text string, cols int) string {
 	var b strings.Builder
 	for _, line := range out {
 		cont := listItem().FindString(line)
+		if cont == "" && strings.HasPrefix(line, " ") {
+			b.WriteString(line + "\n")
+			continue
+		}
 		if len(cont) > cols/2 {
 			cont = "      "
 		}
