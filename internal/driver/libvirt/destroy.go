@@ -2,7 +2,6 @@ package libvirt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -113,7 +112,7 @@ func (w *work) undefine(ctx context.Context) error {
 	}
 	g := &guest{domain: now, used: used}
 	if !sameDisks(now.xml.Disks, w.guest.xml.Disks) || !slices.Equal(staying(now.held), staying(w.guest.held)) {
-		return errors.New("it has a disk, a directory or a file that was not seen before")
+		return stale("%s has a disk, a directory or a file that was not seen before", w.step.Target)
 	}
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(now.Domain, g.undefine()) })
 }
@@ -138,7 +137,7 @@ func (w *work) keptNothing(ctx context.Context, now *domain) error {
 		all, err = snapshotsOf(ctx, w.session, now.Domain)
 	}
 	if err == nil && (now.saved && !w.guest.saved || !slices.EqualFunc(all, w.guest.snapshots, snapshotXML.is)) {
-		err = errors.New("it has a snapshot or a saved state that was not seen before")
+		err = stale("%s has a snapshot or a saved state that was not seen before", w.step.Target)
 	}
 	return err
 }
@@ -155,11 +154,11 @@ func (w *work) same(all []*domain) (*domain, error) {
 		}
 		m, err := dom.xml.mark()
 		if err == nil && (dom.Name != w.guest.Name || dom.xml.OS.NVRAM != w.guest.xml.OS.NVRAM || !m.is(w.guest.mark)) {
-			err = errors.New("it was changed meanwhile")
+			err = stale("%s was changed meanwhile", w.step.Target)
 		}
 		return dom, err
 	}
-	return nil, errors.New("it is gone")
+	return nil, stale("%s is gone", w.step.Target)
 }
 
 // stopped is same for a step that takes something. It refuses a guest that was started after the look, or after the step
@@ -209,7 +208,7 @@ func (w *work) seen(ctx context.Context, k disk) (disk, error) {
 	}
 	id, _, err := identify(now)
 	if err == nil && (now.volume == nil || now.volume.Key != k.volume.Key || id != k.id) {
-		err = errors.New("it is another one than was seen before, or gone")
+		err = stale("the disk %s of %s is another one than was seen before, or gone", k.target, w.step.Target)
 	}
 	return now, err
 }

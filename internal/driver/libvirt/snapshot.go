@@ -75,7 +75,7 @@ func (w *work) unchanged(ctx context.Context, x snapshotXML) error {
 		return err
 	}
 	if !slices.ContainsFunc(found, x.is) {
-		return fmt.Errorf("the snapshot %s is another one than was seen, or gone", strconv.Quote(x.Name))
+		return stale("the snapshot %s of %s is another one than was seen, or gone", strconv.Quote(x.Name), w.step.Target)
 	}
 	return nil
 }

@@ -200,20 +200,25 @@ func changedMeanwhile(b *bed) {
 	}
 	b.Plant("web", "", "")
 	b.must("snapshot", "web", "snapshot", "s")
+	changed := func(err error, words string) {
+		b.t.Helper()
+		require.ErrorContains(b.t, err, words)
+		require.ErrorIs(b.t, err, refusal.StaleTarget)
+	}
 	for verb, params := range map[string]op.Params{"snapshot-delete": {"snapshot": "s"}, "restore": {"snapshot": "s"}} {
 		b.keeps(b.Image("web"), func() {
-			require.ErrorContains(b.t, b.during(protect, verb, "web", params), "changed meanwhile")
+			changed(b.during(protect, verb, "web", params), "changed meanwhile")
 		})
 		b.Virsh("metadata", "web", "--uri", namespace, "--remove", "--config")
-		require.ErrorContains(b.t, b.during(again, verb, "web", params), "is another one")
+		changed(b.during(again, verb, "web", params), "is another one")
 		require.Equal(b.t, []string{"s"}, b.look("web").Snapshots)
 	}
 	b.keeps(b.Image("web"), func() {
-		require.ErrorContains(b.t, b.during(protect, "destroy", "web", op.Params{}), "changed meanwhile")
+		changed(b.during(protect, "destroy", "web", op.Params{}), "changed meanwhile")
 	})
 	// This definition has no disks, so the undefine itself looks again.
 	b.domain("bare", "")
-	require.ErrorContains(b.t, b.during(func() {
+	changed(b.during(func() {
 		b.Define(strings.Replace(b.Virsh("dumpxml", "bare"), "<devices>",
 			"<devices>"+on(b.file("late.qcow2", ""), "vda", "qcow2"), 1))
 	}, "destroy", "bare", op.Params{}), "not seen before")
