@@ -31,6 +31,7 @@ type commandBed struct {
 	uid     int
 	gid     int
 
+	forks     forks
 	exchanged bool // each room has the other's name
 }
 
@@ -60,8 +61,8 @@ func newCommandBed(t testing.TB) bed {
 		b.entry("empty-"+name, "rm -f "+b.store(name)+"/*", "ls "+b.store(name)+" | wc -l")
 		b.entry("add-"+name, `f=$(mktemp `+b.store(name)+`/program-XXXXXXXX); basename "$f" > "$f"`, "")
 		b.entry("look-"+name, "ls "+b.store(name), "")
-		b.entry("leave-"+name, "cd "+b.store(name)+"; "+hiding, "")
 	}
+	b.leaves(hiding)
 	must(t, os.Mkdir(b.below(), 0o755))
 	must(t, os.Chown(b.below(), b.uid, b.gid))
 	for _, name := range rooms {
@@ -70,6 +71,13 @@ func newCommandBed(t testing.TB) bed {
 		b.clears("clear-" + name)
 	}
 	return b
+}
+
+// leaves declares a command for each directory that leaves a process.
+func (b *commandBed) leaves(script string) {
+	for _, name := range stores {
+		b.entry("leave-"+name, "cd "+b.store(name)+"; "+script, "")
+	}
 }
 
 // clears declares a command that empties the room which its parameter names.
@@ -250,6 +258,9 @@ func (b *commandBed) targets() []string {
 
 // processes is 1 if something that a command left lives: the kernel takes its lock back when it ends.
 func (b *commandBed) processes(target string) int {
+	if b.forks.in(b.of(target)) {
+		return 1
+	}
 	held, err := os.Open(filepath.Join(b.of(target), ".held"))
 	if err != nil {
 		return 0 // no command left anything yet

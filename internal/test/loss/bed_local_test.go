@@ -17,6 +17,7 @@ import (
 	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/test/forker"
 	"gated/internal/test/spareuids"
 )
 
@@ -41,6 +42,7 @@ type localBed struct {
 	root     string
 	uids     local.UIDRange
 	giveBack func() // of the uids
+	forks    forks  // in the place of hides, if it has a program
 	of       asked
 	now      func() time.Time
 	d        *local.Driver
@@ -69,6 +71,9 @@ func (b *localBed) scripts() map[string]local.Command {
 		hides: hiding + wait,
 	} {
 		out[name] = local.Command{Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
+	}
+	if b.forks.program != "" {
+		out[hides] = local.Command{Argv: forker.Command(b.forks.program, true)}
 	}
 	return out
 }
@@ -225,7 +230,7 @@ func (b *localBed) settle() error {
 		ran := filepath.Join(filepath.Dir(file), "data*", ".ran-"+strconv.Itoa(pid)) // a hand may have put its data aside
 		limit := time.After(patience)
 		for {
-			if found, _ := filepath.Glob(ran); len(found) > 0 || b.process(file) == 0 {
+			if found, _ := filepath.Glob(ran); len(found) > 0 || b.process(file) == 0 || forker.Up(filepath.Join(filepath.Dir(file), "data")) {
 				break
 			}
 			select {

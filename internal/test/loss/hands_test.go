@@ -286,8 +286,11 @@ func (b *libvirtBed) tries(args ...string) bool {
 	return exec.Command("virsh", append([]string{"-q", "-c", b.URI}, args...)...).Run() == nil
 }
 
-// processes counts what runs of a guest, as the kernel has it: by the uid that the guest alone has.
+// processes counts what runs of a guest, as the kernel has it: by the uid that the guest alone has. It is 1 while something forks.
 func (b *localBed) processes(name string) int {
+	if b.forks.in(b.data(name)) {
+		return 1
+	}
 	table, err := os.ReadFile(filepath.Join(b.root, ".uids"))
 	uuid, _, _ := strings.Cut(b.holder(name), ":")
 	if err != nil || uuid == "" {

@@ -15,11 +15,13 @@ import (
 
 	"gated/internal/base/op"
 	"gated/internal/host/daemon"
+	"gated/internal/test/forker"
 )
 
 func TestMain(m *testing.M) {
 	daemon.MaybeExecGuest()
-	os.Exit(m.Run())
+	forker.MaybeFork()
+	os.Exit(forker.Run(m.Run))
 }
 
 var (
