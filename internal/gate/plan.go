@@ -293,12 +293,18 @@ func reshapes(earlier []planned, t op.Target) bool {
 }
 
 // mayClear reports whether an earlier step may clear what is in the way: stop the guest, or take another guest that has its disk.
-// It makes no parameters right, unless it changes what these are about.
+// It makes no parameters right, and allows no program, unless it changes what these are about. A command can change the owner
+// of a program.
 func mayClear(earlier []planned, o op.Observed) bool {
-	if o.CannotCode == refusal.BadParams {
-		return !o.Never && reshapes(earlier, o.Target)
+	switch {
+	case o.Never:
+		return false
+	case o.CannotCode == refusal.BadParams:
+		return reshapes(earlier, o.Target)
+	case o.CannotCode == refusal.NotAllowed:
+		return reshapes(earlier, o.Target) || slices.ContainsFunc(earlier, func(e planned) bool { return e.step.Op == op.Run })
 	}
-	return len(earlier) > 0 && !o.Never
+	return len(earlier) > 0
 }
 
 // stops reports whether the guest is stopped after the earlier steps, because one stops it and none starts it after that.
