@@ -29,7 +29,7 @@ func TestAListFitsAScreen(t *testing.T) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 79, line)
 		}
 		for _, r := range requests {
-			require.Contains(t, text, "\n"+r.ID+" ")
+			require.Regexp(t, "(?m)^"+r.ID+"( |$)", text)
 		}
 	}
 	require.Contains(t, tl.listText([]api.Request{waits}, 0), long+"@example.com", "a file has nothing cut")

@@ -23,7 +23,8 @@ type Column struct {
 const least = 12
 
 // Table lays out rows, which have a cell for each column, in lines of at most cols columns of a screen; 0 is no limit.
-// An empty cell is a dash. A screen leaves out a column of empty cells alone. Without a limit all columns stay, because
+// An empty cell is a dash. A screen leaves out a column of empty cells alone. If what must stay of a row is wider, each cell has a
+// line of its own. Without a limit all columns stay, because
 // programs count them. Callers show the whole text elsewhere: with --json, and in the command that shows one row.
 func Table(cols int, ellipsis string, columns []Column, rows [][]string) string {
 	t := table{columns: slices.Clone(columns), rows: make([][]string, len(rows))}
@@ -40,10 +41,14 @@ func Table(cols int, ellipsis string, columns []Column, rows [][]string) string 
 		return len(rows) > 0 && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
 	})
 	below := t.sayOnce()
+	whole := table{slices.Clone(t.columns), make([][]string, len(t.rows))}
+	for i, r := range t.rows {
+		whole.rows[i] = slices.Clone(r)
+	}
 	if t.narrow(cols, ellipsis) {
 		return t.text() + told(below, cols)
 	}
-	return told(t.text()+below, cols)
+	return told(whole.blocks(cols, ellipsis)+below, cols)
 }
 
 // table is a Table on its way: its cells are safe to print.
@@ -137,6 +142,29 @@ func (t *table) cut(widths []int, ellipsis string) {
 			r[j] = cut(r[j], width, ellipsis)
 		}
 	}
+}
+
+// blocks has a line for each cell that is not empty, because a row is wider than the screen. What a reader types is not cut.
+func (t *table) blocks(cols int, ellipsis string) string {
+	width := 0
+	for _, c := range t.columns {
+		width = max(width, widthOf(c.Head))
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		b.WriteString(row[0] + "\n")
+		for j, cell := range row[1:] {
+			c := t.columns[j+1]
+			line := "  " + c.Head + strings.Repeat(" ", width-widthOf(c.Head)+gap) + cell
+			if c.Rank > 0 {
+				line = cut(line, cols, ellipsis)
+			}
+			if cell != empty {
+				b.WriteString(line + "\n")
+			}
+		}
+	}
+	return b.String()
 }
 
 func (t *table) text() string {

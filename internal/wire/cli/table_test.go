@@ -70,6 +70,17 @@ func TestTablesFitTheirScreen(t *testing.T) {
 	})
 }
 
+// On a screen that has no room for what a reader types, each cell has a line of its own.
+func TestARowThatIsWiderThanItsScreen(t *testing.T) {
+	rows := [][]string{{"j1.1", "2h", "scope/services-of-the-team", "uid:1000", "its data would be gone"}}
+	require.Equal(t, "j1.1\n"+
+		"  AGE     2h\n"+
+		"  TARGET  scope/services-of-the-team\n"+
+		"  WHY     its data would be gone\n"+
+		"all are for: uid:1000\n", Table(36, "…", tableOfTest, rows))
+	require.Contains(t, Table(37, "…", tableOfTest, rows), "ID    AGE  TARGET\nj1.1  2h   scope/services-of-the-team\n")
+}
+
 func TestCut(t *testing.T) {
 	require.Equal(t, "abc", cut("abc", 3, "…"))
 	require.Equal(t, "ab...", cut("abcdef", 5, "..."))
