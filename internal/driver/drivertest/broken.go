@@ -41,13 +41,14 @@ var brokenCases = []spec{
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
-		p := c.Permitted(r.ID)
 		c.unharmed(func() {
 			release := c.w.Hang(AtWork)
 			var err error
-			// On a busy machine, the time can end at the look before the work. Then nothing was done, and the permit holds.
+			// On a busy machine, the time can end at the look before the work, or while the gate writes that the work begins. Then
+			// nothing was done, and the gate gives another permit.
 			for wait := patience; c.Step(r.ID).State != op.StateDispatched; wait *= 2 {
 				require.Less(c.t, wait, time.Minute, "the driver did not begin its work: %v", err)
+				p := c.Permitted(r.ID)
 				c.impatientFor(wait, func(ctx context.Context) { _, err = driver.Run(ctx, p, c.w.Driver) })
 				require.Error(c.t, err)
 			}
@@ -124,7 +125,5 @@ func (c *one) impatientFor(wait time.Duration, call func(context.Context)) {
 	ctx, cancel := context.WithTimeout(c.ctx, wait)
 	defer cancel()
 	returns(c.t, "a call whose context has ended", func() { call(ctx) })
-	// What goes by the deadline itself, as the store does, can be a moment before the context's timer.
-	end, _ := ctx.Deadline()
-	require.False(c.t, time.Now().Before(end), "the call came back before its context ended: the back end was to say nothing")
+	require.Error(c.t, ctx.Err(), "the call came back before its context ended: the back end was to say nothing")
 }
