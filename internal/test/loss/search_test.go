@@ -215,6 +215,9 @@ func TestSearch(t *testing.T) {
 			if f != nil {
 				t.Fatalf("%s", f)
 			}
+			if n.sequences > 20 && n.bytes == 0 {
+				t.Fatalf("none of %d sequences wrote anything, so nothing could be lost", n.sequences)
+			}
 		})
 	}
 	if searched == 0 {
