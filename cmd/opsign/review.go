@@ -257,6 +257,10 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	if !r.mayApprove(it) {
 		return false, false, nil
 	}
+	if r.pasted() {
+		r.tell("not signed: " + wordsPasted)
+		return true, false, nil
+	}
 	if ok, err := r.named(ctx, it); !ok {
 		return true, false, err
 	}
@@ -272,10 +276,6 @@ func (r *review) named(ctx context.Context, it *item) (bool, error) {
 		why = "changes who may approve what"
 	}
 	if why == "" {
-		if r.pasted() {
-			r.tell("not signed: " + wordsPasted)
-			return false, nil
-		}
 		return true, nil
 	}
 	if err := r.screen.aside(func() error { _, err := r.mayAs(ctx, it.shown.request); return err }); err != nil {

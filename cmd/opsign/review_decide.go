@@ -147,6 +147,8 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 		case key == 'b':
 			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
 			return false, nil
+		case key == 'y' && pages.seen && r.pasted():
+			r.tell("not signed: " + wordsPasted)
 		case key == 'y' && pages.seen:
 			if ok, err := r.allNamed(ctx, marked); err != nil || !ok {
 				return false, err

@@ -137,8 +137,10 @@ func TestReviewAsksForTheName(t *testing.T) {
 	r.message = ""
 	require.True(t, must.Get(r.named(t.Context(), it))(t), "nothing is asked")
 	typed(t, person, "ck\n")
-	require.False(t, must.Get(r.named(t.Context(), it))(t), "an a of a pasted word signs nothing")
-	require.Equal(t, "not signed: "+wordsPasted, r.message)
+	_, _, err := r.pressApprove(t.Context(), it)
+	require.NoError(t, err)
+	require.Equal(t, "not signed: "+wordsPasted, r.message, "an a of a pasted word signs nothing")
+	require.Equal(t, undecided, it.decision)
 }
 
 // answersName types a line once the question for a name shows.

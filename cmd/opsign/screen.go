@@ -239,8 +239,9 @@ type pager struct {
 	cols    int       // of the screen as it was drawn last
 
 	now   func() time.Time
-	quiet time.Duration // a key counts after so long without one; nothing after the first that did
-	since time.Time     // when it was drawn first, or a key was not taken
+	quiet time.Duration // a key counts after so long without one
+	since time.Time     // when it was drawn first, or a key came last
+	begun bool          // a key counted: from then on only those that decide have to come alone
 }
 
 // leastBody is how many lines of the text a message leaves room for. On a small screen, one of shortMessage lines leaves
@@ -260,7 +261,7 @@ func (r *review) pager(heading, text string, keys [2]string) *pager {
 // again goes on with a text at the part that was shown, after another screen.
 func (p *pager) again(settling time.Duration) {
 	p.screen.forget()
-	p.quiet, p.since = settling, time.Time{}
+	p.quiet, p.since, p.begun = settling, time.Time{}, false
 }
 
 // turn shows another text in the place of this one, from its line top on. The lines
@@ -317,20 +318,24 @@ func (p *pager) key(message *string) (int, error) {
 	}
 }
 
+// deciding are the keys that approve, reject or mark. One within a pasted word decides nothing.
+const deciding = "amry"
+
 // typed returns the next key that counts.
 func (p *pager) typed() (int, error) {
 	for {
 		key, err := p.screen.key()
-		now := p.now()
-		switch {
-		case err != nil:
+		if err != nil {
 			return key, err
-		case now.Sub(p.since) < p.quiet:
-			p.since = now // a key that is held down never counts
-		case key != keyNone:
-			p.quiet = 0
-			return key, nil
 		}
+		now := p.now()
+		soon := now.Sub(p.since) < p.quiet
+		p.since = now // a key that is held down never counts
+		if key == keyNone || soon && (!p.begun || strings.ContainsRune(deciding, rune(key))) {
+			continue
+		}
+		p.begun = true
+		return key, nil
 	}
 }
 

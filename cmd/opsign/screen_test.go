@@ -97,6 +97,34 @@ func TestANewScreenTakesNoKeyAtOnce(t *testing.T) {
 	require.Greater(t, settling, 660*time.Millisecond, "a held key comes again after that, by X's default")
 }
 
+// A key that decides comes alone: one within a pasted word does not count, whatever stands before it.
+func TestAKeyWithinAPastedWordDoesNotCount(t *testing.T) {
+	for word, counted := range map[string]string{"via": "vi", "china": "chin", "why": "wh", "beta": "bet", "idea": "ide", "  a": "  ", "\na": "\n", "der": "de"} {
+		s, person := onScreen(t, 24, 80)
+		r := reviewOn(s)
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		looks := 0
+		r.now = func() time.Time {
+			if looks++; looks == 2 || looks == len(word)+2 { // the first key, and the one after the word
+				at = at.Add(settling)
+			}
+			return at
+		}
+		r.settling = settling
+		pages := r.pager("head", strings.Repeat("text\n", 100), [2]string{"keys", "more"})
+		typed(t, person, word+"q")
+		got := ""
+		for !strings.HasSuffix(got, "q") {
+			got += string(rune(must.Get(pages.key(&r.message))(t)))
+		}
+		require.Equal(t, strings.Trim(counted, " \n")+"q", got, "%q", word)
+		typed(t, person, "a")
+		at = at.Add(settling)
+		require.Equal(t, int('a'), must.Get(pages.key(&r.message))(t), "alone it counts")
+		s.close()
+	}
+}
+
 func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
 	keys := [2]string{wordsReviewKeys, wordsReviewMore}
 	require.True(t, fits(3, 80, keys))
