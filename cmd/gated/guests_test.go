@@ -29,7 +29,7 @@ func TestGuestsFitAScreen(t *testing.T) {
 		{Name: "web", State: "unknown", Backend: "local", Error: &api.Error{Code: refusal.Unavailable, Detail: strings.Repeat("away ", 50)}}}
 	text := testTool().guestsText(guests, 79)
 	eachFits(t, text)
-	require.Contains(t, text, "\nweb\n", "a name that is wider than the screen gives each cell a line")
+	require.Contains(t, text, "\nweb ")
 	require.NotContains(t, text, "BACK END")
 	guests[1].Backend = "libvirt"
 	text = testTool().guestsText(guests, 79)

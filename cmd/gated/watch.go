@@ -110,8 +110,9 @@ func (w watched) screen(now time.Time, rows, cols int, ellipsis string) []string
 	}
 	end := []string{"Ctrl-C ends"}
 	if len(done) > 0 {
-		end = append(linesOf("\n"+cli.Table(cols, ellipsis, []cli.Column{{Head: "DECIDED", Rank: 2, Least: 20}, {Head: "WHAT", Rank: 1}, {Head: "STEP"},
-			{Head: "OP"}, {Head: "TARGET"}, {Head: "BY", Rank: 3}}, done)), end...)
+		last := linesOf("\n" + cli.Table(cols, ellipsis, []cli.Column{{Head: "DECIDED", Rank: 2, Least: 20}, {Head: "WHAT", Rank: 1}, {Head: "STEP"},
+			{Head: "OP"}, {Head: "TARGET"}, {Head: "BY", Rank: 3}}, done))
+		end = append(last[:min(len(last), rows/4+2)], end...) // a wide row takes several lines
 	}
 	if room := max(rows-len(end), 2); len(top) > room {
 		top = append(top[:room-1], "more: opsign list, gated jobs")

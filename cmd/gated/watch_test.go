@@ -32,10 +32,14 @@ func watchedGate(open, done int) watched {
 
 // A screen has what is wrong and what was decided, however much waits, in the lines and columns of the terminal.
 func TestAWatchedScreen(t *testing.T) {
-	for _, size := range [][2]int{{24, 80}, {12, 50}, {24, 200}, {3, 20}} {
+	for _, size := range [][2]int{{24, 80}, {24, 40}, {12, 50}, {24, 200}, {3, 20}} {
 		for _, open := range []int{0, 1, 5, 1000} {
 			for _, done := range []int{0, 3, 50} {
-				lines := watchedGate(open, done).screen(since, size[0], size[1], "...")
+				w := watchedGate(open, done)
+				for i := range min(done, 2) { // a row that is wider than the screen takes several lines
+					w.done[i+1].Target = "guest/" + strings.Repeat("web-front-", 6)
+				}
+				lines := w.screen(since, size[0], size[1], "...")
 				text := strings.Join(lines, "\n")
 				require.Equal(t, "Ctrl-C ends", lines[len(lines)-1])
 				require.NotContains(t, text, "\x1b")

@@ -23,8 +23,8 @@ type Column struct {
 const least = 12
 
 // Table lays out rows, which have a cell for each column, in lines of at most cols columns of a screen; 0 is no limit.
-// An empty cell is a dash. A screen leaves out a column of empty cells alone. If what must stay of a row is wider, each cell has a
-// line of its own. Without a limit all columns stay, because
+// An empty cell is a dash. A screen leaves out a column of empty cells alone. If what must stay of a row is wider, each of its
+// cells has a line of its own. Without a limit all columns stay, because
 // programs count them. Callers show the whole text elsewhere: with --json, and in the command that shows one row.
 func Table(cols int, ellipsis string, columns []Column, rows [][]string) string {
 	t := table{columns: slices.Clone(columns), rows: make([][]string, len(rows))}
@@ -35,20 +35,29 @@ func Table(cols int, ellipsis string, columns []Column, rows [][]string) string 
 		}
 	}
 	if cols == 0 {
-		return t.text()
+		return strings.Join(t.lines(), "\n") + "\n"
 	}
 	t.leaveOut(func(j int) bool {
 		return len(rows) > 0 && !slices.ContainsFunc(t.rows, func(r []string) bool { return r[j] != empty })
 	})
 	below := t.sayOnce()
-	whole := table{slices.Clone(t.columns), make([][]string, len(t.rows))}
-	for i, r := range t.rows {
-		whole.rows[i] = slices.Clone(r)
+	fits := table{columns: slices.Clone(t.columns)}
+	for _, r := range t.rows {
+		if !t.wide(r, cols) {
+			fits.rows = append(fits.rows, slices.Clone(r))
+		}
 	}
-	if t.narrow(cols, ellipsis) {
-		return t.text() + told(below, cols)
+	var lines []string
+	if len(fits.rows) > 0 || len(t.rows) == 0 {
+		room := fits.narrow(cols, ellipsis)
+		lines = fits.lines()
+		for i := range lines {
+			if !room {
+				lines[i] = strings.Join(Wrapped(lines[i], cols), "\n")
+			}
+		}
 	}
-	return told(whole.blocks(cols, ellipsis)+below, cols)
+	return t.mixed(lines, cols, ellipsis) + told(below, cols)
 }
 
 // table is a Table on its way: its cells are safe to print.
@@ -86,7 +95,22 @@ func (t *table) sayOnce() string {
 	return text
 }
 
-// narrow cuts cells until a line has room for a row, those of the highest rank first and of these the widest. Where that is
+// wide reports whether what must stay of a row is wider than a line.
+func (t *table) wide(row []string, cols int) bool {
+	line := -gap
+	for j, c := range t.columns {
+		width := max(widthOf(c.Head), widthOf(row[j]))
+		switch c.Rank {
+		case 0:
+			line += width + gap
+		case 1:
+			line += min(width, cmp.Or(c.Least, least)) + gap
+		}
+	}
+	return line > cols
+}
+
+// narrow cuts cells until a line has room for each row, those of the highest rank first and of these the widest. Where that is
 // not enough, it leaves the column of the highest rank out. It reports whether a line has room then.
 func (t *table) narrow(cols int, ellipsis string) bool {
 	for {
@@ -97,13 +121,9 @@ func (t *table) narrow(cols int, ellipsis string) bool {
 			taken := min(max(widths[j]-cmp.Or(t.columns[j].Least, least), 0), max(over, 0))
 			widths[j], over = widths[j]-taken, over-taken
 		}
-		switch {
-		case over <= 0:
+		if over <= 0 || len(order) == 0 || t.columns[order[0]].Rank == 1 {
 			t.cut(widths, ellipsis)
-			return true
-		case len(order) == 0 || t.columns[order[0]].Rank == 1:
-			t.cut(widths, ellipsis)
-			return false
+			return over <= 0
 		}
 		t.leaveOut(func(j int) bool { return j == order[0] })
 	}
@@ -144,15 +164,27 @@ func (t *table) cut(widths []int, ellipsis string) {
 	}
 }
 
-// blocks has a line for each cell that is not empty, because a row is wider than the screen. What a reader types is not cut.
-func (t *table) blocks(cols int, ellipsis string) string {
+// mixed puts lines, of which the first has the heads, into the order of the rows. A wide row has no line: each cell that is not
+// empty has one of its own. What a reader types is not cut there.
+func (t *table) mixed(lines []string, cols int, ellipsis string) string {
 	width := 0
 	for _, c := range t.columns {
 		width = max(width, widthOf(c.Head))
 	}
 	var b strings.Builder
+	next := func() {
+		if len(lines) > 0 {
+			b.WriteString(lines[0] + "\n")
+			lines = lines[1:]
+		}
+	}
+	next()
 	for _, row := range t.rows {
-		b.WriteString(row[0] + "\n")
+		if !t.wide(row, cols) {
+			next()
+			continue
+		}
+		b.WriteString(told(row[0]+"\n", cols))
 		for j, cell := range row[1:] {
 			c := t.columns[j+1]
 			line := "  " + c.Head + strings.Repeat(" ", width-widthOf(c.Head)+gap) + cell
@@ -160,26 +192,27 @@ func (t *table) blocks(cols int, ellipsis string) string {
 				line = cut(line, cols, ellipsis)
 			}
 			if cell != empty {
-				b.WriteString(line + "\n")
+				b.WriteString(told(line+"\n", cols))
 			}
 		}
 	}
 	return b.String()
 }
 
-func (t *table) text() string {
+// lines returns a line for the heads, and one for each row.
+func (t *table) lines() []string {
 	widths, _ := t.widths()
 	heads := make([]string, len(t.columns))
 	for j, c := range t.columns {
 		heads[j] = c.Head
 	}
-	var b strings.Builder
+	var lines []string
 	for _, row := range append([][]string{heads}, t.rows...) {
 		line := ""
 		for j, cell := range row {
 			line += cell + strings.Repeat(" ", widths[j]-widthOf(cell)+gap)
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
-	return b.String()
+	return lines
 }

@@ -78,6 +78,14 @@ func TestARowThatIsWiderThanItsScreen(t *testing.T) {
 		"  TARGET  scope/services-of-the-team\n"+
 		"  WHY     its data would be gone\n"+
 		"all are for: uid:1000\n", Table(36, "…", tableOfTest, rows))
+	short := []string{"j2.1", "3m", "guest/db", "uid:1000", "its data would be gone"}
+	require.Equal(t, "ID    AGE  TARGET    WHY\n"+
+		"j1.1\n"+
+		"  AGE     2h\n"+
+		"  TARGET  scope/services-of-the-team\n"+
+		"  WHY     its data would be gone\n"+
+		"j2.1  3m   guest/db  its data would…\n"+
+		"all are for: uid:1000\n", Table(36, "…", tableOfTest, append(slices.Clone(rows), short)), "one wide row costs the others nothing")
 	require.Contains(t, Table(37, "…", tableOfTest, rows), "ID    AGE  TARGET\nj1.1  2h   scope/services-of-the-team\n")
 }
 
