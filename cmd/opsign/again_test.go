@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,4 +116,21 @@ func TestATimeInThePayloadIsNoFactThatMovesOn(t *testing.T) {
 	}
 	same := func(*op.Payload, time.Time) {}
 	require.Empty(t, differs(of(0, same), of(time.Minute, same)))
+}
+
+// A fact has the name and the text that a part of the payload had, and that part another one. What is signed differs all the same.
+func TestAFactIsNoPartOfThePayload(t *testing.T) {
+	nonce := op.NewNonce(time.Now())
+	of := func(signed, told string) question {
+		q := questionOf(t, payload(t, func(p *op.Payload) { p.Nonce, p.Reason = nonce, signed }))
+		q.request.Facts = []op.Fact{{Name: "reason", Text: told}}
+		return q
+	}
+	shown := func(q question) string {
+		facts := payloadFacts(q.payload)
+		return facts[slices.IndexFunc(facts, func(f op.Fact) bool { return f.Name == "reason" })].Text
+	}
+	one, other := of("a", ""), of("b", "")
+	one.request.Facts[0].Text, other.request.Facts[0].Text = shown(other), shown(one)
+	require.Contains(t, differs(one, other), "now reason")
 }

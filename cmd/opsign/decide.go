@@ -325,18 +325,15 @@ func differs(was, now question) string {
 // difference is differs, without the facts of which except holds, and without counters if it is
 // tolerant.
 func difference(was, now question, tolerant bool, except func(op.Fact) bool) string {
-	listed := func(q question) []op.Fact {
-		if except == nil {
-			return q.facts()
-		}
-		return slices.DeleteFunc(q.facts(), except)
+	kept := func(facts []op.Fact) []op.Fact {
+		return slices.DeleteFunc(facts, func(f op.Fact) bool { return except != nil && except(f) })
 	}
-	signed := func(name string) bool {
-		return slices.ContainsFunc(payloadFacts(was.payload), func(f op.Fact) bool { return f.Name == name })
-	}
-	gone, come := unlike(listed(was), listed(now), func(a, b op.Fact) bool {
-		return a == b || !signed(a.Name) && (sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b))
+	// What is signed is compared by itself: a fact of its name is not it, and it does not move on.
+	gone, come := unlike(kept(payloadFacts(was.payload)), kept(payloadFacts(now.payload)), func(a, b op.Fact) bool { return a == b })
+	goneToo, comeToo := unlike(kept(was.told()), kept(now.told()), func(a, b op.Fact) bool {
+		return a == b || sameFact(a, was.request.FactsAt, b, now.request.FactsAt) || tolerant && counters(a, b)
 	})
+	gone, come = append(gone, goneToo...), append(come, comeToo...)
 	if len(gone) == 0 && len(come) == 0 {
 		// The parts of a payload are all that its bytes say (op.DecodePayload).
 		return ""
@@ -362,8 +359,11 @@ const wordsLabels = "labels of the target"
 
 // facts are all parts of a question that people are shown before they sign, but
 // for limits, which lose nothing.
-func (q question) facts() []op.Fact {
-	out := slices.Concat(payloadFacts(q.payload), slices.DeleteFunc(slices.Clone(q.request.Facts), op.Fact.OnLimits))
+func (q question) facts() []op.Fact { return append(payloadFacts(q.payload), q.told()...) }
+
+// told are the facts that the gate tells beside what is signed.
+func (q question) told() []op.Fact {
+	out := slices.DeleteFunc(slices.Clone(q.request.Facts), op.Fact.OnLimits)
 	if text := labelsText(q.request.Labels); text != "" {
 		out = append(out, op.Fact{Name: wordsLabels, Text: text})
 	}
