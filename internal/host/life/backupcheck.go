@@ -126,21 +126,30 @@ func checkCopy(ctx context.Context, file, path string, r BackupReport, long func
 		}
 		err = errors.Join(err, s.Close())
 	}
+	if err != nil {
+		return r, cannotRead(file, path, err)
+	}
+	r.Checked = []string{"every page, index and constraint", "whose it is", "the audit log", "everything that gated fsck checks"}
+	return r, nil
+}
+
+// cannotRead says why a backup does not open, or a copy of it at path.
+func cannotRead(file, path string, err error) error {
 	var refused *refusal.Refusal
 	var tooNew *store.TooNewError
 	switch {
 	case errors.As(err, &refused):
-		return r, err
+		return err
 	case errors.As(err, &tooNew):
-		return r, newerBackup(file, tooNew.Have)
+		return newerBackup(file, tooNew.Have)
 	case errors.Is(err, store.ErrCorrupt):
-		return r, refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
-	case err != nil:
-		return r, refusal.New(refusal.Unavailable, "the backup %s does not open: %v", file, err).
-			WithHint("see whether its disk works, or take another backup")
+		return refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
+	case store.DiskFull(err):
+		return refusal.New(refusal.Unavailable, "there is no room to open the backup %s: %v", file, err).
+			WithHint("make room in %s (df -h)", op.Shown(filepath.Dir(path)))
 	}
-	r.Checked = []string{"every page, index and constraint", "whose it is", "the audit log", "everything that gated fsck checks"}
-	return r, nil
+	return refusal.New(refusal.Unavailable, "the backup %s does not open: %v", file, err).
+		WithHint("see whether its disk works, or take another backup")
 }
 
 func checkContent(tx *store.Tx, r *BackupReport, long func(entries int64)) error {

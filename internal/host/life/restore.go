@@ -228,14 +228,8 @@ func folded(path string) error {
 // openCopy opens a copy of the backup file and brings it to this schema.
 func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations(), Leaves: true})
-	if errors.Is(err, store.ErrCorrupt) {
-		return nil, notRestored(refusal.New(refusal.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
-	}
-	if tooNew := (*store.TooNewError)(nil); errors.As(err, &tooNew) {
-		return nil, newerBackup(file, tooNew.Have)
-	}
 	if err != nil {
-		return nil, cannotOpen(ctx, fresh, err)
+		return nil, notRestored(cannotRead(file, fresh, err))
 	}
 	return s, nil
 }
