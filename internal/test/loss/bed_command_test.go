@@ -130,7 +130,11 @@ func (b *commandBed) open(now func() time.Time) (driver.Driver, func() error, er
 
 func (*commandBed) sweep() error  { return nil } // what a command takes has no trash
 func (*commandBed) settle() error { return nil } // a command is over when its step is
-func (b *commandBed) close()      { must(b.t, os.RemoveAll(b.dir)) }
+
+func (b *commandBed) close() {
+	must(b.t, b.forks.end(b.store("*")))
+	must(b.t, os.RemoveAll(b.dir))
+}
 
 // of is the directory that a command works on.
 func (b *commandBed) of(target string) string {

@@ -259,6 +259,7 @@ func (b *localBed) process(file string) int {
 
 // close ends every process that the guests still have. A guest whose stop went wrong may have no run file any more.
 func (b *localBed) close() {
+	must(b.t, b.forks.end(filepath.Join(b.root, "*", "data"), filepath.Join(b.root, ".trash", "*", "data")))
 	for _, pattern := range []string{"*", ".trash/*"} {
 		files, _ := filepath.Glob(filepath.Join(b.root, pattern, "run.json"))
 		for _, file := range files {

@@ -1,10 +1,15 @@
 package loss
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gated/internal/test/forker"
 )
@@ -13,13 +18,34 @@ import (
 type forks struct {
 	program string
 	seen    bool
+	over    error // its own time was over, so that a stop may have waited for nothing but that
 }
 
 // in reports whether one forks in a directory.
 func (f *forks) in(dir string) bool {
-	f.seen = f.seen || forker.Up(dir)
-	alive, _ := forker.Alive(dir)
+	if !forker.Up(dir) {
+		return false
+	}
+	f.seen = true
+	alive, err := forker.Alive(dir)
+	f.over = errors.Join(f.over, err)
 	return alive
+}
+
+// end ends what forks in directories that match a pattern, before they are deleted.
+func (f *forks) end(patterns ...string) error {
+	for _, pattern := range patterns {
+		dirs, _ := filepath.Glob(pattern)
+		for _, dir := range dirs {
+			for limit := time.Now().Add(patience); f.in(dir); {
+				if err := forker.End(dir); err != nil || time.Now().After(limit) {
+					return fmt.Errorf("a forker in %s does not end: %w", dir, err)
+				}
+				runtime.Gosched()
+			}
+		}
+	}
+	return nil
 }
 
 // TestNoForkerIsLeft plays what leaves a process with a program that no look at one process after the other finds.
@@ -36,17 +62,18 @@ func TestNoForkerIsLeft(t *testing.T) {
 		}
 		t.Run(b.name, func(t *testing.T) {
 			b := b.make(t)
-			name, forks := "a stop leaves a process that no look finds", (*forks)(nil)
+			name, left := "a stop leaves a process that no look finds", (*forks)(nil)
 			switch b := b.(type) {
 			case *localBed:
-				b.forks.program, forks = program, &b.forks
-			case *commandBed: // it mounts where it may, too
-				b.leaves(`unshare -Urm mount -t tmpfs none . 2> /dev/null; ` + strings.Join(forker.Command(program, false), " "))
-				name, forks = "a command leaves a process", &b.forks
+				b.forks.program, left = program, &b.forks
+			case *commandBed: // where it may, it does so behind a mount of its own
+				forks := strings.Join(forker.Command(program, false), " ")
+				b.leaves(`if unshare -Urm true 2> /dev/null; then exec unshare -Urm sh -c 'mount -t tmpfs none . && exec ` + forks + `'; fi; exec ` + forks)
+				name, left = "a command leaves a process", &b.forks
 			}
 			playHole(t, b, holes[slices.IndexFunc(holes, func(h hole) bool { return h.name == name })])
-			if !forks.seen {
-				t.Fatal("it did not fork")
+			if !left.seen || left.over != nil {
+				t.Fatalf("it did not fork, or not long enough: %v", left.over)
 			}
 		})
 	}
