@@ -53,5 +53,5 @@ func unreadable(err error, file, state string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%v\nroot can hand it over: runuser -u %s -- gated restore - --state %s < %s", err, ownfile.Name(uint32(os.Geteuid())),
-		op.Shown(state), op.Shown(file))
+		op.ShellWords(state), op.ShellWords(file))
 }

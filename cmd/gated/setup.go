@@ -240,10 +240,10 @@ func (f setupFlags) next(found setupFound) []string {
 	case f.own && !f.service:
 		out[0] = "gated serve" + stateArg(f.dir) + inTerminal
 	case !f.own && !hostgate.Host{}.Booted():
-		out[0] = "install -d -o gated -g gated /run/gated && runuser -u gated -- gated serve --state " + op.Shown(f.dir) +
+		out[0] = "install -d -o gated -g gated /run/gated && runuser -u gated -- gated serve --state " + op.ShellWords(f.dir) +
 			" --socket " + api.SystemSocket
 	case len(found.Agents) > 0:
-		out = append(out[:1], "gated hook install --git --for "+strings.Join(found.Agents, ",")+"    # as each user, in each checkout")
+		out = slices.Insert(out, 1, "gated hook install --git --for "+strings.Join(found.Agents, ",")+"    # as each user, in each checkout")
 	}
 	if len(f.users) > 0 {
 		out = slices.Insert(out, 1, "# "+list(f.users)+": log in again first, which takes the group gated over")
@@ -255,7 +255,7 @@ func stateArg(dir string) string {
 	if dir == defaultStateDir() {
 		return ""
 	}
-	return " --state " + op.Shown(dir)
+	return " --state " + op.ShellWords(dir)
 }
 
 // errNoTerminal says that setup cannot ask.

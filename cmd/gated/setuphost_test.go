@@ -45,6 +45,8 @@ func TestNextSaysWhoLogsInAgain(t *testing.T) {
 	out := setupFlags{users: []string{"alice", "bob\x1b"}}.next(setupFound{})
 	require.Equal(t, `# alice, "bob\x1b": log in again first, which takes the group gated over`, out[1])
 	require.Equal(t, out[2:], setupFlags{}.next(setupFound{})[1:], "what is typed stays")
+	agents := setupFlags{own: true, service: true}.next(setupFound{Agents: []string{"claude-code"}})
+	require.Equal(t, out[2:], agents[2:], "also beside the hooks of an agent's product")
 	require.Contains(t, out[len(out)-1], "opsign approve ")
 }
 

@@ -29,7 +29,7 @@ func (q question) fates() fates {
 		switch on := f.OnUndo(); {
 		case len(on) > 0 && !slices.Contains(on, p.Op), f.OnLimits() && spec.Changes == nil:
 			is = behind
-		case q.request.State.Open() && strings.EqualFold(f.Text, undo):
+		case (len(on) > 0 || f.Name == "undo") && q.request.State.Open() && strings.EqualFold(f.Text, undo):
 			continue // the headline says it
 		}
 		out[is] = append(out[is], f)

@@ -116,7 +116,7 @@ func (h Host) unheard(ctx context.Context, path string) (why, commands string) {
 	passes := strings.HasSuffix(socket["ActiveState"], "ing") || strings.HasSuffix(service["ActiveState"], "ing")
 	switch listen := socket["Listen"]; {
 	case listen != "" && !strings.Contains(", "+listen, ", "+path+" ("):
-		return "gated.socket listens at " + listen + ", and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=",
+		return "gated.socket is set to listen at " + listen + ", and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=",
 			"systemctl cat gated.socket"
 	case passes:
 		last := ""

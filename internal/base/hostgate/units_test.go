@@ -83,7 +83,7 @@ func TestWhatTheUnitsSay(t *testing.T) {
 		"a socket elsewhere": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, unrunnable,
 			putBack},
 		"a socket elsewhere, and well": {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=/run/g2 (Stream)"}, active,
-			"gated.socket listens at /run/g (Stream), /run/g2 (Stream), and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" +
+			"gated.socket is set to listen at /run/g (Stream), /run/g2 (Stream), and not at " + path + ". Name that path in /etc/gated/client.yaml, or correct ListenStream=:\n" +
 				"systemctl cat gated.socket"},
 		"a socket here and elsewhere":     {fields{"ActiveState": "active", "Listen": "/run/g (Stream)\nListen=" + path + " (Stream)"}, active, again},
 		"no program":                      {fields{"ActiveState": "failed", "Result": "service-start-limit-hit"}, unrunnable, putBack},

@@ -68,7 +68,7 @@ func (o ServeOptions) cannotStart(why error) (toRoot, toOthers *refusal.Refusal)
 	if _, refused := life.CheckConfig(o.StateDir); refused != nil {
 		short, first = "its settings are refused. Only root may see more", "gated config check"
 		if o.StateDir != own {
-			first += " --state " + op.Shown(o.StateDir)
+			first += " --state " + op.ShellWords(o.StateDir)
 		}
 		first += "\n"
 		if what := refusal.As(refused).Detail; what == detail {

@@ -114,7 +114,7 @@ func (d *daemon) diskHealth() api.Health {
 		return api.Health{Name: "disk", Detail: "its free space cannot be read: " + err.Error()}
 	case s.Low():
 		return api.Health{Name: "disk", Detail: fmt.Sprintf("%d MiB are free in %s: below %d MiB only signed work goes on (limits.keep_free); %d of %d MiB of the reserve for it are left. Make room: df %s; Disk full in gated docs runbook says which files may go",
-			s.Free>>20, d.opened.Dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20, op.Shown(d.opened.Dir.Path()))}
+			s.Free>>20, d.opened.Dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20, op.ShellWords(d.opened.Dir.Path()))}
 	case s.Reserve < s.Whole:
 		return api.Health{Name: "disk", OK: true, Detail: fmt.Sprintf("there is room; the reserve for signed work has %d of %d MiB", s.Reserve>>20, s.Whole>>20)}
 	}

@@ -121,7 +121,7 @@ func (c Choice) made() (bool, error) {
 				return true, refusal.New(refusal.Conflict, "%s has a gate, whose list of signers does not have %s of %s as %s",
 					op.Shown(c.StateDir), w.Key, op.Shown(w.Principal), role).
 					WithHint("a new key is a rotation, which an operator signs: gated trust rotate. "+
-						"To see who may sign now: gated trust show --state %s", op.Shown(c.StateDir))
+						"To see who may sign now: gated trust show --state %s", op.ShellWords(c.StateDir))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/hostgate"
+	"gated/internal/base/op"
 	"gated/internal/base/ownfile"
 	"gated/internal/base/refusal"
 	"gated/internal/base/store"
@@ -114,7 +115,7 @@ func (d *Dir) begin() error {
 		return NotNew(d.path, "is empty")
 	case !errors.Is(err, fs.ErrNotExist):
 		return refusal.New(refusal.Conflict, "%s holds a gate already", d.path).
-			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", d.path)
+			WithHint("start it: systemctl start gated where that unit serves it, else gated serve --state %s; or choose another directory with --state", op.ShellWords(d.path))
 	}
 	return d.made.Still()
 }

@@ -95,7 +95,7 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	// With a second name, two daemons could use one database with two WALs.
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
 		return refusal.New(refusal.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
-			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
+			WithHint("remove the other names; find them with: find / -xdev -samefile %s", op.ShellWords(path))
 	}
 	if err := d.checkOwner(path, path, info); err != nil {
 		return err
