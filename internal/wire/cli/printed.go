@@ -216,11 +216,11 @@ func Row(cells ...string) string {
 }
 
 // Lines makes text safe to print line by line. Lines after the first are
-// indented, so that none can pass for one of ours. One with which the line before ends is
-// left out: joined errors say one cause again.
+// indented, so that none can pass for one of ours. One that is the cause at the end of the line
+// before, or that line, is left out: joined errors say one cause again.
 func Lines(s string) string {
 	parts := slices.CompactFunc(strings.Split(strings.TrimRight(s, "\n"), "\n"), func(line, before string) bool {
-		return line != "" && strings.HasSuffix(before, line)
+		return line != "" && (before == line || strings.HasSuffix(before, ": "+line))
 	})
 	for i, p := range parts {
 		parts[i] = Safe(p)

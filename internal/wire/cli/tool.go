@@ -80,6 +80,9 @@ func helpIn(text string, cols int) string {
 	var b strings.Builder
 	for _, line := range out {
 		cont := listItem().FindString(line)
+		if strings.HasPrefix(line[len(cont):], "#") { // a command with a comment
+			cont = ""
+		}
 		if cont == "" && strings.HasPrefix(line, " ") {
 			b.WriteString(line + "\n")
 			continue

@@ -71,6 +71,7 @@ func TestHelpIn(t *testing.T) {
 a signature.
 
   opsign show j12.1 --payload > op.json
+  gated hub token pve1 --token-file token > pve1.token    # umask 077
   gated trust revoke SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU --state /var/lib/gated
 
 Flags:
@@ -82,6 +83,7 @@ Flags:
 the requests that wait for a signature.
 
   opsign show j12.1 --payload > op.json
+  gated hub token pve1 --token-file token > pve1.token    # umask 077
   gated trust revoke SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU --state /var/lib/gated
 
 Flags:
@@ -94,7 +96,7 @@ Flags:
 		in := helpIn(text, cols)
 		require.Equal(t, strings.Fields(text), strings.Fields(in), cols)
 		for line := range strings.Lines(in) {
-			require.True(t, len(line)-1 <= cols || strings.HasPrefix(line, "  gated trust revoke "), line)
+			require.True(t, len(line)-1 <= cols || strings.HasPrefix(line, "  gated "), line)
 		}
 	}
 }
