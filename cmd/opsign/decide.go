@@ -357,11 +357,7 @@ func difference(was, now question, tolerant bool, except func(op.Fact) bool) str
 
 const wordsLabels = "labels of the target"
 
-// facts are all parts of a question that people are shown before they sign, but
-// for limits, which lose nothing.
-func (q question) facts() []op.Fact { return append(payloadFacts(q.payload), q.told()...) }
-
-// told are the facts that the gate tells beside what is signed.
+// told are the facts that people are shown before they sign, beside what is signed, but for limits, which lose nothing.
 func (q question) told() []op.Fact {
 	out := slices.DeleteFunc(slices.Clone(q.request.Facts), op.Fact.OnLimits)
 	if text := labelsText(q.request.Labels); text != "" {
