@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -373,17 +374,25 @@ func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
 func TestASlowGateIsSaidOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	goOn, arrived := make(chan struct{}), make(chan bool, 8)
+	var hangs atomic.Bool
 	answer(t, path, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case arrived <- true:
 		default: // nobody waits for it
 		}
-		<-goOn
+		if hangs.Load() {
+			<-goOn
+		}
 		w.Header().Set("Content-Type", api.ContentType)
 		_, _ = io.WriteString(w, "{}")
 	})
 	said := make(chan string, 8)
 	c := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
+	c.slowAfter = time.Hour
+	_, err := c.Status(t.Context())
+	require.NoError(t, err, "the client is connected: nothing is said of a gate before that")
+	<-arrived
+	hangs.Store(true)
 	c.slowAfter = time.Millisecond
 	ended := make(chan error, 4)
 	waits := call{method: http.MethodGet, path: "/v1/status", wait: time.Minute}
@@ -411,7 +420,7 @@ func TestASlowGateIsSaidOnce(t *testing.T) {
 
 	quiet := open(t, Options{Socket: path, Slow: func(socket string) { said <- socket }})
 	quiet.slowAfter = time.Hour
-	_, err := quiet.Status(t.Context())
+	_, err = quiet.Status(t.Context())
 	require.NoError(t, err)
 	gone := open(t, Options{Socket: path + "-none", Slow: func(socket string) { said <- socket }})
 	gone.slowAfter = 0
